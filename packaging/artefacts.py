@@ -22,6 +22,35 @@ SUMMARY = "One gate in front of many MCP servers, across both protocol eras"
 DEBIAN = {"x86_64": "amd64", "aarch64": "arm64"}
 NODE = {"x86_64": "x64", "aarch64": "arm64"}
 DOCUMENTS = ("README.md", "CHANGELOG.md", "LICENSE")
+LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)\s]+)\)")
+
+
+def documents(policies):
+    """README.md, docs/ and policies/, name → bytes, for a package that has `policies` beside or above the documents. A link to what is
+    in no package becomes plain text."""
+    shown = {"README.md": ROOT / "README.md"} | {str(path.relative_to(ROOT)): path for path in sorted(ROOT.glob("docs/**/*")) if path.is_file()}
+    files = {}
+    for name, path in shown.items():
+        data = path.read_bytes()
+        files[name] = LINK.sub(lambda link: kept(link, path, policies), data.decode()).encode() if path.suffix == ".md" else data
+    return files
+
+
+def kept(link, page, policies):
+    words, target = link.groups()
+    place, mark, part = target.partition("#")
+    if "://" in target or not place:
+        return link.group()
+    path = (page.parent / place).resolve().relative_to(ROOT)
+    if path.parts[0] == "policies":
+        return link.group() if policies is None else f"[{words}]({policies}/{Path(*path.parts[1:])}{mark}{part})"
+    is_here = path.parts[0] == "docs" or str(path) in DOCUMENTS
+    return link.group() if is_here and (ROOT / path).is_file() else words
+
+
+def examples_of_policies():
+    """policies/ whole: the files, their cases and schemas."""
+    return {str(path.relative_to(ROOT)): path.read_bytes() for path in sorted(ROOT.glob("policies/**/*")) if path.is_file()}
 
 
 def papers(kit):
@@ -50,8 +79,8 @@ def archive(kit):
         for path in (kit.stage / folder).iterdir():
             files[f"{top}/{folder}/{path.name}"] = (path.read_bytes(), 0o644)
     files[f"{top}/lockgate.service"] = ((HERE / "debian/lockgate.service").read_bytes(), 0o644)
-    for path in sorted((ROOT / "policies").glob("*.yaml")):
-        files[f"{top}/policies/{path.name}"] = (path.read_bytes(), 0o644)
+    for name, data in (documents(None) | examples_of_policies()).items():
+        files[f"{top}/{name}"] = (data, 0o644)
     return write_tar(kit.out / f"{top}.tar.gz", kit.epoch, files)
 
 
@@ -72,7 +101,7 @@ def packed(data):
 
 def debian_changelog(kit, maintainer):
     date = formatdate(kit.epoch)
-    return f"lockgate ({kit.version}) stable; urgency=medium\n\n  * CHANGELOG.md.gz says what is new.\n\n -- {maintainer}  {date}\n"
+    return f"lockgate ({kit.version}) stable; urgency=medium\n\n  * CHANGELOG.md says what is new.\n\n -- {maintainer}  {date}\n"
 
 
 def deb(kit):
@@ -89,15 +118,21 @@ def deb(kit):
     for folder, name in completions.items():
         put(root, f"usr/share/{folder}/{name}", (kit.stage / "completions" / name).read_bytes())
     doc = "usr/share/doc/lockgate"
+    for name, data in documents("/usr/share/lockgate/policies").items():
+        put(root, f"{doc}/{name}", data)
+    for name, data in examples_of_policies().items():
+        put(root, f"usr/share/lockgate/{name}", data)
+    put(root, f"{doc}/CHANGELOG.md", (ROOT / "CHANGELOG.md").read_bytes())
+    put(root, f"{doc}/LICENSE", (ROOT / "LICENSE").read_bytes())
     put(root, f"{doc}/lockgate.cdx.json.gz", packed(papers(kit)["lockgate.cdx.json"]))
     put(root, f"{doc}/THIRD-PARTY.txt.gz", packed(kit.licences.encode()))
     control = (HERE / "debian/control").read_text()
     maintainer = re.search(r"^Maintainer: (.+)$", control, re.M).group(1)
-    put(root, f"{doc}/CHANGELOG.md.gz", packed((ROOT / "CHANGELOG.md").read_bytes()))
     put(root, f"{doc}/changelog.gz", packed(debian_changelog(kit, maintainer).encode()))
     put(root, f"{doc}/copyright", (HERE / "debian/copyright").read_bytes())
     size = sum(path.stat().st_size for path in root.rglob("*") if path.is_file()) // 1024
-    control = control.format(version=kit.version, architecture=DEBIAN[kit.machine], size=size, glibc=kit.glibc, summary=SUMMARY)
+    control = control.format(version=kit.version, architecture=DEBIAN[kit.machine], size=size, glibc=kit.glibc, summary=SUMMARY,
+                             homepage=kit.about["homepage"])
     put(root, "DEBIAN/control", control.encode())
     put(root, "DEBIAN/conffiles", b"/etc/lockgate/lockgate.yaml\n")
     for name in ("postinst", "prerm", "postrm"):
@@ -117,7 +152,8 @@ def deb(kit):
 def npm(kit):
     """The program itself is the package's command: no process of Node stays beside it."""
     about = json.loads((HERE / "npm/package.json").read_text())
-    about.update(version=kit.version, description=SUMMARY, cpu=[NODE[kit.machine]], libc=["glibc" if kit.glibc else "musl"])
+    about.update(version=kit.version, description=SUMMARY, license=kit.about["license"], homepage=kit.about["homepage"],
+                 repository={"type": "git", "url": kit.about["repository"]}, cpu=[NODE[kit.machine]], libc=["glibc" if kit.glibc else "musl"])
     files = {f"package/{name}": (data, 0o644) for name, data in papers(kit).items() if name != "README.md"}
     files["package/README.md"] = ((HERE / "npm/README.md").read_bytes(), 0o644)
     files["package/package.json"] = ((json.dumps(about, indent=2) + "\n").encode(), 0o644)
@@ -130,7 +166,7 @@ def pypi(kit):
     machine = kit.machine
     tag = f"py3-none-manylinux_{kit.glibc.replace('.', '_')}_{machine}" if kit.glibc else f"py3-none-musllinux_1_2_{machine}"
     info = f"lockgate-{kit.version}.dist-info"
-    head = (HERE / "pypi/METADATA").read_text().format(version=kit.version, summary=SUMMARY)
+    head = (HERE / "pypi/METADATA").read_text().format(version=kit.version, summary=SUMMARY, **kit.about)
     files = {
         f"lockgate-{kit.version}.data/scripts/lockgate": kit.program.read_bytes(),
         f"{info}/METADATA": (head + "\n" + (HERE / "pypi/README.md").read_text()).encode(),
@@ -162,6 +198,10 @@ def image(kit):
     shutil.rmtree(folder, ignore_errors=True)
     for name, data in papers(kit).items():
         put(folder, f"doc/{name}", data)
+    for name, data in documents("/usr/share/lockgate/policies").items():
+        put(folder, f"doc/{name}", data)
+    for name, data in examples_of_policies().items():
+        put(folder, name, data)
     put(folder, "lockgate", kit.program.read_bytes(), 0o755)
     put(folder, "lockgate.yaml", (HERE / "image/lockgate.yaml").read_bytes())
     for name in ("Containerfile", "Containerfile.tools"):

@@ -47,6 +47,10 @@ class Dependencies:
     def version(self):
         return self.packages[self.root]["version"]
 
+    def about(self):
+        """The licence and addresses that every package carries."""
+        return {key: self.packages[self.root][key] for key in ("license", "homepage", "repository")}
+
     def others(self):
         """The crates of other people, by name and version."""
         found = [self.packages[at] for at in self.needs if self.packages[at]["source"]]

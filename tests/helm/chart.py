@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 from pathlib import Path
 
 import yaml
@@ -109,6 +110,15 @@ def schema_is_ours(binary):
     return [] if now == path.read_text() else ["helm/values.schema.json has another `config` than `lockgate schema`: use --write-schema"]
 
 
+def names_its_origin():
+    """The chart carries the version, the licence and the addresses of Cargo.toml."""
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    about = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]
+    wanted = {"version": about["version"], "appVersion": about["version"], "home": about["homepage"],
+              "sources": [about["repository"]], "annotations": {"artifacthub.io/license": about["license"]}}
+    return [f"Chart.yaml: {key} is {chart.get(key)}, not {value}" for key, value in wanted.items() if chart.get(key) != value]
+
+
 def render(text, helm, file, page):
     file.write_text(text)
     base = ["-f", HERE / "cases/minimal.yaml"] if page else []
@@ -199,6 +209,7 @@ def judge_all(binary, helm):
         for name, text in values.items():
             found[f"values {name}"], manifests[name] = judge(name, text, helm, binary, places, kinds)
         found["alerts and dashboard outside Kubernetes"] = outside_kubernetes(folder)
+        found["origin of the chart"] = names_its_origin()
         found["every value is in a case"] = untried(values)
         others = {f"{m['kind']} {m['apiVersion']}" for all_of in manifests.values() for m in all_of} & set(kinds)
         found["kinds of others are all used"] = sorted(set(kinds) - others)

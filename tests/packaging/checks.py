@@ -4,9 +4,11 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -55,6 +57,71 @@ def archive(scene):
     bash = f"set -e; source '{top}/completions/lockgate'; complete -p lockgate; COMP_WORDS=(lockgate conf); COMP_CWORD=1; "
     assert run("bash", "-c", bash + "_lockgate lockgate conf lockgate; echo ${COMPREPLY[@]}").split()[-1] == "config"
     run("bash", "-n", top / "completions/lockgate")
+
+
+def links_lead_somewhere(folder, root):
+    """Every link of the documents to a file is to one that is there; `root` is where absolute ones start."""
+    pages = [folder / "README.md", *sorted((folder / "docs").glob("*.md"))]
+    assert len(pages) >= 20, pages
+    count = 0
+    for page in pages:
+        for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text()):
+            if "://" not in target:
+                count += 1
+                place = root / target.lstrip("/") if target.startswith("/") else page.parent / target
+                assert place.is_file(), f"{page.name}: {target}"
+    assert count > 50, count
+
+
+def documents(scene):
+    """docs/ and policies/ are in archive, Debian package and image, and nothing there links to what is not."""
+    top = unpack(scene)
+    links_lead_somewhere(top, top)
+    root = scene.scratch / "documents"
+    run("dpkg-deb", "--extract", scene.one("lockgate_*.deb"), root)
+    links_lead_somewhere(root / "usr/share/doc/lockgate", root)
+    image = scene.out / "image"
+    steps = dict(line.split()[1:] for line in (image / "Containerfile").read_text().splitlines() if line.startswith("COPY "))
+    laid = scene.scratch / "laid"
+    for source in ("doc", "policies"):
+        shutil.copytree(image / source, laid / steps[source].lstrip("/"))
+    links_lead_somewhere(laid / "usr/share/doc/lockgate", laid)
+    for policies in (top / "policies", root / "usr/share/lockgate/policies", laid / "usr/share/lockgate/policies"):
+        assert " passed, 0 failed" in run(top / "lockgate", "policy", "test", policies / "cases"), policies
+
+
+def origin(scene):
+    """Every package carries the licence and the addresses of Cargo.toml."""
+    about = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]
+    with tarfile.open(scene.one("lockgate-*.tgz")) as tar:
+        package = json.load(tar.extractfile("package/package.json"))
+    assert (package["license"], package["homepage"]) == (about["license"], about["homepage"]), package
+    assert package["repository"] == {"type": "git", "url": about["repository"]}, package
+    with zipfile.ZipFile(scene.one("lockgate-*.whl")) as wheel:
+        (name,) = [name for name in wheel.namelist() if name.endswith("/METADATA")]
+        told = wheel.read(name).decode()
+    for line in (f"License-Expression: {about['license']}", f"Project-URL: Homepage, {about['homepage']}",
+                 f"Project-URL: Repository, {about['repository']}"):
+        assert f"\n{line}\n" in told, told[:900]
+    assert f"Homepage: {about['homepage']}\n" in run("dpkg-deb", "--field", scene.one("lockgate_*.deb"))
+
+
+def signature(scene):
+    """SHA256SUMS is signed with a key of minisign, as docs/install.md verifies it; a changed file does not pass."""
+    folder = scene.scratch / "signed"
+    folder.mkdir()
+    run("minisign", "-G", "-W", "-s", folder / "key", "-p", folder / "lockgate.pub")
+    build = [ROOT / "packaging/build", "--out", folder / "out", "--program", scene.source, "npm", "--sign"]
+    run(*build, folder / "key")
+    page = (ROOT / "docs/install.md").read_text()
+    verify = re.search(r"^minisign -V.*$", page, re.M).group()
+    shutil.copy(folder / "lockgate.pub", folder / "out")
+    told = run("sh", "-ec", f"{verify}\nsha256sum --check --ignore-missing SHA256SUMS", cwd=folder / "out")
+    assert "signature" in told and ".tgz: OK" in told, told
+    with (folder / "out/SHA256SUMS").open("a") as sums:
+        sums.write("\n")
+    assert "failed" in run("sh", "-ec", verify, cwd=folder / "out", check=False)
+    assert "no secret key of minisign" in run(*build, folder / "lockgate.pub.missing", check=False)
 
 
 def glibc(scene):
@@ -199,5 +266,5 @@ def same_bytes(scene):
         assert line in (scene.out / "SHA256SUMS").read_text(), line
 
 
-ALL = {"archive": archive, "glibc": glibc, "sbom": sbom, "licences": licences, "deb, unpacked": deb, "npm, with real clients": npm,
+ALL = {"archive": archive, "documents": documents, "origin": origin, "signature": signature, "glibc": glibc, "sbom": sbom, "licences": licences, "deb, unpacked": deb, "npm, with real clients": npm,
        "pypi, with real clients": pypi, "the same bytes again": same_bytes}
