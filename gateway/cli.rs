@@ -63,12 +63,12 @@ fn ask_running(
     sources: Sources,
 ) -> anyhow::Result<(String, ExitCode)> {
     let json = cli.common.json;
-    let url = remote::find_url(at.url.as_deref(), &sources);
-    let url = url.as_deref().unwrap_or(approvals::DEFAULT_URL);
     if let Some(Command::Approvals { command, .. }) = &cli.command {
-        return approvals::run(command, url, key, sources, json);
+        let url = remote::find_running(at.url.as_deref(), &sources, |found| found.clients)?;
+        return approvals::run(command, &url, key, sources, json);
     }
-    let gateway = GatewayClient::new(url, key, sources)?;
+    let url = remote::find_running(at.url.as_deref(), &sources, |found| found.api)?;
+    let gateway = GatewayClient::new(&url, key, sources)?;
     match &cli.command {
         Some(Command::Servers { command: Some(ServersAt::Add { new, .. }), .. }) => {
             new.run(&gateway, json)

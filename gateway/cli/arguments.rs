@@ -205,7 +205,8 @@ pub(super) struct At {
 /// The same, where none is started instead.
 #[derive(Args, Clone)]
 pub(super) struct Running {
-    /// Where the gateway runs [default: the variable LOCKGATE_URL, else http://127.0.0.1:3001]
+    /// Where the gateway runs [default: the variable LOCKGATE_URL, else the address of the
+    /// configuration that is named or found here]
     #[arg(long, global = true, value_name = "URL")]
     pub(super) url: Option<String>,
     /// Your bearer key [default: the variable LOCKGATE_CLIENT_KEY]

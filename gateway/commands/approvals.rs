@@ -19,8 +19,6 @@ use url::Url;
 use crate::commands::remote;
 use crate::commands::show::list;
 
-/// Where a gateway is unless somebody says so.
-pub(crate) const DEFAULT_URL: &str = "http://127.0.0.1:3001";
 /// Time for one answer.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// Most bytes of an answer.
@@ -79,8 +77,8 @@ pub(crate) fn run(
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
         }
-        let answer = tokio::time::timeout(TIMEOUT, exchange(&origin, request)).await;
-        let answer = answer.context("the gateway did not answer in time")??;
+        let answer = tokio::time::timeout(TIMEOUT, exchange(url, &origin, request)).await;
+        let answer = answer.context(remote::describe_failure(url, "did not answer in time"))??;
         let text = match (json, command) {
             (true, _) => serde_json::to_string_pretty(&answer)?,
             (false, Command::List) => show_list(&answer),
@@ -98,8 +96,9 @@ fn checked(id: &str) -> anyhow::Result<&str> {
     Ok(id)
 }
 
-async fn exchange(origin: &Origin, request: Request<Payload>) -> anyhow::Result<Value> {
-    let response = origin.send(request).await.context("the gateway is not reached")?;
+async fn exchange(url: &str, origin: &Origin, request: Request<Payload>) -> anyhow::Result<Value> {
+    let sent = origin.send(request).await;
+    let response = sent.context(remote::describe_failure(url, "is not reached"))?;
     let status = response.status();
     let body = response.into_body().collect_limited(MAX_ANSWER).await?;
     let answer: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);

@@ -89,13 +89,15 @@ impl GatewayClient {
         if let Some(key) = &self.key {
             headers.insert(AUTHORIZATION, key.clone());
         }
-        let answer = tokio::time::timeout(TIMEOUT, exchange(&origin, request)).await;
-        answer.context("the gateway did not answer in time")?
+        let url = self.base.as_str();
+        let answer = tokio::time::timeout(TIMEOUT, exchange(url, &origin, request)).await;
+        answer.context(remote::describe_failure(url, "did not answer in time"))?
     }
 }
 
-async fn exchange(origin: &Origin, request: Request<Payload>) -> anyhow::Result<Value> {
-    let response = origin.send(request).await.context("the gateway is not reached")?;
+async fn exchange(url: &str, origin: &Origin, request: Request<Payload>) -> anyhow::Result<Value> {
+    let sent = origin.send(request).await;
+    let response = sent.context(remote::describe_failure(url, "is not reached"))?;
     let status = response.status();
     let body = response.into_body().collect_limited(MAX_ANSWER).await?;
     let answer: Value = serde_json::from_slice(&body).unwrap_or_default();

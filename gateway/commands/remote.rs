@@ -4,9 +4,9 @@
 
 use std::sync::Arc;
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use http::Uri;
-use lockgate_config::Sources;
+use lockgate_config::{RunningAddresses, Sources};
 use lockgate_proxy::Gateway;
 use lockgate_proxy::transport::Endpoint;
 use lockgate_upstream::State;
@@ -39,8 +39,31 @@ pub(crate) fn find_url(given: Option<&str>, sources: &Sources) -> Option<String>
     }
 }
 
+/// Returns the address of the gateway that runs: as it was given, from the environment, or one of
+/// those of the configuration that is named or found here.
+pub(crate) fn find_running(
+    given: Option<&str>,
+    sources: &Sources,
+    choose: fn(RunningAddresses) -> String,
+) -> anyhow::Result<String> {
+    if let Some(url) = find_url(given, sources) {
+        return Ok(url);
+    }
+    let found = lockgate_config::find_addresses(sources);
+    let found = found.context("the gateway's address is not known; name it with --url");
+    Ok(choose(found?))
+}
+
+/// Names the gateway that failed, in front of the cause.
+pub(crate) fn describe_failure(url: &str, what: &str) -> String {
+    format!("the gateway at {} {what}", url.trim_end_matches('/'))
+}
+
 fn find_variable(sources: &Sources, name: &str) -> Option<String> {
-    sources.env.get(name).filter(|value| !value.is_empty()).cloned()
+    match sources.env.get(name) {
+        Some(value) if !value.is_empty() => Some(value.clone()),
+        _ => None,
+    }
 }
 
 /// Returns the sources of the gateway that is asked, and whether it is one that runs elsewhere.

@@ -19,6 +19,7 @@ mod overlap;
 pub mod policies;
 mod problem;
 mod raw;
+mod running;
 mod schema;
 mod source;
 mod suggest;
@@ -29,6 +30,7 @@ pub use effective::{Effective, Setting, effective};
 pub use load::load;
 pub use loaded::{Config, Flags, Loaded, Sources, Transport};
 pub use problem::{Place, Problem, Report, Severity};
+pub use running::{RunningAddresses, find_addresses};
 pub use schema::schema;
 
 #[cfg(test)]

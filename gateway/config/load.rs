@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use crate::expand::Expand;
 use crate::loaded::{Config, Loaded, Sources, Transport};
 use crate::problem::{Place, Problem, Problems, Report};
+use crate::raw::Root;
 use crate::raw::leaf::List;
 use crate::source::decode::decode;
 use crate::source::environment::find_set;
@@ -26,8 +27,50 @@ pub fn load(sources: &Sources) -> Result<Loaded, Report> {
     Ok(loaded)
 }
 
+/// Reads the sources. Mistakes at other keys than those of `needed` do not matter.
+///
+/// # Errors
+/// Every mistake, where one of the needed keys or a whole file cannot be read.
+pub fn read_root(sources: &Sources, needed: &[&[&str]]) -> Result<Root, Report> {
+    let (loading, layers, _) = read_layers(sources);
+    let is_damaged = needed.iter().any(|path| layers.damaged(path));
+    match layers.merge() {
+        Ok(root) if !is_damaged => Ok(root),
+        _ => Err(Report { problems: loading.problems.finish()? }),
+    }
+}
+
 /// The same, with the layers that it was made of.
 pub fn load_with_layers(sources: &Sources) -> Result<(Loaded, Layers), Report> {
+    let (mut loading, layers, own) = read_layers(sources);
+    let transport = loading.transport();
+    let Loading { mut problems, mut files, .. } = loading;
+    let config = match layers.merge() {
+        Ok(root) => validate::config(&root, &layers, sources, own.as_deref(), &mut problems),
+        Err(error) => {
+            // Layers were clean, so only sections and single values of one name can meet here.
+            let what = "is a section in one source and a single value in another";
+            problems.push(Problem::error(layers.place(&error.path), error.path.join("."), what));
+            None
+        }
+    };
+    if let Some(config) = &config {
+        files.extend(named_files(config, &sources.cwd));
+    }
+    files.sort();
+    files.dedup();
+    if let Some(config) = &config {
+        overlap::check(config, &files, &sources.cwd, &layers, &mut problems);
+    }
+    let warnings = problems.finish()?;
+    match config {
+        Some(config) => Ok((Loaded { config, file: own, files, warnings, transport }, layers)),
+        None => Err(Report { problems: warnings }),
+    }
+}
+
+/// Every source as a layer, the weakest first, and the configuration's own file.
+fn read_layers(sources: &Sources) -> (Loading<'_>, Layers, Option<PathBuf>) {
     let mut loading = Loading { sources, problems: Problems::default(), files: Vec::new() };
     let file = loading.file();
     // The first that is read, if any is.
@@ -58,31 +101,7 @@ pub fn load_with_layers(sources: &Sources) -> Result<(Loaded, Layers), Report> {
     let conventional = environment::conventional(&sources.env, listen, &mut loading.problems);
     let conventional = loading.layer(conventional, &sources.cwd, false);
     layers.0.extend([conventional, env, flags]);
-
-    let transport = loading.transport();
-    let Loading { mut problems, mut files, .. } = loading;
-    let config = match layers.merge() {
-        Ok(root) => validate::config(&root, &layers, sources, own.as_deref(), &mut problems),
-        Err(error) => {
-            // Layers were clean, so only sections and single values of one name can meet here.
-            let what = "is a section in one source and a single value in another";
-            problems.push(Problem::error(layers.place(&error.path), error.path.join("."), what));
-            None
-        }
-    };
-    if let Some(config) = &config {
-        files.extend(named_files(config, &sources.cwd));
-    }
-    files.sort();
-    files.dedup();
-    if let Some(config) = &config {
-        overlap::check(config, &files, &sources.cwd, &layers, &mut problems);
-    }
-    let warnings = problems.finish()?;
-    match config {
-        Some(config) => Ok((Loaded { config, file: own, files, warnings, transport }, layers)),
-        None => Err(Report { problems: warnings }),
-    }
+    (loading, layers, own)
 }
 
 /// Files beside the configuration's own that it was made of.

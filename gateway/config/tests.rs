@@ -11,6 +11,7 @@ mod mistakes;
 mod policies;
 mod precedence;
 mod redis;
+mod running;
 mod secrets;
 mod shell;
 mod sign_in;

@@ -118,6 +118,42 @@ async fn the_gateway_is_named_by_the_environment_and_an_error_is_told_once() {
     }
 }
 
+/// Variables of its servers are set for the gateway alone.
+#[tokio::test]
+async fn commands_ask_the_gateway_of_the_configuration_that_is_named_or_found() {
+    let gate = Gate::start(json!({})).await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("lockgate.yaml");
+    let write = |address: &str| {
+        let text = format!(
+            "listen: {address}\nservers:\n  a:\n    url: https://a.invalid/mcp\n    \
+                headers: {{ Authorization: \"Bearer ${{NOT_SET_HERE}}\" }}\n"
+        );
+        std::fs::write(&file, text).unwrap();
+    };
+    let ask = async |arguments: &[&str], folder: &std::path::Path| {
+        let mut command = command();
+        command.args(arguments).current_dir(folder);
+        tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap()
+    };
+    write(&gate.address.to_string());
+    out(&ask(&["agents", "create", "Mine"], folder.path()).await);
+    let named = ["agents", "list", "--config", file.to_str().unwrap()];
+    let listed = out(&ask(&named, gate.folder.path()).await);
+    assert!(listed.contains("Mine"), "{listed}");
+    write("127.0.0.1:1");
+    for arguments in [&["agents", "list"][..], &["approvals", "list"]] {
+        let refused = ask(arguments, folder.path()).await;
+        let words = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(words.contains("the gateway at http://127.0.0.1:1 is not reached"), "{words}");
+        assert_eq!(words.matches("127.0.0.1:1").count(), 1, "{words}");
+    }
+    write("${NOT_SET_HERE}");
+    let unknown = ask(&["agents", "list"], folder.path()).await;
+    let words = String::from_utf8_lossy(&unknown.stderr).into_owned();
+    assert!(words.contains("--url") && words.contains("NOT_SET_HERE is not set"), "{words}");
+}
+
 /// Whoever tries the gateway on their machine need not make a key first: it makes one, for its owner
 /// alone, says so, and finds it again.
 #[tokio::test]
