@@ -97,6 +97,7 @@ impl Policy {
                 && (denies && !(rule.arguments.is_some() && matches!(says, Says::Holds)));
             if !rule.dry_run
                 && let Some(line) = change(rule, &says, decision)
+                && !is_unrelated(rule, &says, question.target)
             {
                 let more = rule.effect == Effect::Allow && matches!(says, Says::Misfits(_));
                 found.push((more, line));
@@ -211,6 +212,25 @@ fn named_by(rule: &Rule, target: &Target<'_>) -> String {
         Some(word) => format!(" for the word `{word}`"),
         None => String::new(),
     }
+}
+
+/// Returns whether a policy allows other things than what is asked for, of other servers.
+fn is_unrelated(rule: &Rule, says: &Says, target: &Target<'_>) -> bool {
+    let Says::Misfits(all) = says else { return false };
+    rule.effect == Effect::Allow
+        && all.iter().any(|misfit| is_about_name(misfit, target) && !names_server(misfit, target))
+}
+
+fn is_about_name(misfit: &str, target: &Target<'_>) -> bool {
+    let of_kind = format!("what.{}s", target.kind.as_str());
+    ["what: ", "what.servers", "what.categories", &of_kind]
+        .iter()
+        .any(|key| misfit.starts_with(key))
+}
+
+fn names_server(misfit: &str, target: &Target<'_>) -> bool {
+    let server = target.server;
+    misfit.contains(&format!("{server}/")) || misfit.contains(&format!("{server}__"))
 }
 
 /// What, about this policy, would change the decision.

@@ -1087,9 +1087,11 @@ fn a_caller_is_read_from_words_with_quotes_around_blanks() {
     assert_eq!(caller.roles, ["ops".into(), "on call".into()]);
     let plain = read("key|ci  scope=a agent=b").unwrap();
     assert_eq!((&*plain.subject, plain.agent.as_deref()), ("ci", Some("b")));
-    for bad in ["certificate:My CA|cn:alice", "\"key|ci", "''", "ci"] {
+    for bad in ["certificate:My CA|cn:alice", "\"key|ci", "''", "name=ci"] {
         assert!(read(bad).is_err(), "{bad}");
     }
+    let named = read("ci role=ops").unwrap();
+    assert_eq!((&*named.issuer, &*named.subject), ("key", "ci"));
 }
 
 #[test]

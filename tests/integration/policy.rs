@@ -141,6 +141,82 @@ fn a_check_tells_of_a_set_that_is_got_past() {
     assert!(check("deny").starts_with("ok: 2 policies"));
 }
 
+#[tokio::test]
+async fn rows_that_a_policy_cuts_off_are_said_to_be_missing() {
+    let policy = "policies:\n  - name: few\n    effect: allow\n    what: { tools: [database/query] }\n    \
+        arguments: { /sql: { sql: { dialect: sqlite, max_rows: 2 } } }\n";
+    let gate =
+        Gate::launch(json!({"builtin": {"database": {"embedded": {"folder": "data"}}}})).await;
+    gate.ready().await;
+    std::fs::write(gate.folder.path().join("p.yaml"), policy).unwrap();
+    gate.configure(json!({
+        "builtin": {"database": {"embedded": {"folder": "data"}}},
+        "policy": {"files": ["p.yaml"]},
+    }));
+    let rows = async |count: usize| {
+        let sql = vec!["SELECT 1 AS x"; count].join(" UNION ALL ");
+        let params = json!({"name": "database__query", "arguments": {"sql": sql}});
+        let answer = gate.modern("/mcp", "tools/call", params).await.json();
+        answer["result"]["structuredContent"].clone()
+    };
+    let cut = until("the policy is in force", async || {
+        let answer = rows(5).await;
+        (answer["row_count"] == 2).then_some(answer)
+    })
+    .await;
+    assert_eq!(cut["truncated"], "limit", "{cut}");
+    let whole = rows(1).await;
+    assert_eq!((&whole["row_count"], &whole["truncated"]), (&json!(1), &Value::Null), "{whole}");
+}
+
+/// A question about something that is not there is not answered with what policies say of it.
+#[test]
+fn an_explanation_names_what_the_gateway_does_not_have() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    write(
+        "p.yaml",
+        "policies:\n  - { name: notes, effect: allow, what: { tools: [notes/*] } }\n  \
+            - { name: team, effect: allow, who: { roles: [dev] }, what: { tools: [a/t] } }\n",
+    );
+    write(
+        "lockgate.yaml",
+        "auth: { keys_file: keys.yaml }\npolicy: { files: [p.yaml] }\nservers:\n  \
+            a: { url: 'http://127.0.0.1:1/mcp' }\n  notes: { url: 'http://127.0.0.1:1/mcp' }\n",
+    );
+    let run = |words: &[&str]| {
+        let done = command().args(words).current_dir(folder.path()).output().unwrap();
+        assert!(done.status.success(), "{done:?}");
+        String::from_utf8(done.stdout).unwrap()
+    };
+    run(&["keys", "create", "ci", "--role", "dev", "--file", "keys.yaml"]);
+    let explain =
+        |caller: &str, tool: &str| run(&["policy", "explain", "--as", caller, "--call", tool]);
+    let allowed = explain("ci", "a/t");
+    assert!(allowed.starts_with("allow, by team"), "{allowed}");
+    for (caller, tool, words) in [
+        ("other", "a/t", "hidden, by default: there is no key `other`"),
+        ("ci", "b/t", "hidden, by default: the configuration has no server `b`"),
+        ("ci", "system/nothing", "`system` has no tool `nothing`; it has "),
+    ] {
+        let told = explain(caller, tool);
+        assert!(told.contains(words) && !told.contains("no policy allows it"), "{told}");
+        assert!(!told.contains("notes"), "an unrelated policy: {told}");
+    }
+    let other = explain("local|user", "a/t");
+    assert!(other.contains("policy team would allow it, if this fitted: who.roles"), "{other}");
+    let gone = "key|0123456789abcdef";
+    write(
+        "q.yaml",
+        &format!(
+            "policies:\n  - {{ name: x, effect: allow, who: {{ principals: ['{gone}'] }} }}\n"
+        ),
+    );
+    write("lockgate.yaml", "auth: { keys_file: keys.yaml }\npolicy: { files: [q.yaml] }\n");
+    let checked = run(&["policy", "check"]);
+    assert!(checked.contains("the keys file has no key `0123456789abcdef`"), "{checked}");
+}
+
 /// What is explained of a built-in tool is what the gateway does with it.
 #[test]
 fn built_in_tools_are_explained_as_they_are_listed() {

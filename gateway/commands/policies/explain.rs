@@ -16,8 +16,9 @@ use super::configured::{Configured, Printed, compile, misspelt};
     .args(["call", "prompt", "resource", "completion", "template"])
     .required(true))]
 pub(crate) struct Explain {
-    /// The caller: `issuer|subject`, and words such as `role=analyst organisation=acme`; with
-    /// quotes around what has blanks in it: `'"certificate:My CA|cn:alice" role=ops'`
+    /// The caller: `issuer|subject` or the name of a key, and words such as `role=analyst
+    /// organisation=acme`; with quotes around what has blanks in it: `'"certificate:My CA|cn:alice"
+    /// role=ops'`
     #[arg(long = "as", value_name = "WHO", default_value = "local|user")]
     caller: String,
     /// The tool: `server/tool`
@@ -88,7 +89,8 @@ impl Explain {
             annotations: annotations.unwrap_or_default(),
         };
         let policy = compile(&configured.config)?;
-        let caller = configured.context.known(caller);
+        let caller = configured.context.known(caller).map_err(|words| anyhow!("--as: {words}"))?;
+        let unknown = configured.context.unknown(&caller, kind, &asked);
         let subject = caller.subject();
         let question = Question { subject: &subject, endpoint: at, target: &target };
         let mut explanation = policy.explain(&question, arguments.as_deref().map(str::as_bytes));
@@ -114,10 +116,26 @@ impl Explain {
             (explanation.words, explanation.forwards, explanation.changes) =
                 (Some(words), None, changes);
         }
-        let text =
-            if json { serde_json::to_string_pretty(&explanation)? } else { told(&explanation) };
-        Ok((text, ExitCode::SUCCESS))
+        print(explanation, &unknown, json)
     }
+}
+
+/// What the question names and the gateway does not have explains a decision by default.
+fn print(mut explanation: Explanation, unknown: &[String], json: bool) -> Printed {
+    let is_default = explanation.rule == DEFAULT;
+    if is_default && !unknown.is_empty() {
+        explanation.words = Some(unknown.join("; "));
+    }
+    if json {
+        let mut all = serde_json::to_value(&explanation)?;
+        all["unknown"] = unknown.into();
+        return Ok((serde_json::to_string_pretty(&all)?, ExitCode::SUCCESS));
+    }
+    let mut text = told(&explanation);
+    for line in if is_default { &[] } else { unknown } {
+        let _ = write!(text, "\n\nnote: {line}");
+    }
+    Ok((text, ExitCode::SUCCESS))
 }
 
 fn told(explanation: &Explanation) -> String {

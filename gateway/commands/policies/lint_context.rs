@@ -5,6 +5,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
+use lockgate_authn::key::{Key, is_id};
 use lockgate_config::Config;
 use lockgate_policy::cases::{Asked, Caller};
 use lockgate_policy::pin::{Reaction, Standing};
@@ -109,11 +110,16 @@ impl LintContext {
         tools
     }
 
-    /// A caller with what the keys file says of the key, unless something is said of it already.
-    pub(crate) fn known(&self, mut caller: Caller) -> Caller {
+    /// Returns a caller with the id of the key that it names, and with what the keys file says of
+    /// that key, unless something is said of it already.
+    ///
+    /// # Errors
+    /// Several keys have the name.
+    pub(crate) fn known(&self, mut caller: Caller) -> Result<Caller, String> {
+        self.resolve_key(&mut caller)?;
         let silent = caller.roles.is_empty() && caller.scopes.is_empty();
         let silent = silent && caller.organisation.is_none() && caller.agent.is_none();
-        let Some(context) = self.config() else { return caller };
+        let Some(context) = self.config() else { return Ok(caller) };
         let auth = &context.authn;
         let keys = auth.keys.as_deref().unwrap_or(&[]);
         if silent
@@ -125,7 +131,71 @@ impl LintContext {
             caller.organisation = key.organisation.clone();
             caller.agent = key.agent.clone();
         }
-        caller
+        Ok(caller)
+    }
+
+    fn resolve_key(&self, caller: &mut Caller) -> Result<(), String> {
+        let name = caller.subject.clone();
+        if caller.issuer != "key" || name == "default" || is_id(&name) {
+            return Ok(());
+        }
+        let mut named = Vec::new();
+        for key in self.keys() {
+            if key.name == name {
+                named.push(key.id.as_str());
+            }
+        }
+        match named.as_slice() {
+            [] => Ok(()),
+            [id] => {
+                caller.subject = (*id).to_owned();
+                Ok(())
+            }
+            ids => {
+                Err(format!("several keys are called `{name}`: write key|{}", ids.join(", key|")))
+            }
+        }
+    }
+
+    fn keys(&self) -> &[Key] {
+        match self.config() {
+            Some(config) => config.authn.keys.as_deref().unwrap_or(&[]),
+            None => &[],
+        }
+    }
+
+    fn unknown_key(&self, caller: &Caller) -> Option<String> {
+        let id = &caller.subject;
+        if caller.issuer != "key" || id == "default" {
+            return None;
+        }
+        match self.keys().iter().find(|key| key.id == *id) {
+            Some(key) if key.revoked.is_some() => Some(format!("the key `{id}` is revoked")),
+            Some(_) => None,
+            None => Some(format!(
+                "there is no key `{id}`; `lockgate keys list` shows those that are there"
+            )),
+        }
+    }
+
+    /// Returns what a question names and this gateway does not have: a key, a server, a tool.
+    pub(crate) fn unknown(&self, caller: &Caller, kind: Kind, asked: &Asked) -> Vec<String> {
+        let Some(config) = self.config() else { return Vec::new() };
+        let mut unknown = Vec::new();
+        unknown.extend(self.unknown_key(caller));
+        let server = &asked.server;
+        if config.tools.runs(server) {
+            let tools = self.tools(server);
+            if kind == Kind::Tool && !tools.contains(&asked.own) {
+                let there = tools.join(", ");
+                unknown.push(format!("`{server}` has no tool `{}`; it has {there}", asked.own));
+            }
+        } else if !config.servers.iter().any(|known| known.slug == *server) {
+            unknown.push(format!(
+                "the configuration has no server `{server}` (integrations are not known here)"
+            ));
+        }
+        unknown
     }
 
     fn with_tools<T>(

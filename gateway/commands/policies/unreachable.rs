@@ -86,7 +86,14 @@ fn principal(text: &str, config: &Config) -> Option<Words> {
         "key" if auth.key.is_none() && auth.keys.is_none() => {
             nobody("set `auth.keys_file`, or take it out")
         }
-        "key" if subject.contains(OPEN) || is_id(subject) => None,
+        "key" if subject.contains(OPEN) => None,
+        "key" if is_id(subject) => match &auth.keys {
+            Some(keys) if !keys.iter().any(|key| key.id == subject) => Some((
+                format!("the keys file has no key `{subject}`"),
+                "`lockgate keys list` shows those that are there".to_owned(),
+            )),
+            _ => None,
+        },
         "key" => {
             let mut subjects = Vec::new();
             for key in auth.keys.as_deref().unwrap_or(&[]) {

@@ -42,9 +42,9 @@ impl Default for Caller {
 }
 
 impl Caller {
-    /// Reads `issuer|subject`, then words as `role=analyst organisation=acme`. Single or double
-    /// quotes keep together what has blanks in it: `"certificate:My CA|cn:alice" organisation='Acme
-    /// Ltd'`.
+    /// Reads `issuer|subject`, or the name of a key, then words as `role=analyst
+    /// organisation=acme`. Single or double quotes keep together what has blanks in it:
+    /// `"certificate:My CA|cn:alice" organisation='Acme Ltd'`.
     ///
     /// # Errors
     /// The word that is not understood.
@@ -61,10 +61,14 @@ impl Caller {
                     caller.issuer = issuer.into();
                     caller.subject = subject.into();
                 }
+                (None, None) if !word.is_empty() && !word.contains(':') => {
+                    caller.issuer = "key".into();
+                    caller.subject = word.as_str().into();
+                }
                 _ => {
                     return Err(format!(
-                        "`{word}` is neither issuer|subject nor role=, scope=, organisation=, \
-                            agent= or certificate="
+                        "`{word}` is neither issuer|subject, the name of a key, nor role=, scope=, \
+                            organisation=, agent= or certificate="
                     ));
                 }
             }

@@ -71,6 +71,8 @@ fn a_caller_that_nobody_can_be_is_told() {
     ] {
         assert_eq!(of(KEYS, good), "", "{good}");
     }
+    let gone = of(KEYS, "key|0123456789abcdef");
+    assert!(gone.contains("the keys file has no key `0123456789abcdef`"), "{gone}");
     let named = of(KEYS, "key|ci");
     assert!(
         named.contains(
@@ -185,7 +187,7 @@ fn without_a_configuration_nothing_is_told() {
 #[test]
 fn the_holder_of_a_key_has_what_the_keys_file_says() {
     let (configured, _folder) = configured(KEYS, &about("what", "tools", "*"));
-    let known = |words: &str| configured.context.known(Caller::parse(words).unwrap());
+    let known = |words: &str| configured.context.known(Caller::parse(words).unwrap()).unwrap();
     let holder = known(&format!("key|{ID}"));
     let said = (
         holder.organisation.as_deref(),
@@ -194,6 +196,10 @@ fn the_holder_of_a_key_has_what_the_keys_file_says() {
         holder.scopes.join(" "),
     );
     assert_eq!(said, (Some("acme"), Some("bot"), "dev".into(), "read write".into()));
+    for named in ["ci", "key|ci"] {
+        let holder = known(named);
+        assert_eq!((&*holder.subject, holder.roles.concat()), (ID, "dev".into()), "{named}");
+    }
     assert_eq!(known(&format!("key|{ID} role=ops")).roles.concat(), "ops");
     assert_eq!(known(&format!("key|{ID} role=ops")).organisation, None);
     assert!(
