@@ -56,7 +56,9 @@ impl Tool for Query {
                 "row_count": {"type": "integer"},
                 "truncated": {
                     "type": ["string", "null"],
-                    "description": "Why rows are missing: max_rows or max_bytes",
+                    "description": "Why rows are missing: max_rows or max_bytes; or may be \
+                        missing: limit, the line LIMIT at the statement's end, which a policy puts \
+                        there too",
                 },
                 "duration_ms": {"type": "number"},
             }),
@@ -83,11 +85,20 @@ impl Tool for Query {
             let duration = (began.elapsed().as_secs_f64() * 1e6).round() / 1e3;
             let columns = answer.columns_json();
             let count = answer.rows.len();
+            let truncated = answer.truncated.or_else(|| find_reached_limit(sql, count));
             Ok(json!({
                 "columns": columns, "rows": answer.rows, "row_count": count,
-                "truncated": answer.truncated, "duration_ms": duration
+                "truncated": truncated, "duration_ms": duration
             })
             .into())
         })
     }
+}
+
+/// Returns `limit` where the statement ends with a line `LIMIT n`, as policies with `max_rows` end
+/// it, and that many rows came: there may be more.
+fn find_reached_limit(sql: &str, rows: usize) -> Option<&'static str> {
+    let last = sql.lines().next_back()?;
+    let most: usize = last.strip_prefix("LIMIT ")?.parse().ok()?;
+    (rows >= most).then_some("limit")
 }
