@@ -64,6 +64,7 @@ pub(crate) async fn obtain_approval(
     channel: Option<&CallChannel>,
 ) -> Result<Step, RequestError> {
     let first = permitted.approvals().first().map(|rule| Arc::clone(&rule.rule));
+    let server = permitted.server().qualified_name().into_owned();
     let step = match ApprovedCall::new(context, &permitted) {
         Ok(call) => {
             let bounds = bounds(context);
@@ -74,7 +75,8 @@ pub(crate) async fn obtain_approval(
     match step {
         Ok(step) => Ok(step),
         Err(Stop::Approval(error)) => {
-            Err(RequestError::unapproved(&error, first.as_ref(), context.era()))
+            let problem = RequestError::unapproved(&error, first.as_ref(), context.era());
+            Err(problem.of_server(&server))
         }
         Err(Stop::Request(problem)) => Err(problem),
     }
@@ -97,7 +99,8 @@ pub(crate) fn refuse_nested(
         None => Ok(permitted),
         Some(rule) => {
             let error = ApprovalError::Nested;
-            Err(RequestError::unapproved(&error, Some(&rule.rule), context.era()))
+            let problem = RequestError::unapproved(&error, Some(&rule.rule), context.era());
+            Err(problem.of_server(&permitted.server().qualified_name()))
         }
     }
 }

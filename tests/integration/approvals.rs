@@ -569,6 +569,7 @@ async fn the_audit_trail_has_every_step_of_an_approval() {
     ];
     let wanted = wanted.map(|(name, state, rule)| (name.into(), state.into(), rule.into()));
     assert_eq!(steps, wanted);
+    assert!(all.iter().all(|record| record["server"] == "a"), "found by ?server=: {all:?}");
     let people = |at: usize| all[at]["by"].as_str().unwrap_or_default().trim_start_matches("key|");
     assert_eq!((people(0), people(1)), ("", all[1]["who"].as_str().unwrap()));
     assert!(people(4) != all[4]["who"].as_str().unwrap() && !people(4).is_empty(), "{all:?}");

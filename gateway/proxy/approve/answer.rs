@@ -63,11 +63,9 @@ pub(crate) fn read(
     let plain = match opened {
         Ok(plain) => plain,
         Err(refused) if refused.reason() == Reason::Expired => {
-            return Err(RequestError::unapproved(
-                &ApprovalError::StateExpired,
-                None,
-                context.era(),
-            ));
+            let error = ApprovalError::StateExpired;
+            let problem = RequestError::unapproved(&error, None, context.era());
+            return Err(problem.of_server(&server));
         }
         Err(_) => return Ok(None),
     };
