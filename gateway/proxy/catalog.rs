@@ -7,6 +7,7 @@ mod keep;
 mod layers;
 pub(crate) mod mark;
 mod merge;
+mod own;
 pub(crate) mod rendered;
 mod resources;
 pub(crate) mod template;
@@ -29,6 +30,7 @@ pub(crate) use hidden::Asking;
 use keep::keep_ms;
 pub(crate) use layers::{Layers, Selection, Viewing};
 use merge::{Merger, ServerLists};
+pub(crate) use own::OwnRules;
 pub(crate) use view::View;
 use views::Views;
 
@@ -52,6 +54,7 @@ pub(crate) struct Catalog {
 }
 
 /// What a server said of itself, and how it was, when the catalog was merged.
+#[derive(Clone)]
 struct Declared {
     offers: Offers,
     /// JSON text of its extensions.

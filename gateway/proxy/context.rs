@@ -10,6 +10,7 @@ use lockgate_telemetry::TraceContext;
 use lockgate_upstream::Caller;
 
 use crate::catalog::{Entry, View, ViewEntry};
+use crate::directory::Seeing;
 use crate::rights::CallerRights;
 use crate::server_operation::ServerOperation;
 use crate::session::{Running, Session};
@@ -63,6 +64,11 @@ impl RequestContext {
             running: None,
             takes_streamed_body: false,
         }
+    }
+
+    /// By what rules its caller sees something, and where.
+    pub(crate) fn seeing(&self) -> Seeing<'_> {
+        Seeing { endpoint: &self.endpoint, snapshot: &self.snapshot, rights: &self.rights }
     }
 
     /// Where it stands in a trace, if it does: what it causes is below that.

@@ -6,6 +6,7 @@ mod about;
 mod changes;
 mod interactive;
 mod organisation;
+mod own_view;
 mod server_set;
 mod wakes;
 
@@ -32,6 +33,7 @@ pub(crate) use changes::{Change, ChangeReceiver, Changes};
 pub(crate) use organisation::Organisation;
 use organisation::State;
 pub use organisation::{AgentOwner, AgentServers};
+pub(crate) use own_view::Seeing;
 use server_set::ServerSet;
 use wakes::Wakes;
 pub(crate) use wakes::{Source, Wanted};
@@ -200,11 +202,7 @@ impl Directory {
         if let Some(known) = shared.views.get(None, endpoint, class) {
             return Some(known);
         }
-        let selection = match endpoint {
-            Endpoint::All => Selection::All,
-            Endpoint::Server(slug) => Selection::One(slug),
-            Endpoint::Agent(_) => return None,
-        };
+        let selection = select(endpoint, None, snapshot, rights)?;
         // Names of endpoints that do not exist are not remembered: anybody can make them up.
         let viewing = Viewing { policy: &snapshot.policy, rights, naming: snapshot.naming };
         let view = Layers { shared: &shared, own: None }.view(selection, viewing)?;
@@ -220,14 +218,7 @@ impl Directory {
         snapshot: &Snapshot,
         rights: &CallerRights,
     ) -> Option<Arc<View>> {
-        let selection = match endpoint {
-            Endpoint::All => Selection::All,
-            Endpoint::Server(slug) => Selection::One(slug),
-            Endpoint::Agent(agent) => {
-                let role = snapshot.authenticator.role_of(&rights.principal);
-                Selection::Assigned(state.find_agent(agent.id(), &rights.principal, role)?)
-            }
-        };
+        let selection = select(endpoint, Some(state), snapshot, rights)?;
         let class = rights.class.mark();
         if let Some(known) = shared.views.get(Some(state.number), endpoint, class) {
             return Some(known);
@@ -338,4 +329,21 @@ impl Directory {
             self.wakes.add(Some(Arc::clone(name)), Wanted::Merge);
         }
     }
+}
+
+/// Returns the servers that an endpoint is about; `None` when it is not there for the caller.
+fn select<'a>(
+    endpoint: &'a Endpoint,
+    state: Option<&'a State>,
+    snapshot: &Snapshot,
+    rights: &CallerRights,
+) -> Option<Selection<'a>> {
+    Some(match endpoint {
+        Endpoint::All => Selection::All,
+        Endpoint::Server(slug) => Selection::One(slug),
+        Endpoint::Agent(agent) => {
+            let role = snapshot.authenticator.role_of(&rights.principal);
+            Selection::Assigned(state?.find_agent(agent.id(), &rights.principal, role)?)
+        }
+    })
 }

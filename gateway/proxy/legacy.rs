@@ -18,7 +18,7 @@ use lockgate_protocol::write;
 use lockgate_upstream::{ClientSession, LogLevel};
 
 use crate::context::RequestContext;
-use crate::directory::About;
+use crate::directory::{About, Seeing};
 use crate::gateway::Gateway;
 use crate::headers::{SESSION, VERSION, header, session_header};
 use crate::rescue::RequestError;
@@ -108,8 +108,17 @@ async fn prepare_request(
         () = await_lists(gateway, &snapshot, &session, &rights, &request) => {}
         () = running.token.cancelled() => return Err(Box::new(silence())),
     }
-    let view = gateway.directory.view(&session.endpoint, &snapshot, &rights);
-    let Some(view) = view else {
+    let own = session.own_clients();
+    if !own.is_empty() {
+        let seeing = Seeing { endpoint: &session.endpoint, snapshot: &snapshot, rights: &rights };
+        tokio::select! {
+            biased;
+            // Boxed, as is everything that is rare, so that the future of a request stays small.
+            () = Box::pin(gateway.settle_own_lists(&own, &request, seeing)) => {}
+            () = running.token.cancelled() => return Err(Box::new(silence())),
+        }
+    }
+    let Some(view) = gateway.view_of_session(&session, &snapshot, &rights) else {
         let problem = RequestError::no_endpoint();
         operation.refuse(&problem);
         gateway.record_refused_request(&problem, exchange);

@@ -32,6 +32,8 @@ mod modern;
 mod modern_clients;
 mod notify;
 mod observe;
+mod own_lists;
+mod own_view;
 mod pace;
 mod parked;
 mod quota;

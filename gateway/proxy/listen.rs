@@ -29,11 +29,12 @@ use crate::catalog::View;
 use crate::catalog::mark::ListMarks;
 use crate::catalog::template::Steps;
 use crate::context::RequestContext;
-use crate::directory::{Change, ChangeReceiver};
+use crate::directory::{Change, ChangeReceiver, Seeing};
 use crate::dispatch::{audit_denial, audit_listen};
 use crate::gateway::Gateway;
 use crate::modern_clients::{LaneError, Listening};
 use crate::notify::announced_lists;
+use crate::own_lists::OwnClients;
 use crate::rescue::RequestError;
 use crate::rights::CallerRights;
 use crate::session::covers;
@@ -271,12 +272,22 @@ impl Listener {
         self.stage = Stage::Open;
     }
 
+    /// The caller's lanes that may have lists of their own.
+    fn own_clients(&self) -> OwnClients {
+        match self.lane {
+            Some(_) => self.gateway.find_own_clients(&self.principal, &self.caller.capabilities),
+            None => OwnClients::new(),
+        }
+    }
+
     /// What the caller may see now; nothing when the caller's key is good no more.
     fn current_view(&self) -> Option<Arc<View>> {
         let snapshot = self.gateway.snapshot();
         let principal = snapshot.authenticator.current(&self.principal)?;
         let rights = CallerRights::new(&snapshot.policy, principal, &self.endpoint);
-        self.gateway.directory.view(&self.endpoint, &snapshot, &rights)
+        let own = self.own_clients();
+        let seeing = Seeing { endpoint: &self.endpoint, snapshot: &snapshot, rights: &rights };
+        self.gateway.view_with(&own, seeing)
     }
 
     /// Tells of lists that look different now to this caller, and of those that servers announced.

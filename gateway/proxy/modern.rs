@@ -22,6 +22,7 @@ use crate::directory::About;
 use crate::dispatch;
 use crate::gateway::Gateway;
 use crate::headers::{METHOD, NAME, VERSION};
+use crate::own_lists::OwnClients;
 use crate::rescue::RequestError;
 use crate::rights::CallerRights;
 use crate::server_operation::ServerOperation;
@@ -67,6 +68,11 @@ pub(crate) async fn receive(
         Ok(mut context) => {
             operation.set_protocol(context.revision, None);
             context.operation = Some(operation);
+            if context.caller.interactive && gateway.modern_clients.has_own_lists() {
+                // Boxed, as is everything that is rare, so that the future of a request stays
+                // small.
+                Box::pin(take_own_lists(gateway, &mut context)).await;
+            }
             if context.request.method == Method::Listen {
                 return listen::open_stream(gateway, &context);
             }
@@ -85,10 +91,23 @@ async fn await_interactive(gateway: &Gateway, context: &mut RequestContext) {
     let directory = &gateway.directory;
     let organisation = context.principal.organisation();
     if directory.wait_for_interactive_modern(organisation, deadline).await {
-        let view = directory.view(&context.endpoint, &context.snapshot, &context.rights);
-        if let Some(view) = view {
-            context.view = view;
-        }
+        look_again(gateway, context, &gateway.own_clients_of(context));
+    }
+}
+
+/// Waits for what the caller's own connections list, and takes it into the view.
+async fn take_own_lists(gateway: &Gateway, context: &mut RequestContext) {
+    let own = gateway.own_clients_of(context);
+    if !own.is_empty() {
+        gateway.settle_own_lists(&own, &context.request, context.seeing()).await;
+        look_again(gateway, context, &own);
+    }
+}
+
+/// Replaces the view by that of now.
+fn look_again(gateway: &Gateway, context: &mut RequestContext, own: &OwnClients) {
+    if let Some(view) = gateway.view_with(own, context.seeing()) {
+        context.view = view;
     }
 }
 

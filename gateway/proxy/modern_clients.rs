@@ -4,6 +4,7 @@
 //! question may name no call, a lane carries one call at a time, from the first one on.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -13,6 +14,8 @@ use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::method::Method;
 use lockgate_upstream::{BoxFuture, ClientChannel, ClientSession, QuestionError, ServerId};
 use parking_lot::Mutex;
+
+use crate::own_lists::{OwnClient, OwnClients, OwnServers};
 
 /// Different capabilities that the requests of one principal declare.
 const PROFILES: usize = 16;
@@ -28,6 +31,8 @@ pub(crate) struct ModernClients {
     lanes: Mutex<HashMap<Declared, Vec<Arc<Lane>>>>,
     /// Lanes that made room for others since the last [`ModernClients::expire`].
     displaced: Mutex<Vec<(Principal, u64)>>,
+    /// How many lanes have lists of their own.
+    with_own_lists: Arc<AtomicUsize>,
 }
 
 /// Why a call of a modern client has no lane.
@@ -42,7 +47,17 @@ pub(crate) enum LaneError {
 }
 
 /// Who it is, and the capabilities that were declared as JSON text.
-type Declared = (Principal, Bytes);
+pub(crate) type Declared = (Principal, Bytes);
+
+/// Which lane a call takes.
+#[derive(Clone, Copy)]
+pub(crate) struct WantedLane<'a> {
+    pub(crate) server: &'a ServerId,
+    /// Without another call there.
+    pub(crate) is_alone: bool,
+    /// Those that have what is called, by their keys; any where this is empty.
+    pub(crate) among: &'a [u64],
+}
 
 /// One connection at each server.
 struct Lane {
@@ -50,6 +65,8 @@ struct Lane {
     /// There is one before it.
     is_further: bool,
     state: Mutex<LaneState>,
+    /// The servers whose connection for it may list something else.
+    own_servers: Arc<OwnServers>,
 }
 
 struct LaneState {
@@ -87,7 +104,7 @@ impl ModernClients {
         let lanes = self.find_lanes(&mut all, declared.clone(), most)?;
         let lane = match lanes.first() {
             Some(lane) => Arc::clone(lane),
-            None => add_lane(lanes, next_key()),
+            None => self.add_lane(lanes, next_key()),
         };
         lane.state.lock().listeners += 1;
         drop(all);
@@ -95,25 +112,52 @@ impl ModernClients {
     }
 
     /// Returns a lane for a call at a server: one without another call there if it has to be
-    /// `alone`.
+    /// alone. What few connections list is called on those, beside another call if need be.
     pub(crate) fn lease(
         &self,
         declared: Declared,
-        (server, is_alone): (&ServerId, bool),
+        wanted: WantedLane<'_>,
         way_back: Weak<dyn ClientChannel>,
         most: usize,
         next_key: impl FnOnce() -> u64,
     ) -> Result<Lease, LaneError> {
         let mut all = self.lanes.lock();
         let lanes = self.find_lanes(&mut all, declared, most)?;
-        let free = lanes.iter().find(|lane| !is_alone || lane.is_free(server));
-        let lane = match free {
+        let WantedLane { server, is_alone, among } = wanted;
+        let mut fit = lanes.iter().filter(|lane| among.is_empty() || among.contains(&lane.key));
+        let free = fit.clone().find(|lane| !is_alone || lane.is_free(server));
+        let lane = match free.or_else(|| fit.next().filter(|_| !among.is_empty())) {
             Some(lane) => Arc::clone(lane),
             None if lanes.len() >= LANES => return Err(LaneError::Calls),
-            None => add_lane(lanes, next_key()),
+            None => self.add_lane(lanes, next_key()),
         };
         lane.enter(server, &way_back);
         Ok(Lease { lane, server: server.clone(), way_back })
+    }
+
+    /// Whether some client has lists of its own.
+    pub(crate) fn has_own_lists(&self) -> bool {
+        self.with_own_lists.load(Ordering::Acquire) > 0
+    }
+
+    /// Returns the lanes of a client that may have lists of their own.
+    pub(crate) fn own_clients(&self, declared: &Declared) -> OwnClients {
+        let all = self.lanes.lock();
+        let mut own = OwnClients::new();
+        for (at, lane) in all.get(declared).into_iter().flatten().enumerate() {
+            if lane.own_servers.is_any() {
+                let servers = Arc::clone(&lane.own_servers);
+                own.push(OwnClient { servers, is_first: at == 0 });
+            }
+        }
+        own
+    }
+
+    fn add_lane(&self, lanes: &mut Vec<Arc<Lane>>, key: u64) -> Arc<Lane> {
+        let own = OwnServers::new(key, Arc::clone(&self.with_own_lists));
+        let lane = Arc::new(Lane::new(key, !lanes.is_empty(), own));
+        lanes.push(Arc::clone(&lane));
+        lane
     }
 
     /// Returns the lanes of a client. A new one may take the place of one that is idle.
@@ -172,16 +216,10 @@ impl ModernClients {
     }
 }
 
-fn add_lane(lanes: &mut Vec<Arc<Lane>>, key: u64) -> Arc<Lane> {
-    let lane = Arc::new(Lane::new(key, !lanes.is_empty()));
-    lanes.push(Arc::clone(&lane));
-    lane
-}
-
 impl Lane {
-    fn new(key: u64, is_further: bool) -> Self {
+    fn new(key: u64, is_further: bool, own_servers: Arc<OwnServers>) -> Self {
         let state = LaneState { running: HashMap::new(), listeners: 0, used: Instant::now() };
-        Self { key, is_further, state: Mutex::new(state) }
+        Self { key, is_further, state: Mutex::new(state), own_servers }
     }
 
     fn used(&self) -> Instant {
@@ -265,6 +303,10 @@ impl ClientSession for Lane {
 
     fn is_further(&self) -> bool {
         self.is_further
+    }
+
+    fn note_own_lists(&self, server: &ServerId) {
+        self.own_servers.note(server);
     }
 
     /// A modern client hears only what belongs to one of its requests.

@@ -12,7 +12,7 @@ use lockgate_protocol::jsonrpc::Request;
 use lockgate_upstream::{Announcement, ClientSession, ListKind, ServerId, Subscription, Upstream};
 
 use crate::catalog::View;
-use crate::directory::Source;
+use crate::directory::{Seeing, Source};
 use crate::gateway::Gateway;
 use crate::legacy;
 use crate::rights::CallerRights;
@@ -77,7 +77,14 @@ impl Gateway {
                 let hidden = self.find_hidden_servers(source, view.as_deref());
                 Seen { view, lists, hidden }
             });
-            let view = &seen.view;
+            let own_clients = session.own_clients();
+            let view = match own_clients.is_empty() {
+                true => seen.view.clone(),
+                false => self.view_with(
+                    &own_clients,
+                    Seeing { endpoint: &session.endpoint, snapshot, rights: &rights },
+                ),
+            };
             let mut lists: Vec<ListKind> = seen.lists.clone();
             let own = Some(session.key());
             lists.extend(announced_lists(view.as_deref(), announced, |to| to == own));
@@ -107,11 +114,8 @@ impl Gateway {
     /// What the owner of a session sees now; nothing when the owner's key is good no more.
     fn view_of(&self, session: &Session, snapshot: &Snapshot) -> Option<Arc<View>> {
         let principal = snapshot.authenticator.current(&session.principal())?;
-        self.directory.view(
-            &session.endpoint,
-            snapshot,
-            &CallerRights::new(&snapshot.policy, principal, &session.endpoint),
-        )
+        let rights = CallerRights::new(&snapshot.policy, principal, &session.endpoint);
+        self.view_of_session(session, snapshot, &rights)
     }
 
     /// Ends the subscriptions of a session to what its caller may not read any more, before

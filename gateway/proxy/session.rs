@@ -17,7 +17,7 @@ mod subscribed;
 mod tasks;
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -39,6 +39,7 @@ pub(crate) use subscribed::{AtServer, NewSubscription, Subscribed, covers};
 pub(crate) use tasks::SessionTask;
 
 use crate::catalog::{View, mark::ListMarks};
+use crate::own_lists::{OwnClient, OwnClients, OwnServers};
 use crate::quota::{QuotaPermit, Quotas};
 use crate::transport::Endpoint;
 use lockgate_admission::budget::Budget;
@@ -71,6 +72,8 @@ pub(crate) struct Session {
     touched: AtomicU64,
     /// The lists that the client knows of, or was told of.
     lists: Mutex<ListMarks>,
+    /// The servers whose connection for it may list something else.
+    own_servers: Arc<OwnServers>,
     /// Lists that changed while no stream was open, a bit each.
     dirty: AtomicU8,
     /// The session was deleted or has expired.
@@ -110,6 +113,8 @@ pub(crate) struct Sessions {
     members: Members<Session>,
     epoch: Instant,
     next_key: AtomicU64,
+    /// How many have lists of their own.
+    with_own_lists: Arc<AtomicUsize>,
     shares: Arc<Quotas>,
     budget: Arc<Budget>,
     ended: Ended,
@@ -123,6 +128,7 @@ impl Sessions {
             members: Members::default(),
             epoch: Instant::now(),
             next_key: AtomicU64::new(1),
+            with_own_lists: Arc::default(),
             shares: Arc::default(),
             budget,
             ended: Ended::default(),
@@ -167,8 +173,10 @@ impl Sessions {
         // Told where the client's session has a connection of its own.
         let capabilities = capabilities::carried(&capabilities);
         let interactive = capabilities::is_interactive(&capabilities);
+        let key = self.next_key();
         let session = Arc::new_cyclic(|this| Session {
-            key: self.next_key(),
+            key,
+            own_servers: OwnServers::new(key, Arc::clone(&self.with_own_lists)),
             principal: RwLock::new(principal),
             endpoint,
             revision,
@@ -313,6 +321,14 @@ impl Session {
 
     pub(crate) fn principal(&self) -> Principal {
         self.principal.read().clone()
+    }
+
+    /// Returns itself, if it may have lists of its own.
+    pub(crate) fn own_clients(&self) -> OwnClients {
+        match self.own_servers.is_any() {
+            true => vec![OwnClient { servers: Arc::clone(&self.own_servers), is_first: true }],
+            false => OwnClients::new(),
+        }
     }
 
     /// Takes over what the owner has been granted by now, if anything.

@@ -56,15 +56,17 @@ impl Metrics {
         let is_full = all.has_too_many_tools(organisation, self.numbers.tools);
         let entry = all.entry(label);
         if is_full {
-            return entry
-                .other
-                .get_or_insert_with(|| Arc::new(ToolMetrics::new(entry.server.clone(), true)))
-                .clone();
+            return entry.other_tools();
         }
         let new = Arc::new(ToolMetrics::new(entry.server.clone(), entry.is_other));
         entry.tools.insert(tool, new.clone());
         all.tools[usize::from(organisation.is_some())] += 1;
         new
+    }
+
+    /// Returns the counters that the tools of a server share which have none of their own.
+    pub fn other_tools(&self, organisation: Option<&str>, server: &str) -> Arc<ToolMetrics> {
+        self.numbers.servers.lock().entry(server_label(organisation, server)).other_tools()
     }
 
     /// The counters of a server, made if they are new.

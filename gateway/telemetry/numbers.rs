@@ -137,6 +137,16 @@ impl Default for Entry {
     }
 }
 
+impl Entry {
+    /// The counters that tools share which have none of their own.
+    pub(crate) fn other_tools(&mut self) -> Arc<ToolMetrics> {
+        let server = &self.server;
+        let other =
+            self.other.get_or_insert_with(|| Arc::new(ToolMetrics::new(server.clone(), true)));
+        Arc::clone(other)
+    }
+}
+
 impl ServerLabel {
     /// What stands for all servers of organisations beyond the bound.
     fn other() -> Self {

@@ -134,6 +134,9 @@ pub trait ClientSession: Send + Sync + 'static {
     fn tells_roots_changes(&self) -> bool {
         false
     }
+    /// Its connection at a server may have lists of its own from now on
+    /// ([`crate::Upstream::own_lists`]).
+    fn note_own_lists(&self, _server: &ServerId) {}
     /// An elicitation of a server that led elsewhere is complete, by the server's own id.
     fn complete_elicitation(&self, _server: &ServerId, _id: &str) {}
     /// A `notifications/message` of a server that belongs to no call.

@@ -36,6 +36,7 @@ use crate::failure::{Kind, UpstreamError};
 use crate::future::BoxFuture;
 use crate::instance::Instance;
 use crate::known_lists::CatalogMemory;
+use crate::own_lists::OwnLists;
 use crate::shared::{ServerSetupError, Shared, Surroundings};
 use crate::status::{State, Stats, Status};
 use crate::{Upstream, supervise};
@@ -180,7 +181,7 @@ impl Shared {
 
     /// Sends it; once more only when it certainly did not run, or does no harm when it runs twice.
     async fn attempt(
-        &self,
+        self: &Arc<Self>,
         call: &Call<'_>,
         own: Option<&Route<'_>>,
         channel: Option<Arc<dyn ClientChannel>>,
@@ -379,6 +380,18 @@ impl Upstream for Client {
             let note = write::notification(Method::RootsChanged.as_str(), b"{}");
             connection.transport.notify(note.into(), None);
         }
+    }
+
+    fn own_lists(&self, session: u64) -> Option<Arc<OwnLists>> {
+        self.shared.sessions.find(session)?.own_lists().lists()
+    }
+
+    fn wait_for_own_lists(&self, session: u64) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            if let Some(connection) = self.shared.sessions.find(session) {
+                connection.own_lists().settle().await;
+            }
+        })
     }
 
     fn forget_session(&self, session: u64) {

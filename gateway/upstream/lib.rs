@@ -35,6 +35,8 @@ mod open;
 mod open_questions;
 mod organisations;
 mod outstanding;
+mod own_lists;
+mod own_reading;
 mod process;
 mod publish;
 mod receiver;
@@ -72,6 +74,7 @@ pub use instance::Instance;
 pub use known_lists::CatalogMemory;
 pub use list_memory::ListMemory;
 pub use organisations::{OrganisationPart, Organisations};
+pub use own_lists::OwnLists;
 pub use process::{Group, guard, outlive_signals};
 pub use server_id::ServerId;
 pub use shared::Surroundings;
@@ -179,6 +182,17 @@ pub trait Upstream: Send + Sync + 'static {
     /// The roots of a legacy client have changed: told on the connection of its session, if it has
     /// one. Never waits.
     fn tell_roots_changed(&self, _session: u64) {}
+
+    /// Returns the lists of a client's own connection, by the key of its session, as far as they
+    /// differ from the catalog; empty ones while a change is read. No I/O.
+    fn own_lists(&self, _session: u64) -> Option<Arc<OwnLists>> {
+        None
+    }
+
+    /// Waits until the changes of such lists that were announced so far have been read.
+    fn wait_for_own_lists(&self, _session: u64) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
 
     /// A legacy client session has ended; what was kept for it can go.
     fn forget_session(&self, session: u64);

@@ -55,6 +55,11 @@ impl ListHold {
         Self { accounts, holds, bytes: 0, free: 0, most }
     }
 
+    /// Counts all of it: there is one for each client, as many as clients want.
+    pub(crate) fn count_all(self) -> Self {
+        Self { free: 0, ..self }
+    }
+
     /// Takes more.
     ///
     /// # Errors

@@ -18,6 +18,7 @@ use crate::http::HttpTransport;
 use crate::inbox::Inbox;
 use crate::incoming::Intake;
 use crate::last_heard::LastHeard;
+use crate::own_lists::OwnState;
 use crate::process::network;
 use crate::receiver::{Acknowledgements, Behind, Over, Paces, Receiver};
 use crate::shared::Shared;
@@ -109,6 +110,7 @@ async fn open_there(shared: &Shared, role: Role) -> Result<(Connection, Over), H
         events: shared.events().clone(),
         stale: Arc::clone(stale),
         announced: Arc::clone(&shared.announced),
+        own_lists: OwnState::default(),
         behind,
         modern: AtomicBool::new(false),
         over: over.clone(),
@@ -133,16 +135,26 @@ async fn open_there(shared: &Shared, role: Role) -> Result<(Connection, Over), H
         }
         Err(mut refused) => {
             if let Some(child) = child {
-                if let ServerTransport::Duplex(duplex) = &transport {
-                    duplex.close();
-                }
-                let exit = child.close(GRACE).await;
-                refused.trouble.stderr = child.stderr_tail();
-                add_end(&mut refused.trouble.words, &exit, &config.transport);
+                end_refused(&mut refused, child, &transport, &config.transport).await;
             }
             Err(refused)
         }
     }
+}
+
+/// Ends a child that has refused, and adds how it ended.
+async fn end_refused(
+    refused: &mut HandshakeError,
+    child: process::Child,
+    transport: &ServerTransport,
+    configured: &Transport,
+) {
+    if let ServerTransport::Duplex(duplex) = transport {
+        duplex.close();
+    }
+    let exit = child.close(GRACE).await;
+    refused.trouble.stderr = child.stderr_tail();
+    add_end(&mut refused.trouble.words, &exit, configured);
 }
 
 fn choose_era(shared: &Shared, configured: EraChoice) -> EraChoice {

@@ -22,6 +22,7 @@ use crate::call::{ClientChannel, ClientSession, QuestionError};
 use crate::future::BoxFuture;
 use crate::inbox::Inbox;
 use crate::last_heard::LastHeard;
+use crate::own_lists::OwnState;
 use crate::server_id::ServerId;
 use crate::sole::SoleClient;
 use crate::topics::Topic;
@@ -35,6 +36,8 @@ pub(crate) struct Receiver {
     /// The lists have changed on the server.
     pub(crate) stale: Arc<Notify>,
     pub(crate) announced: Arc<Announced>,
+    /// The lists of the connection, where it belongs to one client.
+    pub(crate) own_lists: OwnState,
     pub(crate) behind: Behind,
     /// The server speaks the modern era, as far as it is known.
     pub(crate) modern: AtomicBool,
@@ -205,7 +208,14 @@ impl Inbox for Receiver {
         }
         match note.method {
             Method::ToolsChanged | Method::PromptsChanged | Method::ResourcesChanged => {
-                self.announced.add(self.behind.session_key(), note.method);
+                match &self.behind {
+                    Behind::Session(..) => self.announce_own(note.method),
+                    Behind::Anybody | Behind::Sole(_) | Behind::Nobody => {
+                        self.announced.add(note.method);
+                    }
+                }
+                // Also for one client's connection: the server may have no stream for the shared
+                // one to announce on what has changed for all.
                 self.stale.notify_one();
             }
             Method::ResourceUpdated => {
@@ -303,6 +313,19 @@ impl Receiver {
         let session = self.behind.session_key();
         let server = self.id.clone();
         let _ = self.events.send(Event::Updated { server, uri, session });
+    }
+
+    /// A list of the only client of the connection has changed.
+    fn announce_own(&self, method: Method) {
+        self.own_lists.announce(method);
+        self.note_own_lists();
+    }
+
+    /// Has the client look here for lists of its own from now on.
+    pub(crate) fn note_own_lists(&self) {
+        if let Some(session) = self.behind.session() {
+            session.note_own_lists(&self.id);
+        }
     }
 
     /// A task has news.

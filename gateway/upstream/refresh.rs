@@ -1,12 +1,12 @@
 //! Reading the lists of a connected server again, and telling of what it announced meanwhile.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::catalog::{Catalog, Kind as ListKind};
 use crate::connection::{Connection, ServerTransport};
 use crate::failure::Kind;
 use crate::lists;
+use crate::own_lists::ANNOUNCED;
 use crate::shared::Shared;
 use crate::{Announcement, Event};
 
@@ -17,9 +17,6 @@ pub(crate) const CARRIED: &[u8] = concat!(
     r#"{"mimeTypes":["text/html;profile=mcp-app"]}}}"#,
 )
 .as_bytes();
-
-/// The lists that servers announce changes of; templates with resources.
-const TOLD: [ListKind; 3] = [ListKind::Tools, ListKind::Prompts, ListKind::Resources];
 
 /// Reads the lists again. An error means that the server is gone.
 pub(crate) async fn refresh(shared: &Arc<Shared>, connection: &Connection) -> Result<(), String> {
@@ -36,7 +33,13 @@ async fn read_again(shared: &Shared, connection: &Connection) -> Result<(), Stri
     let reading = lists::read(connection, &config.limits, CARRIED, shared.hold_lists());
     match tokio::time::timeout(config.start_timeout, reading).await {
         Ok(Ok(catalog)) => {
+            let before = shared.catalog.load().version;
             shared.publish(catalog);
+            if shared.catalog.load().version != before {
+                for own in shared.sessions.all() {
+                    own.own_lists().compare_again();
+                }
+            }
             if matches!(connection.transport, ServerTransport::Duplex(_)) {
                 shared.interactive.stale.notify_one();
             }
@@ -60,20 +63,17 @@ async fn read_again(shared: &Shared, connection: &Connection) -> Result<(), Stri
 impl Shared {
     /// Tells of lists that were announced and that read as they did before: those that read
     /// otherwise are seen by everybody who can see what is new.
-    fn tell_announced(&self, announced: BTreeMap<Option<u64>, [bool; 3]>, before: &Catalog) {
+    fn tell_announced(&self, announced: [bool; 3], before: &Catalog) {
         let after = self.catalog.load();
-        for (session, lists) in announced {
-            let mut kinds = Vec::new();
-            for (said, kind) in lists.into_iter().zip(TOLD) {
-                if said && (session.is_some() || reads_alike(before, &after, kind)) {
-                    kinds.push(kind);
-                }
+        let mut lists = Vec::new();
+        for (said, kind) in announced.into_iter().zip(ANNOUNCED) {
+            if said && reads_alike(before, &after, kind) {
+                lists.push(kind);
             }
-            if !kinds.is_empty() {
-                let server = self.id.clone();
-                let announcement = Announcement { server, session, lists: kinds };
-                let _ = self.events().send(Event::Announced(announcement));
-            }
+        }
+        if !lists.is_empty() {
+            let announcement = Announcement { server: self.id.clone(), session: None, lists };
+            let _ = self.events().send(Event::Announced(announcement));
         }
     }
 }

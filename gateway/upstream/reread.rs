@@ -36,6 +36,17 @@ impl Rereading {
         self.due.get_or_insert(soon.max(ended + self.pause));
     }
 
+    /// A list of one client has changed, which the client may use at once: the first reading does
+    /// not wait for further changes.
+    pub(crate) fn announce_own(&mut self, now: Instant) {
+        if self.ended.is_none_or(|ended| now > ended + QUIET.max(self.pause)) {
+            self.pause = SETTLE;
+            self.due = Some(now);
+        } else {
+            self.announce(now);
+        }
+    }
+
     /// A call could not connect: the server may be gone, which reading shows. Sooner than an
     /// announcement, once in a while.
     pub(crate) fn suspect(&mut self, now: Instant) {

@@ -64,6 +64,7 @@ mod oauth;
 mod operations;
 mod organisations;
 mod outbound;
+mod own_lists;
 mod parked;
 mod policy;
 mod principals;

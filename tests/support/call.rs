@@ -53,6 +53,7 @@ pub(crate) struct Call {
     responses: InputResponses,
     state: Option<String>,
     like_examples: bool,
+    stateful: bool,
 }
 
 impl Call {
@@ -64,11 +65,27 @@ impl Call {
         state: Option<String>,
     ) -> Self {
         let responses = responses.unwrap_or_default();
-        Self { context, shared, session, responses, state, like_examples: false }
+        Self { context, shared, session, responses, state, like_examples: false, stateful: false }
     }
 
     pub(crate) fn like_examples(self, like_examples: bool) -> Self {
         Self { like_examples, ..self }
+    }
+
+    pub(crate) fn stateful(self, stateful: bool) -> Self {
+        Self { stateful, ..self }
+    }
+
+    pub(crate) fn is_stateful(&self) -> bool {
+        self.stateful
+    }
+
+    pub(crate) fn sign_in(&self, is_signed_in: bool) {
+        self.session.sign_in(is_signed_in);
+    }
+
+    pub(crate) fn is_signed_in(&self) -> bool {
+        self.session.is_signed_in()
     }
 
     pub(crate) fn is_like_examples(&self) -> bool {

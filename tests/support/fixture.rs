@@ -10,9 +10,10 @@ use rmcp::{
         CompleteRequestParams, CompleteResult, GetPromptRequestParams, GetPromptResponse,
         GetTaskParams, GetTaskResult, Implementation, ListPromptsResult,
         ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
-        ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult,
-        ServerCapabilities, ServerConfig, SetLevelRequestParams, SubscribeRequestParams,
-        SubscriptionFilter, Tool, UnsubscribeRequestParams, UpdateTaskParams,
+        Prompt, ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse,
+        ReadResourceResult, ServerCapabilities, ServerConfig, SetLevelRequestParams,
+        SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams,
+        UpdateTaskParams,
     },
     service::{NotificationContext, Peer, RequestContext, SubscriptionContext},
 };
@@ -37,6 +38,7 @@ pub struct Fixture {
     session: Arc<Session>,
     shy: bool,
     like_examples: bool,
+    stateful: bool,
     only: Option<ProtocolVersion>,
 }
 
@@ -51,6 +53,7 @@ impl Fixture {
             session: Arc::default(),
             shy: false,
             like_examples: false,
+            stateful: false,
             only: None,
         })
     }
@@ -80,6 +83,12 @@ impl Fixture {
         Self { like_examples, ..self }
     }
 
+    /// Whether to offer tools that change what one session lists.
+    #[must_use]
+    pub fn stateful(self, stateful: bool) -> Self {
+        Self { stateful, ..self }
+    }
+
     pub(crate) fn era(&self) -> Era {
         self.shared.era
     }
@@ -92,6 +101,7 @@ impl Fixture {
     ) -> Call {
         Call::new(context, Arc::clone(&self.shared), Arc::clone(&self.session), responses, state)
             .like_examples(self.like_examples)
+            .stateful(self.stateful)
     }
 
     /// One page of a list. A cursor is the offset of its first entry.
@@ -165,6 +175,9 @@ impl ServerHandler for Fixture {
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let mut tools = tools::list(&self.shared);
+        if self.stateful {
+            tools.extend(tools::session::list(self.session.is_signed_in()));
+        }
         if self.shy {
             let declared = context.client_capabilities().unwrap_or_default();
             tools.retain(|tool| tools::can_be_offered(&tool.name, &declared));
@@ -190,7 +203,11 @@ impl ServerHandler for Fixture {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        listed!(self, ListPromptsResult, prompts, prompts::list(&self.shared), request, context)
+        let mut all = prompts::list(&self.shared);
+        if self.stateful && self.session.is_signed_in() {
+            all.push(Prompt::new("test_secret_prompt", Some("Of one session"), None));
+        }
+        listed!(self, ListPromptsResult, prompts, all, request, context)
     }
 
     async fn get_prompt(

@@ -16,8 +16,10 @@ mod http;
 mod prompts;
 mod resources;
 mod shared;
+mod sse;
 mod tools;
 
 pub use era::Era;
 pub use fixture::Fixture;
 pub use http::{HttpFixture, serve_http};
+pub use sse::serve_sse;

@@ -5,7 +5,7 @@ use std::{io::Write as _, net::SocketAddr};
 
 use anyhow::Context as _;
 use clap::Parser;
-use lockgate_tests_support::{Era, Fixture, serve_http};
+use lockgate_tests_support::{Era, Fixture, serve_http, serve_sse};
 use rmcp::{
     ServiceExt as _, model::ProtocolVersion, service::ServerInitializeError, transport::stdio,
 };
@@ -22,11 +22,14 @@ struct Arguments {
     #[arg(long, value_name = "REVISION", conflicts_with = "era", value_parser = revision)]
     revision: Option<ProtocolVersion>,
     /// Serve one client on standard input and output.
-    #[arg(long, conflicts_with = "http", required_unless_present = "http")]
+    #[arg(long, conflicts_with_all = ["http", "sse"], required_unless_present_any = ["http", "sse"])]
     stdio: bool,
     /// Serve Streamable HTTP at `http://ADDR/mcp`; port 0 takes a free one.
     #[arg(long, value_name = "ADDR")]
     http: Option<SocketAddr>,
+    /// Serve HTTP+SSE at `http://ADDR/sse`; port 0 takes a free one.
+    #[arg(long, value_name = "ADDR", conflicts_with = "http")]
+    sse: Option<SocketAddr>,
     /// Entries in one page of a list; 0 means one page.
     #[arg(long, default_value_t = 0, value_name = "N")]
     page_size: usize,
@@ -36,6 +39,9 @@ struct Arguments {
     /// Be as the examples of the SDK are, which ask in one way whoever calls.
     #[arg(long)]
     like_examples: bool,
+    /// Offer tools that change what one session lists.
+    #[arg(long)]
+    stateful: bool,
 }
 
 #[tokio::main]
@@ -45,8 +51,15 @@ async fn main() -> anyhow::Result<()> {
     let fixture = Fixture::new(era, arguments.page_size)?
         .only(arguments.revision)
         .shy(arguments.shy)
-        .like_examples(arguments.like_examples);
+        .like_examples(arguments.like_examples)
+        .stateful(arguments.stateful);
     let mut terminate = signal(SignalKind::terminate()).context("cannot watch for SIGTERM")?;
+    if let Some(address) = arguments.sse {
+        let address = serve_sse(fixture, address).await?;
+        writeln!(std::io::stdout(), "listening http://{address}/sse")?;
+        let _ = terminate.recv().await;
+        return Ok(());
+    }
     match arguments.http {
         Some(address) => {
             let served = serve_http(fixture, address).await?;

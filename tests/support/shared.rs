@@ -105,9 +105,18 @@ impl Shared {
 pub(crate) struct Session {
     level: Mutex<Option<LoggingLevel>>,
     subscribed: Mutex<HashSet<String>>,
+    signed_in: AtomicBool,
 }
 
 impl Session {
+    pub(crate) fn sign_in(&self, is_signed_in: bool) {
+        self.signed_in.store(is_signed_in, Ordering::SeqCst);
+    }
+
+    pub(crate) fn is_signed_in(&self) -> bool {
+        self.signed_in.load(Ordering::SeqCst)
+    }
+
     pub(crate) fn set_level(&self, level: LoggingLevel) {
         *self.level.lock().unwrap_or_else(PoisonError::into_inner) = Some(level);
     }

@@ -7,6 +7,7 @@ mod dialogue;
 mod jobs;
 mod rounds;
 mod schemas;
+pub(crate) mod session;
 mod streams;
 
 use std::{borrow::Cow, sync::Arc};
@@ -62,6 +63,11 @@ pub(crate) async fn call(call: &Call, name: &str, arguments: &JsonObject) -> Ans
         return answer;
     }
     if let Some(answer) = jobs::call(call, name, arguments).await {
+        return answer;
+    }
+    if call.is_stateful()
+        && let Some(answer) = session::call(call, name).await
+    {
         return answer;
     }
     changes::call(call, name, arguments)

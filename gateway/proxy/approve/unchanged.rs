@@ -6,6 +6,7 @@ use std::sync::Arc;
 use lockgate_authn::Principal;
 
 use super::Asking;
+use crate::directory::Seeing;
 use crate::rescue::ApprovalError;
 use crate::rights::CallerRights;
 
@@ -44,7 +45,8 @@ impl Asking<'_> {
             return Err(ApprovalError::Changed("what the caller's credential grants"));
         }
         let rights = CallerRights::new(&now.policy, principal, &was.endpoint);
-        let view = self.gateway.directory.view(&was.endpoint, &now, &rights);
+        let seeing = Seeing { endpoint: &was.endpoint, snapshot: &now, rights: &rights };
+        let view = self.gateway.view_with(&self.gateway.own_clients_of(was), seeing);
         let name = was.request.param_str("name");
         let name = name.as_deref().unwrap_or("");
         if let Some(view) = view

@@ -7,7 +7,7 @@ use lockgate_policy::pin::Pins;
 use lockgate_protocol::name::{Naming, Slug};
 use lockgate_protocol::revision::Era;
 use lockgate_protocol::uri;
-use lockgate_telemetry::Metrics;
+use lockgate_telemetry::{Metrics, ToolMetrics};
 use lockgate_upstream::{Catalog, Item, ListKind, Upstream};
 
 use super::entry::{Audience, Entry, category, organisation_of};
@@ -59,7 +59,10 @@ impl Merger<'_> {
         let exposed = self.expose(kind, &offered);
         let mut entries = Vec::with_capacity(offered.len());
         for (offered, exposed) in offered.iter().zip(exposed) {
-            entries.push(self.make_entry(kind, offered, exposed));
+            let organisation = organisation_of(&**offered.server);
+            entries.push(self.make_entry(kind, offered, exposed.into(), || {
+                self.metrics.tool(organisation, offered.slug, &offered.item.key)
+            }));
         }
         entries
     }
@@ -79,13 +82,34 @@ impl Merger<'_> {
         }
     }
 
-    fn make_entry(&self, kind: ListKind, offered: &Offered<'_>, exposed: String) -> Arc<Entry> {
+    /// Returns an item that one client alone gets from a server. Such tools are counted together,
+    /// because there may be as many as clients.
+    pub(super) fn make_own_entry(
+        &self,
+        kind: ListKind,
+        (slug, server): (&Slug, &Arc<dyn Upstream>),
+        item: &Item,
+        exposed: Arc<str>,
+    ) -> Arc<Entry> {
+        let offered = Offered { slug, server, item, audience: Audience::Everybody };
+        self.make_entry(kind, &offered, exposed, || {
+            self.metrics.other_tools(organisation_of(&**server), slug)
+        })
+    }
+
+    fn make_entry(
+        &self,
+        kind: ListKind,
+        offered: &Offered<'_>,
+        exposed: Arc<str>,
+        metrics: impl FnOnce() -> Arc<ToolMetrics>,
+    ) -> Arc<Entry> {
         let Offered { slug, server, item, audience } = *offered;
         let category = category(&**server);
         let mut entry = Entry {
             slug: slug.clone(),
             server: Arc::clone(server),
-            exposed: exposed.into(),
+            exposed,
             item: inspect::shown(item, self.pins),
             audience,
             metrics: None,
@@ -96,8 +120,7 @@ impl Merger<'_> {
         };
         if kind == ListKind::Tools {
             let is_builtin = entry.category.is_some();
-            let organisation = organisation_of(&**server);
-            entry.metrics = Some(self.metrics.tool(organisation, slug, &item.key));
+            entry.metrics = Some(metrics());
             let name = inspect::name_in_lock(&**server);
             let validates = server.validates_arguments();
             let how = Looking { builtin: is_builtin, validates, pins: self.pins };

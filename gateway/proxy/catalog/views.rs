@@ -29,6 +29,8 @@ struct KeptViews {
     /// With something of an organisation: by the number of what that had then.
     own: HashMap<u64, Layer>,
     own_weight: usize,
+    /// Of callers with lists of their own.
+    of_clients: Layer,
 }
 
 /// Views that are made of the same.
@@ -58,9 +60,29 @@ impl Views {
             None => &kept.shared,
             Some(own) => kept.own.get(&own)?,
         };
+        self.find_in(layer, endpoint, class)
+    }
+
+    fn find_in(&self, layer: &Layer, endpoint: &Endpoint, class: [u8; 16]) -> Option<Arc<View>> {
         let found = layer.by_endpoint.get(endpoint)?.get(&class)?;
         found.used.store(self.count_use(), Ordering::Relaxed);
         Some(Arc::clone(&found.view))
+    }
+
+    /// Returns a view of callers with lists of their own, by what stands for their class and lists.
+    pub(crate) fn get_of_client(&self, endpoint: &Endpoint, mark: [u8; 16]) -> Option<Arc<View>> {
+        self.find_in(&self.kept.read().of_clients, endpoint, mark)
+    }
+
+    /// Keeps such a view. They have room of their own, so that they take none of the others.
+    pub(crate) fn keep_of_client(
+        &self,
+        endpoint: &Endpoint,
+        mark: [u8; 16],
+        view: View,
+    ) -> Arc<View> {
+        let layer = &mut self.kept.write().of_clients;
+        layer.keep_within(MAX_WEIGHT, endpoint, mark, view, self.count_use())
     }
 
     /// Keeps a view of the operator's servers. Where another caller of the class was faster, gives
@@ -76,11 +98,8 @@ impl Views {
         class: [u8; 16],
         view: View,
     ) -> Arc<View> {
-        let weight = view.weight();
-        let mut kept = self.kept.write();
-        let shared = &mut kept.shared;
-        while shared.weight + weight > max && shared.drop_least_used() > 0 {}
-        shared.insert(endpoint, class, view, weight, self.count_use())
+        let shared = &mut self.kept.write().shared;
+        shared.keep_within(max, endpoint, class, view, self.count_use())
     }
 
     /// Keeps a view that has something of an organisation, unless that has something else by now.
@@ -166,6 +185,20 @@ impl KeptViews {
 }
 
 impl Layer {
+    /// Keeps a view in the room of those that were used longest ago.
+    fn keep_within(
+        &mut self,
+        max: usize,
+        endpoint: &Endpoint,
+        class: [u8; 16],
+        view: View,
+        used: u64,
+    ) -> Arc<View> {
+        let weight = view.weight();
+        while self.weight + weight > max && self.drop_least_used() > 0 {}
+        self.insert(endpoint, class, view, weight, used)
+    }
+
     fn insert(
         &mut self,
         endpoint: &Endpoint,

@@ -13,7 +13,8 @@ use lockgate_protocol::revision::Era;
 use lockgate_protocol::scan;
 use lockgate_telemetry::{CallTrace, ToolMetrics};
 use lockgate_upstream::{
-    Answer, AnswerKind, BackChannel, Call, Caller, ClientChannel, ServerId, Upstream, UpstreamError,
+    Answer, AnswerKind, BackChannel, Call, Caller, ClientChannel, ListKind, ServerId, Upstream,
+    UpstreamError,
 };
 use serde_json::{Map, Value, json};
 use tokio_util::task::AbortOnDropHandle;
@@ -22,6 +23,8 @@ use crate::authorize::{Parked, Permitted};
 use crate::client_channel::CallChannel;
 use crate::context::RequestContext;
 use crate::gateway::Gateway;
+use crate::modern_clients::WantedLane;
+use crate::own_lists;
 use crate::parked::{Bridge, ParkedCall};
 use crate::rescue::RequestError;
 use crate::tokens::{Replaced, Resumption};
@@ -127,7 +130,9 @@ fn begin(
     );
     let way_back: Arc<dyn ClientChannel> = bridge.clone();
     let declared = (context.principal.clone(), capabilities.clone());
-    let at = (&id, server.back_channel() == BackChannel::PerConnection);
+    let among = find_lanes(gateway, context, permitted);
+    let is_alone = server.back_channel() == BackChannel::PerConnection;
+    let at = WantedLane { server: &id, is_alone, among: &among };
     let way_back = Arc::downgrade(&way_back);
     let lease = gateway
         .modern_clients
@@ -149,6 +154,17 @@ fn begin(
         answered.finish(answer);
     });
     Ok(ParkedCall::new(bridge, AbortOnDropHandle::new(task), lease))
+}
+
+/// Returns the lanes whose connections alone have what is called; none where any has it.
+fn find_lanes(gateway: &Gateway, context: &RequestContext, permitted: &Permitted) -> Vec<u64> {
+    let kind = match permitted.method() {
+        Method::ToolsCall => ListKind::Tools,
+        Method::PromptsGet => ListKind::Prompts,
+        _ => ListKind::Resources,
+    };
+    let own = gateway.own_clients_of(context);
+    own_lists::find_adding(&own, &**permitted.server(), (kind, permitted.target()))
 }
 
 /// Takes the answers to the call that waits for them.

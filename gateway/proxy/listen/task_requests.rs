@@ -7,7 +7,9 @@ use lockgate_protocol::revision::Revision;
 use lockgate_upstream::Caller;
 
 use crate::context::RequestContext;
+use crate::directory::Seeing;
 use crate::gateway::Gateway;
+use crate::own_lists::OwnClients;
 use crate::rights::CallerRights;
 use crate::task_status;
 use crate::transport::{Endpoint, Transport};
@@ -27,8 +29,13 @@ impl TaskRequests {
         let snapshot = self.gateway.snapshot();
         let principal = snapshot.authenticator.current(&self.principal)?;
         let rights = CallerRights::new(&snapshot.policy, principal.clone(), &self.endpoint);
+        let own = match self.caller.interactive {
+            true => self.gateway.find_own_clients(&self.principal, &self.caller.capabilities),
+            false => OwnClients::new(),
+        };
+        let seeing = Seeing { endpoint: &self.endpoint, snapshot: &snapshot, rights: &rights };
         let context = RequestContext {
-            view: self.gateway.directory.view(&self.endpoint, &snapshot, &rights)?,
+            view: self.gateway.view_with(&own, seeing)?,
             endpoint: self.endpoint.clone(),
             transport: Transport::Mcp,
             rights,

@@ -46,7 +46,8 @@ impl Rig {
         let declared =
             (Principal::new(Identity::new("key", subject)), Bytes::from(capabilities.to_owned()));
         let call: Arc<dyn ClientChannel> = Arc::new(SilentChannel);
-        let at = (&ServerId::shared(slug), is_alone);
+        let server = ServerId::shared(slug);
+        let at = WantedLane { server: &server, is_alone, among: &[] };
         self.clients.lease(declared, at, Arc::downgrade(&call), 20, || {
             self.next.set(self.next.get() + 1);
             self.next.get()
@@ -125,7 +126,8 @@ async fn a_question_that_names_no_call_is_about_the_only_one() {
     let declared = || (Principal::new(Identity::new("key", "ann")), Bytes::from_static(b"{}"));
     let call: Arc<dyn ClientChannel> = Arc::new(SilentChannel);
     let lease = |slug, key| {
-        let at = (&ServerId::shared(slug), false);
+        let server = ServerId::shared(slug);
+        let at = WantedLane { server: &server, is_alone: false, among: &[] };
         clients.lease(declared(), at, Arc::downgrade(&call), 3, || key).unwrap()
     };
     let (first, other, second) = (lease("a", 1), lease("b", 2), lease("a", 3));

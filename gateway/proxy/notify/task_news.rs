@@ -53,7 +53,7 @@ impl Gateway {
         let principal = snapshot.authenticator.current(&session.principal())?;
         let rights = CallerRights::new(&snapshot.policy, principal.clone(), &session.endpoint);
         Some(Box::new(RequestContext {
-            view: self.directory.view(&session.endpoint, &snapshot, &rights)?,
+            view: self.view_of_session(session, &snapshot, &rights)?,
             endpoint: session.endpoint.clone(),
             transport: Transport::Mcp,
             rights,

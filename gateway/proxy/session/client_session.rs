@@ -36,6 +36,10 @@ impl ClientSession for Session {
         self.roots_changes
     }
 
+    fn note_own_lists(&self, server: &ServerId) {
+        self.own_servers.note(server);
+    }
+
     fn complete_elicitation(&self, server: &ServerId, id: &str) {
         self.tell_elicitation_complete(&server.slug, id);
     }

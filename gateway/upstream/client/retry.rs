@@ -13,7 +13,7 @@ use crate::failure::{Kind, UpstreamError};
 impl Shared {
     /// What may be done after a first attempt that did not work out.
     pub(super) async fn retry(
-        &self,
+        self: &Arc<Self>,
         first: Result<Answer, UpstreamError>,
         connection: &Arc<Connection>,
         call: &Call<'_>,

@@ -8,6 +8,7 @@ use lockgate_protocol::revision::Era;
 use serde_json::Value;
 
 use crate::call::{Call, Caller, ClientSession};
+use crate::catalog::Kind as ListKind;
 use crate::config;
 use crate::connection::Connection;
 use crate::failure::{Kind, UpstreamError};
@@ -28,7 +29,7 @@ impl Shared {
     /// Returns the connection for a caller's request: the session's own where the server's
     /// configuration and era ask for one.
     pub(super) async fn connection_for(
-        &self,
+        self: &Arc<Self>,
         caller: &Caller,
         about: (Method, &str),
     ) -> Result<Route<'_>, UpstreamError> {
@@ -40,7 +41,7 @@ impl Shared {
 
     /// Returns the session's own connection, if its requests take one.
     pub(super) async fn own_connection_for(
-        &self,
+        self: &Arc<Self>,
         caller: &Caller,
         about: (Method, &str),
     ) -> Result<Option<Route<'_>>, UpstreamError> {
@@ -82,13 +83,27 @@ impl Shared {
                 by_caller
                     && caller.era == Era::Legacy
                     && self.interactive.is_dual()
-                    && self.interactive.offers(about.0, about.1)
+                    && (self.interactive.offers(about.0, about.1)
+                        || self.has_own_item(caller, about))
             }
         }
     }
 
+    /// Whether the caller's own connection lists what a request is about, to it alone.
+    fn has_own_item(&self, caller: &Caller, about: (Method, &str)) -> bool {
+        let kind = match about.0 {
+            Method::ToolsCall => ListKind::Tools,
+            Method::PromptsGet => ListKind::Prompts,
+            _ => return false,
+        };
+        let session = caller.session.as_ref();
+        let own = session.and_then(|session| self.sessions.find(session.key()));
+        let lists = own.and_then(|connection| connection.own_lists().lists());
+        lists.is_some_and(|lists| lists.added(kind).iter().any(|item| *item.key == *about.1))
+    }
+
     async fn own_connection(
-        &self,
+        self: &Arc<Self>,
         session: &Arc<dyn ClientSession>,
         caller: &Caller,
     ) -> Result<Route<'_>, UpstreamError> {
@@ -141,7 +156,7 @@ impl Shared {
     }
 
     async fn open_for(
-        &self,
+        self: &Arc<Self>,
         session: &Arc<dyn ClientSession>,
         caller: &Caller,
     ) -> Result<Arc<Connection>, UpstreamError> {
@@ -171,7 +186,16 @@ impl Shared {
         self.renew_subscriptions(&connection, session.key()).await;
         let settings = Arc::clone(&self.config);
         let silent_ends = Arc::clone(&self.silent_ends);
-        tokio::spawn(watch(settings, silent_ends, Arc::clone(&connection)));
+        let asked = caller.interactive.then_some(caller.era);
+        let server = Arc::clone(self);
+        let watched = Arc::clone(&connection);
+        tokio::spawn(async move {
+            tokio::select! {
+                () = watch(settings, silent_ends, Arc::clone(&watched)) => {}
+                () = server.follow_own_lists(&watched, asked) => {}
+            }
+            server.end_own_lists(&watched);
+        });
         Ok(connection)
     }
 

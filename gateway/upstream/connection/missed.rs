@@ -2,6 +2,7 @@
 //! on which it tells of changes was down.
 
 use super::Connection;
+use crate::own_lists::OwnState;
 
 impl Connection {
     /// The only session whose calls it carries, by its key.
@@ -9,9 +10,20 @@ impl Connection {
         self.receiver.behind.session_key()
     }
 
+    /// What is known of its lists, where it belongs to one client.
+    pub(crate) fn own_lists(&self) -> &OwnState {
+        &self.receiver.own_lists
+    }
+
+    /// Has its client look for lists of its own.
+    pub(crate) fn note_own_lists(&self) {
+        self.receiver.note_own_lists();
+    }
+
     /// Its lists and what was subscribed to on it may be others now.
     pub(crate) fn tell_missed(&self) {
         self.receiver.stale.notify_one();
+        self.receiver.own_lists.read_again();
         self.tell_updated();
     }
 

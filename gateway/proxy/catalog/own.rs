@@ -1,0 +1,137 @@
+//! A catalog as a client gets it whose own connections list something else: the entries of those
+//! servers are replaced, under the same names, pins and quarantine as all others.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use lockgate_policy::pin::Pins;
+use lockgate_protocol::name::{Naming, Slug};
+use lockgate_protocol::uri;
+use lockgate_telemetry::Metrics;
+use lockgate_upstream::{ListKind, Upstream};
+
+use super::entry::{Entry, index};
+use super::merge::Merger;
+use super::views::Views;
+use super::{Catalog, is_quarantined};
+use crate::inspect::Known;
+use crate::own_lists::OwnDelta;
+
+/// The rules that entries are made by.
+#[derive(Clone, Copy)]
+pub(crate) struct OwnRules<'a> {
+    pub(crate) naming: Naming,
+    pub(crate) pins: &'a Pins,
+    pub(crate) metrics: &'a Metrics,
+}
+
+impl Catalog {
+    /// Returns the catalog with the lists of one client's connections.
+    pub(crate) fn with_own(&self, deltas: &[OwnDelta], rules: OwnRules<'_>) -> Self {
+        let OwnRules { naming, pins, metrics } = rules;
+        let merger = Merger { naming, pins, metrics, known: Known::default() };
+        let mut changed = Self {
+            version: self.version,
+            servers: self.servers.clone(),
+            items: self.items.clone(),
+            quarantined: self.quarantined.clone(),
+            declared: self.declared.clone(),
+            views: Views::default(),
+        };
+        for delta in deltas {
+            let found = self.servers.get_key_value(&*delta.server.slug);
+            let Some((slug, server)) = found else { continue };
+            if !delta.server.names(&**server) {
+                continue;
+            }
+            for kind in ListKind::ALL {
+                changed.apply(kind, delta, (slug, server), &merger);
+            }
+        }
+        let tools = &mut changed.items[index(ListKind::Tools)];
+        changed.quarantined.extend(tools.extract_if(.., is_quarantined));
+        changed
+    }
+
+    fn apply(
+        &mut self,
+        kind: ListKind,
+        delta: &OwnDelta,
+        (slug, server): (&Slug, &Arc<dyn Upstream>),
+        merger: &Merger<'_>,
+    ) {
+        let added = delta.lists.added(kind);
+        let removed = delta.lists.removed(kind);
+        if added.is_empty() && removed.is_empty() {
+            return;
+        }
+        let names = Names::new(self.all(kind), slug, kind);
+        let items = &mut self.items[index(kind)];
+        let mut gone: HashSet<&str> = HashSet::new();
+        if delta.is_first {
+            gone.extend(removed.iter().map(|key| &**key));
+            gone.extend(added.iter().map(|item| &*item.key));
+        }
+        items.retain(|entry| entry.slug != *slug || !gone.contains(&*entry.item.key));
+        let own = items.iter().filter(|entry| entry.slug == *slug);
+        let left: HashSet<Arc<str>> = own.map(|entry| Arc::clone(&entry.item.key)).collect();
+        let mut entries = Vec::with_capacity(added.len());
+        for item in added {
+            // A later connection adds what an earlier one does not have.
+            if !left.contains(&item.key) {
+                let exposed = names.expose(&item.key, merger.naming);
+                entries.push(merger.make_own_entry(kind, (slug, server), item, exposed));
+            }
+        }
+        let at = items.partition_point(|entry| entry.slug <= *slug);
+        items.splice(at..at, entries);
+    }
+
+    /// The entries of a list, quarantined ones too.
+    fn all(&self, kind: ListKind) -> impl Iterator<Item = &Arc<Entry>> {
+        let quarantined: &[Arc<Entry>] = match kind {
+            ListKind::Tools => &self.quarantined,
+            _ => &[],
+        };
+        self.items(kind).iter().chain(quarantined)
+    }
+}
+
+/// The exposed names of one list, for further items of a server.
+struct Names<'a> {
+    slug: &'a Slug,
+    kind: ListKind,
+    /// Those of the server's own items, by key.
+    known: HashMap<Arc<str>, Arc<str>>,
+    /// All names, in lower case.
+    taken: HashSet<String>,
+}
+
+impl<'a> Names<'a> {
+    fn new<'e>(all: impl Iterator<Item = &'e Arc<Entry>>, slug: &'a Slug, kind: ListKind) -> Self {
+        let mut names = Self { slug, kind, known: HashMap::new(), taken: HashSet::new() };
+        for entry in all {
+            names.taken.insert(entry.exposed.to_ascii_lowercase());
+            if entry.slug == *slug {
+                names.known.insert(Arc::clone(&entry.item.key), Arc::clone(&entry.exposed));
+            }
+        }
+        names
+    }
+
+    /// Returns the name of an item: that of the shared item that it replaces, or one that no other
+    /// entry has.
+    fn expose(&self, key: &str, naming: Naming) -> Arc<str> {
+        if let Some(known) = self.known.get(key) {
+            return Arc::clone(known);
+        }
+        if matches!(self.kind, ListKind::Resources | ListKind::Templates) {
+            return uri::expose(self.slug, key).into();
+        }
+        let exposed = naming.expose(std::iter::once((self.slug, key))).pop();
+        match exposed {
+            Some(exposed) if !self.taken.contains(&exposed.to_ascii_lowercase()) => exposed.into(),
+            _ => naming.expose_distinct(self.slug, key).into(),
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! What a caller may see at an endpoint with the lists of its own connections.
+
+use std::sync::Arc;
+
+use lockgate_telemetry::Metrics;
+use lockgate_upstream::{ServerId, Upstream};
+
+use super::{Directory, Source, select};
+use crate::catalog::{Layers, OwnRules, View, Viewing};
+use crate::own_lists::OwnDelta;
+use crate::rights::CallerRights;
+use crate::snapshot::Snapshot;
+use crate::suspects::log_new_suspects;
+use crate::transport::Endpoint;
+
+/// By what rules a view is made, for whom and where.
+#[derive(Clone, Copy)]
+pub(crate) struct Seeing<'a> {
+    pub(crate) endpoint: &'a Endpoint,
+    pub(crate) snapshot: &'a Snapshot,
+    pub(crate) rights: &'a CallerRights,
+}
+
+impl Directory {
+    /// Returns a server as it was merged.
+    pub(crate) fn find_merged(&self, id: &ServerId) -> Option<Arc<dyn Upstream>> {
+        let source: Source = id.organisation.clone();
+        self.catalog_of(&source)?.servers.get(&*id.slug).cloned()
+    }
+
+    /// Returns the view of a caller with lists of its own. Callers of one class whose lists differ
+    /// in the same way share it.
+    pub(crate) fn view_with(
+        &self,
+        deltas: &[OwnDelta],
+        seeing: Seeing<'_>,
+        metrics: &Metrics,
+    ) -> Option<Arc<View>> {
+        let Seeing { endpoint, snapshot, rights } = seeing;
+        if deltas.is_empty() {
+            return self.view(endpoint, snapshot, rights);
+        }
+        let shared = self.catalog.load();
+        let organisation = self.organisation(rights.principal.organisation());
+        let state = organisation.map(|organisation| organisation.state());
+        let selection = select(endpoint, state.as_deref(), snapshot, rights)?;
+        let number = state.as_ref().map(|state| state.number);
+        let mark = compute_mark(rights.class.mark(), number, deltas);
+        if let Some(known) = shared.views.get_of_client(endpoint, mark) {
+            return Some(known);
+        }
+        let pins = &snapshot.config.pins;
+        let rules = OwnRules { naming: snapshot.naming, pins, metrics };
+        let changed = shared.with_own(deltas, rules);
+        log_new_suspects(&shared, &changed, pins);
+        let own = state.as_ref().map(|state| {
+            let changed = state.catalog.with_own(deltas, rules);
+            log_new_suspects(&state.catalog, &changed, pins);
+            changed
+        });
+        let viewing = Viewing { policy: &snapshot.policy, rights, naming: snapshot.naming };
+        let view = Layers { shared: &changed, own: own.as_ref() }.view(selection, viewing)?;
+        Some(shared.views.keep_of_client(endpoint, mark, view))
+    }
+}
+
+/// Stands for a class of callers with these lists.
+fn compute_mark(class: [u8; 16], organisation: Option<u64>, deltas: &[OwnDelta]) -> [u8; 16] {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&class).update(&organisation.map_or(u64::MAX, |own| own).to_le_bytes());
+    for delta in deltas {
+        let server = delta.server.to_string();
+        hasher.update(&(server.len() as u64).to_le_bytes()).update(server.as_bytes());
+        hasher.update(&delta.lists.mark).update(&[u8::from(delta.is_first)]);
+    }
+    let mut mark = [0; 16];
+    hasher.finalize_xof().fill(&mut mark);
+    mark
+}

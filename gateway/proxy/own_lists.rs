@@ -1,0 +1,119 @@
+//! Where a client may have lists of its own: the servers whose connection for it has announced a
+//! change. A client without such a server is known by one flag, and pays for nothing else.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use lockgate_upstream::{ListKind, OwnLists, ServerId, Upstream};
+use parking_lot::Mutex;
+
+/// The servers where one client, by the key of its connections, may have lists of its own.
+pub(crate) struct OwnServers {
+    key: u64,
+    is_any: AtomicBool,
+    servers: Mutex<BTreeSet<ServerId>>,
+    /// Counts the clients that have such a server.
+    clients: Arc<AtomicUsize>,
+}
+
+/// The lists of one client's connection at a server, as far as they are its own.
+pub(crate) struct OwnDelta {
+    pub(crate) server: ServerId,
+    pub(crate) lists: Arc<OwnLists>,
+    /// Of the connection that the client's calls take first: what that does not have is hidden.
+    pub(crate) is_first: bool,
+}
+
+impl OwnServers {
+    pub(crate) fn new(key: u64, clients: Arc<AtomicUsize>) -> Arc<Self> {
+        let servers = Mutex::default();
+        Arc::new(Self { key, is_any: AtomicBool::new(false), servers, clients })
+    }
+
+    pub(crate) fn key(&self) -> u64 {
+        self.key
+    }
+
+    pub(crate) fn is_any(&self) -> bool {
+        self.is_any.load(Ordering::Acquire)
+    }
+
+    /// Adds a server.
+    pub(crate) fn note(&self, server: &ServerId) {
+        let mut servers = self.servers.lock();
+        if servers.insert(server.clone()) && servers.len() == 1 {
+            self.is_any.store(true, Ordering::Release);
+            self.clients.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    /// Returns the servers.
+    pub(crate) fn get(&self) -> Vec<ServerId> {
+        self.servers.lock().iter().cloned().collect()
+    }
+
+    /// Collects the lists, and forgets the servers that have none any more.
+    pub(crate) fn collect(
+        &self,
+        is_first: bool,
+        find: impl Fn(&ServerId) -> Option<Arc<dyn Upstream>>,
+        deltas: &mut Vec<OwnDelta>,
+    ) {
+        let mut servers = self.servers.lock();
+        let is_any = !servers.is_empty();
+        // With the lock held: a server that has some again is noted after that.
+        servers.retain(|server| {
+            let Some(lists) = find(server).and_then(|found| found.own_lists(self.key)) else {
+                return false;
+            };
+            if !lists.is_empty() {
+                deltas.push(OwnDelta { server: server.clone(), lists, is_first });
+            }
+            true
+        });
+        if is_any && servers.is_empty() {
+            self.forget();
+        }
+    }
+
+    fn forget(&self) {
+        self.is_any.store(false, Ordering::Release);
+        self.clients.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Drop for OwnServers {
+    fn drop(&mut self) {
+        if self.is_any() {
+            self.forget();
+        }
+    }
+}
+
+/// A client behind a request.
+pub(crate) struct OwnClient {
+    pub(crate) servers: Arc<OwnServers>,
+    /// Its calls take this one's connections first.
+    pub(crate) is_first: bool,
+}
+
+/// The clients behind a request that may have lists of their own. Empty for almost all requests.
+pub(crate) type OwnClients = Vec<OwnClient>;
+
+/// Returns the keys of the clients whose own connection at a server adds an item.
+pub(crate) fn find_adding(
+    clients: &[OwnClient],
+    server: &dyn Upstream,
+    (kind, own): (ListKind, &str),
+) -> Vec<u64> {
+    let mut adding = Vec::new();
+    for client in clients {
+        let key = client.servers.key();
+        let lists = server.own_lists(key);
+        if lists.is_some_and(|lists| lists.added(kind).iter().any(|item| *item.key == *own)) {
+            adding.push(key);
+        }
+    }
+    adding
+}

@@ -1,0 +1,108 @@
+//! Which view a client gets whose own connection at a server lists something else than the shared
+//! one: a legacy session's, or those of the lanes of a modern client.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use lockgate_authn::Principal;
+use lockgate_protocol::jsonrpc::Request;
+use lockgate_protocol::method::Method;
+use lockgate_protocol::revision::Era;
+
+use crate::catalog::View;
+use crate::context::RequestContext;
+use crate::directory::Seeing;
+use crate::gateway::Gateway;
+use crate::own_lists::{OwnClient, OwnClients};
+use crate::rights::CallerRights;
+use crate::session::Session;
+use crate::snapshot::Snapshot;
+
+impl Gateway {
+    /// Returns the clients of a modern caller that declared these capabilities.
+    pub(crate) fn find_own_clients(&self, principal: &Principal, declared: &Bytes) -> OwnClients {
+        match self.modern_clients.has_own_lists() {
+            true => self.modern_clients.own_clients(&(principal.clone(), declared.clone())),
+            false => OwnClients::new(),
+        }
+    }
+
+    /// Returns the clients behind a request.
+    pub(crate) fn own_clients_of(&self, context: &RequestContext) -> OwnClients {
+        match &context.session {
+            Some(session) => session.own_clients(),
+            None if context.caller.interactive && context.era() == Era::Modern => {
+                self.find_own_clients(&context.principal, &context.caller.capabilities)
+            }
+            None => OwnClients::new(),
+        }
+    }
+
+    /// Returns what a caller may see, with the lists of its own connections.
+    pub(crate) fn view_with(&self, own: &OwnClients, seeing: Seeing<'_>) -> Option<Arc<View>> {
+        let Seeing { endpoint, snapshot, rights } = seeing;
+        if own.is_empty() {
+            return self.directory.view(endpoint, snapshot, rights);
+        }
+        let mut deltas = Vec::new();
+        for client in own {
+            let OwnClient { servers, is_first } = client;
+            servers.collect(*is_first, |id| self.directory.find_merged(id), &mut deltas);
+        }
+        self.directory.view_with(&deltas, seeing, &self.metrics)
+    }
+
+    /// The same for the owner of a session.
+    pub(crate) fn view_of_session(
+        &self,
+        session: &Session,
+        snapshot: &Snapshot,
+        rights: &CallerRights,
+    ) -> Option<Arc<View>> {
+        let seeing = Seeing { endpoint: &session.endpoint, snapshot, rights };
+        self.view_with(&session.own_clients(), seeing)
+    }
+
+    /// Waits until the lists that a request is about are read, where a change of them was announced
+    /// just now: what a call has added can be listed and called at once.
+    pub(crate) async fn settle_own_lists(
+        &self,
+        own: &OwnClients,
+        request: &Request,
+        seeing: Seeing<'_>,
+    ) {
+        let is_settled = match request.method {
+            Method::ToolsList
+            | Method::PromptsList
+            | Method::ResourcesList
+            | Method::TemplatesList => false,
+            Method::ToolsCall | Method::PromptsGet => self.has_name(own, request, seeing),
+            _ => true,
+        };
+        if is_settled {
+            return;
+        }
+        let mut servers = Vec::new();
+        for client in own {
+            for id in client.servers.get() {
+                let key = client.servers.key();
+                servers.extend(self.directory.find_merged(&id).map(|found| (found, key)));
+            }
+        }
+        let waits = servers.iter().map(|(server, key)| server.wait_for_own_lists(*key));
+        let deadline = seeing.snapshot.config.limits.discovery_deadline;
+        let all = futures_util::future::join_all(waits);
+        let _ = tokio::time::timeout(deadline, all).await;
+    }
+
+    /// Whether the view has the tool or prompt of a request.
+    fn has_name(&self, own: &OwnClients, request: &Request, seeing: Seeing<'_>) -> bool {
+        let Some(view) = self.view_with(own, seeing) else { return true };
+        let Some(name) = request.param_str("name") else { return true };
+        let seen = match request.method {
+            Method::ToolsCall => view.tool(&name),
+            _ => view.prompt(&name),
+        };
+        seen.is_some()
+    }
+}

@@ -1,0 +1,203 @@
+//! The lists of a connection that belongs to one client. A server of the legacy era may change them
+//! for that client alone ("log in", "enable a toolset"); they are read on that connection once it
+//! announces a change, and kept as the difference to the lists that all clients get.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+use arc_swap::ArcSwapOption;
+use lockgate_protocol::method::Method;
+use lockgate_protocol::revision::Era;
+use tokio::sync::Notify;
+
+use crate::catalog::{Catalog, Item, Kind};
+use crate::list_memory::{ListHold, ListMemory, NoRoom};
+
+/// The lists that servers announce changes of; templates are announced with resources.
+pub(crate) const ANNOUNCED: [Kind; 3] = [Kind::Tools, Kind::Prompts, Kind::Resources];
+
+/// The difference between the lists of one client's connection and those that all clients get.
+#[derive(Debug, Default)]
+pub struct OwnLists {
+    /// The same for the same difference, whichever client has it.
+    pub mark: [u8; 16],
+    added: [Vec<Item>; 4],
+    removed: [Vec<Arc<str>>; 4],
+    _memory: ListMemory,
+}
+
+impl OwnLists {
+    /// Returns the items that only this client gets, or gets with another definition.
+    #[must_use]
+    pub fn added(&self, kind: Kind) -> &[Item] {
+        &self.added[kind as usize]
+    }
+
+    /// Returns the keys of items that this client does not get.
+    #[must_use]
+    pub fn removed(&self, kind: Kind) -> &[Arc<str>] {
+        &self.removed[kind as usize]
+    }
+
+    /// Whether it is no difference.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.kinds().is_empty()
+    }
+
+    /// Compares the lists of a connection with the shared ones, as they are offered to a client:
+    /// `asked` is its era, if it can be asked things.
+    pub(crate) fn compare(own: &Catalog, shared: &Catalog, asked: Option<Era>) -> Self {
+        let mut lists = Self::default();
+        let gets_asking = asked.is_some() && shared.asking_era.is_none_or(|era| asked == Some(era));
+        for kind in Kind::ALL {
+            let asking = if gets_asking { shared.asking_items(kind) } else { &[] };
+            let all = shared.items(kind).iter().chain(asking);
+            let known: HashMap<&str, &Item> = all.map(|item| (&*item.key, item)).collect();
+            for item in own.items(kind) {
+                if known.get(&*item.key).is_none_or(|known| known.text != item.text) {
+                    lists.added[kind as usize].push(item.clone());
+                }
+            }
+            let listed: HashSet<&str> = own.items(kind).iter().map(|item| &*item.key).collect();
+            let removed = known.values().filter(|item| !listed.contains(&*item.key));
+            let mut removed: Vec<_> = removed.map(|item| Arc::clone(&item.key)).collect();
+            removed.sort_unstable();
+            lists.removed[kind as usize] = removed;
+        }
+        lists.mark = lists.compute_mark();
+        lists
+    }
+
+    fn compute_mark(&self) -> [u8; 16] {
+        let mut hasher = blake3::Hasher::new();
+        for kind in Kind::ALL {
+            for item in self.added(kind) {
+                hasher.update(&(item.text.len() as u64).to_le_bytes()).update(&item.text);
+            }
+            hasher.update(&[0xff; 8]);
+            for key in self.removed(kind) {
+                hasher.update(&(key.len() as u64).to_le_bytes()).update(key.as_bytes());
+            }
+            hasher.update(&[0xff; 8]);
+        }
+        let mut mark = [0; 16];
+        hasher.finalize_xof().fill(&mut mark);
+        mark
+    }
+
+    /// Counts what it keeps in memory.
+    pub(crate) fn with_memory(mut self, mut hold: ListHold) -> Result<Self, NoRoom> {
+        for kind in Kind::ALL {
+            for item in self.added(kind) {
+                hold.grow(item.bytes())?;
+            }
+            for key in self.removed(kind) {
+                hold.grow(size_of::<Arc<str>>() + key.len())?;
+            }
+        }
+        self._memory = hold.finish();
+        Ok(self)
+    }
+
+    /// The announced kinds in which it differs from the shared lists.
+    pub(crate) fn kinds(&self) -> Vec<Kind> {
+        ANNOUNCED.into_iter().filter(|kind| self.differs_in(*kind)).collect()
+    }
+
+    fn differs_in(&self, kind: Kind) -> bool {
+        let is_other = !self.added(kind).is_empty() || !self.removed(kind).is_empty();
+        is_other || kind == Kind::Resources && self.differs_in(Kind::Templates)
+    }
+}
+
+/// What is known of the lists of one client's connection.
+#[derive(Default)]
+pub(crate) struct OwnState {
+    lists: ArcSwapOption<OwnLists>,
+    /// The kinds that were announced and not read yet, one bit each.
+    announced: AtomicU8,
+    /// How often a change was announced, and how many of these a reading includes.
+    changes: AtomicU64,
+    read: AtomicU64,
+    /// The lists have to be read.
+    stale: Notify,
+    /// They have been read.
+    settled: Notify,
+}
+
+impl OwnState {
+    /// Returns the lists; empty ones while a change is read.
+    pub(crate) fn lists(&self) -> Option<Arc<OwnLists>> {
+        self.lists.load_full().or_else(|| self.is_pending().then(Arc::default))
+    }
+
+    fn is_pending(&self) -> bool {
+        self.read.load(Ordering::Acquire) < self.changes.load(Ordering::Acquire)
+    }
+
+    /// Records that the server announced a change of a list on the connection.
+    pub(crate) fn announce(&self, method: Method) {
+        let bit = match method {
+            Method::ToolsChanged => 1,
+            Method::PromptsChanged => 2,
+            _ => 4,
+        };
+        self.announced.fetch_or(bit, Ordering::AcqRel);
+        self.read_again();
+    }
+
+    /// Has the lists read: a change of them may have been missed.
+    pub(crate) fn read_again(&self) {
+        self.changes.fetch_add(1, Ordering::AcqRel);
+        self.stale.notify_one();
+    }
+
+    /// Has lists that differ read again, because those that all clients get are others now.
+    pub(crate) fn compare_again(&self) {
+        if self.lists.load().is_some() {
+            self.stale.notify_one();
+        }
+    }
+
+    /// Waits until what was announced so far has been read.
+    pub(crate) async fn settle(&self) {
+        let wanted = self.changes.load(Ordering::Acquire);
+        loop {
+            let settled = self.settled.notified();
+            if self.read.load(Ordering::Acquire) >= wanted {
+                return;
+            }
+            settled.await;
+        }
+    }
+
+    /// Returns the kinds that were announced, and how often until now.
+    pub(crate) fn begin_reading(&self) -> (Vec<Kind>, u64) {
+        let until = self.changes.load(Ordering::Acquire);
+        let announced = self.announced.swap(0, Ordering::AcqRel);
+        let mut kinds = Vec::new();
+        for (at, kind) in ANNOUNCED.into_iter().enumerate() {
+            if announced & (1 << at) != 0 {
+                kinds.push(kind);
+            }
+        }
+        (kinds, until)
+    }
+
+    /// Waits until the lists have to be read. Cancel safe.
+    pub(crate) async fn wait_until_stale(&self) {
+        self.stale.notified().await;
+    }
+
+    /// Replaces the lists; returns those of before.
+    pub(crate) fn replace(&self, lists: Option<OwnLists>) -> Option<Arc<OwnLists>> {
+        self.lists.swap(lists.map(Arc::new))
+    }
+
+    pub(crate) fn set_read(&self, until: u64) {
+        self.read.store(until, Ordering::Release);
+        self.settled.notify_waiters();
+    }
+}
