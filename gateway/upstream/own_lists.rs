@@ -60,6 +60,10 @@ impl OwnLists {
                     lists.added[kind as usize].push(item.clone());
                 }
             }
+            // A list that was refused is empty, which says nothing of what the client gets.
+            if own.items(kind).is_empty() && !own.omitted.is_empty() {
+                continue;
+            }
             let listed: HashSet<&str> = own.items(kind).iter().map(|item| &*item.key).collect();
             let removed = known.values().filter(|item| !listed.contains(&*item.key));
             let mut removed: Vec<_> = removed.map(|item| Arc::clone(&item.key)).collect();
@@ -201,3 +205,6 @@ impl OwnState {
         self.settled.notify_waiters();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -139,3 +139,24 @@ async fn a_question_that_names_no_call_is_about_the_only_one() {
     drop(second);
     assert!(ask().await.is_ok());
 }
+
+/// What one lane alone has is called there, beside another call if need be.
+#[test]
+fn a_call_takes_a_lane_that_has_what_is_called() {
+    let rig = Rig::new();
+    let held = [1, 2].map(|_| rig.lease("ann", "{}", "a", true).unwrap());
+    let server = ServerId::shared("a");
+    let declared = (Principal::new(Identity::new("key", "ann")), Bytes::from_static(b"{}"));
+    let note = held[1].session();
+    assert!(!rig.clients.has_own_lists());
+    note.note_own_lists(&server);
+    let own = rig.clients.own_clients(&declared);
+    assert_eq!(own.len(), 1);
+    assert!(!own[0].is_first && own[0].servers.key() == note.key());
+    let call: Arc<dyn ClientChannel> = Arc::new(SilentChannel);
+    let at = WantedLane { server: &server, is_alone: true, among: &[note.key()] };
+    let lease = rig.clients.lease(declared, at, Arc::downgrade(&call), 20, || 9).unwrap();
+    assert_eq!(lease.session().key(), note.key());
+    own[0].servers.collect(false, |_| None, &mut Vec::new());
+    assert!(!rig.clients.has_own_lists(), "its server is gone");
+}
