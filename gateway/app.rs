@@ -34,6 +34,7 @@ use tokio::sync::Notify;
 
 use crate::api_settings::ApiSettings;
 use crate::forward::Forwarding;
+use crate::peers::PeerGateways;
 use crate::rates::Rates;
 use crate::retiring::Retiring;
 use crate::switches::Switches;
@@ -102,6 +103,9 @@ impl App {
         let rules = rules(config, Arc::clone(&authenticator), rates.limiter(), &signer);
         let gateway =
             Gateway::start(rules, Arc::clone(&metrics), tracer, audit.clone(), sole.clone())?;
+        if let Some(replicas) = &config.replicas {
+            gateway.set_peers(PeerGateways::new(replicas.clone(), &outside));
+        }
         let webhook = start_webhook(config, &outside, &metrics, &gateway)?;
         let around = surround(config, connector, &gateway, sole, &signer);
         let tenants = registry.as_ref().map(|registry| {

@@ -11,6 +11,7 @@ mod commands;
 mod forward;
 mod keys_file;
 mod operations;
+mod peers;
 mod pins_file;
 mod probe;
 mod rates;

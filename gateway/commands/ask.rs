@@ -149,6 +149,7 @@ async fn ask(
         endpoint,
         transport: Transport::Mcp,
         peer,
+        credentials: None,
         principal,
         kind,
         headers,

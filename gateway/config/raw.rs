@@ -18,6 +18,7 @@ mod names;
 pub mod pins;
 mod policy;
 mod redis;
+mod replicas;
 mod server;
 mod store;
 
@@ -41,6 +42,7 @@ pub use names::{Names, Separator};
 pub use pins::Pins;
 pub use policy::{Allow, Policy};
 pub use redis::Redis;
+pub use replicas::Replicas;
 pub use server::{Era, Inherited, Server, Sessions, Transport};
 pub use store::Store;
 
@@ -104,6 +106,8 @@ pub struct Root {
     pub store: Store,
     /// Where gateways share the rates of their policies.
     pub redis: Redis,
+    /// How gateways of one `secret` reach each other, so that each can answer for all.
+    pub replicas: Replicas,
     /// What is logged, to stderr.
     pub log: Log,
     /// Traces and metrics.

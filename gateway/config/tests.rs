@@ -12,6 +12,7 @@ mod policies;
 mod precedence;
 mod redis;
 mod running;
+mod replicas;
 mod secrets;
 mod shell;
 mod sign_in;

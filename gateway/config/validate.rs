@@ -14,6 +14,7 @@ mod memory;
 mod pins;
 mod policy;
 mod redis;
+mod replicas;
 mod secret;
 mod server;
 mod sign_in;
@@ -80,6 +81,7 @@ pub fn config(
     let telemetry = check.telemetry(&root.log, &root.telemetry, audit);
     let store = check.store(&root.store, own, admin.api.role_holders.trusts_local);
     let limits = check.redis(root);
+    let replicas = check.replicas(root, listener.as_ref());
     let catalogue = check.catalogue(&root.catalogue);
     let tools = check.tools(root);
     let servers = check.servers(&root.servers, root.limits.depth.size(), &tools);
@@ -96,6 +98,7 @@ pub fn config(
         telemetry,
         store,
         limits,
+        replicas,
         tools,
         pins_file,
         admin,

@@ -23,7 +23,7 @@ use crate::client_certificate::{ClientCertificate, OwnCertificate};
 use crate::config::Config;
 use crate::error::{ConnectError, SetupError};
 use crate::proxy::Proxy;
-use crate::resolve::{OfOrganisation, Resolve, System};
+use crate::resolve::{Fixed, OfOrganisation, Resolve, System};
 use crate::route::Route;
 use crate::stream::Stream;
 use crate::target::Target;
@@ -31,6 +31,9 @@ use crate::tls;
 
 /// Addresses tried for one connection; all are checked.
 const MAX_ATTEMPTS: usize = 8;
+
+/// Time to connect to another gateway: one that is gone may not refuse.
+const PEER_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Opens connections. One for the whole process, shared by all origins.
 pub struct Connector {
@@ -73,6 +76,18 @@ impl Connector {
     pub fn with_client_certificate(&self, files: ClientCertificate) -> Result<Self, SetupError> {
         let own = OwnCertificate::load(files, Arc::clone(&self.authorities))?;
         Ok(Self { own: Some(Arc::new(own)), ..self.share() })
+    }
+
+    /// The same for one host at a known address: names lead there, and no proxy is used.
+    #[must_use]
+    pub fn for_peer(&self, address: SocketAddr) -> Self {
+        Self {
+            resolver: Arc::new(Fixed(address)),
+            own: None,
+            route: None,
+            timeout: self.timeout.min(PEER_TIMEOUT),
+            ..self.share()
+        }
     }
 
     fn share(&self) -> Self {

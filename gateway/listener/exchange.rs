@@ -213,12 +213,12 @@ async fn answer_mcp<H: Handler, F: Fallback>(
             Err(reply) => return Ok(build_response(reply, keep_alive, Hold::none(active))),
         };
         let (body, mut held) = context.read_body(body, &principal, active).await?;
-        let peer = credentials.peer;
         let kind = ExchangeKind::Post(body);
         let exchange = Exchange {
             endpoint,
             transport: Transport::Mcp,
-            peer,
+            peer: credentials.peer,
+            credentials: Some(credentials),
             principal,
             kind,
             headers,
@@ -243,11 +243,11 @@ async fn answer_mcp<H: Handler, F: Fallback>(
         Ok(principal) => principal,
         Err(reply) => return Ok(build_response(reply, keep_alive, Hold::none(active))),
     };
-    let peer = credentials.peer;
     let exchange = Exchange {
         endpoint,
         transport: Transport::Mcp,
-        peer,
+        peer: credentials.peer,
+        credentials: Some(credentials),
         principal,
         kind,
         headers,

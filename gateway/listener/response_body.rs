@@ -329,6 +329,10 @@ pub(crate) fn build_response<B>(
             let active = held.by().duplicate();
             assemble_response(StatusCode::OK, headers, ResponseBody::Streamed { body, active })
         }
+        Reply::Relayed { status, headers, body } => {
+            let active = held.by().duplicate();
+            assemble_response(status, headers, ResponseBody::Streamed { body, active })
+        }
         Reply::Empty { status, headers } => {
             assemble_response(status, headers, ResponseBody::empty())
         }
@@ -344,9 +348,9 @@ pub(crate) fn plain(reply: Reply) -> Response<Bytes> {
     let (status, mut headers, bytes) = match reply {
         Reply::Message { status, headers, body } => (status, headers, body.into_bytes()),
         Reply::Empty { status, headers } => (status, headers, Bytes::new()),
-        Reply::StreamedMessage { headers, .. } | Reply::Stream { headers, .. } => {
-            (StatusCode::UNAUTHORIZED, headers, Bytes::new())
-        }
+        Reply::StreamedMessage { headers, .. }
+        | Reply::Relayed { headers, .. }
+        | Reply::Stream { headers, .. } => (StatusCode::UNAUTHORIZED, headers, Bytes::new()),
     };
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     if !bytes.is_empty() {

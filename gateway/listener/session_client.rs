@@ -48,6 +48,7 @@ impl SessionClient {
             endpoint,
             transport: Transport::Mcp,
             peer: self.peer,
+            credentials: None,
             principal,
             kind,
             headers,
@@ -129,6 +130,7 @@ pub(crate) fn find_session_id(reply: &Reply) -> Option<HeaderValue> {
     let headers = match reply {
         Reply::Message { headers, .. } | Reply::StreamedMessage { headers, .. } => headers,
         Reply::Empty { headers, .. } | Reply::Stream { headers, .. } => headers,
+        Reply::Relayed { headers, .. } => headers,
     };
     headers.get(SESSION).cloned()
 }
@@ -138,8 +140,8 @@ pub(crate) fn find_session_id(reply: &Reply) -> Option<HeaderValue> {
 pub(crate) async fn forward_reply(reply: Reply, out: &MessageQueue) -> bool {
     match reply {
         Reply::Message { body, .. } => !body.is_empty() && out.send(body).await,
-        // Nobody asked for the second.
-        Reply::Empty { .. } | Reply::StreamedMessage { .. } => false,
+        // Such a client asks for no streamed message, and its session is here.
+        Reply::Empty { .. } | Reply::StreamedMessage { .. } | Reply::Relayed { .. } => false,
         Reply::Stream { events, .. } => {
             forward_events(events, out).await;
             true

@@ -141,12 +141,12 @@ pub fn joined(pieces: Pieces) -> Bytes {
     [first, middle, last].concat().into()
 }
 
-/// `notifications/cancelled` for a request of ours.
+/// `notifications/cancelled` for a request of ours; `id` is JSON text.
 #[must_use]
-pub fn cancelled(id: u64, reason: &str) -> Vec<u8> {
-    let mut params = Vec::with_capacity(64);
+pub fn cancelled(id: &[u8], reason: &str) -> Vec<u8> {
+    let mut params = Vec::with_capacity(64 + id.len());
     let mut object = Object::open(&mut params);
-    write::number(object.key("requestId"), id);
+    object.raw("requestId", id);
     object.string("reason", reason);
     object.close();
     write::notification(Method::Cancelled.as_str(), &params)

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use crate::capabilities;
 use crate::method::Method;
 use crate::revision::Revision;
-use crate::write::{self, Object};
+use crate::write::Object;
 
 /// Whether a client with these capabilities may be asked this.
 #[must_use]
@@ -98,13 +98,13 @@ fn name_choices(field: &mut Map<String, Value>) -> bool {
     true
 }
 
-/// A request of ours to a legacy client.
+/// A request of ours to a legacy client; `id` is JSON text.
 #[must_use]
-pub fn write_request(id: u64, method: Method, params: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(params.len() + 80);
+pub fn write_request(id: &[u8], method: Method, params: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(params.len() + id.len() + 80);
     let mut object = Object::open(&mut out);
     object.string("jsonrpc", "2.0");
-    write::number(object.key("id"), id);
+    object.raw("id", id);
     object.string("method", method.as_str());
     object.raw("params", params);
     object.close();

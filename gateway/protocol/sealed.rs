@@ -39,6 +39,10 @@ pub enum Purpose {
     Approval,
     /// A link to a call that waits for approvers.
     ApprovalLink,
+    /// The replica that holds a call.
+    Holder,
+    /// Proof that a request comes from another replica.
+    Peer,
 }
 
 impl Purpose {
@@ -50,6 +54,8 @@ impl Purpose {
             Self::Session => "session",
             Self::Approval => "approval",
             Self::ApprovalLink => "approval link",
+            Self::Holder => "holder",
+            Self::Peer => "peer",
         }
     }
 }
@@ -143,6 +149,8 @@ struct Key {
     session: RandomizedNonceKey,
     approval: RandomizedNonceKey,
     approval_link: RandomizedNonceKey,
+    holder: RandomizedNonceKey,
+    peer: RandomizedNonceKey,
 }
 
 impl Sealer {
@@ -291,6 +299,8 @@ impl Key {
             session: derive_key(&root, Purpose::Session)?,
             approval: derive_key(&root, Purpose::Approval)?,
             approval_link: derive_key(&root, Purpose::ApprovalLink)?,
+            holder: derive_key(&root, Purpose::Holder)?,
+            peer: derive_key(&root, Purpose::Peer)?,
         })
     }
 
@@ -302,6 +312,8 @@ impl Key {
             Purpose::Session => &self.session,
             Purpose::Approval => &self.approval,
             Purpose::ApprovalLink => &self.approval_link,
+            Purpose::Holder => &self.holder,
+            Purpose::Peer => &self.peer,
         }
     }
 }

@@ -31,6 +31,7 @@ use crate::authorize::Permitted;
 use crate::client_channel::CallChannel;
 use crate::context::RequestContext;
 use crate::gateway::Gateway;
+use crate::peers::{Waiting, add_holder};
 use crate::rescue::{ApprovalError, RequestError};
 use crate::transport::Text;
 use answer::{CallerAnswer, KEY, is_approval};
@@ -228,7 +229,11 @@ impl Asking<'_> {
         }
         let server = &**permitted.server();
         let state = answer::seal(context, server, permitted.target(), &nonce, life);
-        let Some(state) = state else { return Err(ApprovalError::Unknown.into()) };
+        let Some(mut state) = state else { return Err(ApprovalError::Unknown.into()) };
+        if let Some(address) = self.gateway.own_address() {
+            let sealer = &context.snapshot.sealer;
+            state = add_holder(sealer, context.bind(), state, Waiting::Approval, address);
+        }
         let asked = AskedCall {
             owner: context.principal.clone(),
             digest: call.digest,

@@ -190,7 +190,7 @@ fn permit_round(
         } else {
             let round = tokens::next_round(context, &*server, &target)?;
             replaced.extend(round.replaced);
-            if let Resumption::Parked(handle) = round.resumption {
+            if let Resumption::Parked(handle, _) = round.resumption {
                 parked = Some(Parked { handle, answers: round.answers });
             }
         }

@@ -70,6 +70,7 @@ fn own_exchange(exchange: &Exchange) -> Exchange {
         endpoint: exchange.endpoint.clone(),
         transport: exchange.transport,
         peer: exchange.peer,
+        credentials: exchange.credentials.clone(),
         principal: exchange.principal.clone(),
         kind: ExchangeKind::Post(Bytes::new()),
         headers: exchange.headers.clone(),
@@ -109,7 +110,7 @@ impl Batch {
 
     fn take(&mut self, reply: Reply) {
         match reply {
-            Reply::Empty { .. } | Reply::StreamedMessage { .. } => {}
+            Reply::Empty { .. } | Reply::StreamedMessage { .. } | Reply::Relayed { .. } => {}
             Reply::Message { body, .. } => self.done.push(body),
             Reply::Stream { events, .. } => self.streams.push(events),
         }

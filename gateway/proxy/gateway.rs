@@ -2,7 +2,8 @@
 //! streams, the account of bytes, and where things are counted and recorded. The steps of a request
 //! are in the modules above this one.
 
-use std::sync::Arc;
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -22,6 +23,7 @@ use crate::daily_calls::{CallsByDay, DailyCalls};
 use crate::directory::{AgentServers, Directory};
 use crate::modern_clients::ModernClients;
 use crate::parked::ParkedCalls;
+use crate::peers::{self, Peers};
 use crate::quota::Quotas;
 use crate::rights::CallerRights;
 use crate::session::{Session, Sessions, portable};
@@ -48,6 +50,8 @@ pub struct Gateway {
     /// Where one client alone is served.
     pub(crate) sole: Option<Arc<SoleClient>>,
     pub(crate) parked: Arc<ParkedCalls>,
+    /// The other gateways of this secret, where there are any.
+    pub(crate) peers: OnceLock<Arc<dyn Peers>>,
     /// The gateway is going away: streams end, nothing new is begun.
     pub(crate) stopping: CancellationToken,
     /// Calls that still run are answered without their servers.
@@ -290,8 +294,34 @@ impl Gateway {
         );
         let session = opened.ok()?;
         session.distrust_lists();
+        self.name_holder(&session, &snapshot);
         tracing::info!("a session goes on that was opened elsewhere");
         self.sessions.find(&session.id, principal, endpoint)
+    }
+
+    /// Sets the way to the other gateways, once.
+    pub fn set_peers(&self, peers: Arc<dyn Peers>) {
+        let _ = self.peers.set(peers);
+    }
+
+    /// Returns where the other gateways reach this one.
+    pub(crate) fn own_address(&self) -> Option<SocketAddr> {
+        Some(self.peers.get()?.address())
+    }
+
+    /// Has a session's questions name this gateway, where there are others.
+    pub(crate) fn name_holder(&self, session: &Session, snapshot: &Snapshot) {
+        if let Some(address) = self.own_address()
+            && let Some(holder) = peers::name_session_holder(
+                &snapshot.sealer,
+                &session.principal(),
+                &session.endpoint,
+                &session.id,
+                address,
+            )
+        {
+            let _ = session.holder.set(holder);
+        }
     }
 
     /// Exports spans that have ended; waits three seconds at most.

@@ -1,7 +1,7 @@
 //! The beginning of the gateway, its changes of configuration, and what is looked after now and
 //! then.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -56,6 +56,7 @@ impl Gateway {
             modern_clients: Arc::default(),
             sole,
             parked: Arc::default(),
+            peers: OnceLock::new(),
             stopping: CancellationToken::new(),
             ending: watch::Sender::new(false),
             streams: Arc::default(),

@@ -13,7 +13,9 @@ use lockgate_protocol::revision::{Era, Revision};
 
 use crate::gateway::Gateway;
 use crate::headers::{SESSION, VERSION, header};
+use crate::peers::Holder;
 use crate::rescue::RequestError;
+use crate::send_on::{self, answer_elsewhere};
 use crate::server_operation::ServerOperation;
 use crate::snapshot::Snapshot;
 use crate::transport::{Endpoint, Exchange, ExchangeKind, Reply};
@@ -65,7 +67,13 @@ impl Gateway {
             ExchangeKind::Get | ExchangeKind::Listen => {
                 legacy::open_stream(self, &snapshot, &principal, &exchange)
             }
-            ExchangeKind::Delete => legacy::end_session(self, &snapshot, &principal, &exchange),
+            ExchangeKind::Delete => match self.peers.get() {
+                None => legacy::end_session(self, &snapshot, &principal, &exchange),
+                Some(peers) => {
+                    let ended = send_on::end_session(self, &**peers, &snapshot, &exchange);
+                    Box::pin(ended).await
+                }
+            },
             ExchangeKind::Post(ref body) => {
                 let body = body.clone();
                 self.post(snapshot, principal, exchange, body).await
@@ -130,6 +138,14 @@ impl Gateway {
         exchange: &Exchange,
         message: Message,
     ) -> Reply {
+        if let Some(peers) = self.peers.get()
+            && let Some(holder) = Holder::of(&snapshot.sealer, exchange, &message)
+            && let Some(reply) =
+                Box::pin(answer_elsewhere(self, &**peers, &snapshot, exchange, &message, holder))
+                    .await
+        {
+            return reply;
+        }
         let session_id = header(&exchange.headers, &SESSION);
         match message {
             Message::Response(response) => match self.session(session_id, &principal, exchange) {

@@ -18,7 +18,7 @@ mod tasks;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -80,6 +80,8 @@ pub(crate) struct Session {
     pub(crate) over: CancellationToken,
     state: Mutex<Option<Box<State>>>,
     limits: Limits,
+    /// The end of the ids of its questions, where their answers may come to another gateway.
+    pub(crate) holder: OnceLock<Box<str>>,
     budget: Arc<Budget>,
     _share: QuotaPermit,
     this: Weak<Self>,
@@ -196,6 +198,7 @@ impl Sessions {
                 question_timeout: limits.question_timeout,
                 answer_bytes: limits.answer_bytes,
             },
+            holder: OnceLock::new(),
             budget: Arc::clone(&self.budget),
             _share: share,
             this: this.clone(),

@@ -1,6 +1,7 @@
 //! Tokens that a client gives back: request states and task ids. Sealed, bound to the caller, the
 //! endpoint, the server and the request they were made for, and short-lived.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use lockgate_protocol::jsonrpc::Request;
@@ -12,6 +13,7 @@ use lockgate_upstream::Upstream;
 use crate::answers::Questions;
 use crate::canonical::write_canonical;
 use crate::context::RequestContext;
+use crate::peers::{self, Waiting};
 use crate::rescue::RequestError;
 use crate::unix_time;
 
@@ -39,8 +41,8 @@ pub(crate) enum Resumption {
     /// At the server, which has what it needs in its own state.
     #[default]
     AtServer,
-    /// A call of it runs and waits for the answers.
-    Parked(Box<str>),
+    /// A call of it runs and waits for the answers, at the gateway of this address.
+    Parked(Box<str>, Option<SocketAddr>),
     /// It is called anew: what it wanted was done elsewhere.
     Anew,
 }
@@ -85,7 +87,7 @@ pub(crate) fn seal(
     object.raw("asked", questions.sealed().to_string().as_bytes());
     match resumption {
         Resumption::AtServer => {}
-        Resumption::Parked(handle) => object.string("parked", handle),
+        Resumption::Parked(handle, _) => object.string("parked", handle),
         Resumption::Anew => object.raw("anew", b"true"),
     }
     object.close();
@@ -99,10 +101,14 @@ pub(crate) fn seal(
         unix_time::now() + STATE_LIFE.as_secs(),
         &plain,
     );
-    match sealed {
-        Ok(sealed) => Ok(sealed),
-        Err(_) => Err("a request state that is too long"),
-    }
+    let Ok(sealed) = sealed else { return Err("a request state that is too long") };
+    Ok(match resumption {
+        Resumption::Parked(_, Some(address)) => {
+            let sealer = &context.snapshot.sealer;
+            peers::add_holder(sealer, bind, sealed, Waiting::Call, *address)
+        }
+        _ => sealed,
+    })
 }
 
 /// What a state of ours (JSON text of a string) holds, if it was made for this very request.
@@ -112,7 +118,8 @@ fn open(
     target: &str,
     state: &[u8],
 ) -> Option<Round> {
-    let token = &*scan::as_str(state)?;
+    let state = scan::as_str(state)?;
+    let token = peers::without_holder(&state);
     let digest = digest(context);
     let bind = context.bind();
     let server = &*server.qualified_name();
@@ -132,7 +139,7 @@ fn read(plain: &[u8]) -> Option<Round> {
         Questions::unsealed(serde_json::from_slice(list::member(plain, "asked")?).ok()?)?;
     let parked = list::member(plain, "parked").and_then(scan::as_str);
     let resumption = match parked {
-        Some(handle) => Resumption::Parked(handle.into()),
+        Some(handle) => Resumption::Parked(handle.into(), None),
         None if list::member(plain, "anew").is_some() => Resumption::Anew,
         None => Resumption::AtServer,
     };
@@ -172,7 +179,7 @@ pub(crate) fn next_round(
             let replaced = [("requestState", round.inner), ("inputResponses", taken)];
             NextRound { replaced, resumption, answers: None }
         }
-        Resumption::Parked(_) => NextRound { replaced: nothing, resumption, answers: taken },
+        Resumption::Parked(..) => NextRound { replaced: nothing, resumption, answers: taken },
         Resumption::Anew => NextRound { replaced: nothing, resumption, answers: None },
     })
 }

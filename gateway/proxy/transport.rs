@@ -7,7 +7,7 @@ use std::pin::Pin;
 use bytes::Bytes;
 use futures_util::Stream;
 use http::{HeaderMap, StatusCode};
-use lockgate_authn::{Peer, Principal, Resource};
+use lockgate_authn::{Credentials, Peer, Principal, Resource};
 
 /// A URL that serves MCP.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -107,6 +107,8 @@ pub struct Exchange {
     pub endpoint: Endpoint,
     pub transport: Transport,
     pub peer: Peer,
+    /// The credentials that came with it over HTTP; `None` where they belong to a connection.
+    pub credentials: Option<Credentials>,
     /// Whom the gateway found behind the exchange's own credentials.
     pub principal: Principal,
     pub kind: ExchangeKind,
@@ -136,6 +138,9 @@ pub enum Reply {
     Message { status: StatusCode, headers: HeaderMap, body: Text },
     /// One JSON message that is still coming in. Dropping it means that the client has gone.
     StreamedMessage { headers: HeaderMap, body: StreamedBody },
+    /// What another gateway answered, as it comes, with its own content type. Dropping it means
+    /// that the client has gone.
+    Relayed { status: StatusCode, headers: HeaderMap, body: StreamedBody },
     /// No body: 202 for notifications and responses, 204 and the like for the rest.
     Empty { status: StatusCode, headers: HeaderMap },
     /// Messages as they come, ending when the stream ends. Dropping it means that the client has

@@ -8,6 +8,7 @@
 {{- end }}
 {{- with .Values.ingress }}{{ if .enabled }}{{ $hosts = concat $hosts .hosts }}{{ end }}{{ end }}
 {{- with .Values.httpRoute }}{{ if .enabled }}{{ $hosts = concat $hosts .hostnames }}{{ end }}{{ end }}
+{{- with .Values.tls.name }}{{ $hosts = append $hosts . }}{{ end }}
 {{- $given := dig "http" "hosts" list .Values.config | default list }}
 {{- if kindIs "string" $given }}{{ $given = splitList "," (nospace $given) }}{{ end }}
 {{- toYaml (concat $hosts $given | uniq) }}
@@ -57,6 +58,14 @@
 {{- if .prefix }}{{ $_ := set $redis "prefix" .prefix }}{{ end }}
 {{- $_ := set $set "redis" $redis }}
 {{- end }}
+{{- end }}
+{{- if include "lockgate.replicas" . }}
+{{- $space := printf "%s.svc" .Release.Namespace }}
+{{- $replicas := dict "address" "${REPLICA_ADDRESS}" "peers" (list (printf "%s-peers.%s" (include "lockgate.name" .) $space)) }}
+{{- if include "lockgate.certificate" . }}
+{{- $_ := set $replicas "tls_name" (.Values.tls.name | default (printf "%s.%s" (include "lockgate.name" .) $space)) }}
+{{- end }}
+{{- $_ := set $set "replicas" $replicas }}
 {{- end }}
 {{- if $auth }}{{ $_ := set $set "auth" $auth }}{{ end }}
 {{- toYaml (mergeOverwrite $given (merge (dict "http" $http) $set)) }}

@@ -27,7 +27,7 @@
 {{- end }}
 
 {{- /* Keys of the configuration that the chart writes itself, and where to write them instead. */ -}}
-{{- $instead := dict "listen" "take it out: pods listen on port 3001, `service.port` is the Service's" "secret" "write `auth.existingSecret` and `auth.secret`, the entry that holds it" "old_secrets" "write `auth.oldSecrets`, the entries that hold them" "store" "write `store` beside `config`: `store.url` and `store.keys` name entries of a Secret, `store.sqlite` is a file on a volume" "redis" "write `redis` beside `config`: `redis.url` names an entry of a Secret" }}
+{{- $instead := dict "listen" "take it out: pods listen on port 3001, `service.port` is the Service's" "secret" "write `auth.existingSecret` and `auth.secret`, the entry that holds it" "old_secrets" "write `auth.oldSecrets`, the entries that hold them" "store" "write `store` beside `config`: `store.url` and `store.keys` name entries of a Secret, `store.sqlite` is a file on a volume" "redis" "write `redis` beside `config`: `redis.url` names an entry of a Secret" "replicas" "take it out: pods find each other where there can be several" }}
 {{- range $key, $words := $instead }}
 {{- if hasKey $c $key }}{{ $wrong = append $wrong (printf "config.%s: the chart sets this; %s" $key $words) }}{{ end }}
 {{- end }}

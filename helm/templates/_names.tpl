@@ -53,6 +53,13 @@ annotations:
 {{- end }}
 {{- end }}
 
+{{- /* Not empty where there can be several pods that reach each other. They have no client certificate. */ -}}
+{{- define "lockgate.replicas" -}}
+{{- $many := or .Values.autoscaling.enabled (gt (int .Values.replicas) 1) }}
+{{- $ca := .Values.tls.clientCa }}
+{{- if and $many (not (and (or $ca.configMap $ca.secret) (eq $ca.auth "required"))) }}true{{ end }}
+{{- end }}
+
 {{- /* What the pods have in common with the one of `helm test`. */ -}}
 {{- define "lockgate.podSecurity" -}}
 {{- $set := dict "runAsNonRoot" true "seccompProfile" (dict "type" "RuntimeDefault") }}

@@ -109,6 +109,12 @@
 {{- with .Values.redis }}{{ if .url }}
 {{ include "lockgate.variable" (list "REDIS_URL" .existingSecret .url) }}
 {{- end }}{{ end }}
+{{- if include "lockgate.replicas" . }}
+- name: REPLICA_ADDRESS
+  valueFrom:
+    fieldRef:
+      fieldPath: status.podIP
+{{- end }}
 {{- with .Values.extraEnv }}
 {{ toYaml . }}
 {{- end }}

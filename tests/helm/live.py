@@ -20,7 +20,7 @@ from pathlib import Path
 from manifests import ROOT, config_of
 from programs import call, must
 
-SECRETS = {"LOCKGATE_KEY": "0123456789abcdef" * 2, "LOCKGATE_SECRET": "fedcba9876543210" * 2, "SEARCH_TOKEN": "t" * 20,
+SECRETS = {"REPLICA_ADDRESS": "10.0.0.7", "LOCKGATE_KEY": "0123456789abcdef" * 2, "LOCKGATE_SECRET": "fedcba9876543210" * 2, "SEARCH_TOKEN": "t" * 20,
            "STORE_URL": "postgres://gate:word@database.example.com/gate", **{f"STORE_KEY_{at}": f"{at}3456789abcdef" * 3 for at in (0, 1)},
            "REDIS_URL": "rediss://gate:word@redis.example.com:6379/0", **{f"OLD_SECRET_{at}": f"{at}edcba9876543210" * 3 for at in (0, 1)}}
 

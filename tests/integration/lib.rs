@@ -44,6 +44,7 @@ mod garbage;
 mod guards;
 mod half_closed;
 mod hidden;
+mod holders;
 mod identity;
 mod immediate;
 mod in_place;

@@ -119,6 +119,7 @@ pub(crate) async fn send(
         transport,
         // No header repeats what is in the body.
         peer: Peer::Stdio,
+        credentials: None,
         principal: caller.principal.clone(),
         kind: ExchangeKind::Post(message.into()),
         headers,
@@ -131,7 +132,9 @@ pub(crate) async fn send(
             (status, body)
         }
         Reply::Stream { events, .. } => (StatusCode::OK, take_answer(events).await),
-        Reply::StreamedMessage { .. } | Reply::Empty { .. } => return Err(broken().into()),
+        Reply::StreamedMessage { .. } | Reply::Relayed { .. } | Reply::Empty { .. } => {
+            return Err(broken().into());
+        }
     };
     match read_answer(&state.gateway, caller.principal.caller_id(), text).await? {
         GatewayAnswer::Result { text, input_requests } => Ok(CallResult { text, input_requests }),

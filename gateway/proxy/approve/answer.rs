@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::answers::Questions;
 use crate::approvals::asked::Nonce;
 use crate::context::RequestContext;
+use crate::peers::without_holder;
 use crate::rescue::{ApprovalError, RequestError};
 use crate::{tokens, unix_time};
 
@@ -59,7 +60,8 @@ pub(crate) fn read(
     let [realm, subject, endpoint] = context.bind();
     let server = server.qualified_name();
     let bound = [realm, subject, endpoint, server.as_bytes(), target.as_bytes(), &digest];
-    let opened = context.snapshot.sealer.open(Purpose::Approval, &bound, unix_time::now(), &token);
+    let token = without_holder(&token);
+    let opened = context.snapshot.sealer.open(Purpose::Approval, &bound, unix_time::now(), token);
     let plain = match opened {
         Ok(plain) => plain,
         Err(refused) if refused.reason() == Reason::Expired => {

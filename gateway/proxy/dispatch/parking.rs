@@ -103,7 +103,7 @@ pub(super) async fn make_call(
             let slug = permitted.server().slug();
             let limits = &context.snapshot.config.limits;
             let handle = gateway.parked.keep(call, &context.principal, slug, limits)?;
-            permitted.resume_at(Resumption::Parked(handle));
+            permitted.resume_at(Resumption::Parked(handle, gateway.own_address()));
             Ok(Ok(write_questions(questions, limits.depth)?))
         }
     }
@@ -176,8 +176,9 @@ fn resume(
     let Some(call) = gateway.parked.take(&parked.handle) else {
         return Err(RequestError::invalid(
             "the call that asked this is over: it was answered already, waited too long \
-                (limits.question_timeout), or the gateway was restarted; make the request anew \
-                without requestState",
+                (limits.question_timeout), the gateway was restarted, or another gateway holds it \
+                and there is no `replicas.address`. It had begun, so it may have had an effect: \
+                check before the request is made anew without requestState",
         ));
     };
     call.bridge.attach(channel);

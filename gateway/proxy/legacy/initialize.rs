@@ -78,6 +78,7 @@ pub(crate) fn initialize(
         }
     };
     operation.set_protocol(revision, Some(&session.id));
+    gateway.name_holder(&session, snapshot);
     tell_servers(gateway, &session, &view);
     let result = write_initialize_result(snapshot, &view, revision);
     let body = Text::Whole(write::result(id, result.to_string().as_bytes()).into());

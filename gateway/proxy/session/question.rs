@@ -10,6 +10,7 @@ use lockgate_protocol::jsonrpc::{Outcome, Response};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::outbound;
 use lockgate_protocol::question::{adapt_form, may_ask, write_request};
+use lockgate_protocol::scan;
 use lockgate_protocol::write::{self, Object};
 use lockgate_upstream::QuestionError;
 use serde_json::Value;
@@ -30,7 +31,7 @@ impl Session {
     /// # Errors
     /// What is wrong with it, for the client.
     pub(crate) fn answer(&self, response: &Response) -> Result<(), String> {
-        let id = response.number().unwrap_or(0);
+        let id = self.question_number(response).unwrap_or(0);
         let asked = self.state(|state| state.questions.open.remove(&id));
         if asked.is_none() && self.state(|state| state.questions.cancelled.contains(&id)) {
             return Ok(());
@@ -61,6 +62,21 @@ impl Session {
                 if is_repeatable { Ok(()) } else { Err(words) }
             }
         }
+    }
+
+    /// Returns the id of a question as JSON text. It names this gateway where there are others.
+    fn question_id(&self, number: u64) -> Vec<u8> {
+        match self.holder.get() {
+            None => number.to_string().into_bytes(),
+            Some(holder) => write::quoted(&format!("{number}{holder}")),
+        }
+    }
+
+    /// Returns the number of the question that a response answers.
+    fn question_number(&self, response: &Response) -> Option<u64> {
+        let Some(holder) = self.holder.get() else { return response.number() };
+        let id = scan::as_str(response.id()?)?;
+        id.strip_suffix(&**holder)?.parse().ok()
     }
 
     /// An answer as far as it is one to what was asked.
@@ -127,7 +143,8 @@ impl Session {
         let Some(id) = id else {
             return Err(QuestionError::Unusable("the client has too many open questions".into()));
         };
-        if log.push_awaited(write_request(id, method, params).into()).is_err() {
+        let request = write_request(&self.question_id(id), method, params);
+        if log.push_awaited(request.into()).is_err() {
             self.state(|state| state.questions.open.remove(&id));
             return Err(QuestionError::Unusable("there is no memory to ask the client".into()));
         }
@@ -166,7 +183,8 @@ impl Session {
             is_open
         });
         if is_open {
-            let note = outbound::cancelled(id, "the answer is not needed any more");
+            let note =
+                outbound::cancelled(&self.question_id(id), "the answer is not needed any more");
             // Without memory for it, a client that answers is only late.
             let _ = log.push_awaited(note.into());
         }

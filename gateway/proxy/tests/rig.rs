@@ -221,6 +221,7 @@ impl Client {
             endpoint: self.endpoint.clone(),
             transport: crate::transport::Transport::Mcp,
             peer: Peer::Stdio,
+            credentials: None,
             principal: self.principal.clone(),
             kind,
             headers,
@@ -241,7 +242,9 @@ impl Client {
             Reply::Stream { headers, events } => {
                 Got { status: 200, text: String::new(), headers, events: Some(events) }
             }
-            Reply::StreamedMessage { .. } => panic!("nothing is that large"),
+            Reply::StreamedMessage { .. } | Reply::Relayed { .. } => {
+                panic!("nothing is that large, and there is one gateway")
+            }
         }
     }
 

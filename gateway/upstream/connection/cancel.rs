@@ -21,7 +21,10 @@ impl Drop for CancelOnDrop<'_> {
         if let Some(transport) = self.transport
             && tokio::runtime::Handle::try_current().is_ok()
         {
-            let text = outbound::cancelled(self.id, "the caller does not wait any more");
+            let text = outbound::cancelled(
+                self.id.to_string().as_bytes(),
+                "the caller does not wait any more",
+            );
             transport.notify(text.into(), self.voucher.map(|voucher| &**voucher));
         }
     }

@@ -112,6 +112,7 @@ impl Gate {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("lockgate.json");
         let more_drain = more["http"]["drain"].clone();
+        let listen = more["listen"].as_str().unwrap_or("127.0.0.1:0").to_owned();
         std::fs::write(&file, config(more).to_string()).expect("the configuration");
         let log = folder.path().join("log");
         let is_set = command.get_envs().any(|(name, _)| name == "LOCKGATE_HTTP__DRAIN");
@@ -120,7 +121,7 @@ impl Gate {
             command.env("LOCKGATE_HTTP__DRAIN", "0");
         }
         let child = command
-            .args(["serve", "--listen", "127.0.0.1:0", "--config"])
+            .args(["serve", "--listen", &listen, "--config"])
             .arg(&file)
             .current_dir(folder.path())
             .stdin(Stdio::null())

@@ -1,0 +1,115 @@
+//! `replicas`: an address of this gateway, and names that lead to all. It looks up nothing.
+
+use std::net::{IpAddr, SocketAddr};
+
+use lockgate_proxy::Replicas;
+use url::Host;
+
+use super::Check;
+use crate::raw::Root;
+
+/// Most names of gateways.
+const MAX_PEERS: usize = 64;
+
+impl Check<'_> {
+    /// How this gateway and others reach each other; `None` where it is alone.
+    pub fn replicas(
+        &mut self,
+        root: &Root,
+        listener: Option<&lockgate_listener::Config>,
+    ) -> Option<Replicas> {
+        let given = &root.replicas;
+        let Some(address) = &given.address else {
+            for key in ["peers", "tls_name"] {
+                if self.layers.get(&["replicas", key]).is_some() {
+                    let hint = "add it, such as ${POD_IP}, or take `replicas` out";
+                    self.error(
+                        &["replicas", key],
+                        "means nothing without `replicas.address`",
+                        hint,
+                    );
+                }
+            }
+            return None;
+        };
+        let listener = listener?;
+        let port = listener.listen.port();
+        if root.secret.is_none() {
+            let hint = "add `secret`, the same at every gateway";
+            let what = "needs `secret`, by which gateways recognise each other";
+            self.error(&["replicas", "address"], what, hint);
+        }
+        if given.peers.0.is_empty() {
+            let hint = "add the name that leads to all gateways, such as a headless Service";
+            self.error(&["replicas", "peers"], "is needed by `replicas.address`", hint);
+        }
+        if given.peers.0.len() > MAX_PEERS {
+            let what = format!("has more than {MAX_PEERS} entries");
+            self.error(&["replicas", "peers"], what, "use a name that leads to several");
+        }
+        let mut peers = Vec::new();
+        for (at, text) in given.peers.0.iter().enumerate() {
+            match parse_peer(text, port) {
+                Some(peer) => peers.push(peer),
+                None => {
+                    let hint = "write it like gate-peers.tools.svc or 10.0.0.7:3001";
+                    self.item_error(&["replicas", "peers"], at, "is no name or address", hint);
+                }
+            }
+        }
+        self.check_peer_tls(given.tls_name.is_some(), listener);
+        let Some(address) = parse_address(&address.0, port) else {
+            let shown = self.shown(&["replicas", "address"]);
+            let hint = "write it like 10.0.0.7, 10.0.0.7:3001 or [2001:db8::7]:3001";
+            let what = format!("is no address of this gateway{shown}");
+            self.error(&["replicas", "address"], what, hint);
+            return None;
+        };
+        let tls_name = given.tls_name.as_ref().map(|name| name.0.clone());
+        Some(Replicas { address, peers, tls_name })
+    }
+
+    fn check_peer_tls(&mut self, has_name: bool, listener: &lockgate_listener::Config) {
+        let Some(tls) = &listener.tls else {
+            if has_name {
+                let hint = "take it out, or add `http.tls`";
+                self.error(&["replicas", "tls_name"], "means nothing without `http.tls`", hint);
+            }
+            return;
+        };
+        if !has_name {
+            let hint = "add the name that the certificate of `http.tls` has";
+            self.error(&["replicas", "tls_name"], "is needed with `http.tls`", hint);
+        }
+        if tls.clients.as_ref().is_some_and(|clients| clients.required) {
+            let what = "cannot be used with `http.tls.client_auth: required`: gateways have no \
+                client certificate";
+            let hint = "make it `optional`, or take `replicas` out and keep sessions together";
+            self.error(&["replicas", "address"], what, hint);
+        }
+    }
+}
+
+fn parse_address(text: &str, port: u16) -> Option<SocketAddr> {
+    let address = match text.parse::<IpAddr>() {
+        Ok(ip) => SocketAddr::new(ip, port),
+        Err(_) => text.parse().ok()?,
+    };
+    let is_usable = !address.ip().is_unspecified() && !address.ip().is_multicast();
+    (is_usable && address.port() != 0).then_some(address)
+}
+
+/// A name or an address, with a port or the usual one.
+fn parse_peer(text: &str, port: u16) -> Option<(String, u16)> {
+    if let Some(address) = parse_address(text, port) {
+        return Some((address.ip().to_string(), address.port()));
+    }
+    let (name, port) = match text.rsplit_once(':') {
+        None => (text, port),
+        Some((name, port)) => (name, port.parse().ok()?),
+    };
+    match Host::parse(name).ok()? {
+        Host::Domain(name) if port != 0 => Some((name, port)),
+        _ => None,
+    }
+}

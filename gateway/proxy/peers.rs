@@ -1,0 +1,354 @@
+//! Several gateways with one secret. An answer whose call waits at another gateway is sent there,
+//! with the credentials of its client, and the client gets what comes back. It goes only to an
+//! address that one of them has sealed and that leads to one of them now, and never twice.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use futures_util::StreamExt;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
+use http::{HeaderMap, Method, StatusCode};
+use lockgate_authn::{Credentials, Principal};
+use lockgate_protocol::jsonrpc::Message;
+use lockgate_protocol::sealed::{Purpose, Sealer};
+use lockgate_protocol::{code, scan};
+use lockgate_upstream::BoxFuture;
+use serde_json::json;
+
+use crate::headers::{SESSION, header};
+use crate::rescue::RequestError;
+use crate::transport::{Endpoint, Exchange, Reply, StreamedBody};
+use crate::unix_time;
+
+/// The header with which a gateway proves itself to another one.
+static PEER: HeaderName = HeaderName::from_static("lockgate-peer");
+/// How long a proof is valid, in seconds: the clocks of two gateways may differ by less.
+const PROOF_LIFE: u64 = 30;
+/// How long an address is valid, in seconds. What it is bound to ends earlier.
+const HOLDER_LIFE: u64 = 365 * 24 * 3600;
+/// Separates a token from the address of its holder; no token has it.
+const SEPARATOR: char = '~';
+/// Longest answer to a message that is no request, in bytes.
+const MAX_NOTE: usize = 64 * 1024;
+/// Headers of a client that are sent on besides `Mcp-*`.
+const SENT_ON: [HeaderName; 5] = [
+    ACCEPT,
+    CONTENT_TYPE,
+    HeaderName::from_static("traceparent"),
+    HeaderName::from_static("tracestate"),
+    HeaderName::from_static("x-request-id"),
+];
+
+/// Where this gateway is for the others, and where they are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replicas {
+    pub address: SocketAddr,
+    /// Names or addresses, each with a port, that lead to all gateways.
+    pub peers: Vec<(String, u16)>,
+    /// The name in the certificate of all gateways, where they serve TLS.
+    pub tls_name: Option<String>,
+}
+
+/// The way to the other gateways.
+pub trait Peers: Send + Sync + 'static {
+    /// Returns the address of this gateway.
+    fn address(&self) -> SocketAddr;
+
+    /// Looks up the addresses of all gateways.
+    fn all(&self) -> BoxFuture<'_, Vec<SocketAddr>>;
+
+    /// Sends a message to a gateway, if that is one of them now.
+    fn send(
+        &self,
+        to: SocketAddr,
+        message: PeerMessage,
+    ) -> BoxFuture<'_, Result<PeerAnswer, PeerError>>;
+}
+
+/// A client's message on its way to another gateway.
+#[derive(Clone)]
+pub struct PeerMessage {
+    pub method: Method,
+    pub path: String,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+    /// Time for the answer to begin; none where a call answers.
+    pub limit: Option<Duration>,
+}
+
+/// What another gateway answered.
+pub struct PeerAnswer {
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    pub body: StreamedBody,
+}
+
+/// Another gateway did not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PeerError {
+    /// It is not there, or could not be reached: nothing was sent.
+    Gone,
+    /// It may have taken the message.
+    Lost,
+}
+
+/// What waits at a gateway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waiting {
+    /// A call that runs.
+    Call,
+    /// The approval of a call, which has not begun.
+    Approval,
+}
+
+/// Seals the address of a gateway, for what waits there. `bound` is the caller, the endpoint, and
+/// the token that the address belongs to.
+fn seal_holder(
+    sealer: &Sealer,
+    bound: &[&[u8]; 4],
+    waiting: Waiting,
+    address: SocketAddr,
+) -> Option<String> {
+    let kind = match waiting {
+        Waiting::Call => "call",
+        Waiting::Approval => "approval",
+    };
+    let plain = format!("{kind} {address}");
+    let expires = unix_time::now() + HOLDER_LIFE;
+    sealer.seal(Purpose::Holder, bound, expires, plain.as_bytes()).ok()
+}
+
+fn open_holder(sealer: &Sealer, bound: &[&[u8]; 4], token: &str) -> Option<(Waiting, SocketAddr)> {
+    let plain = sealer.open(Purpose::Holder, bound, unix_time::now(), token).ok()?;
+    let plain = String::from_utf8(plain).ok()?;
+    let (kind, address) = plain.split_once(' ')?;
+    let waiting = if kind == "approval" { Waiting::Approval } else { Waiting::Call };
+    Some((waiting, address.parse().ok()?))
+}
+
+/// Adds to a request state the gateway that holds its call.
+pub(crate) fn add_holder(
+    sealer: &Sealer,
+    [realm, subject, endpoint]: [&[u8]; 3],
+    state: String,
+    waiting: Waiting,
+    address: SocketAddr,
+) -> String {
+    let bound = [realm, subject, endpoint, state.as_bytes()];
+    match seal_holder(sealer, &bound, waiting, address) {
+        Some(holder) => format!("{state}{SEPARATOR}{holder}"),
+        None => state,
+    }
+}
+
+/// Returns the part of a request state that has no address.
+pub(crate) fn without_holder(state: &str) -> &str {
+    state.split_once(SEPARATOR).map_or(state, |(state, _)| state)
+}
+
+/// Seals what the ids of a session's questions end with, so that the answers reach this gateway.
+pub(crate) fn name_session_holder(
+    sealer: &Sealer,
+    principal: &Principal,
+    endpoint: &Endpoint,
+    session: &str,
+    address: SocketAddr,
+) -> Option<Box<str>> {
+    let bound = bind(principal, endpoint, session);
+    let holder = seal_holder(sealer, &bound, Waiting::Call, address)?;
+    Some(format!("{SEPARATOR}{holder}").into())
+}
+
+fn bind<'a>(principal: &'a Principal, endpoint: &'a Endpoint, token: &'a str) -> [&'a [u8]; 4] {
+    let [realm, subject] = [principal.realm(), &principal.subject].map(str::as_bytes);
+    [realm, subject, endpoint.bound(), token.as_bytes()]
+}
+
+/// Where a message has to go.
+pub(crate) struct Holder {
+    waiting: Waiting,
+    pub(crate) address: SocketAddr,
+}
+
+impl Holder {
+    /// Finds the gateway that holds the call which a message belongs to; `None` where the message
+    /// names none that was sealed for this caller.
+    pub(crate) fn of(sealer: &Sealer, exchange: &Exchange, message: &Message) -> Option<Self> {
+        let (token, holder) = match message {
+            Message::Request(request) => {
+                let state = scan::as_str(request.param("requestState")?)?;
+                let (token, holder) = state.split_once(SEPARATOR)?;
+                (token.to_owned(), holder.to_owned())
+            }
+            Message::Response(response) => {
+                let id = scan::as_str(response.id()?)?;
+                let (_, holder) = id.split_once(SEPARATOR)?;
+                (header(&exchange.headers, &SESSION)?.to_owned(), holder.to_owned())
+            }
+            Message::Notification(_) => return None,
+        };
+        let bound = bind(&exchange.principal, &exchange.endpoint, &token);
+        let (waiting, address) = open_holder(sealer, &bound, &holder)?;
+        Some(Self { waiting, address })
+    }
+
+    /// The error of a client that cannot reach what waits there.
+    pub(crate) fn away(&self, error: PeerError) -> RequestError {
+        let (words, may_have_run) = match (self.waiting, error) {
+            (Waiting::Approval, PeerError::Gone) => (
+                "the gateway that asked for this approval is gone; the call was not made. Make \
+                    the request anew without requestState",
+                false,
+            ),
+            (Waiting::Approval, PeerError::Lost) => (
+                "the gateway that asked for this approval stopped while it had the answer; the \
+                    outcome is unknown, and the call may have been made",
+                true,
+            ),
+            (Waiting::Call, PeerError::Gone) => (
+                "the gateway that holds this call is gone, and has not got this answer. The call \
+                    had begun, so it may have had an effect: check before it is made anew without \
+                    requestState",
+                true,
+            ),
+            (Waiting::Call, PeerError::Lost) => (
+                "the gateway that holds this call stopped after it was sent this answer; the \
+                    outcome is unknown, and the call may have been completed",
+                true,
+            ),
+        };
+        unreachable_peer(words).data(json!({"reason": "replica", "mayHaveRun": may_have_run}))
+    }
+}
+
+fn unreachable_peer(words: &'static str) -> RequestError {
+    RequestError::new(code::INTERNAL, words).status(StatusCode::SERVICE_UNAVAILABLE)
+}
+
+/// What a proof that a message comes from another gateway is bound to.
+fn bind_proof(to: SocketAddr, message: &PeerMessage) -> [Vec<u8>; 6] {
+    let value = |name: &HeaderName| match message.headers.get(name) {
+        Some(value) => value.as_bytes().to_vec(),
+        None => Vec::new(),
+    };
+    [
+        to.to_string().into_bytes(),
+        message.method.as_str().as_bytes().to_vec(),
+        message.path.as_bytes().to_vec(),
+        value(&AUTHORIZATION),
+        value(&SESSION),
+        blake3::hash(&message.body).as_bytes().to_vec(),
+    ]
+}
+
+/// Writes a client's message anew for another gateway; `None` where its credentials cannot be sent
+/// on.
+pub(crate) fn write_message(
+    exchange: &Exchange,
+    method: Method,
+    body: Bytes,
+    limit: Option<Duration>,
+) -> Option<PeerMessage> {
+    let credentials = exchange.credentials.as_ref()?;
+    let mut headers = HeaderMap::new();
+    for (name, value) in &exchange.headers {
+        if name.as_str().starts_with("mcp-") || SENT_ON.contains(name) {
+            headers.append(name.clone(), value.clone());
+        }
+    }
+    if let Some(value) = write_credentials(credentials)? {
+        headers.insert(AUTHORIZATION, value);
+    }
+    Some(PeerMessage { method, path: exchange.endpoint.path().into_owned(), headers, body, limit })
+}
+
+/// The header for a client's credentials. A certificate cannot be shown in its place.
+fn write_credentials(credentials: &Credentials) -> Option<Option<HeaderValue>> {
+    let Some(bearer) = &credentials.bearer else {
+        return credentials.certificate.is_none().then_some(None);
+    };
+    let mut value = HeaderValue::from_str(&format!("Bearer {bearer}")).ok()?;
+    value.set_sensitive(true);
+    Some(Some(value))
+}
+
+/// Adds the proof that a message comes from a gateway of this secret.
+/// Without one nothing is sent, because the proof also ends a loop.
+pub(crate) fn sign(
+    sealer: &Sealer,
+    to: SocketAddr,
+    mut message: PeerMessage,
+) -> Option<PeerMessage> {
+    let bound = bind_proof(to, &message);
+    let bound = bound.each_ref().map(Vec::as_slice);
+    let expires = unix_time::now() + PROOF_LIFE;
+    let proof = sealer.seal(Purpose::Peer, &bound, expires, b"").ok()?;
+    message.headers.insert(PEER.clone(), HeaderValue::from_str(&proof).ok()?);
+    Some(message)
+}
+
+/// Where a message comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sender {
+    Client,
+    Peer,
+    /// It carries a proof that does not hold.
+    Forger,
+}
+
+/// Tells whether a message comes from another gateway. `method` and `body` are the message's.
+pub(crate) fn find_sender(
+    sealer: &Sealer,
+    own: SocketAddr,
+    exchange: &Exchange,
+    method: Method,
+    body: Bytes,
+) -> Sender {
+    let Some(proof) = exchange.headers.get(&PEER) else { return Sender::Client };
+    let Some(message) = write_message(exchange, method, body, None) else { return Sender::Forger };
+    let bound = bind_proof(own, &message);
+    let bound = bound.each_ref().map(Vec::as_slice);
+    let Ok(proof) = proof.to_str() else { return Sender::Forger };
+    match sealer.open(Purpose::Peer, &bound, unix_time::now(), proof) {
+        Ok(_) => Sender::Peer,
+        Err(_) => Sender::Forger,
+    }
+}
+
+/// The refusal of a message that carries a forged proof, or that was sent on before.
+pub(crate) fn refuse(sender: Sender) -> RequestError {
+    let words = match sender {
+        Sender::Forger => "the header Lockgate-Peer is not of a gateway with this secret",
+        _ => "the message was sent on once already, and its call is not here",
+    };
+    RequestError::new(code::INVALID_REQUEST, words).status(StatusCode::FORBIDDEN)
+}
+
+/// The refusal of a message whose credentials cannot be sent on.
+pub(crate) fn refuse_credentials() -> RequestError {
+    unreachable_peer(
+        "another gateway holds this call, and a client certificate cannot be shown to it: send \
+            the answer to that one, or use a key or token",
+    )
+}
+
+/// Makes the reply to a client of what another gateway answered.
+pub(crate) async fn relay(answer: PeerAnswer, is_request: bool) -> Reply {
+    let PeerAnswer { status, mut headers, mut body } = answer;
+    if is_request {
+        return Reply::Relayed { status, headers, body };
+    }
+    let mut text = BytesMut::new();
+    while let Some(Ok(piece)) = body.next().await {
+        if text.len() + piece.len() > MAX_NOTE {
+            break;
+        }
+        text.extend_from_slice(&piece);
+    }
+    if text.is_empty() {
+        return Reply::Empty { status, headers };
+    }
+    headers.remove(CONTENT_TYPE);
+    Reply::Message { status, headers, body: text.freeze().into() }
+}

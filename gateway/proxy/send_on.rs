@@ -1,0 +1,125 @@
+//! Answers and the ends of sessions that concern another gateway: sent on once, and answered with
+//! what comes back. A call that waits here is left to the steps of its request.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use http::Method;
+use lockgate_protocol::jsonrpc::Message;
+use lockgate_protocol::revision::Era;
+
+use crate::gateway::Gateway;
+use crate::legacy;
+use crate::peers::{self, Holder, PeerError, Peers, Sender};
+use crate::rescue::RequestError;
+use crate::snapshot::Snapshot;
+use crate::transport::{Exchange, Reply};
+
+/// Time for another gateway to take an answer or the end of a session.
+const NOTE_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Answers a message that names the gateway which holds its call; `None` where that is this one.
+pub(crate) async fn answer_elsewhere(
+    gateway: &Gateway,
+    peers: &dyn Peers,
+    snapshot: &Snapshot,
+    exchange: &Exchange,
+    message: &Message,
+    holder: Holder,
+) -> Option<Reply> {
+    let (text, id) = match message {
+        Message::Request(request) => (&request.text, Some(request.id_bytes())),
+        Message::Response(response) => (&response.text, None),
+        Message::Notification(_) => return None,
+    };
+    let era = if id.is_some() { Era::Modern } else { Era::Legacy };
+    let own = peers.address();
+    let sender = peers::find_sender(&snapshot.sealer, own, exchange, Method::POST, text.clone());
+    let sent = match (sender, holder.address == own) {
+        (Sender::Client | Sender::Peer, true) => return None,
+        (Sender::Client, false) => {
+            let limit = if id.is_some() { None } else { Some(NOTE_TIMEOUT) };
+            send(peers, snapshot, exchange, (text.clone(), limit), &holder).await
+        }
+        (sender, _) => Err(peers::refuse(sender)),
+    };
+    Some(match sent {
+        Ok(answer) => peers::relay(answer, id.is_some()).await,
+        Err(problem) => {
+            gateway.record_refused_request(&problem, exchange);
+            problem.reply(id.as_deref(), era)
+        }
+    })
+}
+
+async fn send(
+    peers: &dyn Peers,
+    snapshot: &Snapshot,
+    exchange: &Exchange,
+    (body, limit): (Bytes, Option<Duration>),
+    holder: &Holder,
+) -> Result<peers::PeerAnswer, RequestError> {
+    let Some(message) = peers::write_message(exchange, Method::POST, body, limit) else {
+        return Err(peers::refuse_credentials());
+    };
+    let Some(message) = peers::sign(&snapshot.sealer, holder.address, message) else {
+        return Err(holder.away(PeerError::Gone));
+    };
+    tracing::info!(gateway = %holder.address, "an answer is sent on to the gateway of its call");
+    peers.send(holder.address, message).await.map_err(|error| {
+        tracing::warn!(gateway = %holder.address, ?error, "the gateway of a call did not answer");
+        holder.away(error)
+    })
+}
+
+/// Ends a session here and, where a client asks for it, at all other gateways.
+pub(crate) async fn end_session(
+    gateway: &Arc<Gateway>,
+    peers: &dyn Peers,
+    snapshot: &Snapshot,
+    exchange: &Exchange,
+) -> Reply {
+    let body = Bytes::new();
+    let own = peers.address();
+    let sender = peers::find_sender(&snapshot.sealer, own, exchange, Method::DELETE, body.clone());
+    if sender == Sender::Forger {
+        let problem = peers::refuse(sender);
+        gateway.record_refused_request(&problem, exchange);
+        return problem.reply(None, Era::Legacy);
+    }
+    let reply = legacy::end_session(gateway, snapshot, &exchange.principal, exchange);
+    let is_ended = matches!(&reply, Reply::Empty { .. });
+    if !is_ended || sender == Sender::Peer {
+        return reply;
+    }
+    let limit = Some(NOTE_TIMEOUT);
+    let Some(message) = peers::write_message(exchange, Method::DELETE, body, limit) else {
+        tracing::warn!("a session ends here alone: client certificates cannot be sent on");
+        return reply;
+    };
+    let mut sent = FuturesUnordered::new();
+    for address in peers.all().await {
+        if address == own {
+            continue;
+        }
+        if let Some(message) = peers::sign(&snapshot.sealer, address, message.clone()) {
+            sent.push(async move { (address, peers.send(address, message).await) });
+        }
+    }
+    while let Some((address, answer)) = sent.next().await {
+        match answer {
+            Ok(answer) if answer.status.is_success() => {}
+            Ok(answer) => {
+                let status = answer.status.as_u16();
+                tracing::warn!(gateway = %address, status, "a session did not end at a gateway");
+            }
+            Err(error) => {
+                tracing::warn!(gateway = %address, ?error, "a session did not end at a gateway");
+            }
+        }
+    }
+    reply
+}
