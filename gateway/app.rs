@@ -103,7 +103,7 @@ impl App {
         let rules = rules(config, Arc::clone(&authenticator), rates.limiter(), &signer);
         let gateway =
             Gateway::start(rules, Arc::clone(&metrics), tracer, audit.clone(), sole.clone())?;
-        if let Some(replicas) = &config.replicas {
+        if let Some(replicas) = &config.proxy.replicas {
             gateway.set_peers(PeerGateways::new(replicas.clone(), &outside));
         }
         let webhook = start_webhook(config, &outside, &metrics, &gateway)?;

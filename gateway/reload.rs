@@ -304,7 +304,7 @@ fn what_waits(old: &Config, new: &Config) -> Vec<&'static str> {
         (old.admin != new.admin, "admin"),
         (old.store != new.store, "store"),
         (old.limits != new.limits, "redis"),
-        (old.replicas != new.replicas, "replicas"),
+        (old.proxy.replicas != new.proxy.replicas, "replicas"),
         (old.telemetry.audit != new.telemetry.audit, "audit"),
         (
             old.telemetry.otlp != new.telemetry.otlp

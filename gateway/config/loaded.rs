@@ -66,8 +66,6 @@ pub struct Config {
     pub store: lockgate_store::Config,
     /// Where rates are shared with other gateways, if they are.
     pub limits: Option<lockgate_limits::Config>,
-    /// How this gateway and others reach each other, if there are others.
-    pub replicas: Option<lockgate_proxy::Replicas>,
     pub tools: lockgate_tools::Config,
     pub admin: lockgate_admin::Config,
     /// The lock file of tools: when it changes, load again.

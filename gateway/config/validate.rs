@@ -77,11 +77,10 @@ pub fn config(
     }
     let policy = check.policy(root, &authn);
     let egress = check.egress(&root.egress, admin.api.role_holders.trusts_local);
-    let audit = check.audit(&root.audit);
-    let telemetry = check.telemetry(&root.log, &root.telemetry, audit);
+    let telemetry = check.telemetry(root);
     let store = check.store(&root.store, own, admin.api.role_holders.trusts_local);
     let limits = check.redis(root);
-    let replicas = check.replicas(root, listener.as_ref());
+    proxy.replicas = check.replicas(root, listener.as_ref());
     let catalogue = check.catalogue(&root.catalogue);
     let tools = check.tools(root);
     let servers = check.servers(&root.servers, root.limits.depth.size(), &tools);
@@ -98,7 +97,6 @@ pub fn config(
         telemetry,
         store,
         limits,
-        replicas,
         tools,
         pins_file,
         admin,
@@ -213,6 +211,7 @@ impl Check<'_> {
             secret: self.secret(root.secret.as_ref()),
             old_secrets: self.old_secrets(root),
             pins,
+            replicas: None,
         }
     }
 
@@ -224,12 +223,9 @@ impl Check<'_> {
         }
     }
 
-    fn telemetry(
-        &mut self,
-        log: &raw::Log,
-        telemetry: &raw::Telemetry,
-        audit: Option<lockgate_telemetry::audit::Config>,
-    ) -> lockgate_telemetry::Config {
+    fn telemetry(&mut self, root: &Root) -> lockgate_telemetry::Config {
+        let Root { log, telemetry, .. } = root;
+        let audit = self.audit(&root.audit);
         let format = match (log.format, self.production) {
             (Some(raw::Format::Json), _) | (None, true) => LogFormat::Json,
             (Some(raw::Format::Text), _) | (None, false) => LogFormat::Text,

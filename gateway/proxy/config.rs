@@ -1,5 +1,6 @@
 //! What the request path needs to know, already validated. It reads no file and no environment.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use lockgate_policy::pin::Pins;
@@ -22,6 +23,18 @@ pub struct Config {
     pub old_secrets: Vec<String>,
     /// Tools as they were approved.
     pub pins: Pins,
+    /// How this gateway and others reach each other; `None` where it is alone.
+    pub replicas: Option<Replicas>,
+}
+
+/// Where this gateway is for the others, and where they are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replicas {
+    pub address: SocketAddr,
+    /// Names or addresses, each with a port, that lead to all gateways.
+    pub peers: Vec<(String, u16)>,
+    /// The name in the certificate of all gateways, where they serve TLS.
+    pub tls_name: Option<String>,
 }
 
 /// How exposed names are made from a server's slug and a tool's own name.

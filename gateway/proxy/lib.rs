@@ -67,13 +67,13 @@ mod tests;
 
 pub use approvals::announced::{Announcement, WaitingApproval};
 pub use approvers::ApproverError;
-pub use config::{Config, Limits, Names};
+pub use config::{Config, Limits, Names, Replicas};
 pub use daily_calls::{CallCount, CallsByDay};
 pub use decisions::{DecisionQuestion, TooManyJudgements};
 pub use directory::{AgentOwner, AgentServers};
 pub use gateway::Gateway;
 pub use lifecycle::Prepared;
-pub use peers::{PeerAnswer, PeerError, PeerMessage, Peers, Replicas};
+pub use peers::{PeerAnswer, PeerError, PeerMessage, Peers};
 pub use rescue::classify_failure;
 pub use snapshot::{Rules, RulesError};
 pub use streams::{OpenStream, TooManyStreams};

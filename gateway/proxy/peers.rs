@@ -40,16 +40,6 @@ const SENT_ON: [HeaderName; 5] = [
     HeaderName::from_static("x-request-id"),
 ];
 
-/// Where this gateway is for the others, and where they are.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Replicas {
-    pub address: SocketAddr,
-    /// Names or addresses, each with a port, that lead to all gateways.
-    pub peers: Vec<(String, u16)>,
-    /// The name in the certificate of all gateways, where they serve TLS.
-    pub tls_name: Option<String>,
-}
-
 /// The way to the other gateways.
 pub trait Peers: Send + Sync + 'static {
     /// Returns the address of this gateway.
@@ -228,18 +218,18 @@ fn unreachable_peer(words: &'static str) -> RequestError {
 
 /// What a proof that a message comes from another gateway is bound to.
 fn bind_proof(to: SocketAddr, message: &PeerMessage) -> [Vec<u8>; 6] {
-    let value = |name: &HeaderName| match message.headers.get(name) {
-        Some(value) => value.as_bytes().to_vec(),
-        None => Vec::new(),
-    };
     [
         to.to_string().into_bytes(),
         message.method.as_str().as_bytes().to_vec(),
         message.path.as_bytes().to_vec(),
-        value(&AUTHORIZATION),
-        value(&SESSION),
+        value_of(&message.headers, &AUTHORIZATION),
+        value_of(&message.headers, &SESSION),
         blake3::hash(&message.body).as_bytes().to_vec(),
     ]
+}
+
+fn value_of(headers: &HeaderMap, name: &HeaderName) -> Vec<u8> {
+    headers.get(name).map(|value| value.as_bytes().to_vec()).unwrap_or_default()
 }
 
 /// Writes a client's message anew for another gateway; `None` where its credentials cannot be sent

@@ -11,14 +11,14 @@ fn given(replicas: &str) -> Given {
 
 #[test]
 fn the_port_is_the_one_of_the_listener_unless_there_is_another() {
-    assert!(Given::yaml("title: a").loaded().config.replicas.is_none());
+    assert!(Given::yaml("title: a").loaded().config.proxy.replicas.is_none());
     let text = "{ address: 2001:db8::7, peers: [gate-peers.tools.svc, '10.0.0.8:3005'] }";
-    let replicas = given(text).loaded().config.replicas.unwrap();
+    let replicas = given(text).loaded().config.proxy.replicas.unwrap();
     assert_eq!(replicas.address.to_string(), "[2001:db8::7]:3001");
     let peers = [("gate-peers.tools.svc".to_owned(), 3001), ("10.0.0.8".to_owned(), 3005)];
     assert_eq!((replicas.peers.as_slice(), replicas.tls_name), (peers.as_slice(), None));
     let other =
-        given("{ address: '10.0.0.7:3009', peers: gate }").loaded().config.replicas.unwrap();
+        given("{ address: '10.0.0.7:3009', peers: gate }").loaded().config.proxy.replicas.unwrap();
     assert_eq!(other.address.to_string(), "10.0.0.7:3009");
 }
 

@@ -311,6 +311,7 @@ fn config(separator: &str) -> Config {
         secret: Some("a-secret-of-some-length-for-tests-only".into()),
         old_secrets: Vec::new(),
         pins: Default::default(),
+        replicas: None,
     }
 }
 
