@@ -51,6 +51,7 @@ REFUSED = {
     "two stores": ([*MINIMAL, "store.sqlite.enabled=true", "store.url=u", "store.existingSecret=s"], "take one of them out"),
     "a store without its Secret": ([*MINIMAL, "store.url=u"], "store.existingSecret: write the name of the Secret"),
     "config.redis": ([*MINIMAL, "config.redis.url=x"], "config.redis: the chart sets this; write `redis` beside `config`"),
+    "config.replicas": ([*MINIMAL, "config.replicas.address=x"], "config.replicas: the chart sets this; take it out"),
     "a Redis without its Secret": ([*MINIMAL, "redis.url=u"], "redis.existingSecret: write the name of the Secret"),
     "a Secret without the address of Redis": ([*MINIMAL, "redis.existingSecret=s"], "redis.url: write the entry of the Secret"),
     "a prefix with blanks": ([*MINIMAL, "redis.url=u", "redis.existingSecret=s", "redis.prefix=a b"], "at '/redis/prefix'"),
@@ -135,6 +136,23 @@ def expected(text):
     return first.removeprefix("# gives: ").split(", ") if first.startswith("# gives: ") else None
 
 
+def reach_each_other(manifests, config):
+    """Whether several pods have the way to each other that the configuration names, and one pod has none."""
+    deployment = next(manifest for manifest in manifests if manifest["kind"] == "Deployment")
+    names = {entry["name"] for entry in deployment["spec"]["template"]["spec"]["containers"][0]["env"]}
+    found = [f"{m['metadata']['name']}.{m['metadata']['namespace']}.svc" for m in manifests
+             if m["kind"] == "Service" and m["spec"].get("clusterIP") == "None" and m["spec"]["publishNotReadyAddresses"]]
+    config = yaml.safe_load(config)
+    replicas = config.get("replicas", {})
+    wrong = [] if found == replicas.get("peers", []) else [f"replicas look for {replicas}, and there is {found}"]
+    if ("REPLICA_ADDRESS" in names) != bool(replicas) or deployment["spec"].get("replicas", 2) > 1 and not replicas:
+        wrong.append("replicas are reached where there is one, or not where there are several")
+    name, has_tls = replicas.get("tls_name", ""), bool(replicas and config["http"].get("tls"))
+    if name not in ["", *config["http"]["hosts"]] or bool(name) != has_tls:
+        wrong.append(f"replicas trust {name!r}")
+    return wrong
+
+
 def judge(name, text, helm, binary, places, kinds):
     """What is wrong with what these values give, and the manifests."""
     folder, etc, page = places["folder"], places["etc"], ".md " in name
@@ -152,7 +170,7 @@ def judge(name, text, helm, binary, places, kinds):
     deployment = next(manifest for manifest in manifests if manifest["kind"] == "Deployment")
     config = config_of(manifests)
     reasons += hardened(deployment, text) + agrees(deployment, config) + agree_on_labels(manifests) + asks_well(manifests)
-    reasons += without_effect(text, manifests)
+    reasons += without_effect(text, manifests) + reach_each_other(manifests, config)
     if ("restartOnChange: true" in text) != ("checksum/configuration" in rendered):
         reasons.append("restartOnChange has no effect")
     if binary:
