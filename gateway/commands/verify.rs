@@ -212,6 +212,11 @@ fn words(report: &Report) -> String {
         let time = report.last_time.as_deref().unwrap_or("?");
         let _ = write!(out, ", {first} to {last}, the last of {time}\nanchor {last}:{hash}");
     }
+    if report.repeated > 0 {
+        let lines =
+            if report.repeated == 1 { "1 line" } else { &format!("{} lines", report.repeated) };
+        let _ = write!(out, "\n{lines} repeated word for word, which a receiver may get");
+    }
     if report.anchors > 0 {
         let _ = write!(out, "\n{} anchors were held against it", report.anchors);
     }

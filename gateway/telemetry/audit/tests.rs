@@ -260,7 +260,8 @@ fn every_change_is_found() {
     let mut swapped = all.clone();
     swapped.swap(3, 4);
     let mut twice = all.clone();
-    twice.insert(3, all[2]);
+    let other = all[2].replacen('{', "{ ", 1);
+    twice.insert(3, &other);
     let cases = [
         (good.replacen("allow", "deny ", 1), 2, "was changed"),
         (without(4), 5, "records 5 to 5 are missing"),

@@ -4,6 +4,7 @@
 
 mod anchor;
 mod part;
+mod repeats;
 mod report;
 mod span;
 
@@ -13,6 +14,7 @@ use super::chain::{MAX_SPAN, Seal, Tip, is_closed};
 pub use anchor::Anchor;
 use part::{Lines, Placed};
 pub use part::{Part, Text};
+use repeats::Repeats;
 pub use report::{Extent, Report};
 pub use span::BrokenRecord;
 use span::{Place, Record, Span};
@@ -44,6 +46,7 @@ pub fn verify(
         begun: false,
         kept_from: None,
         gone_from: u64::MAX,
+        repeats: Repeats::default(),
         report: Report::default(),
     };
     let mut placed = Vec::with_capacity(parts.len());
@@ -109,6 +112,7 @@ struct Verifier<'a> {
     kept_from: Option<u64>,
     /// The first record that an opening missed, of those that the one before kept.
     gone_from: u64,
+    repeats: Repeats,
     report: Report,
 }
 
@@ -156,6 +160,15 @@ impl Verifier<'_> {
         let Some(seq @ 1..) = record.number("seq") else {
             return Err(broken_at(place, None, "the record has no number"));
         };
+        // Senders deliver at least once: the same line again says nothing new. The first line of a
+        // stream begins another chain, and streams are not sent again.
+        if record.begins_stream() {
+            self.repeats = Repeats::default();
+        } else if self.repeats.contains(seq, line) {
+            self.report.repeated += 1;
+            return Ok(());
+        }
+        self.repeats.add(seq, line);
         self.seen = self.seen.or(Some(seq));
         if !self.renews(&record) {
             if let Err(why) = self.follows(seq, &record) {

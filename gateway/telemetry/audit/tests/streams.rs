@@ -129,3 +129,28 @@ fn pieces_of_several_processes_are_put_in_order() {
         );
     }
 }
+
+/// A sender repeats lines that were not confirmed: accepted where they are the same, also over a
+/// restart and in another file; one with a changed character is an error.
+#[test]
+fn lines_that_come_again_word_for_word_are_counted() {
+    let chain = chain(Some(KEY), &[5, 5]);
+    let one = stream(None, &[5]);
+    for (lines, from, to, key) in
+        [(&chain, 2, 9, Some(KEY)), (&chain, 0, 12, Some(KEY)), (&one, 1, 6, None)]
+    {
+        let to = to.min(lines.len());
+        let again = [&lines[..to], &lines[from..to], &lines[to..]].concat();
+        let found = report(&again, key, &[]);
+        let (records, repeated) = (lines.len() as u64, (to - from) as u64);
+        assert!(found.intact && found.chains == 1, "{found:?}");
+        assert_eq!((found.records, found.repeated), (records, repeated));
+        let found = of(&[&lines[..to], &lines[from..]], key, &[], Extent::Whole);
+        assert!(found.intact && found.repeated == repeated, "{found:?}");
+    }
+    let changed = chain[3].replace("\"seq\":4", "\"seq\":4 ");
+    let lines = [&chain[..6], &[changed], &chain[6..]].concat();
+    let broken = report(&lines, Some(KEY), &[]).broken.unwrap();
+    assert_eq!((broken.line, broken.why.as_str()), (7, "the record follows record 6"));
+    assert_eq!(report(&chain, Some(KEY), &[]).repeated, 0);
+}

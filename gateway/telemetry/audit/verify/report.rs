@@ -21,6 +21,8 @@ pub struct Report {
     pub closed: bool,
     /// Records that the writer itself says are missing.
     pub lost: u64,
+    /// Lines that came again word for word, as a receiver gets them after a broken connection.
+    pub repeated: u64,
     /// Anchors that were held against the trail.
     pub anchors: usize,
     pub broken: Option<BrokenRecord>,

@@ -1,0 +1,31 @@
+//! The latest lines by their number, to recognise those that a sender repeated word for word.
+
+use std::collections::{HashMap, VecDeque};
+
+/// Lines that are remembered. A sender repeats at most what its receiver has not confirmed.
+const REMEMBERED: usize = 16_384;
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Repeats {
+    lines: HashMap<u64, blake3::Hash>,
+    order: VecDeque<u64>,
+}
+
+impl Repeats {
+    /// Returns whether the record with this number had exactly this line.
+    pub(super) fn contains(&self, seq: u64, line: &[u8]) -> bool {
+        self.lines.get(&seq).is_some_and(|known| *known == blake3::hash(line))
+    }
+
+    pub(super) fn add(&mut self, seq: u64, line: &[u8]) {
+        if self.lines.insert(seq, blake3::hash(line)).is_none() {
+            self.order.push_back(seq);
+        }
+        if self.order.len() > REMEMBERED
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.lines.remove(&oldest);
+        }
+    }
+}
