@@ -46,6 +46,8 @@ pub trait Health: Send + Sync + 'static {
     fn stores(&self) -> Option<bool>;
     /// Returns whether the store is required and has not been read since the start.
     fn lacks_store(&self) -> bool;
+    /// Returns the issuers of tokens whose keys are not there.
+    fn issuers_without_keys(&self) -> Vec<String>;
     /// Whether rates are shared with other gateways now; `None` where they never are.
     fn shares_rates(&self) -> Option<bool>;
     /// Metrics as Prometheus text: for an operator with those of servers.

@@ -86,6 +86,10 @@ fn readyz(health: &impl Health) -> Response {
     if let Some(stores) = health.stores() {
         shown["store"] = if stores { "ok" } else { "unavailable" }.into();
     }
+    let without_keys = health.issuers_without_keys();
+    if !without_keys.is_empty() {
+        shown["issuersWithoutKeys"] = without_keys.into();
+    }
     if let Some(shares) = health.shares_rates() {
         shown["rates"] = if shares { "shared" } else { "unavailable" }.into();
     }

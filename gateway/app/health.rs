@@ -44,6 +44,10 @@ impl Health for App {
         self.requires_store && registry.is_some_and(|registry| !registry.is_loaded())
     }
 
+    fn issuers_without_keys(&self) -> Vec<String> {
+        self.gateway.issuers_without_keys()
+    }
+
     fn shares_rates(&self) -> Option<bool> {
         self.rates.are_shared()
     }

@@ -48,7 +48,7 @@ pub(crate) fn identity(
     Some(identity)
 }
 
-fn find_text<'a>(claims: &'a Map<String, Value>, place: &str) -> Option<&'a str> {
+pub(crate) fn find_text<'a>(claims: &'a Map<String, Value>, place: &str) -> Option<&'a str> {
     let text = find(claims, place)?.as_str()?;
     if is_usable(text) { Some(text) } else { None }
 }

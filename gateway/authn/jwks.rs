@@ -8,6 +8,8 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use jsonwebtoken::jwk::{
     AlgorithmParameters, EllipticCurve, Jwk, KeyAlgorithm, KeyOperations, PublicKeyUse,
 };
@@ -25,8 +27,11 @@ use crate::{config, discovery};
 const MAX_KEYS: usize = 64;
 /// Keys of one name that are tried: each costs every bad token a verification.
 const MAX_SAME: usize = 4;
-/// How long a request waits for keys.
-const TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a request waits for keys. A fetch that takes longer is not the only one any more: the
+/// next request starts another beside it.
+const TIMEOUT: Duration = Duration::from_secs(1);
+/// Fetches at once of one issuer's keys.
+const MAX_FETCHES: usize = 2;
 /// Requests that wait at once for one issuer's keys; further ones are refused.
 const MAX_WAITING: u64 = 16;
 /// Pause after the first failure; doubles up to the refresh time.
@@ -45,13 +50,31 @@ pub(crate) struct Issuer {
     state: Mutex<State>,
 }
 
-#[derive(Default)]
 struct State {
     /// The set as it was fetched, to tell whether it changed.
     text: Value,
     last_attempt: Option<Instant>,
     last_success: Option<Instant>,
-    running: bool,
+    /// When the fetch that runs began, or the latest beside it.
+    running: Option<Instant>,
+    /// One fetch is allowed before the pause between fetches is over: keys may be replaced right
+    /// after they were fetched.
+    may_hurry: bool,
+    /// That fetch runs.
+    hurries: bool,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            text: Value::default(),
+            last_attempt: None,
+            last_success: None,
+            running: None,
+            may_hurry: true,
+            hurries: false,
+        }
+    }
 }
 
 /// The keys of one issuer, as they are now.
@@ -75,7 +98,7 @@ impl Issuer {
     /// An issuer whose keys are fetched from now on, until it is dropped.
     pub(crate) fn start(config: config::Issuer, outside: Outside) -> Arc<Self> {
         let issuer = Arc::new(Self::new(config));
-        issuer.state.lock().running = true;
+        issuer.state.lock().running = Some(Instant::now());
         tokio::spawn(follow(Arc::downgrade(&issuer), Arc::clone(&issuer.wanted), outside));
         issuer
     }
@@ -97,6 +120,7 @@ impl Issuer {
     pub(crate) fn with_keys(config: config::Issuer, keys: Value) -> Arc<Self> {
         let issuer = Arc::new(Self::new(config));
         issuer.put(keys);
+        issuer.state.lock().may_hurry = false;
         issuer
     }
 
@@ -132,13 +156,11 @@ impl Issuer {
         let mut attempts = self.attempts.subscribe();
         {
             let mut state = self.state.lock();
-            if !state.running {
-                if let Some(last) = state.last_attempt
-                    && last.elapsed() < self.config.cooldown
-                {
-                    return false;
-                }
-                state.running = true;
+            if !state.want(self.config.cooldown) {
+                return false;
+            }
+            if !matches!(state.running, Some(began) if began.elapsed() < TIMEOUT) {
+                state.running = Some(Instant::now());
                 self.wanted.notify_one();
             }
         }
@@ -152,7 +174,8 @@ impl Issuer {
     /// Takes over what a fetch brought. Gives the pause until the next one.
     fn take(&self, fetched: Result<Value, String>, failures: u32) -> (Duration, u32) {
         let mut state = self.state.lock();
-        (state.running, state.last_attempt) = (false, Some(Instant::now()));
+        (state.running, state.last_attempt) = (None, Some(Instant::now()));
+        state.may_hurry |= !std::mem::take(&mut state.hurries);
         let issuer = &self.config.issuer;
         let next = match self.read(fetched) {
             Ok((text, keys)) => {
@@ -200,6 +223,18 @@ impl Issuer {
     }
 }
 
+impl State {
+    /// Returns whether a request may wait for a fetch, which it starts if none runs.
+    fn want(&mut self, cooldown: Duration) -> bool {
+        let pauses = matches!(self.last_attempt, Some(at) if at.elapsed() < cooldown);
+        if self.running.is_some() || !pauses {
+            return true;
+        }
+        self.hurries = std::mem::take(&mut self.may_hurry);
+        self.hurries
+    }
+}
+
 impl Drop for Issuer {
     fn drop(&mut self) {
         // The task looks, and finds nobody to fetch for.
@@ -220,13 +255,36 @@ async fn follow(issuer: Weak<Issuer>, wanted: Arc<Notify>, outside: Outside) {
     loop {
         let Some(wanting) = issuer.upgrade() else { return };
         let config = wanting.config.clone();
+        wanting.state.lock().running.get_or_insert_with(Instant::now);
         drop(wanting);
-        let fetched = fetch(&config, &outside).await;
+        let fetched = fetch_any(&config, &outside, &wanted).await;
         let Some(found) = issuer.upgrade() else { return };
         let (pause, failed) = found.take(fetched, failures);
         failures = failed;
         drop(found);
         let _ = tokio::time::timeout(pause, wanted.notified()).await;
+    }
+}
+
+/// Fetches the keys; beside a fetch that hangs, once more when they are wanted.
+async fn fetch_any(
+    config: &config::Issuer,
+    outside: &Outside,
+    wanted: &Notify,
+) -> Result<Value, String> {
+    let mut fetches = FuturesUnordered::new();
+    fetches.push(fetch(config, outside));
+    loop {
+        tokio::select! {
+            Some(fetched) = fetches.next() => {
+                if fetched.is_ok() || fetches.is_empty() {
+                    return fetched;
+                }
+            }
+            () = wanted.notified(), if fetches.len() < MAX_FETCHES => {
+                fetches.push(fetch(config, outside));
+            }
+        }
     }
 }
 

@@ -34,7 +34,7 @@ pub use jsonwebtoken::Algorithm;
 pub use jwks::KeySetState;
 pub use principal::Principal;
 pub use provider::{Answer, Attempt, SignInError};
-pub use refusal::{AuthnError, RefusedCaller};
+pub use refusal::{AuthnError, RefusedCaller, RefusedToken};
 pub use resource::{Resource, WELL_KNOWN};
 pub use role::{Role, RoleHolders};
 pub use scope::is_scope;

@@ -3,6 +3,7 @@
 //! not looked at. Verified ones are remembered for a moment, by a digest. Pages: RFC 7515, 7519,
 //! 8725; basic/authorization (2026-07-28).
 
+mod fault;
 pub(crate) mod id_token;
 mod parts;
 
@@ -15,6 +16,7 @@ use moka::Expiry;
 use moka::sync::Cache;
 use serde_json::Value;
 
+use fault::TokenFault;
 use parts::{Parts, TimeFault};
 
 use crate::certificate::Certificate;
@@ -134,7 +136,7 @@ impl Tokens {
         if let Some(bound) = token.bound
             && !matches!(certificate, Some(held) if held.digest == bound)
         {
-            return Err(AuthnError::Invalid.into());
+            return Err(token.unbound());
         }
         let meant = token.everywhere
             || token.audiences.iter().any(|audience| self.names.is(audience, resource));
@@ -146,18 +148,25 @@ impl Tokens {
     }
 
     async fn verify(&self, token: &str, needs: &Needs) -> Result<Verified, RefusedCaller> {
-        let Some((parts, issuer)) = self.read(token) else {
-            return Err(AuthnError::Invalid.into());
+        let (parts, issuer) = match self.read(token) {
+            Ok(read) => read,
+            Err(fault) => return Err(fault.refuse(token)),
         };
-        let generation = parts.check_signature(issuer).await?;
+        let generation = match parts.check_signature(issuer).await {
+            Ok(generation) => generation,
+            Err(fault) => return Err(fault.refuse(token)),
+        };
         parts.accept(issuer, generation, needs)
     }
 
     /// An access token taken apart, and the issuer that it names.
-    fn read<'a>(&self, token: &'a str) -> Option<(Parts<'a>, &Arc<Issuer>)> {
+    fn read<'a>(&self, token: &'a str) -> Result<(Parts<'a>, &Arc<Issuer>), TokenFault> {
         let parts = Parts::read(token, is_access_token)?;
-        let issuer = self.find_issuer(parts.claims.get("iss")?.as_str()?)?;
-        Some((parts, issuer))
+        let Some(Value::String(named)) = parts.claims.get("iss") else {
+            return Err(TokenFault::Issuer);
+        };
+        let Some(issuer) = self.find_issuer(named) else { return Err(TokenFault::Issuer) };
+        Ok((parts, issuer))
     }
 }
 
@@ -175,15 +184,27 @@ impl Parts<'_> {
             Ok(expires) => expires,
             Err(TimeFault::Over) => {
                 let who = identity.map(Principal::new);
-                return Err(RefusedCaller { why: AuthnError::Expired, who });
+                return Err(RefusedCaller { why: AuthnError::Expired, who, token: None });
             }
-            Err(TimeFault::Early | TimeFault::Unreadable) => return Err(AuthnError::Invalid.into()),
+            Err(TimeFault::Early(claim)) => {
+                return Err(TokenFault::Early(claim).refuse(self.signed));
+            }
+            Err(TimeFault::Unreadable(claim)) => {
+                return Err(TokenFault::Claim(claim).refuse(self.signed));
+            }
         };
         let Some(audiences) = audiences(self.claims.get("aud")) else {
             return Err(AuthnError::Audience.into());
         };
-        let bound = self.bound()?;
-        let Some(identity) = identity else { return Err(AuthnError::Invalid.into()) };
+        let bound = match self.bound() {
+            Ok(bound) => bound,
+            Err(fault) => return Err(fault.refuse(self.signed)),
+        };
+        let Some(identity) = identity else {
+            let subject = claims::find_text(&self.claims, &config.claims.subject);
+            let claim = if subject.is_some() { "organisation" } else { "sub" };
+            return Err(TokenFault::Claim(claim).refuse(self.signed));
+        };
         Ok(Verified {
             principal: Principal::new(identity),
             bound,
@@ -196,16 +217,25 @@ impl Parts<'_> {
     }
 
     /// The certificate that its sender has to hold, if it has to hold one.
-    fn bound(&self) -> Result<Option<[u8; 32]>, AuthnError> {
+    fn bound(&self) -> Result<Option<[u8; 32]>, TokenFault> {
         let Some(cnf) = self.claims.get("cnf") else { return Ok(None) };
         match thumbprint(cnf) {
             Some(digest) => Ok(Some(digest)),
-            None => Err(AuthnError::Invalid),
+            None => Err(TokenFault::Claim("cnf")),
         }
     }
 }
 
 impl Verified {
+    /// Returns the refusal of a sender without the certificate that it has to hold.
+    fn unbound(&self) -> RefusedCaller {
+        let mut refused = TokenFault::Binding.refuse("");
+        if let Some(token) = &mut refused.token {
+            token.issuer = Some(self.issuer.config.issuer.as_str().into());
+        }
+        refused
+    }
+
     /// Whether the keys are the ones that it was verified with. Its time is the cache's business.
     fn is_current(&self) -> bool {
         self.issuer.generation() == self.generation

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use rustls::ClientConfig;
 use rustls_pki_types::{CertificateDer, ServerName};
+use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
@@ -29,6 +30,10 @@ use crate::stream::Stream;
 use crate::target::Target;
 use crate::tls;
 
+/// How long a connection is silent before the kernel asks whether the other end is there, and how
+/// often it asks then; Linux gives up after nine questions.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(15);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 /// Addresses tried for one connection; all are checked.
 const MAX_ATTEMPTS: usize = 8;
 
@@ -297,7 +302,7 @@ pub(crate) async fn open(
         #[allow(clippy::disallowed_methods, reason = "the one place that opens connections")]
         match tokio::time::timeout(share, TcpStream::connect(address)).await {
             // Requests are written whole; waiting for more bytes would only delay them.
-            Ok(Ok(tcp)) => match tcp.set_nodelay(true) {
+            Ok(Ok(tcp)) => match tcp.set_nodelay(true).and_then(|()| keep_alive(&tcp)) {
                 Ok(()) => return Ok(tcp),
                 Err(error) => return Err(ConnectError::Connect(error)),
             },
@@ -309,6 +314,13 @@ pub(crate) async fn open(
         io::ErrorKind::TimedOut => Err(ConnectError::Timeout),
         _ => Err(ConnectError::Connect(last)),
     }
+}
+
+/// Has the kernel find out when the other end is gone without a word, such as a machine that lost
+/// its power: a call that waits for it ends after about a minute then.
+fn keep_alive(tcp: &TcpStream) -> io::Result<()> {
+    let keepalive = TcpKeepalive::new().with_time(KEEPALIVE_IDLE).with_interval(KEEPALIVE_INTERVAL);
+    SockRef::from(tcp).set_tcp_keepalive(&keepalive)
 }
 
 /// Asks for TLS in the clear. One byte is read and no more: what else came in the clear is not

@@ -53,6 +53,17 @@ impl Gateway {
         self.metrics.queued().set(waiting);
     }
 
+    /// Returns the issuers of tokens whose keys are not there.
+    pub fn issuers_without_keys(&self) -> Vec<String> {
+        let mut without = Vec::new();
+        for set in self.snapshot.load().authenticator.key_sets() {
+            if set.keys == 0 {
+                without.push(set.issuer);
+            }
+        }
+        without
+    }
+
     fn observe_key_sets(&self) {
         let mut sets = Vec::new();
         for set in self.snapshot.load().authenticator.key_sets() {

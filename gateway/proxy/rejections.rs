@@ -9,7 +9,7 @@ use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::{Request, Response};
 use lockgate_protocol::revision::Era;
 use lockgate_telemetry::Rejection;
-use lockgate_telemetry::audit::Refused;
+use lockgate_telemetry::audit::{Refused, RefusedToken};
 use serde_json::json;
 
 use crate::gateway::Gateway;
@@ -27,27 +27,34 @@ impl Gateway {
 
     /// Somebody who may not do what it asks for beside MCP; `path` is where.
     pub fn record_forbidden(&self, words: &str, who: Option<&Principal>, path: &str) {
-        self.refused_at(Rejection::Forbidden, words, who, path);
+        self.refused_at(Rejection::Forbidden, words, who, path, None);
     }
 
     /// Somebody who wants to sign in at `path`, and is not let in.
     pub fn record_refused_sign_in(&self, words: &str, path: &str) {
-        self.refused_at(Rejection::Unauthenticated, words, None, path);
+        self.refused_at(Rejection::Unauthenticated, words, None, path, None);
     }
 
     /// Stored credentials that are not used, because they do not open.
     pub fn record_unopened(&self, words: &str) {
-        self.refused_at(Rejection::Credentials, words, None, "");
+        self.refused_at(Rejection::Credentials, words, None, "", None);
     }
 
     /// Somebody who is not let in.
     pub(crate) fn unknown(&self, caller: &lockgate_authn::RefusedCaller, endpoint: &Endpoint) {
         let why = match caller.why {
             AuthnError::Scope => Rejection::Forbidden,
-            AuthnError::Unavailable => Rejection::Overloaded,
+            AuthnError::Unavailable => Rejection::IssuerKeys,
             _ => Rejection::Unauthenticated,
         };
-        self.refused(why, caller.why.to_string(), caller.who.as_ref(), Some(endpoint));
+        let token = caller.token.as_deref().map(|token| RefusedToken {
+            fault: token.fault,
+            claim: token.claim,
+            issuer: token.issuer.as_deref(),
+            kid: token.kid.as_deref(),
+        });
+        let words = caller.why.to_string();
+        self.refused_at(why, &words, caller.who.as_ref(), &path_of(Some(endpoint)), token);
     }
 
     /// A request of somebody who is known, with the error that it gets.
@@ -140,14 +147,17 @@ impl Gateway {
         who: Option<&Principal>,
         endpoint: Option<&Endpoint>,
     ) {
-        let path = match endpoint {
-            None | Some(Endpoint::All) => Cow::Borrowed(""),
-            Some(endpoint) => endpoint.path(),
-        };
-        self.refused_at(why, &words.into(), who, &path);
+        self.refused_at(why, &words.into(), who, &path_of(endpoint), None);
     }
 
-    fn refused_at(&self, why: Rejection, words: &str, who: Option<&Principal>, endpoint: &str) {
+    fn refused_at(
+        &self,
+        why: Rejection,
+        words: &str,
+        who: Option<&Principal>,
+        endpoint: &str,
+        token: Option<RefusedToken<'_>>,
+    ) {
         self.metrics.rejected(why);
         let (issuer, subject, key) = match who {
             Some(who) => (&*who.issuer, &*who.subject, who.key_name.as_deref()),
@@ -161,12 +171,24 @@ impl Gateway {
             issuer,
             subject,
             key,
+            fault = token.map(|token| token.fault),
+            claim = token.and_then(|token| token.claim),
+            token_issuer = token.and_then(|token| token.issuer),
+            kid = token.and_then(|token| token.kid),
             "refused"
         );
         if let Some(trail) = &self.audit {
             let who = who.map(|who| (&*who.issuer, &*who.subject));
-            trail.refuse(Refused { why, words, who, key, endpoint });
+            trail.refuse(Refused { why, words, who, key, endpoint, token });
         }
+    }
+}
+
+/// Returns the path of an endpoint; `/mcp` is empty.
+fn path_of(endpoint: Option<&Endpoint>) -> Cow<'_, str> {
+    match endpoint {
+        None | Some(Endpoint::All) => Cow::Borrowed(""),
+        Some(endpoint) => endpoint.path(),
     }
 }
 

@@ -20,7 +20,7 @@ use lockgate_protocol::modern;
 use lockgate_protocol::revision::Era;
 use lockgate_protocol::write;
 use lockgate_telemetry::audit::RecordError;
-use lockgate_telemetry::{Denial, Outcome};
+use lockgate_telemetry::{Denial, Outcome, Rejection};
 use serde_json::{Value, json};
 
 pub(crate) use approval::ApprovalError;
@@ -278,7 +278,10 @@ impl RequestError {
         };
         let mut problem = Self::new(code, unknown.to_string()).status(status);
         match unknown {
-            AuthnError::Unavailable => problem.retry_after = Some(Duration::from_secs(5)),
+            AuthnError::Unavailable => {
+                problem.retry_after = Some(Duration::from_secs(5));
+                problem.data = Some(json!({"reason": Rejection::IssuerKeys.as_str()}));
+            }
             _ => problem.challenge = HeaderValue::from_str(challenge).ok(),
         }
         problem

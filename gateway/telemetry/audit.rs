@@ -28,7 +28,9 @@ pub use change::{Change, ChangePlace};
 pub use config::{ClientFiles, Config, Forward, OnFull, Output, Redact, Syslog, Webhook};
 pub use counters::AuditCounters;
 pub use cursor::{Cursor, Saved};
-pub use event::{Approval, Arguments, Asked, Decision, DryRunDenial, MAX_TEXT, Refused};
+pub use event::{
+    Approval, Arguments, Asked, Decision, DryRunDenial, MAX_TEXT, Refused, RefusedToken,
+};
 pub use forward_counters::ForwardCounters;
 pub use line::{Record, TARGET};
 pub use search::{Found, Members, Search, search};

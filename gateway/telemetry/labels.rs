@@ -92,6 +92,8 @@ labels! {
         RateLimited = "rate_limited",
         /// A bound of the gateway was reached.
         Overloaded = "overloaded",
+        /// The keys of a token's issuer are not available.
+        IssuerKeys = "issuer_keys",
         /// Stored credentials that do not open.
         Credentials = "credentials",
     }

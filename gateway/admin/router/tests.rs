@@ -36,6 +36,10 @@ impl Health for Fake {
         false
     }
 
+    fn issuers_without_keys(&self) -> Vec<String> {
+        vec!["https://login.example.com".into()]
+    }
+
     fn shares_rates(&self) -> Option<bool> {
         Some(false)
     }
@@ -64,8 +68,9 @@ async fn readiness_follows_the_life_cycle() {
     fake.0.ready();
     let (status, body) = ask(&fake, "GET", "/readyz").await;
     let servers = r#"{"state":"ready","connected":"2 of 3","servers":{"connected":2,"failed":1}"#;
-    let stores = r#""store":"unavailable","rates":"unavailable"}"#;
-    assert_eq!((status, body), (200, format!("{servers},{stores}")));
+    let stores = r#""store":"unavailable""#;
+    let rest = r#""issuersWithoutKeys":["https://login.example.com"],"rates":"unavailable"}"#;
+    assert_eq!((status, body), (200, format!("{servers},{stores},{rest}")));
     fake.0.shut_down();
     assert_eq!(ask(&fake, "GET", "/readyz").await.0, 503);
     assert_eq!(ask(&fake, "GET", "/healthz").await.0, 200);

@@ -63,6 +63,9 @@ fn a_set_is_an_array_of_keys_of_which_the_usable_ones_are_taken() {
     assert_eq!(parse(&json!({"keys": many}), &allowed).unwrap().len(), MAX_KEYS);
 }
 
+/// The status of an answer that is never sent.
+const HANGS: &str = "hangs";
+
 /// An issuer's key endpoint on loopback: answers every connection with what is in `answer` at that
 /// moment.
 struct Mock {
@@ -93,6 +96,10 @@ impl Mock {
                 let head = String::from_utf8_lossy(&head);
                 let apart = apart.lock().clone().filter(|(path, _)| head.contains(path));
                 let text = apart.map_or_else(|| answer.lock().clone(), |(_, text)| text);
+                if text.contains(HANGS) {
+                    tokio::spawn(async move { (stream.read(&mut [0]).await, stream) });
+                    continue;
+                }
                 let _ = stream.write_all(text.as_bytes()).await;
             }
         });
@@ -149,10 +156,24 @@ async fn unknown_key_ids_do_not_make_us_ask_again_and_again() {
     mock.keys(&[Pair::ec().jwk("one")]);
     let issuer = mock.issuer(|config| config.cooldown = Duration::from_secs(600));
     assert!(issuer.refreshed().await);
+    assert!(issuer.refreshed().await, "once, because they may be new by now");
     for _ in 0..100 {
         assert!(!issuer.refreshed().await);
     }
-    assert_eq!(mock.asked.load(Ordering::SeqCst), 1);
+    assert_eq!(mock.asked.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test]
+async fn a_server_of_keys_that_hangs_costs_a_second_and_no_more() {
+    let mock = Mock::start().await;
+    mock.say(HANGS, "");
+    let issuer = mock.issuer(|_| {});
+    let began = Instant::now();
+    assert!(!issuer.refreshed().await);
+    assert!((Duration::from_millis(900)..Duration::from_secs(3)).contains(&began.elapsed()));
+    mock.keys(&[Pair::ec().jwk("one")]);
+    assert!(issuer.refreshed().await, "the second attempt does not wait for the first");
+    assert_eq!(ids(&issuer), ["one"]);
 }
 
 #[tokio::test]

@@ -5,12 +5,12 @@
 use serde_json::{Map, Value};
 
 use super::audiences;
+use super::fault::TokenFault;
 use super::parts::{Parts, TimeFault};
 use crate::claims;
 use crate::identity::Identity;
 use crate::jwks::Issuer;
 use crate::provider::SignInError;
-use crate::refusal::AuthnError;
 use crate::scope::Needs;
 
 /// What an ID token has to say to be for this attempt.
@@ -31,19 +31,19 @@ pub(crate) async fn verify(
     expected: &Expected<'_>,
     needs: &Needs,
 ) -> Result<Identity, SignInError> {
-    let Some(parts) = Parts::read(token, is_id_token) else { return Err(SignInError::Token) };
+    let Ok(parts) = Parts::read(token, is_id_token) else { return Err(SignInError::Token) };
     if text(&parts.claims, "iss") != Some(&issuer.config.issuer) {
         return Err(SignInError::Issuer);
     }
     match parts.check_signature(issuer).await {
         Ok(_) => {}
-        Err(AuthnError::Unavailable) => return Err(SignInError::NoKeys),
+        Err(TokenFault::NoKeys) => return Err(SignInError::NoKeys),
         Err(_) => return Err(SignInError::Token),
     }
     match parts.check_times(issuer) {
         Ok(_) => {}
-        Err(TimeFault::Unreadable) => return Err(SignInError::Token),
-        Err(TimeFault::Over | TimeFault::Early) => return Err(SignInError::Clock),
+        Err(TimeFault::Unreadable(_)) => return Err(SignInError::Token),
+        Err(TimeFault::Over | TimeFault::Early(_)) => return Err(SignInError::Clock),
     }
     if !parts.claims.contains_key("iat") {
         return Err(SignInError::Token);

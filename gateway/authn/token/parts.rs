@@ -7,9 +7,9 @@ use jsonwebtoken::Algorithm;
 use lockgate_text::json::{self, Reader};
 use serde_json::{Map, Value};
 
+use super::fault::TokenFault;
 use crate::clock::now;
 use crate::jwks::{self, Issuer};
-use crate::refusal::AuthnError;
 
 /// Longest token.
 pub(super) const MAX_TOKEN: usize = 16 * 1024;
@@ -23,14 +23,16 @@ struct Header {
 /// Why a token is not in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TimeFault {
-    Unreadable,
+    /// By this claim.
+    Unreadable(&'static str),
     Over,
-    Early,
+    /// By this claim.
+    Early(&'static str),
 }
 
 /// A token taken apart; nothing of it is verified.
 pub(super) struct Parts<'a> {
-    signed: &'a str,
+    pub(super) signed: &'a str,
     signature: &'a str,
     header: Header,
     pub(super) claims: Map<String, Value>,
@@ -38,57 +40,64 @@ pub(super) struct Parts<'a> {
 
 impl Header {
     /// `is_type` says which values of `typ` are of tokens for this use.
-    fn read(members: &Map<String, Value>, is_type: fn(&str) -> bool) -> Option<Self> {
+    fn read(members: &Map<String, Value>, is_type: fn(&str) -> bool) -> Result<Self, TokenFault> {
         // Each changes what the rest means, whatever its value is.
         for name in ["crit", "enc", "zip", "b64"] {
             if members.contains_key(name) {
-                return None;
+                return Err(TokenFault::Header);
             }
         }
-        if let Some(typ) = members.get("typ")
-            && !is_type(bare_type(typ.as_str()?))
-        {
-            return None;
+        match members.get("typ") {
+            None => {}
+            Some(Value::String(typ)) if is_type(bare_type(typ)) => {}
+            Some(_) => return Err(TokenFault::Type),
         }
-        let alg = members.get("alg")?.as_str()?.parse().ok()?;
+        let Some(Value::String(alg)) = members.get("alg") else {
+            return Err(TokenFault::Algorithm);
+        };
+        let Ok(alg) = alg.parse() else { return Err(TokenFault::Algorithm) };
         let kid = match members.get("kid") {
-            Some(kid) => Some(kid.as_str()?.to_owned()),
+            Some(Value::String(kid)) => Some(kid.clone()),
+            Some(_) => return Err(TokenFault::Key),
             None => None,
         };
-        Some(Self { alg, kid })
+        Ok(Self { alg, kid })
     }
 }
 
-/// An object whose members stand once each.
-fn read_object(text: &[u8]) -> Option<Map<String, Value>> {
-    match Reader::exact(json::MAX_DEPTH).read(text) {
-        Ok(Value::Object(members)) => Some(members),
-        _ => None,
+/// Splits a token of three parts, of a length that is taken, before its signature.
+fn split(token: &str) -> Option<(&str, &str)> {
+    let (signed, signature) = token.rsplit_once('.')?;
+    if token.len() > MAX_TOKEN || signed.matches('.').count() != 1 || signature.is_empty() {
+        return None;
+    }
+    Some((signed, signature))
+}
+
+/// Reads an object whose members stand once each.
+fn read_part(part: &str) -> Result<Map<String, Value>, TokenFault> {
+    let Ok(bytes) = URL_SAFE_NO_PAD.decode(part) else { return Err(TokenFault::Form) };
+    match Reader::exact(json::MAX_DEPTH).read(&bytes) {
+        Ok(Value::Object(members)) => Ok(members),
+        _ => Err(TokenFault::Form),
     }
 }
 
 impl<'a> Parts<'a> {
-    pub(super) fn read(token: &'a str, is_type: fn(&str) -> bool) -> Option<Self> {
-        if token.len() > MAX_TOKEN {
-            return None;
-        }
-        let (signed, signature) = token.rsplit_once('.')?;
-        let (header, claims) = signed.split_once('.')?;
-        if claims.contains('.') || signature.is_empty() {
-            return None;
-        }
-        let header = read_object(&URL_SAFE_NO_PAD.decode(header).ok()?)?;
-        let header = Header::read(&header, is_type)?;
-        let claims = read_object(&URL_SAFE_NO_PAD.decode(claims).ok()?)?;
-        Some(Self { signed, signature, header, claims })
+    pub(super) fn read(token: &'a str, is_type: fn(&str) -> bool) -> Result<Self, TokenFault> {
+        let Some((signed, signature)) = split(token) else { return Err(TokenFault::Form) };
+        let Some((header, claims)) = signed.split_once('.') else { return Err(TokenFault::Form) };
+        let header = Header::read(&read_part(header)?, is_type)?;
+        let claims = read_part(claims)?;
+        Ok(Self { signed, signature, header, claims })
     }
 
     /// Whether a key of the issuer has signed it, with an algorithm that the issuer may use. Gives
     /// the generation of its keys.
-    pub(super) async fn check_signature(&self, issuer: &Issuer) -> Result<u64, AuthnError> {
+    pub(super) async fn check_signature(&self, issuer: &Issuer) -> Result<u64, TokenFault> {
         let algorithm = self.header.alg;
         if !issuer.config.algorithms.contains(&algorithm) {
-            return Err(AuthnError::Invalid);
+            return Err(TokenFault::Algorithm);
         }
         let mut may_ask = true;
         loop {
@@ -96,14 +105,14 @@ impl<'a> Parts<'a> {
             let generation = issuer.generation();
             let keys = issuer.keys();
             let id = self.header.kid.as_deref();
-            let mut unknown = AuthnError::Unavailable;
+            let mut unknown = TokenFault::NoKeys;
             if let Some(keys) = &keys {
-                unknown = AuthnError::Invalid;
+                unknown = TokenFault::Key;
                 let fitting = jwks::fitting(keys, id, algorithm);
                 if !fitting.is_empty() {
                     return match fitting.iter().any(|key| self.is_signed_by(key, algorithm)) {
                         true => Ok(generation),
-                        false => Err(unknown),
+                        false => Err(TokenFault::Signature),
                     };
                 }
             }
@@ -118,16 +127,18 @@ impl<'a> Parts<'a> {
         let now = now();
         let skew = issuer.config.skew.as_secs();
         let Some(expires) = seconds(self.claims.get("exp")) else {
-            return Err(TimeFault::Unreadable);
+            return Err(TimeFault::Unreadable("exp"));
         };
         if expires.saturating_add(skew) <= now {
             return Err(TimeFault::Over);
         }
         for later in ["nbf", "iat"] {
             if let Some(value) = self.claims.get(later) {
-                let Some(begins) = seconds(Some(value)) else { return Err(TimeFault::Unreadable) };
+                let Some(begins) = seconds(Some(value)) else {
+                    return Err(TimeFault::Unreadable(later));
+                };
                 if begins > now.saturating_add(skew) {
-                    return Err(TimeFault::Early);
+                    return Err(TimeFault::Early(later));
                 }
             }
         }

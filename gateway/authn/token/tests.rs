@@ -93,21 +93,21 @@ impl Pair {
         format!("{signed}.{}", encode(self.sign(signed.as_bytes())))
     }
 
-    fn good(&self, kid: &str, edit: impl FnOnce(&mut Value)) -> String {
+    pub(crate) fn good(&self, kid: &str, edit: impl FnOnce(&mut Value)) -> String {
         let mut claims = claims();
         edit(&mut claims);
         self.token(&json!({"alg": self.algorithm(), "typ": "at+jwt", "kid": kid}), &claims)
     }
 }
 
-const ISSUER: &str = "https://issuer.test";
+pub(crate) const ISSUER: &str = "https://issuer.test";
 
-fn claims() -> Value {
+pub(crate) fn claims() -> Value {
     json!({"iss": ISSUER, "sub": "ada", "aud": "https://gw.test/mcp", "exp": now() + 600, "scope": "mcp:call"})
 }
 
 /// Tokens of issuers with these keys, without anybody who fetches.
-fn tokens(issuers: &[(&str, Value)]) -> Tokens {
+pub(crate) fn tokens(issuers: &[(&str, Value)]) -> Tokens {
     let _ = jsonwebtoken::crypto::aws_lc::DEFAULT_PROVIDER.install_default();
     let named: Vec<Named> = issuers.iter().map(|(url, _)| issuer(url)).collect();
     let config = Config {
@@ -138,7 +138,7 @@ async fn refusal(tokens: &Tokens, token: &str) -> AuthnError {
     ask(tokens, token, Resource::All).await.expect_err(token)
 }
 
-fn set(keys: &[Value]) -> Value {
+pub(crate) fn set(keys: &[Value]) -> Value {
     json!({"keys": keys})
 }
 

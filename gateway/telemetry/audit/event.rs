@@ -67,6 +67,17 @@ pub struct Refused<'a> {
     pub key: Option<&'a str>,
     /// `/mcp` is empty, and so is what is not known.
     pub endpoint: &'a str,
+    /// What is wrong with a token.
+    pub token: Option<RefusedToken<'a>>,
+}
+
+/// What is wrong with a token, and what it says of itself, of which nothing was verified.
+#[derive(Clone, Copy, Debug)]
+pub struct RefusedToken<'a> {
+    pub fault: &'static str,
+    pub claim: Option<&'static str>,
+    pub issuer: Option<&'a str>,
+    pub kid: Option<&'a str>,
 }
 
 /// A call that a person has to approve, and what became of that.
@@ -183,6 +194,12 @@ pub(super) fn refusal(out: &mut Vec<u8>, refused: Refused<'_>, more: u64) {
         text(out, name!("who"), subject);
     }
     maybe(out, name!("key"), refused.key);
+    if let Some(token) = refused.token {
+        plain(out, name!("fault"), token.fault);
+        maybe(out, name!("claim"), token.claim);
+        maybe(out, name!("token_issuer"), token.issuer);
+        maybe(out, name!("kid"), token.kid);
+    }
     client(out);
     if !refused.endpoint.is_empty() {
         text(out, name!("endpoint"), refused.endpoint);

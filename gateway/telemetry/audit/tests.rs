@@ -78,6 +78,7 @@ fn refused(words: &str) -> Refused<'_> {
         who: Some(("key", "ci")),
         key: None,
         endpoint: "",
+        token: None,
     }
 }
 
