@@ -31,9 +31,16 @@ pub enum ForwardedHeader {
 /// Who sent a request, and from which port, where that is known.
 pub(crate) type ClientAddress = (IpAddr, Option<u16>);
 
-/// Headers that proxies add, besides those named after a client's address.
-const ADDED_BY_PROXIES: [&str; 6] =
-    ["via", "cdn-loop", "cf-ray", "x-envoy-external-address", "x-remote-addr", "x-amzn-trace-id"];
+/// Headers that proxies add, and other gateways, besides those named after a client's address.
+const ADDED_BY_PROXIES: [&str; 7] = [
+    "via",
+    "cdn-loop",
+    "cf-ray",
+    "lockgate-peer",
+    "x-envoy-external-address",
+    "x-remote-addr",
+    "x-amzn-trace-id",
+];
 
 /// The peer of a request. A proxy on this machine makes every caller look like its user, so that
 /// any header of a proxy counts.

@@ -255,9 +255,10 @@ pub(crate) fn write_message(
 
 /// The header for a client's credentials. A certificate cannot be shown in its place.
 fn write_credentials(credentials: &Credentials) -> Option<Option<HeaderValue>> {
-    let Some(bearer) = &credentials.bearer else {
-        return credentials.certificate.is_none().then_some(None);
-    };
+    if credentials.certificate.is_some() {
+        return None;
+    }
+    let Some(bearer) = &credentials.bearer else { return Some(None) };
     let mut value = HeaderValue::from_str(&format!("Bearer {bearer}")).ok()?;
     value.set_sensitive(true);
     Some(Some(value))
@@ -285,6 +286,11 @@ pub(crate) enum Sender {
     Peer,
     /// It carries a proof that does not hold.
     Forger,
+}
+
+/// Returns whether a message says that another gateway sends it on.
+pub(crate) fn is_sent_on(exchange: &Exchange) -> bool {
+    exchange.headers.contains_key(&PEER)
 }
 
 /// Tells whether a message comes from another gateway. `method` and `body` are the message's.

@@ -13,9 +13,8 @@ use lockgate_protocol::revision::{Era, Revision};
 
 use crate::gateway::Gateway;
 use crate::headers::{SESSION, VERSION, header};
-use crate::peers::Holder;
 use crate::rescue::RequestError;
-use crate::send_on::{self, answer_elsewhere};
+use crate::send_on::{self, answer_elsewhere, find_way};
 use crate::server_operation::ServerOperation;
 use crate::snapshot::Snapshot;
 use crate::transport::{Endpoint, Exchange, ExchangeKind, Reply};
@@ -139,10 +138,9 @@ impl Gateway {
         message: Message,
     ) -> Reply {
         if let Some(peers) = self.peers.get()
-            && let Some(holder) = Holder::of(&snapshot.sealer, exchange, &message)
+            && let Some(way) = find_way(&snapshot, exchange, &message)
             && let Some(reply) =
-                Box::pin(answer_elsewhere(self, &**peers, &snapshot, exchange, &message, holder))
-                    .await
+                Box::pin(answer_elsewhere(self, &**peers, &snapshot, exchange, &message, way)).await
         {
             return reply;
         }

@@ -21,6 +21,24 @@ use crate::transport::{Exchange, Reply};
 /// Time for another gateway to take an answer or the end of a session.
 const NOTE_TIMEOUT: Duration = Duration::from_secs(3);
 
+/// What the gateway of a call has to do with a message.
+pub(crate) enum Way {
+    /// It holds the call that the message names.
+    To(Holder),
+    /// It has sent the message on, which names no call of this caller. Another gateway sends on
+    /// what concerns a call of the caller that it has let in, so the caller is somebody else here,
+    /// and must not be answered as that one.
+    From,
+}
+
+/// Finds the gateway that a message concerns; `None` for most messages.
+pub(crate) fn find_way(snapshot: &Snapshot, exchange: &Exchange, message: &Message) -> Option<Way> {
+    if let Some(holder) = Holder::of(&snapshot.sealer, exchange, message) {
+        return Some(Way::To(holder));
+    }
+    peers::is_sent_on(exchange).then_some(Way::From)
+}
+
 /// Answers a message that names the gateway which holds its call; `None` where that is this one.
 pub(crate) async fn answer_elsewhere(
     gateway: &Gateway,
@@ -28,7 +46,7 @@ pub(crate) async fn answer_elsewhere(
     snapshot: &Snapshot,
     exchange: &Exchange,
     message: &Message,
-    holder: Holder,
+    way: Way,
 ) -> Option<Reply> {
     let (text, id) = match message {
         Message::Request(request) => (&request.text, Some(request.id_bytes())),
@@ -36,6 +54,11 @@ pub(crate) async fn answer_elsewhere(
         Message::Notification(_) => return None,
     };
     let era = if id.is_some() { Era::Modern } else { Era::Legacy };
+    let Way::To(holder) = way else {
+        let problem = peers::refuse(Sender::Forger);
+        gateway.record_refused_request(&problem, exchange);
+        return Some(problem.reply(id.as_deref(), era));
+    };
     let own = peers.address();
     let sender = peers::find_sender(&snapshot.sealer, own, exchange, Method::POST, text.clone());
     let sent = match (sender, holder.address == own) {

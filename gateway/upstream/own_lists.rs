@@ -60,8 +60,8 @@ impl OwnLists {
                     lists.added[kind as usize].push(item.clone());
                 }
             }
-            // A list that was refused is empty, which says nothing of what the client gets.
-            if own.items(kind).is_empty() && !own.omitted.is_empty() {
+            // A list that was refused or broke off says nothing of what the client does not get.
+            if own.omitted.iter().any(|line| line.starts_with(kind.member())) {
                 continue;
             }
             let listed: HashSet<&str> = own.items(kind).iter().map(|item| &*item.key).collect();

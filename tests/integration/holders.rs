@@ -278,6 +278,10 @@ async fn a_forged_proof_is_refused_and_other_callers_reach_nothing() {
             }
         }
     }
+    // What other gateways send on names a call of the caller that they have let in.
+    let list = Request::modern("/mcp", "tools/list", json!({})).by(KEY);
+    let refused = list.with("Lockgate-Peer", "lg1").send(fleet.gates[1].address).await;
+    assert_eq!(refused.status, 403, "{}", refused.text());
     // A state of another endpoint or request, or with another address, leads nowhere.
     let other = modern("a__ask", next_round(&asked, accept("red"))).by("wrong");
     assert_eq!(other.send(fleet.gates[1].address).await.status, 401);

@@ -65,7 +65,7 @@ impl Catalog {
         if added.is_empty() && removed.is_empty() {
             return;
         }
-        let names = Names::new(self.all(kind), slug, kind);
+        let mut names = Names::new(self.all(kind), slug, kind);
         let items = &mut self.items[index(kind)];
         let mut gone: HashSet<&str> = HashSet::new();
         if delta.is_first {
@@ -121,7 +121,7 @@ impl<'a> Names<'a> {
 
     /// Returns the name of an item: that of the shared item that it replaces, or one that no other
     /// entry has.
-    fn expose(&self, key: &str, naming: Naming) -> Arc<str> {
+    fn expose(&mut self, key: &str, naming: Naming) -> Arc<str> {
         if let Some(known) = self.known.get(key) {
             return Arc::clone(known);
         }
@@ -130,7 +130,7 @@ impl<'a> Names<'a> {
         }
         let exposed = naming.expose(std::iter::once((self.slug, key))).pop();
         match exposed {
-            Some(exposed) if !self.taken.contains(&exposed.to_ascii_lowercase()) => exposed.into(),
+            Some(exposed) if self.taken.insert(exposed.to_ascii_lowercase()) => exposed.into(),
             _ => naming.expose_distinct(self.slug, key).into(),
         }
     }

@@ -14,6 +14,8 @@ use crate::transport::Endpoint;
 /// What the views of the operator's servers alone may take together, in bytes as [`View::weight`]
 /// estimates them; and what those of all organisations with servers of their own may.
 const MAX_WEIGHT: usize = 64 * 1024 * 1024;
+/// Stands for callers without an organisation.
+const NO_ORGANISATION: u64 = u64::MAX;
 
 /// See the module.
 #[derive(Default)]
@@ -27,10 +29,16 @@ pub(crate) struct Views {
 struct KeptViews {
     shared: Layer,
     /// With something of an organisation: by the number of what that had then.
-    own: HashMap<u64, Layer>,
-    own_weight: usize,
-    /// Of callers with lists of their own.
-    of_clients: Layer,
+    own: Shares,
+    /// Of callers with lists of their own, by the same number; [`NO_ORGANISATION`] without one.
+    of_clients: Shares,
+}
+
+/// The layers of many owners, which share the room.
+#[derive(Default)]
+struct Shares {
+    layers: HashMap<u64, Layer>,
+    weight: usize,
 }
 
 /// Views that are made of the same.
@@ -58,7 +66,7 @@ impl Views {
         let kept = self.kept.read();
         let layer = match own {
             None => &kept.shared,
-            Some(own) => kept.own.get(&own)?,
+            Some(own) => kept.own.layers.get(&own)?,
         };
         self.find_in(layer, endpoint, class)
     }
@@ -70,19 +78,28 @@ impl Views {
     }
 
     /// Returns a view of callers with lists of their own, by what stands for their class and lists.
-    pub(crate) fn get_of_client(&self, endpoint: &Endpoint, mark: [u8; 16]) -> Option<Arc<View>> {
-        self.find_in(&self.kept.read().of_clients, endpoint, mark)
+    pub(crate) fn get_of_client(
+        &self,
+        own: Option<u64>,
+        endpoint: &Endpoint,
+        mark: [u8; 16],
+    ) -> Option<Arc<View>> {
+        let kept = self.kept.read();
+        let layer = kept.of_clients.layers.get(&own.unwrap_or(NO_ORGANISATION))?;
+        self.find_in(layer, endpoint, mark)
     }
 
     /// Keeps such a view. They have room of their own, so that they take none of the others.
     pub(crate) fn keep_of_client(
         &self,
+        own: Option<u64>,
         endpoint: &Endpoint,
         mark: [u8; 16],
         view: View,
     ) -> Arc<View> {
-        let layer = &mut self.kept.write().of_clients;
-        layer.keep_within(MAX_WEIGHT, endpoint, mark, view, self.count_use())
+        let owner = own.unwrap_or(NO_ORGANISATION);
+        let used = self.count_use();
+        self.kept.write().of_clients.keep_within(MAX_WEIGHT, owner, (endpoint, mark), view, used)
     }
 
     /// Keeps a view of the operator's servers. Where another caller of the class was faster, gives
@@ -99,7 +116,9 @@ impl Views {
         view: View,
     ) -> Arc<View> {
         let shared = &mut self.kept.write().shared;
-        shared.keep_within(max, endpoint, class, view, self.count_use())
+        let weight = view.weight();
+        while shared.weight + weight > max && shared.drop_least_used() > 0 {}
+        shared.insert(endpoint, class, view, weight, self.count_use())
     }
 
     /// Keeps a view that has something of an organisation, unless that has something else by now.
@@ -123,32 +142,20 @@ impl Views {
         class: [u8; 16],
         view: View,
     ) -> Arc<View> {
-        let weight = view.weight();
         let mut kept = self.kept.write();
         // Looked at with the lock: whoever changes what the organisation has forgets its views
         // then.
         if !is_current() {
             return Arc::new(view);
         }
-        while kept.own_weight + weight > max {
-            if !kept.drop_of_heaviest(own, weight) {
-                return Arc::new(view);
-            }
-        }
-        let layer = kept.own.entry(own).or_default();
-        let before = layer.weight;
-        let kept_view = layer.insert(endpoint, class, view, weight, self.count_use());
-        let added = layer.weight - before;
-        kept.own_weight += added;
-        kept_view
+        kept.own.keep_within(max, own, (endpoint, class), view, self.count_use())
     }
 
     /// Forgets those that have something of an organisation: it has something else now.
     pub(crate) fn forget(&self, own: u64) {
         let mut kept = self.kept.write();
-        if let Some(gone) = kept.own.remove(&own) {
-            kept.own_weight -= gone.weight;
-        }
+        kept.own.forget(own);
+        kept.of_clients.forget(own);
     }
 
     /// Forgets all of them: other rules apply now.
@@ -161,12 +168,40 @@ impl Views {
     }
 }
 
-impl KeptViews {
-    /// Drops a view of the organisation whose views take most, so that none takes the room of the
-    /// others. `false` when that would be the newcomer, which has none that could go.
+impl Shares {
+    /// Keeps a view in the room of those of the owner whose views take most.
+    fn keep_within(
+        &mut self,
+        max: usize,
+        owner: u64,
+        (endpoint, class): (&Endpoint, [u8; 16]),
+        view: View,
+        used: u64,
+    ) -> Arc<View> {
+        let weight = view.weight();
+        while self.weight + weight > max {
+            if !self.drop_of_heaviest(owner, weight) {
+                return Arc::new(view);
+            }
+        }
+        let layer = self.layers.entry(owner).or_default();
+        let before = layer.weight;
+        let kept_view = layer.insert(endpoint, class, view, weight, used);
+        self.weight += layer.weight - before;
+        kept_view
+    }
+
+    fn forget(&mut self, owner: u64) {
+        if let Some(gone) = self.layers.remove(&owner) {
+            self.weight -= gone.weight;
+        }
+    }
+
+    /// Drops a view of the owner whose views take most, so that none takes the room of the others.
+    /// `false` when that would be the newcomer, which has none that could go.
     fn drop_of_heaviest(&mut self, newcomer: u64, weight: usize) -> bool {
         let mut heaviest: Option<(usize, u64)> = None;
-        for (&own, layer) in &self.own {
+        for (&own, layer) in &self.layers {
             let added = if own == newcomer { weight } else { 0 };
             heaviest = heaviest.max(Some((layer.weight + added, own)));
         }
@@ -174,31 +209,17 @@ impl KeptViews {
         if heaviest < weight {
             return false;
         }
-        let Some(layer) = self.own.get_mut(&own) else { return false };
+        let Some(layer) = self.layers.get_mut(&own) else { return false };
         let gone = layer.drop_least_used();
         if layer.by_endpoint.is_empty() {
-            self.own.remove(&own);
+            self.layers.remove(&own);
         }
-        self.own_weight -= gone;
+        self.weight -= gone;
         true
     }
 }
 
 impl Layer {
-    /// Keeps a view in the room of those that were used longest ago.
-    fn keep_within(
-        &mut self,
-        max: usize,
-        endpoint: &Endpoint,
-        class: [u8; 16],
-        view: View,
-        used: u64,
-    ) -> Arc<View> {
-        let weight = view.weight();
-        while self.weight + weight > max && self.drop_least_used() > 0 {}
-        self.insert(endpoint, class, view, weight, used)
-    }
-
     fn insert(
         &mut self,
         endpoint: &Endpoint,

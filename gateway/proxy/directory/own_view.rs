@@ -46,7 +46,7 @@ impl Directory {
         let selection = select(endpoint, state.as_deref(), snapshot, rights)?;
         let number = state.as_ref().map(|state| state.number);
         let mark = compute_mark(rights.class.mark(), number, deltas);
-        if let Some(known) = shared.views.get_of_client(endpoint, mark) {
+        if let Some(known) = shared.views.get_of_client(number, endpoint, mark) {
             return Some(known);
         }
         let pins = &snapshot.config.pins;
@@ -60,7 +60,7 @@ impl Directory {
         });
         let viewing = Viewing { policy: &snapshot.policy, rights, naming: snapshot.naming };
         let view = Layers { shared: &changed, own: own.as_ref() }.view(selection, viewing)?;
-        Some(shared.views.keep_of_client(endpoint, mark, view))
+        Some(shared.views.keep_of_client(number, endpoint, mark, view))
     }
 }
 
