@@ -3,6 +3,8 @@
 import { spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 
+import { createTRPCClient, httpLink } from '@trpc/client';
+
 import { Gateway, check, counts, endAll, equal, holds, send } from './check.mjs';
 import { links } from './links.mjs';
 import { raw } from './raw.mjs';
@@ -34,6 +36,21 @@ try {
       const members = types.text.split(`export interface ${name} {`)[1].split('\n}')[0];
       const unknown = Object.keys(value).filter((member) => !new RegExp(`^  ${member}\\??:`, 'm').test(members));
       equal(unknown, [], `members of ${name} that have no type`);
+    }
+  });
+  await check('operators name an organisation in the URL of the link', async () => {
+    const gateway = await Gateway.start({ auth: { keys_file: 'keys.yaml' } });
+    const [operator, other] = [await gateway.key('operator', '--role', 'operator'), await gateway.key('other', '--organisation', 'acme')];
+    const ask = (key, organisation) => {
+      const headers = { authorization: `Bearer ${key}` };
+      const link = httpLink({ url: `${gateway.origin}/trpc?organizationId=${organisation}`, headers });
+      return createTRPCClient({ links: [link] }).mcp.status.query();
+    };
+    equal((await ask(operator, 'acme')).organizationId, 'acme');
+    equal((await ask(other, 'acme')).organizationId, 'acme');
+    for (const [key, organisation] of [[operator, 'nobody'], [other, 'default']]) {
+      const refused = await ask(key, organisation).catch((error) => error.data.code);
+      equal(refused, 'NOT_FOUND');
     }
   });
   await raw();

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use axum::body::{Bytes, to_bytes};
-use axum::extract::{Request, State};
+use axum::extract::{FromRequestParts, Request, State};
 use axum::http::header::ACCEPT;
 use axum::http::request::Parts;
 use axum::http::{Method, StatusCode};
@@ -55,7 +55,7 @@ pub(crate) async fn answer(State(state): State<Arc<ApiState>>, request: Request)
         return refuse(&TrpcError::bad_request("the body broke off"));
     };
     let is_event_source = is_event_source(&parts);
-    match open(state, parts, &body) {
+    match open(state, parts, &body).await {
         Ok(opened) => opened.answer().await,
         // No `EventSource` shows what is in another answer than a stream.
         Err(failure) if is_event_source => refuse_subscription(&failure, None),
@@ -75,12 +75,8 @@ struct Opened {
     exchange: Arc<Exchange>,
 }
 
-fn open(state: Arc<ApiState>, parts: Parts, body: &Bytes) -> Result<Opened, TrpcError> {
-    let Some(caller) = parts.extensions.get::<Arc<Caller>>() else {
-        let words = "show who you are, with `Authorization: Bearer` and a key or token";
-        return Err(TrpcError::new(Code::UNAUTHORIZED, words));
-    };
-    let caller = Arc::clone(caller);
+async fn open(state: Arc<ApiState>, mut parts: Parts, body: &Bytes) -> Result<Opened, TrpcError> {
+    let caller = Arc::new(Caller::from_request_parts(&mut parts, &state).await?);
     if parts.uri.to_string().len() > MAX_URL {
         let words = "the path and the query together may have 16384 bytes: set `maxURLLength` of \
             the link to 14000";
