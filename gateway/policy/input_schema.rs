@@ -12,6 +12,9 @@ use crate::Refusal;
 
 /// Parts of a schema, each counted as often as it is referred to.
 const MAX_PARTS: usize = 10_000;
+/// Patterns of a schema, and the size of each when it is compiled, in bytes.
+const MAX_PATTERNS: usize = 64;
+const MAX_PATTERN_SIZE: usize = 256 * 1024;
 /// References within references.
 const MAX_REFERENCES: usize = 32;
 /// Most characters that are told of a mistake.
@@ -32,11 +35,16 @@ impl InputSchema {
         let Ok(schema) = serde_json::from_slice::<Value>(schema) else {
             return Err("it is no JSON".to_owned());
         };
-        let mut count = Count { root: &schema, open: Vec::new(), known: HashMap::new() };
+        let draft = schema.get("$schema").and_then(Value::as_str).unwrap_or("");
+        if draft.contains("draft-03") || draft.contains("draft-04") {
+            return Err("it is of a draft in which `id` changes what references mean".to_owned());
+        }
+        let mut count =
+            Count { root: &schema, open: Vec::new(), known: HashMap::new(), patterns: 0 };
         count.parts(&schema)?;
         let options = jsonschema::options()
             .offline()
-            .with_pattern_options(PatternOptions::regex().size_limit(1 << 20));
+            .with_pattern_options(PatternOptions::regex().size_limit(MAX_PATTERN_SIZE));
         match options.build(&schema) {
             Ok(validator) => Ok(Self(validator)),
             Err(error) => Err(short(&error.to_string())),
@@ -55,7 +63,8 @@ impl InputSchema {
         let Err(error) = self.0.validate(&arguments) else { return Ok(()) };
         let at = error.instance_path().to_string();
         let at = if at.is_empty() { "/".to_owned() } else { short(&at) };
-        let words = short(&error.to_string());
+        // Without values: policy may have put some there that the caller may not know.
+        let words = short(&error.masked().to_string());
         Err(Refusal(format!("the arguments do not fit the tool's inputSchema at {at}: {words}")))
     }
 }
@@ -67,6 +76,7 @@ struct Count<'a> {
     open: Vec<&'a str>,
     /// The parts behind a reference.
     known: HashMap<&'a str, usize>,
+    patterns: usize,
 }
 
 impl<'a> Count<'a> {
@@ -75,6 +85,7 @@ impl<'a> Count<'a> {
         match schema {
             Value::Object(members) => {
                 for (name, value) in members {
+                    self.count_patterns(name, value)?;
                     parts += match (name.as_str(), value) {
                         ("$ref", Value::String(target)) => self.referred(target)?,
                         ("$dynamicRef" | "$recursiveRef", _) => {
@@ -100,7 +111,23 @@ impl<'a> Count<'a> {
         Ok(parts)
     }
 
+    fn count_patterns(&mut self, name: &str, value: &Value) -> Result<(), String> {
+        self.patterns += match (name, value) {
+            ("pattern", Value::String(_)) => 1,
+            ("patternProperties", Value::Object(members)) => members.len(),
+            _ => 0,
+        };
+        match self.patterns > MAX_PATTERNS {
+            true => Err(format!("it has more than {MAX_PATTERNS} patterns")),
+            false => Ok(()),
+        }
+    }
+
     fn referred(&mut self, target: &'a str) -> Result<usize, String> {
+        // What a reference means is read in one way here, and with escapes in another elsewhere.
+        if target.contains('%') {
+            return Err(format!("`{}` has an escape", short(target)));
+        }
         if let Some(parts) = self.known.get(target) {
             return Ok(*parts);
         }

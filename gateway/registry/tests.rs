@@ -69,6 +69,7 @@ fn file_config(folder: &TempDir, keys: &[&str]) -> Config {
         place: Place::File(folder.path().join("lockgate.db")),
         keys,
         own_key: None,
+        makes_key: false,
         is_required: true,
     }
 }

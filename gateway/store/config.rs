@@ -11,6 +11,8 @@ pub struct Config {
     pub keys: Keys,
     /// The key that is made when the first credential is stored, where there is no other.
     pub own_key: Option<PathBuf>,
+    /// It is made when it is first needed; one that is there is used in any case.
+    pub makes_key: bool,
     /// A gateway that has not read it yet is not ready.
     pub is_required: bool,
 }

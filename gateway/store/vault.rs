@@ -86,6 +86,7 @@ impl Vault {
         let Some(own_key) = &config.own_key else { return Self::new(&config.keys) };
         match own_key::read(own_key) {
             Some(key) => Self::new(&Keys(vec![key])),
+            None if !config.makes_key => Self::new(&config.keys),
             None => Ok(Self { ring: OnceLock::new(), own_key: Some(own_key.clone()) }),
         }
     }
@@ -96,9 +97,18 @@ impl Vault {
         !self.ring().is_empty() || self.own_key.is_some()
     }
 
-    /// The keys that there are.
+    /// The keys that there are. One may have been made by another gateway meanwhile.
     fn ring(&self) -> &[Key] {
-        self.ring.get().map_or(&[], Vec::as_slice)
+        if let Some(ring) = self.ring.get() {
+            return ring;
+        }
+        let Some(key) = self.own_key.as_deref().and_then(own_key::read) else { return &[] };
+        self.fill(&key)
+    }
+
+    fn fill(&self, key: &str) -> &[Key] {
+        let Ok(key) = Key::derive(key.as_bytes()) else { return &[] };
+        self.ring.get_or_init(|| vec![key])
     }
 
     /// The keys, of which one is made if there can be none otherwise.
@@ -106,8 +116,7 @@ impl Vault {
         match &self.own_key {
             Some(file) if self.ring.get().is_none() => {
                 let Some(key) = own_key::make(file) else { return &[] };
-                let Ok(key) = Key::derive(key.as_bytes()) else { return &[] };
-                self.ring.get_or_init(|| vec![key])
+                self.fill(&key)
             }
             _ => self.ring(),
         }
@@ -173,7 +182,7 @@ impl Vault {
 /// Says how many keys there are.
 impl fmt::Debug for Vault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Vault").field("keys", &self.ring().len()).finish()
+        f.debug_struct("Vault").field("keys", &self.ring.get().map_or(0, Vec::len)).finish()
     }
 }
 

@@ -40,8 +40,9 @@ pub struct Server {
     /// Protocol era: `auto`, `modern` (2026-07-28) or `legacy` (up to 2025-11-25).
     pub era: Era,
     /// `true`: the arguments of a call are held against the tool's `inputSchema` before the server
-    /// gets it, and the first mistake is told with its place. Schemas that refer to themselves are
-    /// not applied; the log names their tools.
+    /// gets it, and the first mistake is told with its place. Schemas that refer to themselves,
+    /// have more than 64 patterns or references with `%`, or are of draft 3 or 4 are not applied;
+    /// the log names their tools.
     pub validate_arguments: Toggle<false>,
     /// `false`: not connected and not listed.
     pub enabled: Toggle<true>,

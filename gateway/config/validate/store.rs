@@ -48,11 +48,11 @@ impl Check<'_> {
             (None, None) => Place::File(default_file(self.sources, own)),
         };
         let own_key = match &place {
-            Place::File(file) if makes_key && raw.keys.is_empty() => Some(file.with_file_name(KEY)),
+            Place::File(file) if raw.keys.is_empty() => Some(file.with_file_name(KEY)),
             _ => None,
         };
         let is_required = raw.required.0;
-        lockgate_store::Config { place, keys: Keys(keys), own_key, is_required }
+        lockgate_store::Config { place, keys: Keys(keys), own_key, makes_key, is_required }
     }
 
     fn store_url(&mut self, text: &Text) -> Place {

@@ -19,8 +19,14 @@ async fn a_place_that_cannot_be_written_refuses_changes_with_the_way_out() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("file"), "").unwrap();
     let place = Place::File(folder.path().join("file/lockgate.db"));
-    let registry =
-        open(&Config { place, keys: Keys::default(), own_key: None, is_required: true }).await;
+    let registry = open(&Config {
+        place,
+        keys: Keys::default(),
+        own_key: None,
+        makes_key: false,
+        is_required: true,
+    })
+    .await;
     let acme = admin("acme");
     let error = registry.create_integration(&acme, open_one("One"), &plain()).await.unwrap_err();
     assert_eq!(error.code(), "STORE_UNAVAILABLE");
@@ -47,8 +53,13 @@ async fn set_read_only(url: &str, is_read_only: bool) {
 async fn what_can_only_be_read_is_served_and_said_until_a_change_is_made() {
     let Some(postgres) = postgres::Postgres::start() else { return };
     let keys = Keys(vec![KEY.to_owned()]);
-    let config =
-        Config { place: Place::Postgres(postgres.url()), keys, own_key: None, is_required: true };
+    let config = Config {
+        place: Place::Postgres(postgres.url()),
+        keys,
+        own_key: None,
+        makes_key: false,
+        is_required: true,
+    };
     let acme = admin("acme");
     let first = open(&config).await;
     first.create_integration(&acme, new("One"), &plain()).await.unwrap();

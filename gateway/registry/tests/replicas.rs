@@ -19,6 +19,7 @@ fn config(postgres: &Postgres) -> Config {
         place: Place::Postgres(postgres.url()),
         keys: Keys(vec![KEY.to_owned()]),
         own_key: None,
+        makes_key: false,
         is_required: true,
     }
 }

@@ -89,3 +89,26 @@ fn digests_tell_secrets_apart() {
     let ring = Vault::new(&Keys(["k2", "k1"].map(|key| key.repeat(16)).into())).unwrap();
     assert_eq!(ring.digests(&secret())[1..], own);
 }
+
+/// Two gateways of one file, and later one that may make no key.
+#[test]
+fn a_key_that_was_made_is_found_by_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = Config {
+        place: crate::Place::File(folder.path().join("store.db")),
+        keys: Keys::default(),
+        own_key: Some(folder.path().join("vault.key")),
+        makes_key: true,
+        is_required: true,
+    };
+    let [one, two] = [(); 2].map(|()| Vault::open_configured(&config).unwrap());
+    let sealed = one.seal(&FIELD, &secret()).unwrap();
+    assert_eq!(two.open(&FIELD, &sealed), Ok(secret()));
+    assert!(two.is_current(&sealed));
+    config.makes_key = false;
+    let later = Vault::open_configured(&config).unwrap();
+    assert_eq!(later.open(&FIELD, &sealed), Ok(secret()));
+    config.own_key = Some(folder.path().join("other.key"));
+    let none = Vault::open_configured(&config).unwrap();
+    assert_eq!(none.seal(&FIELD, &secret()), Err(VaultError::NoKey));
+}

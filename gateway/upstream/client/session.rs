@@ -174,12 +174,15 @@ impl Shared {
             voucher: caller.voucher.clone(),
         });
         let (connection, _) = open(self, role).await.map_err(|refused| {
-            let kind = match refused.needs_auth {
-                true => Kind::NeedsAuth,
-                false if refused.trouble.is_timeout() => Kind::Timeout,
-                false => Kind::Unavailable,
-            };
-            UpstreamError::new(kind, refused.trouble.to_string())
+            let trouble = &refused.trouble;
+            match refused.needs_auth {
+                true => UpstreamError::new(Kind::NeedsAuth, trouble.to_string()),
+                // The caller reads these words, and the others not.
+                false if trouble.is_timeout() => {
+                    UpstreamError::new(Kind::Timeout, trouble.reason())
+                }
+                false => UpstreamError::new(Kind::Unavailable, trouble.to_string()),
+            }
         })?;
         let connection = Arc::new(connection);
         follow_session(&connection).await;
