@@ -63,7 +63,7 @@ impl PeerGateways {
         found
     }
 
-    /// Returns the connections to a gateway. It is reached directly, whatever proxy there is.
+    /// Returns the connections to a gateway. It is reached directly, without a proxy.
     fn origin(&self, address: SocketAddr) -> Option<Origin> {
         let mut origins = self.origins.lock();
         if let Some(origin) = origins.get(&address) {

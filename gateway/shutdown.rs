@@ -77,7 +77,7 @@ fn has_terminal() -> bool {
 }
 
 /// Answers on for a while, so that whoever leads clients here can lead them elsewhere. Another
-/// signal cuts it short, and so does the last request where nobody leads clients (development).
+/// signal cuts it short, and so does the last request in development, without a load balancer.
 pub(crate) async fn drain(
     drain: Option<Drain>,
     (time, ends_when_idle): (Duration, bool),

@@ -46,7 +46,7 @@ pub trait Health: Send + Sync + 'static {
     fn stores(&self) -> Option<bool>;
     /// Returns whether the store is required and has not been read since the start.
     fn lacks_store(&self) -> bool;
-    /// Returns the issuers of tokens whose keys are not there.
+    /// Returns the issuers of tokens without keys.
     fn issuers_without_keys(&self) -> Vec<String>;
     /// Whether rates are shared with other gateways now; `None` where they never are.
     fn shares_rates(&self) -> Option<bool>;

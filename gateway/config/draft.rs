@@ -28,7 +28,7 @@ const SERVERS: &str = "# The MCP servers behind the gateway; ${NAME} comes from 
 /// What most people want next.
 const TAIL: &str = include_str!("draft/more.yaml");
 
-/// Services whose MCP servers require OAuth.
+/// Services with MCP servers that require OAuth.
 const OAUTH_HOSTS: [&str; 6] = [
     "api.githubcopilot.com",
     "mcp.asana.com",

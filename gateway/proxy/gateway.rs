@@ -64,7 +64,7 @@ pub struct Gateway {
     pub(crate) approvals: Approvals,
     pub(crate) single_principal: SinglePrincipal,
     pub(crate) activity: Activity,
-    /// Calls of organisations' servers that nobody has taken yet.
+    /// Calls of organisations' servers that are not stored yet.
     pub(crate) daily_calls: DailyCalls,
     pub(crate) budget: Arc<Budget>,
     /// Where work is done that would hold up others.

@@ -65,7 +65,7 @@ struct Lane {
     /// There is one before it.
     is_further: bool,
     state: Mutex<LaneState>,
-    /// The servers whose connection for it may list something else.
+    /// The servers with a connection for it that may list something else.
     own_servers: Arc<OwnServers>,
 }
 

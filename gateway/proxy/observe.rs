@@ -53,7 +53,7 @@ impl Gateway {
         self.metrics.queued().set(waiting);
     }
 
-    /// Returns the issuers of tokens whose keys are not there.
+    /// Returns the issuers of tokens without keys.
     pub fn issuers_without_keys(&self) -> Vec<String> {
         let mut without = Vec::new();
         for set in self.snapshot.load().authenticator.key_sets() {

@@ -1,4 +1,4 @@
-//! Where a client may have lists of its own: the servers whose connection for it has announced a
+//! Where a client may have lists of its own: the servers with a connection for it that announced a
 //! change. A client without such a server is known by one flag, and pays for nothing else.
 
 use std::collections::BTreeSet;
@@ -101,7 +101,7 @@ pub(crate) struct OwnClient {
 /// The clients behind a request that may have lists of their own. Empty for almost all requests.
 pub(crate) type OwnClients = Vec<OwnClient>;
 
-/// Returns the keys of the clients whose own connection at a server adds an item.
+/// Returns the keys of the clients with a connection at a server that adds an item.
 pub(crate) fn find_adding(
     clients: &[OwnClient],
     server: &dyn Upstream,

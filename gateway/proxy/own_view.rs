@@ -1,4 +1,4 @@
-//! Which view a client gets whose own connection at a server lists something else than the shared
+//! The view of a client with a connection at a server that lists something else than the shared
 //! one: a legacy session's, or those of the lanes of a modern client.
 
 use std::sync::Arc;

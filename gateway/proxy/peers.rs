@@ -1,4 +1,4 @@
-//! Several gateways with one secret. An answer whose call waits at another gateway is sent there,
+//! Several gateways with one secret. An answer to a call at another gateway is sent there,
 //! with the credentials of its client, and the client gets what comes back. It goes only to an
 //! address that one of them has sealed and that leads to one of them now, and never twice.
 
@@ -321,7 +321,7 @@ pub(crate) fn refuse(sender: Sender) -> RequestError {
     RequestError::new(code::INVALID_REQUEST, words).status(StatusCode::FORBIDDEN)
 }
 
-/// The refusal of a message whose credentials cannot be sent on.
+/// The refusal of a message with credentials that cannot be sent on.
 pub(crate) fn refuse_credentials() -> RequestError {
     unreachable_peer(
         "another gateway holds this call, and a client certificate cannot be shown to it: send \

@@ -26,7 +26,7 @@ pub(crate) enum Way {
     /// It holds the call that the message names.
     To(Holder),
     /// It has sent the message on, which names no call of this caller. Another gateway sends on
-    /// what concerns a call of the caller that it has let in, so the caller is somebody else here,
+    /// what concerns a call of the caller that it has let in, so this is another caller here,
     /// and must not be answered as that one.
     From,
 }

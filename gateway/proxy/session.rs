@@ -72,7 +72,7 @@ pub(crate) struct Session {
     touched: AtomicU64,
     /// The lists that the client knows of, or was told of.
     lists: Mutex<ListMarks>,
-    /// The servers whose connection for it may list something else.
+    /// The servers with a connection for it that may list something else.
     own_servers: Arc<OwnServers>,
     /// Lists that changed while no stream was open, a bit each.
     dirty: AtomicU8,

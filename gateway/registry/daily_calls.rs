@@ -1,4 +1,4 @@
-//! Calls of integrations by day: kept for whoever serves them, and shown to members of their
+//! Calls of integrations by day: kept for the API, and shown to members of their
 //! organisation.
 
 use std::time::{SystemTime, UNIX_EPOCH};

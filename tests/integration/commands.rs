@@ -154,7 +154,7 @@ async fn commands_ask_the_gateway_of_the_configuration_that_is_named_or_found() 
     assert!(words.contains("--url") && words.contains("NOT_SET_HERE is not set"), "{words}");
 }
 
-/// Whoever tries the gateway on their machine need not make a key first: it makes one, for its owner
+/// A gateway on a development machine needs no key at first: it makes one, for its owner
 /// alone, says so, and finds it again.
 #[tokio::test]
 async fn a_development_gateway_makes_its_key_with_the_first_credential() {

@@ -17,7 +17,7 @@ const POLICY: &str = "policies:
   - { name: sure, effect: ask, what: { words: [wipe] } }
 ";
 
-/// A legacy server whose tool asks for a word and gives it back, after some progress where its
+/// A legacy server with a tool that asks for a word and gives it back, after progress where its
 /// caller wants that.
 fn asking() -> impl Fn(&Heard) -> Say + Send + Sync {
     let plain = legacy("2025-11-25", &["ask", "wipe"]);
@@ -306,7 +306,7 @@ async fn a_message_is_never_sent_on_twice() {
     assert_eq!(fleet.calls(), 1);
 }
 
-/// Nothing is sent to an address that is no gateway's any more, whatever was sealed.
+/// Nothing is sent to an address that is no gateway's any more, even if it was sealed.
 #[tokio::test]
 async fn an_address_that_is_no_gateways_gets_nothing() {
     let [one, two] = [free_port(), free_port()];

@@ -1,5 +1,5 @@
 //! What a legacy server adds to one session's lists, or takes from them, is so for that session's
-//! client alone: listed and callable there, unknown to everybody else, under the same policies, and
+//! client alone: listed and callable there, unknown to all others, under the same policies, and
 //! gone with the connection.
 
 use std::process::{Child, Command, Stdio};

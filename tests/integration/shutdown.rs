@@ -73,7 +73,7 @@ async fn a_call_that_outlives_the_shutdown_gets_an_answer() {
     assert!(began.elapsed() < GRACE + SLACK, "{:?}", began.elapsed());
 }
 
-/// Somebody who tries the gateway waits for nothing; an operator who has set `http.drain` knows why.
+/// In development the end is immediate; `http.drain` sets a delay.
 #[tokio::test]
 async fn in_development_nothing_is_drained_where_nothing_runs() {
     for (drain, is_quick) in [(json!({}), true), (json!({"drain": 2}), false)] {

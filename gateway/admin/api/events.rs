@@ -51,7 +51,7 @@ pub(crate) struct Follower {
     calls: broadcast::Receiver<Arc<EndedCall>>,
     /// Of a reader that wants to hear of decisions.
     decisions: Option<Decisions>,
-    /// The servers that the caller knows of: the end of one is told to nobody else.
+    /// The servers that the caller knows of: only this caller is told when one ends.
     known: HashSet<ServerId>,
     next_look: Instant,
     _place: OpenStream,
@@ -271,7 +271,7 @@ impl Follower {
         self.caller.role = role;
     }
 
-    /// Returns whether the caller sees a server whatever policy says.
+    /// Returns whether the caller sees a server under any policy.
     fn administers(&self, server: &ServerId) -> bool {
         match &server.organisation {
             None => self.caller.role == Role::Operator,

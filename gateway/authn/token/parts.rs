@@ -74,7 +74,7 @@ fn split(token: &str) -> Option<(&str, &str)> {
     Some((signed, signature))
 }
 
-/// Reads an object whose members stand once each.
+/// Reads an object without duplicate members.
 fn read_part(part: &str) -> Result<Map<String, Value>, TokenFault> {
     let Ok(bytes) = URL_SAFE_NO_PAD.decode(part) else { return Err(TokenFault::Form) };
     match Reader::exact(json::MAX_DEPTH).read(&bytes) {

@@ -43,7 +43,7 @@ impl Check<'_> {
             sse: http.sse.0,
             keep_alive: http.keep_alive.duration(),
             drain: http.drain.duration(),
-            // Nobody leads clients elsewhere from a gateway that somebody tries on their machine.
+            // A gateway on a development machine has no load balancer in front.
             drains_when_idle: self.production || self.layers.get(&["http", "drain"]).is_some(),
             limits: lockgate_listener::Limits {
                 body_bytes: http.body_bytes.size(),

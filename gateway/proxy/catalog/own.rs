@@ -1,4 +1,4 @@
-//! A catalog as a client gets it whose own connections list something else: the entries of those
+//! The catalog of a client with connections that list something else: the entries of those
 //! servers are replaced, under the same names, pins and quarantine as all others.
 
 use std::collections::{HashMap, HashSet};

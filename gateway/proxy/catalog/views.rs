@@ -169,7 +169,7 @@ impl Views {
 }
 
 impl Shares {
-    /// Keeps a view in the room of those of the owner whose views take most.
+    /// Keeps a view; those of the owner with the heaviest views make room for it.
     fn keep_within(
         &mut self,
         max: usize,
@@ -197,7 +197,7 @@ impl Shares {
         }
     }
 
-    /// Drops a view of the owner whose views take most, so that none takes the room of the others.
+    /// Drops a view of the owner with the heaviest views, so that each has a share of the room.
     /// `false` when that would be the newcomer, which has none that could go.
     fn drop_of_heaviest(&mut self, newcomer: u64, weight: usize) -> bool {
         let mut heaviest: Option<(usize, u64)> = None;

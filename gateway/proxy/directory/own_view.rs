@@ -13,7 +13,7 @@ use crate::snapshot::Snapshot;
 use crate::suspects::log_new_suspects;
 use crate::transport::Endpoint;
 
-/// By what rules a view is made, for whom and where.
+/// The rules, the caller and the endpoint of a view.
 #[derive(Clone, Copy)]
 pub(crate) struct Seeing<'a> {
     pub(crate) endpoint: &'a Endpoint,
@@ -28,8 +28,8 @@ impl Directory {
         self.catalog_of(&source)?.servers.get(&*id.slug).cloned()
     }
 
-    /// Returns the view of a caller with lists of its own. Callers of one class whose lists differ
-    /// in the same way share it.
+    /// Returns the view of a caller with lists of its own. Callers of one class
+    /// with the same differences share it.
     pub(crate) fn view_with(
         &self,
         deltas: &[OwnDelta],

@@ -156,7 +156,7 @@ fn begin(
     Ok(ParkedCall::new(bridge, AbortOnDropHandle::new(task), lease))
 }
 
-/// Returns the lanes whose connections alone have what is called; none where any has it.
+/// Returns the lanes with a connection that has what is called; none where all have it.
 fn find_lanes(gateway: &Gateway, context: &RequestContext, permitted: &Permitted) -> Vec<u64> {
     let kind = match permitted.method() {
         Method::ToolsCall => ListKind::Tools,

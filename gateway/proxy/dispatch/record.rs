@@ -239,7 +239,7 @@ pub(super) struct CallRecord<'a> {
     gateway: &'a Gateway,
     context: &'a RequestContext,
     tool: Option<Arc<ToolMetrics>>,
-    /// Of an organisation's server, whose calls are counted by day.
+    /// The server of an organisation; its calls are counted by day.
     counted: Option<ServerId>,
     trace: Option<TraceContext>,
     ticket: Option<Ticket<'a>>,

@@ -86,7 +86,7 @@ pub(crate) fn explain_withheld(own: &BTreeMap<String, String>) -> Option<String>
     ))
 }
 
-/// Names the variable with a proxy that the gateway does not use, for a server whose name cannot be
+/// Names the variable with a proxy that the gateway does not use, for a server that cannot be
 /// looked up.
 pub(crate) fn explain_unused_proxy(config: &Config) -> Option<String> {
     if config.route.is_some() {
