@@ -25,6 +25,17 @@ async fn only_a_change_makes_the_file_and_for_its_owner_alone() {
 }
 
 #[tokio::test]
+async fn a_development_folder_stays_out_of_git() {
+    let folder = tempfile::tempdir().unwrap();
+    let own = folder.path().join(".lockgate");
+    add(&store(&own.join("lockgate.db")), "acme", "one").await;
+    assert_eq!(std::fs::read_to_string(own.join(".gitignore")).unwrap(), "*\n");
+    let other = folder.path().join("data");
+    add(&store(&other.join("lockgate.db")), "acme", "one").await;
+    assert!(!other.join(".gitignore").exists());
+}
+
+#[tokio::test]
 async fn a_file_of_somebody_else_is_refused_and_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let text = folder.path().join("text.db");
