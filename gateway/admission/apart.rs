@@ -1,15 +1,15 @@
-//! Work that would hold up everything else on its thread, done on threads of its own: so much at
-//! once, and fairly by the time that each caller's work takes.
+//! A pool of threads for CPU-bound work that would block other tasks. Concurrency is limited, and
+//! shared fairly by the time that each caller's work takes.
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
 
 use crate::{Bounds, CallerId, Charge, ConcurrencyError, ConcurrencyLimit, Permit};
 
-/// See the module.
+/// A limited pool of threads for CPU-bound work.
 pub struct Apart(Arc<ConcurrencyLimit>);
 
-/// A thread that is free for one piece of work.
+/// A permit to run a piece of work on a thread of the pool.
 pub struct Turn {
     _permit: Permit,
 }
@@ -23,13 +23,13 @@ impl Apart {
     /// Waits for the caller's turn.
     ///
     /// # Errors
-    /// [`ConcurrencyError`]: too many wait.
+    /// [`ConcurrencyError`]: the queue is full.
     pub async fn turn(&self, caller: CallerId) -> Result<Turn, ConcurrencyError> {
         let _permit = self.0.acquire(caller).await?;
         Ok(Turn { _permit })
     }
 
-    /// The places and who waits for them.
+    /// Returns the pool's concurrency limit.
     #[must_use]
     pub fn limit(&self) -> &ConcurrencyLimit {
         &self.0
@@ -37,8 +37,7 @@ impl Apart {
 }
 
 impl Turn {
-    /// Does the work and gives its result. It is done to its end even when nobody waits for it any
-    /// more.
+    /// Runs the work and returns its result. The work is completed even if this future is dropped.
     pub async fn run<T: Send + 'static>(self, work: impl FnOnce() -> T + Send + 'static) -> T {
         let done = tokio::task::spawn_blocking(move || {
             let _turn = self;
@@ -48,7 +47,7 @@ impl Turn {
             Ok(result) => result,
             Err(error) => match error.try_into_panic() {
                 Ok(panic) => resume_unwind(panic),
-                // The runtime is going away, and everybody who waits with it.
+                // The runtime is shutting down and drops this task, too.
                 Err(_) => std::future::pending().await,
             },
         }

@@ -1,13 +1,13 @@
-//! The account of bytes in flight: messages while they come in, while they are worked on and until
-//! somebody has taken them. One atomic step takes a part or gives it back. `reader` says who waits,
-//! and who has to go, when it is full.
+//! The budget of bytes in flight: messages while they arrive, are processed and wait for delivery.
+//! A part is taken or returned in a single atomic step. `reader` decides about waiting and eviction
+//! when the budget is exhausted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::readers::Readers;
 
-/// The memory that everything in flight may take together.
+/// The total memory for all messages in flight.
 pub struct Budget {
     used: AtomicUsize,
     all: AtomicUsize,
@@ -15,36 +15,35 @@ pub struct Budget {
     pub(crate) readers: Readers,
 }
 
-/// A part of a budget, given back when dropped.
+/// A part of a budget, returned on drop.
 pub struct Hold<P: AsRef<Budget> = Arc<Budget>> {
     budget: P,
     bytes: usize,
 }
 
-/// What a client reads in place of an answer that there is no memory for. The call behind it was
-/// made.
+/// The error message for a client in place of a response dropped for lack of memory. The call
+/// behind it was made.
 pub const DROPPED: &str = "the answer was dropped, because it is larger than what \
     limits.bytes_in_flight leaves beside \
                            answers that other clients have not read; what was called may have had \
                            its effect";
 
-/// Messages up to this size are always taken: their number is bounded, and somebody may wait for
-/// them.
+/// Messages up to this size are always admitted: their number is bounded, and they may be awaited.
 pub const SMALL: usize = 4 * 1024;
 
-/// Messages up to this size have a part of the memory, beside the whole account, that larger ones
-/// cannot take.
+/// Messages up to this size may use an additional part of memory, which larger messages cannot
+/// take.
 pub const MEDIUM: usize = 64 * 1024;
 
-/// The part for messages up to [`MEDIUM`] is the account divided by this.
+/// The additional part for messages up to [`MEDIUM`] is the budget divided by this.
 const PART_FOR_MEDIUM: usize = 16;
 
-/// There is not that much left.
+/// The error for insufficient remaining bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
 impl Budget {
-    /// `all` in bytes.
+    /// Creates a budget of `all` bytes.
     #[must_use]
     pub fn new(all: usize) -> Self {
         Self {
@@ -55,13 +54,13 @@ impl Budget {
         }
     }
 
-    /// The bytes that large messages may take together.
+    /// Returns the bytes available to large messages.
     #[must_use]
     pub fn limit(&self) -> usize {
         self.all.load(Ordering::Relaxed)
     }
 
-    /// Messages that were refused or dropped because the account was full.
+    /// Returns the number of messages refused or dropped because the budget was exhausted.
     #[must_use]
     pub fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
@@ -71,24 +70,24 @@ impl Budget {
         self.refused.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What may be held in all once a message that is `bytes` long is taken.
+    /// Returns the limit that applies to a message of `bytes`.
     fn limit_for(&self, bytes: usize) -> usize {
         let all = self.limit();
         if bytes > MEDIUM { all } else { all.saturating_add(all / PART_FOR_MEDIUM) }
     }
 
-    /// Another size. What is held already stays.
+    /// Sets the size. Existing holds are kept.
     pub fn resize(&self, all: usize) {
         self.all.store(all, Ordering::Relaxed);
     }
 
-    /// Bytes that are held now.
+    /// Returns the bytes currently held.
     #[must_use]
     pub fn used(&self) -> usize {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// More than half is held: what can be done without has to go.
+    /// Returns whether more than half is held, so that optional data should be dropped.
     #[must_use]
     pub fn is_scarce(&self) -> bool {
         self.used() > self.half()
@@ -113,12 +112,12 @@ impl Budget {
 }
 
 impl<P: AsRef<Budget>> Hold<P> {
-    /// Nothing yet.
+    /// Creates an empty hold.
     pub const fn none(budget: P) -> Self {
         Self { budget, bytes: 0 }
     }
 
-    /// Takes more.
+    /// Takes `bytes` more.
     ///
     /// # Errors
     /// [`Full`]: nothing was taken.
@@ -129,7 +128,7 @@ impl<P: AsRef<Budget>> Hold<P> {
         Ok(())
     }
 
-    /// Takes what is missing to `total` for one message that is so long.
+    /// Grows the hold to `total`, the size of a single message.
     ///
     /// # Errors
     /// [`Full`]: nothing was taken.
@@ -141,7 +140,7 @@ impl<P: AsRef<Budget>> Hold<P> {
         Ok(())
     }
 
-    /// Holds exactly this much from now on, whatever is left: the bytes are there.
+    /// Sets the hold to exactly `bytes` even beyond the budget, for memory already in use.
     pub(crate) fn set_whatever(&mut self, bytes: usize) {
         match bytes.checked_sub(self.bytes) {
             Some(more) => {
@@ -152,13 +151,13 @@ impl<P: AsRef<Budget>> Hold<P> {
         }
     }
 
-    /// What is held.
+    /// Returns the bytes held.
     #[must_use]
     pub const fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Takes more for something that can be done without: it leaves half of the budget to others.
+    /// Takes `bytes` more for optional data, which must leave half of the budget free.
     ///
     /// # Errors
     /// [`Full`]: nothing was taken.
@@ -169,7 +168,7 @@ impl<P: AsRef<Budget>> Hold<P> {
         Ok(())
     }
 
-    /// Takes a message on its way: a small one whatever is left.
+    /// Takes `bytes` more for a message on its way. Small messages are always admitted.
     ///
     /// # Errors
     /// [`Full`]: nothing was taken.
@@ -183,7 +182,7 @@ impl<P: AsRef<Budget>> Hold<P> {
         Ok(())
     }
 
-    /// Gives some back.
+    /// Returns up to `bytes` to the budget.
     pub fn shrink(&mut self, bytes: usize) {
         let bytes = bytes.min(self.bytes);
         if bytes > 0 {
@@ -194,10 +193,10 @@ impl<P: AsRef<Budget>> Hold<P> {
         }
     }
 
-    /// Holds exactly this much from now on: a message on its way to a client.
+    /// Sets the hold to exactly `bytes`, for a message on its way to a client.
     ///
     /// # Errors
-    /// [`Full`]: it holds what it held before.
+    /// [`Full`]: the hold is unchanged.
     pub fn set(&mut self, bytes: usize) -> Result<(), Full> {
         match bytes.checked_sub(self.bytes) {
             Some(more) if bytes <= SMALL || more > SMALL => self.admit(more),
@@ -209,7 +208,7 @@ impl<P: AsRef<Budget>> Hold<P> {
         }
     }
 
-    /// What the budget is reached by.
+    /// Returns the handle of the budget.
     pub const fn by(&self) -> &P {
         &self.budget
     }

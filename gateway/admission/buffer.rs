@@ -1,21 +1,21 @@
-//! Memory for one message that comes in piece by piece. A large one lives in pages of its own: they
-//! grow without a copy, only those that were written to are resident, and all of them go back to
-//! the system at once when the message is gone.
+//! Buffers for messages that arrive in pieces. A large message has its own memory mapping: it grows
+//! without copying, only written pages are resident, and all are returned to the system when the
+//! message is dropped.
 
 use bytes::{Bytes, BytesMut};
 use memmap2::{MmapMut, MmapOptions};
 
 use crate::budget::Hold;
 
-/// From this size on a message gets pages of its own.
+/// Size above which a message gets its own mapping.
 const HEAP: usize = 256 << 10;
 
-/// A message that comes in. It counts nothing: see [`crate::reader`].
+/// A message that is arriving. Not counted in the budget: see [`crate::reader`].
 #[derive(Default)]
 pub struct Buffer {
     heap: BytesMut,
     pages: Option<Pages>,
-    /// Bytes that the message can have.
+    /// Maximum size of the message in bytes.
     max: usize,
 }
 
@@ -24,14 +24,14 @@ struct Pages {
     len: usize,
 }
 
-/// Bytes that count for as long as they are there.
+/// Bytes with a hold on the budget for as long as they exist.
 struct Counted {
     bytes: Bytes,
     _hold: Hold,
 }
 
 impl Buffer {
-    /// For a message of at most `max` bytes, which is what the pages are made for.
+    /// Creates a buffer for a message of at most `max` bytes, the size of its mapping.
     #[must_use]
     pub fn new(max: usize) -> Self {
         Self { heap: BytesMut::new(), pages: None, max }
@@ -64,7 +64,7 @@ impl Buffer {
         }
     }
 
-    /// The message. What follows begins anew.
+    /// Removes and returns the message. The buffer is empty afterwards.
     #[must_use]
     pub fn take(&mut self) -> Bytes {
         match self.pages.take() {
@@ -73,7 +73,7 @@ impl Buffer {
         }
     }
 
-    /// The message so far.
+    /// Returns the bytes received so far.
     #[must_use]
     pub fn as_slice(&self) -> &[u8] {
         match &self.pages {
@@ -84,11 +84,10 @@ impl Buffer {
 }
 
 impl Pages {
-    /// `None` when the system gives no such range of addresses.
+    /// Returns `None` if the system cannot map that many addresses.
     fn with(start: &[u8], max: usize) -> Option<Self> {
         let memory = MmapOptions::new().len(max).no_reserve_swap().map_anon().ok()?;
-        // Where the system prefers huge pages, a byte in each of them would make all of it
-        // resident.
+        // With transparent huge pages, a byte in each would make the whole mapping resident.
         #[cfg(target_os = "linux")]
         let _ = memory.advise(memmap2::Advice::NoHugePage);
         let mut pages = Self { memory, len: 0 };
@@ -122,7 +121,7 @@ impl AsRef<[u8]> for Counted {
     }
 }
 
-/// The same bytes, which count until the last part of them is gone.
+/// Attaches a hold to bytes; it is released with the last reference to them.
 #[must_use]
 pub fn counted(bytes: Bytes, hold: Hold) -> Bytes {
     if hold.bytes() == 0 { bytes } else { Bytes::from_owner(Counted { bytes, _hold: hold }) }

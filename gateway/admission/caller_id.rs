@@ -1,9 +1,9 @@
-//! Who asks for a place. Turns go round organisations first and then round the callers of one, so
-//! that an organisation has no more of them for having more keys.
+//! Identities for fair queueing. Turns rotate among organisations first and then among the callers
+//! of an organisation, so that additional keys give an organisation no larger share.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// A caller and the organisation that it belongs to, as the numbers that stand for them.
+/// A caller and its organisation, as numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallerId {
     pub(crate) organisation: u64,
@@ -11,7 +11,7 @@ pub struct CallerId {
 }
 
 impl CallerId {
-    /// A principal of an organisation.
+    /// Returns the identity of a principal in an organisation.
     #[must_use]
     pub fn new(organisation: &str, principal: u64) -> Self {
         let mut hasher = DefaultHasher::new();
@@ -19,19 +19,19 @@ impl CallerId {
         Self { organisation: hasher.finish(), principal }
     }
 
-    /// An organisation where all of its principals are one caller.
+    /// Returns the identity shared by all principals of an organisation.
     #[must_use]
     pub fn of_organisation(organisation: &str) -> Self {
         Self::new(organisation, 0)
     }
 
-    /// Somebody who is of no organisation and takes turns with them.
+    /// Returns the identity of a caller without an organisation, which counts as an organisation.
     #[must_use]
     pub fn alone(principal: u64) -> Self {
         Self { organisation: principal, principal }
     }
 
-    /// The number of the principal, as it was given.
+    /// Returns the number of the principal.
     #[must_use]
     pub fn principal(self) -> u64 {
         self.principal

@@ -1,6 +1,6 @@
-//! How many may run at once and how many may wait, fairly between organisations and between the
-//! callers of one: places go round those that wait, not to whoever asks most, and a full queue
-//! loses the newest of whoever has most in it.
+//! A concurrency limit with a queue, fair between organisations and between the callers of each:
+//! permits rotate among the waiting callers, regardless of the number of their requests. A full
+//! queue drops the newest entry of the caller with the most entries.
 
 mod bounds;
 mod callers;
@@ -21,24 +21,24 @@ use callers::Callers;
 use turns::{RUNNING, Rules, State, WAITING};
 use waiter::{Answer, Notice, Waiter};
 
-/// Longest time that a refusal tells to wait.
+/// Maximum wait reported in a refusal.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
-/// How much of the mean time of a place is the newest one.
+/// Weight of the latest sample in the moving average of hold times.
 const NEWEST: f64 = 0.1;
 
-/// See the module.
+/// A fair concurrency limit with a bounded queue.
 pub struct ConcurrencyLimit {
     rules: Rules,
     state: Mutex<State>,
-    /// Somebody has begun to wait.
+    /// Signals that a caller has begun to wait.
     wanted: Notify,
     itself: Weak<Self>,
 }
 
-/// A place that somebody is about to leave; drop it when that is done.
+/// A promise to release a permit; drop it once the permit has been released.
 pub struct Promise<'a>(&'a ConcurrencyLimit);
 
-/// A place that is taken until this is dropped.
+/// A permit, returned on drop.
 pub struct Permit {
     limit: Arc<ConcurrencyLimit>,
     caller: CallerId,
@@ -68,26 +68,26 @@ impl ConcurrencyLimit {
         })
     }
 
-    /// A place for `caller`, at once or after waiting for its turn. Dropping the future leaves the
-    /// queue.
+    /// Acquires a permit for `caller`, waiting for its turn if necessary. Dropping the future
+    /// leaves the queue.
     ///
     /// # Errors
-    /// [`ConcurrencyError`], at once or while it waits.
+    /// [`ConcurrencyError`], at once or while waiting.
     pub async fn acquire(&self, caller: CallerId) -> Result<Permit, ConcurrencyError> {
         match self.enter(caller)? {
             Entered::Running(permit) => Ok(permit),
-            // Boxed, so that a call that need not wait stays small.
+            // Boxed to keep the future of a call that need not wait small.
             Entered::Waiting(waiting) => Box::pin(waiting.turn()).await,
         }
     }
 
-    /// A place for `caller`, if it need not wait for one.
+    /// Acquires a permit for `caller` if that requires no waiting.
     #[must_use]
     pub fn try_acquire(&self, caller: CallerId) -> Option<Permit> {
         let now = Instant::now();
         let mut state = self.state.lock();
         state.meet(caller, now);
-        // Who waits already comes first, so nobody overtakes.
+        // Waiting callers come first.
         if state.waiting > 0 || !self.rules.begin(&mut state, caller, now) {
             return None;
         }
@@ -96,13 +96,13 @@ impl ConcurrencyLimit {
         self.permit(caller, now).ok()
     }
 
-    /// Who holds a place now.
+    /// Returns the number of permits held.
     #[must_use]
     pub fn running(&self) -> usize {
         self.state.lock().running
     }
 
-    /// Who waits now.
+    /// Returns the number of waiting callers.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.state.lock().waiting
@@ -113,20 +113,20 @@ impl ConcurrencyLimit {
         self.rules.bounds()
     }
 
-    /// Other bounds, at once: who holds a place keeps it, and so does who waits.
+    /// Sets the bounds. Permits and queue entries are kept.
     pub fn resize(&self, bounds: Bounds) {
         self.rules.resize(bounds);
         self.serve();
     }
 
-    /// How long there has been no free place for those who wanted one.
+    /// Returns how long callers have been waiting without a free permit.
     #[must_use]
     pub fn full_for(&self) -> Option<Duration> {
         let since = self.state.lock().full_since?;
         Some(since.elapsed())
     }
 
-    /// When somebody who comes now may expect a place, by how long places were held so far; at
+    /// Returns the wait that a new caller should expect, estimated from past hold times and at
     /// least a second.
     #[must_use]
     pub fn expected_wait(&self) -> Duration {
@@ -136,14 +136,14 @@ impl ConcurrencyLimit {
         wait.clamp(Duration::from_secs(1), LONGEST_WAIT)
     }
 
-    /// How long a place is held, on average; zero before the first was given back.
+    /// Returns the average time that a permit is held, zero before the first was returned.
     #[must_use]
     pub fn usual_hold(&self) -> Duration {
         Duration::try_from_secs_f64(self.state.lock().held).unwrap_or_default()
     }
 
-    /// Waits until somebody waits for a place, and promises one: of several who do, as many go on
-    /// as places are wanted.
+    /// Waits until a caller waits for a permit, and promises to release one. At most as many
+    /// promises are given out as there are waiting callers.
     pub async fn wanted(&self) -> Promise<'_> {
         loop {
             {
@@ -161,12 +161,12 @@ impl ConcurrencyLimit {
         let now = Instant::now();
         let mut state = self.state.lock();
         state.meet(caller, now);
-        // Who waits already comes first, so nobody overtakes.
+        // Waiting callers come first.
         if state.waiting == 0 && self.rules.begin(&mut state, caller, now) {
             state.full_since = None;
             return Ok(Entered::Running(self.permit(caller, now)?));
         }
-        // Who is held back for others has not found the limit full.
+        // A caller that is waiting for its fair share does not count as hitting the limit.
         let places = self.rules.bounds().running;
         if state.running >= places || state.is_within_reach(caller, places, now) {
             state.full_since.get_or_insert(now);
@@ -179,19 +179,19 @@ impl ConcurrencyLimit {
         state.callers.push(caller, Waiter { ticket, answer: sender });
         drop(state);
         self.send(displaced);
-        // Others may wait for what they may not have, while this one may.
+        // Waiting callers may be held back where this one is not.
         self.serve();
         self.wanted.notify_one();
         Ok(Entered::Waiting(Waiting { limit: self, caller, ticket, answer: Some(receiver) }))
     }
 
     fn permit(&self, caller: CallerId, since: Instant) -> Result<Permit, ConcurrencyError> {
-        // It cannot be gone while it is borrowed.
+        // Cannot fail, because `self` is borrowed from its `Arc`.
         let limit = self.itself.upgrade().ok_or(ConcurrencyError::Full)?;
         Ok(Permit { limit, caller, since })
     }
 
-    /// Gives free places to those whose turn it is. `true` when there was one for somebody.
+    /// Grants free permits to waiting callers in turn. Returns whether any was granted.
     fn serve(&self) -> bool {
         let mut served = false;
         loop {
@@ -206,13 +206,13 @@ impl ConcurrencyLimit {
 
     fn send(&self, notice: Option<Notice>) {
         let Some(Notice { caller, to, answer }) = notice else { return };
-        // Who has left meanwhile does not take the place.
+        // A waiter that has left does not take the permit.
         if let Err(Ok(())) = to.send(answer) {
             self.release(caller, Instant::now());
         }
     }
 
-    /// A place is given back.
+    /// Returns a permit and grants it to the next caller.
     fn release(&self, caller: CallerId, since: Instant) {
         let seconds = since.elapsed().as_secs_f64();
         let mut state = self.state.lock();
@@ -244,7 +244,8 @@ impl Hungry for ConcurrencyLimit {
         let served = self.serve();
         let hungry = self.state.lock().hungry[queue as usize];
         match &self.rules.part {
-            // Not needed here: somebody else may want it. Who is still hungry has found nothing.
+            // Not needed here, so offer the free permit to other limits. If still hungry, there was
+            // none.
             Some(part) if !served && !hungry => part.running.wake(queue),
             _ => {}
         }
@@ -256,7 +257,7 @@ enum Entered<'a> {
     Waiting(Waiting<'a>),
 }
 
-/// One who waits; leaves the queue when dropped.
+/// A queue entry, removed on drop.
 struct Waiting<'a> {
     limit: &'a ConcurrencyLimit,
     caller: CallerId,
@@ -286,8 +287,7 @@ impl Drop for Waiting<'_> {
             return;
         }
         drop(state);
-        // The answer is on its way. Either it is here already, or its sender finds that nobody
-        // waits.
+        // The answer was sent already, or its sender will find the channel closed.
         answer.close();
         if let Ok(Ok(())) = answer.try_recv() {
             self.limit.release(self.caller, Instant::now());

@@ -1,4 +1,4 @@
-//! Limits where somebody waits for a place that other limits hold, in the order in which they came.
+//! Limits that wait for permits held by other limits, in order of arrival.
 
 use std::collections::VecDeque;
 use std::sync::Weak;
@@ -6,26 +6,25 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-/// A limit where somebody waits for what other limits hold.
+/// A limit with callers that wait for permits held by other limits.
 pub(crate) trait Hungry: Send + Sync {
-    /// There is a place again in what this queue is for.
+    /// Retries after a permit in this queue's part was freed.
     fn try_again(&self, queue: Queue);
 }
 
-/// What is waited for.
+/// The part of the pool that is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Queue {
     /// The common part of the pool.
     Common,
-    /// The share that the limits of one organisation have together.
+    /// The share of an organisation's limits.
     Own,
 }
 
-/// See the module.
 #[derive(Default)]
 pub(crate) struct HungryLimits {
     limits: Mutex<VecDeque<Weak<dyn Hungry>>>,
-    /// Their number, to be read without the lock.
+    /// The length, readable without the lock.
     count: AtomicUsize,
 }
 
@@ -35,7 +34,7 @@ impl HungryLimits {
         self.count.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Lets the one try that has waited longest.
+    /// Wakes the longest waiting limit.
     pub(crate) fn wake(&self, queue: Queue) {
         while self.count.load(Ordering::SeqCst) > 0 {
             let Some(limit) = self.limits.lock().pop_front() else { return };

@@ -1,5 +1,5 @@
-//! Who may hold what, and for how long: the primitives that bound places and bytes for every layer.
-//! They know nothing of requests, servers or the protocol.
+//! Primitives that bound concurrency and memory for every layer, independent of requests, servers
+//! and the protocol.
 
 mod apart;
 pub mod budget;

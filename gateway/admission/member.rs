@@ -1,5 +1,5 @@
-//! Who has a part of a pool: one limit, or all limits of one organisation together, which takes
-//! part only while it holds a place. What was borrowed is given back first.
+//! Members of a pool: a single limit, or all limits of an organisation together, which count as a
+//! member only while they hold a permit. Borrowed permits are returned before those of the share.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -7,28 +7,27 @@ use std::sync::{Arc, Weak};
 use crate::hungry::{Hungry, HungryLimits, Queue};
 use crate::pool::{Pool, Pools};
 
-/// A part of both pools. Its clones are the same part.
+/// A membership in both pools. Clones share it.
 #[derive(Clone)]
 pub struct Membership {
     pub(crate) running: Arc<Member>,
     pub(crate) waiting: Arc<Member>,
 }
 
-/// See the module.
 pub(crate) struct Member {
     pool: Arc<Pool>,
     is_organisation: bool,
-    /// Places of its share that are held.
+    /// Permits held from the share.
     own: AtomicUsize,
-    /// Places of the common part that are held.
+    /// Permits held from the common part.
     borrowed: AtomicUsize,
-    /// Of an organisation: all places that are held, and asked for at this moment.
+    /// Organisations only: permits that are held or being requested.
     used: AtomicUsize,
-    /// Of an organisation: its limits where somebody waits.
+    /// Organisations only: limits with waiting callers.
     hungry: HungryLimits,
 }
 
-/// What was given back.
+/// The part that a returned permit belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Freed {
     Own,
@@ -36,7 +35,7 @@ pub(crate) enum Freed {
 }
 
 impl Pools {
-    /// A part for one limit, for as long as it is there.
+    /// Creates a membership for a single limit.
     #[must_use]
     pub fn join(&self) -> Membership {
         Membership {
@@ -45,7 +44,7 @@ impl Pools {
         }
     }
 
-    /// A part for all limits of one organisation together, while any of them is used.
+    /// Creates a membership for all limits of an organisation, which has a share while in use.
     #[must_use]
     pub fn join_organisation(&self) -> Membership {
         Membership {
@@ -76,7 +75,7 @@ impl Member {
         })
     }
 
-    /// The places that it may have whatever others do.
+    /// Returns the number of permits guaranteed to the member.
     pub(crate) fn share(&self) -> usize {
         match self.is_organisation {
             true => self.pool.share_of_organisation(),
@@ -84,7 +83,7 @@ impl Member {
         }
     }
 
-    /// Takes a place of its share, or one of the common part.
+    /// Takes a permit from the share, or else from the common part.
     pub(crate) fn take(&self) -> bool {
         self.begin_use();
         let share = self.share();
@@ -132,7 +131,7 @@ impl Member {
         }
     }
 
-    /// The queues in which a limit waits that finds no place.
+    /// Returns the queues in which a limit without a permit waits.
     pub(crate) fn queues(&self) -> &'static [Queue] {
         match self.is_organisation {
             true => &[Queue::Common, Queue::Own],
@@ -140,13 +139,13 @@ impl Member {
         }
     }
 
-    /// Remembers a limit to be woken when a place is free that it may have.
+    /// Registers a limit to be woken when a permit is free for it.
     pub(crate) fn wait(&self, queue: Queue, limit: Weak<dyn Hungry>) {
         self.hungry_in(queue).add(limit);
     }
 
-    /// A place is free that another limit may have: whoever has waited longest for it may try.
-    /// Never call this while a limit is locked.
+    /// Wakes the longest waiting limit after a permit was freed. Must not be called while a limit
+    /// is locked.
     pub(crate) fn wake(&self, queue: Queue) {
         self.hungry_in(queue).wake(queue);
     }

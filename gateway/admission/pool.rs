@@ -1,33 +1,33 @@
-//! Places that several limits share. Half of them is dealt out evenly, so that no limit can take
-//! another one's part; the rest goes to whoever comes first. All organisations together have one
-//! part, which is dealt to those that have a call now.
+//! Permits shared by several limits. Half are divided evenly into guaranteed shares; the rest is
+//! first come, first served. All organisations together have a single part, divided among those
+//! with calls in progress.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::hungry::HungryLimits;
 
-/// The pools that limits take part in.
+/// The pools that limits are members of.
 #[derive(Clone)]
 pub struct Pools {
-    /// Who runs at once, in all.
+    /// Bounds all running calls.
     pub running: Arc<Pool>,
-    /// Who waits at once, in all.
+    /// Bounds all waiting calls.
     pub waiting: Arc<Pool>,
 }
 
-/// See the module. Each member may always have its share, and more while the common part lasts. The
-/// shares are never less than one place (unless the pool has none at all), so with many members
-/// there are more places than `total`.
+/// A pool of permits. Each member is guaranteed its share, and gets more while the common part
+/// lasts. A share is at least one permit (unless the pool is empty), so many members may exceed
+/// `total`.
 pub struct Pool {
     total: AtomicUsize,
-    /// Limits with a part of their own.
+    /// Members that are single limits.
     pub(crate) limits: AtomicUsize,
-    /// Organisations that hold a place.
+    /// Organisations that hold a permit.
     pub(crate) organisations: AtomicUsize,
-    /// What members hold beyond their shares.
+    /// Permits held beyond the shares.
     lent: AtomicUsize,
-    /// Limits where somebody waits for the common part alone.
+    /// Limits with callers that wait for the common part.
     pub(crate) hungry: HungryLimits,
 }
 
@@ -43,24 +43,24 @@ impl Pool {
         })
     }
 
-    /// Another size. Who holds a place keeps it.
+    /// Sets the size. Permits are kept.
     pub fn resize(&self, total: usize) {
         self.total.store(total, Ordering::Relaxed);
     }
 
-    /// The places that every limit with a part of its own may have whatever the others do.
+    /// Returns the guaranteed share of a single limit.
     pub(crate) fn share(&self) -> usize {
         let parts = self.count_parts().max(1);
         self.deal(parts)
     }
 
-    /// The same of every organisation that has a call now.
+    /// Returns the guaranteed share of an organisation in use.
     pub(crate) fn share_of_organisation(&self) -> usize {
         let organisations = self.organisations.load(Ordering::Relaxed).max(1);
         self.deal(self.count_parts().max(1).saturating_mul(organisations))
     }
 
-    /// Limits with a part of their own, and one part for all organisations.
+    /// Counts the parts: single limits, and one for all organisations.
     fn count_parts(&self) -> usize {
         let is_shared = self.organisations.load(Ordering::Relaxed) > 0;
         self.limits.load(Ordering::Relaxed) + usize::from(is_shared)
@@ -71,7 +71,7 @@ impl Pool {
         (total / 2 / parts).max(total.min(1))
     }
 
-    /// One place of the common part, if there is one left.
+    /// Borrows a permit from the common part, if any is left.
     pub(crate) fn borrow(&self) -> bool {
         let dealt = self.share().saturating_mul(self.count_parts());
         let common = self.total.load(Ordering::Relaxed).saturating_sub(dealt);

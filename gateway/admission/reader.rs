@@ -1,6 +1,6 @@
-//! Whoever reads a message takes its memory from the account as the bytes come in. When the account
-//! is full it waits, which holds up whoever sends; after a bounded time the one that holds the most
-//! has to go, so that the others go on.
+//! Memory for messages that are being read. A reader takes it from the budget as bytes arrive.
+//! While the budget is exhausted the reader waits, which slows down the sender; after a timeout the
+//! reader with the most memory is evicted, so that the others proceed.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,38 +13,38 @@ use crate::budget::{Budget, Hold, MEDIUM};
 use crate::buffer::counted;
 use crate::readers::{Entry, LOOK, Waits};
 
-/// The first bytes of every message are read without the account: most messages end there.
+/// Bytes of every message that are read without the budget; most messages are no longer.
 pub const FREE: usize = 16 << 10;
-/// What is taken at once.
+/// The granularity of reservations.
 const STEP: usize = 64 << 10;
-/// How long a large message waits for room before the one that holds the most has to go.
+/// Time that a large message waits before the largest is evicted.
 pub const TIMEOUT: Duration = Duration::from_secs(1);
-/// How long others wait for that.
+/// Time that smaller messages wait for that.
 const SHORT_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// The account is full, and this message has to go.
+/// The error of a message that is evicted or finds no room in the budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoMemory;
 
-/// A message that is being read, and what it holds.
+/// A message that is being read, with its hold on the budget.
 pub struct Reader {
     hold: Hold,
-    /// Known to all from [`MEDIUM`] on.
+    /// Registered for eviction from [`MEDIUM`] on.
     entry: Option<Arc<Entry>>,
 }
 
 impl Reader {
-    /// Nothing was read yet.
+    /// Creates a reader without a hold.
     #[must_use]
     pub fn new(budget: &Arc<Budget>) -> Self {
         Self { hold: Hold::none(Arc::clone(budget)), entry: None }
     }
 
-    /// Makes sure that the memory for a message of `total` bytes so far is held. Waits for it,
-    /// which is bounded. Cancel safe.
+    /// Ensures that memory for a message of `total` bytes so far is held. Waits for a bounded time.
+    /// Cancel safe.
     ///
     /// # Errors
-    /// [`NoMemory`]: this message has to go.
+    /// [`NoMemory`]: the message must be dropped.
     pub async fn hold(&mut self, total: usize) -> Result<(), NoMemory> {
         if self.has_to_go() {
             return self.give_up();
@@ -52,7 +52,7 @@ impl Reader {
         if total <= self.hold.bytes().max(FREE) {
             return Ok(());
         }
-        // A step at once, as far as there is one.
+        // A whole step if possible.
         if self.reserve(total.next_multiple_of(STEP)) || self.reserve(total) {
             return Ok(());
         }
@@ -105,7 +105,7 @@ impl Reader {
         self.entry.as_ref().is_some_and(|entry| entry.has_to_go.load(Ordering::Acquire))
     }
 
-    /// Ready when this message has to go: to be awaited beside the bytes that come next.
+    /// Completes when this message is evicted; to be awaited beside the next bytes.
     pub async fn told(&self) -> NoMemory {
         let Some(entry) = &self.entry else { return std::future::pending().await };
         while !self.has_to_go() {
@@ -115,14 +115,14 @@ impl Reader {
         NoMemory
     }
 
-    /// Whether [`Self::told`] can ever be ready.
+    /// Returns whether [`Self::told`] can complete.
     #[must_use]
     pub fn is_known(&self) -> bool {
         self.entry.is_some()
     }
 
-    /// The message is there: the same bytes, which count until the last part of them is gone. What
-    /// is read next begins with `rest` bytes that have come already.
+    /// Completes the message. The returned bytes count until their last reference is dropped.
+    /// `rest` bytes of the next message have already arrived.
     #[must_use]
     pub fn finish(&mut self, message: Bytes, rest: usize) -> Bytes {
         self.close();
@@ -137,7 +137,7 @@ impl Reader {
         counted(message, hold)
     }
 
-    /// What was read is gone, but for `rest` bytes.
+    /// Releases the memory of the message, except for `rest` bytes.
     pub fn shrink_to(&mut self, rest: usize) {
         self.close();
         let keep = if rest <= FREE { 0 } else { rest };

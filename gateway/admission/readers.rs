@@ -1,4 +1,4 @@
-//! Those who read large messages at this moment: who waits for room, and which one has to go.
+//! The readers of large messages: waiting for room, and eviction of the largest.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -8,14 +8,13 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// How often one that waits looks.
+/// Interval at which waiting readers check again.
 pub(crate) const LOOK: Duration = Duration::from_millis(25);
 
-/// Those who read large messages.
 #[derive(Default)]
 pub(crate) struct Readers {
     state: Mutex<State>,
-    /// How many wait for room.
+    /// Number of readers that wait for room.
     pub(crate) waiting: AtomicUsize,
     pub(crate) room: Notify,
 }
@@ -23,7 +22,7 @@ pub(crate) struct Readers {
 #[derive(Default)]
 struct State {
     open: Vec<Arc<Entry>>,
-    /// When the last one had to go: its memory takes a moment to come back.
+    /// Time of the last eviction; its memory takes a moment to be released.
     told: Option<Instant>,
 }
 
@@ -34,7 +33,7 @@ pub(crate) struct Entry {
 }
 
 impl Readers {
-    /// Some memory was given back.
+    /// Wakes waiting readers after memory was returned.
     pub(crate) fn wake(&self) {
         if self.waiting.load(Ordering::Relaxed) > 0 {
             self.room.notify_waiters();
@@ -58,8 +57,8 @@ impl Readers {
         }
     }
 
-    /// Tells the one that holds the most to go, unless one was told just now. False when that is
-    /// whoever asks, who wants `total` bytes, or when there is nobody.
+    /// Evicts the reader with the most memory, unless an eviction has just happened. Returns
+    /// `false` if there is no reader with at least `total` bytes, the size of the calling reader.
     pub(crate) fn tell_largest(&self, total: usize) -> bool {
         let mut state = self.state.lock();
         let now = Instant::now();
@@ -79,7 +78,7 @@ impl Readers {
     }
 }
 
-/// Counts one that waits.
+/// Counts a waiting reader.
 pub(crate) struct Waits<'a>(&'a AtomicUsize);
 
 impl<'a> Waits<'a> {

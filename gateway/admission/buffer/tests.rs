@@ -14,7 +14,7 @@ fn a_message_is_put_together_whatever_its_size() {
         (HEAP, vec![HEAP - 1, 1]),
         (2 * HEAP, vec![HEAP, 1, HEAP - 1]),
         (HEAP + 1, vec![HEAP + 1]),
-        // More than it was made for.
+        // Larger than the mapping.
         (HEAP + 1, vec![HEAP, HEAP, 3 * HEAP, 1]),
     ] {
         let mut buffer = Buffer::new(max);

@@ -1,28 +1,28 @@
-//! How many may run and wait at once, by what callers take turns, and why there is no place.
+//! Bounds, charging and errors of a concurrency limit.
 
-/// How many at once.
+/// The number of permits and of queue entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     pub running: usize,
     pub waiting: usize,
 }
 
-/// By what callers take turns.
+/// The quantity that is shared fairly among callers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Charge {
-    /// Everybody gets as many places.
+    /// Callers get equal numbers of permits.
     Turns,
-    /// Everybody gets as much time.
+    /// Callers get equal amounts of time.
     Time,
 }
 
-/// Why there is no place.
+/// The reason why a permit was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConcurrencyError {
-    /// As many wait here as may.
+    /// The queue of this limit is full.
     Full,
-    /// As many wait in all limits of the pool as may.
+    /// The shared queue of the pool is full.
     PoolFull,
-    /// The queue was full, and somebody came who had less in it.
+    /// Removed from a full queue in favour of a caller with fewer entries.
     Displaced,
 }

@@ -1,39 +1,36 @@
-//! The callers of one limit that run or wait, and whose turn it is: of the organisations the one
-//! that has had least since all of them wanted something, and of its callers the one that has
-//! (start-time fair queueing, twice). Whoever holds nothing takes no room here.
+//! The running and waiting callers of a limit, and the order of their turns: start-time fair
+//! queueing on two levels, among organisations and among the callers of an organisation. Callers
+//! without permits or queue entries take no memory.
 
 use std::collections::{HashMap, VecDeque};
 
 use super::waiter::Waiter;
 use crate::caller_id::CallerId;
 
-/// See the module.
 #[derive(Default)]
 pub(super) struct Callers {
     all: HashMap<CallerId, Entry, ahash::RandomState>,
     organisations: HashMap<u64, Organisation, ahash::RandomState>,
-    /// What the last organisation whose turn it was had had before. No organisation that comes
-    /// later may claim more.
+    /// Virtual time: the start of the last turn. Organisations that join later start from here, so
+    /// that they cannot claim past turns.
     clock: f64,
 }
 
-/// One caller.
 struct Entry {
     running: usize,
     queue: VecDeque<Waiter>,
     had: f64,
 }
 
-/// What the callers of one organisation have together.
 struct Organisation {
     running: usize,
     waiting: usize,
     had: f64,
-    /// As that of all, among its callers.
+    /// Virtual time among the organisation's callers.
     clock: f64,
 }
 
-/// How many places each may hold and still get another one.
+/// The number of permits below which a caller or organisation may get another.
 #[derive(Clone, Copy)]
 pub(super) struct Reach {
     pub(super) of_caller: usize,
@@ -41,7 +38,7 @@ pub(super) struct Reach {
 }
 
 impl Callers {
-    /// A caller takes a place, which costs it `cost`.
+    /// Charges a caller `cost` for a permit.
     pub(super) fn begin(&mut self, caller: CallerId, cost: f64) {
         let clock = self.clock;
         let organisation = self.organisation(caller);
@@ -58,7 +55,7 @@ impl Callers {
         self.organisation(caller).clock = start;
     }
 
-    /// A caller gives a place back, which has cost it `more` than was thought.
+    /// Returns a caller's permit, which cost `more` than charged.
     pub(super) fn end(&mut self, caller: CallerId, more: f64) {
         let entry = self.entry(caller);
         entry.running = entry.running.saturating_sub(1);
@@ -69,20 +66,17 @@ impl Callers {
         self.tidy(caller);
     }
 
-    /// A caller waits.
     pub(super) fn push(&mut self, caller: CallerId, waiter: Waiter) {
         self.entry(caller).queue.push_back(waiter);
         self.organisation(caller).waiting += 1;
     }
 
-    /// Whoever of a caller has waited longest waits no more.
     pub(super) fn pop_oldest(&mut self, caller: CallerId) -> Option<Waiter> {
         let waiter = self.all.get_mut(&caller)?.queue.pop_front()?;
         self.organisation(caller).waiting -= 1;
         Some(waiter)
     }
 
-    /// Whoever of a caller came last waits no more.
     pub(super) fn pop_newest(&mut self, caller: CallerId) -> Option<Waiter> {
         let waiter = self.all.get_mut(&caller)?.queue.pop_back()?;
         self.organisation(caller).waiting -= 1;
@@ -90,7 +84,7 @@ impl Callers {
         Some(waiter)
     }
 
-    /// Whoever has this ticket waits no more; `false` when nobody does.
+    /// Removes the entry with this ticket. Returns whether it was found.
     pub(super) fn leave(&mut self, caller: CallerId, ticket: u64) -> bool {
         let Some(entry) = self.all.get_mut(&caller) else { return false };
         let Some(place) = entry.queue.iter().position(|waiter| waiter.ticket == ticket) else {
@@ -102,13 +96,13 @@ impl Callers {
         true
     }
 
-    /// Whether a caller may have another place.
+    /// Returns whether a caller may get another permit.
     pub(super) fn is_within(&self, reach: Reach, caller: CallerId) -> bool {
         let running = self.all.get(&caller).map_or(0, |entry| entry.running);
         running < reach.of_caller && self.running_of(caller) < reach.of_organisation
     }
 
-    /// Whose turn it is among those who wait and are within reach.
+    /// Returns the waiting caller within reach that is next in turn.
     pub(super) fn next(&self, reach: Reach) -> Option<CallerId> {
         let first = self.first(
             |caller| self.is_within(reach, caller),
@@ -132,7 +126,7 @@ impl Callers {
         }
     }
 
-    /// Of those who wait and fit, the one who had least; of several, who has waited longest.
+    /// Returns the matching waiting caller with the least service; ties go to the longest waiting.
     fn first(
         &self,
         fits: impl Fn(CallerId) -> bool,
@@ -152,9 +146,10 @@ impl Callers {
         best.map(|(_, _, caller)| caller)
     }
 
-    /// Whose newest leaves a full queue for a newcomer: of the organisation that has most in it,
-    /// when that is more than the newcomer's would have, else of the newcomer's own, the caller
-    /// that has most. Nobody, where that is not more than the newcomer would have itself.
+    /// Returns the caller that loses its newest entry to a newcomer in a full queue. If the longest
+    /// organisation has more entries than the newcomer's would have, this is its caller with the
+    /// most entries; otherwise the newcomer's organisation's, if that caller has more entries than
+    /// the newcomer would have.
     pub(super) fn find_displaced(&self, newcomer: CallerId) -> Option<CallerId> {
         let own = self.organisations.get(&newcomer.organisation).map_or(0, |own| own.waiting);
         let most = self.organisations.iter().max_by_key(|(_, organisation)| organisation.waiting);
@@ -168,8 +163,8 @@ impl Callers {
         if is_other || queued > own + 1 { Some(longest) } else { None }
     }
 
-    /// Who of an organisation has most in the queue, and how many that are; of several, who came
-    /// last.
+    /// Returns the caller of an organisation with the most entries and their number; ties go to the
+    /// newest entry.
     fn find_longest(&self, organisation: u64) -> Option<(CallerId, usize)> {
         let mut longest = None;
         for (&caller, entry) in &self.all {
@@ -185,13 +180,13 @@ impl Callers {
         self.organisations.get(&caller.organisation).map_or(0, |known| known.running)
     }
 
-    /// A caller, made known if it is not.
+    /// Returns the caller's entry, created if missing.
     fn entry(&mut self, caller: CallerId) -> &mut Entry {
         let had = self.organisation(caller).clock;
         self.all.entry(caller).or_insert_with(|| Entry { running: 0, queue: VecDeque::new(), had })
     }
 
-    /// Its organisation, in the same way.
+    /// Returns the organisation's entry, created if missing.
     fn organisation(&mut self, caller: CallerId) -> &mut Organisation {
         let had = self.clock;
         self.organisations.entry(caller.organisation).or_insert_with(|| Organisation {
@@ -202,7 +197,7 @@ impl Callers {
         })
     }
 
-    /// Forgets a caller who holds nothing, and an organisation of which nobody does.
+    /// Removes a caller without permits and queue entries, and likewise its organisation.
     fn tidy(&mut self, caller: CallerId) {
         if let Some(entry) = self.all.get(&caller)
             && entry.running == 0

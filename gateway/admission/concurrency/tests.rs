@@ -7,7 +7,7 @@ use super::*;
 
 type Wait<'a> = Pin<Box<dyn Future<Output = Result<Permit, ConcurrencyError>> + Send + 'a>>;
 
-/// One of the callers of one organisation.
+/// Returns a caller of the organisation `one`.
 fn caller(number: u64) -> CallerId {
     CallerId::new("one", number)
 }
@@ -16,7 +16,7 @@ fn limit(running: usize, waiting: usize) -> Arc<ConcurrencyLimit> {
     ConcurrencyLimit::new(Bounds { running, waiting }, Charge::Turns, None)
 }
 
-/// Asks for a place; gives it, or the place in the queue.
+/// Requests a permit. Returns the result if ready, and the future.
 fn ask(
     limit: &ConcurrencyLimit,
     number: u64,
@@ -84,7 +84,7 @@ fn callers_take_turns_however_many_wait() {
             0 | 1 => assert!(n >= greedy.len(), "turn {turn} went to the greedy one"),
             _ => assert!(n < greedy.len()),
         }
-        // Served ones are not polled again.
+        // Completed futures must not be polled again.
         if n < greedy.len() {
             drop(greedy.remove(n))
         } else {
@@ -139,7 +139,7 @@ fn who_leaves_the_queue_takes_nothing_along() {
     drop(running);
     let permit = poll(&mut stays).unwrap().unwrap();
     drop(permit);
-    // It has a place now, and was not polled since.
+    // The permit was granted, but not polled since.
     assert_eq!((limit.running(), limit.waiting()), (1, 0));
     drop(served_as_it_leaves);
     assert_eq!((limit.running(), limit.waiting()), (0, 0));
@@ -200,7 +200,7 @@ async fn nothing_is_lost_between_threads() {
     assert_eq!((limit.running(), limit.waiting(), limit.state.lock().callers.len()), (0, 0, 0));
 }
 
-/// `one` with many callers, of which each has one call that runs or waits.
+/// Fills the limit with callers of `one`, each with a single running or waiting call.
 fn flood(limit: &ConcurrencyLimit) -> (Vec<Permit>, Vec<Wait<'_>>) {
     let bounds = limit.bounds();
     let running = (0..bounds.running as u64).map(|number| now(limit, number)).collect();

@@ -1,5 +1,5 @@
-//! Whose turn it is, and what it takes: a place of the limit's own share or one of the pool's, room
-//! in the queue. All of it happens under the limit's lock, and nobody is woken here.
+//! The allocation of permits and queue entries, from the limit's share or its pool. Everything here
+//! runs under the limit's lock, and no task is woken.
 
 use std::sync::Weak;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,12 +12,12 @@ use crate::caller_id::CallerId;
 use crate::hungry::Hungry;
 use crate::member::{Freed, Membership};
 
-/// While a second caller was seen within this time, no caller may take the last places.
+/// While two callers were seen within this time, the last permits are reserved for callers that
+/// hold few.
 const CONTENDED: Duration = Duration::from_secs(60);
-/// The same for organisations. One that comes seldom finds a place, too.
+/// The same for organisations; longer, so that rare callers find a permit, too.
 const CONTENDED_BY_ORGANISATIONS: Duration = Duration::from_secs(600);
-/// One caller, and one organisation, may hold this many times what is left free: of 32 places at
-/// most 28.
+/// Maximum permits of a caller or organisation, as a multiple of the free permits: 28 of 32.
 const REACH: usize = 7;
 
 pub(super) struct State {
@@ -25,19 +25,18 @@ pub(super) struct State {
     pub(super) waiting: usize,
     pub(super) callers: Callers,
     pub(super) tickets: u64,
-    /// Who came last.
     pub(super) latest: Option<CallerId>,
-    /// When another caller than the one before came last.
+    /// When the latest caller last changed.
     pub(super) changed: Option<Instant>,
-    /// When one of another organisation than the one before came last.
+    /// When the latest caller's organisation last changed.
     pub(super) organisation_changed: Option<Instant>,
-    /// Since when somebody had to wait or was refused, without a place having been free meanwhile.
+    /// Since when callers wait or are refused, without a free permit in between.
     pub(super) full_since: Option<Instant>,
-    /// Seconds that a place is held, on average.
+    /// Average seconds that a permit is held.
     pub(super) held: f64,
-    /// Noted as waiting for what other limits hold, in each queue for that.
+    /// Set while registered as waiting for the pool, per queue.
     pub(super) hungry: [bool; 2],
-    /// Places that are about to be left for those who wait.
+    /// Permits that are about to be released for waiting callers.
     pub(super) promised: usize,
 }
 
@@ -45,7 +44,7 @@ pub(super) const RUNNING: usize = 0;
 pub(super) const WAITING: usize = 1;
 
 impl State {
-    /// Notes who asks for a place.
+    /// Records the arrival of a caller.
     pub(super) fn meet(&mut self, caller: CallerId, now: Instant) {
         let Some(latest) = self.latest.replace(caller) else { return };
         if latest != caller {
@@ -56,14 +55,14 @@ impl State {
         }
     }
 
-    /// Whether a caller may have another place of those that are free, if any are.
+    /// Returns whether a caller may take a permit of those that are free.
     pub(super) fn is_within_reach(&self, caller: CallerId, places: usize, now: Instant) -> bool {
         let reach = self.reach(places.saturating_sub(self.running), now);
         self.callers.is_within(reach, caller)
     }
 
-    /// How many places each may hold and still get another one. While there are others, the last
-    /// places are for those who hold few.
+    /// Returns the reach of callers and organisations. Under contention, the last permits are
+    /// reserved for those that hold few.
     fn reach(&self, free: usize, now: Instant) -> Reach {
         let mut reach = Reach { of_caller: usize::MAX, of_organisation: usize::MAX };
         if is_recent(self.changed, CONTENDED, now) {
@@ -76,7 +75,7 @@ impl State {
     }
 }
 
-/// By what a limit gives its places.
+/// The rules by which a limit grants permits.
 pub(super) struct Rules {
     running: AtomicUsize,
     waiting: AtomicUsize,
@@ -96,7 +95,6 @@ impl Rules {
         rules
     }
 
-    /// Other bounds. Who holds a place or waits keeps that.
     pub(super) fn resize(&self, bounds: Bounds) {
         self.running.store(bounds.running.max(1), Ordering::Relaxed);
         self.waiting.store(bounds.waiting, Ordering::Relaxed);
@@ -109,7 +107,7 @@ impl Rules {
         }
     }
 
-    /// Takes a place for a caller, if there is one that it may have.
+    /// Takes a permit for a caller, if one is free and within its reach.
     pub(super) fn begin(&self, state: &mut State, caller: CallerId, now: Instant) -> bool {
         let free = self.bounds().running.saturating_sub(state.running);
         if free == 0
@@ -128,7 +126,7 @@ impl Rules {
         true
     }
 
-    /// A place of the pool, where the limit takes part in one.
+    /// Borrows from the pool, if the limit is a member.
     fn lend(&self, what: usize) -> bool {
         match &self.part {
             Some(part) if what == RUNNING => part.running.take(),
@@ -137,15 +135,15 @@ impl Rules {
         }
     }
 
-    /// Says what the pool has again.
+    /// Returns a permit or queue entry to the pool, and which part was freed.
     pub(super) fn unlend(&self, what: usize) -> Option<Freed> {
         let part = self.part.as_ref()?;
         let member = if what == RUNNING { &part.running } else { &part.waiting };
         Some(member.give_back())
     }
 
-    /// Room for one more in the queue, for which somebody leaves who has more in it than the
-    /// newcomer would have ([`Callers::find_displaced`]).
+    /// Makes room for a queue entry, if necessary by displacing another
+    /// ([`Callers::find_displaced`]).
     pub(super) fn make_room(
         &self,
         state: &mut State,
@@ -161,7 +159,7 @@ impl Rules {
         let longest = state.callers.find_displaced(caller).ok_or(refused)?;
         let waiter = state.callers.pop_newest(longest).ok_or(refused)?;
         state.waiting -= 1;
-        // The newcomer takes over what the other one had borrowed.
+        // The newcomer takes over the slot that the displaced entry borrowed.
         Ok(Some(Notice {
             caller: longest,
             to: waiter.answer,
@@ -169,8 +167,8 @@ impl Rules {
         }))
     }
 
-    /// Gives a free place to the caller whose turn it is. `limit` is whose rules these are: where
-    /// only the pool is in the way, the pool wakes it.
+    /// Grants a free permit to the caller that is next in turn. If only the pool has none left,
+    /// `limit` is registered there to be woken.
     pub(super) fn next<L: Hungry + 'static>(
         &self,
         state: &mut State,
@@ -182,13 +180,13 @@ impl Rules {
         }
         let now = Instant::now();
         let Some(caller) = state.callers.next(state.reach(free, now)) else {
-            // Whoever waits is held back for others, who find places free.
+            // The waiting callers are held back in favour of others, for which permits are free.
             state.full_since = None;
             return None;
         };
         if !self.begin(state, caller, now) {
             self.note_hungry(state, limit);
-            // A place may have been given back before it was noted.
+            // A permit may have been returned before the registration.
             if !self.begin(state, caller, now) {
                 return None;
             }
@@ -199,7 +197,7 @@ impl Rules {
         Some(Notice { caller, to: waiter.answer, answer: Ok(()) })
     }
 
-    /// Only the pool is in the way: it says when there is more.
+    /// Registers the limit with the pool, to be woken when a permit is free.
     fn note_hungry<L: Hungry + 'static>(&self, state: &mut State, limit: &Weak<L>) {
         let Some(part) = &self.part else { return };
         for &queue in part.running.queues() {

@@ -1,4 +1,4 @@
-//! Whoever waits in a queue, and the answer that it gets.
+//! Queue entries and their answers.
 
 use tokio::sync::oneshot;
 
@@ -7,13 +7,12 @@ use crate::caller_id::CallerId;
 
 pub(super) type Answer = Result<(), ConcurrencyError>;
 
-/// Whoever waits in a queue.
 pub(super) struct Waiter {
     pub(super) ticket: u64,
     pub(super) answer: oneshot::Sender<Answer>,
 }
 
-/// An answer that is given once the lock is free: the task that is woken may run at once.
+/// An answer to be sent after the lock is released, because the woken task may run at once.
 pub(super) struct Notice {
     pub(super) caller: CallerId,
     pub(super) to: oneshot::Sender<Answer>,

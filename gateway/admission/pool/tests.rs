@@ -13,7 +13,6 @@ fn limit(pools: &Pools) -> Arc<ConcurrencyLimit> {
     ConcurrencyLimit::new(Bounds { running: 8, waiting: 8 }, Charge::Turns, Some(pools.join()))
 }
 
-/// Limits of one organisation.
 fn limits_of_organisation(pools: &Pools, count: usize) -> Vec<Arc<ConcurrencyLimit>> {
     let part = pools.join_organisation();
     let bounds = Bounds { running: 32, waiting: 128 };
@@ -21,7 +20,7 @@ fn limits_of_organisation(pools: &Pools, count: usize) -> Vec<Arc<ConcurrencyLim
     (0..count).map(limit).collect()
 }
 
-/// Takes places until somebody would have to wait.
+/// Takes permits until a caller would have to wait.
 async fn fill(limit: &Arc<ConcurrencyLimit>) -> Vec<crate::Permit> {
     let mut held = Vec::new();
     while let Ok(permit) =
@@ -78,7 +77,6 @@ async fn places_to_wait_are_shared_alike() {
     assert!(futures_poll(&mut again).is_none());
 }
 
-/// The result of a future that is ready at once.
 fn futures_poll<T>(future: &mut std::pin::Pin<Box<impl Future<Output = T>>>) -> Option<T> {
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     match future.as_mut().poll(&mut context) {

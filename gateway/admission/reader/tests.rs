@@ -1,4 +1,4 @@
-//! Tests of `reader`, on a clock that jumps.
+//! Tests of `reader`, with paused time.
 
 #![allow(clippy::unwrap_used)]
 
@@ -10,7 +10,7 @@ fn budget(mib: usize) -> Arc<Budget> {
     Arc::new(Budget::new(mib * MIB))
 }
 
-/// A message of `bytes` that is still coming in.
+/// Returns the reader of a message that is still arriving.
 async fn reading(budget: &Arc<Budget>, bytes: usize) -> Reader {
     let mut reader = Reader::new(budget);
     reader.hold(bytes).await.unwrap();
@@ -63,7 +63,7 @@ async fn who_waits_goes_on_as_soon_as_there_is_room() {
     assert_eq!((waited, budget.refused()), (Ok(()), 0));
 }
 
-/// The larger one never sends another byte.
+/// The larger message never gets another byte.
 #[tokio::test]
 async fn the_largest_has_to_go_when_another_wants_room() {
     let budget = budget(4);
@@ -92,7 +92,7 @@ async fn who_wants_the_most_has_to_go_itself() {
     );
 }
 
-/// Everybody waits for everybody else: nobody does for long, and somebody gets through.
+/// All readers wait for each other: each wait is bounded, and some complete.
 #[tokio::test]
 async fn readers_that_wait_for_each_other_do_not_wait_for_ever() {
     let budget = budget(8);
