@@ -1,5 +1,5 @@
-//! Where the store of shared rates is, and what keys are hashed with; already validated. It reads
-//! no file and no environment.
+//! The validated address and the hash key of the store for shared rates. Reads no files and no
+//! environment.
 
 use std::fmt;
 
@@ -7,25 +7,25 @@ use lockgate_egress::Target;
 use lockgate_text::percent;
 use url::Url;
 
-/// Databases are numbers; servers have 16 unless they are told otherwise.
+/// Databases are numbered; servers have 16 by default.
 const MAX_DATABASE: u32 = 65_535;
 const PORT: u16 = 6379;
 
-/// One Redis or Valkey.
+/// The configuration of a Redis or Valkey server.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Config {
-    /// TLS is spoken where the URL says so.
+    /// Uses TLS for `rediss` and `valkeys` URLs.
     pub(crate) target: Target,
     pub(crate) user: Option<String>,
     pub(crate) password: Option<String>,
     pub(crate) database: u32,
-    /// Every key begins with it, and a colon.
+    /// Prefix of every key, before a colon.
     pub(crate) prefix: String,
-    /// What is counted is named by a hash under this key, which all gateways have.
+    /// Key for the hashes of allowance names; the same at all gateways.
     pub(crate) key: [u8; 32],
 }
 
-/// What is wrong with a URL; nothing of the URL is in it.
+/// A fault in a URL, without any part of the URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
     #[error("must be an address of Redis or Valkey")]
@@ -39,11 +39,11 @@ pub enum UrlError {
 }
 
 impl Config {
-    /// Takes apart `redis://USER:PASSWORD@HOST:PORT/DATABASE`; `rediss` is with TLS, and `valkey`
-    /// and `valkeys` are the same two. All but the host may be absent.
+    /// Parses `redis://USER:PASSWORD@HOST:PORT/DATABASE`; `rediss` uses TLS, `valkey` and `valkeys`
+    /// are synonyms. All parts but the host are optional.
     ///
     /// # Errors
-    /// What does not fit.
+    /// The fault in the URL.
     pub fn new(url: &str, prefix: &str, secret: &str) -> Result<Self, UrlError> {
         let Ok(url) = Url::parse(url) else {
             return Err(UrlError::Form);
@@ -90,7 +90,7 @@ impl Config {
     }
 }
 
-/// A part of a URL without its escapes; none if it is empty.
+/// Decodes a part of a URL, `None` if empty.
 fn decode(part: &str) -> Result<Option<String>, UrlError> {
     if part.is_empty() {
         return Ok(None);
@@ -104,7 +104,7 @@ fn decode(part: &str) -> Result<Option<String>, UrlError> {
     }
 }
 
-/// Shows no password and no key.
+/// Omits password and key.
 impl fmt::Debug for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Config")

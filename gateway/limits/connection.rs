@@ -1,5 +1,5 @@
-//! One connection to Redis: signed in, in its database, with the script loaded. It sends commands
-//! together and reads their answers in order; after a failure it is of no more use.
+//! A connection to Redis: authenticated, with its database selected and the script loaded. Commands
+//! are pipelined. A connection is unusable after an error.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,19 +11,18 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use crate::config::Config;
 use crate::reply::{Malformed, Reply, take_reply};
 
-/// Counts one allowance.
+/// Counts an allowance.
 const SCRIPT: &str = include_str!("take.lua");
-/// Longest wait for answers. While it lasts, nobody knows how much others have used.
+/// Timeout for replies. Meanwhile the usage of other gateways is unknown.
 const TIMEOUT: Duration = Duration::from_millis(500);
 
 pub(crate) struct Connection {
     stream: Stream,
     input: BytesMut,
-    /// What the server calls the script.
+    /// The hash of the script on the server.
     script: Vec<u8>,
 }
 
-/// Why there is no connection any more.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RedisError {
     #[error(transparent)]
@@ -38,14 +37,13 @@ pub(crate) enum RedisError {
     Refused(String),
 }
 
-/// What is counted in one step: how many passed of one allowance.
+/// The usage of an allowance, counted in a single step.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Report {
-    /// Names the allowance.
     pub(crate) name: [u8; 16],
-    /// Less than nothing is given back.
+    /// Requests passed; negative if more were returned.
     pub(crate) passed: i64,
-    /// Microseconds in which one comes back.
+    /// Microseconds until a request is replenished.
     pub(crate) each: f64,
     pub(crate) burst: u32,
 }
@@ -70,7 +68,7 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Reports what passed; gives the thousandths of requests that are left of each allowance.
+    /// Reports usage, and returns the remaining thousandths of requests of each allowance.
     pub(crate) async fn report(
         &mut self,
         prefix: &str,
@@ -104,13 +102,12 @@ impl Connection {
         Ok(left)
     }
 
-    /// Whether somebody is still there.
     pub(crate) async fn ping(&mut self) -> Result<(), RedisError> {
         self.ask(&["PING"]).await?;
         Ok(())
     }
 
-    /// One command.
+    /// Sends a single command and returns its reply.
     pub(crate) async fn ask(&mut self, words: &[&str]) -> Result<Reply, RedisError> {
         let mut output = BytesMut::new();
         let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
@@ -122,7 +119,7 @@ impl Connection {
         }
     }
 
-    /// Sends commands, and reads as many answers.
+    /// Sends commands and reads `count` replies.
     async fn exchange(&mut self, output: &[u8], count: usize) -> Result<Vec<Reply>, RedisError> {
         let exchange = async {
             self.stream.write_all(output).await?;
@@ -148,7 +145,7 @@ impl Connection {
     }
 }
 
-/// As Redis wants commands: a list of texts, each with its length.
+/// Writes a command in RESP: an array of bulk strings.
 fn write_command(output: &mut BytesMut, words: &[&[u8]]) {
     output.put_slice(format!("*{}\r\n", words.len()).as_bytes());
     for word in words {

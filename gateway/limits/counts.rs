@@ -1,6 +1,7 @@
-//! What this gateway knows of the allowances that are shared: how much was left when the store last
-//! said so, what passed since, and what is to be reported. Requests pass a little ahead of the
-//! store; what it hears of late is taken from what follows, so that nothing is lost or saved up.
+//! This gateway's counts of shared allowances: the remainder last reported by the store, requests
+//! passed since, and pending reports. Requests pass slightly ahead of the store; usage that the
+//! store reports later is subtracted from the following requests, so no usage is lost and none is
+//! saved up.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -13,47 +14,48 @@ use tokio::sync::Notify;
 
 use crate::connection::Report;
 
-/// Allowances that are remembered; those beyond share some with each other.
+/// Maximum tracked allowances; further allowances share [`SURPLUS`] entries.
 pub(crate) const MAX_KEYS: usize = 100_000;
 pub(crate) const SURPLUS: u64 = 1024;
-/// Of what is left, a gateway may let this part pass before it hears from the store again, so that
-/// as many gateways at once do not go beyond it.
+/// Divisor of the remainder that a gateway may pass before the next report, so that this many
+/// gateways together stay within the remainder.
 const PART: f64 = 8.0;
-/// But this many in any case: a client that begins with some requests at once finds room.
+/// Minimum number of requests ahead of the store, so that a client can start with a few requests at
+/// once.
 const FEW: f64 = 4.0;
-/// How long the store takes to answer, about; what comes back meanwhile may pass as well.
+/// Approximate round trip to the store in microseconds; requests replenished meanwhile may pass,
+/// too.
 const ROUND_TRIP: f64 = 10_000.0;
-/// How long to wait where only the answer of the store is missing.
+/// The wait reported while the store's reply is pending.
 const SOON: Duration = Duration::from_millis(10);
-/// What is said where the wait is longer than time can be told.
+/// The reported wait if the exact value exceeds the range of `Duration`.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
-/// See the module.
 pub(crate) struct Counts {
     entries: DashMap<u64, Entry, RandomState>,
     known: AtomicUsize,
     is_full: AtomicBool,
     hasher: RandomState,
     is_away: AtomicBool,
-    /// What allowances are named with, in the store and by all gateways.
+    /// Keys the hashes that name allowances, in the store and at all gateways.
     key: [u8; 32],
-    /// Those of which something is to be reported.
+    /// Ids of entries with pending reports.
     waiting: Mutex<Vec<u64>>,
     pub(crate) reporter: Notify,
 }
 
 struct Entry {
-    /// Names the allowance in the store.
+    /// The name of the allowance in the store.
     name: [u8; 16],
-    /// Microseconds in which one comes back, and how many there are at once.
+    /// Microseconds until a request is replenished; `burst` is the maximum.
     each: f64,
     burst: u32,
-    /// What was left, and when.
+    /// The remainder at the instant `at`.
     left: f64,
     at: Instant,
-    /// What passed since the last report; less than nothing was given back.
+    /// Requests passed since the last report; negative if more were returned.
     passed: i64,
-    /// What was reported and not answered.
+    /// Reported requests that the store has not acknowledged.
     reported: i64,
     is_waiting: bool,
 }
@@ -72,7 +74,6 @@ impl Counts {
         }
     }
 
-    /// Whether the store cannot be reached now.
     pub(crate) fn is_away(&self) -> bool {
         self.is_away.load(Ordering::Relaxed)
     }
@@ -81,15 +82,15 @@ impl Counts {
         self.is_away.store(is_away, Ordering::Relaxed);
     }
 
-    /// One request, as far as the store's last word allows.
+    /// Takes a request, if the remainder last reported by the store permits.
     ///
     /// # Errors
-    /// How long to wait.
+    /// The time to wait.
     pub(crate) fn take(&self, of: Allowance<'_>, key: &LimitKey<'_>) -> Result<(), Duration> {
         self.with_entry(of, key, Entry::take).unwrap_or(Ok(()))
     }
 
-    /// One request that passes whatever is left; the store hears of it later.
+    /// Counts a request that passes regardless of the remainder, for a later report.
     pub(crate) fn note(&self, of: Allowance<'_>, key: &LimitKey<'_>) {
         self.with_entry(of, key, |entry| {
             // No more than the store keeps.
@@ -101,7 +102,7 @@ impl Counts {
         self.with_entry(of, key, |entry| entry.passed -= 1);
     }
 
-    /// Does something with what is known of an allowance, and has it reported.
+    /// Updates the entry of an allowance and queues its report.
     fn with_entry<T>(
         &self,
         of: Allowance<'_>,
@@ -137,8 +138,8 @@ impl Counts {
         Some(result)
     }
 
-    /// How all gateways name an allowance, or one of those that many share: nobody can tell from it
-    /// whose it is, or find another one with the same name.
+    /// Returns the name of an allowance, or of a shared slot, which is the same at all gateways.
+    /// The keyed hash reveals no caller, and collisions cannot be constructed.
     fn name(&self, policy: &str, key: &LimitKey<'_>, slot: Option<u64>) -> [u8; 16] {
         let mut hasher = blake3::Hasher::new_keyed(&self.key);
         write_part(&mut hasher, Some(policy));
@@ -151,7 +152,7 @@ impl Counts {
         name
     }
 
-    /// What is to be reported, `most` at once, each with its number here.
+    /// Returns at most `most` pending reports, with the ids of their entries.
     pub(crate) fn collect(&self, most: usize) -> Vec<(u64, Report)> {
         let mut ids = std::mem::take(&mut *self.waiting.lock());
         if ids.len() > most {
@@ -168,18 +169,18 @@ impl Counts {
         reports
     }
 
-    /// Takes the store's answer to a report: thousandths that were left.
+    /// Sets the remainder reported by the store, in thousandths.
     pub(crate) fn answer(&self, id: u64, left: i64) {
         if let Some(mut entry) = self.entries.get_mut(&id) {
             entry.reported = 0;
-            // No more was ever taken at once, nor given, whatever the store says.
+            // Bounds the values that the store may set.
             let most = 2.0 * f64::from(entry.burst);
             entry.left = (left as f64 / 1000.0).clamp(-most, most);
             entry.at = Instant::now();
         }
     }
 
-    /// Nobody knows whether the store has heard of it: it is reported again.
+    /// Queues a report again after an error, because the store may not have received it.
     pub(crate) fn restore(&self, id: u64) {
         let Some(mut entry) = self.entries.get_mut(&id) else { return };
         entry.passed += std::mem::take(&mut entry.reported);
@@ -189,7 +190,7 @@ impl Counts {
         }
     }
 
-    /// Forgets what is whole again.
+    /// Removes fully replenished entries without pending reports.
     pub(crate) fn sweep(&self) {
         let now = Instant::now();
         self.entries.retain(|_, entry| {
@@ -207,7 +208,8 @@ impl Counts {
     }
 }
 
-/// No part runs into the next one, and none is not an empty one.
+/// Hashes a part with its length, so that parts cannot run into each other and an absent part
+/// differs from an empty part.
 fn write_part(hasher: &mut blake3::Hasher, part: Option<&str>) {
     let length = match part {
         Some(part) => part.len() as u64,
@@ -218,7 +220,7 @@ fn write_part(hasher: &mut blake3::Hasher, part: Option<&str>) {
 }
 
 impl Entry {
-    /// Of an allowance that nobody knows anything of: it may be whole.
+    /// Creates an entry with a full allowance, because its usage is unknown.
     fn new(name: [u8; 16], each: f64, burst: u32) -> Self {
         Self {
             name,
@@ -232,7 +234,7 @@ impl Entry {
         }
     }
 
-    /// The policy has other numbers: what was used stays used.
+    /// Adopts a changed rate of the policy. Past usage stays counted.
     fn adopt(&mut self, each: f64, burst: u32) {
         if (self.each, self.burst) == (each, burst) {
             return;
@@ -243,7 +245,7 @@ impl Entry {
         (self.each, self.burst) = (each, burst);
     }
 
-    /// What is left if nobody else has used any of it.
+    /// Returns the remainder if no other gateway has used the allowance.
     fn left_at(&self, now: Instant) -> f64 {
         let passed = now.saturating_duration_since(self.at).as_secs_f64() * 1e6;
         (self.left + passed / self.each).min(f64::from(self.burst))

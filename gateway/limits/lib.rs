@@ -1,6 +1,6 @@
-//! Rates that several gateways share, through Redis or Valkey. Requests are decided on here and
-//! now, a little ahead of the store: what passes is reported behind them, and what comes back says
-//! how many more may pass. It knows nothing of policies but their allowances.
+//! Rate limits shared by several gateways through Redis or Valkey. Requests are decided locally and
+//! slightly ahead of the store: usage is reported afterwards, and the reply bounds the following
+//! requests. Depends on policy allowances only.
 
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests start servers of their own"))]
 

@@ -1,26 +1,25 @@
-//! What Redis answers (RESP2), read within bounds from what has come in so far.
+//! A parser for RESP2 replies with bounded lengths.
 
 use bytes::{Buf, Bytes, BytesMut};
 
-/// Longest line, text, and list; this client asks for nothing larger.
+/// Maximum length of a line; below, of a text. This client requests nothing longer.
 const MAX_LINE: usize = 4096;
 const MAX_TEXT: usize = 64 * 1024;
 
-/// One answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Reply {
     Text(Bytes),
     Number(i64),
-    /// The server's words, which begin with a kind such as `NOSCRIPT`.
+    /// The server's message, which begins with a kind such as `NOSCRIPT`.
     Error(String),
 }
 
-/// Something that Redis does not say, or not to this client.
+/// Input that is not a RESP2 reply, or not of a type that this client expects.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the answer is not one of Redis")]
 pub(crate) struct Malformed;
 
-/// Takes the first answer out of what came in; `None` while it is not complete.
+/// Removes the first reply from the input. Returns `None` if it is incomplete.
 pub(crate) fn take_reply(input: &mut BytesMut) -> Result<Option<Reply>, Malformed> {
     let Some(end) = input.windows(2).take(MAX_LINE).position(|pair| pair == b"\r\n") else {
         return if input.len() > MAX_LINE { Err(Malformed) } else { Ok(None) };
@@ -39,7 +38,7 @@ pub(crate) fn take_reply(input: &mut BytesMut) -> Result<Option<Reply>, Malforme
     Ok(Some(reply))
 }
 
-/// A text of which the line up to `end` says how long it is.
+/// Removes a text; the line up to `end` contains its length.
 fn take_text(input: &mut BytesMut, end: usize) -> Result<Option<Reply>, Malformed> {
     let length = match usize::try_from(parse_number(&input[1..end])?) {
         Ok(length) if length <= MAX_TEXT => length,

@@ -1,5 +1,5 @@
-//! What passed goes to the store behind the requests, and what is left comes back: one connection,
-//! one report after the other, begun anew for as long as it takes.
+//! Background reports of usage to the store, which replies with the remainders. Uses a single
+//! connection with a single report in flight, and reconnects without limit.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,20 +10,20 @@ use crate::config::Config;
 use crate::connection::{Connection, RedisError, Report};
 use crate::counts::Counts;
 
-/// Allowances in one report.
+/// Allowances per report.
 const MOST: usize = 512;
-/// Between two reports, so that busy gateways report many requests at once.
+/// Pause between reports, so that busy gateways report many requests at once.
 const PACE: Duration = Duration::from_millis(2);
-/// Without anything to report, this shows that the store is there.
+/// Interval of checks that the store is reachable, while there is nothing to report.
 const QUIET: Duration = Duration::from_secs(5);
-/// Pauses between attempts: the first, and the longest.
+/// Pauses between attempts to connect: initial and maximum.
 const PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// An allowance that nobody has: asking for it shows that the script may write.
+/// An unused allowance. Counting it checks that the script may write.
 const PROBE: Report = Report { name: [0; 16], passed: 0, each: 1.0, burst: 1 };
 
-/// Looks for the store and reports to it, for ever.
+/// Connects to the store and reports usage, forever.
 pub(crate) async fn keep_reporting(counts: Arc<Counts>, connector: Arc<Connector>, config: Config) {
     let mut pause = PAUSE;
     let mut logged = String::new();
@@ -32,7 +32,8 @@ pub(crate) async fn keep_reporting(counts: Arc<Counts>, connector: Arc<Connector
         let ended = follow(&counts, &connector, &config, &mut log).await;
         let Err(trouble) = ended;
         if log.has_reported {
-            // One that worked until now is opened anew at once: until that fails, nobody is away.
+            // Reconnect at once after a connection that worked; only if that fails is the store
+            // away.
             pause = PAUSE;
             continue;
         }
@@ -43,9 +44,9 @@ pub(crate) async fn keep_reporting(counts: Arc<Counts>, connector: Arc<Connector
     }
 }
 
-/// What was said of the store last, so that it is said once.
+/// The last logged state of the store, so that each change is logged once.
 struct Log<'a> {
-    /// The trouble; empty while there is none.
+    /// The last error; empty while there is none.
     last: &'a mut String,
     has_reported: bool,
 }
@@ -71,7 +72,7 @@ impl Log<'_> {
     }
 }
 
-/// Reports on one connection until it fails.
+/// Reports on a connection until it fails.
 async fn follow(
     counts: &Counts,
     connector: &Connector,

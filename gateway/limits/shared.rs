@@ -1,5 +1,5 @@
-//! The limiter of gateways that share their rates: what this process counts by itself, and what
-//! all of them have used together. While the store is away, each policy says what holds.
+//! The limiter of gateways that share their rates. Combines local counts with the usage of all
+//! gateways. While the store is unreachable, each policy's `when_away` applies.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,19 +11,19 @@ use crate::config::Config;
 use crate::counts::Counts;
 use crate::report::keep_reporting;
 
-/// How long to wait for the store to come back; nobody knows.
+/// The wait reported while the store is unreachable; its return cannot be predicted.
 const GUESS: Duration = Duration::from_secs(1);
 
-/// Counts together with other gateways how often, and by itself how many run at a time.
+/// A limiter with rates shared between gateways and local concurrency limits.
 pub struct Shared {
-    /// No gateway lets more pass than the whole of an allowance, whatever the store has forgotten.
+    /// Bounds this gateway to the full allowance, even if the store has lost its data.
     local: Local,
     counts: Arc<Counts>,
 }
 
 impl Shared {
-    /// Begins to look for the store, and goes on for as long as the runtime runs. Until the store
-    /// answers it is away.
+    /// Starts reporting to the store for as long as the runtime runs. The store counts as away
+    /// until its first reply.
     #[must_use]
     pub fn start(config: Config, connector: Arc<Connector>) -> Arc<Self> {
         let counts = Arc::new(Counts::new(config.key));
@@ -31,7 +31,7 @@ impl Shared {
         Arc::new(Self { local: Local::new(), counts })
     }
 
-    /// Whether the store cannot be reached now.
+    /// Returns whether the store is unreachable.
     #[must_use]
     pub fn is_away(&self) -> bool {
         self.counts.is_away()

@@ -1,4 +1,4 @@
-//! Tests with a real Redis: several limiters that share it, as several gateways do.
+//! Tests with a real Redis: several limiters share it, like several gateways.
 
 mod redis;
 
@@ -60,7 +60,7 @@ async fn until(what: &str, check: impl Fn() -> bool) {
     }
 }
 
-/// As many limiters, each of a gateway of its own, which have found the store.
+/// Returns limiters of separate gateways that have reached the store.
 async fn gateways(redis: &Redis, count: usize) -> Vec<Arc<Shared>> {
     let mut all = Vec::new();
     for _ in 0..count {
@@ -80,7 +80,7 @@ fn passes(shared: &Shared, policy: &str, quota: &Quota, subject: &Subject<'_>) -
 async fn three_gateways_let_pass_what_one_would() {
     let Some(redis) = Redis::start() else { return };
     let all = gateways(&redis, 3).await;
-    // 600 a minute, as a policy has it without `burst`.
+    // 600 per minute, like a policy without `burst`.
     let quota = quota(600, 60, 600, WhenAway::Local);
     let began = Instant::now();
     let mut passed = 0;
@@ -98,12 +98,12 @@ async fn three_gateways_let_pass_what_one_would() {
     let allowed = 600.0 + began.elapsed().as_secs_f64() * 10.0;
     let beyond = f64::from(passed) - allowed;
     assert!((-6.0..=6.0).contains(&beyond), "{passed} of {allowed}, {refused} refused");
-    // Another caller has an allowance of their own.
+    // Another caller has a separate allowance.
     let other = Subject { subject: "bob@example.com", ..SUBJECT };
     assert!(all.iter().all(|shared| passes(shared, "p", &quota, &other)));
 }
 
-/// Asks until a number of requests has passed.
+/// Sends requests until `wanted` have passed.
 async fn use_up(shared: &Shared, quota: &Quota, wanted: u32) {
     let mut used = 0;
     let began = Instant::now();
@@ -121,7 +121,7 @@ async fn what_one_gateway_used_is_missing_at_the_other_until_it_is_given_back() 
     let quota = quota(10, 24 * 3600, 10, WhenAway::Local);
     use_up(&all[0], &quota, 10).await;
     tokio::time::sleep(Duration::from_millis(100)).await;
-    // One that hears of the allowance for the first time lets some pass before it knows.
+    // A gateway without counts of the allowance lets some requests pass ahead of the store.
     let ahead = (0..10).filter(|_| passes(&all[1], "p", &quota, &SUBJECT)).count();
     assert!((1..=4).contains(&ahead), "{ahead}");
     until("it knows", || !passes(&all[1], "p", &quota, &SUBJECT)).await;
@@ -131,7 +131,7 @@ async fn what_one_gateway_used_is_missing_at_the_other_until_it_is_given_back() 
         all[0].give_back(Allowance { policy: "p", quota: &quota }, &key);
     }
     tokio::time::sleep(Duration::from_millis(100)).await;
-    // What passed ahead is taken from what is given back.
+    // The requests passed ahead are subtracted from those returned.
     let left = 6 - ahead;
     let mut passed = 0;
     let began = Instant::now();
@@ -160,7 +160,7 @@ async fn each_policy_says_what_holds_while_the_store_is_away() {
     redis.run();
     until("it is back", || !shared.is_away()).await;
     tokio::time::sleep(Duration::from_millis(100)).await;
-    // What passed meanwhile has been told, to a store that had forgotten everything.
+    // The requests passed meanwhile were reported, to a store without data.
     let other = gateways(&redis, 1).await.remove(0);
     for (policy, quota) in [("l", &local), ("a", &allow)] {
         let _ = passes(&other, policy, quota, &SUBJECT);
@@ -181,15 +181,15 @@ async fn the_script_counts_by_the_clock_of_the_store_and_its_keys_expire() {
     assert_eq!(left(report(0, hour, 10)).await, 10_000);
     assert_eq!(left(report(4, hour, 10)).await, 6_000);
     assert_eq!(left(report(-1, hour, 10)).await, 7_000);
-    // What is given back beyond everything is nobody's.
+    // Returns beyond the full allowance are dropped.
     assert_eq!(left(report(-100, hour, 10)).await, 10_000);
-    // Other numbers: what was used stays used.
+    // A changed rate keeps the usage.
     assert_eq!(left(report(8, hour, 10)).await, 2_000);
     assert_eq!(left(report(0, 2.0 * hour, 20)).await, 12_000);
     assert_eq!(left(report(0, hour, 5)).await, -3_000);
-    // Nobody waits longer than twice for everything.
+    // The debt is at most the full allowance.
     assert_eq!(left(report(1_000, hour, 5)).await, -5_000);
-    // At ten each second some come back.
+    // At ten per second, some are replenished.
     assert_eq!(left(report(-100, hour, 5)).await, 5_000);
     assert!(left(report(5, 100_000.0, 5)).await <= 100);
     tokio::time::sleep(Duration::from_millis(300)).await;
@@ -220,7 +220,7 @@ async fn names_in_the_store_say_nothing_and_are_the_same_everywhere() {
     let name = String::from_utf8(name.to_vec()).unwrap();
     let hash = name.strip_prefix("lockgate:rate:").unwrap();
     assert!(hash.len() == 32 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()), "{name}");
-    // Under another secret it is another one.
+    // Under another secret the name differs.
     let other = Config::new(&redis.url(), "lockgate", "another secret of 32 characters.").unwrap();
     let other = Shared::start(other, connector());
     until("the store is there", || !other.is_away()).await;
@@ -237,7 +237,7 @@ async fn a_store_that_forgets_the_script_or_hangs_is_found_again() {
     connection.ask(&["SCRIPT", "FLUSH"]).await.unwrap();
     let quota = quota(100, 3600, 100, WhenAway::Deny);
     use_up(&shared, &quota, 50).await;
-    // It answers nobody for a while.
+    // The store stops responding for a while.
     connection.ask(&["CLIENT", "PAUSE", "1500", "ALL"]).await.unwrap();
     let began = Instant::now();
     until("it is away", || {

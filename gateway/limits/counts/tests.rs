@@ -1,4 +1,4 @@
-//! Tests of `counts`, without a store that would answer.
+//! Tests of `counts`, without a store.
 
 use std::num::NonZeroU32;
 
@@ -13,7 +13,7 @@ fn quota(burst: u32, each: Duration) -> Quota {
     Quota { rate, concurrency: None, when_away: WhenAway::Local }
 }
 
-/// With the allowance of a caller.
+/// Calls `work` with the allowance of a caller.
 fn with<T>(
     quota: &Quota,
     subject: &str,

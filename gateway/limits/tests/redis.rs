@@ -1,6 +1,6 @@
-//! A Redis (or Valkey) of the tests' own: in a temporary folder, on a free port, with a password,
-//! ended with the tests. Where its program is missing, a test says so and passes, except in CI,
-//! where it fails.
+//! A Redis (or Valkey) server for tests: in a temporary folder, on a free port, with a password,
+//! stopped with the tests. If the program is missing, tests print a message and pass, except in CI,
+//! where they fail.
 
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 const PROGRAMS: [&str; 2] = ["redis-server", "valkey-server"];
-/// Kills the server when its standard input ends, which it does with the tests, however they go.
+/// Kills the server when its standard input closes, which happens however the tests end.
 const WATCH: &str = "\"$0\" \"$@\" & pid=$!; read _; kill -KILL $pid 2>/dev/null; wait $pid";
 const TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -28,12 +28,12 @@ impl Drop for Redis {
 }
 
 impl Redis {
-    /// One in the clear that keeps nothing on disk, for the password `secret`.
+    /// Starts a server without TLS and persistence, with the password `secret`.
     pub(crate) fn start() -> Option<Self> {
         Self::start_with(|port, _| vec!["--port".into(), port.to_string()])
     }
 
-    /// One whose port and TLS are as `options` says, for a port and the folder of its files.
+    /// Starts a server with `options`, given a port and the folder of its files.
     pub(crate) fn start_with(options: impl FnOnce(u16, &Path) -> Vec<String>) -> Option<Self> {
         let Some(program) = PROGRAMS.iter().find_map(|name| find(name)) else {
             assert!(
@@ -56,12 +56,12 @@ impl Redis {
         self.port
     }
 
-    /// Its URL, in the clear.
+    /// Returns the URL without TLS.
     pub(crate) fn url(&self) -> String {
         format!("redis://:secret@127.0.0.1:{}/1", self.port)
     }
 
-    /// Runs it, or runs it again, with nothing in it.
+    /// Runs the server, or restarts it, without data.
     pub(crate) fn run(&mut self) {
         let mut watch = Command::new("sh");
         watch.args(["-c", WATCH]).arg(&self.program).args(&self.options);
@@ -78,7 +78,6 @@ impl Redis {
         }
     }
 
-    /// Kills it.
     pub(crate) fn stop(&mut self) {
         if let Some(mut watch) = self.watch.take() {
             drop(watch.stdin.take());
@@ -87,7 +86,7 @@ impl Redis {
     }
 }
 
-/// A program of the path.
+/// Finds a program in `PATH`.
 fn find(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).map(|folder| folder.join(name)).find(|path| path.is_file())
