@@ -1,5 +1,5 @@
-//! The request path: who calls, may they, which server, and the answer in the client's era. No
-//! sockets, no files.
+//! The request path: authentication, policy, routing to a server, and the response in the client's
+//! era. Does no I/O of its own.
 
 mod activity;
 mod answers;

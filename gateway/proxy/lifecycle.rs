@@ -1,5 +1,4 @@
-//! The beginning of the gateway, its changes of configuration, and what is looked after now and
-//! then.
+//! Starting the gateway, changing its configuration, and periodic cleanup.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -22,15 +21,15 @@ use crate::session::Sessions;
 use crate::single_principal::SinglePrincipal;
 use crate::snapshot::{Rules, RulesError, Snapshot};
 
-/// How long a server has to end a call whose question nobody has answered.
+/// Time for a server to end a call after its question has timed out.
 const PARTING: Duration = Duration::from_secs(5);
 
-/// Rules that have been compiled and can be adopted.
+/// Compiled rules that are ready to be adopted.
 pub struct Prepared(Snapshot);
 
 impl Gateway {
-    /// Makes a gateway without servers, and starts to follow those that it will get; `sole` where
-    /// it serves one client alone.
+    /// Creates a gateway without servers and starts following server changes. `sole` is set when
+    /// the gateway serves a single client.
     ///
     /// # Errors
     /// [`RulesError`].
@@ -43,7 +42,7 @@ impl Gateway {
     ) -> Result<Arc<Self>, RulesError> {
         let snapshot = Snapshot::new(rules, None)?;
         let budget = Arc::new(Budget::new(snapshot.config.limits.bytes_in_flight));
-        // Half of the processors, so that those who serve others keep the other half.
+        // Half of the processors, so that other requests keep the other half.
         let threads = match std::thread::available_parallelism() {
             Ok(all) => all.get() / 2,
             Err(_) => 1,
@@ -76,7 +75,7 @@ impl Gateway {
         Ok(gateway)
     }
 
-    /// Compiles other rules. Nothing changes until they are adopted.
+    /// Compiles rules without adopting them.
     ///
     /// # Errors
     /// [`RulesError`].
@@ -84,7 +83,7 @@ impl Gateway {
         Ok(Prepared(Snapshot::new(rules, Some(&self.snapshot.load()))?))
     }
 
-    /// Takes over other rules. Sessions and servers stay as they are.
+    /// Adopts compiled rules. Sessions and servers are kept.
     pub fn adopt(&self, rules: Prepared) {
         self.budget.resize(rules.0.config.limits.bytes_in_flight);
         self.snapshot.store(Arc::new(rules.0));
@@ -92,7 +91,7 @@ impl Gateway {
     }
 }
 
-/// Ends idle sessions, and those and the streams of keys that have expired, now and then.
+/// Ends idle sessions, and the sessions and streams of expired keys, at regular intervals.
 async fn sweep(gateway: Arc<Gateway>) {
     loop {
         let idle = gateway.snapshot.load().config.limits.session_idle;
@@ -112,7 +111,7 @@ async fn sweep(gateway: Arc<Gateway>) {
                 server.forget_session(key);
             }
         }
-        // A key that expires tells nobody of it.
+        // The expiry of a key triggers no event, so every session is checked.
         let snapshot = gateway.snapshot();
         for session in gateway.sessions.all() {
             if snapshot.authenticator.current(&session.principal()).is_none() {

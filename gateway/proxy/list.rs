@@ -1,5 +1,5 @@
-//! Merged lists: each page is written once for each view and revision, and copied into answers as
-//! it is.
+//! Merged lists. Each page is rendered once per view and revision, and copied into responses
+//! unchanged.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -14,7 +14,8 @@ use lockgate_upstream::{Item, ListKind};
 use crate::catalog::rendered::Pages;
 use crate::catalog::{Entry, View, index};
 
-/// The pages of one list for clients of one revision that can be asked things or not.
+/// Returns the pages of a list for a client's revision. `asked` includes the items for clients that
+/// accept questions.
 pub(crate) fn find_pages(
     view: &View,
     kind: ListKind,
@@ -33,8 +34,9 @@ pub(crate) fn find_pages(
     }))
 }
 
-/// An item as clients of this revision may see it: the arguments that they are to repeat in headers
-/// stand at its root. Clients disagree on those that are nested; the gateway repeats these itself.
+/// Returns an item's definition for clients of this revision. Clients disagree on annotations of
+/// nested arguments that are repeated in headers, so these are stripped; the gateway itself repeats
+/// those arguments.
 fn definition(item: &Item, revision: Revision) -> Cow<'_, [u8]> {
     let text = &item.text[..];
     let nested = matches!(&item.headers, Some(headers) if headers.has_nested());
@@ -82,7 +84,7 @@ fn render_page(view: &View, kind: ListKind, revision: Revision, entries: &[&Arc<
         }
         let shown = Shown { key: (kind.key(), view.shown(entry)), slug, revision };
         if list::show(&mut out, &definition(&entry.item, revision), &shown).is_err() {
-            // The item was scanned when it came in, so this does not happen.
+            // Unreachable: the item was scanned on arrival.
             out.truncate(before);
         }
     }

@@ -1,6 +1,6 @@
-//! `subscriptions/listen`: one stream that first says what was granted, then tells of changes that
-//! this caller can see, each tagged with the listen's own id. Page:
-//! basic/patterns/subscriptions.mdx (2026-07-28).
+//! `subscriptions/listen`: a stream that first acknowledges the granted subscriptions, then sends
+//! notifications of changes visible to the caller, each tagged with the request id of the listen.
+//! Page: basic/patterns/subscriptions.mdx (2026-07-28).
 
 mod task_requests;
 mod tasks;
@@ -45,29 +45,28 @@ use task_requests::TaskRequests;
 use tasks::Tasks;
 use watched::Watched;
 
-/// Resources of one listen that are subscribed to at once.
+/// Concurrent subscribe requests of a listen.
 const SUBSCRIBED_AT_ONCE: usize = 16;
 
-/// What a listen asked for and was granted.
 struct Listener {
     gateway: Arc<Gateway>,
     endpoint: Endpoint,
     principal: Principal,
-    /// Its place among those that may be open at the same time.
+    /// Permits of the concurrency limits for open streams.
     _held: Vec<Held>,
-    /// The listen's id as JSON text.
+    /// The listen's request id as JSON text.
     id: Bytes,
     lists: [bool; 3],
     resources: Vec<Watched>,
     wanted: Vec<Watched>,
     tasks: Tasks,
     caller: Caller,
-    /// Whose connections servers tell things on that are for the client alone, where it can be
-    /// asked things.
+    /// Keeps connections for notifications that servers send to this client alone. `None` unless
+    /// the client accepts questions.
     lane: Option<Listening>,
     revision: Revision,
-    /// The lists that the client was last told of. Not the view itself: a client that does not read
-    /// would keep it.
+    /// Marks of the lists last announced to the client. Keeping the view instead would let a client
+    /// that does not read pin its memory.
     lists_notified: ListMarks,
     changes: ChangeReceiver,
     ready: VecDeque<Bytes>,
@@ -84,7 +83,6 @@ enum Stage {
     Over,
 }
 
-/// Opens the stream.
 pub(crate) fn open_stream(gateway: &Arc<Gateway>, context: &RequestContext) -> Reply {
     match listener(gateway, context) {
         Err(problem) => {
@@ -163,7 +161,8 @@ fn asks_for(filter: &Map<String, Value>, list: &str) -> bool {
     matches!(filter.get(list), Some(Value::Bool(true)))
 }
 
-/// What may not be subscribed to is left out of the acknowledgement, like what does not exist.
+/// Authorizes the requested resources. Denied and nonexistent resources are both omitted from the
+/// acknowledgement.
 fn authorize_resources(
     gateway: &Gateway,
     context: &RequestContext,
@@ -179,7 +178,7 @@ fn authorize_resources(
     wanted
 }
 
-/// The lane on which the calls of a client go that can be asked things.
+/// Returns the lane for the calls of a client that accepts questions.
 fn find_lane(gateway: &Gateway, context: &RequestContext) -> Result<Option<Listening>, LaneError> {
     if !context.caller.interactive {
         return Ok(None);
@@ -229,7 +228,7 @@ impl Listener {
         }
     }
 
-    /// Subscribes at the servers, then says what was granted.
+    /// Subscribes at the servers, then acknowledges the granted subscriptions.
     async fn grant(&mut self) {
         let wanted = std::mem::take(&mut self.wanted);
         let session = self.lane.as_ref().map(Listening::session);
@@ -272,7 +271,6 @@ impl Listener {
         self.stage = Stage::Open;
     }
 
-    /// The caller's lanes that may have lists of their own.
     fn own_clients(&self) -> OwnClients {
         match self.lane {
             Some(_) => self.gateway.find_own_clients(&self.principal, &self.caller.capabilities),
@@ -280,7 +278,7 @@ impl Listener {
         }
     }
 
-    /// What the caller may see now; nothing when the caller's key is good no more.
+    /// Returns the caller's current view, or `None` if the caller's key is no longer valid.
     fn current_view(&self) -> Option<Arc<View>> {
         let snapshot = self.gateway.snapshot();
         let principal = snapshot.authenticator.current(&self.principal)?;
@@ -290,7 +288,8 @@ impl Listener {
         self.gateway.view_with(&own, seeing)
     }
 
-    /// Tells of lists that look different now to this caller, and of those that servers announced.
+    /// Sends notifications for lists that changed for this caller, and for lists that servers
+    /// announced.
     fn compare_lists(&mut self, announced: &[Announcement]) {
         let after = self.current_view();
         let lists = match &after {
@@ -308,7 +307,7 @@ impl Listener {
         }
         match after {
             Some(after) => {
-                // What the caller may not read any more is not told of either.
+                // No notifications for resources that the caller may no longer read.
                 self.resources
                     .retain(|watched| after.resource(&watched.shown, Kind::Resource).is_some());
             }
@@ -332,20 +331,20 @@ impl Listener {
             server.names(&*watched.server) && watched.stands_on(on) && covers(&watched.own, own)
         });
         let Some(watched) = mine else { return };
-        // A part of a resource is told by its own URI.
+        // A sub-resource is reported under its own URI.
         let shown = match (watched.own == own, self.endpoint.is_namespaced()) {
             (true, _) => watched.shown.clone(),
             (false, true) => uri::expose(&server.slug, own).into_owned(),
             (false, false) => own.to_owned(),
         };
-        // By the rules of now, and for the part too.
+        // Check the current rules, for the sub-resource too.
         let Some(view) = self.current_view() else { return };
         if view.resource(&shown, Kind::Resource).is_some() {
             self.push_notification(Method::ResourceUpdated, |params| params.string("uri", &shown));
         }
     }
 
-    /// So much has happened that some of it was lost: everything may have changed.
+    /// Notifies of every list, resource and task, because some changes were lost.
     fn notify_everything(&mut self) {
         self.compare_lists(&[]);
         if self.stage == Stage::Over {
@@ -365,7 +364,6 @@ impl Listener {
         self.tasks.read_all(|token| requests.make(token));
     }
 
-    /// Where and for whom further requests of this listen are made.
     fn task_requests(&self) -> TaskRequests {
         TaskRequests {
             gateway: Arc::clone(&self.gateway),
@@ -391,7 +389,7 @@ impl Listener {
         self.ready.push_back(write::notification(method.as_str(), &params).into());
     }
 
-    /// The final result; the stream ends after it.
+    /// Queues the final result, after which the stream ends.
     fn finish(&mut self) {
         let info = serde_json::from_slice(&self.info).unwrap_or(Value::Null);
         let id = serde_json::from_slice(&self.id).unwrap_or(Value::Null);

@@ -1,4 +1,4 @@
-//! Log messages of servers as clients get them.
+//! Log messages of servers, in the form sent to clients.
 
 use std::time::Instant;
 
@@ -9,8 +9,8 @@ use lockgate_upstream::LogLevel;
 
 use crate::pace::LogPace;
 
-/// A log message of a server for a client that wants `level` and above; the logger names the
-/// server. `None` also if too many were sent.
+/// Writes a log message for a client with this minimum level; the logger names the server. Returns
+/// `None` if the message is below the level or over the rate limit.
 pub(crate) fn write_log_message(
     slug: &str,
     note: &Request,

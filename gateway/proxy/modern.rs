@@ -1,4 +1,4 @@
-//! The modern era towards clients: every request describes itself. Pages: basic/index.mdx,
+//! The modern era towards clients, in which every request describes itself. Pages: basic/index.mdx,
 //! basic/versioning.mdx, basic/transports/streamable-http.mdx (2026-07-28). The order of the checks
 //! is part of the behaviour.
 
@@ -30,10 +30,9 @@ use crate::snapshot::Snapshot;
 use crate::transport::{Exchange, Reply};
 use crate::{listen, trace_context};
 
-/// Integers beyond this are not exact in every JSON reader.
+/// Larger integers are not exact in every JSON reader.
 const MAX_INTEGER: f64 = 9_007_199_254_740_992.0;
 
-/// A modern message.
 pub(crate) async fn receive(
     gateway: &Arc<Gateway>,
     snapshot: Arc<Snapshot>,
@@ -43,8 +42,8 @@ pub(crate) async fn receive(
     operation: Box<ServerOperation>,
 ) -> Reply {
     if request.id().is_empty() {
-        // Over HTTP a modern client cancels by closing its stream, so no notification of it means
-        // anything here.
+        // Over HTTP a modern client cancels by closing its stream, so its notifications have no
+        // effect.
         gateway.record_refused_notification(&request, exchange);
         return Reply::accepted();
     }
@@ -52,7 +51,7 @@ pub(crate) async fn receive(
     if let Some(sole) = &gateway.sole
         && sole.is_new()
     {
-        // Servers begin when they know what their client can do.
+        // Servers are started once the client's capabilities are available.
         let declared = request.meta(meta::CLIENT_CAPABILITIES).unwrap_or(b"{}");
         sole.declare(&capabilities::carried(declared));
     }
@@ -69,8 +68,7 @@ pub(crate) async fn receive(
             operation.set_protocol(context.revision, None);
             context.operation = Some(operation);
             if context.caller.interactive && gateway.modern_clients.has_own_lists() {
-                // Boxed, as is everything that is rare, so that the future of a request stays
-                // small.
+                // Boxed, like every rare branch, to keep the future of a request small.
                 Box::pin(take_own_lists(gateway, &mut context)).await;
             }
             if context.request.method == Method::Listen {
@@ -84,8 +82,8 @@ pub(crate) async fn receive(
     }
 }
 
-/// Waits for what servers offer to clients that can be asked things. Costs nothing once that is
-/// known.
+/// Waits for the lists that servers offer to clients that accept questions. Free once those lists
+/// have been read.
 async fn await_interactive(gateway: &Gateway, context: &mut RequestContext) {
     let deadline = context.snapshot.config.limits.discovery_deadline;
     let directory = &gateway.directory;
@@ -95,7 +93,7 @@ async fn await_interactive(gateway: &Gateway, context: &mut RequestContext) {
     }
 }
 
-/// Waits for what the caller's own connections list, and takes it into the view.
+/// Waits for the lists of the caller's own connections and merges them into the view.
 async fn take_own_lists(gateway: &Gateway, context: &mut RequestContext) {
     let own = gateway.own_clients_of(context);
     if !own.is_empty() {
@@ -104,7 +102,7 @@ async fn take_own_lists(gateway: &Gateway, context: &mut RequestContext) {
     }
 }
 
-/// Replaces the view by that of now.
+/// Replaces the view by the current view.
 fn look_again(gateway: &Gateway, context: &mut RequestContext, own: &OwnClients) {
     if let Some(view) = gateway.view_with(own, context.seeing()) {
         context.view = view;
@@ -130,7 +128,7 @@ fn check_request(
     if !is_offered(request.method, &view) {
         return Err(RequestError::method_not_found(&request.method_name()));
     }
-    // A client on stdio has no headers that anybody could route by.
+    // Stdio has no headers.
     if request.method == Method::ToolsCall && exchange.peer != Peer::Stdio {
         check_param_headers(&exchange.headers, &request, &view)?;
     }
@@ -158,7 +156,6 @@ fn check_request(
     Ok(context)
 }
 
-/// What a request says of the client that makes it.
 fn read_caller(principal: &Principal, request: &Request) -> Result<Caller, RequestError> {
     let log_level = match request.meta(meta::LOG_LEVEL) {
         None => None,
@@ -187,7 +184,7 @@ fn read_log_level(raw: &[u8]) -> Result<LogLevel, RequestError> {
     Err(RequestError::invalid(words))
 }
 
-/// The members of `_meta` that every modern request has. Gives the version.
+/// Checks the `_meta` members required in every modern request, and returns the protocol version.
 fn check_meta(request: &Request) -> Result<String, RequestError> {
     let Some(version) = request.meta_str(meta::PROTOCOL_VERSION) else {
         return Err(missing_meta(meta::PROTOCOL_VERSION));
@@ -202,7 +199,7 @@ fn missing_meta(key: &str) -> RequestError {
     RequestError::invalid(format!("`params._meta` needs {key}")).status(StatusCode::BAD_REQUEST)
 }
 
-/// Headers repeat the body for whoever routes by them; the two must agree.
+/// Checks the headers that repeat parts of the body for intermediaries. Both must agree.
 fn check_standard_headers(
     headers: &HeaderMap,
     request: &Request,
@@ -240,21 +237,21 @@ fn expect_header(headers: &HeaderMap, name: &HeaderName, value: &str) -> Result<
     }
 }
 
-/// The only value of a header, without the white space around it.
+/// Returns the trimmed value of a header that must not be repeated.
 fn single_header<'a>(
     headers: &'a HeaderMap,
     name: &HeaderName,
 ) -> Result<Option<&'a [u8]>, RequestError> {
     let first = headers.get(name).map(|v| v.as_bytes().trim_ascii());
-    // The two counts differ only when some header stands several times, which is rare.
+    // The counts differ only if some header is repeated, which is rare.
     if headers.len() != headers.keys_len() && headers.get_all(name).iter().nth(1).is_some() {
         return Err(RequestError::header(format!("the header {name} stands twice")));
     }
     Ok(first)
 }
 
-/// `Mcp-Param-*`: what a tool's definition, as it is listed, asks to be repeated must be, and must
-/// say the same.
+/// Checks `Mcp-Param-*`: arguments that the listed definition of a tool maps to headers must be
+/// repeated there with equal values.
 fn check_param_headers(
     headers: &HeaderMap,
     request: &Request,
@@ -262,7 +259,7 @@ fn check_param_headers(
 ) -> Result<(), RequestError> {
     let Some(name) = request.param_str("name") else { return Ok(()) };
     let Some(seen) = view.tool(&name) else { return Ok(()) };
-    // Servers of the legacy era, which alone offer things to some clients only, want no headers.
+    // Only legacy servers offer tools to some clients alone, and legacy tools use no headers.
     if seen.entry.audience != Audience::Everybody {
         return Ok(());
     }
@@ -291,7 +288,7 @@ fn check_param_headers(
     Ok(())
 }
 
-/// Equal after decoding; numbers by value.
+/// Compares a header with the body's value after decoding both; integers are compared by value.
 fn is_same_value(sent: &[u8], body: &str) -> bool {
     let Ok(sent) = sentinel::decode_value(sent) else { return false };
     let Ok(body) = sentinel::decode_value(body.as_bytes()) else { return false };
@@ -310,7 +307,7 @@ fn is_same_value(sent: &[u8], body: &str) -> bool {
     }
 }
 
-/// Whether the method exists and its capability is advertised at this endpoint.
+/// Returns whether the method exists and its capability is advertised at this endpoint.
 fn is_offered(method: Method, view: &View) -> bool {
     let offers = &view.offers;
     match method {
@@ -318,7 +315,7 @@ fn is_offered(method: Method, view: &View) -> bool {
         Method::ToolsList | Method::ToolsCall => offers.tools,
         Method::PromptsList | Method::PromptsGet => offers.prompts,
         Method::ResourcesList | Method::TemplatesList | Method::ResourcesRead => offers.resources,
-        // Servers complete without saying that they do.
+        // Servers may complete without declaring the capability.
         Method::Complete => offers.completions || offers.prompts || offers.resources,
         Method::TasksGet | Method::TasksUpdate | Method::TasksCancel => {
             offers.tasks || offers.legacy_tasks

@@ -1,7 +1,7 @@
-//! What stands for modern clients towards legacy servers that ask things: such a server keeps a
-//! connection for each client, and a modern client has no session to keep it for. Requests of one
-//! principal that declare the same capabilities share lanes, one connection at each server; where a
-//! question may name no call, a lane carries one call at a time, from the first one on.
+//! Connections for modern clients at legacy servers that ask questions. Such a server needs a
+//! connection per client, but a modern client has no session to attach one to. Requests of one
+//! principal with equal capabilities share lanes, each with one connection per server. If questions
+//! may not name their call, a lane carries a single call at a time.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,74 +17,74 @@ use parking_lot::Mutex;
 
 use crate::own_lists::{OwnClient, OwnClients, OwnServers};
 
-/// Different capabilities that the requests of one principal declare.
+/// Distinct capability sets in use per principal.
 const PROFILES: usize = 16;
-/// Lanes that made room for others and are remembered until their connections are closed. The
-/// connections of the rest are closed when a server needs room.
+/// Displaced lanes remembered until their connections are closed. Connections of further displaced
+/// lanes are closed when a server needs room.
 const DISPLACED: usize = 4096;
-/// Lanes of one client.
 const LANES: usize = 1024;
 
-/// See the module.
+/// The lanes of all modern clients, by principal and capabilities.
 #[derive(Default)]
 pub(crate) struct ModernClients {
     lanes: Mutex<HashMap<Declared, Vec<Arc<Lane>>>>,
-    /// Lanes that made room for others since the last [`ModernClients::expire`].
+    /// Lanes displaced since the last [`ModernClients::expire`].
     displaced: Mutex<Vec<(Principal, u64)>>,
-    /// How many lanes have lists of their own.
+    /// Number of lanes with lists of their own.
     with_own_lists: Arc<AtomicUsize>,
 }
 
-/// Why a call of a modern client has no lane.
+/// Reason why a modern client's call gets no lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LaneError {
-    /// Too many sets of capabilities that the requests of one principal declare are in use.
+    /// The principal has too many capability sets in use.
     Profiles,
-    /// Too many clients are in use.
+    /// Too many clients are active.
     Clients,
-    /// Too many calls of this client are in use.
+    /// The client has too many calls in progress.
     Calls,
 }
 
-/// Who it is, and the capabilities that were declared as JSON text.
+/// A principal and its declared capabilities as JSON text.
 pub(crate) type Declared = (Principal, Bytes);
 
-/// Which lane a call takes.
+/// Criteria for the lane of a call.
 #[derive(Clone, Copy)]
 pub(crate) struct WantedLane<'a> {
     pub(crate) server: &'a ServerId,
-    /// Without another call there.
+    /// Requires a lane without another call at this server.
     pub(crate) is_alone: bool,
-    /// Those that have what is called, by their keys; any where this is empty.
+    /// Keys of the lanes that have the called item. Any lane if empty.
     pub(crate) among: &'a [u64],
 }
 
-/// One connection at each server.
+/// A connection at each server.
 struct Lane {
     key: u64,
-    /// There is one before it.
+    /// Set unless this is the client's first lane.
     is_further: bool,
     state: Mutex<LaneState>,
-    /// The servers with a connection for it that may list something else.
+    /// Servers where this lane's connection may have lists of its own.
     own_servers: Arc<OwnServers>,
 }
 
 struct LaneState {
-    /// The ways back to the calls that run, by server.
+    /// The channels back to running calls, by server.
     running: HashMap<ServerId, Vec<Weak<dyn ClientChannel>>>,
-    /// Streams that are open for what servers tell.
+    /// Open streams for server notifications.
     listeners: usize,
     used: Instant,
 }
 
-/// A lane for the time of one call.
+/// A lane held for a call.
 pub(crate) struct Lease {
     lane: Arc<Lane>,
     server: ServerId,
     way_back: Weak<dyn ClientChannel>,
 }
 
-/// A lane for the time of a stream: servers tell on its connections what is for its client.
+/// A lane held for a stream, which receives the notifications that servers send to this client
+/// alone.
 pub(crate) struct Listening {
     clients: Arc<ModernClients>,
     declared: Declared,
@@ -92,8 +92,8 @@ pub(crate) struct Listening {
 }
 
 impl ModernClients {
-    /// Returns the lane on which a client subscribes, which is that of its calls as long as none
-    /// runs beside another one.
+    /// Returns the lane for a client's subscriptions: its first lane, which its calls also use
+    /// unless they run concurrently.
     pub(crate) fn listen(
         self: &Arc<Self>,
         declared: Declared,
@@ -111,8 +111,9 @@ impl ModernClients {
         Ok(Listening { clients: Arc::clone(self), declared, lane })
     }
 
-    /// Returns a lane for a call at a server: one without another call there if it has to be
-    /// alone. What few connections list is called on those, beside another call if need be.
+    /// Returns a lane for a call at a server: if the call must be alone, a lane without another
+    /// call there. Items that only some lanes have are called on those lanes, if need be beside
+    /// another call.
     pub(crate) fn lease(
         &self,
         declared: Declared,
@@ -135,7 +136,6 @@ impl ModernClients {
         Ok(Lease { lane, server: server.clone(), way_back })
     }
 
-    /// Whether some client has lists of its own.
     pub(crate) fn has_own_lists(&self) -> bool {
         self.with_own_lists.load(Ordering::Acquire) > 0
     }
@@ -160,7 +160,7 @@ impl ModernClients {
         lane
     }
 
-    /// Returns the lanes of a client. A new one may take the place of one that is idle.
+    /// Returns the lanes of a client. A new client may displace an idle one.
     fn find_lanes<'a>(
         &self,
         all: &'a mut HashMap<Declared, Vec<Arc<Lane>>>,
@@ -179,7 +179,7 @@ impl ModernClients {
         Ok(all.entry(declared).or_default())
     }
 
-    /// Forgets the client that has been idle for longest, of those that match.
+    /// Removes the matching client that has been idle longest.
     fn displace(
         &self,
         all: &mut HashMap<Declared, Vec<Arc<Lane>>>,
@@ -198,8 +198,8 @@ impl ModernClients {
         Some(())
     }
 
-    /// Forgets the lanes that nothing has run on for so long, and gives whose they were and their
-    /// keys.
+    /// Removes lanes idle for at least `idle`, and returns the principals and keys of all lanes
+    /// removed since the last call.
     pub(crate) fn expire(&self, idle: Duration) -> Vec<(Principal, u64)> {
         let mut expired = std::mem::take(&mut *self.displaced.lock());
         self.lanes.lock().retain(|(principal, _), lanes| {
@@ -240,7 +240,7 @@ impl Lane {
         state.running.entry(server.clone()).or_default().push(Weak::clone(way_back));
     }
 
-    /// The way back to the only call at a server.
+    /// Returns the channel of the only call at a server.
     fn only(&self, server: &ServerId) -> Option<Arc<dyn ClientChannel>> {
         match self.state.lock().running.get(server)?.as_slice() {
             [only] => only.upgrade(),
@@ -262,7 +262,7 @@ impl Lane {
 }
 
 impl Lease {
-    /// Stands for the client, as its session would.
+    /// Returns the lane in the role of the client's session.
     pub(crate) fn session(&self) -> Arc<dyn ClientSession> {
         self.lane.clone()
     }
@@ -275,12 +275,12 @@ impl Drop for Lease {
 }
 
 impl Listening {
-    /// Stands for the client, as its session would.
+    /// Returns the lane in the role of the client's session.
     pub(crate) fn session(&self) -> Arc<dyn ClientSession> {
         self.lane.clone()
     }
 
-    /// Whether a connection with this key is one of the client's.
+    /// Returns whether a connection with this key belongs to the client.
     pub(crate) fn covers(&self, key: u64) -> bool {
         let all = self.clients.lanes.lock();
         let Some(lanes) = all.get(&self.declared) else { return false };
@@ -309,10 +309,11 @@ impl ClientSession for Lane {
         self.own_servers.note(server);
     }
 
-    /// A modern client hears only what belongs to one of its requests.
+    /// Drops the message: a modern client receives only messages that belong to one of its
+    /// requests.
     fn log(&self, _server: &ServerId, _note: &Request) {}
 
-    /// A question that names no call: it is about the only one that runs.
+    /// Forwards a question without a call to the only running call, if there is exactly one.
     fn ask<'a>(
         &'a self,
         server: &'a ServerId,

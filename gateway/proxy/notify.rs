@@ -1,6 +1,6 @@
-//! What legacy sessions are told outside of calls: lists and resources that changed, logs. Each by
-//! what its owner sees at that moment; a session whose owner's key is good no more is told nothing,
-//! and ends.
+//! Notifications to legacy sessions outside of calls: list changes, resource updates and logs. Each
+//! is filtered by the current view of the session's owner. Sessions of owners without a valid key
+//! are ended.
 
 mod task_news;
 
@@ -19,8 +19,9 @@ use crate::rights::CallerRights;
 use crate::session::Session;
 use crate::snapshot::Snapshot;
 
-/// The lists of a view that servers said have changed, to the sessions that are meant (`None`:
-/// everybody). A server of which the view shows nothing in a list has nothing to say of it.
+/// Returns the lists of a view that servers announced as changed, to the sessions selected by
+/// `is_meant` (`None` means all sessions). An announcement is ignored if the view shows none of
+/// that server's items in the list.
 pub(crate) fn announced_lists(
     view: Option<&View>,
     announced: &[Announcement],
@@ -41,7 +42,7 @@ pub(crate) fn announced_lists(
     lists
 }
 
-/// What callers of one class see at one endpoint, and what is to be said of it.
+/// The view of a class of callers at an endpoint, and the pending notifications.
 struct Seen {
     view: Option<Arc<View>>,
     lists: Vec<ListKind>,
@@ -49,8 +50,8 @@ struct Seen {
 }
 
 impl Gateway {
-    /// Tells sessions that see servers of a source of lists that look different to them now, and
-    /// ends those whose owner's key is good no more.
+    /// Notifies sessions that can see servers of `source` of list changes, and ends the sessions of
+    /// owners without a valid key.
     pub(crate) fn notify_list_changes(
         &self,
         source: &Source,
@@ -92,14 +93,14 @@ impl Gateway {
             if session.has_subscriptions() {
                 self.end_hidden_subscriptions(&session, view.as_deref());
             }
-            // On a connection of its own a server could go on asking its client things.
+            // On its own connection, a hidden server could go on asking the client questions.
             for server in &seen.hidden {
                 server.forget_session(session.key());
             }
         }
     }
 
-    /// The servers of a source that are not in a view.
+    /// Returns the servers of a source that are not in a view.
     fn find_hidden_servers(&self, source: &Source, view: Option<&View>) -> Vec<Arc<dyn Upstream>> {
         let mut servers = match source {
             None => self.directory.servers(),
@@ -111,22 +112,22 @@ impl Gateway {
         servers
     }
 
-    /// What the owner of a session sees now; nothing when the owner's key is good no more.
+    /// Returns the current view of a session's owner, or `None` if the owner's key is no longer
+    /// valid.
     fn view_of(&self, session: &Session, snapshot: &Snapshot) -> Option<Arc<View>> {
         let principal = snapshot.authenticator.current(&session.principal())?;
         let rights = CallerRights::new(&snapshot.policy, principal, &session.endpoint);
         self.view_of_session(session, snapshot, &rights)
     }
 
-    /// Ends the subscriptions of a session to what its caller may not read any more, before
-    /// something is told of them.
+    /// Ends a session's subscriptions to resources that its owner may no longer read. Called before
+    /// notifications about them are sent.
     pub(crate) fn end_subscriptions(&self, session: &Session, snapshot: &Snapshot) {
         if session.has_subscriptions() {
             self.end_hidden_subscriptions(session, self.view_of(session, snapshot).as_deref());
         }
     }
 
-    /// The same where it is known what the caller sees.
     fn end_hidden_subscriptions(&self, session: &Session, view: Option<&View>) {
         let ended = session.retain_subscriptions(|shown| match view {
             Some(view) => view.resource(shown, Kind::Resource).is_some(),
@@ -139,8 +140,8 @@ impl Gateway {
         }
     }
 
-    /// Tells sessions what a server logged to nobody in particular, as long as it can only be about
-    /// their own principal.
+    /// Forwards a server's log message without a request to sessions, only if a single principal
+    /// uses the server: otherwise the message may concern another caller.
     pub(crate) fn notify_log_message(&self, server: &ServerId, note: &Request) {
         let snapshot = self.snapshot();
         let own = match &server.organisation {
@@ -161,8 +162,8 @@ impl Gateway {
         }
     }
 
-    /// Tells sessions of a resource that they subscribed to on a connection, unless policy hides it
-    /// by now.
+    /// Notifies sessions that subscribed to a resource on a connection, unless policy hides the
+    /// resource by now.
     pub(crate) fn tell_updated(&self, server: &ServerId, uri: &str, on: Subscription) {
         let snapshot = self.snapshot();
         for session in self.sessions.of(server.organisation.as_deref()) {

@@ -1,4 +1,4 @@
-//! What is only counted or known here, brought into the metrics when somebody reads them.
+//! Gauges that are copied into the metrics only when the metrics are read.
 
 use lockgate_telemetry::{Bounds, KeySet};
 use lockgate_upstream::BreakerState;
@@ -7,19 +7,19 @@ use crate::catalog::organisation_of;
 use crate::gateway::Gateway;
 
 impl Gateway {
-    /// Legacy sessions alive now.
+    /// Returns the number of live legacy sessions.
     #[must_use]
     pub fn session_count(&self) -> usize {
         self.sessions.len()
     }
 
-    /// Event streams open now.
+    /// Returns the number of open event streams.
     #[must_use]
     pub fn stream_count(&self) -> usize {
         self.streams.len()
     }
 
-    /// Brings what is only counted here into the metrics.
+    /// Updates the metrics' gauges.
     pub fn observe(&self) {
         self.metrics.sessions().set(self.session_count());
         self.metrics.streams().set(self.stream_count());
@@ -53,7 +53,7 @@ impl Gateway {
         self.metrics.queued().set(waiting);
     }
 
-    /// Returns the issuers of tokens without keys.
+    /// Returns the token issuers without loaded keys.
     pub fn issuers_without_keys(&self) -> Vec<String> {
         let mut without = Vec::new();
         for set in self.snapshot.load().authenticator.key_sets() {

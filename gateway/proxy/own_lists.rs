@@ -1,5 +1,5 @@
-//! Where a client may have lists of its own: the servers with a connection for it that announced a
-//! change. A client without such a server is known by one flag, and pays for nothing else.
+//! Servers where a client may have lists of its own: those that announced a change on a connection
+//! of that client. For other clients the cost is a flag.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,20 +8,20 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use lockgate_upstream::{ListKind, OwnLists, ServerId, Upstream};
 use parking_lot::Mutex;
 
-/// The servers where one client, by the key of its connections, may have lists of its own.
 pub(crate) struct OwnServers {
     key: u64,
     is_any: AtomicBool,
     servers: Mutex<BTreeSet<ServerId>>,
-    /// Counts the clients that have such a server.
+    /// The shared count of clients that have such a server.
     clients: Arc<AtomicUsize>,
 }
 
-/// The lists of one client's connection at a server, as far as they are its own.
+/// The lists of a client's connection at a server, where they differ from the shared lists.
 pub(crate) struct OwnDelta {
     pub(crate) server: ServerId,
     pub(crate) lists: Arc<OwnLists>,
-    /// Of the connection that the client's calls take first: what that does not have is hidden.
+    /// Set for the connection that the client's calls prefer: shared items that this connection
+    /// lacks are hidden.
     pub(crate) is_first: bool,
 }
 
@@ -39,7 +39,6 @@ impl OwnServers {
         self.is_any.load(Ordering::Acquire)
     }
 
-    /// Adds a server.
     pub(crate) fn note(&self, server: &ServerId) {
         let mut servers = self.servers.lock();
         if servers.insert(server.clone()) && servers.len() == 1 {
@@ -48,12 +47,11 @@ impl OwnServers {
         }
     }
 
-    /// Returns the servers.
     pub(crate) fn get(&self) -> Vec<ServerId> {
         self.servers.lock().iter().cloned().collect()
     }
 
-    /// Collects the lists, and forgets the servers that have none any more.
+    /// Collects the lists, and removes servers that no longer have any.
     pub(crate) fn collect(
         &self,
         is_first: bool,
@@ -62,7 +60,7 @@ impl OwnServers {
     ) {
         let mut servers = self.servers.lock();
         let is_any = !servers.is_empty();
-        // With the lock held: a server that has some again is noted after that.
+        // Under the lock, so that a server with new lists is noted after its removal.
         servers.retain(|server| {
             let Some(lists) = find(server).and_then(|found| found.own_lists(self.key)) else {
                 return false;
@@ -91,10 +89,9 @@ impl Drop for OwnServers {
     }
 }
 
-/// A client behind a request.
 pub(crate) struct OwnClient {
     pub(crate) servers: Arc<OwnServers>,
-    /// Its calls take this one's connections first.
+    /// Set if the client's calls prefer this connection.
     pub(crate) is_first: bool,
 }
 

@@ -1,5 +1,5 @@
-//! The view of a client with a connection at a server that lists something else than the shared
-//! one: a legacy session's, or those of the lanes of a modern client.
+//! The view of a client with its own connection at a server, if that connection lists other items
+//! than the shared one: a legacy session's, or that of a modern client's lanes.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ impl Gateway {
         }
     }
 
-    /// Returns what a caller may see, with the lists of its own connections.
+    /// Returns the view of a caller, including the lists of its own connections.
     pub(crate) fn view_with(&self, own: &OwnClients, seeing: Seeing<'_>) -> Option<Arc<View>> {
         let Seeing { endpoint, snapshot, rights } = seeing;
         if own.is_empty() {
@@ -52,7 +52,6 @@ impl Gateway {
         self.directory.view_with(&deltas, seeing, &self.metrics)
     }
 
-    /// The same for the owner of a session.
     pub(crate) fn view_of_session(
         &self,
         session: &Session,
@@ -63,8 +62,8 @@ impl Gateway {
         self.view_with(&session.own_clients(), seeing)
     }
 
-    /// Waits until the lists that a request is about are read, where a change of them was announced
-    /// just now: what a call has added can be listed and called at once.
+    /// Waits until recently announced changes of the lists that a request uses have been read, so
+    /// that items added by a call can be listed and called at once.
     pub(crate) async fn settle_own_lists(
         &self,
         own: &OwnClients,
@@ -95,7 +94,7 @@ impl Gateway {
         let _ = tokio::time::timeout(deadline, all).await;
     }
 
-    /// Whether the view has the tool or prompt of a request.
+    /// Returns whether the view has the tool or prompt of a request.
     fn has_name(&self, own: &OwnClients, request: &Request, seeing: Seeing<'_>) -> bool {
         let Some(view) = self.view_with(own, seeing) else { return true };
         let Some(name) = request.param_str("name") else { return true };

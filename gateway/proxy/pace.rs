@@ -1,17 +1,17 @@
-//! How many messages of one kind a client receives: a burst at once, then a few each second.
+//! Rate limits for messages to a client: an initial burst, then a fixed rate.
 
 use std::time::{Duration, Instant};
 
 use lockgate_upstream::LogLevel;
 use parking_lot::Mutex;
 
-/// Counts messages against an interval and a burst.
+/// A rate limit of one message per interval, with bursts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
     interval: Duration,
-    /// How far messages may be ahead of one for each interval.
+    /// Maximum lead over the fixed rate.
     most_ahead: Duration,
-    /// When all messages that were sent would have been sent, one for each interval.
+    /// The instant at which the fixed rate catches up with the messages sent so far.
     sent_until: Option<Instant>,
 }
 
@@ -20,10 +20,10 @@ impl Pace {
         Self { interval, most_ahead: interval.saturating_mul(burst - 1), sent_until: None }
     }
 
-    /// Counts one message.
+    /// Counts a message.
     ///
     /// # Errors
-    /// How long it has to wait.
+    /// The time until the message would be admitted.
     pub(crate) fn admit(&mut self, now: Instant) -> Result<(), Duration> {
         let until = self.sent_until.map_or(now, |until| until.max(now));
         let ahead = until.duration_since(now);
@@ -35,12 +35,12 @@ impl Pace {
     }
 }
 
-/// Time between log messages of one call or session, once there are many, and how many go at once.
+/// Interval between log messages of a call or session once its burst is used up.
 const LOG_INTERVAL: Duration = Duration::from_millis(20);
 const LOG_BURST: u32 = 100;
 
-/// The log messages of one call or session. Warnings and worse count apart, so that others do not
-/// hide them.
+/// The rate limit for the log messages of a call or session. Warnings and above have a separate
+/// limit, so that a flood of minor messages cannot suppress them.
 pub(crate) struct LogPace(Mutex<[Pace; 2]>);
 
 impl Default for LogPace {
@@ -50,7 +50,7 @@ impl Default for LogPace {
 }
 
 impl LogPace {
-    /// Whether one more message of this severity is sent now; otherwise it is dropped.
+    /// Returns whether a message of this severity may be sent now; otherwise it is dropped.
     pub(crate) fn admits(&self, severity: LogLevel, now: Instant) -> bool {
         let [minor, major] = &mut *self.0.lock();
         let pace = if severity < LogLevel::Warning { minor } else { major };
@@ -67,7 +67,7 @@ mod tests {
         let pace = LogPace::default();
         let began = Instant::now();
         let mut passed = 0;
-        // 30,000 in five seconds.
+        // 30,000 messages in five seconds.
         for n in 0..30_000_u32 {
             let now = began + Duration::from_secs(5) * n / 30_000;
             passed += u32::from(pace.admits(LogLevel::Info, now));

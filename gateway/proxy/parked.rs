@@ -1,7 +1,7 @@
-//! Calls that have asked their modern clients something in the legacy era's way, while they run.
-//! The client has its questions as the answer to one request and brings the answers with another
-//! one; in between the call is parked here. What nobody comes back for ends: the server hears that
-//! the user has cancelled. They do not outlive the process.
+//! Running calls that ask their modern client questions in the legacy way. The client receives the
+//! questions as the result of a request and sends the answers in the next; in between, the call is
+//! parked here. An abandoned call ends, after its server has received a cancellation by the user.
+//! Parked calls do not survive the process.
 
 mod bridge;
 
@@ -21,22 +21,21 @@ use crate::modern_clients::Lease;
 use crate::quota::{Exhausted, QuotaPermit, Quotas};
 use crate::rescue::RequestError;
 
-/// How long a server has to end a call that nobody comes back for, once it has heard so.
+/// Time for a server to end an abandoned call after its questions were cancelled.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// See the module.
 #[derive(Default)]
 pub(crate) struct ParkedCalls {
     calls: DashMap<Box<str>, ParkedCall>,
     shares: Arc<Quotas>,
 }
 
-/// A call at a server that may ask while it runs. Dropping it cancels the call.
+/// A call at a server that may ask questions while it runs. Dropping it cancels the call.
 pub(crate) struct ParkedCall {
     pub(crate) bridge: Arc<Bridge>,
     task: Option<AbortOnDropHandle<()>>,
     lease: Option<Lease>,
-    /// Unguessable, once the call has been parked.
+    /// Unguessable. Set once the call has been parked.
     handle: Option<Box<str>>,
     since: Instant,
     share: Option<QuotaPermit>,
@@ -48,11 +47,12 @@ impl ParkedCalls {
         self.calls.len()
     }
 
-    /// Keeps a call until somebody brings answers, at most for the time that one question has.
-    /// Gives the handle by which it is found.
+    /// Parks a call until its client sends answers, at most for the timeout of a question. Returns
+    /// the handle of the call.
     ///
     /// # Errors
-    /// There are as many as there may be, of all or of this principal, or it has asked too often.
+    /// There are too many parked calls, in total or of this principal or organisation, or the call
+    /// exceeded its rounds of questions.
     pub(crate) fn keep(
         self: &Arc<Self>,
         mut call: ParkedCall,
@@ -90,13 +90,11 @@ impl ParkedCalls {
         Ok(handle)
     }
 
-    /// Takes a call out, to go on with it or to end it.
     pub(crate) fn take(&self, handle: &str) -> Option<ParkedCall> {
         let (_, call) = self.calls.remove(handle)?;
         Some(call)
     }
 
-    /// Ends those that have been here for longer.
     pub(crate) fn expire(&self, longest: Duration) {
         self.calls.retain(|_, call| call.since.elapsed() <= longest);
     }
@@ -123,8 +121,8 @@ impl Drop for ParkedCall {
         if !has_unanswered {
             return;
         }
-        // The server is to hear that nobody answers before its call is cancelled, and no other call
-        // of the client goes beside it meanwhile.
+        // The server must receive the cancelled questions before its call is cancelled, and
+        // meanwhile no other call of the client may share the lane.
         let lease = self.lease.take();
         if let Ok(runtime) = Handle::try_current() {
             runtime.spawn(async move {

@@ -1,6 +1,7 @@
-//! Several gateways with one secret. An answer to a call at another gateway is sent there,
-//! with the credentials of its client, and the client gets what comes back. It goes only to an
-//! address that one of them has sealed and that leads to one of them now, and never twice.
+//! Several gateways that share a secret. An answer for a call held by another gateway is forwarded
+//! to it with the client's credentials, and its response is returned to the client. A message is
+//! forwarded once at most, and only to an address that was sealed by a gateway and currently
+//! belongs to a gateway.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -21,17 +22,17 @@ use crate::rescue::RequestError;
 use crate::transport::{Endpoint, Exchange, Reply, StreamedBody};
 use crate::unix_time;
 
-/// The header with which a gateway proves itself to another one.
+/// The header that authenticates a gateway to another.
 static PEER: HeaderName = HeaderName::from_static("lockgate-peer");
-/// How long a proof is valid, in seconds: the clocks of two gateways may differ by less.
+/// Validity of a proof in seconds. Clocks of gateways may differ by less than this.
 const PROOF_LIFE: u64 = 30;
-/// How long an address is valid, in seconds. What it is bound to ends earlier.
+/// Validity of a sealed address in seconds. The call or session that it is bound to ends earlier.
 const HOLDER_LIFE: u64 = 365 * 24 * 3600;
-/// Separates a token from the address of its holder; no token has it.
+/// Separates a token from its holder's sealed address. Tokens never contain this character.
 const SEPARATOR: char = '~';
-/// Longest answer to a message that is no request, in bytes.
+/// Maximum size in bytes of the response to a message that is not a request.
 const MAX_NOTE: usize = 64 * 1024;
-/// Headers of a client that are sent on besides `Mcp-*`.
+/// Client headers that are forwarded besides `Mcp-*`.
 const SENT_ON: [HeaderName; 5] = [
     ACCEPT,
     CONTENT_TYPE,
@@ -40,7 +41,7 @@ const SENT_ON: [HeaderName; 5] = [
     HeaderName::from_static("x-request-id"),
 ];
 
-/// The way to the other gateways.
+/// Discovery of, and transport to, the other gateways.
 pub trait Peers: Send + Sync + 'static {
     /// Returns the address of this gateway.
     fn address(&self) -> SocketAddr;
@@ -48,7 +49,7 @@ pub trait Peers: Send + Sync + 'static {
     /// Looks up the addresses of all gateways.
     fn all(&self) -> BoxFuture<'_, Vec<SocketAddr>>;
 
-    /// Sends a message to a gateway, if that is one of them now.
+    /// Sends a message to `to`, if `to` is currently the address of a gateway.
     fn send(
         &self,
         to: SocketAddr,
@@ -63,37 +64,35 @@ pub struct PeerMessage {
     pub path: String,
     pub headers: HeaderMap,
     pub body: Bytes,
-    /// Time for the answer to begin; none where a call answers.
+    /// Timeout for the start of the response; `None` when a call answers.
     pub limit: Option<Duration>,
 }
 
-/// What another gateway answered.
+/// The response of another gateway.
 pub struct PeerAnswer {
     pub status: StatusCode,
     pub headers: HeaderMap,
     pub body: StreamedBody,
 }
 
-/// Another gateway did not answer.
+/// The failure to get a response from another gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PeerError {
-    /// It is not there, or could not be reached: nothing was sent.
+    /// The gateway does not exist or could not be reached: nothing was sent.
     Gone,
-    /// It may have taken the message.
+    /// The gateway may have received the message.
     Lost,
 }
 
-/// What waits at a gateway.
+/// The kind of work that waits at a gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waiting {
-    /// A call that runs.
     Call,
-    /// The approval of a call, which has not begun.
     Approval,
 }
 
-/// Seals the address of a gateway, for what waits there. `bound` is the caller, the endpoint, and
-/// the token that the address belongs to.
+/// Seals the address of the gateway that holds a call or approval. `bound` consists of the caller,
+/// the endpoint, and the token that the address belongs to.
 fn seal_holder(
     sealer: &Sealer,
     bound: &[&[u8]; 4],
@@ -117,7 +116,7 @@ fn open_holder(sealer: &Sealer, bound: &[&[u8]; 4], token: &str) -> Option<(Wait
     Some((waiting, address.parse().ok()?))
 }
 
-/// Adds to a request state the gateway that holds its call.
+/// Appends the sealed address of the holding gateway to a request state.
 pub(crate) fn add_holder(
     sealer: &Sealer,
     [realm, subject, endpoint]: [&[u8]; 3],
@@ -132,12 +131,13 @@ pub(crate) fn add_holder(
     }
 }
 
-/// Returns the part of a request state that has no address.
+/// Returns a request state without the sealed address.
 pub(crate) fn without_holder(state: &str) -> &str {
     state.split_once(SEPARATOR).map_or(state, |(state, _)| state)
 }
 
-/// Seals what the ids of a session's questions end with, so that the answers reach this gateway.
+/// Seals this gateway's address into a suffix for the question ids of a session, so that the
+/// answers reach this gateway.
 pub(crate) fn name_session_holder(
     sealer: &Sealer,
     principal: &Principal,
@@ -155,15 +155,15 @@ fn bind<'a>(principal: &'a Principal, endpoint: &'a Endpoint, token: &'a str) ->
     [realm, subject, endpoint.bound(), token.as_bytes()]
 }
 
-/// Where a message has to go.
+/// The gateway that holds the call of a message.
 pub(crate) struct Holder {
     waiting: Waiting,
     pub(crate) address: SocketAddr,
 }
 
 impl Holder {
-    /// Finds the gateway that holds the call which a message belongs to; `None` where the message
-    /// names none that was sealed for this caller.
+    /// Finds the gateway that holds a message's call. Returns `None` unless the message names a
+    /// holder that was sealed for this caller.
     pub(crate) fn of(sealer: &Sealer, exchange: &Exchange, message: &Message) -> Option<Self> {
         let (token, holder) = match message {
             Message::Request(request) => {
@@ -183,7 +183,7 @@ impl Holder {
         Some(Self { waiting, address })
     }
 
-    /// The error of a client that cannot reach what waits there.
+    /// Returns the error for a client that cannot reach its call or approval.
     pub(crate) fn away(&self, error: PeerError) -> RequestError {
         let (words, may_have_run) = match (self.waiting, error) {
             (Waiting::Approval, PeerError::Gone) => (
@@ -216,7 +216,7 @@ fn unreachable_peer(words: &'static str) -> RequestError {
     RequestError::new(code::INTERNAL, words).status(StatusCode::SERVICE_UNAVAILABLE)
 }
 
-/// What a proof that a message comes from another gateway is bound to.
+/// Returns the parts of a message that its proof is bound to.
 fn bind_proof(to: SocketAddr, message: &PeerMessage) -> [Vec<u8>; 6] {
     [
         to.to_string().into_bytes(),
@@ -232,8 +232,8 @@ fn value_of(headers: &HeaderMap, name: &HeaderName) -> Vec<u8> {
     headers.get(name).map(|value| value.as_bytes().to_vec()).unwrap_or_default()
 }
 
-/// Writes a client's message anew for another gateway; `None` where its credentials cannot be sent
-/// on.
+/// Rewrites a client's message for another gateway. Returns `None` if its credentials cannot be
+/// forwarded.
 pub(crate) fn write_message(
     exchange: &Exchange,
     method: Method,
@@ -253,7 +253,8 @@ pub(crate) fn write_message(
     Some(PeerMessage { method, path: exchange.endpoint.path().into_owned(), headers, body, limit })
 }
 
-/// The header for a client's credentials. A certificate cannot be shown in its place.
+/// Returns the header for a client's credentials, or `None` if the client used a certificate, which
+/// the gateway cannot present in its place.
 fn write_credentials(credentials: &Credentials) -> Option<Option<HeaderValue>> {
     if credentials.certificate.is_some() {
         return None;
@@ -264,8 +265,8 @@ fn write_credentials(credentials: &Credentials) -> Option<Option<HeaderValue>> {
     Some(Some(value))
 }
 
-/// Adds the proof that a message comes from a gateway of this secret.
-/// Without one nothing is sent, because the proof also ends a loop.
+/// Adds the proof that the message comes from a gateway with this secret. Returns `None` if that
+/// fails: an unproven message must not be sent, because the proof also prevents loops.
 pub(crate) fn sign(
     sealer: &Sealer,
     to: SocketAddr,
@@ -279,21 +280,21 @@ pub(crate) fn sign(
     Some(message)
 }
 
-/// Where a message comes from.
+/// The origin of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sender {
     Client,
     Peer,
-    /// It carries a proof that does not hold.
+    /// A sender with an invalid proof.
     Forger,
 }
 
-/// Returns whether a message says that another gateway sends it on.
+/// Returns whether a message claims to be forwarded by another gateway.
 pub(crate) fn is_sent_on(exchange: &Exchange) -> bool {
     exchange.headers.contains_key(&PEER)
 }
 
-/// Tells whether a message comes from another gateway. `method` and `body` are the message's.
+/// Determines the sender of a message with this `method` and `body`.
 pub(crate) fn find_sender(
     sealer: &Sealer,
     own: SocketAddr,
@@ -312,7 +313,7 @@ pub(crate) fn find_sender(
     }
 }
 
-/// The refusal of a message that carries a forged proof, or that was sent on before.
+/// Returns the error for a message with a forged proof, or one that was already forwarded.
 pub(crate) fn refuse(sender: Sender) -> RequestError {
     let words = match sender {
         Sender::Forger => "the header Lockgate-Peer is not of a gateway with this secret",
@@ -321,7 +322,7 @@ pub(crate) fn refuse(sender: Sender) -> RequestError {
     RequestError::new(code::INVALID_REQUEST, words).status(StatusCode::FORBIDDEN)
 }
 
-/// The refusal of a message with credentials that cannot be sent on.
+/// Returns the error for credentials that cannot be forwarded.
 pub(crate) fn refuse_credentials() -> RequestError {
     unreachable_peer(
         "another gateway holds this call, and a client certificate cannot be shown to it: send \
@@ -329,7 +330,7 @@ pub(crate) fn refuse_credentials() -> RequestError {
     )
 }
 
-/// Makes the reply to a client of what another gateway answered.
+/// Converts another gateway's response into the reply to the client.
 pub(crate) async fn relay(answer: PeerAnswer, is_request: bool) -> Reply {
     let PeerAnswer { status, mut headers, mut body } = answer;
     if is_request {

@@ -1,16 +1,15 @@
-//! What each principal holds of something that all share, up to a limit for each, and what all
-//! members of one organisation hold. Whoever holds nothing takes no room here.
+//! Usage of a shared resource per principal and per organisation, each with a limit. Only holders
+//! with usage take up memory.
 
 use std::sync::Arc;
 
 use dashmap::DashMap;
 use lockgate_authn::{DEFAULT_ORGANISATION, Principal};
 
-/// An organisation, however many keys it gives out, leaves this part of everything to others; the
-/// operator's own alone has none of its own to leave.
+/// Divisor of the total for an organisation's share, which bounds each organisation however many
+/// keys it issues. The default organisation has no such share.
 const LEFT_TO_OTHERS: usize = 2;
 
-/// See the module.
 #[derive(Default)]
 pub(crate) struct Quotas(DashMap<Holder, usize>);
 
@@ -20,15 +19,15 @@ enum Holder {
     Organisation(Box<str>),
 }
 
-/// One of a principal's share, given back when dropped.
+/// A unit of a principal's quota, returned on drop.
 pub(crate) struct QuotaPermit {
     shares: Arc<Quotas>,
     of: Holder,
-    /// The same of its organisation's.
+    /// The corresponding unit of the organisation's quota.
     _of_organisation: Option<Box<QuotaPermit>>,
 }
 
-/// Who has as many as they may have.
+/// The holder with an exhausted quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exhausted {
     Principal,
@@ -36,7 +35,7 @@ pub(crate) enum Exhausted {
 }
 
 impl Quotas {
-    /// One more for this principal; `None` when it has `limit` already.
+    /// Takes a unit for this principal. Returns `None` at `limit`.
     pub(crate) fn take(
         self: &Arc<Self>,
         principal: &Principal,
@@ -45,7 +44,7 @@ impl Quotas {
         self.take_as(Holder::Principal(principal.clone()), limit, None)
     }
 
-    /// The same where there may be `all` of them; its organisation has one more, too.
+    /// Takes a unit for this principal and for its organisation, which may hold half of `all`.
     ///
     /// # Errors
     /// [`Exhausted`].

@@ -1,8 +1,8 @@
-//! Whether a caller may subscribe to a URI. What is listed is there, and what a listed template
-//! describes. Where policy hides resources of the server, anything else is read first, in the
-//! caller's name: servers take subscriptions to what they do not have, and then it would be told
-//! from what policy hides. Where it hides none, the server decides alone: it may tell of resources
-//! that cannot be read yet.
+//! Checks whether a caller may subscribe to a URI. Listed resources and those described by a listed
+//! template are accepted. If policy hides resources of the server, any other URI is first read on
+//! behalf of the caller: servers accept subscriptions to resources that they do not have, so an
+//! unchecked subscription could leak updates of hidden ones. If policy hides none, the server alone
+//! decides, because it may announce resources that cannot be read yet.
 
 use lockgate_protocol::method::Method;
 use lockgate_upstream::Upstream;
@@ -13,20 +13,20 @@ use crate::dispatch;
 use crate::gateway::Gateway;
 use crate::rescue::RequestError;
 
-/// Whether policy hides no resource of a server from the caller.
+/// Returns whether policy hides no resource of a server from the caller.
 pub(crate) fn hides_nothing(context: &RequestContext, server: &dyn Upstream) -> bool {
     context.snapshot.policy.hides_no_resource(&context.rights.class, server.slug())
 }
 
-/// The read that shows whether a resource is there; nothing where its URI cannot be read at all.
+/// Builds the read that proves that a resource exists. Returns `None` if the URI cannot be read.
 pub(crate) fn make_read(context: &RequestContext, uri: &str) -> Option<Box<RequestContext>> {
     Some(Box::new(about(context, Method::ResourcesRead, uri)?))
 }
 
-/// Makes the read; what came back is nobody's.
+/// Executes the read and discards its result.
 ///
 /// # Errors
-/// What whoever reads the resource would be answered.
+/// The error that the caller would get for reading the resource.
 pub(crate) async fn check_readable(
     gateway: &Gateway,
     read: Box<RequestContext>,

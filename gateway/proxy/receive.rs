@@ -1,5 +1,5 @@
-//! The gateway as clients meet it: every exchange comes in here, is read, and goes to the steps of
-//! its message's era. The steps themselves are in the modules below.
+//! The entry point for client exchanges: parses each message and passes it to the module of its
+//! era.
 
 use std::sync::Arc;
 
@@ -20,14 +20,15 @@ use crate::snapshot::Snapshot;
 use crate::transport::{Endpoint, Exchange, ExchangeKind, Reply};
 use crate::{batch, legacy, modern};
 
-/// Bytes of a message that are read in less than the time that others may be held up.
+/// Size in bytes above which parsing would block the thread for too long.
 const LARGE: usize = 1024 * 1024;
 
 impl Gateway {
-    /// Who is behind an exchange at an endpoint: asked before anything else of it is read.
+    /// Authenticates the sender of an exchange at an endpoint. Called before the rest of the
+    /// exchange is read.
     ///
     /// # Errors
-    /// The answer to somebody who is not let in.
+    /// The response to an unauthenticated or unauthorized caller.
     pub async fn identify(
         &self,
         endpoint: &Endpoint,
@@ -44,8 +45,8 @@ impl Gateway {
         }
     }
 
-    /// What is public at a path: the protected resource metadata (RFC 9728), if tokens are taken,
-    /// or the keys that servers verify identities with, if any are told.
+    /// Returns the public document at a path, if any: the protected resource metadata (RFC 9728),
+    /// or the keys with which servers verify identity assertions.
     #[must_use]
     pub fn metadata(&self, path: &str) -> Option<String> {
         let snapshot = self.snapshot.load();
@@ -57,8 +58,8 @@ impl Gateway {
         snapshot.authenticator.metadata(path)
     }
 
-    /// One exchange with a client. Dropping the future, or the events of the reply, means that the
-    /// client has gone.
+    /// Handles an exchange with a client. Dropping the future or the reply's events signals that
+    /// the client has disconnected.
     pub async fn receive(self: &Arc<Self>, exchange: Exchange) -> Reply {
         let snapshot = self.snapshot();
         let principal = exchange.principal.clone();
@@ -108,7 +109,8 @@ impl Gateway {
         self.message(snapshot, principal, &exchange, message).await
     }
 
-    /// Reads a message; a large one apart, so that nothing else on this thread waits for it.
+    /// Parses a message. Large messages are parsed on a separate thread, so that others on this
+    /// thread do not wait.
     async fn parse(
         &self,
         snapshot: &Snapshot,
@@ -129,7 +131,8 @@ impl Gateway {
         .await
     }
 
-    /// Picks the era of a message (protocol: versioning) and hands it to that era's steps.
+    /// Selects the era of a message (protocol: versioning) and passes the message to that era's
+    /// module.
     pub(crate) async fn message(
         self: &Arc<Self>,
         snapshot: Arc<Snapshot>,
@@ -186,8 +189,8 @@ enum Chosen {
     Legacy,
 }
 
-/// The modern envelope outranks the method; a legacy version in the header of a session outranks
-/// the envelope.
+/// Selects the era of a request. The modern envelope takes precedence over the method, and a legacy
+/// version header with a session takes precedence over the envelope.
 fn choose(request: &Request, headers: &HeaderMap) -> Chosen {
     let version = header(headers, &VERSION).unwrap_or("");
     let legacy_version = match Revision::parse(version) {

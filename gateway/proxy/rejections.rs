@@ -1,5 +1,5 @@
-//! Requests that are refused before there is anything to decide on: counted, recorded and logged,
-//! each once. What the caller is told is written elsewhere, and may say less.
+//! Requests that are rejected before any policy decision: counted, recorded and logged once each.
+//! The error sent to the caller is written elsewhere, and may reveal less.
 
 use std::borrow::Cow;
 
@@ -20,27 +20,27 @@ use crate::session::Session;
 use crate::transport::{Endpoint, Exchange, Reply};
 
 impl Gateway {
-    /// A request that did not come further than the listener.
+    /// Records a request rejected by the listener.
     pub fn record_rejection(&self, why: Rejection, words: Cow<'static, str>) {
         self.refused(why, words, None, None);
     }
 
-    /// Somebody who may not do what it asks for beside MCP; `path` is where.
+    /// Records a forbidden request outside of MCP at `path`.
     pub fn record_forbidden(&self, words: &str, who: Option<&Principal>, path: &str) {
         self.refused_at(Rejection::Forbidden, words, who, path, None);
     }
 
-    /// Somebody who wants to sign in at `path`, and is not let in.
+    /// Records a rejected sign-in at `path`.
     pub fn record_refused_sign_in(&self, words: &str, path: &str) {
         self.refused_at(Rejection::Unauthenticated, words, None, path, None);
     }
 
-    /// Stored credentials that are not used, because they do not open.
+    /// Records stored credentials that could not be decrypted and are not used.
     pub fn record_unopened(&self, words: &str) {
         self.refused_at(Rejection::Credentials, words, None, "", None);
     }
 
-    /// Somebody who is not let in.
+    /// Records a caller that failed authentication or lacks a required scope.
     pub(crate) fn unknown(&self, caller: &lockgate_authn::RefusedCaller, endpoint: &Endpoint) {
         let why = match caller.why {
             AuthnError::Scope => Rejection::Forbidden,
@@ -57,7 +57,7 @@ impl Gateway {
         self.refused_at(why, &words, caller.who.as_ref(), &path_of(Some(endpoint)), token);
     }
 
-    /// A request of somebody who is known, with the error that it gets.
+    /// Records a rejected request of an authenticated caller, with the error returned to it.
     pub(crate) fn record_refused_request(&self, problem: &RequestError, exchange: &Exchange) {
         if let Some(rule) = &problem.rule {
             self.metrics.denied(rule, problem.denial);
@@ -70,8 +70,8 @@ impl Gateway {
         );
     }
 
-    /// A notification; one that is called as a request is leaves a record, because somebody may be
-    /// trying what is done.
+    /// Records a notification only if its method is that of a request: it may be an attempt to run
+    /// the request unseen.
     pub(crate) fn record_refused_notification(&self, note: &Request, exchange: &Exchange) {
         let name = note.method_name();
         if !name.starts_with("notifications/") {
@@ -82,8 +82,8 @@ impl Gateway {
         }
     }
 
-    /// A client's answer to a request of a server; one that is no answer to anything is an error to
-    /// that client.
+    /// Passes a client's response on to the server that asked. A response without a pending
+    /// question is an error.
     pub(crate) fn take_answer(
         &self,
         session: &Session,
@@ -101,8 +101,8 @@ impl Gateway {
         }
     }
 
-    /// The answer to a message whose session is not there. Only the trail knows whether it is
-    /// somebody else's.
+    /// Rejects a message without a valid session. Only the audit trail records whether the session
+    /// belongs to another caller.
     pub(crate) fn refuse_unknown_session(
         &self,
         exchange: &Exchange,
@@ -184,7 +184,7 @@ impl Gateway {
     }
 }
 
-/// Returns the path of an endpoint; `/mcp` is empty.
+/// Returns the path of an endpoint for records, empty for `/mcp`.
 fn path_of(endpoint: Option<&Endpoint>) -> Cow<'_, str> {
     match endpoint {
         None | Some(Endpoint::All) => Cow::Borrowed(""),
@@ -192,7 +192,7 @@ fn path_of(endpoint: Option<&Endpoint>) -> Cow<'_, str> {
     }
 }
 
-/// Under what a refusal without a rule is counted.
+/// Returns the rejection under which an error without a policy rule is counted.
 pub(crate) fn classify(problem: &RequestError) -> Rejection {
     match problem.code {
         code::HEADER_MISMATCH => Rejection::Mismatch,

@@ -1,6 +1,6 @@
-//! Large answers on their way through: a server's bytes are rewritten and handed to the client
-//! while they come in, so that nobody keeps all of them. An answer that turns out to be none after
-//! its start ends the client's connection.
+//! Streamed large responses: a server's bytes are rewritten and passed to the client as they
+//! arrive, so that the whole response is never held in memory. If a response turns out to be
+//! invalid after its start was passed on, the client's connection is closed.
 
 mod rewrite;
 
@@ -29,24 +29,24 @@ use crate::rescue::RequestError;
 use crate::transport::{BodyError, Reply, Text};
 use rewrite::{Rewriter, Shape};
 
-/// Bytes that are rewritten at once.
+/// Bytes rewritten at a time.
 const SLICE: usize = 64 << 10;
-/// Slices that wait for the client.
+/// Rewritten slices queued for the client.
 const WAITING: usize = 4;
-/// What an answer on its way through takes of the account: the slices that wait, and what the
-/// connection has read ahead.
+/// Bytes that a streamed response reserves in the budget: the queued slices and the connection's
+/// read-ahead.
 const WINDOW: usize = 512 << 10;
-/// How long rewriting may go on without leaving the thread to others.
+/// Time after which rewriting yields to other tasks.
 const TURN: Duration = Duration::from_millis(1);
 
-/// Where the large answer to one call goes.
+/// A large response of a call that can be streamed to its client.
 pub(crate) struct Relay {
     shape: Shape,
     server: Arc<dyn Upstream>,
     namespaced: bool,
     depth: usize,
     budget: Arc<Budget>,
-    /// An answer that has a stream already goes there.
+    /// If this channel already has a stream, the response goes there instead.
     channel: Option<Arc<CallChannel>>,
     state: Mutex<State>,
 }
@@ -55,12 +55,12 @@ pub(crate) struct Relay {
 struct State {
     stream: Option<Box<OpenAnswer>>,
     pieces: Option<Receiver<Bytes>>,
-    /// How it ended.
+    /// Set when the response ended.
     outcome: Option<Outcome>,
     client_wait: Duration,
 }
 
-/// An answer of which the client has the start.
+/// A partially sent response.
 struct OpenAnswer {
     scanner: StreamScanner,
     rewriter: Rewriter,
@@ -69,8 +69,8 @@ struct OpenAnswer {
 }
 
 impl Relay {
-    /// For a call whose answer needs nothing that is only known at its end: no rule of policy on
-    /// what comes back, and a client that knows all kinds of content.
+    /// Creates a relay, unless the response requires processing that needs its end: a policy rule
+    /// on responses, or a client revision that lacks some kinds of content.
     pub(crate) fn new(
         context: &RequestContext,
         permitted: &Permitted,
@@ -108,21 +108,20 @@ impl Relay {
         })
     }
 
-    /// The same for a call that may have a stream of its own.
+    /// Adds the channel of a call that may open a stream.
     pub(crate) fn beside(self, channel: &Arc<CallChannel>) -> Self {
         Self { channel: Some(Arc::clone(channel)), ..self }
     }
 
-    /// How the answer ended, if it went this way.
     pub(crate) fn outcome(&self) -> Option<Outcome> {
         self.state.lock().outcome
     }
 
-    /// Waits until the answer has begun to come this way: what it comes through. To be polled by
-    /// the task of the call, after it.
+    /// Waits until the response begins to arrive, and returns its pieces. Must be polled by the
+    /// task that polls the call, after the call.
     pub(crate) async fn pieces(relay: Option<&Arc<Self>>) -> (Arc<Self>, Receiver<Bytes>) {
         let Some(relay) = relay else { return std::future::pending().await };
-        // Only the call itself changes it, which is polled by the same task.
+        // No waker is needed: only the call sets `pieces`, and this task polls it first.
         let pieces = std::future::poll_fn(|_| match relay.state.lock().pieces.take() {
             Some(pieces) => Poll::Ready(pieces),
             None => Poll::Pending,
@@ -130,7 +129,7 @@ impl Relay {
         (Arc::clone(relay), pieces.await)
     }
 
-    /// Rewrites the next part; gives what the client gets of it.
+    /// Rewrites the next part of the response and returns the output for the client.
     fn rewrite(&self, part: &[u8]) -> Result<Option<(Bytes, Sender<Bytes>)>, SinkError> {
         let mut state = self.state.lock();
         let Some(stream) = &mut state.stream else { return Err(SinkError::ClientGone) };
@@ -158,14 +157,14 @@ impl ResponseSink for Relay {
             return false;
         }
         let mut scanner = StreamScanner::new(self.depth);
-        // Written now, because few answers are large.
+        // Deferred to this point, because few responses are large.
         let slug = if self.namespaced { Some(self.server.slug().to_owned()) } else { None };
         let mut rewriter = Rewriter::new(Shape { server_id: id, slug, ..self.shape.clone() });
         if scanner.push(start, &mut rewriter).is_err() || !rewriter.is_within_content() {
             return false;
         }
         let (client, pieces) = mpsc::channel(WAITING);
-        // There is room for the first.
+        // The channel is empty, so this cannot fail.
         let _ = client.try_send(rewriter.take_output());
         state.stream = Some(Box::new(OpenAnswer { scanner, rewriter, client, _hold: hold }));
         state.pieces = Some(pieces);
@@ -215,8 +214,8 @@ impl ResponseSink for Relay {
     }
 }
 
-/// The reply that carries an answer which has begun to come through `pieces`; `work` is the call,
-/// which goes on.
+/// Returns the reply for a response that has begun to arrive through `pieces`. `work` is the call,
+/// which is polled as part of the reply's body.
 pub(crate) fn stream_message<W, T>(relay: Arc<Relay>, work: W, pieces: Receiver<Bytes>) -> Reply
 where
     W: Future<Output = (T, Result<Text, RequestError>)> + Send + Unpin + 'static,
@@ -225,13 +224,13 @@ where
     Reply::StreamedMessage { headers: HeaderMap::new(), body: Box::pin(body) }
 }
 
-/// The pieces of an answer as they come, and its end once the call has ended.
+/// The body of a streamed response; ends when the call has ended.
 struct Body<W> {
     relay: Arc<Relay>,
     work: Option<W>,
     pieces: Receiver<Bytes>,
-    /// When the connection got a piece. Until it asks for the next one it waits for the client, and
-    /// the call stands still.
+    /// When the connection last took a piece. Until the connection polls again it waits for the
+    /// client, and the call makes no progress.
     handed_over: Option<Instant>,
 }
 

@@ -1,5 +1,5 @@
-//! Every error of the request path becomes an answer here, once: code, HTTP status, words for the
-//! client. Words for the log are written where the error is found.
+//! Conversion of every error of the request path into a response: code, HTTP status, message to the
+//! client. Log messages are written where the error is detected.
 
 mod approval;
 mod denial;
@@ -32,36 +32,32 @@ use crate::streams::TooManyStreams;
 use crate::transport::{Reply, Text};
 use lockgate_admission::budget::DROPPED;
 
-/// What an endpoint takes of those who name no session.
+/// Methods that an endpoint accepts without a session.
 const WITHOUT_SESSION: &str = "POST, OPTIONS";
 
-/// An error on its way to a client. As small as a pointer, so that what succeeds does not carry
-/// room for it.
+/// An error for a client. The size of a pointer, so that successful results stay small.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestError(Box<ErrorParts>);
 
-/// What a [`RequestError`] is made of.
 #[derive(Clone, Debug)]
 pub(crate) struct ErrorParts {
     pub(crate) code: i64,
     pub(crate) message: Cow<'static, str>,
     pub(crate) data: Option<Value>,
-    /// Where the transport's status is not the usual one for the code.
+    /// Overrides the usual HTTP status of the code.
     pub(crate) status: Option<StatusCode>,
     pub(crate) retry_after: Option<Duration>,
-    /// The value of `WWW-Authenticate`.
     challenge: Option<HeaderValue>,
-    /// A result that is given in place of an error.
+    /// A result that is sent instead of an error.
     result: Option<Value>,
-    /// The policy that decided.
+    /// The name of the policy that decided.
     pub(crate) rule: Option<Arc<str>>,
-    /// Why it denied, where it did.
+    /// The reason of a denial.
     pub(crate) denial: Denial,
-    /// Nothing has the name that was used, or policy hides what does.
+    /// Set if the requested name does not exist, or policy hides it.
     pub(crate) is_unknown: bool,
-    /// The server of what was asked for, when it is there for the caller.
+    /// The server of the requested item, if visible to the caller.
     pub(crate) server: Option<Box<str>>,
-    /// How it is counted.
     pub(crate) outcome: Outcome,
 }
 
@@ -79,7 +75,7 @@ impl DerefMut for RequestError {
     }
 }
 
-/// The call cannot be written into the audit trail, and is not made without that.
+/// The call could not be recorded in the audit trail, and must not be made without a record.
 impl From<RecordError> for RequestError {
     fn from(unwritable: RecordError) -> Self {
         let mut problem = Self::new(code::INTERNAL, unwritable.to_string())
@@ -109,7 +105,7 @@ impl RequestError {
         }))
     }
 
-    /// A text that is not a message we take, and the answer to it.
+    /// Returns the error and the reply for a body that is not a valid message.
     pub(crate) fn unreadable(refusal: &MessageError, body: &[u8]) -> (Self, Reply) {
         let (code, id) = match refusal {
             MessageError::Parse(_) => (code::PARSE, None),
@@ -134,14 +130,14 @@ impl RequestError {
         Self::new(code::INVALID_PARAMS, message)
     }
 
-    /// The client has cancelled the request: it expects no answer.
+    /// Returns the error for a request cancelled by its client, which expects no response.
     pub(crate) fn withdrawn() -> Self {
         let mut problem = Self::new(code::INTERNAL, "the request was cancelled");
         problem.outcome = Outcome::Cancelled;
         problem
     }
 
-    /// It is told as a result that says that it is an error.
+    /// Returns whether the client receives a result in place of a JSON-RPC error.
     pub(crate) fn is_result(&self) -> bool {
         self.result.is_some()
     }
@@ -150,7 +146,7 @@ impl RequestError {
         self.outcome == Outcome::Cancelled
     }
 
-    /// There is no thread for what takes long, and too many wait for one.
+    /// Returns the error for a full queue of CPU-bound work.
     pub(crate) fn too_many_judgements(wait: Duration) -> Self {
         let words =
             "too many large or difficult requests wait to be looked at (limits.queued_judgements)";
@@ -162,12 +158,12 @@ impl RequestError {
         problem
     }
 
-    /// The same answer for what does not exist and for what policy hides.
+    /// Returns the error for a name that does not exist or is hidden by policy. Both must look the
+    /// same.
     pub(crate) fn unknown(what: &str, name: &str) -> Self {
         Self::invalid(format!("unknown {what}: {name:.128}")).unknown_name()
     }
 
-    /// Nothing has the name that was used.
     fn unknown_name(mut self) -> Self {
         self.is_unknown = true;
         self
@@ -183,13 +179,12 @@ impl RequestError {
         Self::new(code, "resource not found").data(json!({"uri": uri})).unknown_name()
     }
 
-    /// No server has this endpoint, or policy hides it. Not -32601: that would say something of the
-    /// method.
+    /// Returns the error for an endpoint that does not exist or is hidden by policy. Not -32601,
+    /// which would concern the method.
     pub(crate) fn no_endpoint() -> Self {
         Self::new(code::INVALID_REQUEST, "no such endpoint").status(StatusCode::NOT_FOUND)
     }
 
-    /// A server that cannot say when its resources change.
     pub(crate) fn no_subscriptions(slug: &str) -> Self {
         Self::invalid(format!("server {slug} does not offer subscriptions to resources"))
     }
@@ -199,7 +194,8 @@ impl RequestError {
         Self::new(code::METHOD_NOT_FOUND, words).unknown_name()
     }
 
-    /// Modern: a standard header is missing or says something else than the body.
+    /// Returns the error for a standard header that is missing or contradicts the body (modern
+    /// era).
     pub(crate) fn header(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(code::HEADER_MISMATCH, message)
     }
@@ -209,7 +205,6 @@ impl RequestError {
             .data(modern::version_error(requested))
     }
 
-    /// The caller has as many streams open as one may have, or its organisation.
     pub(crate) fn too_many_streams(too_many: TooManyStreams) -> Self {
         let mut problem = Self::new(code::OVERLOADED, too_many.to_string())
             .data(json!({"reason": too_many.reason()}));
@@ -217,7 +212,6 @@ impl RequestError {
         problem
     }
 
-    /// There is no room for a session: of all, or of the caller.
     pub(crate) fn too_many_sessions(too_many: TooMany) -> Self {
         let (reason, words) = match too_many {
             TooMany::All => ("sessions", "too many sessions (limits.sessions); try again later"),
@@ -234,7 +228,7 @@ impl RequestError {
         problem
     }
 
-    /// There is no room for a call that waits for its client's answers.
+    /// Returns the error for too many calls that wait for answers of their clients.
     pub(crate) fn too_many_parked(limit: &str) -> Self {
         let words = format!(
             "the server has a question, but too many calls wait for answers (limits.{limit}); \
@@ -247,7 +241,7 @@ impl RequestError {
         problem
     }
 
-    /// The call of a client that can be asked has no lane.
+    /// Returns the error for a call of an interactive client that gets no lane.
     pub(crate) fn no_lane(refused: LaneError) -> Self {
         let (limit, words) = match refused {
             LaneError::Profiles => (
@@ -264,12 +258,12 @@ impl RequestError {
         problem
     }
 
-    /// A server that goes on asking.
     pub(crate) fn too_many_rounds(slug: &str) -> Self {
         Self::new(code::INTERNAL, format!("server {slug} asked too many rounds of questions"))
     }
 
-    /// The caller is nobody, or lacks what every request needs.
+    /// Returns the error for a caller that is not authenticated, or lacks a scope required by every
+    /// request.
     pub(crate) fn unauthenticated(unknown: AuthnError, challenge: &str) -> Self {
         let (code, status) = match unknown {
             AuthnError::Scope => (code::FORBIDDEN, StatusCode::FORBIDDEN),
@@ -287,7 +281,7 @@ impl RequestError {
         problem
     }
 
-    /// A refusal that the model should read: a tool's result with `isError`.
+    /// Returns a tool result with `isError`, so that the model can read the refusal.
     pub(crate) fn tool_error(words: String, era: Era) -> Self {
         let mut result = json!({"content": [{"type": "text", "text": words}], "isError": true});
         if era == Era::Modern {
@@ -298,7 +292,7 @@ impl RequestError {
         problem
     }
 
-    /// A completion where there is nothing that completes: no error, but no values.
+    /// Returns an empty completion for servers without completions. Not an error.
     pub(crate) fn no_values(era: Era) -> Self {
         let mut result = json!({"completion": {"values": [], "total": 0, "hasMore": false}});
         if era == Era::Modern {
@@ -310,18 +304,18 @@ impl RequestError {
         problem
     }
 
-    /// Names the server, for records.
+    /// Sets the server, for records.
     pub(crate) fn of_server(mut self, server: &str) -> Self {
         self.server = Some(server.into());
         self
     }
 
-    /// There is no memory for the answer until clients have read theirs.
+    /// Returns the error for a response that was dropped for lack of memory.
     pub(crate) fn dropped() -> Self {
         Self::new(code::OVERLOADED, DROPPED)
     }
 
-    /// Too many large messages wait to be looked at for this answer to be written.
+    /// Returns the error for a response that was dropped because of a full queue of CPU-bound work.
     pub(crate) fn no_turn() -> Self {
         let words = "the answer was dropped, because too many large messages wait to be read; what \
             was called may have had its effect";
@@ -329,12 +323,12 @@ impl RequestError {
         problem.data(json!({"reason": "judgements"}))
     }
 
-    /// There is no memory to write the answer for the client.
+    /// Returns the error for a response that could not be rewritten for lack of memory.
     pub(crate) fn no_memory() -> Self {
         Self::dropped().status(StatusCode::SERVICE_UNAVAILABLE).data(json!({"reason": "memory"}))
     }
 
-    /// The HTTP status that the client's era gives this error.
+    /// Returns the HTTP status of this error in the client's era.
     pub(crate) fn http_status(&self, era: Era) -> StatusCode {
         if let Some(status) = self.status {
             return status;
@@ -352,7 +346,6 @@ impl RequestError {
         }
     }
 
-    /// The error as JSON text.
     pub(crate) fn text(&self, id: Option<&[u8]>) -> Vec<u8> {
         match (&self.result, id) {
             (Some(result), Some(id)) => write::result(id, result.to_string().as_bytes()),
@@ -360,7 +353,6 @@ impl RequestError {
         }
     }
 
-    /// The error as an answer.
     pub(crate) fn reply(&self, id: Option<&[u8]>, era: Era) -> Reply {
         let mut headers = HeaderMap::new();
         if let Some(challenge) = &self.challenge {

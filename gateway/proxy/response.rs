@@ -1,5 +1,5 @@
-//! A server's result in the client's era: its id, its `_meta`, its URIs. What needs no change is
-//! not copied when it is large, and never parsed into a tree.
+//! Rewriting of a server's result for the client's era: its id, its `_meta`, its URIs. Unchanged
+//! parts of large results are neither copied nor parsed into a tree.
 
 mod legacy_task;
 pub(crate) mod scrub;
@@ -27,16 +27,16 @@ use crate::transport::Text;
 use legacy_task::{related_task, write_task};
 use splice::splice;
 
-/// Results up to this size are copied into one piece.
+/// Results up to this size are copied into a single buffer.
 const COPIED: usize = 16 * 1024;
-/// Longest completion that is read into a tree, which takes many times its bytes.
+/// Maximum size of a completion that is parsed into a tree, which takes many times its bytes.
 const MAX_TREE: usize = 1 << 20;
-/// Most questions of one result.
+/// Questions of a result.
 const MAX_QUESTIONS: usize = 32;
-/// Most values of a completion.
+/// Values of a completion (specification: at most 100).
 const MAX_VALUES: usize = 100;
 
-/// Writes the response. What is copied of a large one takes room in `budget` first.
+/// Writes the response. Copies of a large result are reserved in `budget` first.
 pub(crate) fn write_response(
     context: &RequestContext,
     permitted: &Permitted,
@@ -92,12 +92,11 @@ pub(crate) fn write_response(
     Ok(Text::Whole(head.into()))
 }
 
-/// The members of a result for its client.
 struct Members<'a> {
     kept: Vec<&'a Member>,
-    /// Keys with other values.
+    /// Members with new values, by key.
     changed: Vec<(&'a [u8], Vec<u8>)>,
-    /// What the server asks, where it asks.
+    /// The server's questions, if any.
     requests: Option<Vec<u8>>,
 }
 
@@ -133,13 +132,14 @@ fn rewrite_members<'a>(
     Ok(members)
 }
 
-/// The answers of built-in servers do not come in, so nothing has counted them.
+/// Returns whether the server is built in. Responses of built-in servers do not arrive over a
+/// connection, so they are not counted in the budget.
 fn is_builtin(permitted: &Permitted) -> bool {
     permitted.server().stats().is_none()
 }
 
-/// Room for the copies that a large answer is rewritten with, and for itself where nothing has
-/// counted it.
+/// Reserves memory for the copies made while a large response is rewritten, and for the response
+/// itself if it is not counted yet.
 fn hold_copies(
     context: &RequestContext,
     permitted: &Permitted,
@@ -158,7 +158,7 @@ fn hold_copies(
     Ok(Some(copies))
 }
 
-/// Bytes of the copies that a large answer is rewritten with, besides what stays of it.
+/// Returns the size of the temporary copies made while a large response is rewritten.
 fn bytes_of_copies(context: &RequestContext, answer: &Answer, rule: Option<&Response>) -> usize {
     let text = &answer.text;
     if rule.is_some() {
@@ -193,7 +193,7 @@ fn modern_head(object: &mut Object<'_>, context: &RequestContext, answer: &Answe
     }
 }
 
-/// The server's end-to-end `_meta`, and in the modern era our own identity.
+/// Writes the server's end-to-end `_meta`, and in the modern era our server info.
 fn meta(
     object: &mut Object<'_>,
     context: &RequestContext,
@@ -267,7 +267,7 @@ fn rewrite(
             Ok(task) => Change::To(task),
             Err(what) => return Err(broken(permitted, what)),
         },
-        // One of ours stands for it, also where the server gave none.
+        // Replaced by our own state, even if the server sent none.
         b"requestState" if answer.kind == AnswerKind::InputRequired => Change::Drop,
         b"inputRequests" => questions(context, permitted, value, slug)?,
         b"completion" => completion(value),
@@ -275,14 +275,14 @@ fn rewrite(
     })
 }
 
-/// Whether a tool has ended with this result.
 fn is_tool_result(permitted: &Permitted, answer: &Answer) -> bool {
     matches!(permitted.method(), Method::ToolsCall | Method::TasksResult)
         && answer.kind == AnswerKind::Complete
 }
 
-/// The `content` of a tool's result that has none, which clients of every revision require: its
-/// structured content as text, unless policy has a say in that.
+/// Returns a `content` member for a tool result that has none, because clients of every revision
+/// require it. It contains the structured content as text, unless a policy rule applies to the
+/// result.
 pub(crate) fn missing_content(answer: &Answer, has_rule: bool) -> Option<Vec<u8>> {
     if answer.member("content").is_some() || answer.member("task").is_some() {
         return None;
@@ -302,8 +302,8 @@ pub(crate) fn missing_content(answer: &Answer, has_rule: bool) -> Option<Vec<u8>
     Some(content)
 }
 
-/// A result that policy has no room for: a tool's answer that the model can act on, an error for
-/// everything else.
+/// Returns the error for a result that exceeds the policy's size limit: for tools, a result that
+/// the model can act on.
 fn too_large(context: &RequestContext, bytes: usize, most: u64) -> RequestError {
     let words = format!(
         "the result has {bytes} bytes, and policy lets {most} pass; ask for less, such as a part \
@@ -324,12 +324,13 @@ fn broken(permitted: &Permitted, what: &str) -> RequestError {
     RequestError::new(lockgate_protocol::code::INTERNAL, format!("server {slug} sent {what}"))
 }
 
-/// Structured content came in 2025-06-18, for objects only; 2026-07-28 takes any.
+/// Returns whether a legacy revision accepts this structured content: objects, since 2025-06-18.
 fn takes_structured(revision: Revision, value: &[u8]) -> bool {
     revision >= Revision::V2025_06_18 && value.starts_with(b"{")
 }
 
-/// The server may ask only what the client declared; each question says who asks.
+/// Checks that the client declared support for each question, and labels the questions with the
+/// server.
 fn questions(
     context: &RequestContext,
     permitted: &Permitted,
@@ -373,7 +374,7 @@ fn questions(
     Ok(if changed { Change::To(Value::Object(all).to_string().into_bytes()) } else { Change::Keep })
 }
 
-/// At most 100 values, as the specification wants.
+/// Truncates a completion to 100 values, as the specification requires.
 fn completion(value: &[u8]) -> Change {
     if value.len() > MAX_TREE {
         return Change::To(b"{\"values\":[]}".to_vec());

@@ -1,4 +1,4 @@
-//! What policy knows of a caller at one endpoint.
+//! A caller's attributes at an endpoint, as evaluated by policy.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -8,12 +8,12 @@ use lockgate_policy::{Certificate, Class, Policy, Question, Subject, Target};
 
 use crate::transport::Endpoint;
 
-/// What policy knows of a caller at an endpoint.
+/// A caller at an endpoint, with its policy class.
 #[derive(Clone)]
 pub(crate) struct CallerRights {
     pub(crate) principal: Principal,
     pub(crate) class: Arc<Class>,
-    /// The path of the endpoint; empty where no policy looks at it.
+    /// The path of the endpoint; empty if no policy depends on it.
     path: Cow<'static, str>,
 }
 
@@ -40,7 +40,6 @@ impl CallerRights {
     }
 }
 
-/// A principal as policy sees it.
 pub(crate) fn subject(principal: &Principal) -> Subject<'_> {
     Subject {
         key: principal.key(),

@@ -1,5 +1,6 @@
-//! Answers and the ends of sessions that concern another gateway: sent on once, and answered with
-//! what comes back. A call that waits here is left to the steps of its request.
+//! Forwarding of answers and session ends that concern another gateway. A message is forwarded
+//! once, and its response returned to the client. If the call waits here, the message is handled
+//! like any request.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,20 +19,20 @@ use crate::rescue::RequestError;
 use crate::snapshot::Snapshot;
 use crate::transport::{Exchange, Reply};
 
-/// Time for another gateway to take an answer or the end of a session.
+/// Timeout for another gateway to accept an answer or the end of a session.
 const NOTE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// What the gateway of a call has to do with a message.
+/// The role of another gateway in the handling of a message.
 pub(crate) enum Way {
-    /// It holds the call that the message names.
+    /// The message names a call held by that gateway.
     To(Holder),
-    /// It has sent the message on, which names no call of this caller. Another gateway sends on
-    /// what concerns a call of the caller that it has let in, so this is another caller here,
-    /// and must not be answered as that one.
+    /// Another gateway forwarded the message, but the message names no call of this caller. A
+    /// gateway forwards only messages of the caller that it authenticated, so this gateway has
+    /// authenticated another caller and must not answer.
     From,
 }
 
-/// Finds the gateway that a message concerns; `None` for most messages.
+/// Returns the way of a message, `None` for most messages.
 pub(crate) fn find_way(snapshot: &Snapshot, exchange: &Exchange, message: &Message) -> Option<Way> {
     if let Some(holder) = Holder::of(&snapshot.sealer, exchange, message) {
         return Some(Way::To(holder));
@@ -39,7 +40,7 @@ pub(crate) fn find_way(snapshot: &Snapshot, exchange: &Exchange, message: &Messa
     peers::is_sent_on(exchange).then_some(Way::From)
 }
 
-/// Answers a message that names the gateway which holds its call; `None` where that is this one.
+/// Handles a message that names the gateway of its call. Returns `None` if that is this gateway.
 pub(crate) async fn answer_elsewhere(
     gateway: &Gateway,
     peers: &dyn Peers,
@@ -98,7 +99,7 @@ async fn send(
     })
 }
 
-/// Ends a session here and, where a client asks for it, at all other gateways.
+/// Ends a session here and, if requested by a client, at all other gateways.
 pub(crate) async fn end_session(
     gateway: &Arc<Gateway>,
     peers: &dyn Peers,

@@ -1,5 +1,5 @@
-//! A request as its client sees it, from its arrival to the end of its answer: how long it takes,
-//! for the metrics, and its span, where spans go anywhere.
+//! A client's request from its arrival to the end of its response: its duration for the metrics,
+//! and its span, if tracing is enabled.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -19,24 +19,22 @@ use crate::rescue::RequestError;
 use crate::trace_context;
 use crate::transport::{Exchange, Transport};
 
-/// See the module.
+/// The metrics and span of a request; recorded on drop.
 pub(crate) struct ServerOperation {
     metrics: Arc<Metrics>,
     began: Instant,
     state: Mutex<State>,
 }
 
-/// What is known of it so far.
 struct State {
     labels: OperationLabels,
-    /// The tool that is called, if it is there.
+    /// The called tool, if it exists.
     tool: Option<Arc<ToolMetrics>>,
-    /// Where spans go anywhere.
+    /// Set if tracing is enabled.
     span: Option<OperationSpan>,
 }
 
 impl ServerOperation {
-    /// A message has just been read.
     pub(crate) fn begin(gateway: &Gateway, exchange: &Exchange, request: &Request) -> Box<Self> {
         let labels = OperationLabels {
             method: request.method.as_str(),
@@ -52,7 +50,7 @@ impl ServerOperation {
         })
     }
 
-    /// Tells the log in which trace it is: in that of its span, else in what the client said.
+    /// Sets the trace of the log's request scope: that of the span, or else the client's.
     pub(crate) fn tell_log(&self, exchange: &Exchange, request: &Request) {
         lockgate_telemetry::request::has_trace(|| {
             let own = self.context();
@@ -60,12 +58,11 @@ impl ServerOperation {
         });
     }
 
-    /// Where it stands in a trace that goes anywhere.
+    /// Returns the trace context of the span, if tracing is enabled.
     pub(crate) fn context(&self) -> Option<TraceContext> {
         self.state.lock().span.as_ref().map(|span| span.context().clone())
     }
 
-    /// The revision that is spoken, and the legacy session that it is part of.
     pub(crate) fn set_protocol(&self, revision: Revision, session: Option<&str>) {
         let mut state = self.state.lock();
         state.labels.revision = Some(revision.as_str());
@@ -77,17 +74,16 @@ impl ServerOperation {
         }
     }
 
-    /// The tool that is called is there.
     pub(crate) fn set_tool(&self, tool: Option<Arc<ToolMetrics>>) {
         self.state.lock().tool = tool;
     }
 
-    /// Whether what is said of it beyond its duration goes anywhere.
+    /// Returns whether tracing is enabled.
     pub(crate) fn is_traced(&self) -> bool {
         self.state.lock().span.is_some()
     }
 
-    /// What is asked for is there, at this server.
+    /// Records the requested item, once it is resolved to a server.
     pub(crate) fn set_destination(&self, method: Method, name: Option<&str>, server: &str) {
         if let Some(span) = &mut self.state.lock().span {
             if let Some(name) = name {
@@ -97,7 +93,6 @@ impl ServerOperation {
         }
     }
 
-    /// Policy stopped it.
     pub(crate) fn deny(&self, problem: &RequestError, rule: Option<&str>, denial: Denial) {
         if let (Some(rule), Some(span)) = (rule, &mut self.state.lock().span) {
             span.note(Note::Rule, rule);
@@ -107,7 +102,7 @@ impl ServerOperation {
         self.refuse(problem);
     }
 
-    /// It is answered with an error, or not at all.
+    /// Records the error sent as the response, or a cancellation.
     pub(crate) fn refuse(&self, problem: &RequestError) {
         let mut state = self.state.lock();
         if !problem.is_withdrawn() {
@@ -121,8 +116,7 @@ impl ServerOperation {
         }
     }
 
-    /// How the call of a server ended. What is to be said of an error is said by
-    /// [`Self::refuse`].
+    /// Records the outcome of the server's call. Errors are described by [`Self::refuse`].
     pub(crate) fn end(&self, outcome: Outcome) {
         let mut state = self.state.lock();
         match outcome {
@@ -179,7 +173,7 @@ fn describe_refusal(span: &mut OperationSpan, problem: &RequestError) {
     }
 }
 
-/// Tells of the error that a request is answered with, where it is a client's.
+/// Records the error of a request, if there is an operation for it.
 pub(crate) fn refuse(operation: Option<&ServerOperation>, problem: &RequestError) {
     if let Some(operation) = operation {
         operation.refuse(problem);

@@ -1,7 +1,6 @@
-//! The table of legacy sessions: each bound to one caller and found by an unguessable id. An idle
-//! one is small: streams and subscriptions are made when they are first needed.
-//! `Gateway::end_session` alone ends one (DELETE, idle, a key no longer good); here it is only
-//! taken out of the table.
+//! The table of legacy sessions. Each is bound to a caller and has an unguessable id. Idle sessions
+//! are small: streams and subscriptions are allocated on first use. Only `Gateway::end_session`
+//! ends a session (DELETE, idle, invalid key); this module just removes it from the table.
 
 mod asked;
 mod bounds;
@@ -44,43 +43,41 @@ use crate::quota::{QuotaPermit, Quotas};
 use crate::transport::Endpoint;
 use lockgate_admission::budget::Budget;
 
-/// Calls of one session that run and can be cancelled.
+/// Running calls of a session that can be cancelled.
 const MAX_RUNNING: usize = 1024;
-/// Streams of one session that can be resumed.
+/// Resumable streams of a session.
 const MAX_LOGS: usize = 64;
 
-/// One legacy session.
 pub(crate) struct Session {
     pub(crate) id: Box<str>,
     key: u64,
-    /// Its owner, with what the credential of the latest request grants.
+    /// The owner, with the grants of the latest request's credential.
     principal: RwLock<Principal>,
     pub(crate) endpoint: Endpoint,
     pub(crate) revision: Revision,
-    /// JSON text of what the client declared, as far as the gateway carries it.
+    /// JSON text of the client capabilities that the gateway supports.
     pub(crate) capabilities: Bytes,
-    /// Servers can ask its client things.
+    /// Set if the client accepts questions of servers.
     pub(crate) interactive: bool,
-    /// Its client tells when its roots change.
     roots_changes: bool,
-    /// What servers offer to such clients alone has been waited for.
+    /// Set once the lists for interactive clients have been waited for.
     pub(crate) interactive_awaited: AtomicBool,
-    /// Log level, plus one; 0 when none was set.
+    /// Log level plus 1; 0 if unset.
     level: AtomicU8,
     pub(crate) began: Instant,
     /// Milliseconds since the table's epoch.
     touched: AtomicU64,
-    /// The lists that the client knows of, or was told of.
+    /// The lists last seen by or announced to the client.
     lists: Mutex<ListMarks>,
-    /// The servers with a connection for it that may list something else.
+    /// Servers where this session's connection may have lists of its own.
     own_servers: Arc<OwnServers>,
-    /// Lists that changed while no stream was open, a bit each.
+    /// A bit for each list that changed while no stream was open.
     dirty: AtomicU8,
-    /// The session was deleted or has expired.
+    /// Cancelled when the session was deleted or has expired.
     pub(crate) over: CancellationToken,
     state: Mutex<Option<Box<State>>>,
     limits: Limits,
-    /// The end of the ids of its questions, where their answers may come to another gateway.
+    /// Suffix of the question ids, if answers may arrive at another gateway.
     pub(crate) holder: OnceLock<Box<str>>,
     budget: Arc<Budget>,
     _share: QuotaPermit,
@@ -96,26 +93,24 @@ struct Limits {
 
 #[derive(Default)]
 struct State {
-    /// Streams by number; 0 is the one outside of calls.
+    /// Streams by number; 0 is the stream outside of calls.
     logs: HashMap<u64, Arc<Log>>,
     next_log: u64,
     running: HashMap<Bytes, CancellationToken>,
     questions: Questions,
     elicitations: Elicitations,
-    /// Tasks that the client follows.
     tasks: VecDeque<SessionTask>,
     /// Subscriptions by exposed URI.
     subscriptions: HashMap<String, AtServer>,
     next_subscription: u64,
 }
 
-/// All sessions.
 pub(crate) struct Sessions {
     table: dashmap::DashMap<Box<str>, Arc<Session>>,
     members: Members<Session>,
     epoch: Instant,
     next_key: AtomicU64,
-    /// How many have lists of their own.
+    /// Number of sessions with lists of their own.
     with_own_lists: Arc<AtomicUsize>,
     shares: Arc<Quotas>,
     budget: Arc<Budget>,
@@ -123,7 +118,7 @@ pub(crate) struct Sessions {
 }
 
 impl Sessions {
-    /// `budget` is what the streams of all may take.
+    /// Creates an empty table. `budget` bounds the buffers of all streams.
     pub(crate) fn new(budget: Arc<Budget>) -> Self {
         Self {
             table: dashmap::DashMap::new(),
@@ -137,7 +132,7 @@ impl Sessions {
         }
     }
 
-    /// What distinguishes one client from all others towards servers.
+    /// Returns a unique key that identifies a client at servers.
     pub(crate) fn next_key(&self) -> u64 {
         self.next_key.fetch_add(1, Ordering::Relaxed)
     }
@@ -150,8 +145,7 @@ impl Sessions {
         self.table.len()
     }
 
-    /// Opens a session, or goes on with one under its id; `view` is what its client is going to
-    /// list.
+    /// Opens a session, or resumes a session under its id. `view` is the client's initial view.
     ///
     /// # Errors
     /// [`TooMany`].
@@ -172,7 +166,7 @@ impl Sessions {
         let Some(id) = id.or_else(random_id) else { return Err(TooMany::All) };
         let Opening { revision, capabilities } = opening;
         let roots_changes = capabilities::declares(&capabilities, &["roots", "listChanged"]);
-        // Told where the client's session has a connection of its own.
+        // `carried` drops `roots.listChanged`, which applies only to the session's own connections.
         let capabilities = capabilities::carried(&capabilities);
         let interactive = capabilities::is_interactive(&capabilities);
         let key = self.next_key();
@@ -208,9 +202,9 @@ impl Sessions {
     }
 
     fn keep(&self, id: Box<str>, session: &Arc<Session>) -> Arc<Session> {
-        // First here: whoever finds it in the table may take it out again.
+        // Before the table, because a concurrent request may find and remove the session there.
         self.members.add(session.principal().organisation(), session.key, session);
-        // Two requests may go on with a session at once.
+        // Two requests may resume a session concurrently.
         let kept = Arc::clone(self.table.entry(id).or_insert_with(|| Arc::clone(session)).value());
         if kept.key != session.key {
             self.members.remove(session.principal().organisation(), session.key);
@@ -218,23 +212,24 @@ impl Sessions {
         kept
     }
 
-    /// Remembers that a client has ended its session.
+    /// Records that a client ended its session, so that the session cannot be resumed.
     pub(crate) fn record_ended(&self, id: &str) {
         self.ended.record(id);
     }
 
-    /// Whether a session may be gone on with: it is not here, and its client has not ended it.
+    /// Returns whether a session may be resumed: it is not in the table, and its client has not
+    /// ended it.
     pub(crate) fn may_go_on(&self, id: &str) -> bool {
         !self.table.contains_key(id) && !self.ended.contains(id)
     }
 
-    /// Whether there is a session with this id, whoever's it is.
+    /// Returns whether any caller has a session with this id.
     pub(crate) fn exists(&self, id: &str) -> bool {
         self.table.contains_key(id)
     }
 
-    /// The session with this id, if it is this caller's at this endpoint. Foreign and unknown look
-    /// alike.
+    /// Returns the caller's session with this id at this endpoint. Sessions of other callers look
+    /// the same as unknown ids.
     pub(crate) fn find(
         &self,
         id: &str,
@@ -250,7 +245,7 @@ impl Sessions {
         Some(session)
     }
 
-    /// Whether it was there.
+    /// Removes a session. Returns whether it was in the table.
     pub(crate) fn remove(&self, session: &Session) -> bool {
         let removed = self.table.remove(&session.id);
         self.members.remove(session.principal().organisation(), session.key);
@@ -258,8 +253,8 @@ impl Sessions {
         removed.is_some()
     }
 
-    /// The sessions without a request for `idle`, except those with an open stream: they are to
-    /// end. Of the others, lets go what nobody may resume any more.
+    /// Returns the sessions to end: those without a request for `idle` and without an open stream.
+    /// Drops expired stream buffers of all sessions.
     pub(crate) fn find_expired(&self, idle: Duration) -> Vec<Arc<Session>> {
         let now = self.now();
         let idle = u64::try_from(idle.as_millis()).unwrap_or(u64::MAX);
@@ -285,7 +280,7 @@ impl Sessions {
         all
     }
 
-    /// The sessions of an organisation's members; without one, of everybody.
+    /// Returns the sessions of an organisation's members, or all sessions.
     pub(crate) fn of(&self, organisation: Option<&str>) -> Vec<Arc<Session>> {
         match organisation {
             Some(organisation) => self.members.of(organisation),
@@ -326,7 +321,7 @@ impl Session {
         self.principal.read().clone()
     }
 
-    /// Returns itself, if it may have lists of its own.
+    /// Returns this session, if it may have lists of its own.
     pub(crate) fn own_clients(&self) -> OwnClients {
         match self.own_servers.is_any() {
             true => vec![OwnClient { servers: Arc::clone(&self.own_servers), is_first: true }],
@@ -334,7 +329,7 @@ impl Session {
         }
     }
 
-    /// Takes over what the owner has been granted by now, if anything.
+    /// Updates the owner's grants. Returns `None` and keeps the old grants if `now` does.
     pub(crate) fn renew(
         &self,
         now: impl FnOnce(&Principal) -> Option<Principal>,
@@ -344,7 +339,7 @@ impl Session {
         Some(owner.clone())
     }
 
-    /// Remembers a running call until the guard is dropped, so that it can be cancelled by its id.
+    /// Registers a running call for cancellation by its id, until the guard is dropped.
     pub(crate) fn run(self: &Arc<Self>, id: Bytes) -> Running {
         let token = CancellationToken::new();
         self.state(|state| {
@@ -355,14 +350,13 @@ impl Session {
         Running { session: Arc::clone(self), id, token }
     }
 
-    /// The client does not want the answer to this request any more.
     pub(crate) fn cancel(&self, id: &[u8]) {
         if let Some(token) = self.state(|state| state.running.remove(id)) {
             token.cancel();
         }
     }
 
-    /// A log for the stream of one call.
+    /// Creates the log for the stream of a call. Displaces the oldest if there are too many.
     pub(crate) fn new_log(&self) -> Arc<Log> {
         self.state(|state| {
             state.forget_stale();
@@ -382,7 +376,6 @@ impl Session {
         })
     }
 
-    /// The log of a stream, by its number.
     pub(crate) fn log(&self, number: u64) -> Option<Arc<Log>> {
         match number {
             0 => Some(self.outside()),
@@ -390,7 +383,6 @@ impl Session {
         }
     }
 
-    /// The log of the stream outside of calls.
     fn outside(&self) -> Arc<Log> {
         self.state(|state| Arc::clone(state.logs.entry(0).or_insert_with(|| self.new_stream(0))))
     }
@@ -402,11 +394,10 @@ fn random_id() -> Option<Box<str>> {
     Some(hex::encode(&random).into())
 }
 
-/// A running call of a session.
 pub(crate) struct Running {
     session: Arc<Session>,
     id: Bytes,
-    /// Cancelled when the client says so.
+    /// Cancelled when the client cancels the call.
     pub(crate) token: CancellationToken,
 }
 

@@ -1,5 +1,4 @@
-//! Streams of legacy sessions on their way to a client: of one call, or of what is told outside of
-//! calls.
+//! Event streams of legacy sessions: of a call, or of notifications outside of calls.
 
 use std::sync::Arc;
 
@@ -12,15 +11,15 @@ use crate::session::{Log, Reader, Session};
 use crate::streams::OpenStream;
 use crate::transport::{Events, Outgoing, Reply, Text};
 
-/// How long a client waits before it resumes a stream, in milliseconds.
+/// The client's delay before it resumes a stream, in milliseconds.
 const RETRY_MS: u64 = 1000;
 
-/// An exchange without an answer: a stream that ends.
+/// Returns an empty stream, for an exchange without a response.
 pub(crate) fn silence() -> Reply {
     Reply::Stream { headers: HeaderMap::new(), events: Box::pin(futures_util::stream::empty()) }
 }
 
-/// The stream of one call from its beginning.
+/// Returns the stream of a call from its beginning.
 pub(crate) fn stream_call(gateway: &Arc<Gateway>, session: &Arc<Session>, log: &Arc<Log>) -> Reply {
     let mut reader = log.read(0);
     let priming = priming(session, &mut reader);
@@ -30,7 +29,8 @@ pub(crate) fn stream_call(gateway: &Arc<Gateway>, session: &Arc<Session>, log: &
     }
 }
 
-/// The messages of a stream as events, until it ends, the session ends, or the gateway stops.
+/// Returns a stream's messages as events, until the stream or the session ends or the gateway
+/// stops.
 pub(crate) fn events(
     gateway: &Arc<Gateway>,
     session: &Arc<Session>,
@@ -38,8 +38,7 @@ pub(crate) fn events(
     first: Option<Outgoing>,
     open: Option<OpenStream>,
 ) -> Events {
-    // A call may still end while the gateway stops; what is outside of calls ends with its clients'
-    // leave to stay.
+    // A stopping gateway lets calls end; only streams outside of calls are closed.
     let stopping =
         if reader.is_of_call() { CancellationToken::new() } else { gateway.stopping.clone() };
     let over = session.over.clone();
@@ -61,7 +60,8 @@ pub(crate) fn events(
     ))
 }
 
-/// What opens a stream of 2025-11-25: an id to resume from, and how long to wait.
+/// Returns the initial event of a stream in 2025-11-25: an id to resume from, and the reconnect
+/// delay.
 fn priming(session: &Session, reader: &mut Reader) -> Option<Outgoing> {
     if session.revision < Revision::V2025_11_25 {
         return None;

@@ -1,24 +1,22 @@
-//! Whether one principal alone has used the servers so far. What a server says to nobody in
-//! particular may be about anybody's call, so it is told to clients only while there is nobody else
-//! whom it could be about.
+//! Tracks whether a single principal has used the servers so far. A notification without a request
+//! id may concern another caller's call, so it is forwarded only while there is no other caller.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const NOBODY: u64 = 0;
 const SEVERAL: u64 = u64::MAX;
 
-/// See the module. Once there were several, it stays so for as long as the process runs. That is
-/// meant: nothing tells when a server has said its last word about somebody's call (it may have
-/// begun a job, or report what it did an hour ago), so there is no moment at which its words can
-/// only be about those who are still there. What is lost is little: log messages outside of calls;
-/// those of a call reach its caller in any case.
+/// The only principal so far. Once there were several, that state is permanent: a server may report
+/// on a call long after the call ended (a background job, for example), so there is no moment after
+/// which its notifications can only concern current callers. The loss is small: log messages
+/// outside of calls. Log messages of a call reach its caller in any case.
 #[derive(Default)]
 pub(crate) struct SinglePrincipal(AtomicU64);
 
 impl SinglePrincipal {
-    /// A principal, by its number, reaches a server.
+    /// Records that a principal, identified by its key, uses a server.
     pub(crate) fn record(&self, caller: u64) {
-        // A number that means nobody tells nobody apart.
+        // The value 0 is reserved and cannot identify a principal.
         let caller = if caller == NOBODY { SEVERAL } else { caller };
         let known = self.0.load(Ordering::Relaxed);
         if known == caller || known == SEVERAL {
@@ -30,7 +28,7 @@ impl SinglePrincipal {
         }
     }
 
-    /// Whether nobody but this principal has reached a server.
+    /// Returns whether this principal is the only one so far.
     pub(crate) fn is(&self, caller: u64) -> bool {
         caller != SEVERAL && self.0.load(Ordering::Relaxed) == caller
     }

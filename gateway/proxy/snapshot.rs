@@ -1,5 +1,5 @@
-//! What configuration decides about the request path, compiled: each request takes one snapshot and
-//! keeps it to its end, and a reload replaces it as a whole.
+//! The compiled configuration of the request path. Each request uses a single snapshot until its
+//! end; a reload replaces the snapshot as a whole.
 
 use std::sync::Arc;
 
@@ -10,18 +10,18 @@ use lockgate_protocol::sealed::{Sealer, SecretError};
 
 use crate::Config;
 
-/// What the configuration decides about the request path.
+/// The configuration of the request path.
 pub struct Rules {
     pub config: Config,
     pub authn: Arc<Authenticator>,
     pub policy: lockgate_policy::Config,
-    /// Counts for the policies' rates; the same one through all reloads.
+    /// The limiter for the policies' rates; shared across reloads.
     pub limiter: Arc<dyn Limiter>,
-    /// Tells servers who calls, where any wants to know; the same one through all reloads.
+    /// Signs identity assertions for servers that require them; shared across reloads.
     pub signer: Option<Arc<Signer>>,
 }
 
-/// A configuration that the request path cannot work with.
+/// A configuration error.
 #[derive(Debug, thiserror::Error)]
 pub enum RulesError {
     #[error("policy: {0}")]
@@ -32,7 +32,6 @@ pub enum RulesError {
     Separator(String),
 }
 
-/// Everything that configuration decides, replaced as one.
 pub(crate) struct Snapshot {
     pub(crate) config: Config,
     pub(crate) authenticator: Arc<Authenticator>,
@@ -46,7 +45,8 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    /// `old` is what this one replaces: sealed tokens outlive a reload.
+    /// Compiles a snapshot. `old` is the replaced snapshot: sealed tokens stay valid across a
+    /// reload.
     pub(crate) fn new(rules: Rules, old: Option<&Self>) -> Result<Self, RulesError> {
         let Rules { config, authn, policy, limiter, signer } = rules;
         let Ok(separator) = config.names.separator.parse::<Separator>() else {
@@ -57,7 +57,7 @@ impl Snapshot {
                 let ring = std::iter::once(secret).chain(&config.old_secrets);
                 Arc::new(Sealer::with_ring(ring.map(String::as_bytes))?)
             }
-            // Without a secret of their own, tokens live as long as the process, through reloads.
+            // Without a configured secret, the sealer lives as long as the process.
             (None, Some(old)) if old.config.secret.is_none() => Arc::clone(&old.sealer),
             (None, _) => Arc::new(Sealer::random()?),
         };

@@ -1,5 +1,5 @@
-//! The event streams that are open now: of everybody, for the metrics, and of each principal and
-//! each organisation, up to a limit. A stream that ends gives its place back.
+//! Counts of open event streams: in total for the metrics, and per principal and organisation with
+//! limits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,21 +8,20 @@ use lockgate_authn::Principal;
 
 use crate::quota::{Exhausted, QuotaPermit, Quotas};
 
-/// See the module.
 #[derive(Default)]
 pub(crate) struct Streams {
     all: AtomicUsize,
     waiting: Arc<Quotas>,
 }
 
-/// One open stream. Counted until it is dropped.
+/// An open stream, counted until it is dropped.
 pub struct OpenStream {
     streams: Arc<Streams>,
-    /// Of those that wait for news.
+    /// The quota of streams that wait for notifications.
     _share: Option<QuotaPermit>,
 }
 
-/// Who has as many streams as they may have.
+/// The limit that an additional stream would exceed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TooManyStreams {
     #[error(
@@ -47,7 +46,7 @@ impl From<Exhausted> for TooManyStreams {
 }
 
 impl TooManyStreams {
-    /// What stands in `data.reason`.
+    /// Returns the value of `data.reason`.
     #[must_use]
     pub fn reason(self) -> &'static str {
         match self {
@@ -62,16 +61,17 @@ impl Streams {
         self.all.load(Ordering::Relaxed)
     }
 
-    /// A stream of a call: it ends with the call, and is bounded like calls are.
+    /// Counts a stream of a call, which ends with the call and is bounded by the limits of calls.
     pub(crate) fn of_call(self: &Arc<Self>) -> OpenStream {
         self.counted(None)
     }
 
-    /// A stream that waits for news, where there may be `limit` of its principal, and about `all`
-    /// of everybody: each may be a connection, and behind a proxy all clients have one address.
+    /// Counts a stream that waits for notifications: at most `limit` per principal, and half of
+    /// `all` per organisation. `all` is the limit of connections per address, because each stream
+    /// may be a connection, and behind a proxy all clients share an address.
     ///
     /// # Errors
-    /// Its principal has as many of them as one may have, or its organisation.
+    /// The limit of the principal or organisation is reached.
     pub(crate) fn open(
         self: &Arc<Self>,
         principal: &Principal,

@@ -1,4 +1,4 @@
-//! Tools that operators should know of: new, changed, or with text that hides something.
+//! Tools that need an operator's review: new, changed, or with suspicious text.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -9,22 +9,22 @@ use serde_json::{Map, Value};
 use crate::catalog::{Catalog, Entry};
 use crate::inspect::{Inspected, name_in_lock};
 
-/// Suspects that the log names at once; of the others it says how many there are.
+/// Suspects that are logged individually at a time; the rest are counted.
 const MAX_TOLD: usize = 50;
 
-/// A tool that operators should know of.
+/// A tool that needs an operator's review.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Suspect {
-    /// Its name among all servers.
+    /// The server's qualified name.
     pub server: String,
     pub slug: String,
-    /// How clients would call the tool.
+    /// The tool's name as exposed to clients.
     pub exposed: String,
-    /// None of the operator's.
+    /// The organisation that added the server; `None` for the operator's servers.
     pub organisation: Option<Arc<str>>,
-    /// In the server's own words.
+    /// The server's own name for the tool.
     pub tool: String,
-    /// How it stands to the lock file, if there is one.
+    /// The tool's standing in the lock file, if there is a lock file.
     pub standing: Option<Standing>,
     pub fingerprint: String,
     /// Neither listed nor callable.
@@ -32,21 +32,21 @@ pub struct Suspect {
     pub findings: Vec<Finding>,
 }
 
-/// A tool that is not as it was approved.
+/// A tool that differs from its approved definition.
 #[derive(Clone, Debug)]
 pub struct PinChange {
     pub suspect: Suspect,
-    /// How its server is called in the lock file.
+    /// The server's name in the lock file.
     pub lock_server: String,
-    /// What is different, in words.
+    /// Descriptions of the differences.
     pub changes: Vec<String>,
-    /// As it was approved, if it was.
+    /// The approved definition, if any.
     pub before: Option<Value>,
-    /// As it is now.
+    /// The current definition.
     pub pin: Pin,
 }
 
-/// The tools that are not as the lock file has them.
+/// Returns the tools that differ from the lock file.
 pub(crate) fn pin_changes(catalog: &Catalog, lock: &Lock) -> Vec<PinChange> {
     let nothing = Value::Object(Map::new());
     let mut all = Vec::new();
@@ -66,7 +66,7 @@ pub(crate) fn pin_changes(catalog: &Catalog, lock: &Lock) -> Vec<PinChange> {
     all
 }
 
-/// Tools that are new, have changed, hide something or give orders.
+/// Returns the tools that are new, changed or have findings.
 pub(crate) fn suspects(catalog: &Catalog) -> Vec<Suspect> {
     let mut all = Vec::new();
     for entry in catalog.tools() {
@@ -75,7 +75,7 @@ pub(crate) fn suspects(catalog: &Catalog) -> Vec<Suspect> {
     all
 }
 
-/// Whether it is as it was approved, as far as anything is.
+/// Returns whether a tool matches its approved definition, or pinning is off.
 fn is_approved(inspected: &Inspected) -> bool {
     matches!(inspected.standing, None | Some(Standing::Approved))
 }
@@ -98,7 +98,7 @@ fn suspect(entry: &Entry) -> Option<Suspect> {
     })
 }
 
-/// Tells operators of suspects that were none in the catalog before.
+/// Logs suspects that were not in the catalog before.
 pub(crate) fn log_new_suspects(before: &Catalog, after: &Catalog, pins: &Pins) {
     let known: HashSet<Suspect> = suspects(before).into_iter().collect();
     let mut fresh = suspects(after).into_iter().filter(|suspect| !known.contains(suspect));

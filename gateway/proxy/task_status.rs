@@ -1,5 +1,6 @@
-//! How a task is now, read with `tasks/get` in the name of whoever follows it: what is told of its
-//! news is what they would be answered, by the same path, and nothing of the server's own message.
+//! Reads the status of a task with `tasks/get` on behalf of each follower, through the usual
+//! request path. A status notification thus contains only data that the follower may read, never
+//! data of the server's own notification.
 
 use bytes::Bytes;
 use lockgate_protocol::jsonrpc::{self, Message, Outcome, Request, Response, SentBy};
@@ -11,7 +12,7 @@ use crate::context::RequestContext;
 use crate::dispatch;
 use crate::gateway::Gateway;
 
-/// The request for a task, by the id that its client knows.
+/// Builds the request for a task by its client's id.
 pub(crate) fn make_request(token: &str, depth: usize) -> Option<Request> {
     let method = Method::TasksGet.as_str();
     let text = json!({"jsonrpc": "2.0", "id": 0, "method": method, "params": {"taskId": token}});
@@ -21,7 +22,6 @@ pub(crate) fn make_request(token: &str, depth: usize) -> Option<Request> {
     }
 }
 
-/// Makes that request.
 pub(crate) async fn read(gateway: &Gateway, context: Box<RequestContext>) -> Option<Response> {
     let depth = context.snapshot.config.limits.depth;
     let text = dispatch::forward_nested(gateway, context).await.ok()?.into_bytes();
@@ -31,7 +31,7 @@ pub(crate) async fn read(gateway: &Gateway, context: Box<RequestContext>) -> Opt
     }
 }
 
-/// Writes the answer as the parameters of a notification.
+/// Writes the response as the parameters of a notification.
 pub(crate) fn write(params: &mut Object<'_>, task: &Response) {
     let Outcome::Result(_, members) = &task.outcome else { return };
     for member in members {

@@ -1,4 +1,4 @@
-//! Tests of the whole request path in this process, with servers that only answer.
+//! In-process tests of the whole request path, with servers that only return fixed results.
 
 #![allow(clippy::unwrap_used)]
 

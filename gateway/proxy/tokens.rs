@@ -1,5 +1,5 @@
-//! Tokens that a client gives back: request states and task ids. Sealed, bound to the caller, the
-//! endpoint, the server and the request they were made for, and short-lived.
+//! Tokens that a client returns: request states and task ids. Sealed, bound to caller, endpoint,
+//! server and request, and short-lived.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -17,49 +17,49 @@ use crate::peers::{self, Waiting};
 use crate::rescue::RequestError;
 use crate::unix_time;
 
-/// A member of `params` with another value for the server; without one it is left out.
+/// A member of `params` with its replacement for the server; `None` removes the member.
 pub(crate) type Replaced = (&'static str, Option<Vec<u8>>);
 
-/// How long a client may take for one round.
+/// Time for a client to complete a round.
 const STATE_LIFE: Duration = Duration::from_secs(600);
-/// How long a task can be asked about.
+/// Lifetime of a task id.
 const TASK_LIFE: Duration = Duration::from_secs(7 * 24 * 3600);
-/// Longest state of a server.
+/// Maximum length of a server's state.
 const MAX_STATE: usize = 32 * 1024;
 
-/// What a round leaves behind: the server's own state as JSON text of a string, if it gave one,
-/// what it asked, and where the call goes on.
+/// The contents of a request state: the server's own state (JSON text of a string) if any, its
+/// questions, and where the call resumes.
 struct Round {
     inner: Option<Vec<u8>>,
     questions: Questions,
     resumption: Resumption,
 }
 
-/// Where a request goes on with its next round.
+/// Where the next round of a request resumes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Resumption {
-    /// At the server, which has what it needs in its own state.
+    /// At the server, with the server's own state.
     #[default]
     AtServer,
-    /// A call of it runs and waits for the answers, at the gateway of this address.
+    /// In a running call that is parked at the gateway with this address.
     Parked(Box<str>, Option<SocketAddr>),
-    /// It is called anew: what it wanted was done elsewhere.
+    /// With a new call: the reason for the round was handled elsewhere.
     Anew,
 }
 
 /// The next round of an earlier request.
 pub(crate) struct NextRound {
-    /// What the server gets of it.
+    /// Replaced members for the server.
     pub(crate) replaced: [Replaced; 2],
     pub(crate) resumption: Resumption,
     /// Answers for a parked call: JSON text of an object.
     pub(crate) answers: Option<Vec<u8>>,
 }
 
-/// Wraps a server's `requestState` (JSON text of a string), if it has one, with what it asks.
+/// Seals a server's `requestState` (JSON text of a string), if any, with its questions.
 ///
 /// # Errors
-/// What the server sent that is more than we carry, in words.
+/// A description of the limit that the server exceeded.
 pub(crate) fn seal(
     context: &RequestContext,
     server: &dyn Upstream,
@@ -111,7 +111,7 @@ pub(crate) fn seal(
     })
 }
 
-/// What a state of ours (JSON text of a string) holds, if it was made for this very request.
+/// Opens a request state (JSON text of a string) that was sealed for this request.
 fn open(
     context: &RequestContext,
     server: &dyn Upstream,
@@ -146,15 +146,15 @@ fn read(plain: &[u8]) -> Option<Round> {
     Some(Round { inner, questions, resumption })
 }
 
-/// Whether a request says that it goes on with an earlier one.
+/// Returns whether a request continues an earlier request.
 pub(crate) fn is_next_round(request: &Request) -> bool {
     request.param("requestState").is_some() || request.param("inputResponses").is_some()
 }
 
-/// What the server gets of the next round of an earlier request: its state must be one that we
-/// sealed for just this request, and its answers must be to what was asked then. Answers without a
-/// state are to nothing that was asked: they are left out, as the specification has it for what is
-/// not expected, and the server asks anew.
+/// Prepares the next round of an earlier request. Its state must have been sealed for this request,
+/// and its answers must match the questions of that round. Answers without a state match no
+/// question: they are dropped, as the specification requires for unexpected answers, and the server
+/// asks again.
 pub(crate) fn next_round(
     context: &RequestContext,
     server: &dyn Upstream,
@@ -184,7 +184,7 @@ pub(crate) fn next_round(
     })
 }
 
-/// Answers to questions, within their bound, as far as they were asked.
+/// Validates answers to questions within the size limit.
 pub(crate) fn take_answers(
     context: &RequestContext,
     raw: &[u8],
@@ -202,7 +202,7 @@ pub(crate) fn take_answers(
     }
 }
 
-/// Makes a task id for the client, which remembers the tool that it called.
+/// Creates a task id for the client, which includes the called tool.
 pub(crate) fn seal_task(
     context: &RequestContext,
     server: &dyn Upstream,
@@ -222,8 +222,8 @@ pub(crate) fn seal_task(
         .ok()
 }
 
-/// What a request is about, whatever order its keys have: method and parameters without `_meta` and
-/// the round's own.
+/// Returns a digest of a request, independent of key order: method and parameters without `_meta`
+/// and the members of rounds.
 pub(crate) fn digest(context: &RequestContext) -> [u8; 32] {
     let request = &context.request;
     let mut hasher = blake3::Hasher::new();

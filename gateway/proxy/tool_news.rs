@@ -1,6 +1,6 @@
-//! What is told of tools beside MCP: those that came and went, which everybody hears of who sees
-//! them, and calls that have ended, which are told in the organisation of their caller alone. While
-//! nobody listens it costs a look. Nothing here waits for a slow listener, who loses the oldest.
+//! Tool events outside of MCP: added and removed tools, visible to every caller that sees the tool,
+//! and ended calls, visible within the caller's organisation only. Nearly free without listeners.
+//! Slow listeners lose the oldest events and never block.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -15,16 +15,16 @@ use tokio::sync::broadcast;
 
 use crate::catalog::{Catalog, Entry};
 
-/// Tools that came and went and wait for a slow listener.
+/// Tool changes buffered for a slow listener.
 const BACKLOG: usize = 4096;
-/// Ended calls of one organisation that wait for a slow listener.
+/// Ended calls of an organisation buffered for a slow listener.
 const CALLS: usize = 256;
 
-/// A tool, as far as policy looks at it.
+/// A tool with the attributes that policy evaluates.
 #[derive(Clone, Debug)]
 pub struct NamedTool {
     pub server: ServerId,
-    /// What it is called by where all servers are.
+    /// The namespaced name, as at `/mcp`.
     pub exposed: Arc<str>,
     own: Arc<str>,
     category: Option<Arc<str>>,
@@ -56,34 +56,33 @@ impl NamedTool {
     }
 }
 
-/// A tool that came or went.
+/// A tool that was added or removed.
 #[derive(Clone, Debug)]
 pub struct ToolChange {
     pub tool: NamedTool,
-    /// It is there now.
+    /// Set if the tool was added.
     pub is_registered: bool,
 }
 
-/// A call of a tool that has ended.
+/// An ended call of a tool.
 #[derive(Clone, Debug)]
 pub struct EndedCall {
-    /// [`lockgate_authn::Principal::key`] of its caller.
+    /// [`lockgate_authn::Principal::key`] of the caller.
     pub caller: u64,
     pub issuer: Arc<str>,
     pub subject: Arc<str>,
     pub server: Arc<str>,
-    /// What the tool is called by where all servers are.
+    /// The namespaced name, as at `/mcp`.
     pub tool: Arc<str>,
     pub outcome: Outcome,
     pub duration: Duration,
 }
 
-/// See the module.
 pub(crate) struct ToolNews {
     changes: broadcast::Sender<ToolChange>,
-    /// Calls by the organisation of their caller: of those that somebody listens in.
+    /// Channels by the caller's organisation, for organisations with listeners.
     calls: Mutex<HashMap<Arc<str>, broadcast::Sender<Arc<EndedCall>>>>,
-    /// Somebody listens to calls, or did a moment ago.
+    /// Set if there is, or recently was, a listener for calls.
     is_heard: AtomicBool,
 }
 
@@ -116,7 +115,7 @@ impl ToolNews {
         }
     }
 
-    /// Tells of a call by somebody of this organisation, if anybody listens there.
+    /// Publishes a call of this organisation, if there are listeners.
     pub(crate) fn tell_call(&self, organisation: &str, call: impl FnOnce() -> Option<EndedCall>) {
         if !self.is_heard.load(Ordering::Relaxed) {
             return;
@@ -133,7 +132,7 @@ impl ToolNews {
         }
     }
 
-    /// Tells of the tools that are in one of two catalogs alone.
+    /// Publishes the tools that are in only one of two catalogs.
     pub(crate) fn tell_changes(&self, before: &Catalog, after: Option<&Catalog>) {
         if self.changes.receiver_count() == 0 {
             return;

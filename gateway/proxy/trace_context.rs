@@ -1,6 +1,6 @@
-//! Where a request stands in its client's trace (W3C Trace Context). `_meta` says it of the
-//! message; the headers of the exchange that carries it stand in where `_meta` says nothing valid.
-//! What does not hold to the rules is left out.
+//! The trace context of a request (W3C Trace Context). `_meta` applies to the message and takes
+//! precedence; the headers of the exchange are the fallback if `_meta` has no valid context.
+//! Invalid values are ignored.
 
 use http::{HeaderMap, HeaderName};
 use lockgate_protocol::jsonrpc::Request;
@@ -12,12 +12,11 @@ use crate::transport::Exchange;
 static TRACEPARENT: HeaderName = HeaderName::from_static(meta::TRACEPARENT);
 static TRACESTATE: HeaderName = HeaderName::from_static(meta::TRACESTATE);
 
-/// What a message says, else the headers of its exchange.
+/// Returns the context in a message, or else in the headers of its exchange.
 pub(crate) fn of_request(exchange: &Exchange, request: &Request) -> Option<TraceContext> {
     of_message(request).or_else(|| of_exchange(&exchange.headers))
 }
 
-/// What the headers of an exchange say.
 pub(crate) fn of_exchange(headers: &HeaderMap) -> Option<TraceContext> {
     let mut parents = headers.get_all(&TRACEPARENT).iter();
     let parent = parents.next()?.to_str().ok()?;
@@ -27,7 +26,7 @@ pub(crate) fn of_exchange(headers: &HeaderMap) -> Option<TraceContext> {
     TraceContext::parse(parent.trim(), read_state(headers).as_deref())
 }
 
-/// Several lines of it are one list.
+/// Repeated `tracestate` headers form a single list.
 fn read_state(headers: &HeaderMap) -> Option<String> {
     let mut states = Vec::new();
     for state in headers.get_all(&TRACESTATE) {
@@ -36,7 +35,6 @@ fn read_state(headers: &HeaderMap) -> Option<String> {
     if states.is_empty() { None } else { Some(states.join(",")) }
 }
 
-/// What a message says of itself.
 pub(crate) fn of_message(request: &Request) -> Option<TraceContext> {
     let parent = request.meta_str(meta::TRACEPARENT)?;
     TraceContext::parse(&parent, request.meta_str(meta::TRACESTATE).as_deref())

@@ -1,5 +1,5 @@
-//! Between the listener and the request path: what comes in from a client and what goes back, for
-//! every transport.
+//! The interface between listener and request path, for every transport: requests of clients, and
+//! their replies.
 
 use std::borrow::Cow;
 use std::pin::Pin;
@@ -16,16 +16,15 @@ pub enum Endpoint {
     All,
     /// `/servers/{slug}/mcp`: one server, its own names and URIs unchanged.
     Server(String),
-    /// `/agents/{id}/mcp`: the servers that are assigned to an agent, names and URIs namespaced.
+    /// `/agents/{id}/mcp`: the servers assigned to an agent, names and URIs namespaced.
     Agent(AgentPath),
 }
 
-/// `agents/{id}`: an agent as its URL names it, which no slug looks like.
+/// `agents/{id}`: the path of an agent, which is never a valid slug.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct AgentPath(String);
 
 impl AgentPath {
-    /// The characters that prefix an id.
     const PREFIX: &'static str = "agents/";
 
     #[must_use]
@@ -40,7 +39,7 @@ impl AgentPath {
 }
 
 impl Endpoint {
-    /// The path of its URL.
+    /// Returns the path of the endpoint's URL.
     #[must_use]
     pub fn path(&self) -> Cow<'static, str> {
         match self {
@@ -50,7 +49,7 @@ impl Endpoint {
         }
     }
 
-    /// The endpoint as a resource of OAuth.
+    /// Returns the endpoint as an OAuth resource.
     #[must_use]
     pub fn resource(&self) -> Resource<'_> {
         match self {
@@ -60,17 +59,17 @@ impl Endpoint {
         }
     }
 
-    /// Whether names and URIs carry their server's slug here.
+    /// Returns whether names and URIs are prefixed with their server's slug.
     pub(crate) fn is_namespaced(&self) -> bool {
         !matches!(self, Self::Server(_))
     }
 
-    /// Whether only some of an organisation's members may use it.
+    /// Returns whether access is limited to some of an organisation's members.
     pub(crate) fn is_of_agent(&self) -> bool {
         matches!(self, Self::Agent(_))
     }
 
-    /// What is bound to the endpoint is bound to this.
+    /// Returns the endpoint's bytes for binding sealed tokens.
     pub(crate) fn bound(&self) -> &[u8] {
         match self {
             Self::All => b"",
@@ -80,19 +79,18 @@ impl Endpoint {
     }
 }
 
-/// What a request came over.
+/// The transport of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
-    /// MCP itself.
     Mcp,
     /// The REST API, in process.
     Rest,
-    /// tRPC, in process. To its clients a refusal by policy is an error, and no result of a tool.
+    /// tRPC, in process. A refusal by policy is an error for its clients, not a tool result.
     Trpc,
 }
 
 impl Transport {
-    /// As records have it, which say nothing of MCP.
+    /// Returns the name in records, which omit MCP.
     pub(crate) fn name(self) -> Option<&'static str> {
         match self {
             Self::Mcp => None,
@@ -102,74 +100,73 @@ impl Transport {
     }
 }
 
-/// What a client sent: one HTTP exchange, or one line of stdio.
+/// A client's HTTP exchange, or a line of stdio.
 pub struct Exchange {
     pub endpoint: Endpoint,
     pub transport: Transport,
     pub peer: Peer,
-    /// The credentials that came with it over HTTP; `None` where they belong to a connection.
+    /// The credentials sent over HTTP; `None` if they belong to a connection.
     pub credentials: Option<Credentials>,
-    /// Whom the gateway found behind the exchange's own credentials.
+    /// The authenticated sender.
     pub principal: Principal,
     pub kind: ExchangeKind,
     /// Request headers; empty on stdio.
     pub headers: HeaderMap,
-    /// The transport can carry [`Reply::StreamedMessage`].
+    /// Set if the transport supports [`Reply::StreamedMessage`].
     pub takes_streamed_body: bool,
 }
 
-/// What the exchange is.
+/// The kind of an exchange.
 pub enum ExchangeKind {
-    /// A message, or in 2025-03-26 a batch of them.
+    /// A message, or in 2025-03-26 a batch of messages.
     Post(Bytes),
-    /// A legacy client opens the stream for messages outside calls, or resumes one
-    /// (`Last-Event-ID`).
+    /// A legacy client's request to open the stream for messages outside of calls, or to resume a
+    /// stream (`Last-Event-ID`).
     Get,
-    /// The same for a client whose own event stream is counted already
+    /// Like `Get`, for a client with an event stream that is already counted
     /// ([`crate::Gateway::stream`]).
     Listen,
-    /// A legacy client ends its session.
+    /// A legacy client's request to end its session.
     Delete,
 }
 
-/// What goes back.
+/// The reply to an exchange.
 pub enum Reply {
-    /// One JSON message. Consecutive chunks are parts of one text.
+    /// A JSON message. Consecutive chunks are parts of one text.
     Message { status: StatusCode, headers: HeaderMap, body: Text },
-    /// One JSON message that is still coming in. Dropping it means that the client has gone.
+    /// A JSON message that is still arriving. Dropping the body signals that the client has
+    /// disconnected.
     StreamedMessage { headers: HeaderMap, body: StreamedBody },
-    /// What another gateway answered, as it comes, with its own content type. Dropping it means
-    /// that the client has gone.
+    /// Another gateway's response as it arrives, with its own content type. Dropping the body
+    /// signals that the client has disconnected.
     Relayed { status: StatusCode, headers: HeaderMap, body: StreamedBody },
-    /// No body: 202 for notifications and responses, 204 and the like for the rest.
+    /// No body: 202 for notifications and responses, 204 and the like otherwise.
     Empty { status: StatusCode, headers: HeaderMap },
-    /// Messages as they come, ending when the stream ends. Dropping it means that the client has
-    /// gone.
+    /// A stream of messages. Dropping it signals that the client has disconnected.
     Stream { headers: HeaderMap, events: Events },
 }
 
 impl Reply {
-    /// 202: a notification or a response was taken.
+    /// Returns 202, for an accepted notification or response.
     pub(crate) fn accepted() -> Self {
         Self::Empty { status: StatusCode::ACCEPTED, headers: HeaderMap::new() }
     }
 }
 
-/// One JSON text, in one piece or with a large middle that is not copied.
+/// A JSON text, in one piece or with a large middle that is not copied.
 #[derive(Clone, Debug)]
 pub enum Text {
     Whole(Bytes),
     Spliced([Bytes; 3]),
-    /// The same with a middle that takes no memory of its own: it is kept anyway, such as a list,
-    /// or it counts by itself for as long as it is there, such as a large answer of a server.
+    /// Like `Spliced`, with a middle that takes no memory of its own: it is retained anyway, such
+    /// as a list, or counts separately in the budget, such as a server's large response.
     Shared([Bytes; 3]),
 }
 
-/// The parts of one JSON text, in order. After an error nothing more comes, and the text is not
-/// complete.
+/// The parts of a JSON text, in order. An error is final and leaves the text incomplete.
 pub type StreamedBody = Pin<Box<dyn Stream<Item = Result<Bytes, BodyError>> + Send>>;
 
-/// The server's answer broke off, or turned out to be none, after its start had been passed on.
+/// The server's response broke off or turned out to be invalid after its start was passed on.
 #[derive(Debug, thiserror::Error)]
 #[error("the answer broke off")]
 pub struct BodyError;
@@ -177,14 +174,14 @@ pub struct BodyError;
 /// Messages for an event stream.
 pub type Events = Pin<Box<dyn Stream<Item = Outgoing> + Send>>;
 
-/// One event.
+/// An event of an event stream.
 #[derive(Clone, Debug, Default)]
 pub struct Outgoing {
-    /// Event id, on legacy streams that can be resumed.
+    /// Event id, on resumable legacy streams.
     pub id: Option<String>,
-    /// A JSON message; empty for an event that only carries an id or a delay.
+    /// A JSON message; empty for an event with just an id or a delay.
     pub data: Text,
-    /// Milliseconds that the client should wait before it reconnects.
+    /// The client's reconnect delay in milliseconds.
     pub retry: Option<u64>,
 }
 
@@ -207,7 +204,7 @@ impl From<Vec<u8>> for Text {
 }
 
 impl Text {
-    /// The chunks that the text is made of; some may be empty.
+    /// Returns the chunks of the text; some may be empty.
     #[must_use]
     pub fn chunks(&self) -> &[Bytes] {
         match self {
@@ -224,7 +221,7 @@ impl Text {
         }
     }
 
-    /// Bytes of memory that only this text needs.
+    /// Returns the bytes of memory needed by this text alone.
     #[must_use]
     pub fn own_len(&self) -> usize {
         match self {
@@ -238,7 +235,7 @@ impl Text {
         self.len() == 0
     }
 
-    /// The first piece of the text.
+    /// Returns the first chunk.
     #[must_use]
     pub fn start(&self) -> &[u8] {
         match self {
@@ -246,7 +243,7 @@ impl Text {
         }
     }
 
-    /// The text in one piece; copies when it is spliced.
+    /// Returns the text in one piece. Copies unless the text is whole.
     #[must_use]
     pub fn into_bytes(self) -> Bytes {
         match self {

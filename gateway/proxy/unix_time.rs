@@ -1,8 +1,8 @@
-//! The time by which sealed tokens expire.
+//! The clock for the expiry of sealed tokens.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Unix time in seconds.
+/// Returns the Unix time in seconds.
 pub(crate) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs()
 }

@@ -1,5 +1,5 @@
-//! What one caller may see of the gateway at `/mcp`, for those who show it to people, and whether
-//! the caller is still let in. It goes by the same views as lists and calls.
+//! A caller's view of the gateway at `/mcp`, for user interfaces, and whether the caller is still
+//! authorized. Uses the same views as lists and calls.
 
 use std::sync::Arc;
 
@@ -22,11 +22,11 @@ use crate::transport::Endpoint;
 #[derive(Clone)]
 pub struct VisibleTool {
     pub server: Arc<dyn Upstream>,
-    /// What it is called by.
+    /// The tool's exposed name.
     pub exposed: Arc<str>,
-    /// Its definition as JSON.
+    /// The definition as JSON.
     pub text: Bytes,
-    /// Where its calls are counted.
+    /// The tool's call metrics.
     pub metrics: Option<Arc<ToolMetrics>>,
 }
 
@@ -34,15 +34,15 @@ pub struct VisibleTool {
 #[derive(Clone)]
 pub struct VisibleItem {
     pub server: Arc<dyn Upstream>,
-    /// The name, or the URI, that it is asked for by.
+    /// The exposed name or URI.
     pub exposed: Arc<str>,
-    /// Its definition as JSON.
+    /// The definition as JSON.
     pub text: Bytes,
 }
 
 impl Gateway {
-    /// The servers that members of an organisation may have: all that is not hidden by one of the
-    /// operator's with the same slug, whatever policy says.
+    /// Returns the servers available to members of an organisation: all except those shadowed by an
+    /// operator's server of the same slug. Policy is not applied.
     #[must_use]
     pub fn servers_for(&self, organisation: &str) -> Vec<Arc<dyn Upstream>> {
         let mut servers: Vec<Arc<dyn Upstream>> = Vec::new();
@@ -54,19 +54,19 @@ impl Gateway {
         servers
     }
 
-    /// What became of the calls of a server's tools; none where they are counted with others.
+    /// Returns the call figures of a server, `None` if its calls are counted with those of others.
     #[must_use]
     pub fn figures_of(&self, server: &dyn Upstream) -> Option<ServerFigures> {
         self.metrics.server_figures(organisation_of(server), server.slug())
     }
 
-    /// The same of late, in steps of [`lockgate_telemetry::RECENT_STEP`].
+    /// Returns the recent call counts, in steps of [`lockgate_telemetry::RECENT_STEP`].
     #[must_use]
     pub fn recent_calls_of(&self, server: &dyn Upstream) -> Vec<RecentCalls> {
         self.metrics.recent_calls(organisation_of(server), server.slug())
     }
 
-    /// Returns how many legacy sessions are open: of an organisation, or of all.
+    /// Returns the number of legacy sessions of an organisation, or of all.
     #[must_use]
     pub fn count_sessions(&self, organisation: Option<&str>) -> usize {
         match organisation {
@@ -75,19 +75,20 @@ impl Gateway {
         }
     }
 
-    /// A step of what is shown of late is over.
+    /// Ends a step of the recent call counts.
     pub fn end_step(&self) {
         self.metrics.end_step();
     }
 
-    /// The servers that a caller may know of.
+    /// Returns the servers visible to a caller.
     #[must_use]
     pub fn visible_servers(&self, caller: &Principal) -> Vec<Arc<dyn Upstream>> {
         let Some(view) = self.view_for(caller) else { return Vec::new() };
         view.servers.values().cloned().collect()
     }
 
-    /// The tools that a caller may use without being asked things, once the servers have settled.
+    /// Returns the tools that a caller may use without interaction, after waiting for the servers'
+    /// lists.
     pub async fn visible_tools(&self, caller: &Principal) -> Vec<VisibleTool> {
         self.settle_for(caller).await;
         let Some(view) = self.view_for(caller) else { return Vec::new() };
@@ -103,8 +104,8 @@ impl Gateway {
         tools
     }
 
-    /// Returns the server of what a request names (a tool, a prompt or a resource), and that
-    /// server's own name for it, where the caller may know of it.
+    /// Returns the server of a tool, prompt or resource and the server's own name for that item, if
+    /// visible to the caller.
     #[must_use]
     pub fn find_target(
         &self,
@@ -125,26 +126,26 @@ impl Gateway {
         Some((Arc::clone(&entry.server), Arc::clone(&entry.item.key)))
     }
 
-    /// Tools that come and go, of all organisations, from now on: see [`Self::sees_tool`].
+    /// Subscribes to added and removed tools of all organisations; filter with [`Self::sees_tool`].
     #[must_use]
     pub fn tool_changes(&self) -> broadcast::Receiver<ToolChange> {
         self.directory.tools.changes()
     }
 
-    /// Calls of tools by members of an organisation as they end, from now on.
+    /// Subscribes to ended tool calls of an organisation's members.
     #[must_use]
     pub fn ended_calls(&self, organisation: &str) -> broadcast::Receiver<Arc<EndedCall>> {
         self.directory.tools.calls(organisation)
     }
 
-    /// That requests of members of an organisation, or of everybody, are decided on or end, from
-    /// now on.
+    /// Subscribes to signals that requests of an organisation's members, or of all callers, were
+    /// decided or ended.
     #[must_use]
     pub fn activity(&self, organisation: Option<&str>) -> watch::Receiver<()> {
         self.activity.listen(organisation)
     }
 
-    /// Whether a caller sees a tool, or would if it were there.
+    /// Returns whether a caller sees a tool, or would see the tool if it existed.
     #[must_use]
     pub fn sees_tool(&self, caller: &Principal, tool: &NamedTool) -> bool {
         if let Some(organisation) = &tool.server.organisation
@@ -160,8 +161,8 @@ impl Gateway {
         snapshot.policy.verdict(&rights.class, &question).is_visible()
     }
 
-    /// The prompts or resources that a caller may use without being asked things, once the servers
-    /// have settled.
+    /// Returns the prompts or resources that a caller may use without interaction, after waiting
+    /// for the servers' lists.
     pub async fn visible_items(&self, caller: &Principal, kind: ListKind) -> Vec<VisibleItem> {
         self.settle_for(caller).await;
         let Some(view) = self.view_for(caller) else { return Vec::new() };
@@ -182,19 +183,19 @@ impl Gateway {
         self.directory.settle(caller.organisation(), about, deadline).await;
     }
 
-    /// Whether a caller who was let in before would be let in now.
+    /// Returns whether an authenticated caller would still be authenticated now.
     #[must_use]
     pub fn is_current(&self, caller: &Principal) -> bool {
         self.snapshot().authenticator.current(caller).is_some()
     }
 
-    /// What a caller who was let in before has by now, if it would be let in.
+    /// Returns an authenticated caller with its current grants, if it would still be authenticated.
     #[must_use]
     pub fn current_caller(&self, caller: &Principal) -> Option<Principal> {
         self.snapshot().authenticator.current(caller)
     }
 
-    /// Ready when the gateway is going away.
+    /// Completes when the gateway is stopping.
     pub async fn stopping(&self) {
         self.stopping.cancelled().await;
     }

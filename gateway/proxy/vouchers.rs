@@ -1,6 +1,6 @@
-//! Who vouches for whom at servers that want to know: for a caller by the credential of its
-//! request, for the gateway itself where it asks on its own. Keys may change meanwhile; what is
-//! signed is signed with those of now.
+//! Identity assertions for servers that require them: for a caller, by the credential of its
+//! request, or for the gateway itself when it sends requests of its own. Signed with the current
+//! keys, which may rotate meanwhile.
 
 use std::sync::Arc;
 
@@ -10,17 +10,16 @@ use lockgate_upstream::Voucher;
 
 use crate::snapshot::Snapshot;
 
-/// Vouches for one caller.
 struct CallerVoucher {
     signer: Arc<Signer>,
     principal: Principal,
 }
 
-/// Vouches for the gateway itself.
+/// Signs assertions for the gateway itself.
 pub struct GatewayVoucher(pub Arc<Signer>);
 
 impl Snapshot {
-    /// Vouches for a caller, where any server wants to know.
+    /// Returns the voucher for a caller, if any server requires assertions.
     pub(crate) fn voucher(&self, principal: &Principal) -> Option<Arc<dyn Voucher>> {
         let signer = Arc::clone(self.signer.as_ref()?);
         Some(Arc::new(CallerVoucher { signer, principal: principal.clone() }))

@@ -1,4 +1,4 @@
-//! Where and for whom a listen reads the tasks that it follows.
+//! Requests with which a listen reads the tasks that it follows.
 
 use std::sync::Arc;
 
@@ -14,7 +14,6 @@ use crate::rights::CallerRights;
 use crate::task_status;
 use crate::transport::{Endpoint, Transport};
 
-/// See the module.
 pub(super) struct TaskRequests {
     pub(super) gateway: Arc<Gateway>,
     pub(super) endpoint: Endpoint,
@@ -24,7 +23,7 @@ pub(super) struct TaskRequests {
 }
 
 impl TaskRequests {
-    /// A request for one of the caller's tasks, judged by the rules of now.
+    /// Builds a request for one of the caller's tasks under the current rules.
     pub(super) fn make(&self, token: &str) -> Option<(Arc<Gateway>, Box<RequestContext>)> {
         let snapshot = self.gateway.snapshot();
         let principal = snapshot.authenticator.current(&self.principal)?;

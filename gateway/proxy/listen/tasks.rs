@@ -1,5 +1,5 @@
-//! Tasks that a listen follows (tasks extension). When a server says that one has news, it is read
-//! in the caller's name.
+//! Tasks that a listen follows (tasks extension). When a server announces a change, the task is
+//! read on behalf of the caller.
 
 use std::sync::Arc;
 
@@ -15,7 +15,6 @@ use crate::gateway::Gateway;
 use crate::rescue::RequestError;
 use crate::task_status;
 
-/// The tasks of one listen.
 #[derive(Default)]
 pub(super) struct Tasks {
     all: Vec<Followed>,
@@ -25,17 +24,17 @@ pub(super) struct Tasks {
 struct Followed {
     server: Arc<dyn Upstream>,
     own: String,
-    /// The id that the caller knows.
+    /// The task id that was given to the caller.
     token: String,
     granted: bool,
-    /// It is being read; `again` when there was news meanwhile.
+    /// A read is in progress; `again` records a change during that read.
     reading: bool,
     again: bool,
 }
 
 impl Tasks {
-    /// What a listen asks for; tasks that are not this caller's are left out, like those that do
-    /// not exist.
+    /// Returns the tasks that a listen requests. Tasks of other callers are omitted, like tasks
+    /// that do not exist.
     pub(super) fn wanted(
         context: &RequestContext,
         filter: &Map<String, Value>,
@@ -60,7 +59,7 @@ impl Tasks {
         Ok(tasks)
     }
 
-    /// Asks the servers; gives the tasks that the caller will hear of.
+    /// Subscribes to the tasks at their servers and returns the ids of the granted ones.
     pub(super) async fn grant(&mut self) -> Vec<String> {
         let mut asking = Vec::with_capacity(self.all.len());
         for task in &mut self.all {
@@ -75,7 +74,6 @@ impl Tasks {
         tokens
     }
 
-    /// A server has news of a task.
     pub(super) fn read_changed(
         &mut self,
         server: &ServerId,
@@ -88,7 +86,7 @@ impl Tasks {
         }
     }
 
-    /// Change were lost: every task may have some.
+    /// Reads every task, because changes were lost.
     pub(super) fn read_all(
         &mut self,
         read: impl Fn(&str) -> Option<(Arc<Gateway>, Box<RequestContext>)>,
@@ -114,8 +112,8 @@ impl Tasks {
             .push(Box::pin(async move { (at, task_status::read(&gateway, context).await) }));
     }
 
-    /// The next task that has been read; waits for ever while there is nothing to read. Cancel
-    /// safe.
+    /// Returns the next task that has been read, and stays pending while no read is in progress.
+    /// Cancel safe.
     pub(super) async fn next(
         &mut self,
         read: impl Fn(&str) -> Option<(Arc<Gateway>, Box<RequestContext>)>,
@@ -146,7 +144,7 @@ impl Followed {
         })
     }
 
-    /// Asks the server to tell of it.
+    /// Asks the server to announce changes of the task.
     async fn ask(&mut self) {
         self.granted = self.server.watch_task(&self.own).await.is_ok();
     }

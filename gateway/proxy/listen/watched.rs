@@ -1,5 +1,5 @@
-//! Resources that a listen follows: each decided on like a subscription of its own, and given back
-//! to its server when the listen lets go of it.
+//! Resources that a listen follows. Each is authorized like a separate subscription, and
+//! unsubscribed when the listen drops it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,22 +18,21 @@ use crate::dispatch::{audit_allow, audit_denial};
 use crate::gateway::{Gateway, MAX_SUBSCRIBING};
 use crate::readable::{check_readable, hides_nothing, make_read};
 
-/// How long a server may take to show that it has a resource.
+/// Timeout for the read that proves that a resource exists.
 const READ: Duration = Duration::from_secs(3);
 
-/// A resource of a listen.
 pub(super) struct Watched {
     pub(super) server: Arc<dyn Upstream>,
     pub(super) own: String,
-    /// The URI that the client knows.
+    /// The URI that the client uses.
     pub(super) shown: String,
-    /// The read that has to show that it is there, unless that is known.
+    /// The read that must prove that the resource exists, unless that is already certain.
     read: Option<Box<RequestContext>>,
-    /// The server's own subscription, once it has confirmed that.
+    /// The server's subscription, once confirmed.
     held: Option<HeldSubscription>,
 }
 
-/// A subscription at a server, which is taken back at the end.
+/// A subscription at a server that is cancelled on drop.
 struct HeldSubscription {
     server: Arc<dyn Upstream>,
     own: String,
@@ -41,7 +40,7 @@ struct HeldSubscription {
 }
 
 impl Watched {
-    /// One resource, decided on and recorded like a subscription of its own.
+    /// Authorizes a resource and records the decision like that of a separate subscription.
     pub(super) fn authorize(
         gateway: &Gateway,
         context: &RequestContext,
@@ -56,8 +55,8 @@ impl Watched {
                 return None;
             }
         };
-        // Each by itself is looked at within bounds; this bounds them together. What is beyond is
-        // read.
+        // `steps` bounds the template matching of all resources together. A resource beyond that
+        // bound is read instead.
         let described = context.view.describes_within(shown, steps)
             || hides_nothing(context, &**permitted.server());
         let read = if described { None } else { Some(make_read(context, shown)?) };
@@ -75,7 +74,8 @@ impl Watched {
         })
     }
 
-    /// Subscribes; gives nothing when it is not there, or the server does not let it.
+    /// Subscribes at the server. Returns `None` if the resource does not exist or the server
+    /// rejects the subscription.
     pub(super) async fn subscribe(
         mut self,
         gateway: &Gateway,
@@ -86,13 +86,15 @@ impl Watched {
             let read = tokio::time::timeout(READ, check_readable(gateway, read));
             read.await.ok()?.ok()?;
         }
-        // Of those that a client left behind there are never more, however often it comes back.
+        // Bounds the subscribe requests of a principal in flight, including those of disconnected
+        // clients, however often the client reconnects.
         let share = gateway.subscribing.take(principal, MAX_SUBSCRIBING)?;
         let (sender, receiver) = oneshot::channel();
         let server = Arc::clone(&self.server);
         let own = self.own.clone();
         let caller = caller.clone();
-        // Apart, because a server that is asked has to be told when the client has left meanwhile.
+        // In a separate task: if the client disconnects meanwhile, a confirmed subscription must
+        // still be cancelled.
         tokio::spawn(async move {
             let _share = share;
             if let Ok(given) = server.subscribe(&own, &caller).await {
@@ -103,7 +105,7 @@ impl Watched {
         Some(self)
     }
 
-    /// Whether it is what a server tells of on this connection.
+    /// Returns whether the subscription is on this connection.
     pub(super) fn stands_on(&self, on: Subscription) -> bool {
         matches!(&self.held, Some(held) if held.given == on)
     }

@@ -72,7 +72,7 @@ fn callers_and_capabilities_have_lanes_of_their_own() {
     assert_eq!(beside.session().key(), 1, "its questions name their calls");
 }
 
-/// The bounds of clients, at their edges: an idle client makes room, and a busy one does not.
+/// Client limits at their boundaries: an idle client is displaced, a busy client is not.
 #[test]
 fn an_idle_client_makes_room_for_another() {
     let rig = Rig::new();
@@ -119,7 +119,7 @@ fn only_idle_lanes_expire() {
     assert!(rig.clients.lanes.lock().is_empty());
 }
 
-/// What names no call goes to the only one that runs, and to none of several.
+/// A question without a call goes to the only running call, and to none if there are several.
 #[tokio::test]
 async fn a_question_that_names_no_call_is_about_the_only_one() {
     let clients = ModernClients::default();
@@ -140,7 +140,7 @@ async fn a_question_that_names_no_call_is_about_the_only_one() {
     assert!(ask().await.is_ok());
 }
 
-/// What one lane alone has is called there, beside another call if need be.
+/// An item that a single lane has is called there, if need be beside another call.
 #[test]
 fn a_call_takes_a_lane_that_has_what_is_called() {
     let rig = Rig::new();

@@ -1,5 +1,5 @@
-//! News of tasks that legacy clients follow (`notifications/tasks/status`): each is read in its
-//! client's name. Page: basic/utilities/tasks.mdx (2025-11-25).
+//! Status notifications for tasks that legacy clients follow (`notifications/tasks/status`). Each
+//! task is read on behalf of its client. Page: basic/utilities/tasks.mdx (2025-11-25).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,11 +15,11 @@ use crate::session::Session;
 use crate::task_status;
 use crate::transport::Transport;
 
-/// Between two reads of one task.
+/// Minimum pause between two reads of a task.
 const PAUSE: Duration = Duration::from_millis(100);
 
 impl Gateway {
-    /// Tells the sessions that follow a task how it is now.
+    /// Sends the current status of a task to the sessions that follow it.
     pub(crate) fn notify_task(self: &Arc<Self>, server: &ServerId, own: &str) {
         for session in self.sessions.of(server.organisation.as_deref()) {
             let Some(token) = session.begin_task_read(server, own) else { continue };
@@ -47,7 +47,7 @@ impl Gateway {
         log.push(write::notification(Method::TaskStatus.as_str(), &params).into());
     }
 
-    /// A request for a task of a session, judged by the rules of now.
+    /// Builds a request for a task of a session under the current rules.
     fn task_request(&self, session: &Arc<Session>, token: &str) -> Option<Box<RequestContext>> {
         let snapshot = self.snapshot();
         let principal = snapshot.authenticator.current(&session.principal())?;

@@ -1,5 +1,5 @@
-//! The way back from a running call to its client, over several requests of the client: progress
-//! and log messages go to the request that waits just now, questions wait for answers.
+//! The channel from a running call back to its client across several client requests. Progress and
+//! log messages go to the currently waiting request; questions wait for answers.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -17,34 +17,33 @@ use tokio::sync::{Notify, oneshot};
 use super::{FAREWELL, ParkedCalls};
 use crate::client_channel::CallChannel;
 
-/// Questions of one call that wait at once.
+/// Pending questions of a call.
 const MAX_QUESTIONS: usize = 32;
-/// Questions that come within this time are asked together.
+/// Questions that arrive within this time are sent together.
 const TOGETHER: Duration = Duration::from_millis(5);
 
-/// See the module.
 pub(crate) struct Bridge {
     server: ServerId,
-    /// JSON text of what the client declared.
+    /// The client's declared capabilities as JSON text.
     capabilities: Bytes,
     revision: Revision,
-    /// How long the client may take to answer one question.
+    /// Time for the client to answer a question.
     patience: Duration,
-    /// The client gave a progress token with its first request.
+    /// Set if the client's first request had a progress token.
     wants_progress: bool,
     state: Mutex<State>,
-    /// There is a question or the answer.
+    /// Signals a new question or the result.
     news: Notify,
 }
 
 #[derive(Default)]
 struct State {
-    /// The request that waits.
+    /// The channel of the request that currently waits.
     channel: Option<Arc<CallChannel>>,
     asked: BTreeMap<u64, Asked>,
     next: u64,
     answer: Option<Result<Answer, UpstreamError>>,
-    /// Where the call is kept between two requests.
+    /// The table and the handle under which the call was parked.
     parked: Option<(Weak<ParkedCalls>, Box<str>)>,
     is_closed: bool,
 }
@@ -77,25 +76,24 @@ impl Bridge {
         })
     }
 
-    /// Another request of the client waits from now on.
+    /// Sets the channel of the client's next request.
     pub(crate) fn attach(&self, channel: Option<Arc<CallChannel>>) {
         self.state.lock().channel = channel;
     }
 
-    /// Nobody waits from now on; the call is kept under this handle.
+    /// Detaches the waiting request and records the handle of the parked call.
     pub(super) fn park(&self, calls: Weak<ParkedCalls>, handle: &str) {
         let mut state = self.state.lock();
         state.channel = None;
         state.parked = Some((calls, handle.into()));
     }
 
-    /// The server has answered.
     pub(crate) fn finish(&self, answer: Result<Answer, UpstreamError>) {
         self.state.lock().answer = Some(answer);
         self.news.notify_waiters();
     }
 
-    /// Waits until the server has answered; nothing when it wants answers itself.
+    /// Waits for the result of the call. Returns `None` if the server asks a question first.
     pub(crate) async fn step(&self) -> Option<Result<Answer, UpstreamError>> {
         loop {
             let news = self.news.notified();
@@ -108,7 +106,7 @@ impl Bridge {
             }
             tokio::time::sleep(TOGETHER).await;
             let answer = self.state.lock().answer.take();
-            // The server may have taken it back.
+            // The server may have withdrawn the question.
             if answer.is_some() || self.is_asking() {
                 return answer;
             }
@@ -119,7 +117,7 @@ impl Bridge {
         !self.state.lock().asked.is_empty()
     }
 
-    /// What waits for answers: key, method and JSON text of the `params` of each.
+    /// Returns the pending questions: key, method, and JSON text of the `params`.
     pub(crate) fn questions(&self) -> Vec<(String, Method, Bytes)> {
         let state = self.state.lock();
         let mut all = Vec::with_capacity(state.asked.len());
@@ -129,7 +127,7 @@ impl Bridge {
         all
     }
 
-    /// Gives the server an answer, if it waits for one with this key.
+    /// Passes an answer to the server, if a question with this key is pending.
     pub(crate) fn answer(&self, key: &str, answer: Bytes) {
         let Some(number) = read_key(key) else { return };
         let asked = self.state.lock().asked.remove(&number);
@@ -138,7 +136,7 @@ impl Bridge {
         }
     }
 
-    /// Nobody answers any more. Whether the server waited for an answer.
+    /// Cancels all pending questions. Returns whether there were any.
     pub(super) fn close(&self) -> bool {
         let mut state = self.state.lock();
         state.is_closed = true;
@@ -148,7 +146,8 @@ impl Bridge {
         !unanswered.is_empty()
     }
 
-    /// The client did not come back in time: the call ends, after its server has heard so.
+    /// Ends the parked call after a question timed out, once its server had time to react to the
+    /// timeout.
     fn give_up(&self) {
         let Some((calls, handle)) = self.state.lock().parked.clone() else { return };
         tracing::info!(server = %self.server, "a call is given up: nobody answered its question");
@@ -179,7 +178,7 @@ impl Bridge {
     }
 }
 
-/// Takes a question back that the server waits for no more.
+/// Withdraws a question when the server stops waiting for its answer.
 struct TakeBack<'a> {
     bridge: &'a Bridge,
     number: u64,

@@ -1,6 +1,6 @@
-//! A server's response in the client's era, rewritten while it comes in: our id, our `_meta`,
-//! namespaced URIs. What `response` does to whole answers; it refuses answers of which something
-//! has to be known that comes later.
+//! Rewrites a server's response into the client's era while it arrives: our id, our `_meta`,
+//! namespaced URIs. This is the streaming counterpart of `response`; it rejects responses if the
+//! rewriting of a part depends on a later part.
 
 mod end;
 mod plan;
@@ -15,22 +15,22 @@ use end::{Held, write_uri};
 use plan::{Kept, Plan, plan_of_block, plan_of_envelope, plan_of_result};
 pub(super) use plan::{RewriteError, Shape};
 
-/// Longest key of an object that is looked into.
+/// Maximum length of keys in objects that are inspected.
 const MAX_KEY: usize = 1024;
-/// Longest value that is kept until it is complete.
+/// Maximum length of values that are buffered until complete.
 const MAX_HELD: usize = 64 << 10;
-/// Nesting of content blocks that hold URIs, as `protocol::list` reads them.
+/// Maximum nesting of content blocks with URIs, as in `protocol::list`.
 const MAX_BLOCKS: usize = 3;
 
-/// See the module. What it has written so far is taken with [`Rewriter::take_output`].
+/// The streaming rewriter. Its output is taken with [`Rewriter::take_output`].
 pub(super) struct Rewriter {
     shape: Shape,
     out: Vec<u8>,
-    /// The objects and arrays that are looked into, outermost first.
+    /// The inspected objects and arrays that are open, outermost first.
     frames: Vec<Frame>,
-    /// The value that is only copied, kept or dropped, while one is open.
+    /// The open value that is only copied, buffered or dropped.
     opaque: Option<Opaque>,
-    /// The key that was read last, with its quotes.
+    /// The latest key, including its quotes.
     key: Vec<u8>,
     is_key_complete: bool,
     envelope: Envelope,
@@ -46,10 +46,10 @@ struct Envelope {
 
 struct Frame {
     place: Place,
-    /// Nothing of it was written yet.
+    /// Set until the first member or item is written.
     is_empty: bool,
     names: Vec<Vec<u8>>,
-    /// What is to be done with the value of the key that was read last.
+    /// The plan for the value of the latest key.
     plan: Plan,
 }
 
@@ -60,12 +60,12 @@ enum Place {
     Block { level: usize, kind: Option<Vec<u8>>, uri: Option<Vec<u8>> },
 }
 
-/// A value that nobody looks into.
+/// A value that is not inspected.
 struct Opaque {
     plan: Plan,
     kept: Vec<u8>,
     depth: usize,
-    /// A bit for each level, set when something stands there already; the innermost is the lowest.
+    /// A bit per nesting level, innermost lowest: set once the level has an item.
     filled: u128,
     after_key: bool,
     in_part: bool,
@@ -89,7 +89,7 @@ impl Rewriter {
         take(&mut self.out).into()
     }
 
-    /// Whether the text is within a member of the result that is passed on as it comes.
+    /// Returns whether the position is inside a member of the result that is copied as it arrives.
     pub(super) fn is_within_content(&self) -> bool {
         match (self.frames.len(), &self.opaque) {
             (0 | 1, _) | (2, None) => false,
@@ -98,12 +98,11 @@ impl Rewriter {
         }
     }
 
-    /// The result says that the tool failed.
     pub(super) fn is_error(&self) -> bool {
         self.result.is_error
     }
 
-    /// A value begins in the innermost object or array that is looked into: what to do with it.
+    /// Returns the plan for the next value of the innermost inspected object or array.
     fn plan(&self) -> Plan {
         match self.frames.last() {
             Some(Frame { place: Place::Blocks { level }, .. }) => Plan::Blocks { level: *level },
@@ -112,7 +111,7 @@ impl Rewriter {
         }
     }
 
-    /// Writes what stands before a value that is passed on.
+    /// Writes the comma and key before a copied value.
     fn write_key(&mut self) {
         let Some(frame) = self.frames.last_mut() else { return };
         if !frame.is_empty {
@@ -138,7 +137,7 @@ impl Rewriter {
             Some(Opaque { plan, kept, depth: 0, filled: 0, after_key: false, in_part: false });
     }
 
-    /// Writes a part of the opaque value to where it goes.
+    /// Writes a part of the opaque value according to its plan.
     fn put(&mut self, bytes: &[u8]) -> Result<(), RewriteError> {
         let Some(opaque) = &mut self.opaque else { return Ok(()) };
         match opaque.plan {
@@ -152,7 +151,7 @@ impl Rewriter {
         Ok(())
     }
 
-    /// A key or value begins within the opaque value: what stands before it.
+    /// Writes the separator before a key or value within the opaque value.
     fn separate(&mut self, key: bool) -> Result<(), RewriteError> {
         let Some(opaque) = &mut self.opaque else { return Ok(()) };
         let is_first = opaque.depth == 0 || opaque.filled & 1 == 0;
@@ -205,7 +204,7 @@ impl Rewriter {
         }
     }
 
-    /// The members that our envelope has before the server's.
+    /// Writes the members that precede the server's members in our envelope.
     fn write_head(&mut self) {
         write::result_head(&mut self.out, &self.shape.client_id);
         let mut object = Object::open(&mut self.out);
@@ -214,7 +213,7 @@ impl Rewriter {
         }
     }
 
-    /// A key of an object that is looked into.
+    /// Sets the plan for the key just completed.
     fn plan_member(&mut self) -> Result<(), RewriteError> {
         self.is_key_complete = true;
         let quoted = self.key.get(1..self.key.len().saturating_sub(1));
@@ -240,7 +239,7 @@ impl Rewriter {
         Ok(())
     }
 
-    /// An object or array that is looked into begins.
+    /// Opens a frame if the object or array is inspected; returns whether it is.
     fn open_frame(&mut self, array: bool) -> Result<bool, RewriteError> {
         if self.frames.is_empty() {
             if array {

@@ -1,4 +1,4 @@
-//! What a client is told of a call that was not approved.
+//! Errors for calls that were not approved.
 
 use std::sync::Arc;
 
@@ -11,7 +11,6 @@ use serde_json::json;
 use super::RequestError;
 use crate::approvals::bounds::NoRoom;
 
-/// Why a call that has to be approved is not made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ApprovalError {
     #[error(
@@ -60,8 +59,8 @@ fn reason(no_room: NoRoom) -> &'static str {
 }
 
 impl RequestError {
-    /// A call that waits for a person and is not made: for the model to read, unless the client is
-    /// wrong or there is no room.
+    /// Returns the error for an unapproved call: a result for the model to read, unless the client
+    /// made a mistake or a limit was reached.
     pub(crate) fn unapproved(error: &ApprovalError, rule: Option<&Arc<str>>, era: Era) -> Self {
         let words = match rule {
             Some(rule) => format!("the call was not made, refused by policy {rule}: {error}"),

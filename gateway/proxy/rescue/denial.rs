@@ -1,4 +1,4 @@
-//! What a client is told of a request that policy denies.
+//! Errors for requests that policy denies.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use serde_json::json;
 
 use super::RequestError;
 
-/// What stands for the policy in records of calls that need more scopes.
+/// The rule name in records of calls denied for missing scopes.
 const SCOPES: &str = "scopes";
 
 impl RequestError {
-    /// The caller may see this, but its credential, if it has shown one, was not given the scopes
-    /// that the call needs.
+    /// Returns the error for a visible item that requires scopes which the caller's credential
+    /// lacks.
     pub(crate) fn insufficient_scope(why: AuthnError, challenge: &str) -> Self {
         let mut problem = Self::unauthenticated(why, challenge);
         problem.message = match why {
@@ -53,7 +53,8 @@ impl RequestError {
         problem
     }
 
-    /// For a caller to whom a refusal is no result of a tool: it names the policy that refused.
+    /// Turns a refusal with a result into a plain error that names the policy, for transports
+    /// without tool results.
     pub(crate) fn without_result(mut self) -> Self {
         let Some(rule) = self.rule.clone() else { return self };
         if self.result.take().is_some() {
@@ -63,14 +64,14 @@ impl RequestError {
         self
     }
 
-    /// Names the policy that decided, for the log.
+    /// Sets the policy that decided, for the log.
     pub(crate) fn denied(mut self, rule: Arc<str>) -> Self {
         self.rule = Some(rule);
         self.outcome = Outcome::Denied;
         self
     }
 
-    /// Says why it denied, for the metrics.
+    /// Sets the reason of the denial, for the metrics.
     pub(crate) fn because(mut self, denial: Denial) -> Self {
         self.denial = denial;
         self

@@ -1,4 +1,4 @@
-//! What a client is told of a call that its server did not answer.
+//! Errors for calls that their server did not answer.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use serde_json::json;
 use super::RequestError;
 
 impl RequestError {
-    /// A server gave no answer to a call, or cannot be called as it is.
+    /// Returns the error for a failed call, with the server's state if that is the cause.
     pub(crate) fn of_call(server: &dyn Upstream, failure: &UpstreamError) -> Self {
         let problem = Self::failed(server.slug(), failure);
         let is_of_state =
@@ -20,7 +20,7 @@ impl RequestError {
         let status = server.status();
         match (status.state, failure.retry_after) {
             _ if failure.sent || !is_of_state => problem,
-            // The breaker is open.
+            // The circuit breaker is open.
             (State::Connected, Some(wait)) => problem.with_advice(&format!(
                 "; it keeps failing and is left alone, so try again in {:.0} s",
                 wait.as_secs_f64().ceil()
@@ -30,14 +30,14 @@ impl RequestError {
         }
     }
 
-    /// A tool or prompt that may be one of a server whose lists nobody has read yet.
+    /// Returns the error for an unknown name while a server's lists are still unread.
     pub(crate) fn not_there_yet(server: &dyn Upstream) -> Self {
         let mut failure = UpstreamError::new(UpstreamErrorKind::Unavailable, "");
         failure.retry_after = Some(Duration::from_secs(1));
         Self::of_call(server, &failure)
     }
 
-    /// Says what state the server is in, since when, and whether to try again.
+    /// Adds the server's state, its duration, and whether to retry.
     fn with_status(self, status: &Status) -> Self {
         let advice = if status.is_passing() {
             "it is tried again by itself, so try again in a moment"
@@ -69,10 +69,10 @@ impl RequestError {
         self
     }
 
-    /// A server gave no answer.
+    /// Returns the error for a server that did not answer.
     pub(crate) fn failed(slug: &str, failure: &UpstreamError) -> Self {
         let mut data = json!({"upstream": slug, "reason": reason(failure.kind)});
-        // Refused in the middle: whoever obeys would have what has been done already done again.
+        // Refused after a part of the work was done: a retry would repeat that part.
         let is_begun = failure.sent && failure.is_refusal();
         let retry_after = if is_begun { None } else { failure.retry_after };
         if let Some(wait) = retry_after {
@@ -88,14 +88,14 @@ impl RequestError {
         let is_gateways =
             matches!(failure.kind, UpstreamErrorKind::Busy | UpstreamErrorKind::ClientConnections);
         if is_gateways && !is_begun {
-            // A limit of this gateway: a load balancer can send the request to another one.
+            // A limit of this gateway, so a load balancer may retry at another.
             problem.code = code::OVERLOADED;
             problem.status = Some(StatusCode::SERVICE_UNAVAILABLE);
         }
         problem.data = Some(data);
         if failure.kind == UpstreamErrorKind::NoMemory {
             problem.code = code::OVERLOADED;
-            // Without `Retry-After`: the call was made.
+            // Without `Retry-After`, because the call was made.
             problem.status = Some(StatusCode::SERVICE_UNAVAILABLE);
         }
         problem.outcome = match failure.kind {
@@ -107,7 +107,7 @@ impl RequestError {
         problem
     }
 
-    /// Where a call failed, if that is known better than from its outcome.
+    /// Returns the failure type, if it is more specific than the outcome.
     pub(crate) fn failure_type(&self) -> Option<FailureType> {
         if let Some(data) = &self.data
             && let Some(reason) = data["reason"].as_str()
@@ -117,7 +117,7 @@ impl RequestError {
         if self.code == code::INVALID_PARAMS { Some(FailureType::Validation) } else { None }
     }
 
-    /// The gateway ends before the server has answered.
+    /// Returns the error for a call that was interrupted by the gateway's shutdown.
     pub(crate) fn cut_off(slug: &str) -> Self {
         let words = format!(
             "server {slug}: the gateway shuts down before it has answered; the outcome is unknown"
@@ -129,7 +129,7 @@ impl RequestError {
     }
 }
 
-/// Where a call failed, by the `reason` in the data of its error.
+/// Classifies a failure by the `reason` in its error's data.
 #[must_use]
 pub fn classify_failure(reason: &str) -> FailureType {
     match reason {
@@ -140,12 +140,12 @@ pub fn classify_failure(reason: &str) -> FailureType {
     }
 }
 
-/// Returns why a server that is not connected cannot be called, where that is known more precisely
-/// than `unavailable`.
+/// Returns a more specific reason than `unavailable` for a server that is not connected, if there
+/// is one.
 fn reason_of_status(status: &Status) -> Option<&'static str> {
     let kind = match (status.state, &status.trouble) {
         (State::NeedsAuth, _) => UpstreamErrorKind::NeedsAuth,
-        // The call has waited for it as long as calls do.
+        // The call waited for the connection until its own timeout.
         (State::Pending, None) => UpstreamErrorKind::Timeout,
         (_, Some(trouble)) if trouble.is_timeout() => UpstreamErrorKind::Timeout,
         _ => return None,
@@ -171,7 +171,7 @@ fn reason(kind: UpstreamErrorKind) -> &'static str {
     }
 }
 
-/// What a client may read of a failure: no addresses, no commands.
+/// Returns the description of a failure for clients: no addresses, no commands.
 fn words(failure: &UpstreamError) -> Cow<'static, str> {
     match failure.kind {
         UpstreamErrorKind::Unavailable => "not available at the moment".into(),

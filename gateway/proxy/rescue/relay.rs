@@ -1,6 +1,6 @@
-//! A server's own error in the code and words that the client's era knows. It refuses to pass on
-//! what would tell a thing that policy hides from one that does not exist, and codes that mean
-//! something else on the client's side.
+//! Translation of a server's errors into codes and messages of the client's era. Replaces errors
+//! that would distinguish hidden from nonexistent items, and codes that have another meaning for
+//! clients.
 
 use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::ErrorObject;
@@ -14,15 +14,15 @@ use crate::authorize::Permitted;
 use crate::context::RequestContext;
 use crate::response::scrub;
 
-/// Deepest nesting of a required capability that is compared.
+/// Maximum nesting at which required capabilities are compared.
 const MAX_NESTING: usize = 8;
-/// Longest `data` that is passed on: it is read into a tree, which takes many times its bytes.
+/// Maximum length of `data` passed on. Parsing it into a tree takes many times its size.
 const MAX_DATA: usize = 1 << 20;
-/// Longest message that is passed on, in bytes.
+/// Maximum length in bytes of a message passed on.
 const MAX_MESSAGE: usize = 64 << 10;
 
 impl RequestError {
-    /// The answer to a request that a server refused.
+    /// Translates a server's error into the error for the client.
     pub(crate) fn relayed(
         context: &RequestContext,
         permitted: &Permitted,
@@ -34,7 +34,7 @@ impl RequestError {
             None => Era::Modern,
         };
         match permitted.method() {
-            // In the same words as for a resource that policy hides.
+            // Must be identical to the error for a resource hidden by policy.
             Method::ResourcesRead if is_missing(context, permitted, error.code) => {
                 let server = permitted.server().slug();
                 tracing::debug!(
@@ -46,13 +46,13 @@ impl RequestError {
                 let uri = context.request.param_str("uri");
                 return Self::unknown_resource(uri.as_deref().unwrap_or(""), context.era());
             }
-            // The method is ours to know: what the server means is that it has no such tool any
-            // more.
+            // The gateway has checked the method, so the server means that the tool no longer
+            // exists.
             Method::ToolsCall if error.code == code::METHOD_NOT_FOUND => {
                 let name = context.request.param_str("name");
                 return Self::unknown("tool", name.as_deref().unwrap_or(""));
             }
-            // Servers that complete nothing have no values.
+            // A server without completions has no values.
             Method::Complete if error.code == code::METHOD_NOT_FOUND => {
                 return Self::no_values(context.era());
             }
@@ -65,7 +65,7 @@ impl RequestError {
         problem.about(context.request.param("uri"))
     }
 
-    /// Names the resource that the client asked for, where the server named its own.
+    /// Replaces the server's own URI by the URI of the client's request.
     fn about(mut self, uri: Option<&[u8]>) -> Self {
         if let Some(raw) = uri
             && let Some(Value::Object(data)) = &mut self.data
@@ -78,9 +78,9 @@ impl RequestError {
     }
 }
 
-/// Whether a server says with this code that it has no such resource. Many servers say it with the
-/// code for wrong parameters, in either era, and a read has no other ones unless it is a later
-/// round; some say it with no code at all.
+/// Returns whether this error code means that the resource does not exist. Many servers of both
+/// eras use the code for invalid parameters, and a read has no other parameters unless it is a
+/// later round; some servers use code 0.
 fn is_missing(context: &RequestContext, permitted: &Permitted, said: i64) -> bool {
     match said {
         code::RESOURCE_NOT_FOUND => true,
@@ -93,7 +93,7 @@ fn is_missing(context: &RequestContext, permitted: &Permitted, said: i64) -> boo
     }
 }
 
-/// Whether the server got a parameter of this name.
+/// Returns whether this parameter was sent to the server.
 fn is_given(context: &RequestContext, permitted: &Permitted, name: &str) -> bool {
     context.request.param(name).is_some()
         || permitted.replaced().iter().any(|(n, v)| *n == name && v.is_some())
@@ -120,7 +120,7 @@ fn translated(
         code::URL_ELICITATION if from == Era::Legacy && knows_pages(context) => {
             code::URL_ELICITATION
         }
-        // The method is ours to know; what the server means is that it has no such feature.
+        // The gateway has checked the method, so the server lacks the feature.
         code::METHOD_NOT_FOUND => code::INTERNAL,
         other if code::is_relayable(other) => other,
         _ => code::INTERNAL,
@@ -150,14 +150,14 @@ fn read_data(error: ErrorObject, text: &[u8]) -> Option<Value> {
     serde_json::from_slice(data).ok()
 }
 
-/// Whether the client's revision has the code that sends its user to a page first.
+/// Returns whether the client's revision has the error code for URL elicitation.
 fn knows_pages(context: &RequestContext) -> bool {
     context.revision == Revision::V2025_11_25
 }
 
-/// The capabilities that a server requires and a modern client did not declare; empty where the
-/// server names none. `None` where the client may have declared them: the gateway withheld them
-/// then, which is no fault of the client.
+/// Returns the capabilities that a server requires and a modern client did not declare, empty if
+/// the server names none. Returns `None` if the client may have declared them: the gateway then
+/// withheld them, which is not the client's fault.
 fn missing_capabilities(context: &RequestContext, data: Option<&Value>) -> Option<Value> {
     if context.era() != Era::Modern {
         return None;
@@ -166,7 +166,7 @@ fn missing_capabilities(context: &RequestContext, data: Option<&Value>) -> Optio
         Some(raw) => serde_json::from_slice(raw).unwrap_or(Value::Null),
         None => Value::Null,
     };
-    // An elicitation that names no mode means forms.
+    // An elicitation without modes supports forms.
     if let Some(Value::Object(modes)) = declared.get_mut("elicitation")
         && modes.is_empty()
     {
@@ -182,8 +182,8 @@ fn missing_capabilities(context: &RequestContext, data: Option<&Value>) -> Optio
     if is_withheld { None } else { Some(required) }
 }
 
-/// What a server says that it requires, as the object that clients expect. Servers of drafts give
-/// names.
+/// Returns the required capabilities as the object that clients expect. Servers of draft revisions
+/// send names instead.
 fn required_capabilities(data: Option<&Value>) -> Value {
     let named = match data {
         Some(Value::Object(data)) => data.get("requiredCapabilities"),
@@ -199,7 +199,7 @@ fn required_capabilities(data: Option<&Value>) -> Value {
     Value::Object(names.map(|name| (name.to_owned(), json!({}))).collect())
 }
 
-/// Whether everything that is required stands in what is declared.
+/// Returns whether `declared` includes everything in `required`.
 fn covers(declared: &Value, required: &Value, depth: usize) -> bool {
     let Value::Object(required) = required else { return true };
     depth > 0

@@ -1,4 +1,4 @@
-//! Tasks of 2025-11-25 under the ids that their clients know them by.
+//! Tasks of 2025-11-25, under the ids used by their clients.
 
 use lockgate_protocol::method::Method;
 use lockgate_upstream::ServerId;
@@ -9,10 +9,10 @@ use crate::context::RequestContext;
 use crate::session::SessionTask;
 use crate::tokens;
 
-/// The task that a call has made.
+/// Writes the task that a call created.
 ///
 /// # Errors
-/// What the server sent that is none, in words.
+/// A description of an invalid task.
 pub(super) fn write_task(
     context: &RequestContext,
     permitted: &Permitted,
@@ -31,7 +31,7 @@ pub(super) fn write_task(
     Ok(task.to_string().into_bytes())
 }
 
-/// The task whose result is asked for.
+/// Returns the `related-task` value for a request for a task's result.
 pub(super) fn related_task(context: &RequestContext) -> Option<String> {
     let request = &context.request;
     if request.method != Method::TasksResult {

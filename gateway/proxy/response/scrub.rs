@@ -1,6 +1,6 @@
-//! What policy takes out of results, messages and errors: secrets in every text, however it is
-//! escaped, and links to where they must not lead. Without a rule nothing here runs; what is not
-//! touched stays byte for byte.
+//! Redaction of results, messages and errors by policy: secrets in every string, however escaped,
+//! and links with forbidden schemes. Runs only with a policy rule; unaffected text stays identical
+//! byte for byte.
 
 mod form;
 pub(crate) mod texts;
@@ -14,15 +14,15 @@ use crate::rescue::RequestError;
 use form::Form;
 use texts::texts;
 
-/// Where blocks of content are: in results of tasks, in messages of prompts, and in results
+/// Members that contain content blocks: of task results, of prompt messages, and of results
 /// themselves.
 const NESTING: [&str; 3] = ["content", "messages", "result"];
 const MAX_NESTING: usize = 4;
-/// In the place of a link that stood alone.
+/// Replaces a link that is not part of an array.
 const NO_LINK: &[u8] =
     br#"{"type":"text","text":"[a link was taken out: policy does not allow its scheme]"}"#;
 
-/// A member of a result as policy wants it; `None` when it may stay.
+/// Redacts a member of a result. Returns `None` if nothing changes.
 pub(crate) fn member(
     rule: &Response,
     kind: AnswerKind,
@@ -33,17 +33,17 @@ pub(crate) fn member(
     form::member(rule, Form::of(kind), name, pruned.as_deref().unwrap_or(value)).or(pruned)
 }
 
-/// A notification to the client.
+/// Redacts a notification to the client.
 pub(crate) fn message(rule: &Response, text: &[u8]) -> Option<Vec<u8>> {
     form::text(rule, Form::Message, "", text)
 }
 
-/// The parameters of a question to the client.
+/// Redacts the parameters of a question to the client.
 pub(crate) fn question(rule: &Response, params: &[u8]) -> Option<Vec<u8>> {
     form::text(rule, Form::Params, "", params)
 }
 
-/// An error of a server.
+/// Redacts a server's error.
 pub(crate) fn problem(rule: &Response, problem: &mut RequestError) {
     if let Some(clean) = rule.redact(&problem.message) {
         problem.message = clean.into();
@@ -56,7 +56,7 @@ pub(crate) fn problem(rule: &Response, problem: &mut RequestError) {
 }
 
 fn links(rule: &Response, value: &[u8]) -> Option<Vec<u8>> {
-    // The word may be written with escapes.
+    // The type may be written with escapes.
     if !rule.judges_links() || !(has(value, b"resource_link") || has(value, b"\\u")) {
         return None;
     }
@@ -131,7 +131,7 @@ impl Pruning<'_> {
         Ok(())
     }
 
-    /// Whether this is a link to where none may lead.
+    /// Returns whether this is a link with a forbidden scheme.
     fn is_forbidden(&self, raw: &[u8]) -> Result<bool, ScanError> {
         if raw.first() != Some(&b'{') {
             return Ok(false);

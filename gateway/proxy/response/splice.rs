@@ -1,4 +1,4 @@
-//! How a large answer is put together: the largest part of it is passed on without a copy.
+//! Assembly of large responses without copying their largest part.
 
 use bytes::Bytes;
 use lockgate_protocol::scan::Member;
@@ -7,8 +7,8 @@ use lockgate_upstream::Answer;
 
 use crate::transport::Text;
 
-/// Ends a large answer behind `head`, an open object. The largest part of it is passed on without a
-/// copy: a run of members that stay as they are, or else the largest member.
+/// Completes a large response after `head`, an open object. The largest part is not copied: a
+/// contiguous run of unchanged members, or else the largest member.
 pub(super) fn splice(
     mut head: Vec<u8>,
     text: &Bytes,
@@ -21,7 +21,8 @@ pub(super) fn splice(
     for member in kept {
         stays += member.value.of(text).len();
     }
-    // A changed member is the middle where it is larger than what stays.
+    // If the largest changed member exceeds all unchanged members, it is the part that is not
+    // copied.
     let middle = take_larger(&mut changed, stays);
     let mut object = Object::resume(&mut head);
     for (key, value) in &changed {
@@ -59,7 +60,7 @@ pub(super) fn splice(
     Text::Shared([head.into(), text.slice(largest.value.range()), Bytes::from_static(b"}}")])
 }
 
-/// Takes out the largest of the changed members, if it has more bytes than this.
+/// Removes and returns the largest changed member, if it exceeds `than` bytes.
 fn take_larger<'a>(
     changed: &mut Vec<(&'a [u8], Vec<u8>)>,
     than: usize,
@@ -75,7 +76,7 @@ fn take_larger<'a>(
     Some(changed.swap_remove(largest?))
 }
 
-/// Whether the kept members stand side by side.
+/// Returns whether the kept members are contiguous.
 fn is_run(all: &[Member], kept: &[&Member]) -> bool {
     let Some(first) = kept.first() else { return false };
     let from = all.iter().position(|m| m == *first).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! Questions that wait for the answers of a session's client.
+//! Pending questions to a session's client.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -8,22 +8,21 @@ use tokio::sync::oneshot;
 
 use crate::answers::Question;
 
-/// Those of one session.
 #[derive(Default)]
 pub(super) struct Questions {
     pub(super) open: HashMap<u64, Asked>,
-    /// The id of the latest.
+    /// The id of the latest question.
     pub(super) last: u64,
-    /// The latest that ended without an answer: one that comes is late, and no mistake.
+    /// The latest questions that ended without an answer. An answer to such a question is late, not
+    /// an error.
     pub(super) cancelled: VecDeque<u64>,
 }
 
-/// One that is open.
 pub(super) struct Asked {
     pub(super) question: Question,
-    /// The stream that it was sent on.
+    /// The number of the stream that carried the question.
     pub(super) stream: u64,
-    /// It is asked again when the answer does not fit.
+    /// Set if the question is asked again after an unusable answer.
     pub(super) is_repeatable: bool,
     pub(super) waiting: oneshot::Sender<Result<Bytes, QuestionError>>,
 }

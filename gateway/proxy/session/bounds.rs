@@ -1,13 +1,12 @@
-//! Why there is no further session.
+//! Reasons why a session cannot be opened.
 
 use crate::quota::Exhausted;
 
-/// Why there is no further session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TooMany {
-    /// There are as many as there may be, or the machine has no randomness.
+    /// The total limit is reached, or no random bytes are available.
     All,
-    /// The principal has as many as one may have.
+    /// The principal's limit is reached.
     OfPrincipal,
 }
 

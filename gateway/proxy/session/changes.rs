@@ -1,5 +1,5 @@
-//! What a session's client is told of lists that changed: at once on its stream outside of calls,
-//! or when it opens the next one.
+//! Notifications of list changes for a session's client: sent at once on its stream outside of
+//! calls, or when the client opens the next stream.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,21 +16,21 @@ const CHANGES: [(u8, Method); 3] =
     [(1, Method::ToolsChanged), (2, Method::PromptsChanged), (4, Method::ResourcesChanged)];
 
 impl Session {
-    /// The stream outside of calls, with what changed since the last one was open.
+    /// Returns the stream outside of calls, with pending notifications added.
     pub(crate) fn listen(&self) -> Arc<Log> {
         let log = self.outside();
         let dirty = self.dirty.swap(0, Ordering::AcqRel);
         for (bit, method) in CHANGES {
             if dirty & bit != 0 {
-                // Small, and so always taken.
+                // Small, and therefore always accepted.
                 let _ = log.push_once(write::notification(method.as_str(), b"{}").into());
             }
         }
         log
     }
 
-    /// Tells the client of lists that are not those it was last told of, and of those that a server
-    /// announced.
+    /// Notifies the client of lists that differ from the last announced state, and of lists that a
+    /// server announced.
     pub(crate) fn notify_changes(&self, view: Option<&View>, announced: &[ListKind]) {
         let marks = match view {
             Some(view) => view.marks(self.interactive),
@@ -42,14 +42,14 @@ impl Session {
         }
     }
 
-    /// Tells the client to list everything anew.
+    /// Notifies the client that every list changed.
     pub(crate) fn distrust_lists(&self) {
         for kind in [ListKind::Tools, ListKind::Prompts, ListKind::Resources] {
             self.list_changed(kind);
         }
     }
 
-    /// Tells the client that a list is another one now, at once or when it listens again.
+    /// Sends or queues the notification that a list changed.
     fn list_changed(&self, kind: ListKind) {
         let (bit, method) = match kind {
             ListKind::Tools => CHANGES[0],

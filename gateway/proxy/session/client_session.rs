@@ -1,4 +1,4 @@
-//! A session as servers reach it: what they log outside of calls, and what they ask its client.
+//! A session as seen by servers: log messages outside of calls, and questions to its client.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::Session;
 use crate::log_message::write_log_message;
 
 impl Session {
-    /// What servers must know of the client, and who vouches for it.
+    /// Returns the client's description for servers, with its identity voucher.
     pub(crate) fn caller(&self, voucher: Option<Arc<dyn Voucher>>) -> Caller {
         Caller {
             id: self.principal.read().caller_id(),

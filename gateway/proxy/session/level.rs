@@ -1,4 +1,4 @@
-//! How severe log messages have to be for a session's client.
+//! The minimum level of log messages for a session's client.
 
 use std::sync::atomic::Ordering;
 
@@ -11,8 +11,8 @@ impl Session {
         LogLevel::ALL.get(usize::from(self.level.load(Ordering::Relaxed)).checked_sub(1)?).copied()
     }
 
-    /// The least severe messages that its client gets: as long as it has named none, whatever the
-    /// server says to it, as it would directly.
+    /// Returns the minimum level sent to the client. Until the client sets a level, every message
+    /// of the server is sent, as on a direct connection.
     pub(crate) fn wanted_level(&self) -> LogLevel {
         self.level().unwrap_or(LogLevel::Debug)
     }

@@ -1,5 +1,5 @@
-//! One stream of a legacy session: its latest messages, numbered, so that a client that lost it can
-//! go on where it was.
+//! A stream of a legacy session: its latest messages, numbered, so that a client can resume the
+//! stream after a lost connection.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,46 +14,45 @@ use crate::pace::LogPace;
 use crate::transport::{Outgoing, Text};
 use lockgate_admission::budget::{Budget, Full, Hold, SMALL};
 
-/// How long a finished stream can still be resumed.
+/// How long a finished stream can be resumed.
 const KEEP: Duration = Duration::from_secs(60);
-/// How long a client that lost the stream of its call may take to come back, while others want the
-/// call's place or are asked to approve the call.
+/// Time for a client to resume the lost stream of its call, while others wait for the call's permit
+/// or are asked to approve the call.
 pub(crate) const AWAY: Duration = Duration::from_secs(10);
-/// Bytes kept in one stream besides its newest message.
+/// Bytes kept per stream besides the newest message.
 const MAX_BYTES: usize = 4 * 1024 * 1024;
 
-/// Messages of one stream.
 pub(crate) struct Log {
     pub(crate) number: u64,
-    /// The log messages of servers in it.
+    /// Rate limit for log messages of servers.
     pub(crate) pace: LogPace,
     max: usize,
     inner: Mutex<Inner>,
     wake: Notify,
-    /// The first reader ends when there is nothing to read: the client comes back for the rest.
+    /// Ends the first reader once there is nothing to read; the client polls for the rest.
     polling: AtomicBool,
-    /// Milliseconds that the client should wait before it comes back; 0 where the server names
-    /// none.
+    /// Milliseconds that the client should wait before it reconnects; 0 if the server sets no
+    /// delay.
     retry_ms: AtomicU64,
-    /// Counts readers ever attached; the newest one reads.
+    /// Number of readers ever attached; only the newest reads.
     reader: AtomicUsize,
     attached: AtomicUsize,
-    /// When the last reader left.
+    /// When the last reader detached.
     left: Mutex<Option<Instant>>,
 }
 
 struct Inner {
     events: VecDeque<(u64, Text)>,
     bytes: usize,
-    /// The same bytes in the account of all.
+    /// The reservation of these bytes in the shared budget.
     held: Hold,
     next: u64,
-    /// The newest message that a reader took.
+    /// The newest message taken by a reader.
     delivered: u64,
-    /// The number of the answer, and what stands for it once there is no memory to keep it.
+    /// The number of the response, and its replacement for when memory is scarce.
     answer: Option<(u64, Text)>,
     finished: Option<Instant>,
-    /// The number of the newest progress.
+    /// The number of the newest progress message.
     progress: Option<u64>,
 }
 
@@ -83,8 +82,8 @@ impl Log {
         }
     }
 
-    /// Adds a message that can be done without: not while memory is scarce. The oldest goes when
-    /// there are too many.
+    /// Adds an optional message, which is dropped while memory is scarce. Displaces the oldest
+    /// messages beyond the limit.
     pub(crate) fn push(&self, text: Text) {
         if self.add(text, Hold::grow_spare).is_err() {
             tracing::debug!(
@@ -93,8 +92,7 @@ impl Log {
         }
     }
 
-    /// Adds progress of a call: in place of the newest message, if that is progress which nobody
-    /// has read.
+    /// Adds a progress message. Replaces the newest message if that is unread progress.
     pub(crate) fn push_progress(&self, text: Bytes) {
         let mut inner = self.inner.lock();
         inner.drop_unread_progress();
@@ -105,7 +103,7 @@ impl Log {
         self.wake.notify_waiters();
     }
 
-    /// Adds a message that somebody waits for, unless the same one has not been read yet.
+    /// Adds an awaited message, unless an identical message is unread.
     pub(crate) fn push_once(&self, text: Bytes) -> Result<(), Full> {
         let unread = {
             let inner = self.inner.lock();
@@ -116,7 +114,7 @@ impl Log {
         if unread { Ok(()) } else { self.push_awaited(text.into()) }
     }
 
-    /// Adds a message that somebody waits for.
+    /// Adds a message that the receiver waits for.
     pub(crate) fn push_awaited(&self, text: Text) -> Result<(), Full> {
         self.add(text, Hold::admit)
     }
@@ -127,18 +125,19 @@ impl Log {
         Ok(())
     }
 
-    /// Adds the answer, or the few words that stand for it where there is no memory, and ends the
-    /// stream. An answer that nobody reads leaves half of the memory to others.
+    /// Adds the response and ends the stream. Adds `instead` if there is no memory for the
+    /// response. A response without a reader may use only half of the budget.
     pub(crate) fn finish(&self, text: Option<Text>, instead: Text) {
         let awaited = self.has_reader();
         let mut inner = self.inner.lock();
         if let Some(text) = text {
             let hold = if awaited || text.len() <= SMALL { Hold::admit } else { Hold::grow_spare };
             inner.answer = Some((inner.next, instead.clone()));
-            // A part that counts by itself counts already.
+            // A shared part is already in the budget, so the reservation below covers the rest
+            // only.
             let fits = awaited || text.own_len() == text.len() || !inner.held.by().is_scarce();
             if !fits || inner.add(text, self.max, hold).is_err() {
-                // Small, and so always taken.
+                // Small, and therefore always accepted.
                 let _ = inner.add(instead, self.max, Hold::admit);
             }
         }
@@ -147,8 +146,8 @@ impl Log {
         self.wake.notify_waiters();
     }
 
-    /// Ends the stream of the first reader, but not the log. Its client is told to wait so long
-    /// before it comes back, but never until it counts as gone.
+    /// Ends the stream of the first reader, but keeps the log. `pause` is the client's reconnect
+    /// delay, capped so that the client returns before it counts as gone.
     pub(crate) fn poll_from_now_on(&self, pause: Option<Duration>) {
         let pause = pause.unwrap_or_default().min(AWAY / 2);
         let ms = u64::try_from(pause.as_millis()).unwrap_or(0);
@@ -157,18 +156,18 @@ impl Log {
         self.wake.notify_waiters();
     }
 
-    /// The pause that the server asks for, unless it has been told.
+    /// Returns the server's reconnect delay, unless it equals `told`.
     fn take_retry(&self, told: &mut u64) -> Option<u64> {
         let ms = self.retry_ms.load(Ordering::Relaxed);
         if std::mem::replace(told, ms) == ms { None } else { Some(ms) }
     }
 
-    /// The newest message that a reader took; 0 when none was.
+    /// Returns the newest message taken by a reader, 0 if none was.
     pub(crate) fn delivered(&self) -> u64 {
         self.inner.lock().delivered
     }
 
-    /// Whether a message had this number; 0 stands for before the first.
+    /// Returns whether this number has been assigned; 0 is the position before the first message.
     pub(crate) fn has_numbered(&self, number: u64) -> bool {
         number < self.inner.lock().next
     }
@@ -177,7 +176,7 @@ impl Log {
         self.attached.load(Ordering::Acquire) > 0
     }
 
-    /// How long nobody has read it who read it before.
+    /// Returns the time since the last reader detached, if there was a reader.
     fn unread_for(&self) -> Option<Duration> {
         if self.has_reader() {
             return None;
@@ -186,18 +185,18 @@ impl Log {
         Some(left.elapsed())
     }
 
-    /// Its reader has left, and has had the time to come back.
+    /// Returns whether the last reader detached more than [`AWAY`] ago.
     pub(crate) fn is_abandoned(&self) -> bool {
         matches!(self.unread_for(), Some(away) if away >= AWAY)
     }
 
-    /// Finished so long ago that nobody may resume it any more.
+    /// Returns whether the stream finished too long ago to be resumed.
     pub(crate) fn is_stale(&self) -> bool {
         matches!(self.inner.lock().finished, Some(at) if at.elapsed() > KEEP)
     }
 
-    /// Reads on after message `after`. An earlier reader of the same stream ends: each message goes
-    /// to one stream.
+    /// Attaches a reader after message `after`. An earlier reader ends, because each message goes
+    /// to a single stream.
     pub(crate) fn read(self: &Arc<Self>, after: u64) -> Reader {
         let turn = self.reader.fetch_add(1, Ordering::AcqRel) + 1;
         self.attached.fetch_add(1, Ordering::AcqRel);
@@ -206,33 +205,31 @@ impl Log {
     }
 }
 
-/// Reads one stream.
 pub(crate) struct Reader {
     log: Arc<Log>,
     after: u64,
     turn: usize,
-    /// The pause that the client was told.
+    /// The last delay sent to the client.
     told_retry: u64,
 }
 
 impl Reader {
-    /// Whether it is the stream of one call.
     pub(crate) fn is_of_call(&self) -> bool {
         self.log.number > 0
     }
 
-    /// The id that an event with number `n` has.
+    /// Returns the event id of message `n`.
     pub(crate) fn event_id(&self, n: u64) -> String {
         format!("{}-{n}", self.log.number)
     }
 
-    /// The pause that the server asks for before the client comes back, once.
+    /// Returns the server's reconnect delay, unless it was already returned.
     pub(crate) fn take_retry(&mut self) -> Option<u64> {
         self.log.take_retry(&mut self.told_retry)
     }
 
-    /// The next message; `None` when the stream has ended or another reader has taken over. Cancel
-    /// safe.
+    /// Returns the next message, or `None` when the stream has ended or a newer reader has
+    /// attached. Cancel safe.
     pub(crate) async fn next(&mut self) -> Option<Outgoing> {
         loop {
             let woken = self.log.wake.notified();
@@ -268,7 +265,6 @@ impl Reader {
 }
 
 impl Inner {
-    /// As the newest; the oldest go when there are too many.
     fn add(
         &mut self,
         text: Text,
@@ -286,7 +282,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Numbers are not used again: the next message has a higher one.
+    /// Numbers are not reused: the next message has a higher number.
     fn drop_unread_progress(&mut self) {
         let Some((newest, _)) = self.events.back() else { return };
         if Some(*newest) == self.progress
@@ -305,8 +301,8 @@ impl Inner {
         }
     }
 
-    /// While memory is scarce, lets what is large and was delivered go, which is kept for a client
-    /// that resumes. Words stand for the answer then, so that who resumes learns of it.
+    /// Frees delivered large messages, which are kept only for resumption, while memory is scarce.
+    /// The response is replaced, so that a resuming client is informed of the loss.
     fn make_room(&mut self) {
         if !self.held.by().is_scarce() {
             return;
@@ -320,7 +316,7 @@ impl Inner {
             held.shrink(text.own_len());
             match answer {
                 Some((answer, instead)) if answer == number => {
-                    // Small, and so always taken.
+                    // Small, and therefore always accepted.
                     let _ = held.admit(instead.len());
                     *bytes += instead.len();
                     *text = instead.clone();
@@ -339,7 +335,7 @@ impl Drop for Reader {
     }
 }
 
-/// Takes an event id apart: (stream, message).
+/// Parses an event id into stream and message number.
 pub(crate) fn parse_event_id(id: &str) -> Option<(u64, u64)> {
     let (stream, message) = id.split_once('-')?;
     Some((stream.parse().ok()?, message.parse().ok()?))

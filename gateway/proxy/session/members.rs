@@ -1,12 +1,11 @@
-//! Sessions by the organisation of their owner, so that news of one organisation's servers are no
-//! work for the sessions of others. A session never changes its organisation.
+//! Sessions by their owner's organisation, so that notifications of an organisation's servers skip
+//! the sessions of others. The organisation of a session never changes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use dashmap::DashMap;
 
-/// See the module.
 pub(super) struct Members<T>(DashMap<Box<str>, HashMap<u64, Arc<T>>>);
 
 impl<T> Default for Members<T> {

@@ -1,6 +1,6 @@
-//! Session ids that say enough for another process to go on with the session: another replica that
-//! shares the secret, or the same gateway after a restart. Sealed and bound to one caller at one
-//! endpoint. What is not in them has to be set again: subscriptions and the log level.
+//! Session ids with which another process can resume the session: a replica that shares the secret,
+//! or the same gateway after a restart. Sealed and bound to a caller at an endpoint. Subscriptions
+//! and the log level are not included, so clients must set them again.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -13,21 +13,21 @@ use parking_lot::Mutex;
 use crate::transport::Endpoint;
 use crate::unix_time;
 
-/// How long a session can be gone on with elsewhere, in seconds.
+/// Time in seconds during which a session can be resumed elsewhere.
 const LIFE: u64 = 24 * 3600;
-/// Longest capabilities that an id has room for, in bytes of JSON text.
+/// Maximum size of capabilities in an id, in bytes of JSON text.
 const MAX_CAPABILITIES: usize = 1024;
-/// Ended sessions that are remembered, so that they do not begin again.
+/// Ended sessions that are remembered, so that they cannot be resumed.
 const REMEMBERED: usize = 65_536;
 
-/// What a session was opened with.
+/// The parameters of `initialize` that a resumed session needs.
 pub(crate) struct Opening {
     pub(crate) revision: Revision,
-    /// JSON text of what the client declared.
+    /// JSON text of the client's capabilities.
     pub(crate) capabilities: Bytes,
 }
 
-/// An id for a new session; `None` when it would be too long.
+/// Returns an id for a new session, or `None` if the id would be too long.
 pub(crate) fn seal(
     sealer: &Sealer,
     principal: &Principal,
@@ -50,7 +50,7 @@ pub(crate) fn seal(
     Some(id.ok()?.into())
 }
 
-/// What the session with this id was opened with, if it is this caller's at this endpoint.
+/// Returns the parameters in a session id, if the id belongs to this caller at this endpoint.
 pub(crate) fn open(
     sealer: &Sealer,
     principal: &Principal,
@@ -77,7 +77,7 @@ fn bind(principal: &Principal, endpoint: &Endpoint) -> [Vec<u8>; 3] {
     ]
 }
 
-/// Sessions that their clients have ended, the oldest forgotten first.
+/// Ids of sessions ended by their clients; the oldest are dropped.
 #[derive(Default)]
 pub(super) struct Ended(Mutex<Remembered>);
 

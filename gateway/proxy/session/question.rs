@@ -1,7 +1,6 @@
-//! What a session's client is asked: a request of ours on one of its streams, and the answer that
-//! comes by POST. A form is sent once more when its answer does not fit. A question waits for a
-//! bounded time, and ends with its call and its session; the client is sent a cancellation of one
-//! that ends without an answer.
+//! Questions to a session's client: a request on one of its streams, answered by POST. A form is
+//! sent again once if its answer is unusable. A question has a timeout, and ends with its call and
+//! its session. A client is sent a cancellation for questions that end without an answer.
 
 use std::time::Duration;
 
@@ -22,14 +21,14 @@ use super::elicitation::new_id;
 use super::{Log, Session, State};
 use crate::answers::Question;
 
-/// Questions of one session that wait for answers, and cancelled ones that may still be answered.
+/// Pending questions of a session, and remembered cancelled questions.
 const MAX_QUESTIONS: usize = 64;
 
 impl Session {
-    /// The client answers a question. What is no answer to it ends the question.
+    /// Handles a client's answer to a question. An unusable answer ends the question.
     ///
     /// # Errors
-    /// What is wrong with it, for the client.
+    /// A description of the fault for the client.
     pub(crate) fn answer(&self, response: &Response) -> Result<(), String> {
         let id = self.question_number(response).unwrap_or(0);
         let asked = self.state(|state| state.questions.open.remove(&id));
@@ -64,7 +63,7 @@ impl Session {
         }
     }
 
-    /// Returns the id of a question as JSON text. It names this gateway where there are others.
+    /// Returns the id of a question as JSON text. With several gateways, the id names this gateway.
     fn question_id(&self, number: u64) -> Vec<u8> {
         match self.holder.get() {
             None => number.to_string().into_bytes(),
@@ -79,7 +78,6 @@ impl Session {
         id.strip_suffix(&**holder)?.parse().ok()
     }
 
-    /// An answer as far as it is one to what was asked.
     fn check_answer(&self, asked: &Question, answer: &[u8]) -> Result<Bytes, String> {
         let most = self.limits.answer_bytes;
         if answer.len() > most {
@@ -88,8 +86,8 @@ impl Session {
         Ok(asked.take(answer)?.into())
     }
 
-    /// Sends a question on a stream and waits for the answer. One of the gateway's own has a limit
-    /// of its own, and is sent once.
+    /// Sends a question on a stream and waits for the answer. Questions of the gateway itself have
+    /// their own timeout, and are not repeated.
     pub(crate) async fn question(
         &self,
         log: &Log,
@@ -159,7 +157,7 @@ impl Session {
         }
     }
 
-    /// Cancels the open questions on the stream of a call that has ended.
+    /// Cancels the pending questions on the stream of a call that has ended.
     pub(crate) fn cancel_questions(&self, log: &Log) {
         let mut open: Vec<u64> = self.state(|state| {
             let open = state.questions.open.iter();
@@ -172,7 +170,7 @@ impl Session {
         }
     }
 
-    /// Cancels a question at the client, unless the client has answered.
+    /// Cancels a question at the client, unless it has been answered.
     fn cancel_question(&self, log: &Log, id: u64) {
         let is_open = self.state(|State { questions, .. }| {
             let is_open = questions.open.remove(&id).is_some();
@@ -185,13 +183,13 @@ impl Session {
         if is_open {
             let note =
                 outbound::cancelled(&self.question_id(id), "the answer is not needed any more");
-            // Without memory for it, a client that answers is only late.
+            // If this fails for lack of memory, the client's answer is merely late.
             let _ = log.push_awaited(note.into());
         }
     }
 }
 
-/// The same form with the reason why it is sent again.
+/// Adds the reason for the repetition to a form.
 fn explain(params: &[u8], words: &str) -> Vec<u8> {
     let mut params = serde_json::from_slice(params).unwrap_or(Value::Null);
     if let Some(Value::String(message)) = params.get_mut("message") {
@@ -201,8 +199,7 @@ fn explain(params: &[u8], words: &str) -> Vec<u8> {
 }
 
 impl Session {
-    /// An elicitation as this session's client gets it: one that leads elsewhere has an id of ours.
-    /// `None` where nothing changes.
+    /// Replaces the id of a URL elicitation by an id of ours. Returns `None` if nothing changes.
     fn mark_elicitation(&self, slug: &str, method: Method, params: &[u8]) -> Option<Vec<u8>> {
         if method != Method::Elicit {
             return None;
@@ -219,7 +216,7 @@ impl Session {
         Some(Value::Object(all).to_string().into_bytes())
     }
 
-    /// Tells the client that an elicitation of a server is complete, once.
+    /// Notifies the client, once, that an elicitation of a server is complete.
     pub(super) fn tell_elicitation_complete(&self, slug: &str, own: &str) {
         let Some(shown) = self.state(|state| state.elicitations.complete(slug, own)) else {
             return;
@@ -233,7 +230,7 @@ impl Session {
     }
 }
 
-/// A question that is cancelled unless it has been answered.
+/// A question that is cancelled on drop, unless it was answered.
 struct OpenQuestion<'a> {
     session: &'a Session,
     log: &'a Log,

@@ -1,6 +1,6 @@
-//! What a session is subscribed to: the URI that its client knows, and whose it is. The server's
-//! own subscription is made and ended elsewhere; whoever asks for one that is being made waits for
-//! what comes of it.
+//! The subscriptions of a session: the client's URI, the server and the server's URI. The
+//! subscription at the server is made and cancelled elsewhere; concurrent requests for the same
+//! resource wait for its outcome.
 
 use std::sync::Arc;
 
@@ -9,21 +9,21 @@ use tokio::sync::watch;
 
 use super::Session;
 
-/// What became of a subscription.
+/// The result of a request to subscribe.
 pub(crate) enum Subscribed {
     New(NewSubscription),
-    /// It is made, or is being made for an earlier request.
+    /// The subscription exists, or is being made for an earlier request.
     Known(Outcome),
     TooMany,
 }
 
-/// A subscription that is to be made at its server.
+/// A subscription yet to be made at its server.
 pub(crate) struct NewSubscription {
     number: u64,
     outcome: watch::Sender<Option<Result<(), UpstreamError>>>,
 }
 
-/// What came of making a subscription; nothing as long as its server has not said.
+/// The outcome of a subscription; pending until the server has responded.
 #[derive(Clone, Debug)]
 pub(crate) struct Outcome(watch::Receiver<Option<Result<(), UpstreamError>>>);
 
@@ -32,14 +32,14 @@ impl NewSubscription {
         Outcome(self.outcome.subscribe())
     }
 
-    /// Tells everybody who waits.
+    /// Completes the subscription and wakes its waiters.
     pub(crate) fn settle(&self, made: Result<(), UpstreamError>) {
         self.outcome.send_replace(Some(made));
     }
 }
 
 impl Outcome {
-    /// Waits until the server has confirmed the subscription, or has not.
+    /// Waits for the server's response.
     pub(crate) async fn wait(mut self) -> Result<(), UpstreamError> {
         let Ok(settled) = self.0.wait_for(Option::is_some).await else { return Ok(()) };
         settled.clone().unwrap_or(Ok(()))
@@ -52,15 +52,15 @@ pub(crate) struct AtServer {
     pub(crate) server: ServerId,
     /// The server's own URI.
     pub(crate) own: String,
-    /// On which connection it stands; unknown while the server has not confirmed it.
+    /// The connection of the subscription; `None` until the server has confirmed it.
     pub(crate) given: Option<Subscription>,
-    /// What distinguishes it from earlier ones to the same resource.
+    /// Distinguishes subscriptions to the same resource over time.
     number: u64,
     outcome: Outcome,
 }
 
 impl AtServer {
-    /// Whether what is told on this connection may be meant for it.
+    /// Returns whether a notification on this connection may concern the subscription.
     fn may_stand_on(&self, on: Subscription) -> bool {
         match self.given {
             Some(given) => given == on,
@@ -68,7 +68,7 @@ impl AtServer {
         }
     }
 
-    /// Takes it back, in the background.
+    /// Unsubscribes in the background.
     pub(crate) fn give_back(self, server: Arc<dyn Upstream>) {
         if let Some(given) = self.given {
             tokio::spawn(async move { server.unsubscribe(&self.own, given).await });
@@ -106,7 +106,7 @@ impl Session {
         })
     }
 
-    /// The server has confirmed a subscription; false when the client has taken it back meanwhile.
+    /// Records a confirmed subscription. Returns `false` if the client has unsubscribed meanwhile.
     pub(crate) fn confirm_subscription(
         &self,
         exposed: &str,
@@ -122,7 +122,7 @@ impl Session {
         })
     }
 
-    /// The server has not confirmed a subscription.
+    /// Removes a subscription that the server did not confirm.
     pub(crate) fn forget_subscription(&self, exposed: &str, new: &NewSubscription) {
         self.state(|state| {
             if let Some(known) = state.subscriptions.get(exposed)
@@ -141,9 +141,9 @@ impl Session {
         matches!(self.state.lock().as_ref(), Some(state) if !state.subscriptions.is_empty())
     }
 
-    /// Ends those whose exposed URI is not wanted any more, and gives what they were of.
+    /// Removes and returns the subscriptions with exposed URIs that are not `wanted`.
     pub(crate) fn retain_subscriptions(&self, wanted: impl Fn(&str) -> bool) -> Vec<AtServer> {
-        // Looked at without the lock: what is wanted takes a look at policies.
+        // `wanted` evaluates policy, so it must not run under the lock.
         let all: Vec<String> = self.state(|state| state.subscriptions.keys().cloned().collect());
         let mut ended = Vec::new();
         for exposed in all {
@@ -154,15 +154,14 @@ impl Session {
         ended
     }
 
-    /// Takes all subscriptions, to give them back.
     pub(crate) fn take_subscriptions(&self) -> Vec<AtServer> {
         let mut state = self.state.lock();
         let Some(state) = state.as_mut() else { return Vec::new() };
         std::mem::take(&mut state.subscriptions).into_values().collect()
     }
 
-    /// Whether the client subscribed to a resource that has changed, or to one that it is a part
-    /// of, on the connection where the server told of it.
+    /// Returns whether the client has subscribed on this connection to a changed resource, or to a
+    /// resource that contains it.
     pub(crate) fn subscribed(&self, server: &ServerId, own: &str, on: Subscription) -> bool {
         let state = self.state.lock();
         let Some(state) = state.as_ref() else { return false };
@@ -175,7 +174,7 @@ impl Session {
     }
 }
 
-/// Whether a URI is another one, or a part of what that names.
+/// Returns whether `own` equals `whole`, or is a part of it.
 pub(crate) fn covers(whole: &str, own: &str) -> bool {
     let Some(rest) = own.strip_prefix(whole) else { return false };
     rest.is_empty() || whole.ends_with('/') || rest.starts_with(['/', '?', '#'])

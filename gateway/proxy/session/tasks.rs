@@ -1,16 +1,15 @@
-//! The tasks that a session's client follows (2025-11-25), for its list of them and for their news.
+//! The tasks that a session's client follows (2025-11-25), for task lists and status notifications.
 
 use lockgate_upstream::ServerId;
 
 use super::Session;
 
-/// Tasks of one session; the oldest go.
+/// Tasks of a session; the oldest are dropped.
 const MAX_TASKS: usize = 256;
 
-/// A task that a client follows.
 #[derive(Clone, Debug)]
 pub(crate) struct SessionTask {
-    /// The id that the client knows.
+    /// The id that the client received.
     pub(crate) token: String,
     server: ServerId,
     /// The server's own id.
@@ -18,13 +17,13 @@ pub(crate) struct SessionTask {
     news: TaskNews,
 }
 
-/// What is being done about the news of a task.
+/// The state of reading a changed task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TaskNews {
     None,
-    /// It is being read.
+    /// A read is in progress.
     Reading,
-    /// There is more since then.
+    /// The task changed again during the read.
     More,
 }
 
@@ -35,7 +34,6 @@ impl SessionTask {
 }
 
 impl Session {
-    /// The client has a task by this id.
     pub(crate) fn remember_task(&self, task: SessionTask) {
         self.state(|state| {
             if state.tasks.len() >= MAX_TASKS {
@@ -55,13 +53,12 @@ impl Session {
         })
     }
 
-    /// The server does not have it any more.
     pub(crate) fn forget_task(&self, token: &str) {
         self.state(|state| state.tasks.retain(|known| known.token != token));
     }
 
-    /// A server has news of a task. Gives the id that the client knows, if it follows the task and
-    /// nobody reads it just now.
+    /// Records a change of a task. Returns the client's id if the client follows the task and no
+    /// read is in progress.
     pub(crate) fn begin_task_read(&self, server: &ServerId, own: &str) -> Option<String> {
         let mut state = self.state.lock();
         let tasks = &mut state.as_mut()?.tasks;
@@ -74,7 +71,7 @@ impl Session {
         Some(task.token.clone())
     }
 
-    /// The task has been read. Whether there is more.
+    /// Ends a read. Returns whether the task changed again.
     pub(crate) fn end_task_read(&self, token: &str) -> bool {
         let mut state = self.state.lock();
         let Some(state) = state.as_mut() else { return false };

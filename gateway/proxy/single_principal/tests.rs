@@ -1,4 +1,4 @@
-//! Tests of `sole`.
+//! Tests of `single_principal`.
 
 use super::*;
 

@@ -1,12 +1,12 @@
-//! What one organisation's servers and clients hold is good for no other: neither a token, nor a
-//! session, nor something that is told. The same person is another caller in each organisation.
+//! Isolation of organisations: tokens, sessions and notifications of an organisation's servers and
+//! clients are invalid in any other. The same subject is a separate caller in each organisation.
 
 use lockgate_upstream::{Announcement, Event, ListKind, ServerId};
 use serde_json::{Value, json};
 
 use super::rig::{Client, Rig, next, server, wait_until};
 
-/// The same subject in two organisations, in one era.
+/// Returns clients of the same subject in two organisations, in the same era.
 async fn pair(rig: &Rig, is_legacy: bool) -> [Client; 2] {
     let [one, two] = ["acme", "other"].map(|organisation| rig.client(organisation, "ann"));
     if is_legacy { [one.legacy().await, two.legacy().await] } else { [one, two] }
@@ -58,7 +58,7 @@ async fn a_paused_request_goes_on_at_its_own_server_alone() {
     assert!(other.called.lock().is_empty());
     let own = one.ask("tools/call", round.clone()).await.json();
     assert_eq!(own["result"]["content"][0]["text"], "acme/github", "{own}");
-    // Nor at a server of the operator that takes its place.
+    // Nor at an operator's server that takes the slug.
     rig.share(&[server(None, "github", &["ask"])]);
     wait_until(|| async { one.tools().await == ["github__ask"] }).await;
     let later = one.ask("tools/call", round).await.json();
@@ -101,7 +101,7 @@ async fn news_of_a_server_reach_its_own_organisation_alone() {
         assert_eq!(granted, &json!(["github+note://one"]), "{acknowledged}");
         streams.push(events);
     }
-    // What is told of one comes before what is told of the other, and is not told to it.
+    // The first server's notifications precede the second's, and do not reach the other client.
     let id = |server: &super::rig::Named| ServerId::of(server);
     for (turn, of) in [(0, &acme), (1, &other)] {
         let updated = Event::Updated { server: id(of), uri: "note://one".into(), session: None };

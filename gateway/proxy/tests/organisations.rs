@@ -1,4 +1,4 @@
-//! What members of organisations see: the servers that all share, those of their own, and agents.
+//! Views of organisation members: shared servers, their own servers, and agents.
 
 use std::sync::Arc;
 
@@ -210,7 +210,7 @@ async fn a_change_of_one_organisation_merges_nothing_of_another() {
     assert!(Arc::ptr_eq(&view("default"), &views[0]) && Arc::ptr_eq(&view("other"), &views[1]));
     assert!(!Arc::ptr_eq(&view("acme"), &views[2]));
 
-    // What is replaced is gone with its last reader: of an organisation, and of the operator's.
+    // Replaced views are dropped with their last reader: an organisation's and the operator's.
     let gone = Arc::downgrade(&views[2]);
     let [shared, own, _] = before;
     drop((views, shared));

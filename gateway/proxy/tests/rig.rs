@@ -21,15 +21,14 @@ use crate::{AgentOwner, AgentServers, Config, Gateway, Limits, Names, Rules};
 
 pub(super) use server::{Named, resting_server, server};
 
-/// How long a test waits for what has to come.
+/// Timeout for expected events.
 pub(super) const SOON: Duration = Duration::from_secs(10);
 
-/// A gateway of organisations.
 pub(super) struct Rig {
     pub(super) gateway: Arc<Gateway>,
 }
 
-/// An agent with these servers: `organisation/slug`, or the slug of one of the operator's.
+/// Returns an agent with these servers: `organisation/slug`, or an operator's slug.
 pub(super) fn agent(id: &str, owner: &str, servers: &[&str]) -> AgentServers {
     let server_id = |name: &&str| match name.split_once('/') {
         Some((organisation, slug)) => {
@@ -87,7 +86,7 @@ impl Rig {
         Self { gateway }
     }
 
-    /// Two organisations with a server of the same slug, and one that all share.
+    /// Creates two organisations with a server of the same slug, and a shared server.
     pub(super) async fn with_two() -> (Self, [Arc<Named>; 2]) {
         let rig = Self::new();
         rig.share(&[server(None, "time", &["now"])]);
@@ -104,7 +103,7 @@ impl Rig {
         self.gateway.set_servers(servers);
     }
 
-    /// Gives an organisation what it has, and waits until that is merged.
+    /// Sets an organisation's servers and agents, and waits until they are merged.
     pub(super) async fn set(
         &self,
         organisation: &str,
@@ -117,7 +116,6 @@ impl Rig {
         self.gateway.directory.settle(organisation, about, SOON).await;
     }
 
-    /// A server has something to tell.
     pub(super) fn tell(&self, event: Event) {
         self.gateway.events().send(event).unwrap();
     }
@@ -133,7 +131,7 @@ impl Rig {
     }
 }
 
-/// A client of either era: of the legacy one when it has a session.
+/// A client; of the legacy era if it has a session.
 #[derive(Clone)]
 pub(super) struct Client {
     gateway: Arc<Gateway>,
@@ -142,7 +140,7 @@ pub(super) struct Client {
     pub(super) session: Option<HeaderValue>,
 }
 
-/// What a client got.
+/// A client's response.
 pub(super) struct Got {
     pub(super) status: u16,
     pub(super) text: String,
@@ -164,14 +162,12 @@ impl Client {
         self.send(&body, HeaderMap::new()).await
     }
 
-    /// The same client with a session of the legacy era.
     pub(super) async fn legacy(mut self) -> Self {
         let got = self.initialize().await;
         self.session = Some(got.headers[&SESSION].clone());
         self
     }
 
-    /// The client that a role makes of it.
     pub(super) fn with_role(mut self, role: &str) -> Self {
         let organisation = self.principal.organisation().to_owned();
         let identity = Identity::new(&self.principal.issuer, &self.principal.subject);
@@ -209,7 +205,7 @@ impl Client {
         self.exchange(ExchangeKind::Post(body.to_string().into()), headers).await
     }
 
-    /// The stream outside of calls of a legacy session.
+    /// Opens the stream outside of calls of a legacy session.
     pub(super) async fn listen(&self) -> Events {
         let session = self.session.clone().unwrap();
         let headers = HeaderMap::from_iter([(SESSION.clone(), session)]);
@@ -252,7 +248,6 @@ impl Client {
         self.ask("tools/call", json!({"name": name, "arguments": {}})).await
     }
 
-    /// The names of the tools that are listed.
     pub(super) async fn tools(&self) -> Vec<String> {
         let mut names = Vec::new();
         let mut params = json!({});
@@ -266,7 +261,6 @@ impl Client {
     }
 }
 
-/// The next message of a stream.
 pub(super) async fn next(events: &mut Events) -> Value {
     loop {
         let event = tokio::time::timeout(SOON, events.next()).await.unwrap().unwrap();
@@ -315,7 +309,6 @@ fn config(separator: &str) -> Config {
     }
 }
 
-/// Waits until something is so.
 pub(super) async fn wait_until<F: Future<Output = bool>>(is_so: impl Fn() -> F) {
     let wait = async {
         while !is_so().await {

@@ -1,4 +1,4 @@
-//! Tests of `trace`.
+//! Tests of `trace_context`.
 
 #![allow(clippy::unwrap_used)]
 

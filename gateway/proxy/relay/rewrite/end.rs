@@ -1,5 +1,5 @@
-//! What can only be written of an answer once more of it is known: our members of the result, and
-//! the URI of a content block.
+//! Parts of a streamed response that depend on its later parts: our members of the result, and the
+//! URI of a content block.
 
 use lockgate_protocol::meta;
 use lockgate_protocol::scan;
@@ -8,7 +8,7 @@ use lockgate_protocol::write::{self, Object};
 
 use super::plan::Shape;
 
-/// Members of the result that are written at its end.
+/// Buffered members of the result that are written at its end.
 #[derive(Default)]
 pub(super) struct Held {
     pub(super) meta: Option<Vec<u8>>,
@@ -17,7 +17,7 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// The members of the result that are known at its end.
+    /// Writes the members at the end of the result.
     pub(super) fn write_tail(&self, shape: &Shape, is_empty: bool, out: &mut Vec<u8>) {
         let raw = self.meta.as_deref().unwrap_or(b"{}");
         let members = meta::members(raw, scan::MAX_DEPTH).unwrap_or_default();
@@ -48,7 +48,7 @@ impl Held {
     }
 }
 
-/// The URI of a block, which the kind of the block decides about.
+/// Writes the URI of a block, namespaced if the block's kind requires that.
 pub(super) fn write_uri(
     slug: Option<&str>,
     is_empty: bool,

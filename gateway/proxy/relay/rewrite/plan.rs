@@ -1,28 +1,26 @@
-//! What is done with each member of an answer that is rewritten while it comes in. What belongs to
-//! other kinds of results is refused.
+//! The plan for each member of a streamed response. Members of other kinds of results are rejected.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use lockgate_protocol::scan::Fault;
 
-/// What the client's response looks like.
+/// Parameters of the client's response.
 #[derive(Clone)]
 pub(in crate::relay) struct Shape {
-    /// The client's id as JSON text.
+    /// The client's request id as JSON text.
     pub(in crate::relay) client_id: Bytes,
-    /// The id of our request to the server.
     pub(in crate::relay) server_id: u64,
     pub(in crate::relay) modern: bool,
-    /// The result says how long it may be kept.
+    /// Set if the result has a `ttlMs`.
     pub(in crate::relay) has_ttl: bool,
-    /// The server's name, where URIs are namespaced.
+    /// The server's slug, if URIs are namespaced.
     pub(in crate::relay) slug: Option<String>,
     /// JSON text of our `Implementation`.
     pub(in crate::relay) info: Arc<[u8]>,
 }
 
-/// Why an answer cannot be passed on as it comes.
+/// The reason why a response cannot be streamed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(in crate::relay) enum RewriteError {
     #[error("{0}")]
@@ -42,13 +40,12 @@ pub(super) enum Plan {
     Copy,
     Drop,
     Keep(Kept),
-    /// The result itself.
     Result,
-    /// Content, which may hold URIs.
+    /// Content blocks, which may contain URIs.
     Blocks {
         level: usize,
     },
-    /// Legacy clients take objects only.
+    /// Structured content: legacy clients accept objects only.
     Structured,
 }
 

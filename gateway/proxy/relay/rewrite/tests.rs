@@ -1,4 +1,4 @@
-//! Tests of `rewrite`: every answer whole and in pieces of each size.
+//! Tests of `rewrite`: each response whole and in pieces of every size.
 
 use lockgate_protocol::scan::StreamScanner;
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ fn shape(modern: bool, slug: Option<&str>) -> Shape {
     }
 }
 
-/// What the client gets of an answer that comes in pieces of that size.
+/// Rewrites a response that arrives in pieces of this size.
 fn rewritten(shape: Shape, answer: &[u8], size: usize) -> Result<Vec<u8>, RewriteError> {
     let (mut scanner, mut rewriter) = (StreamScanner::new(16), Rewriter::new(shape));
     let mut out = Vec::new();
@@ -32,7 +32,7 @@ fn answer(result: &str) -> String {
     format!(r#" {{ "result" : {result} , "jsonrpc":"2.0","id": 7 }} "#)
 }
 
-/// The same result however the answer is cut.
+/// Returns the result, after checking that it does not depend on the size of the pieces.
 fn result(shape: &Shape, result: &str) -> Value {
     let answer = answer(result);
     let whole = rewritten(shape.clone(), answer.as_bytes(), answer.len()).unwrap();

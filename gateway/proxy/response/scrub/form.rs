@@ -1,6 +1,6 @@
-//! Where the protocol gives members a meaning that a pattern must not break: kinds of blocks,
-//! roles, tokens. It follows the structure of results, messages and questions that far; everywhere
-//! else a member is a server's own, whatever it is called, and is read.
+//! JSON members with a protocol meaning that redaction patterns must not break: kinds of blocks,
+//! roles, tokens. The structure of results, messages and questions is followed only that far. All
+//! other members are the server's data and are redacted under any name.
 
 use lockgate_policy::response::Response;
 use lockgate_protocol::scan::{self, Keys, ScanError, Scanner};
@@ -9,42 +9,41 @@ use lockgate_upstream::AnswerKind;
 
 use super::texts::texts;
 
-/// Deepest nesting that is followed; below it nothing steers.
+/// Maximum nesting that is followed; deeper members have no protocol meaning.
 const MAX_NESTING: usize = 16;
 
-/// What an object is to the protocol; an array is what its items are.
+/// The protocol type of an object. An array has the type of its items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// A result, and the members of one that is a task or that asks something.
+    /// A result; below, a task result and a result that asks questions.
     Result,
     Task,
     Asking,
-    /// A JSON-RPC message to the client, and a question without its id.
+    /// A JSON-RPC message to the client, or a question without its id.
     Message,
     Params,
-    /// Questions by their keys.
+    /// Questions by key.
     Questions,
-    /// A message of a prompt or for a model.
+    /// A message of a prompt or for sampling.
     Turn,
-    /// A block of content.
     Block,
-    /// The contents of a resource, and an icon.
+    /// The contents of a resource, or an icon.
     Resource,
-    /// A JSON Schema, and schemas by their names.
+    /// A JSON Schema; below, schemas by name.
     Schema,
     Schemas,
-    /// The server's own.
+    /// The server's own data.
     Free,
 }
 
-/// What a member is to the protocol.
+/// The protocol meaning of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Meaning {
-    /// A token that comes back to whoever made it.
+    /// An opaque token, returned unchanged to its issuer. Never redacted.
     Token,
-    /// One of a few words. Known secrets are none of them.
+    /// A protocol keyword. Only known secrets are redacted, patterns do not apply.
     Word,
-    /// Text, or something with members of its own.
+    /// Text, or an object with members of its own.
     Text,
 }
 
@@ -73,7 +72,7 @@ impl Form {
         }
     }
 
-    /// The form of what a member holds.
+    /// Returns the form of a member's value.
     fn inner(self, name: &str) -> Self {
         match (self, name) {
             (Self::Result | Self::Task, "result") => Self::Result,
@@ -91,12 +90,12 @@ impl Form {
     }
 }
 
-/// A member of such an object without what must not come back; `None` when it may stay.
+/// Redacts a member of an object of this form. Returns `None` if nothing changes.
 pub(super) fn member(rule: &Response, form: Form, name: &str, value: &[u8]) -> Option<Vec<u8>> {
     if rule.redacts() { inside(rule, form, name, value, 0) } else { None }
 }
 
-/// The same for an object, or an array of them; `of` is the member that it belongs to.
+/// Redacts an object of this form, or an array of them, in the member `of`.
 pub(super) fn text(rule: &Response, form: Form, of: &str, value: &[u8]) -> Option<Vec<u8>> {
     if rule.redacts() { whole(rule, form, of, value, 0) } else { None }
 }
@@ -118,8 +117,8 @@ fn whole(rule: &Response, form: Form, of: &str, value: &[u8], depth: usize) -> O
     };
     match changed {
         Ok(changed) => changed,
-        // What has a name twice means one thing to one reader and another to the next: nothing
-        // steers there.
+        // With a duplicate key readers disagree about the value, so no member has a protocol
+        // meaning.
         Err(_) => texts(rule, of, value),
     }
 }

@@ -1,4 +1,5 @@
-//! Tests of `scrub`: escapes and encodings hide nothing, structure stays, links go by their scheme.
+//! Tests of `scrub`: escapes and encodings hide nothing, structure is kept, links are filtered by
+//! scheme.
 
 #![allow(clippy::unwrap_used)]
 
@@ -47,7 +48,7 @@ fn secrets_go_wherever_they_stand() {
         STANDARD.decode(out[0]["blob"].as_str().unwrap()).unwrap(),
         format!("x={gone}").as_bytes()
     );
-    // Escapes hide nothing.
+    // Escaped secrets are found.
     let escaped: String = key().chars().map(|c| format!("\\u{:04x}", u32::from(c))).collect();
     let out = member(
         &rule,
@@ -63,7 +64,7 @@ fn secrets_go_wherever_they_stand() {
     );
 }
 
-/// A name steers the protocol only where the protocol defines it: elsewhere it is a server's own.
+/// Names have a protocol meaning only where the protocol defines them.
 #[test]
 fn members_of_a_server_are_read_whatever_they_are_called() {
     let rule = rule(&Spec {
@@ -105,7 +106,7 @@ fn members_of_a_server_are_read_whatever_they_are_called() {
             )
             .unwrap();
             assert!(!own.to_string().contains(&secret), "{own}");
-            // A result that is no task and asks nothing has no use for these.
+            // These members have no meaning in a result that is not a task and asks nothing.
             let own = clean(&rule, name, &json!(secret)).unwrap();
             assert!(!own.to_string().contains(&secret), "{own}");
             let data = texts(&rule, "", json!({name: secret}).to_string().as_bytes()).unwrap();
@@ -115,10 +116,10 @@ fn members_of_a_server_are_read_whatever_they_are_called() {
             assert!(!String::from_utf8(log).unwrap().contains(&secret));
         }
     }
-    // Known secrets are nowhere the name of a kind.
+    // A known secret is never a valid keyword.
     let lying = json!([{"type": key(), "mimeType": key(), "id": key()}]);
     assert!(!clean(&rule, "content", &lying).unwrap().to_string().contains(&key()));
-    // Twice the same name: nobody knows which one is read.
+    // A duplicate key is ambiguous.
     let twice = format!(r#"[{{"type":"acct-1","type":"{}"}}]"#, key());
     let out = member(&rule, AnswerKind::Complete, "content", twice.as_bytes()).unwrap();
     assert_eq!(out, br#"[{"type":"[redacted]","type":"[redacted: AWS key]"}]"#);

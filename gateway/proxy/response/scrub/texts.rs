@@ -1,16 +1,15 @@
-//! Secrets in the strings of a JSON text, however they are escaped; what is in base64 is looked
-//! into.
+//! Redaction of secrets in the strings of a JSON text, however escaped, including base64.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lockgate_policy::response::Response;
 use lockgate_protocol::strings::{self, Place};
 
-/// Members of blocks that may hold text in base64.
+/// Members of blocks that may contain base64 text.
 const ENCODED: [&str; 2] = ["blob", "data"];
 
-/// A JSON text of any form with what its strings must not say taken out; `of` is the member that it
-/// belongs to.
+/// Redacts the strings of a JSON text of any form in the member `of`. Returns `None` if nothing
+/// changes.
 pub(crate) fn texts(rule: &Response, of: &str, text: &[u8]) -> Option<Vec<u8>> {
     if !rule.redacts() {
         return None;
@@ -30,7 +29,7 @@ fn redact_member(rule: &Response, key: &str, text: &str) -> Option<String> {
     redacted
 }
 
-/// Text in base64, such as a file that a server gives as a blob.
+/// Redacts base64 text, such as a file sent as a blob.
 fn decoded(rule: &Response, text: &str) -> Option<String> {
     let plain = String::from_utf8(STANDARD.decode(text).ok()?).ok()?;
     Some(STANDARD.encode(rule.redact(&plain)?))

@@ -33,7 +33,7 @@ async fn what_waits_counts_and_what_can_be_done_without_gives_way() {
         sizes.push(event.data.len());
     }
     assert_eq!(sizes, [30_000, 60_000, 5]);
-    // While memory is scarce, what was delivered is not kept for a client that resumes.
+    // Delivered messages are not kept for resumption while memory is scarce.
     assert_eq!(budget.used(), 5);
     drop((reader, log));
     assert_eq!(budget.used(), 0);

@@ -1,4 +1,4 @@
-//! A server that answers with its name, for tests of what the gateway makes of it.
+//! A server that responds with its own name.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -15,16 +15,15 @@ use lockgate_upstream::{
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-/// A server that answers with its name.
 pub(in crate::tests) struct Named {
     id: ServerId,
     catalog: Mutex<Arc<lockgate_upstream::Catalog>>,
     calls: Arc<ConcurrencyLimit>,
     instance: Instance,
     pub(in crate::tests) called: Mutex<Vec<String>>,
-    /// Sessions that it was to forget.
+    /// Keys passed to `forget_session`.
     pub(in crate::tests) forgotten: Mutex<Vec<u64>>,
-    /// What it offers once it is connected, where it rests.
+    /// The tools offered once connected, for a resting server.
     rests: Mutex<Option<(lockgate_upstream::Events, Vec<String>)>>,
 }
 
@@ -47,7 +46,7 @@ pub(in crate::tests) fn server(
     Arc::new(server)
 }
 
-/// One that is connected when it is used for the first time.
+/// Returns a server that connects on first use.
 pub(in crate::tests) fn resting_server(
     rig: &super::Rig,
     organisation: &str,
@@ -196,7 +195,7 @@ impl Upstream for Named {
         let Some((events, tools)) = self.rests.lock().take() else { return };
         let tools: Vec<&str> = tools.iter().map(String::as_str).collect();
         self.offer(1, &tools);
-        // Who does not follow yet merges it anyway.
+        // A gateway that is not subscribed yet merges the catalog anyway.
         let _ = events.send(Event::Changed { server: self.id.clone() });
     }
 
