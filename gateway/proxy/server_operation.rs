@@ -105,7 +105,7 @@ impl ServerOperation {
     /// Records the error sent as the response, or a cancellation.
     pub(crate) fn refuse(&self, problem: &RequestError) {
         let mut state = self.state.lock();
-        if !problem.is_withdrawn() {
+        if !problem.is_withdrawn() && problem.outcome != Outcome::Ok {
             state.labels.ending = match problem.is_result() {
                 true => Ending::Failed(TOOL_ERROR),
                 false => Ending::answered(problem.code),
@@ -163,7 +163,7 @@ fn describe_refusal(span: &mut OperationSpan, problem: &RequestError) {
     if !span.has_note(Note::Outcome) {
         span.note(Note::Outcome, problem.outcome.as_str());
     }
-    if problem.is_withdrawn() {
+    if problem.is_withdrawn() || problem.outcome == Outcome::Ok {
         return;
     }
     if problem.is_result() {

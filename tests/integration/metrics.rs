@@ -190,6 +190,34 @@ async fn operations_and_sessions_are_measured_by_the_conventions() {
     assert!(metrics.contains(r#"le="0.02""#) && metrics.contains(r#"le="300""#), "{metrics}");
 }
 
+/// A server without completions is answered for with an empty list, which is no error.
+#[tokio::test]
+async fn an_empty_completion_is_no_error() {
+    let a = Upstream::http(|heard| match heard.method() {
+        "server/discover" => Say::Json(heard.result(json!({
+            "resultType": "complete", "supportedVersions": ["2026-07-28"], "ttlMs": 0,
+            "cacheScope": "private", "capabilities": {"prompts": {}, "completions": {}},
+        }))),
+        "prompts/list" => Say::Json(heard.result(json!({
+            "resultType": "complete", "prompts": [{"name": "p"}], "ttlMs": 0,
+            "cacheScope": "private",
+        }))),
+        _ => Say::Json(heard.error(-32601, "no such method")),
+    })
+    .await;
+    let gate = Gate::start(json!({"servers": {"a": a.config()}})).await;
+    let params = json!({
+        "ref": {"type": "ref/prompt", "name": "a__p"}, "argument": {"name": "x", "value": "v"},
+    });
+    let answer = gate.modern("/mcp", "completion/complete", params).await.result();
+    assert_eq!(answer["completion"]["values"], json!([]));
+    assert_eq!(a.count("completion/complete"), 1);
+    let metrics = read(&gate).await;
+    let series =
+        "mcp_server_operation_duration_seconds_count{mcp_method_name=\"completion/complete\"";
+    assert!(metrics.contains(series), "{metrics}");
+}
+
 /// The names in the table of `docs/observing.md`.
 fn documented() -> BTreeSet<String> {
     let page = include_str!("../../docs/observing.md");

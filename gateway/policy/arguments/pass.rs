@@ -53,11 +53,15 @@ impl Pass {
 /// Returns whether a name is one of a tool that lists: `list_directory_with_sizes`,
 /// `directoryTree`. A noun alone (`file`) may be a tool that takes an action as an argument.
 fn is_name_of_listing(name: &str) -> bool {
-    let words: Vec<&str> =
-        name.split(|c: char| !c.is_ascii_alphanumeric()).flat_map(parts_of_word).collect();
-    name.is_ascii()
-        && words.iter().any(|word| is_among(word, &LISTING))
-        && words.iter().all(|word| is_among(word, &LISTING) || is_among(word, &OBJECTS))
+    let mut lists = false;
+    for word in name.split(|c: char| !c.is_ascii_alphanumeric()).flat_map(parts_of_word) {
+        if is_among(word, &LISTING) {
+            lists = true;
+        } else if !is_among(word, &OBJECTS) {
+            return false;
+        }
+    }
+    lists && name.is_ascii()
 }
 
 fn is_among(word: &str, words: &[&str]) -> bool {
