@@ -1,7 +1,7 @@
-//! The `sql` rule: which SQL an argument may hold. A statement is cut into tokens as the named
-//! database cuts it, parsed, and walked node by node; what is not known to be harmless is refused.
-//! It cannot see what a server's views, operators, casts and triggers do: where those matter, the
-//! server's own role has to stop them.
+//! The `sql` rule: the SQL that an argument may contain. A statement is split into tokens as the
+//! named database splits it, parsed, and walked node by node; anything not known to be harmless is
+//! refused. The rule cannot see the effects of a server's views, operators, casts and triggers:
+//! where these matter, restrict the database role of the server.
 
 mod cast;
 mod expression;
@@ -34,16 +34,14 @@ use metered::Metered;
 use names::Named;
 pub use spec::{Dialect, Functions, Kind, MAX_BYTES, MissingLimit, Names, Spec};
 
-/// Most rows that a rule may allow.
 const MAX_ROWS: u64 = 1_000_000_000;
-/// Tables of MySQL that show what others send.
+/// MySQL tables that show the statements of other sessions.
 const STATEMENTS_OF_OTHERS: &str = "information_schema.{processlist,innodb_*}";
-/// Most entries of each list of a rule.
+/// Length limit of each list of a rule.
 const MAX_ENTRIES: usize = 1000;
-/// How deep the parser goes into itself.
 const PARSER_DEPTH: usize = 150;
 
-/// What is said of a statement that the parser gives up.
+/// The refusal of a statement that exceeds the limits on parsing.
 const TOO_LONG: &str = "the SQL statement takes too long to understand: use fewer parentheses, \
     check that each is closed, and send fewer statements at once";
 
@@ -63,8 +61,7 @@ pub struct Sql {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checked {
     pub kind: Kind,
-    /// The statement with the limit that it lacked; what must be sent in place of the one that was
-    /// checked.
+    /// The statement with the limit that it lacked, which must be sent in place of the original.
     pub rewritten: Option<String>,
 }
 
@@ -72,7 +69,7 @@ impl Sql {
     /// Compiles a rule.
     ///
     /// # Errors
-    /// What is wrong with it, with the key.
+    /// Returns the mistake, prefixed with its key.
     pub fn compile(spec: &Spec) -> Result<Self, String> {
         for list in [
             &spec.schemas.allow,
@@ -113,16 +110,15 @@ impl Sql {
         })
     }
 
-    /// Judges one statement. The answer is about the whole text: comments and a final semicolon are
-    /// part of it.
+    /// Checks a statement. The whole text is checked, including comments and a final semicolon.
     ///
     /// # Errors
-    /// The first thing that is refused.
+    /// Returns the first refused part.
     pub fn check(&self, text: &str) -> Result<Checked, Refusal> {
         self.check_within(text, &Effort::default())
     }
 
-    /// The same of one of many statements, which share the time that parsing may take.
+    /// Checks one of several statements, which share the time limit for parsing.
     pub(crate) fn check_within(&self, text: &str, effort: &Effort) -> Result<Checked, Refusal> {
         if text.len() > self.max_bytes {
             return no(format!(
@@ -150,7 +146,7 @@ impl Sql {
         Ok(Checked { kind, rewritten })
     }
 
-    /// Whether a function of this name, in lower case, is allowed.
+    /// Returns whether the function with this name, in lower case, is allowed.
     #[must_use]
     pub fn allows_function(&self, lower: &str) -> bool {
         self.named.has_function(lower)
@@ -165,7 +161,7 @@ impl Sql {
         let dialect = Metered::new(dialect, tokens.len(), effort);
         let mut parser =
             Parser::new(&dialect).with_recursion_limit(PARSER_DEPTH).with_tokens(tokens);
-        // Its function for many statements stops at END and says nothing of what follows.
+        // Not `parse_statements`, which stops at END and ignores the rest.
         let parsed = parser.parse_statement();
         if dialect.is_spent() {
             return no(TOO_LONG);
@@ -231,7 +227,7 @@ impl Sql {
         Ok(kind)
     }
 
-    /// Whether the rule has this kind. Who may SELECT may also ask for the plan of a SELECT.
+    /// Returns whether the rule allows this kind. SELECT includes EXPLAIN of a SELECT.
     fn permits(&self, kind: Kind, statement: &Statement) -> bool {
         let Statement::Explain { statement: explained, .. } = statement else {
             return self.statements.contains(&kind);
@@ -265,7 +261,7 @@ impl Sql {
     }
 }
 
-/// Whether an option of EXPLAIN only says how the plan is shown.
+/// Returns whether an option of EXPLAIN only affects the output.
 fn is_harmless(option: &UtilityOption) -> bool {
     const SHOWING: [&str; 8] =
         ["costs", "verbose", "format", "summary", "settings", "buffers", "memory", "generic_plan"];

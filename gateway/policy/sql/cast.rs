@@ -1,6 +1,6 @@
-//! Types that a value may be cast to: those of the database, and what a rule names besides. In
-//! PostgreSQL a cast to another may call functions of whoever made the type. Types that are
-//! declared on the spot are refused.
+//! Types that a value may be cast to: those of the database, and those that a rule adds. In
+//! PostgreSQL a cast to any other type may call functions of the type's author. Types declared
+//! inline are refused.
 
 use sqlparser::ast::{ArrayElemTypeDef, DataType};
 
@@ -8,7 +8,7 @@ use super::lexer::no;
 use super::names::{Named, cut};
 use crate::Refusal;
 
-/// Deepest array of arrays.
+/// Nesting limit of array types.
 const MAX_DEPTH: usize = 6;
 
 pub(super) fn check(named: &Named, data_type: &DataType) -> Result<(), Refusal> {

@@ -1,5 +1,5 @@
-//! Expressions. Whatever is not listed here is refused, and every call is held against the list of
-//! functions.
+//! The walk through expressions. Anything not listed here is refused, and every call is checked
+//! against the list of functions.
 
 use sqlparser::ast::{
     AccessExpr, BinaryOperator, CaseWhen, CastKind, Expr, Function, FunctionArg, FunctionArgExpr,
@@ -27,7 +27,7 @@ impl Walk<'_> {
 
     pub(super) fn expression(&mut self, expression: &Expr) -> Result<(), Refusal> {
         self.deeper(|walk| {
-            // Chains of operators lean to the left: a loop goes down there.
+            // Chains of operators nest to the left, so a loop descends into them.
             let mut here = expression;
             while let Expr::BinaryOp { left, op, right } = here {
                 operator(op)?;
@@ -99,7 +99,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Calls that the parser takes for no function.
+    /// Checks calls that the parser does not represent as functions.
     fn own_syntax(&mut self, expression: &Expr) -> Result<(), Refusal> {
         self.named.syntax(match expression {
             Expr::Extract { .. } => "extract",
@@ -161,7 +161,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Casts, literals with a type, and what is asked of a value.
+    /// Checks casts, typed literals and accesses to parts of a value.
     fn rare(&mut self, expression: &Expr) -> Result<(), Refusal> {
         match expression {
             Expr::Cast {
@@ -382,7 +382,7 @@ impl Walk<'_> {
     }
 }
 
-/// The name that an expression is, and nothing else.
+/// Returns the name if the expression is a bare name, with or without parentheses.
 pub(super) fn bare(mut expression: &Expr) -> Option<&Ident> {
     while let Expr::Nested(inner) = expression {
         expression = inner;

@@ -1,4 +1,4 @@
-//! What stands in FROM: tables, queries, joins and functions that give rows.
+//! The walk through FROM: tables, queries, joins and table functions.
 
 use sqlparser::ast::{
     FunctionArg, Ident, Join, JoinConstraint, JoinOperator, JsonTableColumn,
@@ -150,7 +150,7 @@ impl Walk<'_> {
         }
     }
 
-    /// A function that gives rows.
+    /// Checks a table function.
     fn call(
         &mut self,
         name: &ObjectName,
@@ -163,8 +163,8 @@ impl Walk<'_> {
         self.function_arguments(&self.named.last(name), args)
     }
 
-    /// `FROM current_user t` is a call in PostgreSQL, so that `t.f` would be one as well: a table
-    /// is never called so there.
+    /// Refuses `FROM current_user t`: in PostgreSQL it is a call, so that `t.f` would be a call as
+    /// well. A table with such a name must be quoted.
     fn plain(&self, name: &ObjectName) -> Result<(), Refusal> {
         match name.0.as_slice() {
             [ObjectNamePart::Identifier(Ident { value, quote_style: None, .. })]
@@ -179,7 +179,7 @@ impl Walk<'_> {
         }
     }
 
-    /// A table by its name, unless the name is one of WITH.
+    /// Checks a table by name, or the name of a common table expression.
     fn relation(&mut self, name: &ObjectName) -> Result<(), Refusal> {
         self.plain(name)?;
         if self.in_scope(name) { self.named.object(name) } else { self.named.table(name) }

@@ -1,6 +1,6 @@
-//! The functions that a statement may call without being asked about: those that only compute from
-//! their arguments, the clock or chance. Left out: what reads files, settings or other tables, runs
-//! text as SQL, waits, locks, or leaves a trace.
+//! The built-in list of functions that statements may call: those that only compute from their
+//! arguments, the clock or chance. Not listed are functions that read files, settings or other
+//! tables, run text as SQL, wait, lock, or leave a trace.
 
 use std::collections::HashSet;
 
@@ -8,7 +8,7 @@ use globset::Glob;
 
 use super::spec::{Dialect, Spec};
 
-/// In all three.
+/// Functions of all three dialects.
 const COMMON: &str = "abs avg ceil ceiling char_length character_length coalesce concat concat_ws \
     count cume_dist current_date current_time current_timestamp degrees dense_rank exp first_value \
     floor greatest lag last_value lead least length ln log log10 lower lpad ltrim max min mod \
@@ -53,7 +53,7 @@ const POSTGRES: &str = "acosd acosh age any_value array array_agg array_append a
     xmlconcat xmlelement xmlexists xmlforest xmlparse xmlpi xmlroot xmlserialize xpath \
     xpath_exists";
 
-/// Functions of PostgreSQL that are there to take a whole row.
+/// PostgreSQL functions that are meant to take a whole row.
 pub(super) const OF_ROWS: [&str; 14] = [
     "array_agg",
     "count",
@@ -99,7 +99,7 @@ const SQLITE: &str = "acosh asinh atanh bm25 changes char cosh date datetime for
     random regexp sinh snippet sqlite_version string_agg strftime tanh time timediff total trunc \
     typeof unhex unicode unistr unixepoch unlikely concat";
 
-/// What MySQL or MariaDB takes for a stored function when a space stands before the parenthesis.
+/// Functions that MySQL or MariaDB reads as stored functions if a space precedes the parenthesis.
 const JOINED: &str = "adddate bit_and bit_or bit_xor cast count cume_dist curdate curtime date_add \
     date_sub dense_rank extract first_value group_concat json_arrayagg json_objectagg lag lead max \
     mid min now nth_value ntile percent_rank position rank row_number std stddev stddev_pop \
@@ -108,12 +108,12 @@ const JOINED: &str = "adddate bit_and bit_or bit_xor cast count cume_dist curdat
 /// The schema of PostgreSQL's own functions.
 const CATALOG: &str = "pg_catalog.";
 
-/// Whether the parenthesis of a call has to follow a word at once in MySQL.
+/// Returns whether MySQL requires the parenthesis of a call directly after this word.
 pub(super) fn is_joined(word: &str) -> bool {
     JOINED.split_whitespace().any(|joined| joined.eq_ignore_ascii_case(word))
 }
 
-/// The names, in lower case, of one dialect.
+/// Returns the names of a dialect's functions, in lower case.
 pub(super) fn of(dialect: Dialect) -> impl Iterator<Item = &'static str> {
     let own = match dialect {
         Dialect::Postgres => POSTGRES,
@@ -123,12 +123,11 @@ pub(super) fn of(dialect: Dialect) -> impl Iterator<Item = &'static str> {
     COMMON.split_whitespace().chain(own.split_whitespace())
 }
 
-/// The functions of a rule.
 #[derive(Clone, Debug)]
 pub(super) struct Functions {
     allowed: HashSet<String>,
     denied: HashSet<String>,
-    /// Those that the rule itself allows.
+    /// Functions added by the rule.
     added: HashSet<String>,
 }
 
@@ -178,7 +177,6 @@ impl Functions {
         Ok(Self { allowed, denied, added })
     }
 
-    /// Whether the rule itself allows this name.
     pub(super) fn adds(&self, name: &str) -> bool {
         self.added.contains(name)
     }
@@ -187,14 +185,14 @@ impl Functions {
         self.allowed.contains(name)
     }
 
-    /// Whether a function of the list was taken from it: for calls that the grammar knows, listed
-    /// or not.
+    /// Returns whether the rule removes a function from the list. For calls with their own grammar,
+    /// listed or not.
     pub(super) fn denies(&self, name: &str) -> bool {
         self.denied.contains(name)
     }
 }
 
-/// An entry of `allow`, as it is looked up; or why no call could ever be meant by it.
+/// Returns an entry of `allow` in the form for lookups, or the reason why no call can match.
 fn addition(dialect: Dialect, name: &str) -> Result<String, String> {
     let lower = name.to_ascii_lowercase();
     if name.contains(['*', '?', '[', ']', '{', '}']) {
@@ -222,7 +220,7 @@ fn is_name(part: &str) -> bool {
     !part.is_empty() && !part.contains([' ', '(', ')', '"', '\'', '`'])
 }
 
-/// What is wrong with an entry of `deny` that fits nothing.
+/// Describes the mistake in an entry of `deny` that matches nothing.
 fn unfit(dialect: Dialect, lower: &str) -> String {
     if dialect == Dialect::Postgres
         && let Some(bare) = lower.strip_prefix(CATALOG)

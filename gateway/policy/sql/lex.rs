@@ -1,6 +1,6 @@
-//! Text to tokens, exactly as the named database reads it, or not at all. The parser gets these
-//! tokens and never the text, so that nothing is a string for us and a name for the database.
-//! Whatever databases read in two ways is refused.
+//! Splits a text into tokens exactly as the named database does, or refuses it. The parser receives
+//! only the tokens, so that no text is a string here and a name for the database. Text that
+//! databases read in two ways is refused.
 
 use sqlparser::tokenizer::{Token, Whitespace};
 
@@ -11,25 +11,22 @@ use super::quoted;
 use super::spec::Dialect;
 use crate::Refusal;
 
-/// Tokens of one path through all open parentheses since the last comma; what a tree can be deep.
+/// Limit of the tokens since the last comma, over all open parentheses. Bounds the tree's depth.
 const MAX_CHAIN: usize = 1000;
-/// Parentheses and brackets that are open at once.
+/// Limit of the open parentheses and brackets.
 const MAX_OPEN: usize = 48;
-/// Longest name: PostgreSQL cuts longer ones off (at 63 bytes), so that a name would stand for
-/// another one.
+/// Length limit of a name, in bytes. PostgreSQL truncates longer names, which would then refer to
+/// another object.
 const MAX_NAME: usize = 63;
 
-/// The tokens of one statement.
 pub(super) struct Lexed {
     pub(super) tokens: Vec<Token>,
-    /// Where the last token of the statement ends in the text: before a final semicolon and
-    /// comments.
+    /// The end of the last token in the text, before a final semicolon and comments.
     pub(super) end: usize,
 }
 
-/// Splits a statement.
 pub(super) fn lex(text: &str, dialect: Dialect) -> Result<Lexed, Refusal> {
-    // To a database's own library the text would end there.
+    // The client library of a database would end the text here.
     if text.contains('\0') {
         return no("the SQL statement holds a NUL character: leave it out");
     }
@@ -128,7 +125,7 @@ impl Lexer<'_> {
         Ok(())
     }
 
-    /// Whether MySQL takes what stands before this parenthesis as we do.
+    /// Checks that MySQL reads the word before this parenthesis as the parser does.
     fn joined(&self) -> Result<(), Refusal> {
         match self.tokens.as_slice() {
             [.., Token::Word(word), Token::Whitespace(_)]
@@ -174,8 +171,8 @@ impl Lexer<'_> {
         let Some(length) = length else {
             return no("a comment is not closed: leave the comment out");
         };
-        // With the star of its end: PostgreSQL takes `/*/` inside of a comment for the beginning of
-        // another one.
+        // With the star of its end: inside a comment, PostgreSQL reads `/*/` as the beginning of
+        // another comment.
         let comment = &inside[..=length];
         let runs = comment.starts_with(['!', '+']) || comment.starts_with("M!");
         let holds_one =
@@ -201,7 +198,7 @@ impl Lexer<'_> {
             b'[' if self.dialect == Dialect::Sqlite => quoted::name(self, '[', ']'),
             b'0'..=b'9' => self.number(),
             b'.' if matches!(self.peek(1), Some(b'0'..=b'9')) => {
-                // `t.1` would be a number for some and a name for others.
+                // Databases differ on whether `.1` in `t.1` is a number or a name.
                 match self.tokens.last() {
                     Some(Token::Word(_)) => no("a name begins with a digit: quote it"),
                     _ => self.number(),
@@ -290,7 +287,7 @@ impl Lexer<'_> {
         Ok(token)
     }
 
-    /// `$1` and, in PostgreSQL, `$tag$string$tag$`; in SQLite also `$name`.
+    /// Reads `$1` and, in PostgreSQL, `$tag$string$tag$`; in SQLite also `$name`.
     fn dollar(&mut self) -> Result<Token, Refusal> {
         let rest = self.rest();
         let name = count_bytes(&rest[1..], |b| b.is_ascii_alphanumeric() || *b == b'_');
@@ -321,18 +318,17 @@ fn is_of_word(byte: &u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$')
 }
 
-/// How many digits a text begins with.
 fn count_digits(text: &str) -> usize {
     count_bytes(text, u8::is_ascii_digit)
 }
 
-/// How many such bytes a text begins with.
+/// Returns the number of leading bytes that satisfy a predicate.
 fn count_bytes(text: &str, is_one: impl Fn(&u8) -> bool) -> usize {
     text.bytes().take_while(is_one).count()
 }
 
-/// Where the comment of PostgreSQL that goes on with this text ends; comments in it have ends of
-/// their own.
+/// Returns the end of a PostgreSQL comment in the text after its beginning. Comments inside it have
+/// ends of their own.
 fn nested_comment(inside: &str) -> Option<usize> {
     let bytes = inside.as_bytes();
     let mut at = 0;

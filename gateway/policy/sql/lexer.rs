@@ -1,12 +1,11 @@
-//! Where the lexer stands in a statement, and what it has found so far. What stands there is for
-//! `lex`, `quoted` and `operators`.
+//! The state of the lexer: its position in a statement, and the tokens so far. The text is
+//! interpreted by `lex`, `quoted` and `operators`.
 
 use sqlparser::tokenizer::Token;
 
 use super::spec::Dialect;
 use crate::Refusal;
 
-/// A text on its way to tokens, and how far it has come.
 pub(super) struct Lexer<'a> {
     pub(super) dialect: Dialect,
     pub(super) text: &'a str,
@@ -17,17 +16,16 @@ pub(super) struct Lexer<'a> {
     pub(super) chains: Vec<usize>,
     pub(super) chained: usize,
     pub(super) ended: bool,
-    /// Square brackets that are open.
+    /// The number of open square brackets.
     pub(super) brackets: usize,
 }
 
-/// Whether a token is this word, not in quotes.
+/// Returns whether a token is this word, unquoted.
 pub(super) fn is_word(token: &Token, word: &str) -> bool {
     let Token::Word(found) = token else { return false };
     found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word)
 }
 
-/// Whether a token is one of these words, not in quotes.
 pub(super) fn is_one_of(token: &Token, words: &[&str]) -> bool {
     words.iter().any(|word| is_word(token, word))
 }
@@ -45,7 +43,7 @@ impl Lexer<'_> {
         self.text.get(self.at..).unwrap_or("")
     }
 
-    /// The last token that is no space.
+    /// Returns the last token that is not a space.
     pub(super) fn before(&self) -> Option<&Token> {
         self.tokens.iter().rfind(|token| !matches!(token, Token::Whitespace(_)))
     }

@@ -1,5 +1,5 @@
-//! How many rows a SELECT may ask for. A limit that is missing is put behind the text as it came,
-//! which stays as it is.
+//! The row limit of a SELECT. A missing limit is appended to the text, which is otherwise
+//! unchanged.
 
 use sqlparser::ast::{Expr, Fetch, LimitClause, Query, SetExpr, Value};
 use sqlparser::tokenizer::{Token, Whitespace};
@@ -8,15 +8,14 @@ use super::lexer::{is_word, no};
 use super::spec::{Dialect, MissingLimit};
 use crate::Refusal;
 
-/// What queries are held to.
 pub(super) struct Hold {
     pub(super) most: u64,
     pub(super) missing: MissingLimit,
     pub(super) dialect: Dialect,
 }
 
-/// `LIMIT ALL` is no limit, the parser leaves it out, and a database refuses the one that would be
-/// put behind it.
+/// Refuses `LIMIT ALL`, which sets no limit. The parser drops it, and a database would reject
+/// another limit after it.
 pub(super) fn no_all(tokens: &[Token]) -> Result<(), Refusal> {
     for three in tokens.windows(3) {
         if let [first, Token::Whitespace(Whitespace::Space), second] = three
@@ -30,7 +29,7 @@ pub(super) fn no_all(tokens: &[Token]) -> Result<(), Refusal> {
 }
 
 impl Hold {
-    /// Holds a checked query; gives the text with a limit if it had none.
+    /// Checks the limit of a query. Returns the text with a limit if the query has none.
     pub(super) fn query(&self, query: &Query, text: &str) -> Result<Option<String>, Refusal> {
         let most = self.most;
         let limit = match (&query.limit_clause, &query.fetch) {
@@ -70,9 +69,9 @@ impl Hold {
     fn without(&self, query: &Query, text: &str) -> Result<Option<String>, Refusal> {
         let most = self.most;
         match &*query.body {
-            // The rows of VALUES are all in the text.
+            // The text contains all rows of VALUES.
             SetExpr::Values(_) => return Ok(None),
-            // PostgreSQL takes one limit for both: that in the parentheses holds for the whole.
+            // PostgreSQL accepts a single limit for both; the inner limit applies to the whole.
             SetExpr::Query(inner) => return self.query(inner, text),
             SetExpr::SetOperation { right, .. }
                 if self.dialect == Dialect::Sqlite && matches!(**right, SetExpr::Values(_)) =>

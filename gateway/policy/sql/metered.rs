@@ -1,7 +1,7 @@
-//! A bound for the work of the parser. It tries alternatives one after another, each over all that
-//! is nested in it, so that a short text can cost it 2⁴⁸ attempts. What it asks its dialect on the
-//! way is counted, and the clock is looked at. When nothing is left, each question that can fail
-//! fails as nesting too deep does, which no alternative of the parser hides.
+//! A limit on the parser's work. The parser tries alternatives in turn, each over everything nested
+//! inside, so that a short text can cost 2⁴⁸ attempts. Its calls to the dialect are counted, and
+//! the clock is checked. Once the limit is reached, every fallible call returns the error for
+//! excessive nesting, which no alternative of the parser suppresses.
 
 use std::any::TypeId;
 use std::cell::{Cell, OnceCell};
@@ -15,18 +15,18 @@ use sqlparser::dialect::{Dialect, Precedence};
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
 
-/// Questions for each token. Statements of the tests need 844 in all, or 2 for each token of a long
-/// one.
+/// Dialect calls per token. The statements of the tests need 844 in total, or 2 per token of a long
+/// statement.
 const PER_TOKEN: usize = 20;
-/// And for each statement.
+/// Additional dialect calls per statement.
 const PER_STATEMENT: usize = 4_000;
-/// Longest time for all statements of a call: for what costs much and asks little, and for many
-/// that are just not refused.
+/// Time limit for all statements of a call. Covers expensive work with few dialect calls, and many
+/// statements that are each just below the limit.
 const MAX_TIME: Duration = Duration::from_millis(500);
-/// Questions from one look at the clock to the next.
+/// Dialect calls between two checks of the clock.
 const LOOK: usize = 16;
 
-/// The time that the statements of one call share. It begins with the first.
+/// The parsing time shared by the statements of one call. It starts with the first statement.
 #[derive(Clone, Debug)]
 pub(crate) struct Effort {
     began: OnceCell<Instant>,
@@ -49,7 +49,7 @@ impl Effort {
     }
 }
 
-/// A dialect that can be asked only so often.
+/// A dialect with a limited number of calls.
 #[derive(Debug)]
 pub(super) struct Metered {
     dialect: &'static dyn Dialect,
@@ -68,7 +68,7 @@ impl Metered {
         }
     }
 
-    /// Whether the parser asked more than it may. What it gave is then of no use.
+    /// Returns whether the parser has exceeded its limits. Its result is then unusable.
     pub(super) fn is_spent(&self) -> bool {
         self.is_spent.get()
     }
@@ -81,17 +81,14 @@ impl Metered {
         self.left.set(left.saturating_sub(1));
     }
 
-    /// For a question that can fail.
-    ///
-    /// # Errors
-    /// The one that the parser passes on from its alternatives.
+    /// Counts a call that can fail. The parser propagates this error out of its alternatives.
     fn count_or_fail(&self) -> Result<(), ParserError> {
         self.count_question();
         if self.is_spent() { Err(ParserError::RecursionLimitExceeded) } else { Ok(()) }
     }
 }
 
-/// Passes questions on that cannot fail.
+/// Forwards calls that cannot fail.
 macro_rules! pass {
     ($($name:ident)*) => { pass! { $($name() -> bool;)* } };
     ($($name:ident($($value:ident: $of:ty),*) -> $answer:ty;)*) => {
@@ -102,7 +99,7 @@ macro_rules! pass {
     };
 }
 
-/// Passes questions on that can fail: an error is `$wrap` of it.
+/// Forwards calls that can fail; `$wrap` converts an error to the return type.
 macro_rules! pass_or_fail {
     ($($name:ident($($value:ident: $of:ty),*) -> $answer:ty, $wrap:expr;)*) => {
         $(fn $name(&self, $($value: $of),*) -> $answer {
@@ -114,8 +111,8 @@ macro_rules! pass_or_fail {
     };
 }
 
-/// All of them, also of later versions of the parser: what is not passed on would be answered as if
-/// for no dialect.
+/// Forwards every method, including those of later parser versions: a method that is not forwarded
+/// would return its default, which belongs to no dialect.
 #[deny(clippy::missing_trait_methods)]
 #[rustfmt::skip]
 impl Dialect for Metered {

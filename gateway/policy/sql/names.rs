@@ -1,5 +1,5 @@
-//! What a statement names: tables, functions, types and aliases, decoded as the database decodes
-//! them and held against the rule.
+//! The names in a statement (tables, functions, types and aliases), decoded as the database decodes
+//! them and checked against the rule.
 
 mod known;
 
@@ -13,7 +13,6 @@ use super::spec::{Dialect, Names, Spec};
 use crate::Refusal;
 use known::{MYSQL_SYSTEM, SQLITE_SYSTEM, TYPES};
 
-/// The names of a rule, compiled.
 #[derive(Clone, Debug)]
 pub(super) struct Named {
     dialect: Dialect,
@@ -30,7 +29,7 @@ struct Pair {
     deny: GlobSet,
 }
 
-/// A name as the database knows it.
+/// A name as the database resolves it.
 struct Name {
     exact: String,
     lower: String,
@@ -62,7 +61,7 @@ impl Named {
         })
     }
 
-    /// A table that is no common table expression.
+    /// Checks a table that is not a common table expression.
     pub(super) fn table(&self, name: &ObjectName) -> Result<(), Refusal> {
         let parts = self.parts(name)?;
         let (schema, table) = match parts.as_slice() {
@@ -112,14 +111,14 @@ impl Named {
         }
     }
 
-    /// A function, wherever it stands.
+    /// Checks the name of a function, in any position.
     pub(super) fn function(&self, name: &ObjectName) -> Result<(), Refusal> {
         let mut parts = Vec::with_capacity(2);
         for part in &name.0 {
             let ObjectNamePart::Identifier(ident) = part else {
                 return no("a name holds a call: write a plain name");
             };
-            // The server's own functions are words there: in quotes many of them are stored ones.
+            // MySQL's own functions are keywords: a quoted name often refers to a stored function.
             if self.dialect == Dialect::Mysql && name.0.len() == 1 && ident.quote_style.is_some() {
                 return no(format!(
                     "the function {} stands in quotes: leave them out",
@@ -143,8 +142,8 @@ impl Named {
         }
     }
 
-    /// A type by a name that the parser does not know. In PostgreSQL one that somebody made brings
-    /// functions of theirs along.
+    /// Checks a type that the parser does not know. In PostgreSQL, a user-defined type may bring
+    /// user-defined functions along.
     pub(super) fn type_name(&self, name: &ObjectName) -> Result<(), Refusal> {
         let parts = self.parts(name)?;
         if self.dialect != Dialect::Postgres {
@@ -170,12 +169,12 @@ impl Named {
         self.dialect
     }
 
-    /// Whether a bare name, as the database knows it, is an allowed function.
+    /// Returns whether an unqualified name, as the database folds it, is an allowed function.
     pub(super) fn has_function(&self, lower: &str) -> bool {
         self.functions.allows(lower)
     }
 
-    /// A call with a syntax of its own, which the parser takes for no function: `TRIM(a FROM b)`.
+    /// Checks a call that the parser does not represent as a function: `TRIM(a FROM b)`.
     pub(super) fn syntax(&self, lower: &str) -> Result<(), Refusal> {
         if self.functions.denies(lower) {
             no(format!("the function {lower} is not allowed"))
@@ -192,8 +191,8 @@ impl Named {
         })
     }
 
-    /// A field that is asked of a value, `(value).field`: for PostgreSQL that is a call, if a
-    /// function has the name.
+    /// Checks a field access, `(value).field`: in PostgreSQL it is a call if a function has that
+    /// name.
     pub(super) fn field(&self, ident: &Ident) -> Result<(), Refusal> {
         self.ident(ident)?;
         if self.dialect == Dialect::Postgres && !self.has(&self.decoded(ident)) {
@@ -205,7 +204,7 @@ impl Named {
         Ok(())
     }
 
-    /// A name that only stands for itself: an alias, a column, a window.
+    /// Checks a simple name: an alias, a column, a window.
     pub(super) fn ident(&self, ident: &Ident) -> Result<(), Refusal> {
         if ident.quote_style.is_none() && is_reserved(self.dialect, &ident.value) {
             return no(format!(
@@ -219,7 +218,7 @@ impl Named {
         Ok(())
     }
 
-    /// A name of several parts that is neither table nor function.
+    /// Checks a qualified name that is neither a table nor a function.
     pub(super) fn object(&self, name: &ObjectName) -> Result<(), Refusal> {
         self.parts(name)?;
         Ok(())
@@ -254,7 +253,6 @@ impl Named {
         Name { exact: if folds { lower.clone() } else { ident.value.clone() }, lower }
     }
 
-    /// The last part of a name.
     pub(super) fn last(&self, name: &ObjectName) -> String {
         match name.0.last() {
             Some(ObjectNamePart::Identifier(ident)) => self.scoped(ident),
@@ -262,7 +260,7 @@ impl Named {
         }
     }
 
-    /// The name under which something that a statement names is found again in it.
+    /// Returns the form of a name by which the statement refers to its own definitions.
     pub(super) fn scoped(&self, ident: &Ident) -> String {
         self.decoded(ident).exact
     }
@@ -276,8 +274,8 @@ impl Pair {
         })
     }
 
-    /// A denied spelling overrides; denial does not look at case, permission does where the
-    /// database does.
+    /// Returns whether a name is allowed. A denied spelling takes precedence. `deny` ignores case;
+    /// `allow` ignores it where the database does.
     fn allows(&self, spellings: &[&Name]) -> bool {
         let mut is_allowed = false;
         for name in spellings {
@@ -290,7 +288,7 @@ impl Pair {
     }
 }
 
-/// The globs of a list; a mistake begins with the key of the list.
+/// Compiles the globs of a list. Errors begin with the key of the list.
 fn compile_globs(globs: &[String], lower: bool, key: &str) -> Result<GlobSet, String> {
     let mut builder = GlobSetBuilder::new();
     for glob in globs {
@@ -306,9 +304,9 @@ fn compile_globs(globs: &[String], lower: bool, key: &str) -> Result<GlobSet, St
     }
 }
 
-/// Where a table without a schema is looked for is a setting of the connection that no statement
-/// shows: what a rule denies by its schema needs to be told, or leaving the schema out would get
-/// past it.
+/// Checks that `default_schema` is set if the rule denies by schema. The schema of an unqualified
+/// table is a setting of the connection, which no statement shows, so omitting the schema would
+/// bypass the rule.
 pub(super) fn default_is_told(spec: &Spec) -> Result<(), String> {
     if spec.default_schema.as_deref() == Some("") {
         return Err("default_schema: must not be empty: leave it out where it is not known".into());
@@ -330,7 +328,7 @@ pub(super) fn default_is_told(spec: &Spec) -> Result<(), String> {
                 default_schema to {is_where}"
         ));
     }
-    // `*.pay` fits whatever the schema is.
+    // `*.pay` matches in every schema.
     for glob in &spec.tables.deny {
         if let Some((_, table)) = glob.strip_prefix("*.").unwrap_or(glob).rsplit_once('.') {
             return Err(format!(
@@ -342,12 +340,12 @@ pub(super) fn default_is_told(spec: &Spec) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether an unquoted word is a type of PostgreSQL that the parser has no word for.
+/// Returns whether an unquoted word is a PostgreSQL type that the parser does not know.
 pub(super) fn is_type(word: &str) -> bool {
     has(&TYPES, word)
 }
 
-/// A name for an answer, in bounds and on one line.
+/// Formats a name for a message: shortened, on one line.
 pub(super) fn shown(name: &ObjectName) -> String {
     short(&name.to_string())
 }
@@ -356,7 +354,7 @@ pub(super) fn short(text: &str) -> String {
     cut(text, 80)
 }
 
-/// At most so many characters of a text, all of them plain to see.
+/// Truncates a text to `most` characters and escapes it.
 pub(super) fn cut(text: &str, most: usize) -> String {
     let mut shown = String::new();
     for c in text.chars().take(most) {

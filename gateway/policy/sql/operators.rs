@@ -1,5 +1,5 @@
-//! Operators and punctuation, cut as each database cuts them. An operator that is not known here is
-//! refused: in PostgreSQL it may run a function of a stranger.
+//! Operators and punctuation, split as each database splits them. Unknown operators are refused: in
+//! PostgreSQL they may run a user-defined function.
 
 use sqlparser::tokenizer::Token;
 
@@ -8,15 +8,15 @@ use super::names::cut;
 use super::spec::Dialect;
 use crate::Refusal;
 
-/// Characters of PostgreSQL's operators.
+/// The characters of PostgreSQL operators.
 const SIGNS: &[u8] = b"+-*/<>=~!@#%^&|?";
-/// Those without which an operator of several characters does not end in `+` or `-`.
+/// Without one of these, an operator of several characters does not end in `+` or `-`.
 const KEEPING: &[u8] = b"~!@#%^&|?";
 
-/// Longest operator of PostgreSQL. A run of signs is looked at once for each of its operators.
+/// Length limit of a PostgreSQL operator. A run of signs is scanned once for each of its operators.
 const MAX_SIGNS: usize = 63;
 
-/// SQLite's and MySQL's operators, long ones first.
+/// The operators of SQLite and MySQL, long ones first.
 const SQLITE: [&str; 21] = [
     "->>", "||", "->", "<<", ">>", "<=", ">=", "<>", "!=", "==", "+", "-", "*", "/", "%", "&", "|",
     "~", "<", ">", "=",
@@ -26,7 +26,6 @@ const MYSQL: [&str; 24] = [
     "&", "|", "^", "~", "<", ">", "=", "!",
 ];
 
-/// The token that begins with this byte.
 pub(super) fn token(lexer: &mut Lexer<'_>, byte: u8) -> Result<Token, Refusal> {
     if let Some(token) = punctuation(lexer, byte) {
         lexer.at += 1;
@@ -93,7 +92,7 @@ fn operator(lexer: &mut Lexer<'_>) -> Result<Token, Refusal> {
     }
 }
 
-/// How long the operator is that a text begins with; 0 where it begins with none of these.
+/// Returns the length of the operator at the beginning of a text; 0 if there is none.
 fn length_of_first(operators: &[&str], text: &str) -> usize {
     for operator in operators {
         if text.starts_with(operator) {
@@ -103,7 +102,7 @@ fn length_of_first(operators: &[&str], text: &str) -> usize {
     0
 }
 
-/// How many bytes PostgreSQL takes for one operator.
+/// Returns the number of bytes that PostgreSQL reads as one operator.
 fn postgres(rest: &str) -> Result<usize, Refusal> {
     let bytes = rest.as_bytes();
     let signs = bytes.iter().take_while(|byte| SIGNS.contains(byte));
@@ -172,7 +171,7 @@ fn known(sign: &str) -> Option<Token> {
         "?|" => Token::QuestionPipe,
         "^@" => Token::CaretAt,
         "<->" => Token::TwoWayArrow,
-        // These stand before one value.
+        // Prefix operators.
         "@" => Token::AtSign,
         "|/" => Token::PGSquareRoot,
         "||/" => Token::PGCubeRoot,

@@ -1,5 +1,5 @@
-//! The walk through a query. Every struct is taken apart field by field, so that a field that a
-//! later parser adds does not compile until somebody has judged it; every enum ends in a refusal.
+//! The walk through a query. Every struct is destructured field by field, so that a field added by
+//! a later parser version does not compile until it is handled. Every enum ends in a refusal.
 
 use sqlparser::ast::{
     Cte, Distinct, Fetch, GroupByExpr, GroupByWithModifier, Ident, LimitClause,
@@ -14,15 +14,13 @@ use super::names::Named;
 use super::rows::Rows;
 use crate::Refusal;
 
-/// How deep the walk goes into itself.
 const MAX_DEPTH: usize = 160;
 
-/// A walk through one statement.
 pub(super) struct Walk<'a> {
     pub(super) named: &'a Named,
-    /// Names of common table expressions, as far as they are in scope.
+    /// Names of the common table expressions in scope.
     scope: Vec<String>,
-    /// Functions in FROM, and what may be a call for their sake.
+    /// Functions in FROM, and the names that may be calls because of them.
     pub(super) rows: Rows,
     depth: usize,
 }
@@ -32,7 +30,7 @@ impl<'a> Walk<'a> {
         Self { named, scope: Vec::new(), rows: Rows::default(), depth: 0 }
     }
 
-    /// Goes one step deeper for a while.
+    /// Runs a step one level deeper.
     pub(super) fn deeper<T>(
         &mut self,
         step: impl FnOnce(&mut Self) -> Result<T, Refusal>,
@@ -115,7 +113,7 @@ impl<'a> Walk<'a> {
                 return no("this form of WITH is not allowed");
             }
             self.alias(alias)?;
-            // Without RECURSIVE the name stands for the real table within its own query.
+            // Without RECURSIVE, the name refers to the real table inside its own query.
             let name = self.named.scoped(&alias.name);
             if *recursive {
                 self.scope.push(name);
@@ -128,7 +126,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Whether a name stands for a common table expression.
+    /// Returns whether a name refers to a common table expression.
     pub(super) fn in_scope(&self, name: &ObjectName) -> bool {
         match name.0.as_slice() {
             [ObjectNamePart::Identifier(ident)] => self.scope.contains(&self.named.scoped(ident)),
@@ -137,7 +135,7 @@ impl<'a> Walk<'a> {
     }
 
     fn set_expression(&mut self, mut body: &SetExpr) -> Result<(), Refusal> {
-        // A chain of UNION leans to the left: a loop goes down there.
+        // A chain of UNION nests to the left, so a loop descends into it.
         loop {
             match body {
                 SetExpr::SetOperation { left, op, set_quantifier, right } => {
@@ -181,7 +179,7 @@ impl<'a> Walk<'a> {
             select_token: _,
             optimizer_hints,
             distinct,
-            // Words of MySQL that advise the optimiser and change no result.
+            // MySQL keywords that advise the optimiser and do not affect the result.
             select_modifiers: _,
             top,
             top_before_distinct: _,

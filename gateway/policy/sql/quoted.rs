@@ -1,5 +1,5 @@
-//! What stands in quotes: strings and names. Where a backslash ends a string depends on a server's
-//! settings, so that one before a quote is refused.
+//! Quoted strings and names. Whether a backslash escapes a quote depends on the settings of a
+//! server, so a backslash before a quote is refused.
 
 use sqlparser::tokenizer::Token;
 
@@ -7,17 +7,17 @@ use super::lexer::{Lexer, no};
 use super::spec::Dialect;
 use crate::Refusal;
 
-/// Longest name, in bytes.
+/// Length limit of a name, in bytes.
 const MAX_NAME: usize = 63;
 
-/// What a backslash in a string may be.
+/// The meaning of a backslash in a string.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Escapes {
-    /// Never more than a character.
+    /// Always a plain character.
     Never,
-    /// A character or an escape, as the server is set.
+    /// A plain character or an escape, depending on the server's settings.
     Perhaps,
-    /// An escape, as in `E'…'`.
+    /// Always an escape, as in `E'…'`.
     Always,
 }
 
@@ -27,17 +27,17 @@ impl Escapes {
     }
 }
 
-/// A string in single quotes, at which the lexer stands.
+/// Reads a string in single quotes at the lexer's position.
 pub(super) fn string(lexer: &mut Lexer<'_>, escapes: Escapes) -> Result<Token, Refusal> {
     Ok(Token::SingleQuotedString(body(lexer, '\'', escapes)?))
 }
 
-/// `"…"` of MySQL: a string, or a name, as the server is set.
+/// Reads `"…"` in MySQL: a string or a name, depending on the server's settings.
 pub(super) fn double(lexer: &mut Lexer<'_>) -> Result<Token, Refusal> {
     Ok(Token::DoubleQuotedString(body(lexer, '"', Escapes::Perhaps)?))
 }
 
-/// `E'…'`, `B'…'`, `X'…'` and `N'…'`.
+/// Reads `E'…'`, `B'…'`, `X'…'` and `N'…'`.
 pub(super) fn prefixed(lexer: &mut Lexer<'_>, prefix: &str) -> Result<Token, Refusal> {
     lexer.at += 1;
     let is_sqlite = lexer.dialect == Dialect::Sqlite;
@@ -65,8 +65,8 @@ pub(super) fn prefixed(lexer: &mut Lexer<'_>, prefix: &str) -> Result<Token, Ref
     no(format!("a string with the prefix {prefix} is not allowed here"))
 }
 
-/// `U&'…'` of PostgreSQL, with the escape character that `UESCAPE` behind it names. A database that
-/// takes a backslash for an escape in any string refuses it.
+/// Reads `U&'…'` of PostgreSQL, with the escape character of a following `UESCAPE`. A database
+/// where a backslash is an escape in every string rejects such a string.
 pub(super) fn unicode(lexer: &mut Lexer<'_>) -> Result<Token, Refusal> {
     lexer.at += 2;
     let text = body(lexer, '\'', Escapes::Perhaps)?;
@@ -85,7 +85,7 @@ pub(super) fn unicode(lexer: &mut Lexer<'_>) -> Result<Token, Refusal> {
     }
 }
 
-/// `UESCAPE '!'` at the beginning of a text: its length and the character.
+/// Parses a leading `UESCAPE '!'` into its length and the character.
 fn uescape(rest: &str) -> Option<(usize, char)> {
     const BLANKS: [char; 4] = [' ', '\t', '\n', '\r'];
     let from = rest.trim_start_matches(BLANKS);
@@ -102,8 +102,7 @@ fn uescape(rest: &str) -> Option<(usize, char)> {
     Some((rest.len() - after.len(), escape))
 }
 
-/// A text with `\0061` and `\+000061` as the characters that they stand for; nothing where one
-/// stands for none.
+/// Decodes `\0061` and `\+000061`; returns `None` if an escape stands for no character.
 fn unescaped(text: &str, escape: char) -> Option<String> {
     let mut units: Vec<u16> = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -137,7 +136,7 @@ fn unescaped(text: &str, escape: char) -> Option<String> {
             rest = &from[count..];
         }
     }
-    // Halves of a pair that do not belong together stand for no character.
+    // Unpaired surrogates are not characters.
     String::from_utf16(&units).ok()
 }
 
@@ -152,7 +151,7 @@ fn body(lexer: &mut Lexer<'_>, quote: char, escapes: Escapes) -> Result<String, 
         if character == quote && escaped && escapes == Escapes::Perhaps {
             return no("a backslash stands before a quote: write the quote twice");
         }
-        // Some numbers are no character, and then PostgreSQL refuses the statement.
+        // Some numbers are not characters, and PostgreSQL rejects the statement.
         if escaped && escapes == Escapes::Always && matches!(character, '0'..='7' | 'x' | 'u' | 'U')
         {
             return no(
@@ -172,7 +171,7 @@ fn body(lexer: &mut Lexer<'_>, quote: char, escapes: Escapes) -> Result<String, 
     no("a string is not closed")
 }
 
-/// A name in quotes, decoded.
+/// Reads a quoted name and decodes it.
 pub(super) fn name(lexer: &mut Lexer<'_>, open: char, close: char) -> Result<Token, Refusal> {
     let rest = &lexer.rest()[1..];
     let mut text = String::new();

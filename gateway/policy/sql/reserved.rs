@@ -1,10 +1,10 @@
-//! Words that a database never takes for a bare name. Where the parser took one for a name, the two
-//! read the statement in different ways (`FROM ONLY secret`: a table of that name with an alias, or
-//! a clause), so that it is refused.
+//! Words that a database never accepts as an unquoted name. If the parser reads such a word as a
+//! name, the two disagree on the statement (`FROM ONLY secret`: a table of that name with an alias,
+//! or a clause), so it is refused.
 
 use super::spec::Dialect;
 
-/// Sorted, for all: words of the standard's clauses.
+/// Keywords of the standard's clauses, for all dialects. Sorted.
 const COMMON: [&str; 70] = [
     "all",
     "and",
@@ -180,15 +180,15 @@ const VALUES: [&str; 9] = [
 ];
 const POSTGRES_VALUES: [&str; 3] = ["session_user", "system_user", "user"];
 const MYSQL_VALUES: [&str; 3] = ["utc_date", "utc_time", "utc_timestamp"];
-/// Calls with a syntax of their own, whose rows PostgreSQL calls otherwise: `trim(…)` is `btrim`.
+/// Calls with another name for their rows in PostgreSQL: `trim(…)` is `btrim`.
 const RENAMED: [&str; 5] = ["cast", "collation", "extract", "treat", "trim"];
 
-/// Whether a word is one of these, in whatever letters.
+/// Returns whether a list contains a word, ignoring case.
 pub(super) fn has(words: &[&str], word: &str) -> bool {
     words.iter().any(|known| known.eq_ignore_ascii_case(word))
 }
 
-/// Whether an unquoted word is a call without parentheses.
+/// Returns whether an unquoted word is a call without parentheses.
 pub(super) fn is_value(dialect: Dialect, word: &str) -> bool {
     let own: &[&str] = match dialect {
         Dialect::Postgres => &POSTGRES_VALUES,
@@ -198,13 +198,12 @@ pub(super) fn is_value(dialect: Dialect, word: &str) -> bool {
     has(&VALUES, word) || has(own, word)
 }
 
-/// Whether an unquoted word in FROM is a call for PostgreSQL whose rows go by a name that the
-/// statement does not show.
+/// Returns whether PostgreSQL reads an unquoted word in FROM as a call. The name of its rows does
+/// not appear in the statement.
 pub(super) fn is_call(word: &str) -> bool {
     is_value(Dialect::Postgres, word) || has(&RENAMED, word)
 }
 
-/// Whether an unquoted word can be no name.
 pub(super) fn is_reserved(dialect: Dialect, word: &str) -> bool {
     let own: &[&str] = match dialect {
         Dialect::Postgres => &POSTGRES,

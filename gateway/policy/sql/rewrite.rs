@@ -1,6 +1,6 @@
-//! Spellings that the parser does not know, in ones that it does and that mean the same. Only what
-//! is judged changes: the text goes on as it came. Words that the database reserves alone are
-//! taken, where it can take them for nothing else.
+//! Rewrites syntax that the parser does not support to equivalent syntax that it does. The
+//! rewritten tokens are only checked: the text is forwarded as sent. Words that only the database
+//! reserves are rewritten where they have no other meaning.
 
 use sqlparser::tokenizer::{Token, Whitespace};
 
@@ -9,12 +9,12 @@ use super::names::is_type;
 use super::reserved::is_reserved;
 use super::spec::Dialect;
 
-/// Calls of PostgreSQL whose arguments have a grammar of their own.
+/// PostgreSQL functions with their own grammar for arguments.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Call {
     /// `xmlforest(a AS b)`, `xmlattributes(a AS b)`.
     Labelled,
-    /// `xmlserialize(CONTENT a AS text)`, which is judged as a cast in its parentheses.
+    /// `xmlserialize(CONTENT a AS text)`, checked as a cast in its parentheses.
     Serialize,
     /// `xmlroot(a, VERSION '1.0', STANDALONE YES)`.
     Root,
@@ -23,7 +23,7 @@ enum Call {
     Other,
 }
 
-/// Words behind which a value begins.
+/// Words before a value.
 const BEFORE_VALUES: [&str; 17] = [
     "all", "and", "between", "by", "distinct", "else", "having", "ilike", "in", "like", "not",
     "on", "or", "select", "then", "when", "where",
@@ -36,7 +36,7 @@ struct Rewriter<'a> {
     calls: Vec<Call>,
 }
 
-/// The tokens as the parser takes them.
+/// Rewrites the tokens of a statement for the parser.
 pub(super) fn rewrite(tokens: Vec<Token>, dialect: Dialect) -> Vec<Token> {
     let step = match dialect {
         Dialect::Postgres => Rewriter::postgres,
@@ -59,7 +59,7 @@ pub(super) fn rewrite(tokens: Vec<Token>, dialect: Dialect) -> Vec<Token> {
 }
 
 impl Rewriter<'_> {
-    /// Whether this token was dealt with.
+    /// Rewrites the current token; returns false if it stays as it is.
     fn postgres(&mut self, token: &Token) -> bool {
         match token {
             Token::LParen => self.open(),
@@ -79,7 +79,7 @@ impl Rewriter<'_> {
 
     fn sqlite(&mut self, token: &Token) -> bool {
         match token {
-            // Whose operands are judged alike, and which binds as tightly.
+            // `&` has the same precedence, and its operands are checked alike.
             Token::ShiftLeft | Token::ShiftRight => {
                 self.put([Token::Ampersand]);
                 return self.go_past(1);
@@ -103,7 +103,7 @@ impl Rewriter<'_> {
             && self.go_past(3)
     }
 
-    /// `TABLE t` is `SELECT * FROM t`, where a query may begin.
+    /// Rewrites `TABLE t` to `SELECT * FROM t`, where a query may begin.
     fn table(&mut self) -> bool {
         let begins = match self.before(1) {
             None | Some(Token::LParen | Token::RParen) => true,
@@ -120,7 +120,7 @@ impl Rewriter<'_> {
         self.go_past(1)
     }
 
-    /// `ONLY t` and `ONLY (t)`, without the rows of tables that inherit from it.
+    /// Rewrites `ONLY t` and `ONLY (t)`, which exclude the rows of inheriting tables, to `t`.
     fn only(&mut self) -> bool {
         let names_table = match self.before(1) {
             Some(Token::Comma) => true,
@@ -146,7 +146,7 @@ impl Rewriter<'_> {
         self.go_past(ahead + 1)
     }
 
-    /// `FOR READ ONLY`, which locks nothing.
+    /// Removes `FOR READ ONLY`, which locks nothing.
     fn read_only(&mut self) -> bool {
         let ends = match self.ahead(3) {
             None | Some(Token::RParen) => true,
@@ -155,7 +155,7 @@ impl Rewriter<'_> {
         ends && self.follows(&["", "read", "only"]) && self.go_past(3)
     }
 
-    /// An opening parenthesis, with what begins the arguments of the call that it belongs to.
+    /// Records an opening parenthesis, and rewrites the beginning of the call's arguments.
     fn open(&mut self) -> bool {
         let name = match self.before(1) {
             Some(Token::Word(word)) if word.quote_style.is_none() => {
@@ -195,14 +195,14 @@ impl Rewriter<'_> {
         false
     }
 
-    /// The name that an argument gives to an element or attribute.
+    /// Removes the label of an argument: the name of an element or attribute.
     fn label(&mut self) -> bool {
         let ends = matches!(self.ahead(2), Some(Token::Comma | Token::RParen));
         let is_label = ends && self.is_name_ahead(1);
         is_label && self.calls.last() == Some(&Call::Labelled) && self.go_past(2)
     }
 
-    /// `a IS DOCUMENT` asks of a value, as `a IS NULL` does.
+    /// Rewrites `a IS DOCUMENT` to `a IS NULL`: both test a value.
     fn document(&mut self) -> bool {
         let back = if self.is_before(1, "not") { 2 } else { 1 };
         if !self.is_before(back, "is") {
@@ -212,7 +212,7 @@ impl Rewriter<'_> {
         self.go_past(1)
     }
 
-    /// `FETCH FIRST (5) ROWS ONLY`, whose number may stand in parentheses.
+    /// Removes the parentheses around the number of `FETCH FIRST (5) ROWS ONLY`.
     fn fetch(&mut self) -> bool {
         let number = match (self.ahead(2), self.ahead(3), self.ahead(4)) {
             (Some(Token::LParen), Some(number @ Token::Number(..)), Some(Token::RParen)) => {
@@ -227,7 +227,7 @@ impl Rewriter<'_> {
         self.go_past(5)
     }
 
-    /// `inet '10.0.0.1'` is a cast, where a value may begin.
+    /// Rewrites `inet '10.0.0.1'` to a cast, where a value may begin.
     fn typed_text(&mut self, token: &Token) -> bool {
         let Token::Word(name) = token else { return false };
         let Some(text @ Token::SingleQuotedString(_)) = self.ahead(1) else { return false };
@@ -250,7 +250,7 @@ impl Rewriter<'_> {
         self.go_past(2)
     }
 
-    /// `a IS 'b'` of SQLite, which is `=` but for NULL.
+    /// Rewrites `a IS 'b'` of SQLite to `=`, which differs only for NULL.
     fn compares(&mut self) -> bool {
         const OTHERS: [&str; 6] = ["null", "true", "false", "distinct", "json", "not"];
         let not = self.follows(&["", "not"]);
@@ -287,17 +287,17 @@ impl Rewriter<'_> {
         self.go_past(skipped)
     }
 
-    /// The last token but spaces that was written, and those before it.
+    /// Returns the last token written, or one further back, ignoring spaces; `back` counts from 1.
     fn before(&self, back: usize) -> Option<&Token> {
         self.done.iter().rev().filter(|token| !is_space(token)).nth(back - 1)
     }
 
-    /// The token so many places on, spaces aside; this one at 0.
+    /// Returns the token at a distance, ignoring spaces; the current token is at 0.
     fn ahead(&self, count: usize) -> Option<&Token> {
         self.tokens[self.at..].iter().filter(|token| !is_space(token)).nth(count)
     }
 
-    /// Whether these words and parentheses stand here; an empty one is any token.
+    /// Returns whether these words and parentheses follow; `""` matches any token.
     fn follows(&self, words: &[&str]) -> bool {
         for (count, wanted) in words.iter().enumerate() {
             let stands = match (self.ahead(count), *wanted) {
@@ -312,7 +312,7 @@ impl Rewriter<'_> {
         true
     }
 
-    /// Whether this word was written last, or so many places before.
+    /// Returns whether this word was written last, or further back.
     fn is_before(&self, back: usize, word: &str) -> bool {
         matches!(self.before(back), Some(before) if is_word(before, word))
     }
@@ -321,7 +321,7 @@ impl Rewriter<'_> {
         matches!(self.ahead(count), Some(Token::Word(_)))
     }
 
-    /// Whether a name of a table, or its alias, was written last.
+    /// Returns whether the name of a table, or its alias, was written last.
     fn after_a_name(&self) -> bool {
         match self.before(1) {
             Some(Token::Word(word)) => {
@@ -331,7 +331,7 @@ impl Rewriter<'_> {
         }
     }
 
-    /// Goes past so many tokens, spaces aside.
+    /// Skips tokens, not counting spaces. Always returns true.
     fn go_past(&mut self, count: usize) -> bool {
         let mut left = count;
         while left > 0

@@ -1,7 +1,8 @@
-//! What PostgreSQL makes of `x.f` when `x` is a function in FROM: where its rows are single values
-//! and no column is called `f`, that is the call `f(x)`. And of `f(x)` when `x` is a table: a call
-//! with a whole row, for which somebody may have made another `f`. A statement is judged by this at
-//! its end, when all of FROM is known; a name that two have is held against both.
+//! Function calls in the form of field accesses. In PostgreSQL, `x.f` is the call `f(x)` if `x` is
+//! a function in FROM that returns single values and no column is named `f`. Conversely, `f(x)`
+//! with a table `x` is a call with a whole row, for which another user may have defined another
+//! `f`. Both are checked at the end of a statement, when all of FROM is known; an ambiguous name is
+//! checked against both meanings.
 
 use sqlparser::ast::{Ident, TableAlias};
 
@@ -11,7 +12,7 @@ use super::names::{Named, short};
 use super::spec::Dialect;
 use crate::Refusal;
 
-/// Columns that functions of the list name themselves; none of these names is a function.
+/// Column names that listed functions define. None of them is also a function.
 const NAMED: [(&str, &[&str]); 9] = [
     ("json_array_elements", &["value"]),
     ("json_array_elements_text", &["value"]),
@@ -26,15 +27,15 @@ const NAMED: [(&str, &[&str]); 9] = [
 /// The column of WITH ORDINALITY.
 const ORDINALITY: &str = "ordinality";
 
-/// The functions in FROM and the fields that a statement asks for.
+/// The functions in FROM, and the fields that a statement uses.
 #[derive(Default)]
 pub(super) struct Rows {
-    /// Names by which tables are known.
+    /// The names or aliases of the tables in FROM.
     tables: Vec<String>,
-    /// Functions, each with a bare name that it is given.
+    /// Function names, each with a bare name that is passed as an argument.
     given: Vec<(String, String)>,
     functions: Vec<Function>,
-    /// `x.f`, where `f` is no function of the list.
+    /// Fields `x.f`, where `f` is not an allowed function.
     fields: Vec<(String, String)>,
 }
 
@@ -44,7 +45,7 @@ struct Function {
 }
 
 impl Rows {
-    /// A function in FROM, with its own name and its alias.
+    /// Records a function in FROM with its name and alias.
     pub(super) fn function(&mut self, named: &Named, name: &str, alias: Option<&TableAlias>) {
         if named.dialect() != Dialect::Postgres {
             return;
@@ -66,7 +67,7 @@ impl Rows {
                         columns.push((*name).to_owned());
                     }
                 }
-                // The only column is called like the whole.
+                // The only column is named after the alias or the function.
                 None => columns.push(known_as.clone()),
             }
             if name == "unnest" {
@@ -76,7 +77,7 @@ impl Rows {
         self.functions.push(Function { known_as, columns });
     }
 
-    /// A table in FROM, with its own name and its alias.
+    /// Records a table in FROM with its name and alias.
     pub(super) fn table(&mut self, named: &Named, name: String, alias: Option<&TableAlias>) {
         if named.dialect() == Dialect::Postgres {
             self.tables.push(match alias {
@@ -86,14 +87,14 @@ impl Rows {
         }
     }
 
-    /// A bare name as an argument of a function.
+    /// Records a bare name that is passed to a function.
     pub(super) fn argument(&mut self, named: &Named, function: &str, argument: &Ident) {
         if named.dialect() == Dialect::Postgres && !OF_ROWS.contains(&function) {
             self.given.push((function.to_owned(), named.scoped(argument)));
         }
     }
 
-    /// A name of several parts in an expression.
+    /// Records a qualified name in an expression.
     pub(super) fn field(&mut self, named: &Named, idents: &[Ident]) {
         if let [.., of, field] = idents
             && named.dialect() == Dialect::Postgres
@@ -105,7 +106,7 @@ impl Rows {
         }
     }
 
-    /// At the end of the statement.
+    /// Checks the recorded names, at the end of the statement.
     pub(super) fn check(&self) -> Result<(), Refusal> {
         for (function, argument) in &self.given {
             if self.tables.contains(argument) {
@@ -130,7 +131,7 @@ impl Rows {
         Ok(())
     }
 
-    /// Whether a function in FROM goes by this name and has no such column.
+    /// Returns whether a function in FROM has this name, but no such column.
     fn may_be_call(&self, of: &str, field: &String) -> bool {
         for function in &self.functions {
             if function.known_as == of && !function.columns.contains(field) {

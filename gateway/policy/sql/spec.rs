@@ -1,9 +1,9 @@
-//! The `sql` rule as it is written in a policy file.
+//! The `sql` rule as written in a policy file.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Longest statement that any rule takes, in bytes.
+/// Length limit of a statement for all rules, in bytes.
 pub const MAX_BYTES: usize = 64 * 1024;
 
 /// The rule as it is written in a policy file.

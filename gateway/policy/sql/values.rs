@@ -1,5 +1,5 @@
-//! The values and operators that an expression may have. An operator that is not listed here may be
-//! a function of a stranger in PostgreSQL.
+//! The values and operators that an expression may contain. In PostgreSQL, an operator not listed
+//! here may run a user-defined function.
 
 use sqlparser::ast::{BinaryOperator, UnaryOperator, Value, ValueWithSpan};
 
@@ -79,7 +79,7 @@ pub(super) fn operator(operator: &BinaryOperator) -> Result<(), Refusal> {
     }
 }
 
-/// Whether an operator may stand before a value.
+/// Returns whether an operator may precede a value.
 pub(super) fn is_prefix(operator: &UnaryOperator) -> bool {
     use UnaryOperator as U;
     matches!(

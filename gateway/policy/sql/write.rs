@@ -1,5 +1,5 @@
-//! Statements that change rows, for rules that allow them. Forms that do more than one of their
-//! words says (REPLACE, MERGE, several tables) are refused.
+//! Statements that change rows, for rules that allow them. Forms that do more than their keyword
+//! indicates (REPLACE, MERGE, several tables) are refused.
 
 use sqlparser::ast::{
     Assignment, AssignmentTarget, ConflictTarget, Delete, DoUpdate, Expr, FromTable, Insert,
@@ -112,7 +112,7 @@ impl Walk<'_> {
         }
         needs(selection.as_ref(), needs_where, "DELETE")?;
         let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = from;
-        // MySQL deletes from all of them.
+        // MySQL deletes from all listed tables.
         if from.len() != 1 {
             return no("this form of DELETE is not allowed: name one table after FROM");
         }
@@ -139,8 +139,8 @@ impl Walk<'_> {
     }
 }
 
-/// Whether an INSERT has a clause that is not walked. All fields are named, so that a new one of
-/// the parser's is not overlooked.
+/// Returns whether an INSERT has a clause that is not walked. All fields are named, so that a field
+/// added by a later parser version is not missed.
 fn is_special(insert: &Insert) -> bool {
     let Insert {
         insert_token: _,

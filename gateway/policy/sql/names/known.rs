@@ -1,11 +1,11 @@
-//! Names that the databases themselves give: their own tables and types.
+//! Names that the databases define: their own tables and types.
 
-/// Schemas of the systems themselves.
+/// Schemas of MySQL's system tables.
 pub(super) const MYSQL_SYSTEM: [&str; 3] = ["mysql", "performance_schema", "sys"];
-/// Modules of SQLite's shell and of usual extensions that read files, or the statements and pages
-/// of others, besides those that begin with `sqlite_` and `pragma_`. All work as tables (`zipfile
-/// WHERE z = 'path'`). Only the database could say which name is a module and which a table of the
-/// application, so that this cannot be a list of what is allowed: `tables.allow` is.
+/// Modules of SQLite's shell and of common extensions that read files, or the statements and pages
+/// of others, besides those with the prefixes `sqlite_` and `pragma_`. All of them work as tables
+/// (`zipfile WHERE z = 'path'`). Only the database can distinguish modules from the application's
+/// tables, so this list denies and is not complete; `tables.allow` is the safe alternative.
 pub(super) const SQLITE_SYSTEM: [&str; 21] = [
     "bytecode",
     "carray",
@@ -30,7 +30,7 @@ pub(super) const SQLITE_SYSTEM: [&str; 21] = [
     "zipfile",
 ];
 
-/// Types of PostgreSQL that the parser has no word for. None is a function's that reads anything.
+/// PostgreSQL types that the parser does not know. None of their functions reads anything.
 pub(super) const TYPES: [&str; 50] = [
     "bpchar",
     "char",
