@@ -1,7 +1,7 @@
-//! The `command` rule: is this text, or this argument vector, one call of a program that the rule
-//! knows, with options that the rule knows? There is no shell in it: what a shell would act on is
-//! refused, not expanded. It starts nothing and looks at no file; whoever runs the command must
-//! confine it all the same.
+//! The `command` rule: checks that a text or an argument vector is one call of a known program with
+//! known options. No shell is involved: syntax that a shell would act on is refused, not expanded.
+//! The rule starts no process and reads no file, so the process that runs the command must be
+//! confined as well.
 
 mod builtin;
 mod git;
@@ -35,17 +35,17 @@ struct Program {
     runs_code: bool,
 }
 
-/// A call that the rule allows, taken apart.
+/// An allowed call, parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invocation {
-    /// As the rule names it: a name, or a path where the rule names a path.
+    /// As written in the rule: a name, or a path if the rule contains a path.
     pub program: String,
     pub arguments: Vec<String>,
-    /// The first words of the call that chose a model, such as `log` for `git`.
+    /// The subcommands that chose a model, such as `log` for `git`.
     pub subcommands: Vec<String>,
-    /// Operands and values of options that may name files, as they were written.
+    /// Operands and option values that may name files, as written.
     pub paths: Vec<String>,
-    /// The program was allowed to run code: nothing is known of what it will do.
+    /// Whether the program may run code, so that the effects of the call are unknown.
     pub runs_code: bool,
 }
 
@@ -53,7 +53,7 @@ impl Command {
     /// Compiles a rule.
     ///
     /// # Errors
-    /// What is wrong with it, in words for its author.
+    /// Returns the mistake in a message for the author of the rule.
     pub fn compile(spec: &Spec) -> Result<Self, String> {
         spec.bounds()?;
         let mut programs = BTreeMap::new();
@@ -84,11 +84,10 @@ impl Command {
         Ok(Self { form, programs, roots, max_bytes, max_arguments })
     }
 
-    /// Judges an argument as a policy finds it: text, or a list of words where the rule asks for
-    /// one.
+    /// Checks an argument of a call: text, or a list of words if the rule accepts lists.
     ///
     /// # Errors
-    /// It has another form, or why it is refused.
+    /// The argument has another form, or the command is refused.
     pub(crate) fn check_value(&self, value: &Value) -> Result<Invocation, Refusal> {
         match (value, self.form) {
             (Value::String(text), Form::Text | Form::Either) => self.check(text),
@@ -112,29 +111,29 @@ impl Command {
         }
     }
 
-    /// Judges a command line. Only blanks, quotes and backslashes have a meaning in it.
+    /// Checks a command line. Only blanks, quotes and backslashes have a special meaning.
     ///
     /// # Errors
-    /// Why it is refused, and what to send instead.
+    /// Returns the reason for the refusal and the text to send instead.
     pub fn check(&self, text: &str) -> Result<Invocation, Refusal> {
         self.judge(self.words(text)?, None)
     }
 
-    /// The words of a command line, without judging them.
+    /// Splits a command line into words, without checking them.
     ///
     /// # Errors
-    /// A shell would do something with the line, or it is too long.
+    /// A shell would act on the line, or it is too long.
     pub fn words(&self, text: &str) -> Result<Vec<String>, Refusal> {
         self.size(text.len())?;
         tokens::split(text)
     }
 
-    /// Judges an argument vector, the program first. `folder` is the absolute path that relative
-    /// paths start at, if that is known; without it they must not go up. With it the caller has to
-    /// check where the paths lead: `..` behind a name, which may be a link, passes.
+    /// Checks an argument vector, the program first. Relative paths start from `folder`, an
+    /// absolute path; without it they must not go up. With it, `..` after a name, which may be a
+    /// link, is accepted, so the caller must check where the paths lead.
     ///
     /// # Errors
-    /// Why it is refused, and what to send instead.
+    /// Returns the reason for the refusal and the words to send instead.
     pub fn check_argv(&self, argv: &[String], folder: Option<&str>) -> Result<Invocation, Refusal> {
         let mut bytes = 0;
         for word in argv {
@@ -145,16 +144,16 @@ impl Command {
         self.judge(argv.to_vec(), folder)
     }
 
-    /// The names of the programs that may be run, as the rule has them.
+    /// Returns the names of the allowed programs as written in the rule.
     pub fn programs(&self) -> impl Iterator<Item = &str> {
         self.programs.keys().map(String::as_str)
     }
 
-    /// Where a path that a call names would lie: an absolute path inside a root, or why there is
-    /// none.
+    /// Resolves a path of a call to an absolute path inside a root. Without `folder`, a relative
+    /// path that does not go up is returned unchanged.
     ///
     /// # Errors
-    /// The path is outside of the roots.
+    /// The path is outside the roots.
     pub fn locate(&self, path: &str, folder: Option<&str>) -> Result<String, Refusal> {
         paths::locate(path, folder, &self.roots)
     }

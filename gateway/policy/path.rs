@@ -1,7 +1,7 @@
-//! The `path` rule: which paths an argument may hold. A path is read in one narrow way, normalised
-//! by its text, and must then be inside a root; what another program could read in another way is
-//! refused, because the server reads the argument again. It touches no file, so what symbolic links
-//! of the server's machine lead to is not known here.
+//! The `path` rule: the paths that an argument may contain. A path is parsed strictly, normalised
+//! as text, and must then be inside a root. A path that another program could read differently is
+//! refused, because the server parses the argument again. The rule does not access the file system,
+//! so it cannot resolve symbolic links on the server's machine.
 
 mod globs;
 mod spelling;
@@ -61,19 +61,18 @@ impl Default for Spec {
 }
 
 const MAX_BYTES: usize = 65_536;
-/// Most entries of each list of a rule.
+/// Length limit of each list of a rule.
 const MAX_ENTRIES: usize = 1000;
-/// Most names of a path.
 const MAX_NAMES: usize = 256;
-/// Most roots that a refusal names.
+/// Number of roots named in a refusal.
 const NAMED: usize = 3;
-/// Folders of the kernel: what is in them stands for something else.
+/// Folders of the kernel. Their entries refer to other resources.
 const KERNEL: [&str; 4] = ["proc", "sys", "dev", ".vol"];
 
 /// A compiled rule.
 #[derive(Clone, Debug)]
 pub struct Path {
-    /// Names of each root, in order.
+    /// The names of each root, in order.
     roots: Vec<Vec<String>>,
     base: Option<Vec<String>>,
     allow: Allowed,
@@ -87,14 +86,14 @@ pub struct Path {
 /// A path that a rule allows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checked {
-    /// Absolute and normalised: no `.`, no `..`, no double slash.
+    /// Absolute and normalised: without `.`, `..` and double slashes.
     pub path: String,
-    /// The root that it is in.
+    /// The innermost root that contains the path.
     pub root: String,
-    /// It is a root itself, or holds one.
+    /// Whether the path is a root or contains one.
     pub holds_root: bool,
-    /// It was written with `..`, which a server may follow to where a link leads: what must be sent
-    /// is `path`.
+    /// Whether the path was written with `..`, which a server may follow through a link. In that
+    /// case `path` must be sent in place of the original.
     pub went_up: bool,
 }
 
@@ -102,7 +101,7 @@ impl Path {
     /// Compiles a rule.
     ///
     /// # Errors
-    /// The first entry that means nothing.
+    /// Returns the first invalid entry.
     pub fn compile(spec: &Spec) -> Result<Self, String> {
         for list in [&spec.roots, &spec.allow, &spec.deny] {
             if list.len() > MAX_ENTRIES {
@@ -136,8 +135,8 @@ impl Path {
         Ok(Self { roots, base, allow, deny, allow_root, literal, uris, max_bytes: spec.max_bytes })
     }
 
-    /// Judges the argument of a call: with what must be sent in its place, if that is something
-    /// else. `reads` says that the call changes nothing.
+    /// Checks the argument of a call. Returns the text to send in its place, if that differs.
+    /// `reads` indicates that the call changes nothing.
     pub(crate) fn check_argument(
         &self,
         text: &str,
@@ -160,10 +159,10 @@ impl Path {
         Ok(Some(checked.path))
     }
 
-    /// Judges one argument.
+    /// Checks a path.
     ///
     /// # Errors
-    /// A sentence on what is refused and what to send instead.
+    /// Returns the refused part and the value to send instead.
     pub fn check(&self, text: &str) -> Result<Checked, Refusal> {
         if text.len() > self.max_bytes {
             let words = format!(
@@ -181,10 +180,10 @@ impl Path {
         self.spelled(text)?;
         let names = self.normalise(text)?;
         let checked = self.judge(&names)?;
-        // Some programs take a backslash for a slash, and some leave it out: none may come
-        // elsewhere by that.
+        // Some programs read a backslash as a slash, and some drop it: both readings must be
+        // allowed.
         if !self.literal && text.contains('\\') {
-            // What is left when `.` and empty names are gone may begin otherwise.
+            // Removing `.` and empty names can change how the path begins.
             self.spelled(&checked.path.replace('\\', "/"))?;
             for other in [text.replace('\\', "/"), text.replace('\\', "")] {
                 if goes_up(&other) {
@@ -199,7 +198,7 @@ impl Path {
         Ok(Checked { went_up: goes_up(text), ..checked })
     }
 
-    /// Whether every program reads the text in the same way.
+    /// Checks that every program reads the text in the same way.
     fn spelled(&self, text: &str) -> Result<(), Refusal> {
         refused(spelling::check(text, self.literal))
     }
@@ -217,10 +216,9 @@ impl Path {
             )));
         }
         let path = whole(names);
-        // What is left when empty names are gone has to be plain as well: it may end with white
-        // space now.
+        // Removing empty names can leave white space at the end of the path.
         self.spelled(&path)?;
-        // Roots may lie in each other: what is denied in one is denied in all.
+        // Roots may be nested: a path that is denied in one is denied in all.
         for root in &self.roots {
             if names.starts_with(root) && self.deny.matches(names, root.len()) {
                 return Err(Refusal(
@@ -237,7 +235,7 @@ impl Path {
         Ok(Checked { path, root: whole(root), holds_root, went_up: false })
     }
 
-    /// The names of the absolute path. `..` may undo names below a root and nothing else.
+    /// Returns the names of the absolute path. `..` may only remove names below a root.
     fn normalise(&self, text: &str) -> Result<Vec<String>, Refusal> {
         let mut names: Vec<String> = match (&self.base, text.starts_with('/')) {
             (_, true) => Vec::new(),
@@ -269,7 +267,7 @@ impl Path {
         Ok(names)
     }
 
-    /// The innermost root that holds a path.
+    /// Returns the innermost root that contains a path.
     fn root_of(&self, names: &[String]) -> Option<&[String]> {
         let roots = self.roots.iter().filter(|root| names.starts_with(root));
         let innermost = roots.max_by_key(|root| root.len())?;
@@ -289,7 +287,7 @@ impl Path {
     }
 }
 
-/// What was compiled of the entry with this key.
+/// Prefixes an error with the key of its entry.
 fn under<T>(key: &str, compiled: Result<T, String>) -> Result<T, String> {
     match compiled {
         Ok(part) => Ok(part),
@@ -313,7 +311,7 @@ fn whole(names: &[String]) -> String {
     path
 }
 
-/// The names of a folder that a rule is about.
+/// Parses a folder of a rule into its names.
 fn folder(text: &str) -> Result<Vec<String>, String> {
     let mut is_plain =
         text.starts_with('/') && !text.contains('\\') && spelling::check(text, false).is_ok();

@@ -1,6 +1,5 @@
-//! Tools as they were approved: the fingerprint of a definition, the lock file's content, and what
-//! becomes of tools that are new or have changed since. It reads no file; definitions come in as
-//! JSON text.
+//! Approved tools: fingerprints of definitions, the content of the lock file, and the reaction to
+//! new and changed tools. This module reads no files; definitions are passed as JSON text.
 
 mod changes;
 mod text;
@@ -14,40 +13,40 @@ use serde_json::{Map, Value};
 pub use changes::changes;
 pub use text::{Finding, inspect, is_clean, shown, strip};
 
-/// Most tools of a lock file.
+/// Limit of the tools in a lock file.
 pub const MAX_PINS: usize = 100_000;
 const VERSION: u32 = 1;
 
-/// What becomes of a tool.
+/// The reaction to a new or changed tool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reaction {
-    /// Neither listed nor callable until it is approved.
+    /// Neither listed nor callable until approved.
     #[default]
     Quarantine,
-    /// As always, but operators are told.
+    /// Listed and callable, and reported to operators.
     Report,
     Allow,
 }
 
-/// What becomes of invisible characters in what servers say of their items.
+/// The reaction to invisible characters in the texts of servers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HiddenText {
-    /// They are taken out.
+    /// The characters are removed.
     #[default]
     Strip,
-    /// The tool is neither listed nor callable, whatever the lock file says.
+    /// The tool is neither listed nor callable, even if the lock file approves it.
     Quarantine,
-    /// They stay, and operators are told.
+    /// The characters are kept and reported to operators.
     Report,
 }
 
-/// How a tool stands to the lock file.
+/// The status of a tool according to the lock file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Standing {
     Approved,
-    /// It is not in the lock file.
+    /// Not in the lock file.
     New,
-    /// It is there with another definition.
+    /// In the lock file with another definition.
     Changed,
 }
 
@@ -62,10 +61,10 @@ impl Standing {
     }
 }
 
-/// What is in a lock file.
+/// The content of a lock file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lock {
-    /// By `server/tool`, in the server's own words.
+    /// By `server/tool`, with the tool's name at its server.
     pins: BTreeMap<String, Pin>,
 }
 
@@ -74,7 +73,7 @@ pub struct Lock {
 #[serde(deny_unknown_fields)]
 pub struct Pin {
     pub fingerprint: String,
-    /// What was approved, to be read and compared.
+    /// The approved definition, for reading and comparing.
     pub definition: Value,
 }
 
@@ -85,10 +84,10 @@ struct File {
     tools: BTreeMap<String, Pin>,
 }
 
-/// A lock and what follows from it.
+/// A lock file and the reactions to deviations from it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pins {
-    /// Without one nothing is pinned.
+    /// If `None`, nothing is pinned.
     pub lock: Option<Lock>,
     pub changed: Reaction,
     pub new: Reaction,
@@ -96,12 +95,12 @@ pub struct Pins {
 }
 
 impl Pin {
-    /// The definition of a tool: everything that is listed of it, members that nobody knows
-    /// included. Pins of earlier versions had name, title, description, schemas and annotations
-    /// alone: those of tools that have nothing else stay as they are.
+    /// Creates a pin from the definition of a tool. It covers every listed member, including
+    /// unknown ones. Pins of earlier versions covered only name, title, description, schemas and
+    /// annotations; they stay valid for tools without other members.
     ///
     /// # Errors
-    /// It is no JSON object.
+    /// The definition is not a JSON object.
     pub fn of(tool: &[u8]) -> Result<Self, String> {
         let Ok(whole @ Value::Object(_)) = serde_json::from_slice::<Value>(tool) else {
             return Err("the definition is no JSON object".into());
@@ -111,12 +110,12 @@ impl Pin {
     }
 }
 
-/// BLAKE3 over the canonical text: sorted members, no white space.
+/// Returns the BLAKE3 hash of the canonical text: sorted members, no white space.
 fn fingerprint(definition: &Value) -> String {
     format!("blake3:{}", blake3::hash(definition.to_string().as_bytes()).to_hex())
 }
 
-/// The same with members in the order of their names. Depth is bounded by the parser.
+/// Sorts the members of all objects by name. The depth is bounded by the parser.
 fn sorted(value: Value) -> Value {
     match value {
         Value::Object(members) => {
@@ -139,10 +138,10 @@ fn sorted(value: Value) -> Value {
 }
 
 impl Lock {
-    /// Reads a lock file.
+    /// Parses a lock file.
     ///
     /// # Errors
-    /// What is wrong with it, in words.
+    /// Returns a description of the mistake.
     pub fn read(text: &str) -> Result<Self, String> {
         let file: File = match serde_json::from_str(text) {
             Ok(file) => file,
@@ -168,7 +167,7 @@ impl Lock {
         Ok(Self { pins })
     }
 
-    /// Its text, the same for the same content.
+    /// Returns the text of the lock file. Equal content yields equal text.
     #[must_use]
     pub fn write(&self) -> String {
         let file = File { version: VERSION, tools: self.pins.clone() };
@@ -187,17 +186,17 @@ impl Lock {
         self.pins.insert(name(slug, tool), pin);
     }
 
-    /// Forgets a tool that is gone. Gives whether it was there.
+    /// Removes a tool. Returns whether it was in the lock file.
     pub fn forget(&mut self, name: &str) -> bool {
         self.pins.remove(name).is_some()
     }
 
-    /// `server/tool` of all, in order.
+    /// Returns the names of all tools as `server/tool`, in order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.pins.keys().map(String::as_str)
     }
 
-    /// Bytes of the definitions whose names begin so.
+    /// Returns the size in bytes of the entries with this prefix.
     #[must_use]
     pub fn measure(&self, prefix: &str) -> usize {
         let mut bytes = 0;
@@ -219,7 +218,7 @@ impl Lock {
     }
 }
 
-/// How a tool is called in a lock file.
+/// Returns the name of a tool in lock files.
 #[must_use]
 pub fn name(slug: &str, tool: &str) -> String {
     let mut name = String::with_capacity(slug.len() + 1 + tool.len());
@@ -228,7 +227,7 @@ pub fn name(slug: &str, tool: &str) -> String {
 }
 
 impl Pins {
-    /// What becomes of a tool with this standing.
+    /// Returns the reaction to a tool with this standing.
     #[must_use]
     pub fn reaction(&self, standing: Standing) -> Reaction {
         match standing {

@@ -1,5 +1,5 @@
-//! What may come back: how much, without which secrets, with links to where. It judges decoded text
-//! and a size; it knows no JSON and no wire format, and it changes nothing by itself.
+//! The `response` rule: limits on the size, the secrets and the links of results. It works on
+//! decoded text and sizes, independent of JSON and the wire format.
 
 mod keyed;
 mod secrets;
@@ -12,11 +12,10 @@ use serde::Deserialize;
 
 use secrets::Shapes;
 
-/// Most patterns of one rule.
 const MAX_PATTERNS: usize = 64;
-/// Longest pattern and longest replacement, in bytes.
+/// Length limit of a pattern and of a replacement, in bytes.
 const MAX_PATTERN: usize = 1024;
-/// Memory that one compiled pattern may take.
+/// Memory limit of a compiled pattern, in bytes.
 const MAX_COMPILED: usize = 1 << 20;
 const MAX_SCHEMES: usize = 64;
 
@@ -59,9 +58,10 @@ pub struct Response {
 }
 
 impl Response {
+    /// Compiles a rule.
+    ///
     /// # Errors
-    /// Everything that is wrong: the keys that lead to it below the rule, and words for whoever
-    /// wrote it.
+    /// Returns every mistake, with its keys below the rule and a message for the author.
     pub fn compile(spec: &Spec) -> Result<Self, Vec<ResponseError>> {
         let mut mistakes = Vec::new();
         if *spec == Spec::default() {
@@ -92,8 +92,8 @@ impl Response {
         }
     }
 
-    /// The rule for whatever several rules are about: the least size, all patterns, the schemes
-    /// that all of them allow.
+    /// Combines several rules: the smallest size, all patterns, and the schemes that all of them
+    /// allow.
     #[must_use]
     pub fn all<'a>(rules: impl IntoIterator<Item = &'a Self>) -> Option<Self> {
         let mut rules = rules.into_iter();
@@ -124,26 +124,26 @@ impl Response {
         }
     }
 
-    /// The bound that a result of this size goes beyond.
+    /// Returns the size limit that a result exceeds, if it does.
     #[must_use]
     pub fn too_large(&self, bytes: usize) -> Option<u64> {
         self.max_bytes.filter(|most| bytes as u64 > *most)
     }
 
-    /// Whether texts have to be looked at.
+    /// Returns whether texts must be checked.
     #[must_use]
     pub fn redacts(&self) -> bool {
         self.secrets.is_some() || !self.patterns.is_empty()
     }
 
-    /// Whether links have to be looked at.
+    /// Returns whether links must be checked.
     #[must_use]
     pub fn judges_links(&self) -> bool {
         self.schemes.is_some()
     }
 
-    /// A text without what must not come back; `None` when it may stay as it is. Matches in names
-    /// of members are looked for with [`Self::redact_key`].
+    /// Redacts a text; returns `None` if it may stay unchanged. For names of members, use
+    /// [`Self::redact_key`].
     #[must_use]
     pub fn redact(&self, text: &str) -> Option<String> {
         let mut out = match self.redact_key(text) {
@@ -161,7 +161,7 @@ impl Response {
         }
     }
 
-    /// The same for a text that is the value of a member.
+    /// Redacts the text of a member.
     #[must_use]
     pub fn redact_member(&self, name: &str, text: &str) -> Option<String> {
         if let Some(shapes) = self.secrets
@@ -172,14 +172,14 @@ impl Response {
         self.redact(text)
     }
 
-    /// The same for the name of a member: known shapes alone, because a pattern could break what
-    /// everybody reads.
+    /// Redacts the name of a member. Only known shapes are replaced, because a pattern could break
+    /// a name that clients depend on.
     #[must_use]
     pub fn redact_key(&self, text: &str) -> Option<String> {
         self.secrets?.replace(text)
     }
 
-    /// Whether a link may come back.
+    /// Returns whether the scheme of a link is allowed.
     #[must_use]
     pub fn allows_link(&self, uri: &str) -> bool {
         let Some(schemes) = &self.schemes else { return true };
@@ -188,7 +188,7 @@ impl Response {
     }
 }
 
-/// The keys that lead to a mistake below the rule, and words for whoever wrote it.
+/// The keys of a mistake below the rule, and a message for the author.
 type ResponseError = (Vec<String>, String);
 
 fn mistake(keys: &[&str], what: impl Into<String>) -> ResponseError {
@@ -233,7 +233,7 @@ fn compile_schemes(all: &[String], mistakes: &mut Vec<ResponseError>) -> Vec<Str
     schemes
 }
 
-/// A pattern and what replaces it; or the key that is wrong, and how.
+/// Compiles a pattern and its replacement. An error contains the invalid key.
 fn pattern(redact: &Redact) -> Result<(regex::Regex, String), (&'static str, String)> {
     let replace = redact.replace.as_deref().unwrap_or("[redacted]");
     if redact.pattern.is_empty() || redact.pattern.len() > MAX_PATTERN {

@@ -1,7 +1,7 @@
-//! The forms of a resource's URI that policies which deny are held against. The gateway passes on
-//! canonical URIs, and what a server lists. Servers differ in whether they decode escapes and look
-//! at the query, a slash at the end, the user, port and case of a host, and the slashes behind the
-//! scheme; an `allow` is held against the URI as it stands.
+//! Alternative forms of a resource's URI, which are matched against `deny` policies. The gateway
+//! forwards canonical URIs, and URIs that a server lists. Servers differ in how they treat escapes,
+//! the query, a trailing slash, the user, port and case of a host, and the slashes after the
+//! scheme. An `allow` policy is matched against the URI as written.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -11,11 +11,11 @@ use lockgate_text::percent;
 use crate::Target;
 use crate::target::Kind;
 
-/// Slashes between a scheme and the rest, for servers that do not tell host and path apart.
+/// Slashes between scheme and rest, for servers that do not separate host and path.
 const SLASHES: [&str; 4] = ["", "/", "//", "///"];
 
 impl Target<'_> {
-    /// The other forms of a resource, exposed and own; none of what has a name.
+    /// Returns the other forms of a resource, exposed and own; empty for targets with names.
     pub(crate) fn denied_forms(&self) -> Vec<(String, String)> {
         if !matches!(self.kind, Kind::Resource | Kind::ResourceCompletion) {
             return Vec::new();
@@ -25,8 +25,8 @@ impl Target<'_> {
         all.into_iter().map(|own| (self.exposes(&own), own)).collect()
     }
 
-    /// The exposed URI, if its server's own were this one: with the mark of the server where it is
-    /// now.
+    /// Returns the exposed URI for a form of the server's own URI, with the mark of the server in
+    /// its current position.
     fn exposes(&self, form: &str) -> String {
         if let Some(mark) = self.exposed.strip_suffix(self.own) {
             return [mark, form].concat();
@@ -42,7 +42,7 @@ impl Target<'_> {
     }
 }
 
-/// The text without one layer of escapes.
+/// Decodes a single layer of escapes.
 pub(crate) fn decoded(text: &str) -> Cow<'_, str> {
     match percent::decode(text.as_bytes()) {
         Some(bytes) => Cow::Owned(String::from_utf8_lossy(&bytes).into_owned()),
@@ -73,7 +73,7 @@ fn forms(uri: &str) -> BTreeSet<String> {
     all
 }
 
-/// An authority without its user and port.
+/// Returns an authority without user and port.
 fn host(authority: &str) -> &str {
     let host = authority.rsplit('@').next().unwrap_or("");
     match host.split_once(']') {

@@ -1,7 +1,7 @@
-//! The `url` rule: which URLs an argument may hold, by scheme, host, port and path. What two
-//! parsers could read in two ways is refused, because the server parses the argument again. It
-//! resolves nothing: what a name stands for is not known here, so a rule for a server that resolves
-//! names by itself is only as good as the names on its list.
+//! The `url` rule: the URLs that an argument may contain, by scheme, host, port and path. A URL
+//! that two parsers could read differently is refused, because the server parses the argument
+//! again. The rule resolves no names: for a server that does, it is only as reliable as the listed
+//! names.
 
 mod host;
 mod text;
@@ -20,7 +20,7 @@ pub use host::Matched;
 use host::{Hosts, Named};
 use text::Parts;
 
-/// Networks that a wider one does not take along: this machine, the link, metadata of clouds.
+/// Networks that a wider network does not include: this machine, the link, cloud metadata.
 const APART: [&str; 8] = [
     "0.0.0.0/8",
     "127.0.0.0/8",
@@ -76,7 +76,7 @@ impl Default for Spec {
 
 const SCHEMES: [&str; 4] = ["http", "https", "ws", "wss"];
 const MAX_BYTES: usize = 8192;
-/// Most entries of each list of a rule.
+/// Length limit of each list of a rule.
 const MAX_ENTRIES: usize = 1000;
 
 /// A compiled rule.
@@ -93,13 +93,13 @@ pub struct Url {
 /// A URL that a rule allows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checked {
-    /// As the one parser read it.
+    /// The URL as parsed.
     pub url: ::url::Url,
     pub host: Matched,
 }
 
 impl Checked {
-    /// What an explanation of the decision has to say besides: what the rule could not know.
+    /// Returns a warning for explanations of the decision: a risk that the rule cannot exclude.
     #[must_use]
     pub fn caution(&self) -> Option<&'static str> {
         match self.host {
@@ -120,7 +120,7 @@ impl Url {
     /// Compiles a rule.
     ///
     /// # Errors
-    /// The first entry that means nothing.
+    /// Returns the first invalid entry.
     pub fn compile(spec: &Spec) -> Result<Self, String> {
         let lists = [&spec.schemes, &spec.hosts, &spec.addresses, &spec.paths];
         if lists.iter().any(|list| list.len() > MAX_ENTRIES) || spec.ports.len() > MAX_ENTRIES {
@@ -161,7 +161,7 @@ impl Url {
         })
     }
 
-    /// What the rule allows, in words: schemes, hosts, networks and ports.
+    /// Describes the allowed schemes, hosts, networks and ports.
     #[must_use]
     pub fn allowed(&self) -> String {
         let schemes = self.shown_schemes(", ");
@@ -175,10 +175,10 @@ impl Url {
         text
     }
 
-    /// Whether the rule allows this URL.
+    /// Checks a URL.
     ///
     /// # Errors
-    /// What is wrong with it, for whoever wrote it.
+    /// Returns the mistake in a message for the author of the URL.
     pub fn check(&self, text: &str) -> Result<Checked, Refusal> {
         if text.len() > self.max_bytes {
             return Err(refusal(format!(
@@ -211,7 +211,7 @@ impl Url {
         host::some_of(&Vec::from_iter(&self.ports))
     }
 
-    /// The port as written, held against what the parser made of it.
+    /// Checks the port, and that the parser has read it as written.
     fn port(&self, parts: &Parts<'_>, url: &::url::Url) -> Result<(), Refusal> {
         let Some(port @ 1..) = url.port_or_known_default() else {
             return Err(refusal("the URL has no port that can be connected to".into()));
@@ -233,7 +233,7 @@ impl Url {
         }))
     }
 
-    /// The host as written, held against what the parser made of it.
+    /// Checks the host, and that the parser has read it as written.
     fn host(&self, parts: &Parts<'_>, url: &::url::Url) -> Result<Matched, Refusal> {
         let Some(parsed) = url.host() else { return Err(refusal("the URL has no host".into())) };
         if !url.username().is_empty() || url.password().is_some() || url.scheme() != parts.scheme {
@@ -252,8 +252,8 @@ impl Url {
         }
     }
 
-    /// Whether a network of the list has this address; where it is one of those apart, one that is
-    /// no wider than they are.
+    /// Returns whether a listed network contains the address. For an address in one of [`APART`],
+    /// that network must not be wider than the one in [`APART`].
     fn has(&self, address: IpAddr) -> bool {
         let mut apart: Vec<IpNet> = Vec::with_capacity(APART.len());
         for net in APART {

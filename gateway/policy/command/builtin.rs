@@ -1,11 +1,10 @@
-//! The programs that are known from the start, and how they may be called. What is not written here
-//! is not allowed: above all nothing that starts another program, writes a file, follows links out
-//! of a folder, or reads the names of files from a file.
+//! The built-in models of programs. Anything not listed is not allowed. In particular, nothing is
+//! listed that starts another program, writes a file, follows links out of a folder, or reads file
+//! names from a file.
 
 use super::git;
 use super::spec::{ModelSpec, Style, gnu, words};
 
-/// The model of a program, if it is known.
 pub(super) fn model(program: &str) -> Option<ModelSpec> {
     let spec = match program {
         "cat" => gnu(CAT, &["path..."]),
@@ -22,16 +21,16 @@ pub(super) fn model(program: &str) -> Option<ModelSpec> {
         "ls" => gnu(LS, &["path..."]),
         "pwd" => gnu("-L -P --logical --physical --help --version", &[]),
         "sort" => gnu(SORT, &["path..."]),
-        // Without -f: it would never end.
+        // Without -f, which never ends.
         "tail" => gnu(HEAD, &["path..."]),
-        // A second operand would be written to.
+        // A second operand would be overwritten.
         "uniq" => gnu(UNIQ, &["path?"]),
         "wc" => gnu(
             "-c -m -l -L -w --bytes --chars --lines --max-line-length --words \
                 --total=auto|always|only|never --help --version",
             &["path..."],
         ),
-        // Alone, node waits for a program and yarn installs.
+        // Without arguments, node waits for a program and yarn installs packages.
         "node" | "npm" | "pnpm" | "yarn" => {
             ModelSpec { need: words(&["-v", "--version"]), ..gnu("-v --version", &[]) }
         }
@@ -53,7 +52,7 @@ const UNIQ: &str = "-c -d -D -f=number -i -s=number -u -w=number -z --count --re
     --zero-terminated --check-chars=number --help --version";
 
 /// Without -o, -T, --compress-program, --random-source, --files0-from; without -S and --parallel,
-/// which take memory.
+/// which use memory.
 const SORT: &str = "-b -d -f -g -i -M -h -n -R -r -V -c -C -k=text -m -s -t=text -u -z \
     --ignore-leading-blanks --dictionary-order --ignore-case --general-numeric-sort \
     --ignore-nonprinting --month-sort --human-numeric-sort --numeric-sort --random-sort --reverse \
@@ -87,8 +86,8 @@ const GREP: &str = "-# -E -F -G -P -e=text -f=path -i -v -w -x -c -L -l -m=numbe
     --directories=read|recurse|skip -d=read|recurse|skip --line-buffered --binary --null-data \
     --help --version -V";
 
-/// Tests and actions that look and print; nothing that runs, writes, deletes, or takes names from a
-/// file.
+/// Tests and actions that only read and print: nothing that runs, writes, deletes, or reads names
+/// from a file.
 const FIND: &str = "! ( ) , -not -a -and -o -or -P -amin=text -anewer=path -atime=text -cmin=text \
     -cnewer=path -ctime=text -depth -d -daystart -empty -executable -false -fstype=text -gid=text \
     -group=text -ignore_readdir_race -noignore_readdir_race -ilname=text -iname=text -inum=text \
@@ -99,8 +98,8 @@ const FIND: &str = "! ( ) , -not -a -and -o -or -P -amin=text -anewer=path -atim
     -size=text -true -type=text -uid=text -used=text -user=text -warn -nowarn -wholename=text \
     -writable -xdev -xtype=text --help --version -help -version";
 
-/// Options of these programs that people try, and what is wrong with them; `git ` stands for all
-/// its subcommands. A courtesy: they are refused because they are not in the lists above.
+/// Options that callers commonly try, with the reason for the refusal; `git ` stands for all its
+/// subcommands. Only for messages: these options are refused because no list above contains them.
 const DANGERS: [(&str, &[&str], &str); 13] = [
     ("find", &["-exec", "-execdir", "-ok", "-okdir"], "starts other programs"),
     ("find", &["-delete"], "deletes files"),

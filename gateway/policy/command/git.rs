@@ -1,4 +1,4 @@
-//! How git may be called: subcommands that only read, each with its own options. Nothing that
+//! The model of git: subcommands that only read, each with its options. Nothing is listed that
 //! writes, fetches, runs a configured program, leaves the repository, or lets the caller set
 //! configuration.
 
@@ -55,7 +55,7 @@ pub(super) fn model() -> ModelSpec {
         ModelSpec { first_operand_unless: words(&["-e", "-f"]), ..gnu(GREP, &["text", "path..."]) };
     subcommands.insert("grep".into(), grep);
     for (name, flags) in [("branch", BRANCH), ("tag", TAG)] {
-        // Without --list, an operand is the name of something to be made.
+        // Without --list, an operand is the name of a branch or tag to create.
         let list =
             ModelSpec { operands_need: words(&["--list", "-l"]), ..gnu(flags, &["text..."]) };
         subcommands.insert(name.to_owned(), list);
@@ -102,7 +102,7 @@ const REV_LIST: &str = "-# -n=number --max-count=number --skip=number --count --
     --oneline --pretty?=format --format=format --abbrev-commit --ancestry-path --objects --no-walk \
     --not --full-history --simplify-merges";
 
-/// For `log` and `show`: which commits, and how they are shown.
+/// Options of `log` and `show` that select and format commits.
 const LOG: &str = "-# -n=number --max-count=number --skip=number --oneline --graph --no-graph \
     --decorate?=short|full|auto|no --no-decorate --decorate-refs=text --decorate-refs-exclude=text \
     --source --all --branches?=text --tags?=text --remotes?=text --exclude=text --since=text \
@@ -118,7 +118,7 @@ const LOG: &str = "-# -n=number --max-count=number --skip=number --oneline --gra
     --no-expand-tabs -c -m --cc --no-diff-merges -t \
     --diff-merges=off|none|on|first-parent|1|separate|m|combined|c|dense-combined|cc";
 
-/// How differences are shown; for `diff`, `log` and `show`.
+/// Options of `diff`, `log` and `show` that format differences.
 const DIFF: &str = "-p -u -s -U=number -w -b -a -R -W -z -M?=text -C?=text -B?=text -D -l=number \
     -S=text -G=text -X?=text --patch --no-patch --unified=number --raw --patch-with-raw \
     --indent-heuristic --no-indent-heuristic --minimal --patience --histogram --anchored=text \
@@ -157,11 +157,11 @@ const TAG: &str = "-l -i -n?=number --list --contains~=text --no-contains~=text 
     --no-merged~=text --sort=fields --points-at~=text --format=fields --color?=always|never|auto \
     --ignore-case --omit-empty --no-column";
 
-/// Formats of git's own. A name beyond these could be one of the repository's configuration.
+/// Git's own formats. Any other name could be one defined in the repository's configuration.
 pub(super) const FORMATS: [&str; 9] =
     ["oneline", "short", "medium", "full", "fuller", "reference", "email", "raw", "mboxrd"];
 
-/// Whether a format of commits starts nothing: `%G?` and its like have gpg check the signature.
+/// Returns whether a commit format starts no program: `%G?` and similar start gpg.
 pub(super) fn is_format(value: &str) -> bool {
     let own = value.is_empty()
         || value.starts_with("format:")
@@ -170,13 +170,13 @@ pub(super) fn is_format(value: &str) -> bool {
     (own || FORMATS.contains(&value)) && !checks(value)
 }
 
-/// The same of fields of references. `contents:signature` is the text of a signature, which nobody
-/// checks.
+/// Returns whether fields of references start no program. `contents:signature` is the text of a
+/// signature, which is not verified.
 pub(super) fn are_fields(value: &str) -> bool {
     !checks(value) && !value.replace("contents:signature", "").contains("signature")
 }
 
-/// Whether a `%G` stands in a format, with or without what may stand between the two.
+/// Returns whether a format contains `%G`, with or without a modifier in between.
 fn checks(value: &str) -> bool {
     let mut fields = value.split('%').skip(1);
     fields.any(|field| field.strip_prefix(['+', '-', ' ']).unwrap_or(field).starts_with('G'))

@@ -1,31 +1,29 @@
-//! One argument vector against the model of its program: every option is in the list, in full,
-//! every value fits, and what is left are as many operands as the program takes. It reads the
-//! arguments as the program will.
+//! Checks an argument vector against the model of its program: every option is listed and written
+//! in full, every value is of its kind, and the program takes as many operands. Arguments are read
+//! as the program will read them.
 
 use super::model::{Kind, Model, Value};
 use super::spec::Style;
 use super::tokens::quoted;
 use crate::Refusal;
 
-/// What was found on the way.
 #[derive(Default)]
 struct Found {
     paths: Vec<String>,
     subcommands: Vec<String>,
-    /// Options that were given, by their names in the model.
+    /// The given options, by their names in the model.
     flags: Vec<String>,
     operands: Vec<String>,
 }
 
 impl Found {
-    /// Whether one of these options was given.
     fn has_flag_of(&self, flags: &[String]) -> bool {
         self.flags.iter().any(|flag| flags.contains(flag))
     }
 }
 
-/// Judges the arguments of a program. Gives those that name files, and the subcommands that were
-/// chosen.
+/// Checks the arguments of a program. Returns the arguments that name files, and the chosen
+/// subcommands.
 pub(super) fn arguments(
     model: &Model,
     arguments: &[String],
@@ -37,7 +35,7 @@ pub(super) fn arguments(
     Ok((found.paths, found.subcommands))
 }
 
-/// Goes on with the model of a subcommand where there is one; at most as often as models are deep.
+/// Checks arguments, recursing into subcommands. The depth of models bounds the recursion.
 fn walk(model: &Model, arguments: &[String], found: &mut Found) -> Result<(), Refusal> {
     if !arguments.starts_with(&model.begins_with) {
         let name = &model.name;
@@ -69,13 +67,13 @@ fn walk(model: &Model, arguments: &[String], found: &mut Found) -> Result<(), Re
     operands(model, found)
 }
 
-/// Whether the program would read this word as an option. A lone `-` is standard input.
+/// Returns whether the program reads this word as an option. A lone `-` is standard input.
 fn is_flag(model: &Model, word: &str) -> bool {
     (word.starts_with('-') && word.len() > 1)
         || (model.style == Style::Words && model.flags.contains_key(word))
 }
 
-/// Judges one option; true when its value is the next word.
+/// Checks an option. Returns true if the next word is its value.
 fn flag(model: &Model, word: &str, next: Option<&str>, found: &mut Found) -> Result<bool, Refusal> {
     if model.digits && Kind::Number.fits(&word[1..]) {
         return Ok(false);
@@ -93,7 +91,7 @@ fn flag(model: &Model, word: &str, next: Option<&str>, found: &mut Found) -> Res
     cluster(model, word, next, found)
 }
 
-/// How an option takes a value, if it is one of the program's.
+/// Returns how an option takes a value, or refuses an unknown option.
 fn known<'a>(model: &'a Model, name: &str) -> Result<&'a Value, Refusal> {
     match model.flags.get(name) {
         Some(value) => Ok(value),
@@ -101,7 +99,7 @@ fn known<'a>(model: &'a Model, name: &str) -> Result<&'a Value, Refusal> {
     }
 }
 
-/// `-la`, `-n5`: letters up to the first one that takes a value, which is the rest.
+/// Checks `-la` or `-n5`: letters up to the first that takes a value, which is the rest.
 fn cluster(
     model: &Model,
     word: &str,
@@ -122,7 +120,6 @@ fn cluster(
     Ok(false)
 }
 
-/// One option by its name and, where it has one, its value.
 fn option(
     model: &Model,
     name: &str,
@@ -157,7 +154,7 @@ fn option(
             )));
         }
     };
-    // If the program read it as an option after all, it would be one that nobody has looked at.
+    // If the program read the word as an option after all, that option would be unchecked.
     let detached = attached.is_none();
     let dashed = detached && text.starts_with('-') && text.len() > 1 && model.style == Style::Gnu;
     if dashed && !matches!(kind, Kind::Count) && !model.takes_anything(name) {
@@ -183,7 +180,6 @@ fn option(
     Ok(detached)
 }
 
-/// What is left when the options are gone.
 fn operands(model: &Model, found: &mut Found) -> Result<(), Refusal> {
     let given = std::mem::take(&mut found.operands);
     if !model.need.is_empty() && !found.has_flag_of(&model.need) {
@@ -225,7 +221,7 @@ fn operands(model: &Model, found: &mut Found) -> Result<(), Refusal> {
             found.paths.push(word.clone());
         }
     }
-    // Asking for help or for the version needs no operands.
+    // `--help` and `--version` need no operands.
     let asks = found.flags.iter().any(|flag| matches!(flag.as_str(), "--help" | "--version"));
     match takes.get(given.len()) {
         Some(operand) if !operand.optional && !asks => {

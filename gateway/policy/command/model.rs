@@ -1,5 +1,4 @@
-//! How one program may be called, compiled: its options, what their values are, and what its
-//! operands are.
+//! The compiled model of a program: its options, their values, and its operands.
 
 use std::collections::BTreeMap;
 
@@ -7,26 +6,26 @@ use super::spec::MAX_ITEMS;
 use super::spec::{ModelSpec, Style};
 use super::{builtin, git};
 
-/// Subcommands of subcommands, and no deeper.
+/// Nesting limit of subcommands.
 const MAX_DEPTH: usize = 3;
-/// How an author writes that digits alone are an option.
+/// Syntax of an option that consists only of digits.
 const DIGITS: &str = "-#";
 
 #[derive(Debug)]
 pub(super) struct Model {
-    /// The words that lead here, for messages: `git log`.
+    /// The words that lead to this model, for messages: `git log`.
     pub(super) name: String,
     pub(super) style: Style,
     pub(super) begins_with: Vec<String>,
     pub(super) flags: BTreeMap<String, Value>,
-    /// Digits alone are an option, as in `head -5`.
+    /// Whether digits alone are an option, as in `head -5`.
     pub(super) digits: bool,
     pub(super) operands: Vec<Operand>,
     pub(super) need: Vec<String>,
     pub(super) operands_need: Vec<String>,
     pub(super) first_operand_unless: Vec<String>,
     pub(super) subcommands: BTreeMap<String, Model>,
-    /// All arguments are allowed and nothing is known of them.
+    /// Whether all arguments are allowed, without any check.
     pub(super) anything: bool,
 }
 
@@ -34,11 +33,11 @@ pub(super) struct Model {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Value {
     None,
-    /// In the same word or in the next one.
+    /// In the same word or in the next word.
     Required(Kind),
-    /// In the same word or not at all.
+    /// In the same word, or omitted.
     Attached(Kind),
-    /// As `Required`, but the last argument has none.
+    /// As `Required`, but omitted if the option is the last argument.
     UnlessLast(Kind),
 }
 
@@ -49,9 +48,9 @@ pub(super) enum Kind {
     Number,
     /// Digits with a sign and a unit: `+5`, `-10`, `4k`, `1MiB`.
     Count,
-    /// How git shows commits, without what starts gpg.
+    /// A format for commits in git, without placeholders that start gpg.
     Format,
-    /// What git shows of references, or sorts them by, without what starts gpg.
+    /// Fields of references that git prints or sorts by, without those that start gpg.
     Fields,
     OneOf(Vec<String>),
 }
@@ -64,18 +63,17 @@ pub(super) struct Operand {
 }
 
 impl Model {
-    /// Compiles what an author wrote.
     pub(super) fn compile(name: &str, spec: &ModelSpec) -> Result<Self, String> {
         Self::at_depth(name, spec, 1)
     }
 
-    /// Whether the word behind this option is its value whatever it looks like: what a program is
-    /// to look for.
+    /// Returns whether the word after this option is always its value, even if it begins with a
+    /// dash: a search pattern.
     pub(super) fn takes_anything(&self, flag: &str) -> bool {
         matches!(self.name.as_str(), "grep" | "git grep") && matches!(flag, "-e" | "--regexp")
     }
 
-    /// The model of a program that may run code.
+    /// Returns the model of a program that may run code.
     pub(super) fn anything(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -129,7 +127,7 @@ impl Model {
         })
     }
 
-    /// Why an option that is not allowed is dangerous, where that is worth saying.
+    /// Returns why an option that is not allowed is dangerous, if that is known.
     pub(super) fn danger(&self, flag: &str) -> Option<&'static str> {
         builtin::danger(&self.name, flag)
     }
@@ -170,7 +168,7 @@ fn read_operands(spec: &ModelSpec) -> Result<Vec<Operand>, String> {
     Ok(operands)
 }
 
-/// Whether the options that a model asks for are options of it.
+/// Checks that the required options are options of the model.
 fn check_needs(spec: &ModelSpec, flags: &BTreeMap<String, Value>) -> Result<(), String> {
     for needed in [&spec.need, &spec.operands_need, &spec.first_operand_unless] {
         for flag in needed {
@@ -182,7 +180,7 @@ fn check_needs(spec: &ModelSpec, flags: &BTreeMap<String, Value>) -> Result<(), 
     Ok(())
 }
 
-/// `-n=number` and its like.
+/// Parses an option such as `-n=number`.
 fn flag(text: &str, style: Style) -> Result<(String, Value), String> {
     let (flag, value) = match text.split_once('=') {
         None => (text, Value::None),
@@ -228,7 +226,7 @@ fn kind(text: &str) -> Result<Kind, String> {
     }
 }
 
-/// Words with `|` between them, none of them empty.
+/// Parses words separated by `|`, none of them empty.
 fn alternatives(text: &str) -> Option<Vec<String>> {
     if !text.contains('|') {
         return None;
@@ -252,7 +250,6 @@ fn operand(text: &str) -> Result<Operand, String> {
 }
 
 impl Kind {
-    /// Whether a value is one of this kind.
     pub(super) fn fits(&self, value: &str) -> bool {
         match self {
             Self::Text | Self::Path => true,
@@ -285,7 +282,7 @@ impl Kind {
         }
     }
 
-    /// For messages: what is expected.
+    /// Describes the expected value for a message.
     pub(super) fn words(&self) -> String {
         match self {
             Self::Text => "text".into(),

@@ -1,10 +1,10 @@
-//! Paths as text: does a path that a command names stay inside the rule's roots? Links are not seen
-//! here; whoever opens the path has to hold it by descriptor.
+//! Textual checks that the paths in a command stay inside the rule's roots. Links are not resolved
+//! here: the process that opens a path has to hold it by descriptor.
 
 use super::tokens::quoted;
 use crate::Refusal;
 
-/// A root as it is compared: absolute, without `.`, `..` and double slashes.
+/// Normalises a root for comparisons: absolute, without `.`, `..` and double slashes.
 pub(super) fn root(text: &str) -> Result<String, String> {
     let rooted = if text.starts_with('/') && !goes_up(text) { join("/", text) } else { None };
     match rooted {
@@ -13,8 +13,8 @@ pub(super) fn root(text: &str) -> Result<String, String> {
     }
 }
 
-/// The absolute path that `path` means from `folder`, if it stays inside a root. Without a folder,
-/// relative paths are allowed as they are when they do not go up.
+/// Resolves `path` from `folder` to an absolute path inside a root. Without a folder, a relative
+/// path that does not go up is returned unchanged.
 pub(super) fn locate(
     path: &str,
     folder: Option<&str>,
@@ -22,13 +22,13 @@ pub(super) fn locate(
 ) -> Result<String, Refusal> {
     let shown = quoted(path);
     if !path.starts_with('/') && folder.is_none() {
-        // A revision, such as `a..b`, is no path that goes up.
+        // A revision such as `a..b` is not a path that goes up.
         if goes_up(path) {
             return Err(Refusal(format!("{shown} goes up with `..`; {}", advice(roots))));
         }
         return Ok(path.to_owned());
     }
-    // Where the folder is known, the caller has the file system say where links lead.
+    // With a known folder, the caller resolves links in the file system.
     if folder.is_none() && goes_up_behind_a_name(path) {
         return Err(Refusal(format!(
             "{shown} goes up with `..` behind a name, which may be a link: write where it leads"
@@ -45,7 +45,6 @@ pub(super) fn locate(
     Err(Refusal(format!("{shown} is outside of the folders that may be used; {advice}")))
 }
 
-/// Which paths to use instead.
 fn advice(roots: &[String]) -> String {
     match roots {
         [] => "use a relative path below the working folder".to_owned(),
@@ -69,7 +68,7 @@ fn goes_up_behind_a_name(path: &str) -> bool {
     false
 }
 
-/// Joins and normalises; `None` when it goes up beyond `/`.
+/// Joins and normalises two paths; returns `None` if the result is above `/`.
 fn join(folder: &str, path: &str) -> Option<String> {
     let base = if path.starts_with('/') { "" } else { folder };
     let mut parts: Vec<&str> = Vec::new();

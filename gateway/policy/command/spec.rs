@@ -1,16 +1,16 @@
-//! The `command` rule as it is written in a policy file.
+//! The `command` rule as written in a policy file.
 
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Every program with a model.
+/// The programs with a built-in model.
 pub(super) const NAMES: [&str; 16] = [
     "cat", "echo", "find", "git", "grep", "head", "ls", "node", "npm", "pnpm", "pwd", "sort",
     "tail", "uniq", "wc", "yarn",
 ];
-/// Longest list of anything in a rule.
+/// Length limit of each list of a rule.
 pub(super) const MAX_ITEMS: usize = 1000;
 pub(super) const MAX_BYTES: usize = 128 * 1024;
 pub(super) const MAX_ARGUMENTS: usize = 4096;
@@ -116,7 +116,7 @@ impl Default for Spec {
 }
 
 impl Spec {
-    /// What is wrong with the rule apart from its models.
+    /// Checks the rule except for its models.
     pub(super) fn bounds(&self) -> Result<(), String> {
         let lists = [
             ("programs", self.programs.len()),
@@ -157,7 +157,7 @@ impl Spec {
     }
 }
 
-/// Whether this is the name of a program, or its absolute path.
+/// Returns whether this is the name or the absolute path of a program.
 fn is_program(name: &str) -> bool {
     if name.is_empty() || name.starts_with('-') {
         return false;
@@ -168,12 +168,12 @@ fn is_program(name: &str) -> bool {
     !name.contains(|c: char| c.is_whitespace() || c.is_control())
 }
 
-/// The name of a program, without the folders before it.
+/// Returns the name of a program without its folders.
 pub(super) fn short_name(program: &str) -> &str {
     program.rsplit('/').next().unwrap_or(program)
 }
 
-/// Options and operands, in the words of a [`ModelSpec`].
+/// Creates a model from options, separated by white space, and operands.
 pub(super) fn gnu(flags: &str, operands: &[&str]) -> ModelSpec {
     let mut spec = ModelSpec { operands: words(operands), ..ModelSpec::default() };
     for flag in flags.split_whitespace() {

@@ -1,10 +1,9 @@
-//! From a command line to words: blanks part them, quotes and backslashes keep them together.
-//! Whatever any shell would expand, redirect or chain is refused, so that the words mean the same
-//! to whoever reads them next.
+//! Splits a command line into words: blanks separate words, quotes and backslashes join them.
+//! Anything that a shell would expand, redirect or chain is refused, so that the words mean the
+//! same to every program that reads them.
 
 use crate::Refusal;
 
-/// Splits a command line.
 pub(super) fn split(text: &str) -> Result<Vec<String>, Refusal> {
     printable(text)?;
     let mut words = Vec::new();
@@ -38,7 +37,7 @@ pub(super) fn split(text: &str) -> Result<Vec<String>, Refusal> {
     Ok(words)
 }
 
-/// Refuses characters that have no place in a command, wherever they stand.
+/// Refuses control characters other than tabs, quoted or not.
 pub(super) fn printable(text: &str) -> Result<(), Refusal> {
     match text.chars().find(|c| c.is_control() && *c != '\t') {
         Some('\n' | '\r') => {
@@ -89,8 +88,8 @@ fn open(quote: char) -> Refusal {
     Refusal(format!("a {quote} is not closed; close the quote"))
 }
 
-/// What a shell would do with an unquoted character, if anything. `word` is what stands before it
-/// in its word.
+/// Returns the effect that an unquoted character would have in a shell. `word` is the text before
+/// it in the same word.
 fn special(c: char, word: Option<&str>, next: Option<char>) -> Option<&'static str> {
     let starts = word.is_none();
     match c {
@@ -112,7 +111,7 @@ fn special(c: char, word: Option<&str>, next: Option<char>) -> Option<&'static s
     }
 }
 
-/// A word of the caller for a message: shortened, in backticks.
+/// Formats a word of the caller for a message: shortened, in backticks.
 pub(super) fn quoted(word: &str) -> String {
     const SHOWN: usize = 60;
     let mut short = String::new();

@@ -1,10 +1,10 @@
-//! Globs over normalised paths. What is denied is folded the way that forgiving file systems do it,
-//! so that another spelling of the same name is denied too.
+//! Globs over normalised paths. Denied names are folded as lenient file systems fold them, so that
+//! another spelling of a name is denied too.
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use unicode_normalization::UnicodeNormalization;
 
-/// Globs by what they are held against.
+/// Globs by the part of a path that they match.
 #[derive(Clone, Debug)]
 struct Globs {
     names: GlobSet,
@@ -13,13 +13,13 @@ struct Globs {
 }
 
 impl Globs {
-    /// Globs for paths in these roots, each given as its names.
+    /// Compiles globs for paths in these roots, each given as its names.
     fn compile(globs: &[String], roots: &[Vec<String>], fold: bool) -> Result<Self, String> {
         let mut names = GlobSetBuilder::new();
         let mut whole = GlobSetBuilder::new();
         let mut below = GlobSetBuilder::new();
         for glob in globs {
-            // `secrets/` is a folder of this name, anywhere, as other programs have it.
+            // `secrets/` means a folder of this name anywhere, as in other programs.
             let text = if fold { glob.strip_suffix('/').unwrap_or(glob) } else { glob };
             if let Err(words) = fits_some(text, roots) {
                 return Err(format!("{glob:?} {words}"));
@@ -38,8 +38,8 @@ impl Globs {
         Ok(Self { names: build(&names)?, whole: build(&whole)?, below: build(&below)? })
     }
 
-    /// Whether one fits the path, or a folder on the way that is in the root, with every name as
-    /// `read` has it.
+    /// Returns whether a glob matches the path or one of its parent folders. `read` folds each
+    /// name.
     fn hold(&self, names: &[String], root: usize, read: fn(&str) -> String) -> bool {
         let mut whole = String::new();
         let mut below = String::new();
@@ -47,7 +47,7 @@ impl Globs {
             let name = read(name);
             whole.push('/');
             whole.push_str(&name);
-            // One that is written from `/` may name a folder that the root is in.
+            // A glob that begins with `/` may name a folder that contains the root.
             if self.whole.is_match(&whole) {
                 return true;
             }
@@ -73,7 +73,7 @@ fn build(globs: &GlobSetBuilder) -> Result<GlobSet, String> {
     }
 }
 
-/// Whether some path in these roots may fit a glob, as far as its plain names say.
+/// Checks that a glob can match a path in these roots, judging by its literal names.
 fn fits_some(glob: &str, roots: &[Vec<String>]) -> Result<(), String> {
     let rest = glob.strip_prefix('/').unwrap_or(glob);
     if glob.is_empty() {
@@ -91,8 +91,8 @@ fn fits_some(glob: &str, roots: &[Vec<String>]) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether the names of a glob are those of a root, up to the first that is not plain or to the end
-/// of one of them.
+/// Returns whether a glob and a root have equal names, up to the first wildcard or the end of the
+/// shorter one.
 fn meets(glob: &str, root: &[String]) -> bool {
     for (name, folder) in glob.split('/').zip(root) {
         if name.contains(['*', '?', '[', '{', '\\']) {
@@ -105,10 +105,10 @@ fn meets(glob: &str, root: &[String]) -> bool {
     true
 }
 
-/// A name that no glob has in it.
+/// A name that no glob contains.
 const ANY_NAME: &str = "\u{1}";
 
-/// Any path, or those that a glob matches.
+/// All paths, or those that a glob matches.
 #[derive(Clone, Debug)]
 pub(super) struct Allowed(Option<Globs>);
 
@@ -121,7 +121,7 @@ impl Allowed {
     pub(super) fn matches(&self, path: &str, below: &[String]) -> bool {
         let Some(globs) = &self.0 else { return true };
         if below.is_empty() {
-            // A root is allowed where the globs allow every name in it.
+            // A root is allowed if the globs allow every name in it.
             let any = ANY_NAME.to_owned();
             return self.matches(&format!("{}/{any}", path.trim_end_matches('/')), &[any]);
         }
@@ -131,7 +131,7 @@ impl Allowed {
     }
 }
 
-/// Paths that a glob matches, with what is below them.
+/// The paths that a glob matches, and everything below them.
 #[derive(Clone, Debug)]
 pub(super) struct Denied(Option<Globs>);
 
@@ -141,8 +141,8 @@ impl Denied {
         Ok(Self(if none { None } else { Some(Globs::compile(globs, roots, true)?) }))
     }
 
-    /// Of a path in a root that has so many names. Each name is taken as it stands, and as
-    /// forgiving file systems read it: what one of them takes off may be what a glob needs.
+    /// Returns whether a path is denied; its root has `root` names. Names are matched as written
+    /// and as lenient file systems read them, because a glob may match only one of the two.
     pub(super) fn matches(&self, names: &[String], root: usize) -> bool {
         let Some(globs) = &self.0 else { return false };
         globs.hold(names, root, cased)
@@ -151,13 +151,13 @@ impl Denied {
     }
 }
 
-/// Without regard to case, wide letters, trailing dots and spaces, and streams (`name:stream`).
+/// Folds case, wide letters, trailing dots and spaces, and streams (`name:stream`).
 fn folded(name: &str) -> String {
     let name = name.split(':').next().unwrap_or("");
     cased(name.trim_end_matches(['.', ' ']))
 }
 
-/// Without regard to case, wide letters and whether an accent is a character of its own.
+/// Folds case, wide letters and combining accents.
 fn cased(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for c in text.chars() {
@@ -172,7 +172,7 @@ fn cased(text: &str) -> String {
     plain.nfc().collect()
 }
 
-/// The short form that Windows keeps of a name (`GIT~1`), which stands for any name.
+/// Returns whether a name has the short form of Windows (`GIT~1`), which can stand for any name.
 fn is_short(name: &str) -> bool {
     let (stem, extension) = name.split_once('.').unwrap_or((name, ""));
     let Some((start, digits)) = stem.rsplit_once('~') else { return false };

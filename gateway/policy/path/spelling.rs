@@ -1,25 +1,24 @@
-//! Spellings of paths that programs read in different ways: encodings, characters that cannot be
-//! seen or that look like others, expansions, and the absolute paths of other systems. Each is
-//! refused with what to write instead.
+//! Spellings of paths that programs read in different ways: encodings, invisible and lookalike
+//! characters, expansions, and absolute paths of other systems. Each is refused with a suggestion.
 
 use lockgate_text::percent;
 use lockgate_text::unseen::is_unseen;
 
-/// Characters that some program turns into a slash or a backslash, or into text with one.
+/// Characters that some programs convert to a slash or a backslash, or to text with one.
 const SLASHES: [char; 13] = [
     '\u{2215}', '\u{2044}', '\u{29F8}', '\u{FF0F}', '\u{FF3C}', '\u{2216}', '\u{FE68}', '\u{29F5}',
     '\u{29F9}', '\u{2100}', '\u{2101}', '\u{2105}', '\u{2106}',
 ];
-/// Characters that some program turns into dots.
+/// Characters that some programs convert to dots.
 const DOTS: [char; 6] = ['\u{FF0E}', '\u{2024}', '\u{2025}', '\u{2026}', '\u{FE52}', '\u{FE19}'];
 const COLONS: [char; 5] = [':', '\u{FF1A}', '\u{FE55}', '\u{A789}', '\u{2236}'];
 const PERCENTS: [char; 2] = ['\u{FF05}', '\u{FE6A}'];
 const TILDES: [char; 2] = ['~', '\u{FF5E}'];
-/// What is said of a URI that stands for no path of this machine.
+/// The refusal of a URI that is not a path on this machine.
 const NO_FILE: &str = "the URI must be file:/// and a plain path, without a host, ? and #";
 
-/// Refuses a path that is not plain. `..` is plain, and so is what programs expand where `literal`
-/// says that none does.
+/// Refuses a path that is not plain. `..` is plain, and with `literal` so is text that programs
+/// would otherwise expand.
 pub(super) fn check(text: &str, literal: bool) -> Result<(), String> {
     if text.is_empty() {
         return Err("the path is empty: name a file or a folder".into());
@@ -53,8 +52,8 @@ pub(super) fn check(text: &str, literal: bool) -> Result<(), String> {
     text.split('/').try_for_each(name)
 }
 
-/// One within a name is taken, if it means nothing to who separates names with it, leaves it out or
-/// decodes an escape.
+/// Refuses backslashes, except inside a name where they are harmless for programs that read them as
+/// separators, drop them or decode escapes.
 fn backslashes(text: &str) -> Result<(), String> {
     if text.starts_with('\\')
         || text.split('\\').skip(1).any(|after| after.is_empty() || begins_escape(after))
@@ -64,12 +63,12 @@ fn backslashes(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether this, behind a backslash, stands for another character in some language.
+/// Returns whether a backslash before this text is an escape in some language.
 fn begins_escape(after: &str) -> bool {
     after.starts_with(|c: char| c.is_ascii_digit() || matches!(c, 'x' | 'X' | 'u' | 'U' | 'N'))
 }
 
-/// Escapes that a program may decode once more.
+/// Refuses escapes that a program may decode.
 fn encoded(text: &str) -> Result<(), String> {
     if text.contains(PERCENTS) {
         return Err("the path has a character that can turn into %: write the name itself".into());
@@ -95,7 +94,7 @@ fn begins_hex(text: &str, count: usize) -> bool {
     }
 }
 
-/// Paths of other systems, and URIs.
+/// Refuses paths of other systems, and URIs.
 fn foreign(text: &str) -> Result<(), String> {
     let mut start = text.chars();
     let letter = matches!(start.next(), Some(c) if c.is_ascii_alphabetic() || is_wide_letter(c));
@@ -111,7 +110,7 @@ fn foreign(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether a text begins with a scheme, and what follows is a path or a file.
+/// Returns whether a text begins with a scheme and continues with a path or a file.
 fn is_uri(text: &str) -> bool {
     let Some((scheme, rest)) = text.split_once(':') else { return false };
     scheme.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -123,7 +122,7 @@ fn is_wide_letter(c: char) -> bool {
     matches!(c, '\u{FF21}'..='\u{FF3A}' | '\u{FF41}'..='\u{FF5A}')
 }
 
-/// What shells and libraries replace by something else.
+/// Refuses text that shells and libraries expand.
 fn expanded(text: &str) -> Result<(), String> {
     if text.starts_with(TILDES) {
         return Err(
@@ -149,14 +148,14 @@ fn expanded(text: &str) -> Result<(), String> {
     Err(format!("the path has {what}, which a program may expand: write the path itself"))
 }
 
-/// `$HOME` and its like, or `%HOME%`.
+/// Returns whether a name is a variable, such as `$HOME` or `%HOME%`.
 fn is_variable(name: &str) -> bool {
     let variable = name.strip_prefix('$').unwrap_or("");
     variable.starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '_' | '{'))
         || name.len() > 2 && name.starts_with('%') && name.ends_with('%')
 }
 
-/// `{a,b}` or `{1..9}`.
+/// Returns whether a text contains `{a,b}` or `{1..9}`.
 fn has_braces(text: &str) -> bool {
     for rest in text.split('{').skip(1) {
         let Some((inside, _)) = rest.split_once('}') else { continue };
@@ -167,7 +166,7 @@ fn has_braces(text: &str) -> bool {
     false
 }
 
-/// One name: dots and white space that some systems take off, and dots in disguise.
+/// Checks a name for dots and white space that some systems strip, and for lookalike dots.
 fn name(name: &str) -> Result<(), String> {
     if name == "." || name == ".." || name.is_empty() {
         return Ok(());
@@ -184,7 +183,7 @@ fn name(name: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// The path of a `file:` URI, decoded once; `None` when it is no such URI.
+/// Decodes the path of a `file:` URI once; returns `None` for other text.
 pub(super) fn decode_uri(text: &str) -> Result<Option<String>, String> {
     let Some((scheme, rest)) = text.split_once(':') else { return Ok(None) };
     if !scheme.eq_ignore_ascii_case("file") {

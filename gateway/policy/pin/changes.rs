@@ -1,16 +1,15 @@
-//! What has changed in a definition, in words that a person can judge. Bounded, and without a
-//! character that a terminal obeys.
+//! Readable differences between two definitions. The output is bounded and free of terminal control
+//! characters.
 
 use serde_json::Value;
 
 use super::text::shown;
 
-/// Most lines.
 const MAX_LINES: usize = 50;
-/// Longest value that is quoted, in characters.
+/// Length limit of a quoted value, in characters.
 const QUOTED: usize = 400;
 
-/// One line for each place that differs.
+/// Returns one line for each difference.
 #[must_use]
 pub fn changes(old: &Value, new: &Value) -> Vec<String> {
     let mut lines = Vec::new();

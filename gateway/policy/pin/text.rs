@@ -1,22 +1,22 @@
-//! Text that people do not see and models read: invisible characters, sequences that terminals
-//! obey, phrases that give orders, and blobs. Invisible characters can be taken out; the rest is
-//! only pointed at, because words have harmless uses too.
+//! Text that models read but people overlook: invisible characters, terminal escape sequences,
+//! instructions to a model, and blobs. Invisible characters can be removed; the others are only
+//! reported, because they have harmless uses too.
 
 use std::fmt::Write as _;
 
 use lockgate_text::unseen::{Unseen, unseen as unseen_kind};
 use serde_json::Value;
 
-/// Most findings for one definition.
+/// Limit of the findings for a definition.
 const MAX_FINDINGS: usize = 32;
-/// Characters quoted of a finding.
+/// Length of an excerpt, in characters.
 const EXCERPT: usize = 80;
-/// Letters and digits without a blank that are no word any more.
+/// Number of letters and digits without a blank that count as a blob.
 const BLOB: usize = 120;
-/// Blanks and line breaks behind which text is pushed out of sight.
+/// Number of blanks and line breaks that push text out of sight.
 const GAP: usize = 60;
 
-/// Orders to a model, in lower case with single blanks.
+/// Instructions to a model, in lower case with single blanks.
 const ORDERS: &[&str] = &[
     "ignore previous",
     "ignore all previous",
@@ -75,13 +75,13 @@ const ORDERS: &[&str] = &[
     "act as if you",
 ];
 
-/// Something in a definition that a person should look at.
+/// A part of a definition for a person to review.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Finding {
-    /// Where, such as `description` or `inputSchema/properties/path/description`.
+    /// The position, such as `description` or `inputSchema/properties/path/description`.
     pub place: String,
     pub what: &'static str,
-    /// The text there, with what cannot be seen written out.
+    /// The text at that position, with invisible characters escaped.
     pub excerpt: String,
 }
 
@@ -91,11 +91,10 @@ impl std::fmt::Display for Finding {
     }
 }
 
-/// Members that no model reads and that are full of what looks odd in a text: images, marks,
-/// addresses.
+/// Members that no model reads and that often look suspicious: images, marks, addresses.
 const UNREAD: [&str; 2] = ["icons", "_meta"];
 
-/// Looks at every text of a definition that a model may read, names of members included.
+/// Inspects every text of a definition that a model may read, including the names of members.
 #[must_use]
 pub fn inspect(definition: &Value) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -143,7 +142,7 @@ fn look(place: &str, text: &str, findings: &mut Vec<Finding>) {
     }
 }
 
-/// What a person should look at in a text, and where it begins.
+/// Returns the suspicious parts of a text, each with its byte offset.
 fn find_oddities(text: &str) -> Vec<(usize, &'static str)> {
     let mut found = Vec::new();
     found.extend(first_unseen(text));
@@ -169,7 +168,7 @@ fn is_of_blob(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=' | '_' | '-')
 }
 
-/// Where the first run of at least `least` such characters begins.
+/// Returns the start of the first run of at least `least` matching characters.
 fn run(text: &str, least: usize, is_one: impl Fn(char) -> bool) -> Option<usize> {
     let mut start = 0;
     let mut count = 0;
@@ -202,14 +201,14 @@ fn first_unseen(text: &str) -> Option<(usize, &'static str)> {
     None
 }
 
-/// Whether [`strip`] would leave a text as it is.
+/// Returns whether [`strip`] would leave the text unchanged.
 #[must_use]
 pub fn is_clean(text: &str) -> bool {
     text.bytes().all(|b| (b' '..0x7f).contains(&b) || matches!(b, b'\n' | b'\r' | b'\t'))
         || first_unseen(text).is_none()
 }
 
-/// The text without characters that nobody sees; `None` when there are none.
+/// Removes invisible characters; returns `None` if there are none.
 #[must_use]
 pub fn strip(text: &str) -> Option<String> {
     if is_clean(text) {
@@ -227,8 +226,8 @@ pub fn strip(text: &str) -> Option<String> {
     Some(out)
 }
 
-/// What is wrong with a character between its neighbours. Joiners and variation selectors belong to
-/// emoji and to some scripts, so single ones stay between characters beyond ASCII.
+/// Returns the problem with a character between its neighbours. Joiners and variation selectors are
+/// parts of emoji and some scripts, where single ones are allowed.
 fn unseen(before: Option<char>, c: char, after: Option<char>) -> Option<&'static str> {
     match unseen_kind(c)? {
         Unseen::Control if matches!(c, '\n' | '\r' | '\t') => None,
@@ -246,19 +245,17 @@ fn unseen(before: Option<char>, c: char, after: Option<char>) -> Option<&'static
     }
 }
 
-/// Whether a joiner belongs between these two.
 fn may_be_joined(before: Option<char>, after: Option<char>) -> bool {
     matches!(before, Some(c) if is_foreign(c) || is_selector(c))
         && matches!(after, Some(c) if is_foreign(c))
 }
 
-/// Whether a variation selector belongs behind this one.
 fn may_be_varied(before: Option<char>) -> bool {
     let Some(c) = before else { return false };
     is_foreign(c) || c.is_ascii_digit() || matches!(c, '#' | '*')
 }
 
-/// Beyond ASCII, and seen.
+/// Returns whether a character is visible and beyond ASCII.
 fn is_foreign(c: char) -> bool {
     !c.is_ascii() && !is_selector(c) && !is_joiner(c)
 }
@@ -271,7 +268,7 @@ fn is_selector(c: char) -> bool {
     unseen_kind(c) == Some(Unseen::Selector)
 }
 
-/// At most so many characters, with everything that is not plainly visible written out.
+/// Truncates a text to `most` characters and escapes everything that is not plainly visible.
 #[must_use]
 pub fn shown(text: &str, most: usize) -> String {
     let mut out = String::new();

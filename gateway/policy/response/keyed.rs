@@ -1,12 +1,11 @@
-//! Secrets that have no shape of their own, but stand behind a word that says what they are:
-//! `password: …`, `API_KEY=…`, `"client_secret": "…"`. Prose, types, references and placeholders
-//! behind such a word stay.
+//! Secrets without a shape of their own that follow a word naming them: `password: …`, `API_KEY=…`,
+//! `"client_secret": "…"`. Prose, types, references and placeholders after such a word are kept.
 
 use regex::{Captures, Regex};
 
-/// A word that says that what follows is secret, what stands between, and what follows. Words that
-/// also name other things (`token`, `secret`) count alone or behind a word that makes them plain: a
-/// token for the next page is none.
+/// A word that announces a secret, the separator, and the value. Words with other meanings
+/// (`token`, `secret`) count only alone or after a qualifying word: a token for the next page is
+/// not a secret.
 const KEYED: &str = r#"(?ix)
     (?P<head>
         (?P<sure> pass(?:word|wd|phrase) | \bpwd
@@ -19,9 +18,9 @@ const KEYED: &str = r#"(?ix)
     (?P<value> [^\s"'`,;<>(){}\[\]\\]{6,256} )
     (?P<after> [(\[]? )
 "#;
-/// Shortest secret behind a word that may mean something else.
+/// Minimum length of a secret after an ambiguous word, in bytes.
 const UNSURE: usize = 16;
-/// A token behind such a prefix is a place in a list.
+/// Words that mark a token as a list position or a CSRF token, which is not redacted.
 const PLACES: [&str; 6] = ["next", "page", "continuation", "sync", "cursor", "csrf"];
 
 #[derive(Debug)]
@@ -32,7 +31,7 @@ impl Keyed {
         Ok(Self(Regex::new(KEYED)?))
     }
 
-    /// The text without such secrets, if it has some.
+    /// Redacts such secrets; returns `None` if there are none.
     pub(super) fn replace(&self, text: &str) -> Option<String> {
         let mut changed = false;
         let out = self.0.replace_all(text, |found: &Captures<'_>| {
@@ -64,7 +63,7 @@ fn part<'a>(found: &'a Captures<'_>, name: &str) -> &'a str {
     }
 }
 
-/// Whether this is somebody's secret, and no word, reference, placeholder, path or address.
+/// Returns whether a value is a secret rather than a word, reference, placeholder, path or address.
 fn looks_secret(value: &str) -> bool {
     let value = value.trim_end_matches(['.', ',', '!', '?', ':', '*', '|']);
     let letters = value.contains(char::is_alphabetic);
@@ -75,7 +74,7 @@ fn looks_secret(value: &str) -> bool {
     value.chars().count() >= 6 && mixed && !is_reference(value) && !is_placeholder(value)
 }
 
-/// A variable, a path, a URL, an email address.
+/// Returns whether a value is a variable, a path, a URL or an email address.
 fn is_reference(value: &str) -> bool {
     let dotted = value.contains('.') && value.split('.').all(is_name);
     let is_path = value.starts_with('/')

@@ -1,12 +1,12 @@
-//! Shapes of known secrets. Each begins with something that ordinary text does not have, so that
-//! ordinary text stays.
+//! Shapes of known secrets. Each begins with characters that ordinary text does not contain, so
+//! that ordinary text is kept.
 
 use std::sync::OnceLock;
 
 use super::keyed::Keyed;
 use regex::{Regex, RegexSet, RegexSetBuilder};
 
-/// What a secret is called, and its shape. Where a shape has a group `keep`, that part stays.
+/// Names and shapes of secrets. The groups `keep` and `end` of a match are kept.
 const SHAPES: &[(&str, &str)] = &[
     ("AWS key", r"\b(?:AKIA|ASIA|AGPA|AROA|AIDA)[A-Z2-7]{16}\b"),
     (
@@ -67,7 +67,7 @@ const SHAPES: &[(&str, &str)] = &[
     ),
 ];
 
-/// All shapes, compiled once for the process.
+/// All shapes, compiled once per process.
 #[derive(Debug)]
 pub(super) struct Shapes {
     any: RegexSet,
@@ -103,7 +103,7 @@ impl Shapes {
         Ok(Self { any, each, keyed: Keyed::compile()? })
     }
 
-    /// The text without secrets, if it has some.
+    /// Redacts secrets; returns `None` if there are none.
     pub(super) fn replace(&self, text: &str) -> Option<String> {
         let found = self.any.matches(text);
         let mut out: Option<String> = None;
@@ -115,9 +115,9 @@ impl Shapes {
         self.keyed.replace(out.as_deref().unwrap_or(text)).or(out)
     }
 
-    /// The value of a member, as its name has it.
+    /// Redacts the value of a member if its name announces a secret.
     pub(super) fn replace_member(&self, name: &str, text: &str) -> Option<String> {
-        // A text of several words is looked at by itself.
+        // A text of several words is redacted on its own.
         if text.contains(char::is_whitespace) {
             return None;
         }

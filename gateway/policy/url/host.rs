@@ -1,5 +1,5 @@
-//! Hosts: which are names and which are addresses in whatever spelling, and which names a rule
-//! allows.
+//! Hosts of URLs: distinguishes names from addresses in any spelling, and decides which names a
+//! rule allows.
 
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv6Addr};
@@ -9,33 +9,33 @@ use ipnet::IpNet;
 
 use super::text::shown;
 
-/// By what the host of a URL is allowed.
+/// The reason for allowing the host of a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Matched {
-    /// The list has the name, or the name above it.
+    /// The name, or a domain above it, is on the list.
     Listed,
     /// The rule allows any name.
     AnyName,
-    /// The list has the address.
+    /// The address is on the list, or is public and the rule allows any host.
     Address,
 }
 
-/// What the host of a URL is.
+/// The host of a URL.
 #[derive(Debug)]
 pub(super) enum Named {
-    /// In lower case, in the form that is looked up (`xn--` for other scripts).
+    /// In lower case, in the form used for DNS lookups (`xn--` for other scripts).
     Name(String),
-    /// Written in the one usual way.
+    /// Written in the canonical form.
     Address(IpAddr),
 }
 
-/// Letters that the two versions of IDNA turn into different names.
+/// Letters that IDNA 2003 and IDNA 2008 map to different names.
 const DEVIATIONS: [char; 5] = ['ß', 'ẞ', 'ς', '\u{200c}', '\u{200d}'];
-/// Longest name and longest part of it (RFC 1035).
+/// Length limits of a name and of a label, in bytes (RFC 1035).
 const NAME_BYTES: usize = 253;
 const LABEL_BYTES: usize = 63;
 
-/// Reads the host as written, beside what the parser made of it.
+/// Classifies the host as written, compared with the parser's result.
 pub(super) fn read(written: &str, parsed: &Host<&str>) -> Result<Named, String> {
     match parsed {
         Host::Ipv4(address) if address.to_string() == written => {
@@ -79,8 +79,8 @@ fn disguised(written: &str, address: IpAddr) -> String {
     format!("the host {shown} is the address {address} in disguise: use the name of a host")
 }
 
-/// Whether the network would deliver to an IPv4 address that is written inside this one:
-/// compatible, mapped, translated, NAT64, 6to4, Teredo, ISATAP.
+/// Returns whether the network would deliver to an IPv4 address inside this address: compatible,
+/// mapped, translated, NAT64, 6to4, Teredo, ISATAP.
 fn carries_v4(address: Ipv6Addr) -> bool {
     match address.segments() {
         [0, 0, 0, 0, 0, 0, 0, 0 | 1] => false,
@@ -91,7 +91,7 @@ fn carries_v4(address: Ipv6Addr) -> bool {
     }
 }
 
-/// Whether a name in another script says exactly what its `xn--` form says, under every version of
+/// Returns whether a name in another script is equal to its `xn--` form under every version of
 /// IDNA.
 fn is_faithful(written: &str, ascii: &str) -> bool {
     let lower = written.to_lowercase();
@@ -104,8 +104,7 @@ fn is_faithful(written: &str, ascii: &str) -> bool {
     back.to_string() == ascii && !lower.contains(DEVIATIONS)
 }
 
-/// What is no address of a public host: IANA's registries of special purposes, and metadata of
-/// clouds.
+/// Networks without public hosts: IANA's special-purpose registries, and cloud metadata.
 const NOT_PUBLIC: [&str; 19] = [
     "0.0.0.0/8",
     "10.0.0.0/8",
@@ -128,7 +127,7 @@ const NOT_PUBLIC: [&str; 19] = [
     "3fff::/20",
 ];
 
-/// Whether an address is one of the public network, as far as its number says.
+/// Returns whether an address is public, judging by its number.
 pub(super) fn is_public(address: IpAddr) -> bool {
     if let IpAddr::V6(six) = address
         && six.segments()[0] & 0xe000 != 0x2000
@@ -145,7 +144,7 @@ pub(super) fn is_public(address: IpAddr) -> bool {
     true
 }
 
-/// The form of names: labels of letters, digits, `-` and `_`, the last of which is no number.
+/// Checks the form of a name: labels of letters, digits, `-` and `_`; the last is no number.
 fn plain(name: &str) -> Result<(), String> {
     let last = name.rsplit('.').next().unwrap_or("");
     let number = last.bytes().all(|b| b.is_ascii_digit()) || last.starts_with("0x");
@@ -165,18 +164,17 @@ fn is_label(text: &str) -> bool {
         && text.bytes().all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_'))
 }
 
-/// Most entries of a list that are shown, and most bytes of them together.
+/// Limits of the shown part of a list: entries, and bytes in total.
 const SHOWN: usize = 20;
 const SHOWN_BYTES: usize = 250;
 
-/// The names that a rule allows.
 #[derive(Clone, Debug)]
 pub(super) struct Hosts {
     exact: HashSet<String>,
-    /// Names all of whose subdomains are allowed.
+    /// Names of which all subdomains are allowed.
     above: HashSet<String>,
     any: bool,
-    /// All of them as they were written, for whoever has to choose one.
+    /// The names as written, for messages.
     shown: String,
 }
 
@@ -201,7 +199,7 @@ impl Hosts {
         self.any
     }
 
-    /// The names in words.
+    /// Returns the names for a message.
     pub(super) fn shown(&self) -> &str {
         match (self.any, self.shown.is_empty()) {
             (true, _) => "any public host",
@@ -232,7 +230,7 @@ impl Hosts {
     }
 }
 
-/// The first entries of a list, and how many more there are.
+/// Formats the first entries of a list and the number of the others.
 pub(super) fn some_of<T: ToString>(list: &[T]) -> String {
     let mut text = String::new();
     for (at, entry) in list.iter().enumerate() {
@@ -245,7 +243,7 @@ pub(super) fn some_of<T: ToString>(list: &[T]) -> String {
     text
 }
 
-/// A name on the list, in the form in which names are compared.
+/// Converts a listed name to the form in which names are compared.
 fn listed(name: &str) -> Result<String, &'static str> {
     if name == "*" {
         return Err("allows any name: say any_host: true if that is meant");
@@ -261,8 +259,8 @@ fn listed(name: &str) -> Result<String, &'static str> {
     }
 }
 
-/// Ends of names that are never public: reserved ones, and those that clusters, containers and
-/// private networks use.
+/// Domains that are never public: reserved ones, and those of clusters, containers and private
+/// networks.
 const NEARBY: [&str; 27] = [
     "localhost",
     "local",
@@ -292,8 +290,8 @@ const NEARBY: [&str; 27] = [
     "vagrant",
     "ts.net",
 ];
-/// Services whose names spell the address that they resolve to, or that resolve to this machine or
-/// to whatever was asked.
+/// Services that resolve a name to an address spelled in it, to this machine, or to any address
+/// that the author of the name chooses.
 const SPELLING: [&str; 17] = [
     "nip.io",
     "sslip.io",
@@ -314,7 +312,7 @@ const SPELLING: [&str; 17] = [
     "backname.io",
 ];
 
-/// Why a name on no list is taken for one of a machine nearby. A courtesy: it cannot be complete.
+/// Returns why an unlisted name counts as local. Best effort: the list cannot be complete.
 fn nearby(name: &str) -> Option<&'static str> {
     if !name.contains('.') {
         return Some("a name without a dot is one of the own network");

@@ -1,5 +1,5 @@
-//! A URL cut into its parts by the narrowest reading there is: what any parser would cut elsewhere
-//! is refused. Only the cuts are made here; what the parts mean is for the parser.
+//! Splits a URL into its parts by the strictest reading. A URL that some parser would split
+//! elsewhere is refused. The meaning of the parts is left to the parser.
 
 use lockgate_text::percent;
 use lockgate_text::unseen::{Unseen, unseen};
@@ -9,7 +9,7 @@ use lockgate_text::unseen::{Unseen, unseen};
 pub(super) struct Parts<'a> {
     /// In lower case.
     pub(super) scheme: String,
-    /// As written; a literal in brackets with its brackets.
+    /// As written; an IPv6 literal includes its brackets.
     pub(super) host: &'a str,
     pub(super) port: Option<u16>,
     /// From the first `/` to the query or the fragment; may be empty.
@@ -31,7 +31,7 @@ impl<'a> Parts<'a> {
         }
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, tail) = rest.split_at(end);
-        // Some parsers end the host only at the first slash, and would find another host behind the
+        // Some parsers end the host only at the first slash, and would read another host after the
         // `@`.
         if matches!(rest.split('/').next(), Some(before) if before.contains('@')) {
             return Err(
@@ -62,7 +62,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// Characters that parsers drop, fold or take for separators.
+/// Refuses characters that parsers drop, fold or read as separators.
 fn characters(text: &str) -> Result<(), String> {
     for c in text.chars() {
         let words = match c {
@@ -83,18 +83,18 @@ fn characters(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// What nobody sees, and spaces of other widths.
+/// Returns whether a character is invisible, or a space of another width.
 fn is_invisible(c: char) -> bool {
     let space =
         matches!(c, '\u{1680}' | '\u{2000}'..='\u{200a}' | '\u{202f}' | '\u{205f}' | '\u{3000}');
     space || !matches!(unseen(c), None | Some(Unseen::Private))
 }
 
-/// Characters that compatibility folding turns into ASCII, or into something with `.`, `/`, `:`,
-/// `@`, `?` or `#` in it.
+/// Returns whether compatibility folding turns a character into ASCII, or into text with `.`, `/`,
+/// `:`, `@`, `?` or `#`.
 fn is_lookalike(c: char) -> bool {
     matches!(u32::from(c),
-        // Full-width forms, and the dots that IDNA takes for dots.
+        // Full-width forms, and the dots that IDNA reads as dots.
         0xff00..=0xff65 | 0xffe0..=0xffee | 0x3002
         // Superscripts, subscripts, enclosed and mathematical letters and digits.
         | 0xaa | 0xb2..=0xb3 | 0xb9..=0xba | 0x2070..=0x209f | 0x2460..=0x24ff
@@ -106,7 +106,7 @@ fn is_lookalike(c: char) -> bool {
         | 0xfe30..=0xfe6f)
 }
 
-/// The port: digits without a leading zero, so that no parser takes it for octal or drops it.
+/// Splits off the port: digits without a leading zero, which some parsers read as octal or drop.
 fn cut_port(authority: &str) -> Result<(&str, Option<u16>), String> {
     let (host, port) = match authority.strip_prefix('[') {
         Some(inside) => {
@@ -136,7 +136,7 @@ fn cut_port(authority: &str) -> Result<(&str, Option<u16>), String> {
     }
 }
 
-/// What a parser that knows no fragments would take for a part of the path must be harmless there.
+/// Returns whether a fragment is harmless in a parser that reads it as a part of the path.
 fn is_plain_fragment(fragment: &str) -> bool {
     fragment.chars().all(is_harmless)
         && !fragment.contains("//")
@@ -147,7 +147,7 @@ fn is_harmless(c: char) -> bool {
     !c.is_ascii() || c.is_ascii_alphanumeric() || "-._~!$&'()*+,;=:/?%".contains(c)
 }
 
-/// A prefix of paths as a rule may have it.
+/// Returns whether a rule may contain this prefix of paths.
 pub(super) fn is_plain_path(path: &str) -> bool {
     path.starts_with('/')
         && !path.contains("//")
@@ -155,8 +155,7 @@ pub(super) fn is_plain_path(path: &str) -> bool {
         && same_everywhere(path).is_ok()
 }
 
-/// Whether every server would find the same below this path: no dot segments, no separators in
-/// disguise.
+/// Checks that all servers resolve the path alike: no dot segments, no disguised separators.
 pub(super) fn same_everywhere(path: &str) -> Result<(), String> {
     match find_ambiguity(path) {
         Some(what) => Err(format!("the path has {what}: write the path that is meant")),
@@ -164,15 +163,15 @@ pub(super) fn same_everywhere(path: &str) -> Result<(), String> {
     }
 }
 
-/// What some servers would read otherwise in a path.
+/// Describes the first part of a path that servers read differently.
 fn find_ambiguity(path: &str) -> Option<&'static str> {
     let lower = path.to_ascii_lowercase();
-    // Once more for servers that decode twice.
+    // Decoded once more, because some servers decode twice.
     let decoded = lower.replace("%25", "%");
     if ["%2f", "%5c", "%00", "%0a", "%0d"].iter().any(|escape| decoded.contains(escape)) {
         return Some("an escaped separator or line end");
     }
-    // Some readers take `%c0%ae` for a dot, and others `%u002e`.
+    // Some servers decode `%c0%ae` to a dot, and others `%u002e`.
     let is_text = match percent::decode(path.as_bytes()) {
         Some(bytes) => std::str::from_utf8(&bytes).is_ok(),
         None => true,
@@ -184,7 +183,7 @@ fn find_ambiguity(path: &str) -> Option<&'static str> {
         return Some("an empty segment");
     }
     for segment in decoded.replace("%2e", ".").split('/') {
-        // Behind a `;` stand parameters that some servers take away first.
+        // Some servers first strip the parameters after a `;`.
         let name = segment.split([';', '?']).next().unwrap_or("");
         if matches!(name, "." | "..") {
             return Some("a dot segment");
@@ -193,7 +192,7 @@ fn find_ambiguity(path: &str) -> Option<&'static str> {
     None
 }
 
-/// A part of a URL as a message may show it: short, and of visible characters.
+/// Formats a part of a URL for a message: shortened, with invisible characters escaped.
 pub(super) fn shown(text: &str) -> String {
     let short: String = text.chars().take(80).collect();
     format!("{short:?}")
