@@ -1,5 +1,6 @@
-//! What the arguments of a call must be. They are read once and strictly; what goes on to the
-//! server is what was checked, and only values that policy puts in differ from what was sent.
+//! Rules for the arguments of a call. Arguments are parsed once and strictly. The server receives
+//! the checked arguments, which differ from the sent ones only in values that policies set or
+//! rewrite.
 
 mod bounds;
 mod edit;
@@ -25,21 +26,19 @@ pub(crate) use pointer::{pointer, undisguised};
 pub(crate) use reading::read;
 use structural::{Misrule, Structural, under};
 
-/// Most arguments that one policy names.
+/// Limit of the arguments named by a policy.
 const MAX_NAMED: usize = 64;
 
-/// The argument rules of one policy, compiled.
 #[derive(Debug)]
 pub(crate) struct Arguments {
     rules: Vec<Rule>,
-    /// Top-level arguments that may be there; any when `None`.
+    /// The allowed top-level arguments; all if `None`.
     named: Option<BTreeSet<String>>,
 }
 
 #[derive(Debug)]
 struct Rule {
     at: Pointer,
-    /// It may be absent.
     optional: bool,
     forbid: bool,
     set: Option<Set>,
@@ -54,7 +53,7 @@ enum Set {
     Default(Value),
 }
 
-/// A mistake in the rules: the key below `arguments`, and what is wrong.
+/// A mistake in the rules: the keys below `arguments`, and a message.
 pub(crate) type ArgumentsError = (Vec<String>, String);
 
 impl Arguments {
@@ -106,12 +105,11 @@ impl Arguments {
         Ok(Some(Self { rules: all, named }))
     }
 
-    /// Whether values are put in, whatever was sent.
     pub(crate) fn sets(&self) -> bool {
         self.rules.iter().any(|rule| rule.set.is_some())
     }
 
-    /// Whether some rule has to parse a statement.
+    /// Returns whether a rule has to parse SQL.
     pub(crate) fn parses(&self) -> bool {
         for rule in &self.rules {
             if rule.structural.iter().any(|rule| matches!(rule, Structural::Sql(_))) {
@@ -121,7 +119,7 @@ impl Arguments {
         false
     }
 
-    /// Holds arguments against the rules, putting in what they set.
+    /// Checks arguments against the rules, after inserting the values that they set.
     pub(crate) fn check(&self, arguments: &mut Value, pass: &mut Pass) -> Result<(), Refusal> {
         if let (Some(named), Value::Object(object)) = (&self.named, &*arguments) {
             only_named(object, named)?;
@@ -151,7 +149,6 @@ fn only_named(object: &Map<String, Value>, named: &BTreeSet<String>) -> Result<(
 }
 
 impl Set {
-    /// What one argument is set to; or what is wrong with that.
     fn compile(set: &file::Set, at: &Pointer, effect: Effect) -> Result<Self, String> {
         if effect != Effect::Allow {
             return Err("belongs into an `allow` policy: others only judge".into());
@@ -196,12 +193,12 @@ impl Rule {
         if spec.forbid && at.steps.is_empty() {
             return Err(("forbid", "needs a pointer to an argument".into()));
         }
-        // An argument that is only set may be left out: a fixed value is put in anyway.
+        // An argument that is only set may be absent, because a fixed value is inserted anyway.
         let optional = spec.optional || set.is_some() && !judges && !spec.require;
         Ok(Self { at, optional, forbid: spec.forbid, set, structural, schema, bounds })
     }
 
-    /// Puts in what the rule sets, if it sets something.
+    /// Inserts the value that the rule sets, if any.
     fn put(&self, arguments: &mut Value, edits: &mut Vec<Edit>) -> Result<(), Refusal> {
         let Some(set) = &self.set else { return Ok(()) };
         let is_missing = self.at.find(arguments)?.missing;
@@ -246,7 +243,7 @@ impl Rule {
         Ok(())
     }
 
-    /// Every rule, each on what the one before it left.
+    /// Applies every check, each to the result of the previous one.
     fn judge(&self, value: &Value, pass: &Pass) -> Result<Option<Value>, Refusal> {
         let mut narrowed: Option<Value> = None;
         for rule in &self.structural {

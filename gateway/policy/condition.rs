@@ -1,6 +1,6 @@
-//! `when`: a condition in CEL, checked when it is loaded: known names only, bounded, without
-//! comparisons that never hold, and tried on samples, so that a wrong type is found before the
-//! first call. What still fails on a call denies. This is the only module that knows CEL.
+//! Conditions in CEL (`when`). When loaded, a condition is checked: known names only, bounded work,
+//! no comparison that can never hold. It is also evaluated on samples, to detect type errors before
+//! the first call. A failure during a call denies it. Only this module depends on CEL.
 
 mod comparisons;
 mod inspect;
@@ -20,13 +20,12 @@ use crate::arguments::{expression, pointer, undisguised};
 use inspect::{Findings, Shape};
 
 const MAX_BYTES: usize = 2048;
-/// Most arguments that are named when one of them has another type.
+/// Number of arguments named in a type error.
 const MAX_TOLD: usize = 3;
 
-/// A compiled condition.
 pub(crate) struct Condition {
     program: Program,
-    /// What it knows besides the values of a call: `matches` with the expressions compiled.
+    /// The context of every evaluation: `matches`, with the compiled patterns.
     base: Context<'static, 'static>,
     findings: Findings,
 }
@@ -57,7 +56,6 @@ impl Condition {
         Ok(condition)
     }
 
-    /// It is about the arguments, and so can only be known when there is a call.
     pub(crate) fn needs_arguments(&self) -> bool {
         self.findings.uses("arguments")
     }
@@ -66,17 +64,16 @@ impl Condition {
         self.findings.uses("target")
     }
 
-    /// It may be another one for each caller.
     pub(crate) fn needs_subject(&self) -> bool {
         self.findings.uses("subject")
     }
 
-    /// Whether the arguments have a name that it goes by in other letters, or a value of another
-    /// type than what it is compared with: it would take for absent, or for another one, what a
-    /// lenient reader finds.
+    /// Checks that no argument spells a name of the condition in other letters, or has another type
+    /// than the literals that the condition compares it with. The condition would not recognise
+    /// such an argument, but a lenient server would.
     ///
     /// # Errors
-    /// The argument that must be written otherwise.
+    /// Returns the argument that must be written differently.
     pub(crate) fn undisguised(&self, arguments: &serde_json::Value) -> Result<(), Refusal> {
         self.findings.members.iter().try_for_each(|steps| undisguised(arguments, steps))?;
         for (steps, shapes) in &self.findings.shapes {
@@ -91,10 +88,7 @@ impl Condition {
         Ok(())
     }
 
-    /// Whether it holds.
-    ///
-    /// # Errors
-    /// It cannot be evaluated: words for the log.
+    /// Evaluates the condition. An error is a message for the log.
     pub(crate) fn holds(&self, world: World<'_>) -> Result<bool, String> {
         match self.run(world) {
             Ok(holds) => Ok(holds),
@@ -102,8 +96,8 @@ impl Condition {
         }
     }
 
-    /// Which argument it could not be evaluated for, in words for whoever sent it; nothing when
-    /// that was something else.
+    /// Returns the argument that made the evaluation fail, in a message for the caller; `None` if
+    /// the cause is not an argument.
     pub(crate) fn amiss(&self, world: World<'_>) -> Option<String> {
         let failed = self.run(world).err()?;
         let arguments = world.arguments?;
@@ -167,7 +161,7 @@ impl Condition {
         }
     }
 
-    /// Runs it on a few callers. Only arguments that it wants may be missing there.
+    /// Evaluates the condition on samples. Only arguments may be missing.
     fn try_samples(&self) -> Result<(), String> {
         world::samples(|sample| match self.run(sample) {
             Err(failed) if !(matches!(failed.why, Why::Missing(_)) && self.needs_arguments()) => {
@@ -178,7 +172,7 @@ impl Condition {
     }
 }
 
-/// What every condition knows, with `matches` for these expressions alone.
+/// Creates the base context. Its `matches` accepts only these patterns.
 fn context_with_patterns(written: &BTreeSet<String>) -> Result<Context<'static, 'static>, String> {
     let mut patterns: HashMap<String, Regex> = HashMap::new();
     for pattern in written {
@@ -204,7 +198,7 @@ fn context_with_patterns(written: &BTreeSet<String>) -> Result<Context<'static, 
     }
 }
 
-/// The way to what is not there, as far as it goes; nothing when all of it is.
+/// Returns the path to the first missing member; `None` if every member exists.
 fn missing<'a>(arguments: &serde_json::Value, steps: &'a [String]) -> Option<&'a [String]> {
     let mut value = arguments;
     for (at, step) in steps.iter().enumerate() {
@@ -217,8 +211,8 @@ fn missing<'a>(arguments: &serde_json::Value, steps: &'a [String]) -> Option<&'a
     None
 }
 
-/// Whether what stands there is one of these; what is not there, or null, is not taken for
-/// anything.
+/// Returns whether the value at a path has one of the shapes. A missing value and `null` match
+/// every shape.
 fn shaped(value: &serde_json::Value, steps: &[String], shapes: &BTreeSet<Shape>) -> bool {
     use serde_json::Value as Json;
     let Some((step, rest)) = steps.split_first() else {
@@ -244,7 +238,7 @@ fn shaped(value: &serde_json::Value, steps: &[String], shapes: &BTreeSet<Shape>)
     }
 }
 
-/// An argument that is there, and its type.
+/// Describes the type of an argument that exists.
 fn given(arguments: &serde_json::Value, steps: &[String]) -> Option<String> {
     use serde_json::Value as Json;
     let value = steps.iter().try_fold(arguments, |value, step| value.get(step))?;
@@ -260,16 +254,14 @@ fn given(arguments: &serde_json::Value, steps: &[String]) -> Option<String> {
     Some(format!("{} is {kind}", pointer(steps)))
 }
 
-/// Why it could not be evaluated.
 struct Failed {
     words: String,
     why: Why,
 }
 
 enum Why {
-    /// A member of this name is not there.
+    /// A member of this name is missing.
     Missing(String),
-    /// A value has another type than it takes.
     Type,
     Other,
 }
@@ -294,7 +286,7 @@ impl std::fmt::Debug for Condition {
     }
 }
 
-/// An error without the values in it: they may be secrets of a caller.
+/// Formats an error without its values, which may be secrets of a caller.
 fn brief(error: &ExecutionError) -> String {
     match error {
         ExecutionError::NoSuchKey(key) => format!("there is no `{key}`"),

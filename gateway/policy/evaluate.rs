@@ -1,6 +1,6 @@
-//! Whether a call may be made with its arguments, which are read once, and what policies in dry run
-//! would have said of what its server gets. What a call is for is decided before, in
-//! [`crate::verdict`].
+//! Decides on the arguments of a call, which are parsed once, and finds the denials of policies in
+//! dry run for the arguments that the server receives. The target of the call is decided on
+//! earlier, in [`crate::verdict`].
 
 use std::sync::Arc;
 
@@ -15,16 +15,16 @@ use crate::rule::Rule;
 use crate::verdict::{Dry, Hidden, Judged, State, Verdict};
 use crate::{ApprovalRule, Refusal};
 
-/// Bytes of arguments that are judged in less than 5 ms, whatever the rules and the arguments are.
+/// Size of arguments that are always evaluated in less than 5 ms, in bytes.
 pub const ALWAYS_QUICK: usize = 128;
-/// The same where no statement has to be parsed.
+/// The same limit if no SQL has to be parsed.
 const QUICK: usize = 16 * 1024;
 
 impl Policy {
-    /// Whether a call may be made with these arguments (JSON text).
+    /// Decides on a call with these arguments (JSON text).
     ///
     /// # Errors
-    /// Which policy denies it, and why.
+    /// Returns the denying policy and the reason.
     pub fn evaluate(
         &self,
         verdict: &Verdict,
@@ -45,9 +45,8 @@ impl Policy {
         }
     }
 
-    /// Whether the judgement on arguments of this size can take longer than a thread that serves
-    /// others may be held: the parser of SQL takes milliseconds for a short text that was made for
-    /// that.
+    /// Returns whether evaluating arguments of this size may take longer than a shared thread may
+    /// be blocked: for a short adversarial text, the SQL parser takes milliseconds.
     #[must_use]
     pub fn evaluates_slowly(&self, verdict: &Verdict, bytes: usize) -> bool {
         if bytes <= ALWAYS_QUICK || !verdict.reads_arguments() {
@@ -65,7 +64,6 @@ impl Policy {
         judged.rules().into_iter().any(|rules| self.parses(rules))
     }
 
-    /// Whether one of these policies has to parse a statement.
     fn parses(&self, rules: &[u32]) -> bool {
         for rule in self.rules_at(rules) {
             if let Some(arguments) = &rule.arguments
@@ -81,8 +79,8 @@ impl Policy {
         places.iter().filter_map(|&at| self.rule(at))
     }
 
-    /// How policies in dry run would deny a call that may be made, going by the arguments that its
-    /// server gets.
+    /// Returns the denial by policies in dry run for an allowed call, based on the arguments that
+    /// the server receives.
     fn dry_run_denial(
         &self,
         dry: Option<&Dry>,
@@ -145,8 +143,8 @@ impl Policy {
         }
     }
 
-    /// The arguments that policies which deny are held against: with what the policy that allows
-    /// the call puts in. Nothing where none allows it, or where the arguments cannot be read.
+    /// Returns the arguments that `deny` policies are checked against, as changed by the allowing
+    /// policy. `None` if the decision does not depend on arguments, or no policy allows them.
     pub(crate) fn permitted(
         &self,
         verdict: &Verdict,
@@ -162,7 +160,7 @@ impl Policy {
         Some(arguments)
     }
 
-    /// The first policy by name that allows the call with its arguments.
+    /// Returns the first policy, by name, that allows the call, and applies its changes.
     fn permit(
         &self,
         allows: &[u32],
@@ -199,8 +197,8 @@ impl Policy {
         Err(refused.unwrap_or(PolicyDenial { rule: DEFAULT.into(), reason: DenyReason::Hidden }))
     }
 
-    /// What has to be approved before the call is made. What a policy that asks holds against
-    /// arguments is what needs no approval.
+    /// Returns the approvals that the call requires. The argument rules of an `ask` policy describe
+    /// the arguments that need no approval.
     fn approvals(
         &self,
         asks: &[u32],
@@ -233,7 +231,7 @@ impl Policy {
         Ok(needed)
     }
 
-    /// Every policy that may deny the call for its arguments.
+    /// Checks the policies that may deny the call because of its arguments.
     fn guard(
         &self,
         guards: &[u32],

@@ -1,6 +1,6 @@
-//! The arguments of a call held against the `inputSchema` of its tool, as a server wrote it. A
-//! schema that could cost more than its length suggests (one that refers to itself, or to the same
-//! part over and over) is refused: servers are not trusted with the gateway's time.
+//! Checks the arguments of a call against the `inputSchema` of its tool, as declared by the server.
+//! A schema that could cost more than its length suggests (because it refers to itself, or to the
+//! same part repeatedly) is refused, because servers are not trusted with the gateway's time.
 
 use std::collections::HashMap;
 
@@ -10,19 +10,19 @@ use serde_json::Value;
 
 use crate::Refusal;
 
-/// Parts of a schema, each counted as often as it is referred to.
+/// Limit of the parts of a schema, each counted once per reference.
 const MAX_PARTS: usize = 10_000;
-/// Patterns of a schema, and the size of each when it is compiled, in bytes.
+/// Limits of the patterns in a schema, and of the compiled size of each in bytes.
 const MAX_PATTERNS: usize = 64;
 const MAX_PATTERN_SIZE: usize = 256 * 1024;
-/// References within references.
+/// Nesting limit of references.
 const MAX_REFERENCES: usize = 32;
-/// Most characters that are told of a mistake.
+/// Length limit of an error message, in characters.
 const MAX_WORDS: usize = 300;
-/// Deepest nesting of arguments.
+/// Nesting limit of arguments.
 const MAX_DEPTH: usize = 128;
 
-/// The `inputSchema` of a tool, compiled.
+/// The compiled `inputSchema` of a tool.
 #[derive(Debug)]
 pub struct InputSchema(Validator);
 
@@ -30,7 +30,7 @@ impl InputSchema {
     /// Compiles the JSON text of a schema.
     ///
     /// # Errors
-    /// Why it cannot be used, in words.
+    /// Returns why the schema cannot be used.
     pub fn compile(schema: &[u8]) -> Result<Self, String> {
         let Ok(schema) = serde_json::from_slice::<Value>(schema) else {
             return Err("it is no JSON".to_owned());
@@ -54,7 +54,7 @@ impl InputSchema {
     /// Checks the JSON text of a call's arguments.
     ///
     /// # Errors
-    /// The first mistake, with its place as a JSON pointer.
+    /// Returns the first mistake, with its position as a JSON Pointer.
     pub fn check(&self, arguments: &[u8]) -> Result<(), Refusal> {
         let arguments = match Reader::exact(MAX_DEPTH).read(arguments) {
             Ok(arguments) => arguments,
@@ -63,18 +63,17 @@ impl InputSchema {
         let Err(error) = self.0.validate(&arguments) else { return Ok(()) };
         let at = error.instance_path().to_string();
         let at = if at.is_empty() { "/".to_owned() } else { short(&at) };
-        // Without values: policy may have put some there that the caller may not know.
+        // Masked, because policies may have set values that the caller must not see.
         let words = short(&error.masked().to_string());
         Err(Refusal(format!("the arguments do not fit the tool's inputSchema at {at}: {words}")))
     }
 }
 
-/// Counts the parts of a schema.
 struct Count<'a> {
     root: &'a Value,
-    /// References that are being followed.
+    /// The references being followed.
     open: Vec<&'a str>,
-    /// The parts behind a reference.
+    /// The number of parts behind each reference.
     known: HashMap<&'a str, usize>,
     patterns: usize,
 }
@@ -124,7 +123,7 @@ impl<'a> Count<'a> {
     }
 
     fn referred(&mut self, target: &'a str) -> Result<usize, String> {
-        // What a reference means is read in one way here, and with escapes in another elsewhere.
+        // Implementations differ on the meaning of a reference with escapes.
         if target.contains('%') {
             return Err(format!("`{}` has an escape", short(target)));
         }

@@ -1,24 +1,23 @@
-//! Names and beginnings that things can have at all, for policies to be held against when they are
-//! loaded: a policy about something that cannot be would never fit, and one that denies would deny
-//! nothing.
+//! Checks of policies for names that cannot exist. A policy about such a name would never match,
+//! and a `deny` policy would deny nothing.
 
 use globset::Glob;
 
 use crate::file::{Policy, What, Who};
 use crate::pattern;
 
-/// Categories of built-in tools.
+/// The categories of built-in tools.
 pub(crate) const CATEGORIES: [&str; 7] =
     ["content", "database", "example", "file", "shell", "system", "web"];
-/// How names of a client certificate begin.
+/// The prefixes of names of client certificates.
 pub(crate) const CERTIFICATES: [&str; 5] = ["cn:", "dns:", "email:", "sha256:", "uri:"];
 const ALL: &str = "/mcp";
 const ONE: (&str, &str) = ("/servers/", "/mcp");
 
-/// A list or an item of one: the keys that lead to it below the policy, and what is wrong with it.
+/// A mistake in a list or an item: its keys below the policy, and a message.
 type Misnomer = (Vec<String>, String);
 
-/// Every list of a policy that is empty, and every name in one that nothing can have.
+/// Returns every empty list of a policy, and every name that cannot exist.
 pub(crate) fn check(policy: &Policy) -> Vec<Misnomer> {
     let mut found = Vec::new();
     for (part, key, list) in lists(policy) {
@@ -44,7 +43,6 @@ pub(crate) fn check(policy: &Policy) -> Vec<Misnomer> {
     found
 }
 
-/// The keys that a text with points between them names.
 pub(crate) fn split_keys(text: &str) -> Vec<String> {
     let mut keys = Vec::new();
     for key in text.split('.') {
@@ -102,7 +100,7 @@ fn who_lists<'a>(part: &'static str, who: &'a Who) -> [List<'a>; 6] {
     ]
 }
 
-/// What is wrong with a pattern over callers.
+/// Returns the mistake in a pattern over callers.
 fn principal(text: &str) -> Option<String> {
     if holds_bar(text) {
         return None;
@@ -112,7 +110,7 @@ fn principal(text: &str) -> Option<String> {
     Some(words.to_owned())
 }
 
-/// What is wrong with a pattern over names of certificates.
+/// Returns the mistake in a pattern over names of certificates.
 fn certificate(text: &str) -> Option<String> {
     if CERTIFICATES.iter().any(|start| may_begin(text, start)) {
         return None;
@@ -120,10 +118,10 @@ fn certificate(text: &str) -> Option<String> {
     Some(format!("fits no certificate: their names begin with {}", CERTIFICATES.join(", ")))
 }
 
-/// What is wrong with a pattern over endpoints.
+/// Returns the mistake in a pattern over endpoints.
 fn endpoint(text: &str) -> Option<String> {
     let (start, end) = ONE;
-    // A server has a name.
+    // The name of a server is not empty.
     let named = is_open(text) || text.len() > start.len() + end.len();
     if fits(text, ALL) || named && may_begin(text, start) && may_end(text, end) {
         return None;
@@ -131,7 +129,7 @@ fn endpoint(text: &str) -> Option<String> {
     Some("fits no endpoint: there are `/mcp` and `/servers/NAME/mcp`".to_owned())
 }
 
-/// Whether a pattern fits a text; one that is none fits nothing.
+/// Returns whether a pattern matches a text; an invalid pattern matches nothing.
 fn fits(pattern: &str, text: &str) -> bool {
     match Glob::new(pattern) {
         Ok(glob) => glob.compile_matcher().is_match(text),
@@ -139,7 +137,7 @@ fn fits(pattern: &str, text: &str) -> bool {
     }
 }
 
-/// Whether this very text is an endpoint: patterns mean nothing in a comparison.
+/// Returns whether a text is an endpoint, without interpreting it as a pattern.
 pub(crate) fn is_endpoint(text: &str) -> bool {
     let (start, end) = ONE;
     if text == ALL {
@@ -150,7 +148,7 @@ pub(crate) fn is_endpoint(text: &str) -> bool {
     !name.is_empty() && !name.contains('/') && !is_open(name)
 }
 
-/// What is wrong with a pattern over categories.
+/// Returns the mistake in a pattern over categories.
 fn category(text: &str) -> Option<String> {
     if let Ok(glob) = pattern::compile(text)
         && pattern::any(&[glob], &CATEGORIES)
@@ -160,26 +158,24 @@ fn category(text: &str) -> Option<String> {
     Some(format!("fits no category: there are {}", CATEGORIES.join(", ")))
 }
 
-/// Characters that stand for others in a pattern.
+/// Characters with a special meaning in a pattern.
 pub(crate) const OPEN: [char; 5] = ['*', '?', '[', '{', '\\'];
 
 fn is_open(pattern: &str) -> bool {
     pattern.contains(OPEN)
 }
 
-/// Whether the pattern could fit a text that begins so.
 fn may_begin(pattern: &str, start: &str) -> bool {
     let plain = pattern.split(OPEN).next().unwrap_or(pattern);
     plain.starts_with(start) || is_open(pattern) && start.starts_with(plain)
 }
 
-/// Whether the pattern could fit a text that ends so.
 fn may_end(pattern: &str, end: &str) -> bool {
     let plain = pattern.rsplit(['*', '?', ']', '}', '\\']).next().unwrap_or(pattern);
     plain.ends_with(end) || is_open(pattern) && end.ends_with(plain)
 }
 
-/// Whether the pattern could fit a text with `|` in it.
+/// Returns whether the pattern could match a text with `|` in it.
 fn holds_bar(pattern: &str) -> bool {
     let mut rest = pattern;
     while let Some(at) = rest.find(['|', '*', '?', '[']) {
@@ -187,7 +183,7 @@ fn holds_bar(pattern: &str) -> bool {
         if !found.starts_with('[') {
             return true;
         }
-        // A `]` that comes first belongs to the class.
+        // A leading `]` belongs to the class.
         let Some((end, _)) = found.char_indices().skip(2).find(|(_, c)| *c == ']') else {
             return true;
         };
@@ -200,7 +196,7 @@ fn holds_bar(pattern: &str) -> bool {
     false
 }
 
-/// The one of these names that somebody who wrote another one is likely to mean.
+/// Returns the known name that a misspelled name most likely stands for.
 pub(crate) fn find_near<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     let distances = known.iter().map(|known| (strsim::damerau_levenshtein(name, known), *known));
     let (distance, near) = distances.min()?;

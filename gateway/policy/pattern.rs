@@ -1,15 +1,15 @@
-//! Patterns over names: compiled per policy where one policy is looked at, and all together where a
-//! request has to find the policies that it concerns.
+//! Glob patterns over names. They are compiled individually to examine a policy, and together to
+//! find the policies that concern a request.
 
 use globset::{Candidate, Glob, GlobMatcher, GlobSet, GlobSetBuilder};
 
 use crate::bitset::BitSet;
 
 const MAX_BYTES: usize = 1024;
-/// Most patterns of one list.
+/// Limit of the patterns in a list.
 pub(crate) const MAX_PATTERNS: usize = 1000;
 
-/// One pattern with `*`, `?`, `[…]` and `{a,b}`.
+/// Compiles a pattern with `*`, `?`, `[…]` and `{a,b}`.
 pub(crate) fn compile(pattern: &str) -> Result<Glob, String> {
     match Glob::new(pattern) {
         _ if pattern.is_empty() => Err("is no pattern: it is empty".into()),
@@ -21,14 +21,14 @@ pub(crate) fn compile(pattern: &str) -> Result<Glob, String> {
     }
 }
 
-/// The patterns of many policies for one kind of name.
+/// The patterns of many policies for the same kind of name.
 #[derive(Debug)]
 pub(crate) struct Index {
-    /// Names and beginnings of names, which are found by themselves, apart from patterns that take
-    /// a regular expression: what those find is looked for among all of them, so that it is asked
-    /// first whether there is anything.
+    /// Names and prefixes, which are found by lookup, separated from patterns that need a regular
+    /// expression. Finding the matches of a set searches all of its patterns, so the set is tested
+    /// for any match first.
     sets: [Set; 2],
-    /// Policies that have such patterns at all.
+    /// The policies that have such patterns.
     restricted: BitSet,
 }
 
@@ -48,17 +48,14 @@ impl Set {
     }
 }
 
-/// Whether a pattern is a name, or how one begins.
+/// Returns whether a pattern is a name or a prefix.
 fn is_plain(glob: &Glob) -> bool {
     let text = glob.glob();
     !text.strip_suffix('*').unwrap_or(text).contains(['*', '?', '[', ']', '{', '}', '\\'])
 }
 
 impl Index {
-    /// `lists`: for each policy that restricts this kind of name, its patterns.
-    ///
-    /// # Errors
-    /// They are too large together.
+    /// Builds the index. `lists` contains the patterns of each policy that has any.
     pub(crate) fn new<'a>(
         size: usize,
         lists: impl Iterator<Item = (u32, &'a [Glob])>,
@@ -77,12 +74,12 @@ impl Index {
         Ok(Self { sets: [Set::build(plain)?, Set::build(other)?], restricted })
     }
 
-    /// No policy restricts this kind of name.
+    /// Returns whether no policy has such patterns.
     pub(crate) fn is_unused(&self) -> bool {
         self.restricted.is_empty()
     }
 
-    /// The policies with a pattern that fits one of the names.
+    /// Returns the policies with a pattern that matches one of the names.
     pub(crate) fn fits(&self, size: usize, names: impl Iterator<Item = impl AsRef<str>>) -> BitSet {
         let mut fits = BitSet::none(size);
         let mut hits = Vec::new();
@@ -103,7 +100,7 @@ impl Index {
         fits
     }
 
-    /// Takes out the policies whose patterns fit none of the names.
+    /// Removes the policies with patterns that match none of the names.
     pub(crate) fn narrow(
         &self,
         bits: &mut BitSet,
@@ -116,8 +113,8 @@ impl Index {
     }
 }
 
-/// A pattern to try names against. To build an automaton takes a thousand times as long as to
-/// compare, so that only what needs one has one.
+/// A pattern compiled for matching. Building an automaton takes a thousand times as long as a
+/// comparison, so it is built only for patterns that need it.
 pub(crate) enum Matcher {
     Name(String),
     Beginning(String),
@@ -144,7 +141,6 @@ impl Matcher {
     }
 }
 
-/// Whether one of these patterns fits one of the names.
 pub(crate) fn any(globs: &[Glob], names: &[impl AsRef<str>]) -> bool {
     for glob in globs {
         let matcher = Matcher::new(glob);

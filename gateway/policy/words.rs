@@ -1,9 +1,9 @@
-//! Words of a tool's name, as `what.words` names them. A word begins at the beginning of a name,
-//! behind what is neither letter nor digit, at a capital behind a small letter, at the last of
-//! several capitals before a small letter, and between letters and digits; it ends where the next
-//! one begins. Case makes no difference, nor does what lies between the words of one item: `force
-//! push` fits `force_push`, `forcePush`, `FORCE-PUSH` and `forcepush`. A word within another one
-//! does not count, and a plural is another word.
+//! Words in the name of a tool, for `what.words`. A word begins at the beginning of the name, after
+//! a character that is neither letter nor digit, at a capital after a small letter, at the last of
+//! several capitals before a small letter, and between letters and digits. It ends where the next
+//! word begins. Case and the separators between the words of one item are ignored: `force push`
+//! matches `force_push`, `forcePush`, `FORCE-PUSH` and `forcepush`. A part of a word does not
+//! match, and a plural is another word.
 
 use std::fmt;
 
@@ -13,28 +13,28 @@ use unicode_normalization::UnicodeNormalization;
 use crate::bitset::BitSet;
 
 const MAX_BYTES: usize = 4096;
-/// Most words that one list stands for, with every alternative.
+/// Limit of the words in a list, with all alternatives expanded.
 pub(crate) const MAX_WORDS: usize = 10_000;
-/// What may stand between words, beside blanks.
+/// Separators between words, besides white space.
 const BETWEEN: [char; 3] = ['_', '-', '.'];
 
-/// Words that stand one after another in a name: one of those that an item of a policy stands for.
+/// One or more consecutive words of a name: one alternative of an item in a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Word {
-    /// As a policy could write it.
+    /// The item in the syntax of a policy file.
     shown: String,
     letters: String,
-    /// The name begins with it.
+    /// Whether the name must begin with the words.
     first: bool,
     end: End,
 }
 
-/// Where an item ends in a name.
+/// The position in a name at which an item must end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// Where a word ends.
+    /// At the end of a word.
     Word,
-    /// `$`: where the name ends.
+    /// `$`: at the end of the name.
     Name,
     /// `*`: anywhere.
     Anywhere,
@@ -46,11 +46,11 @@ impl fmt::Display for Word {
     }
 }
 
-/// Everything that an item stands for: `^` in front, `$` or `*` at the end, `{a,b}` for
+/// Parses an item into its alternatives: `^` at the beginning, `$` or `*` at the end, `{a,b}` for
 /// alternatives.
 ///
 /// # Errors
-/// What is wrong with it.
+/// Returns a description of the mistake.
 pub(crate) fn parse(item: &str) -> Result<Vec<Word>, String> {
     if item.len() > MAX_BYTES {
         return Err(format!("is longer than {MAX_BYTES} bytes"));
@@ -82,7 +82,7 @@ pub(crate) fn parse(item: &str) -> Result<Vec<Word>, String> {
     Ok(words)
 }
 
-/// The texts that one with `{a,b}` stands for.
+/// Expands the `{a,b}` of a text.
 fn expand(body: &str) -> Result<Vec<String>, String> {
     let mut texts = vec![String::new()];
     let mut rest = body;
@@ -111,7 +111,7 @@ fn expand(body: &str) -> Result<Vec<String>, String> {
     Ok(texts)
 }
 
-/// A part of an item without anything that means nothing there.
+/// Checks that a part contains only letters, digits and separators.
 fn checked(part: &str) -> Result<&str, String> {
     for c in part.nfkc() {
         if !c.is_alphanumeric() && !c.is_whitespace() && !BETWEEN.contains(&c) {
@@ -121,11 +121,11 @@ fn checked(part: &str) -> Result<&str, String> {
     Ok(part)
 }
 
-/// A name as words are looked for in it.
+/// A name prepared for word searches.
 struct Name {
-    /// Its letters and digits, in lower case, with nothing between them.
+    /// The letters and digits in lower case, without separators.
     letters: String,
-    /// For each byte of `letters` and for their end, whether a word begins there.
+    /// For each byte of `letters` and for the end, whether a word begins there.
     edges: Vec<bool>,
 }
 
@@ -151,7 +151,6 @@ impl Name {
         self.edges.get(at) == Some(&true)
     }
 
-    /// Whether it has a word.
     fn has(&self, word: &Word) -> bool {
         for start in 0..self.letters.len() {
             let rest = self.letters.get(start..).unwrap_or("");
@@ -162,7 +161,7 @@ impl Name {
         false
     }
 
-    /// Whether a word, whose letters stand here, counts.
+    /// Returns whether the boundaries of a word match, with its letters at `start`.
     fn counts(&self, word: &Word, start: usize) -> bool {
         let behind = start + word.letters.len();
         let begins = if word.first { start == 0 } else { self.is_edge(start) };
@@ -175,7 +174,7 @@ impl Name {
     }
 }
 
-/// Whether a word begins with this letter or digit.
+/// Returns whether a word begins with the character `c`.
 fn begins_word(before: Option<char>, c: char, after: Option<char>) -> bool {
     let Some(before) = before else { return true };
     if !before.is_alphanumeric() || before.is_numeric() != c.is_numeric() {
@@ -185,28 +184,25 @@ fn begins_word(before: Option<char>, c: char, after: Option<char>) -> bool {
         && (!before.is_uppercase() || matches!(after, Some(after) if after.is_lowercase()))
 }
 
-/// The first of these words that a name has. One list is gone through by itself here; [`WordIndex`]
-/// is for many.
+/// Returns the first of these words that a name contains. Searches a single list; [`WordIndex`]
+/// searches many.
 pub(crate) fn find<'a>(words: &'a [Word], name: &str) -> Option<&'a Word> {
     let name = Name::split(name);
     words.iter().find(|word| name.has(word))
 }
 
-/// The words of many policies, looked for at once.
+/// The words of many policies, for searching all at once.
 #[derive(Debug)]
 pub(crate) struct WordIndex {
     letters: AhoCorasick,
-    /// The policy of each word.
+    /// The words, each with its policy.
     words: Vec<(u32, Word)>,
-    /// Policies that have words at all.
+    /// The policies that have words.
     restricted: BitSet,
 }
 
 impl WordIndex {
-    /// `lists`: for each policy that goes by words, those.
-    ///
-    /// # Errors
-    /// They are too many together.
+    /// Builds the index. `lists` contains the words of each policy that has any.
     pub(crate) fn new<'a>(
         size: usize,
         lists: impl Iterator<Item = (u32, &'a [Word])>,
@@ -225,12 +221,11 @@ impl WordIndex {
         }
     }
 
-    /// The policies that go by words.
     pub(crate) fn restricted(&self) -> &BitSet {
         &self.restricted
     }
 
-    /// The policies of which the name has a word.
+    /// Returns the policies with a word that the name contains.
     pub(crate) fn fits(&self, size: usize, name: &str) -> BitSet {
         let mut fits = BitSet::none(size);
         let name = Name::split(name);

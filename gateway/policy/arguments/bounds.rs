@@ -1,4 +1,4 @@
-//! Plain bounds of a value: equality, patterns, lengths and ranges of numbers.
+//! Simple bounds of a value: equality, patterns, lengths and ranges of numbers.
 
 use std::cmp::Ordering;
 
@@ -9,26 +9,24 @@ use crate::Refusal;
 use crate::file;
 
 const MAX_PATTERN: usize = 1024;
-/// Largest compiled expression.
+/// Size limit of a compiled expression, in bytes.
 const PATTERN_SIZE: usize = 1 << 20;
-/// Below it every whole number is a float.
+/// 2^53: every integer up to here is exact as a float.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
-/// Compiled bounds.
 #[derive(Clone, Debug)]
 pub(crate) struct Bounds {
     spec: file::Bounds,
     pattern: Option<Regex>,
 }
 
-/// A regular expression that has to match the whole text; it runs in linear time.
+/// Compiles an expression that must match the whole text. Matching takes linear time.
 pub(crate) fn whole(pattern: &str) -> Result<Regex, String> {
-    // By itself first: `a)|(b` would otherwise escape from the anchors.
+    // Compiled alone first, because `a)|(b` would escape the anchors.
     expression(pattern, pattern.len())?;
     expression(&format!("^(?:{pattern})$"), pattern.len())
 }
 
-/// A regular expression, bounded.
 pub(crate) fn expression(pattern: &str, length: usize) -> Result<Regex, String> {
     if length > MAX_PATTERN {
         return Err(format!("is longer than {MAX_PATTERN} bytes"));
@@ -156,7 +154,6 @@ impl Bounds {
     }
 }
 
-/// Whether a minimum is above its maximum.
 fn is_crossed(spec: &file::Bounds) -> bool {
     if let (Some(min), Some(max)) = (spec.min_length, spec.max_length)
         && min > max
@@ -182,13 +179,13 @@ fn listed(all: &[Value]) -> String {
     format!("{}{more}", shown.join(", "))
 }
 
-/// Whether one of these values is the [`same`].
+/// Returns whether one of these values is the [`same`].
 fn has(all: &[Value], value: &Value, vague: bool) -> bool {
     all.iter().any(|one| same(one, value, vague))
 }
 
-/// Equal as JSON values; numbers by their value. `vague` says whether a number that could be
-/// several is the wanted one.
+/// Returns whether two JSON values are equal, with numbers compared by value. `vague` is the result
+/// for a number that could be several.
 fn same(wanted: &Value, value: &Value, vague: bool) -> bool {
     match (wanted, value) {
         (Value::Number(a), Value::Number(b)) if is_vague(b, a) => vague,
@@ -204,8 +201,8 @@ fn same(wanted: &Value, value: &Value, vague: bool) -> bool {
     }
 }
 
-/// Whether a number that was sent has been rounded, or may have been, where the other is a whole
-/// one: from 2^53 on not every whole number is a float.
+/// Returns whether the sent number is, or may be, rounded while the other is an integer: from 2^53
+/// on, not every integer is exact as a float.
 fn is_vague(sent: &Number, other: &Number) -> bool {
     if sent.as_i128().is_some() || other.as_i128().is_none() {
         return false;
@@ -216,7 +213,7 @@ fn is_vague(sent: &Number, other: &Number) -> bool {
     }
 }
 
-/// How two numbers stand to each other. Whole numbers are compared exactly, also with others.
+/// Compares two numbers. Integers are compared exactly, also with floats.
 fn stand(a: &Number, b: &Number) -> Ordering {
     match (a.as_i128(), b.as_i128()) {
         (Some(a), Some(b)) => a.cmp(&b),
@@ -230,7 +227,7 @@ fn to_float(number: &Number) -> f64 {
     number.as_f64().unwrap_or(0.0)
 }
 
-/// Floats of JSON are numbers, never infinite.
+/// Compares an integer with a float. Floats in JSON are finite.
 #[allow(
     clippy::cast_possible_truncation,
     reason = "the whole part, of which larger ones are the largest"

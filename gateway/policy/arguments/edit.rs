@@ -1,18 +1,18 @@
-//! Arguments with values that policy puts in: everything else stays byte for byte as it was sent.
+//! Writes arguments with values that policies set or rewrite. Other values keep their text.
 
 use std::collections::HashMap;
 
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// A value that stands at a place from now on.
+/// A value to put at a position.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Edit {
     pub(crate) at: Vec<String>,
     pub(crate) value: Value,
 }
 
-/// Puts a value into the tree; false when there is no such place.
+/// Puts a value into the tree; returns false if the position does not exist.
 pub(crate) fn put(tree: &mut Value, at: &[String], value: &Value) -> bool {
     let Some((step, rest)) = at.split_first() else {
         *tree = value.clone();
@@ -36,7 +36,7 @@ pub(crate) fn put(tree: &mut Value, at: &[String], value: &Value) -> bool {
     }
 }
 
-/// The text with all edits, in their order; `None` when it is not what the edits were made for.
+/// Applies all edits to the text, in order; returns `None` if the text lacks a position.
 pub(crate) fn write(text: Option<&[u8]>, edits: &[Edit]) -> Option<Vec<u8>> {
     let text = match text {
         Some(text) => std::str::from_utf8(text).ok()?,
@@ -49,10 +49,10 @@ pub(crate) fn write(text: Option<&[u8]>, edits: &[Edit]) -> Option<Vec<u8>> {
     Some(written(text, &steps)?.into_bytes())
 }
 
-/// What is left of an edit's way, and its value.
+/// The remaining steps of an edit, and its value.
 type Step<'a> = (&'a [String], &'a Value);
 
-/// All edits in one pass, because there may be one for each item of a list.
+/// Applies all edits in one pass, because there may be one for each item of a list.
 fn written(text: &str, edits: &[Step<'_>]) -> Option<String> {
     if let Some(last) = edits.iter().rposition(|(at, _)| at.is_empty()) {
         return written(&edits[last].1.to_string(), &edits[last + 1..]);
@@ -79,7 +79,7 @@ fn written(text: &str, edits: &[Step<'_>]) -> Option<String> {
     }
     for key in std::mem::take(&mut inner.order) {
         if let Some(edits) = inner.edits.remove(key) {
-            // Something new, which must be there before anything is put into it.
+            // A new member must be created before anything can be put into it.
             if !matches!(edits.first(), Some((at, _)) if at.is_empty()) {
                 return None;
             }
@@ -89,7 +89,7 @@ fn written(text: &str, edits: &[Step<'_>]) -> Option<String> {
     Some(format!("{{{}}}", out.join(",")))
 }
 
-/// Edits by the first step of their way.
+/// Edits grouped by their first step.
 struct Inner<'a> {
     edits: HashMap<&'a str, Vec<Step<'a>>>,
     order: Vec<&'a str>,
@@ -110,7 +110,7 @@ impl<'a> Inner<'a> {
         inner
     }
 
-    /// One value with the edits that are for it.
+    /// Writes a value with its edits.
     fn written(&mut self, step: &str, text: &str) -> Option<String> {
         match self.edits.remove(step) {
             Some(edits) => written(text, &edits),
@@ -119,7 +119,7 @@ impl<'a> Inner<'a> {
     }
 }
 
-/// The members of an object in their order, values as they were written.
+/// The members of an object in order, with the values as written.
 struct Members<'a>(Vec<(String, &'a RawValue)>);
 
 impl<'de> serde::Deserialize<'de> for Members<'de> {

@@ -1,12 +1,12 @@
-//! What judging the arguments of one call leads to, and what it may cost.
+//! The state of an evaluation of a call's arguments: the edits so far, and the time spent.
 
 use super::edit::Edit;
 use crate::Target;
 use crate::sql::Effort;
 use crate::target::Kind;
 
-/// The name of a tool that lists folders has one of these words, and no others than these and
-/// [`OBJECTS`]. Many servers mark such tools in no other way.
+/// Words in the names of tools that list folders. Such a name has at least one of them, and no
+/// words other than these and [`OBJECTS`]. Many servers mark such tools in no other way.
 const LISTING: [&str; 11] =
     ["dir", "find", "get", "glob", "list", "ls", "search", "show", "stat", "tree", "view"];
 const OBJECTS: [&str; 14] = [
@@ -26,17 +26,17 @@ const OBJECTS: [&str; 14] = [
     "with",
 ];
 
-/// What the rules of one call have led to so far.
+/// The state of the rules for a call.
 #[derive(Debug, Default)]
 pub(crate) struct Pass {
     pub(crate) edits: Vec<Edit>,
     pub(super) effort: Effort,
-    /// The call changes nothing, as far as the tool says or its name does.
+    /// Whether the call changes nothing, judging by the target's kind, annotations or name.
     pub(super) reads: bool,
 }
 
 impl Pass {
-    /// For a call of this.
+    /// Creates the state for a call of a target.
     pub(crate) fn of(target: &Target<'_>) -> Self {
         let reads = target.kind != Kind::Tool
             || target.annotations.read_only
@@ -44,14 +44,14 @@ impl Pass {
         Self { reads, ..Self::default() }
     }
 
-    /// For rules whose changes are not wanted; the time is the same.
+    /// Creates a state for rules with discarded edits, under the same time limit.
     pub(crate) fn aside(&self) -> Self {
         Self { edits: Vec::new(), effort: self.effort.clone(), reads: self.reads }
     }
 }
 
-/// Returns whether a name is one of a tool that lists: `list_directory_with_sizes`,
-/// `directoryTree`. A noun alone (`file`) may be a tool that takes an action as an argument.
+/// Returns whether a name is that of a listing tool: `list_directory_with_sizes`, `directoryTree`.
+/// A noun alone (`file`) may be a tool that takes an action as an argument.
 fn is_name_of_listing(name: &str) -> bool {
     let mut lists = false;
     for word in name.split(|c: char| !c.is_ascii_alphanumeric()).flat_map(parts_of_word) {
@@ -68,7 +68,7 @@ fn is_among(word: &str, words: &[&str]) -> bool {
     words.iter().any(|known| word.eq_ignore_ascii_case(known))
 }
 
-/// The parts of a word, each of which begins with a capital.
+/// Splits a word before each capital.
 fn parts_of_word(word: &str) -> impl Iterator<Item = &str> {
     let mut rest = word;
     std::iter::from_fn(move || {

@@ -1,4 +1,4 @@
-//! Where an argument stands: a JSON Pointer (RFC 6901), in which `*` stands for every item of a
+//! The position of an argument: a JSON Pointer (RFC 6901) in which `*` stands for every item of a
 //! list.
 
 use serde_json::Value;
@@ -8,23 +8,22 @@ use crate::Refusal;
 
 const MAX_STEPS: usize = 16;
 const MAX_BYTES: usize = 512;
-/// Most values that one pointer may stand for in a call: each is judged by itself.
+/// Limit of the values that a pointer may match in a call, because each is checked.
 const MAX_PLACES: usize = 1000;
 
-/// A pointer, taken apart.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Pointer {
     pub(crate) text: String,
     pub(crate) steps: Vec<String>,
 }
 
-/// A place in the arguments, and what is there.
+/// A position in the arguments, and its value.
 pub(crate) type Place<'a> = (Vec<String>, &'a Value);
 
-/// Where a pointer leads.
+/// The positions that a pointer matches.
 pub(crate) struct Found<'a> {
     pub(crate) places: Vec<Place<'a>>,
-    /// Something on the way is absent, in some item at least.
+    /// Whether a step is missing, for some item at least.
     pub(crate) missing: bool,
 }
 
@@ -52,17 +51,17 @@ impl Pointer {
         Ok(Self { text: text.into(), steps })
     }
 
-    /// Whether one value stands there, not those of a list.
+    /// Returns whether the pointer matches a single value rather than the items of a list.
     pub(crate) fn is_single(&self) -> bool {
         !self.steps.iter().any(|step| step == "*")
     }
 
-    /// Every place that it stands for. What is missing in one item of a list leaves the places in
-    /// the others.
+    /// Finds every position that the pointer matches. A step missing in one item of a list does not
+    /// affect the other items.
     ///
     /// # Errors
-    /// A value on the way has another form: there is no telling what a server reads there. Or there
-    /// are too many.
+    /// A value on the path has another form, or a name has other letters, so the server's reading
+    /// is unknown; or there are too many values.
     pub(crate) fn find<'a>(&self, arguments: &'a Value) -> Result<Found<'a>, Refusal> {
         let mut found = Found { places: vec![(Vec::new(), arguments)], missing: false };
         for step in &self.steps {
@@ -108,7 +107,7 @@ impl Pointer {
     }
 }
 
-/// A step without its escapes; `None` when a `~` in it stands for nothing.
+/// Decodes the escapes of a step; returns `None` if a `~` is invalid.
 fn unescaped(step: &str) -> Option<String> {
     let plain = step.replace("~1", "").replace("~0", "");
     if plain.contains('~') {
@@ -117,13 +116,10 @@ fn unescaped(step: &str) -> Option<String> {
     Some(step.replace("~1", "/").replace("~0", "~"))
 }
 
-/// Whether nothing on the way that these steps lead is there in other letters. What has another
-/// form ends it.
-///
-/// # Errors
-/// Something is.
+/// Checks that no name on the path appears in other letters. A value of another form ends the
+/// check.
 pub(crate) fn undisguised(value: &Value, steps: &[String]) -> Result<(), Refusal> {
-    /// False where it is.
+    /// Returns false if a name appears in other letters.
     fn plain(value: &Value, steps: &[String]) -> bool {
         let Some((step, rest)) = steps.split_first() else { return true };
         match value {
@@ -141,7 +137,7 @@ pub(crate) fn undisguised(value: &Value, steps: &[String]) -> Result<(), Refusal
     Err(disguised(&pointer(steps)))
 }
 
-/// Steps as a JSON Pointer.
+/// Formats steps as a JSON Pointer.
 pub(crate) fn pointer(steps: &[String]) -> String {
     let mut text = String::new();
     for step in steps {
@@ -151,7 +147,7 @@ pub(crate) fn pointer(steps: &[String]) -> String {
     text
 }
 
-/// A reader that ignores case would take `SQL` for `sql`.
+/// Returns whether a case-insensitive reader would take one of the keys for the name.
 fn is_disguised<'a>(mut keys: impl Iterator<Item = &'a String>, name: &str) -> bool {
     let wanted = folded(name);
     keys.any(|key| folded(key) == wanted)
@@ -167,7 +163,7 @@ fn along(at: &[String], step: &str) -> Vec<String> {
     along
 }
 
-/// An index as the RFC has it: no sign, no leading zero.
+/// Parses an index as defined by the RFC: no sign, no leading zero.
 fn index(text: &str) -> Option<usize> {
     let plain = text == "0" || !text.starts_with('0') && text.bytes().all(|b| b.is_ascii_digit());
     if !plain {

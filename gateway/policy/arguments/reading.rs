@@ -1,19 +1,19 @@
-//! Arguments as every parser would read them: what parsers disagree on (a key twice, keys that
-//! differ only in case or look alike once folded, control bytes in keys) is refused rather than one
-//! reading chosen.
+//! Strict parsing of arguments. Input on which parsers disagree (duplicate keys, keys that differ
+//! only in case or are equal once folded, control characters in keys) is refused instead of
+//! choosing one reading.
 
 use lockgate_text::json::Reader;
 use serde_json::{Map, Value};
 
 use crate::Refusal;
 
-/// Deepest nesting of arguments that a policy reads.
+/// Nesting limit of arguments.
 const DEPTH: usize = 64;
-/// Most members of one object.
+/// Limit of the members of an object.
 const MEMBERS: usize = 4096;
 const READER: Reader = Reader { depth: DEPTH, members: MEMBERS, key: unambiguous };
 
-/// Reads the arguments of a call; absent ones are an empty object.
+/// Parses the arguments of a call; absent arguments are an empty object.
 pub(crate) fn read(text: Option<&[u8]>) -> Result<Value, Refusal> {
     let Some(text) = text else { return Ok(Value::Object(Map::new())) };
     match READER.read(text) {
@@ -25,18 +25,18 @@ pub(crate) fn read(text: Option<&[u8]>) -> Result<Value, Refusal> {
     }
 }
 
-/// A key as careless readers compare it.
+/// Folds a key as lenient parsers compare it.
 pub(crate) fn folded(key: &str) -> String {
     key.to_lowercase()
 }
 
-/// The key as it is compared, or why it might be read as another one. Arguments themselves have
-/// names of ASCII alone.
+/// Returns the key as it is compared, or why it is ambiguous. Names of top-level arguments must be
+/// ASCII.
 fn unambiguous(key: &str, is_argument: bool) -> Result<String, &'static str> {
     if key.contains(char::is_control) {
         return Err("a name has control characters in it");
     }
-    // The long s and the Kelvin sign are s and k to readers that ignore case.
+    // Case-insensitive parsers fold the long s and the Kelvin sign to s and k.
     if key.contains(['\u{17f}', '\u{212a}']) || is_argument && !key.is_ascii() {
         return Err("the name of an argument has characters that stand for others");
     }

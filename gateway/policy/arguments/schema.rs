@@ -1,5 +1,5 @@
-//! An argument held against a JSON Schema (2020-12). References to other documents are mistakes:
-//! nothing is fetched.
+//! Checks an argument against a JSON Schema (2020-12). References to other documents are mistakes,
+//! because nothing is fetched.
 
 use jsonschema::{Draft, PatternOptions, Validator};
 use serde_json::Value;
@@ -9,7 +9,7 @@ use crate::names::find_near;
 
 const MAX_BYTES: usize = 64 * 1024;
 const MAX_WORDS: usize = 300;
-/// What the keywords of 2020-12 hold: one schema, a list of them, or some by name.
+/// Keywords of 2020-12 by the form of their value: a schema, a list of schemas, or schemas by name.
 const ONE: [&str; 11] = [
     "additionalProperties",
     "contains",
@@ -26,7 +26,7 @@ const ONE: [&str; 11] = [
 const LIST: [&str; 4] = ["allOf", "anyOf", "oneOf", "prefixItems"];
 const NAMED: [&str; 5] =
     ["$defs", "definitions", "dependentSchemas", "patternProperties", "properties"];
-/// The others.
+/// All other keywords.
 const PLAIN: [&str; 37] = [
     "$anchor",
     "$comment",
@@ -84,7 +84,7 @@ pub(crate) fn compile(schema: &Value) -> Result<Validator, String> {
     }
 }
 
-/// Every keyword of a schema is one: another would allow everything that it was meant to refuse.
+/// Checks that all keywords exist: a misspelled keyword would allow everything it should refuse.
 fn known(schema: &Value) -> Result<(), String> {
     let Value::Object(members) = schema else { return Ok(()) };
     for (name, value) in members {

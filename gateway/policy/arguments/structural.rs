@@ -1,5 +1,5 @@
-//! The rules that take a value apart by its own language, plugged in: the value of an argument goes
-//! in, and with some of them a narrower value comes out.
+//! Rules that parse a value in its own language. The value of an argument is passed to a rule, and
+//! some rules return a narrower value.
 
 use serde_json::Value;
 
@@ -10,10 +10,9 @@ use crate::sql::Sql;
 use crate::url::Url;
 use crate::{Refusal, file};
 
-/// What else is meant by a rule that refuses everything.
+/// The alternative to a rule that refuses everything.
 const FORBID: &str = ", or write `forbid: true` for an argument that may not be there";
 
-/// One compiled rule.
 #[derive(Debug)]
 pub(crate) enum Structural {
     Command(Box<Command>),
@@ -22,11 +21,11 @@ pub(crate) enum Structural {
     Url(Box<Url>),
 }
 
-/// A mistake in the rules of one argument: the key of the rule, empty where it is about all of
-/// them, and what is wrong.
+/// A mistake in the rules of an argument: the key of the rule, empty if it concerns all of them,
+/// and a message.
 pub(super) type Misrule = (&'static str, String);
 
-/// What was compiled of the rule with this key.
+/// Adds the key of the rule to an error.
 pub(super) fn under<T>(key: &'static str, compiled: Result<T, String>) -> Result<T, Misrule> {
     match compiled {
         Ok(rule) => Ok(rule),
@@ -34,7 +33,7 @@ pub(super) fn under<T>(key: &'static str, compiled: Result<T, String>) -> Result
     }
 }
 
-/// Compiles the rules of one argument; mistakes come with the key of the rule.
+/// Compiles the rules of an argument. Errors carry the key of the rule.
 pub(super) fn compile(spec: &file::Argument) -> Result<Vec<Structural>, Misrule> {
     let mut rules = Vec::new();
     if let Some(spec) = &spec.command {
@@ -63,8 +62,7 @@ pub(super) fn compile(spec: &file::Argument) -> Result<Vec<Structural>, Misrule>
 }
 
 impl Structural {
-    /// Holds a value against the rule; gives what has to be forwarded in its place, if that is
-    /// something else.
+    /// Checks a value. Returns the value to forward in its place, if that differs.
     pub(crate) fn check(&self, value: &Value, pass: &Pass) -> Result<Option<Value>, Refusal> {
         let other = match self {
             Self::Command(rule) => {

@@ -1,6 +1,5 @@
-//! What the parts of a condition are, as far as that is known before the first call: a comparison
-//! that can never hold is a mistake. Arguments may be anything; what is made of them is not judged
-//! here.
+//! Type analysis of a condition before the first call: a comparison that can never hold is a
+//! mistake. Arguments, and values computed from them, may have any type and are not checked.
 
 use cel::IdedExpr;
 use cel::common::ast::operators::{
@@ -12,7 +11,7 @@ use crate::names;
 
 #[derive(Clone, Debug, PartialEq)]
 enum Type {
-    /// It may be anything.
+    /// Unknown.
     Any,
     Text(Words),
     Flag,
@@ -26,7 +25,7 @@ enum Type {
     Annotations,
 }
 
-/// What a text can be.
+/// The set of values that a text may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Words {
     Any,
@@ -40,7 +39,6 @@ enum Words {
 const KINDS: [&str; 4] = ["tool", "prompt", "resource", "completion"];
 
 impl Words {
-    /// Whether this text can be one of them.
     fn have(self, text: &str) -> bool {
         match self {
             Self::Any => true,
@@ -53,18 +51,15 @@ impl Words {
     }
 }
 
-/// Holds the parts of a condition against each other. It is as deep as [`super::inspect`] lets it
-/// be.
-///
-/// # Errors
-/// What can never hold.
+/// Refuses a condition with a comparison that can never hold. [`super::inspect`] bounds the
+/// recursion.
 pub(super) fn check(expression: &IdedExpr) -> Result<(), String> {
     Known { local: Vec::new() }.of(expression)?;
     Ok(())
 }
 
 struct Known {
-    /// Variables of loops.
+    /// Loop variables with their types.
     local: Vec<(String, Type)>,
 }
 
@@ -104,7 +99,7 @@ impl Known {
     }
 
     fn variable(&self, name: &str) -> Type {
-        // The innermost loop has the last word.
+        // The innermost loop takes precedence.
         if let Some((_, of)) = self.local.iter().rfind(|(local, _)| local == name) {
             return of.clone();
         }
@@ -208,7 +203,7 @@ fn list_of(words: Words) -> Type {
     Type::List(Box::new(Type::Text(words)))
 }
 
-/// What a member is; `Any` of what may have any.
+/// Returns the type of a member; `Any` if unknown.
 fn member(of: &Type, name: &str) -> Result<Type, String> {
     Ok(match (of, name) {
         (Type::Subject, "issuer" | "id" | "organisation" | "agent") => Type::Text(Words::Any),
@@ -263,7 +258,7 @@ fn within(left: &IdedExpr, a: &Type, right: &IdedExpr, b: &Type) -> Result<(), S
     }
 }
 
-/// What a part is by itself, without looking into it.
+/// Returns the type of a literal; `Any` for every other expression.
 fn known(node: &IdedExpr) -> Type {
     match &node.expr {
         Expr::Literal(literal) => of_literal(literal),
@@ -271,7 +266,7 @@ fn known(node: &IdedExpr) -> Type {
     }
 }
 
-/// Holds text that is written in the condition against what the other side can be.
+/// Checks a string literal against the possible values of the other operand.
 fn worded(of: &Type, node: &IdedExpr) -> Result<(), String> {
     let Type::Text(words) = of else { return Ok(()) };
     let Expr::Literal(LiteralValue::String(text)) = &node.expr else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! What a condition refers to and how much work it may be, from its syntax tree alone.
+//! Finds the names in the syntax tree of a condition, and bounds the work of evaluating it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use cel::common::ast::{EntryExpr, Expr, LiteralValue};
 
 use crate::names::find_near;
 
-/// The variables, and the members of those whose shape is known.
+/// The variables, with the members of those that have fixed members.
 const VARIABLES: [(&str, &[&str]); 4] = [
     (
         "subject",
@@ -29,7 +29,7 @@ const VARIABLES: [(&str, &[&str]); 4] = [
     ("arguments", &[]),
 ];
 const ANNOTATIONS: [&str; 4] = ["read_only", "destructive", "idempotent", "open_world"];
-/// Functions that a condition may call, besides operators.
+/// The functions that a condition may call, besides operators.
 const FUNCTIONS: [&str; 14] = [
     "size",
     "contains",
@@ -46,29 +46,29 @@ const FUNCTIONS: [&str; 14] = [
     "type",
     "bytes",
 ];
-/// Deepest nesting of `all`, `exists`, `exists_one`, `map` and `filter`.
+/// Nesting limit of `all`, `exists`, `exists_one`, `map` and `filter`.
 const MAX_LOOPS: usize = 2;
 const MAX_DEPTH: usize = 64;
-/// Most items written in a condition with nested loops.
+/// Limit of the literal items in a condition with nested loops.
 const MAX_ITEMS: usize = 64;
 
-/// What was found.
+/// The names, types and loops of a condition.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     variables: BTreeSet<&'static str>,
     /// Regular expressions, as written.
     pub(crate) patterns: BTreeSet<String>,
-    /// Members of arguments that it names, as steps from the top; `*` is every item of a list.
+    /// The named members of arguments, as paths; `*` stands for every item of a list.
     pub(crate) members: BTreeSet<Vec<String>>,
-    /// What those are, by what is written beside them: `arguments.mode == "delete"`.
+    /// Their types, from comparisons with literals: `arguments.mode == "delete"`.
     pub(crate) shapes: BTreeMap<Vec<String>, BTreeSet<Shape>>,
-    /// Those whose type it asks for itself.
+    /// The members that the condition passes to `type`.
     typed: BTreeSet<Vec<String>>,
     loops: usize,
     items: usize,
 }
 
-/// What a value is compared with.
+/// The type of a literal in a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Shape {
     Text,
@@ -102,12 +102,12 @@ impl Findings {
         self.variables.contains(variable)
     }
 
-    /// It is about nothing, so it is the same for everybody.
+    /// Returns whether the condition uses no variable, so that its result is constant.
     pub(crate) fn asks_nothing(&self) -> bool {
         self.variables.is_empty()
     }
 
-    /// The members whose values it takes, without those that it only goes through on its way to
+    /// Returns the members that the condition reads, excluding those only traversed to reach
     /// others.
     pub(crate) fn taken(&self) -> impl Iterator<Item = &Vec<String>> {
         self.members.iter().filter(move |steps| {
@@ -116,7 +116,7 @@ impl Findings {
         })
     }
 
-    /// Most values of arguments that its loops may run over.
+    /// Returns the limit of argument values for the loops of the condition.
     pub(crate) fn bound(&self) -> usize {
         match self.loops {
             0 => 100_000,
@@ -139,7 +139,7 @@ pub(crate) fn inspect(expression: &IdedExpr) -> Result<Findings, String> {
 
 struct Walk<'a> {
     findings: &'a mut Findings,
-    /// Variables of loops, with the place in the arguments that they run over.
+    /// Loop variables, with the path in the arguments that they iterate over.
     local: Vec<(String, Option<Vec<String>>)>,
     depth: usize,
     loops: usize,
@@ -187,7 +187,7 @@ impl Walk<'_> {
             return Err(format!("has loops nested more than {MAX_LOOPS} deep"));
         }
         let before = self.local.len();
-        // With two variables the first is an index or a name.
+        // With two variables, the first is an index or a key.
         let mut items = self.place(&inner.iter_range);
         if let Some(place) = &mut items {
             place.push("*".to_owned());
@@ -220,7 +220,6 @@ impl Walk<'_> {
         Err(unknown("variable", name, &names))
     }
 
-    /// Whether it is a variable of a loop.
     fn is_local(&self, name: &str) -> bool {
         self.local.iter().any(|(local, _)| local == name)
     }
@@ -243,7 +242,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The place in the arguments that an expression stands for, if that is plain to see.
+    /// Returns the path in the arguments that an expression refers to, if that is static.
     fn place(&self, node: &IdedExpr) -> Option<Vec<String>> {
         match &node.expr {
             Expr::Ident(name) => match self.local.iter().rfind(|(local, _)| local == name) {
@@ -266,7 +265,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Notes what the value of a place is taken for.
+    /// Records the type of the literal that a path is compared with.
     fn compared(&mut self, node: &IdedExpr, with: &IdedExpr) {
         if let Some(shape) = Shape::of(with)
             && let Some(place) = self.place(node)
@@ -325,7 +324,6 @@ impl Walk<'_> {
     }
 }
 
-/// The members of a variable, where their shape is known.
 fn members_of(variable: &str) -> &'static [&'static str] {
     for (known, members) in VARIABLES {
         if known == variable {
@@ -340,7 +338,7 @@ fn below(mut place: Vec<String>, step: &str) -> Vec<String> {
     place
 }
 
-/// A text in quotes.
+/// Returns the text of a string literal.
 fn text(node: &IdedExpr) -> Option<&str> {
     match &node.expr {
         Expr::Literal(LiteralValue::String(text)) => Some(text.inner()),

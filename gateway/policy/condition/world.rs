@@ -1,5 +1,5 @@
-//! The variables of a condition, made of what policy knows, and the samples on which a condition is
-//! tried when it is loaded.
+//! The variables of a condition, built from a request, and the samples for trying a condition when
+//! it is loaded.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,14 +9,13 @@ use cel::Value;
 use crate::subject::{Certificate, Subject};
 use crate::target::{Annotations, Kind, Target};
 
-/// What a condition is evaluated for.
 #[derive(Clone, Copy)]
 pub(crate) struct World<'a> {
     pub(crate) subject: &'a Subject<'a>,
     pub(crate) endpoint: &'a str,
-    /// What is asked for, once that is known.
+    /// The target, once known.
     pub(crate) target: Option<&'a Target<'a>>,
-    /// The arguments, once they are known.
+    /// The arguments, once known.
     pub(crate) arguments: Option<&'a serde_json::Value>,
 }
 
@@ -29,7 +28,7 @@ pub(super) fn subject(subject: &Subject<'_>) -> Value {
         ("issuer", subject.issuer.into()),
         ("id", subject.subject.into()),
         ("principal", subject.principal().into()),
-        // Absent is empty: a comparison with it is false rather than a failure.
+        // Absent values are empty, so that comparing with them is false and not an error.
         ("organisation", subject.organisation.unwrap_or("").into()),
         ("roles", list(subject.roles)),
         ("scopes", list(subject.scopes)),
@@ -69,7 +68,7 @@ fn map<const N: usize>(members: [(&str, Value); N]) -> Value {
     HashMap::from(members).into()
 }
 
-/// The arguments, unless they have more than `bound` values.
+/// Converts the arguments; returns `None` if they have more than `bound` values.
 pub(super) fn arguments(value: &serde_json::Value, bound: usize) -> Option<Value> {
     let mut left = bound;
     convert(value, &mut left)
@@ -102,8 +101,8 @@ fn convert(value: &serde_json::Value, left: &mut usize) -> Option<Value> {
     })
 }
 
-/// Gives a few callers and what they ask for, without any arguments: the shape of those is
-/// anybody's guess.
+/// Calls `each` with sample callers and targets. The arguments are empty, because their shape is
+/// unknown.
 pub(super) fn samples(mut each: impl FnMut(World<'_>) -> Result<(), String>) -> Result<(), String> {
     let words: [Arc<str>; 1] = ["word".into()];
     let tool = Target {
