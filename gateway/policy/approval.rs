@@ -1,5 +1,5 @@
-//! Who has to approve a call that a policy asks about. It names people and numbers; it waits for
-//! nobody.
+//! The approvals that a policy requires for a call. This module describes the approvers and their
+//! number; it does not wait for approvals.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,21 +8,20 @@ use crate::Subject;
 use crate::file::{self, Effect};
 use crate::who::Who;
 
-/// Most people who have to approve one call.
 const MAX_APPROVALS: u32 = 10;
-/// Longest time for an approval, in seconds.
+/// Limit of the time for an approval, in seconds.
 const MAX_EXPIRES: u32 = 3600;
 
-/// What one `ask` policy wants.
+/// The approval that an `ask` policy requires.
 #[derive(Debug)]
 pub struct ApprovalRule {
-    /// The policy.
+    /// The name of the policy.
     pub rule: Arc<str>,
-    /// How many different people have to approve.
+    /// The required number of different approvers.
     pub approvals: usize,
-    /// How long they may take, where the policy says so.
+    /// The time limit, if the policy sets one.
     pub expires: Option<Duration>,
-    /// Who they are; the caller without it.
+    /// The approvers; the caller if `None`.
     by: Option<Who>,
 }
 
@@ -40,25 +39,25 @@ impl ApprovalRule {
         rule
     }
 
-    /// Whether the caller itself is asked.
+    /// Returns whether the caller approves its own call.
     #[must_use]
     pub fn is_for_caller(&self) -> bool {
         self.by.is_none()
     }
 
-    /// Whether somebody else than the caller is one of those who may approve.
+    /// Returns whether `subject`, if it is not the caller, may approve.
     #[must_use]
     pub fn accepts(&self, subject: &Subject<'_>) -> bool {
         matches!(&self.by, Some(who) if who.fits(subject))
     }
 
-    /// Whether it says of which organisations they are.
+    /// Returns whether the policy restricts the organisations of the approvers.
     #[must_use]
     pub fn names_organisations(&self) -> bool {
         matches!(&self.by, Some(who) if who.organisations.is_some())
     }
 
-    /// Whose approval it needs, in words.
+    /// Describes the required approvals.
     #[must_use]
     pub fn needs(&self) -> String {
         let rule = &self.rule;
@@ -72,7 +71,7 @@ impl ApprovalRule {
     }
 }
 
-/// What is wrong with the `approval` of a policy: the keys that lead to it, and words.
+/// Returns the mistakes in the `approval` of a policy, with their keys.
 pub(crate) fn check(policy: &file::Policy) -> Vec<(Vec<&'static str>, &'static str)> {
     let Some(approval) = &policy.approval else { return Vec::new() };
     let mut found = Vec::new();
@@ -104,7 +103,7 @@ pub(crate) fn check(policy: &file::Policy) -> Vec<(Vec<&'static str>, &'static s
     found
 }
 
-/// What an `ask` policy cannot be about.
+/// Returns the key of an item that an `ask` policy cannot be about.
 pub(crate) fn check_kinds(policy: &file::Policy) -> Option<&'static str> {
     let what = &policy.what;
     let others = [

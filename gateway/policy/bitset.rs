@@ -1,6 +1,6 @@
-//! Sets of policies, a bit each.
+//! Sets of policies, one bit each.
 
-/// A set of numbers below a bound that never changes.
+/// A set of numbers below a fixed bound.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct BitSet(Box<[u64]>);
 
@@ -32,14 +32,13 @@ impl BitSet {
         self.0.iter().all(|&word| word == 0)
     }
 
-    /// Takes out what is `restricted` and not in `fits`.
+    /// Removes the members of `restricted` that are not in `fits`.
     pub(crate) fn keep(&mut self, restricted: &Self, fits: &Self) {
         for ((word, restricted), fits) in self.0.iter_mut().zip(&restricted.0).zip(&fits.0) {
             *word &= !restricted | fits;
         }
     }
 
-    /// Takes out all of `others`.
     pub(crate) fn exclude(&mut self, others: &Self) {
         for (word, others) in self.0.iter_mut().zip(&others.0) {
             *word &= !others;
@@ -56,7 +55,7 @@ impl BitSet {
     }
 }
 
-/// The bits of a word that are set, lowest first.
+/// An iterator over the bits that are set, lowest first.
 struct Ones(u64);
 
 impl Iterator for Ones {

@@ -1,5 +1,5 @@
-//! Cases: who asks for what, and what policies should say. They test policies as the gateway would
-//! decide, without one.
+//! Test cases for policies: a caller, a request and the expected decision. Cases are decided as in
+//! the gateway, but without running one.
 
 mod caller;
 
@@ -95,37 +95,37 @@ pub enum Expect {
     Hidden,
 }
 
-/// How a case went.
+/// The result of a case.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     pub decision: Expect,
     /// The policy that decided.
     pub rule: String,
-    /// Words for the caller, or for the log when a policy failed.
+    /// A message for the caller, or for the log if a policy failed.
     pub words: Option<String>,
-    /// What the server gets, when policy changed it.
+    /// The arguments that the server receives, if a policy changed them.
     pub forwards: Option<Value>,
 }
 
-/// What is asked for, as the gateway knows it.
+/// The requested item, as resolved by the gateway.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Asked {
     pub server: String,
-    /// Its name or URI at its server.
+    /// The name or URI at the server.
     pub own: String,
-    /// Its name or URI at `/mcp`.
+    /// The name or URI at `/mcp`.
     pub exposed: String,
     /// The category of a built-in server.
     pub category: Option<String>,
-    /// What the server says of the tool, where that is known.
+    /// The annotations that the server declares for the tool, if known.
     pub annotations: Option<Annotations>,
 }
 
 impl Case {
-    /// What is asked for: its kind and what it is called in the case.
+    /// Returns the kind and the name of the requested item.
     ///
     /// # Errors
-    /// Why that cannot be said.
+    /// The case does not name exactly one item.
     pub fn asked(&self) -> Result<(Kind, &str), String> {
         let kinds = [
             (Kind::Tool, &self.call),
@@ -148,10 +148,10 @@ impl Case {
         }
     }
 
-    /// Decides the case. `find` says what is asked for by a kind, a name and an endpoint.
+    /// Decides the case. `find` resolves an item by kind, name and endpoint.
     ///
     /// # Errors
-    /// The case says too little, or too much.
+    /// The case does not name exactly one item, or `find` fails.
     pub fn decide(
         &self,
         policy: &Policy,
@@ -179,10 +179,7 @@ impl Case {
         Ok(policy.answer(&question, Some(&text)))
     }
 
-    /// What is not as the case has it, a line each; nothing when it is.
-    ///
-    /// # Errors
-    /// As [`Case::decide`].
+    /// Returns the differences between the expected and the actual result, one line each.
     pub fn differences(&self, outcome: &Outcome) -> Vec<String> {
         let mut all = Vec::new();
         if outcome.decision != self.expect {
@@ -233,8 +230,8 @@ impl Expect {
 }
 
 impl Policy {
-    /// What is decided on: for values of a prompt or of a template that is hidden, that, whatever
-    /// is said of completions.
+    /// Returns the target of the decision. For a completion of a hidden prompt or template that is
+    /// the prompt or template itself, even if a policy allows the completion.
     pub(crate) fn deciding<'a>(&self, class: &Class, question: &Question<'a>) -> Target<'a> {
         let Some(kind) = question.target.kind.completed() else { return *question.target };
         let completed = Target { kind, ..*question.target };
@@ -242,7 +239,7 @@ impl Policy {
         if verdict.is_visible() { *question.target } else { completed }
     }
 
-    /// The whole decision on one call, rates aside.
+    /// Decides a call, without counting it against rates.
     #[must_use]
     pub fn answer(&self, question: &Question<'_>, arguments: Option<&[u8]>) -> Outcome {
         let class = self.class(question.subject, question.endpoint);
@@ -283,7 +280,7 @@ impl Policy {
     }
 }
 
-/// The JSON Schema (draft 2020-12) of a file of cases, for editors.
+/// Returns the JSON Schema (draft 2020-12) of files of cases, for editors.
 #[must_use]
 pub fn schema() -> Value {
     let mut schema = schemars::schema_for!(Cases).to_value();
@@ -293,7 +290,7 @@ pub fn schema() -> Value {
     schema
 }
 
-/// `null` is a value here, not the absence of one.
+/// Deserializes `null` as a value, not as the absence of a value.
 fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Ok(Some(Value::deserialize(deserializer)?))
 }

@@ -1,5 +1,5 @@
-//! Callers that policies do not tell apart: found once for each caller and endpoint, and kept in
-//! bounded memory.
+//! Classes of callers that the policies treat alike. A class is found once for each caller and
+//! endpoint, and cached in bounded memory.
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash, Hasher};
@@ -11,23 +11,23 @@ use moka::sync::Cache;
 use crate::Subject;
 use crate::bitset::BitSet;
 
-/// Callers and endpoints remembered.
+/// Limit of the cached callers and endpoints.
 const MAX_KNOWN: u64 = 16_384;
 
-/// The policies that concern some callers at one endpoint.
+/// The policies that concern a group of callers at an endpoint.
 #[derive(Debug)]
 pub struct Class {
     pub(crate) bits: BitSet,
-    /// Those of them whose condition could not be evaluated, and why.
+    /// Policies with conditions that could not be evaluated, and the errors.
     pub(crate) broken: Vec<(u32, String)>,
-    /// Those that limit methods.
+    /// The policies that limit methods.
     pub(crate) methods: Box<[u32]>,
     mark: [u8; 16],
 }
 
 impl Class {
-    /// `version` tells the policies of one configuration from those of another; `personal` is for
-    /// callers whose views depend on who they are.
+    /// Creates a class. `version` identifies the configuration; `personal` is set if the view
+    /// depends on the identity of the caller.
     pub(crate) fn new(
         bits: BitSet,
         broken: Vec<(u32, String)>,
@@ -57,30 +57,30 @@ impl Class {
         Self { bits, broken, methods, mark }
     }
 
-    /// The same for callers who see the same, and for no others.
+    /// Returns a value that is equal for callers with the same view, and only for those.
     #[must_use]
     pub fn mark(&self) -> [u8; 16] {
         self.mark
     }
 
-    /// Conditions that could not be evaluated, for the log.
+    /// Returns the errors of conditions that could not be evaluated, for the log.
     pub fn failures(&self) -> impl Iterator<Item = &str> {
         self.broken.iter().map(|(_, words)| words.as_str())
     }
 }
 
-/// With its length, so that no two lists of texts are hashed alike.
+/// Hashes a text with its length, so that different lists of texts have different hashes.
 fn hash_text(hasher: &mut blake3::Hasher, text: &str) {
     hasher.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
 }
 
-/// Classes by caller and endpoint.
+/// A cache of classes by caller and endpoint.
 pub(crate) struct Classes {
     known: Cache<u64, Arc<Known>, RandomState>,
     hasher: RandomState,
 }
 
-/// Whom a class was found for: a hash alone could be somebody else's.
+/// A cached class with its caller and endpoint, because hashes may collide.
 struct Known {
     issuer: Box<str>,
     subject: Box<str>,
@@ -108,7 +108,7 @@ impl Classes {
         }
     }
 
-    /// The class of a caller at an endpoint, found by `find` the first time.
+    /// Returns the class of a caller at an endpoint; calls `find` if it is not cached.
     pub(crate) fn get(
         &self,
         subject: &Subject<'_>,
@@ -145,7 +145,7 @@ impl Known {
         }
     }
 
-    /// The same caller with the same rights: a token that was renewed may carry others.
+    /// Returns whether the caller and its rights are equal: a renewed token may carry other rights.
     fn is(&self, subject: &Subject<'_>, endpoint: &str) -> bool {
         *self.issuer == *subject.issuer
             && *self.subject == *subject.subject

@@ -1,4 +1,4 @@
-//! From what is written to what decides. Every mistake is found, each with the key it is about.
+//! Compiles policies. All mistakes are reported, each with its key.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,23 +20,23 @@ use crate::uri_forms::decoded;
 use crate::who::Who;
 use crate::words::{self, MAX_WORDS, Word};
 
-/// Most policies of all files together.
+/// Limit of the policies in all files together.
 pub const MAX_POLICIES: usize = 10_000;
 const MAX_NAME: usize = 64;
 
-/// Something wrong with a policy.
+/// A mistake in a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyError {
-    /// Which document of the configuration, and which policy in it; `None` for the lists of the
+    /// The indices of the document and of the policy in it; `None` for the lists of the
     /// configuration file.
     pub at: Option<(usize, usize)>,
-    /// The key, below the policy; for a list it is the whole key, such as `policy.tools.allow`.
+    /// The key below the policy; for a list the whole key, such as `policy.tools.allow`.
     pub path: Vec<String>,
     pub what: String,
     pub hint: String,
 }
 
-/// Every policy of a configuration, in the order of their names.
+/// Compiles all policies of a configuration, sorted by name.
 pub(crate) fn rules(config: &Config) -> Result<Vec<Rule>, Vec<PolicyError>> {
     let mut rules = Vec::new();
     let mut mistakes = Vec::new();
@@ -94,7 +94,7 @@ pub(crate) fn rules(config: &Config) -> Result<Vec<Rule>, Vec<PolicyError>> {
     if mistakes.is_empty() { Ok(rules) } else { Err(mistakes) }
 }
 
-/// A mistake in the policy that a list stands for, by the key of the list and that of the mistake.
+/// Converts a mistake in the policy of a list to the key of the list.
 fn mistake_of_list(name: &str, mistake: PolicyError) -> PolicyError {
     let mut path = names::split_keys(name);
     if let Some(key) = mistake.path.last() {
@@ -103,7 +103,7 @@ fn mistake_of_list(name: &str, mistake: PolicyError) -> PolicyError {
     PolicyError { at: None, path, ..mistake }
 }
 
-/// Names of what decides besides policies: silence, the lock file, the lists of the configuration.
+/// Returns whether a name stands for the default, the lock file or a list of the configuration.
 fn is_reserved(name: &str) -> bool {
     name == DEFAULT || name == "pins" || name.starts_with("policy.")
 }
@@ -128,7 +128,7 @@ fn rule(policy: &file::Policy, place: String) -> Result<Rule, Vec<PolicyError>> 
         && what.tools.is_none()
         && let Ok(every) = pattern::compile("*")
     {
-        // Tools alone are called: it says nothing of other kinds.
+        // Only tools are called, so the policy concerns no other kind.
         what.tools = Some(vec![every]);
     }
     if policy.effect == Effect::Deny {
@@ -202,7 +202,7 @@ fn response(policy: &file::Policy, mistakes: &mut Vec<PolicyError>) -> Option<Re
     }
 }
 
-/// Mistakes in a part of a policy, each with the keys that lead to it from there.
+/// Adds mistakes in a part of a policy, prefixing their keys with that of the part.
 fn push_below(
     part: &str,
     found: Vec<(Vec<String>, String)>,
@@ -215,7 +215,6 @@ fn push_below(
     }
 }
 
-/// Who may approve what the policy asks about.
 fn approvers(policy: &file::Policy, mistakes: &mut Vec<PolicyError>) -> Option<Who> {
     for (path, what) in approval::check(policy) {
         let hint = "such as approval: { by: { roles: [approver] }, approvals: 2, expires: 300 }";
@@ -235,7 +234,7 @@ fn approvers(policy: &file::Policy, mistakes: &mut Vec<PolicyError>) -> Option<W
     Some(who)
 }
 
-/// What a rate may be, and what may not stand beside it.
+/// Checks the rate, and the keys that cannot be combined with it.
 fn rates(policy: &file::Policy, when: Option<&Condition>, mistakes: &mut Vec<PolicyError>) {
     let Some(rate) = &policy.rate else { return };
     for (key, what) in rate::check(rate) {
@@ -256,7 +255,7 @@ fn rates(policy: &file::Policy, when: Option<&Condition>, mistakes: &mut Vec<Pol
     }
 }
 
-/// A policy about methods limits them and nothing else.
+/// Checks that a policy about methods only limits them.
 fn methods(rule: &Rule, mistakes: &mut Vec<PolicyError>) {
     if rule.what.methods.is_none() {
         return;
@@ -283,8 +282,8 @@ fn methods(rule: &Rule, mistakes: &mut Vec<PolicyError>) {
     }
 }
 
-/// Whoever writes a bound and not what it is about means the bound, and not that everything is
-/// allowed.
+/// Refuses an `allow` policy with only a bound: its author means the bound, and not that everything
+/// is allowed.
 fn bounds_of_everything(policy: &file::Policy, mistakes: &mut Vec<PolicyError>) {
     let key = match (&policy.rate, &policy.response) {
         (Some(_), _) => "rate",
@@ -336,7 +335,6 @@ fn what(spec: &file::What, mistakes: &mut Vec<PolicyError>) -> What {
     what
 }
 
-/// Whether each pattern fits a method at all.
 fn methods_there_are(methods: &[Glob], mistakes: &mut Vec<PolicyError>) {
     for (at, method) in methods.iter().enumerate() {
         if rate::methods(&[method.glob().to_owned()]) == 0 {
@@ -367,7 +365,7 @@ fn word_list(
     Some(all)
 }
 
-/// The pattern without escapes, which the decoded form of a URI is held against; `None` when it has
+/// Returns the pattern without escapes, which is matched against decoded URIs; `None` if it has
 /// none.
 fn decoded_pattern(glob: &Glob) -> Option<Glob> {
     let mut text = glob.glob().to_owned();

@@ -1,4 +1,4 @@
-//! What policy decides on, already read from configuration. It reads no file.
+//! The input of the policy engine, already read from configuration. This module reads no files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -7,21 +7,21 @@ use serde_json::Value;
 
 use crate::file;
 
-/// Longest value in a line of differences, in characters.
+/// Length limit of a value in [`differences`], in characters.
 const MAX_SHOWN: usize = 200;
 
-/// Everything that policies are made of.
+/// The policies of a configuration, as written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Config {
-    /// The lists of the configuration file: policies in short.
+    /// The lists of the configuration file, a short form of policies.
     pub lists: Lists,
-    /// Policy files. With one of them, what no policy allows is denied; without any, what the lists
-    /// do not deny is allowed.
+    /// The policy files. With at least one file, anything that no policy allows is denied. Without
+    /// files, anything that the lists do not deny is allowed.
     pub documents: Vec<Document>,
 }
 
 impl Config {
-    /// Stands for what is written.
+    /// Returns a hash of the policies as written.
     pub(crate) fn fingerprint(&self) -> [u8; 32] {
         let mut texts = vec![format!("{:?}", self.lists)];
         for document in &self.documents {
@@ -38,25 +38,24 @@ impl Config {
     }
 }
 
-/// Policies in short.
+/// The lists of the configuration file, a short form of policies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lists {
-    /// Slugs of servers that clients may see and use at all.
+    /// Slugs of the servers that clients may see and use.
     pub servers: Allow,
-    /// Exposed names (`slug__tool`, also as `slug/tool`) of tools that clients may see and call.
+    /// Exposed names (`slug__tool` or `slug/tool`) of the tools that clients may see and call.
     pub tools: Allow,
-    /// Exposed names of prompts that clients may see and get.
+    /// Exposed names of the prompts that clients may see and get.
     pub prompts: Allow,
-    /// Exposed URIs of resources and templates that clients may see and read.
+    /// Exposed URIs of the resources and templates that clients may see and read.
     pub resources: Allow,
-    /// `tools/call` per principal and minute; none without it.
+    /// Limit of `tools/call` per principal and minute; unlimited if `None`.
     pub calls_per_minute: Option<u32>,
-    /// `completion/complete` per principal and minute; none without it.
+    /// Limit of `completion/complete` per principal and minute; unlimited if `None`.
     pub completions_per_minute: Option<u32>,
 }
 
 impl Lists {
-    /// Each list as text, with its key.
     fn written(&self) -> [(&'static str, String); 6] {
         [
             ("servers", self.servers.written()),
@@ -76,10 +75,10 @@ fn write_rate(rate: Option<u32>) -> String {
     }
 }
 
-/// Allowed when some `allow` glob matches and no `deny` glob does.
+/// A list that allows a name if some `allow` glob and no `deny` glob matches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Allow {
-    /// `None` when nothing is written: everything without policy files, nothing beside them.
+    /// If `None`, every name is allowed without policy files, and no name with them.
     pub allow: Option<Vec<String>>,
     pub deny: Vec<String>,
 }
@@ -97,10 +96,10 @@ impl Allow {
     }
 }
 
-/// A policy file as it was read.
+/// A policy file as read.
 #[derive(Clone)]
 pub struct Document {
-    /// How the file is named to people.
+    /// The name of the file in messages.
     pub name: String,
     pub policies: Vec<Entry>,
 }
@@ -109,13 +108,13 @@ pub struct Document {
 #[derive(Clone)]
 pub struct Entry {
     pub policy: file::Policy,
-    /// The line that it begins at; 0 where it has none.
+    /// The first line of the policy; 0 if unknown.
     pub line: usize,
-    /// The same as it was written, to tell what has changed.
+    /// The policy as written, for detecting changes.
     pub source: Value,
 }
 
-/// What differs between two sets of policies, a line each, for the log.
+/// Returns the differences between two configurations, one line each, for the log.
 #[must_use]
 pub fn differences(old: &Config, new: &Config) -> Vec<String> {
     let was = entries_by_name(old);
@@ -148,7 +147,6 @@ pub fn differences(old: &Config, new: &Config) -> Vec<String> {
     lines
 }
 
-/// The policies of all files, each with the file that it is in.
 fn entries_by_name(config: &Config) -> BTreeMap<&str, (&Entry, &str)> {
     let mut entries = BTreeMap::new();
     for file in &config.documents {
@@ -159,7 +157,7 @@ fn entries_by_name(config: &Config) -> BTreeMap<&str, (&Entry, &str)> {
     entries
 }
 
-/// The keys of a policy that differ, with both values.
+/// Returns the keys of a policy that differ, with both values.
 fn keys(old: &Value, new: &Value) -> String {
     let Value::Object(old) = old else { return String::new() };
     let Value::Object(new) = new else { return String::new() };
@@ -176,7 +174,6 @@ fn keys(old: &Value, new: &Value) -> String {
     differing.join(", ")
 }
 
-/// A value in a line of differences.
 fn shown(value: Option<&Value>) -> String {
     match value {
         Some(value) => cut(value.to_string()),
@@ -184,7 +181,6 @@ fn shown(value: Option<&Value>) -> String {
     }
 }
 
-/// As much of a value as is shown.
 fn cut(mut text: String) -> String {
     if let Some((end, _)) = text.char_indices().nth(MAX_SHOWN) {
         text.truncate(end);
@@ -193,7 +189,7 @@ fn cut(mut text: String) -> String {
     text
 }
 
-/// The source alone: a policy is what was written.
+/// Compares the sources only, because `policy` is derived from `source`.
 impl PartialEq for Entry {
     fn eq(&self, other: &Self) -> bool {
         self.source == other.source

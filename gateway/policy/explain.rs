@@ -1,6 +1,6 @@
-//! Why a call is decided as it is: every policy that concerns it, what it says, and what would
-//! change the answer. It is for people, so it takes its time: each policy is held against the call
-//! by itself.
+//! Explanations of decisions: every policy that concerns a call, its result, and the changes that
+//! would alter the decision. Explanations are not performance-critical, so each policy is matched
+//! against the call individually.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -13,22 +13,21 @@ use crate::policy::Question;
 use crate::rule::Rule;
 use crate::{DEFAULT, Policy, Target};
 
-/// Changes that are named at most.
 const MAX_CHANGES: usize = 10;
 
-/// See the module.
+/// The explanation of a decision.
 #[derive(Clone, Debug, Serialize)]
 pub struct Explanation {
     /// `allow`, `ask`, `deny` or `hidden`.
     pub decision: &'static str,
-    /// The policy that decides, or `default`.
+    /// The deciding policy, or `default`.
     pub rule: String,
     pub words: Option<String>,
-    /// What the server gets, when policy changes it.
+    /// The arguments that the server receives, if a policy changes them.
     pub forwards: Option<Value>,
-    /// The policies that concern the call, by name.
+    /// The policies that concern the call, sorted by name.
     pub policies: Vec<Step>,
-    /// What would change the answer.
+    /// Changes that would alter the decision.
     pub changes: Vec<String>,
 }
 
@@ -40,24 +39,24 @@ pub struct Step {
     pub place: String,
     pub effect: &'static str,
     pub dry_run: bool,
-    /// What it says of this call.
+    /// The result of the policy for this call.
     pub says: String,
 }
 
-/// What a policy comes to for one call.
+/// The result of a policy for a call.
 enum Says {
-    /// It is about something else; why.
+    /// The policy does not apply, with the keys that do not match.
     Misfits(Vec<String>),
     Failed(String),
-    /// It limits how often, or what may come back.
+    /// The policy only limits the rate or the results.
     Limits,
-    /// It is about the call, and the arguments are as it wants them.
+    /// The policy applies, and the arguments satisfy its rules.
     Holds,
     Refuses(String),
 }
 
 impl Policy {
-    /// Explains the decision on one call.
+    /// Explains the decision on a call.
     #[must_use]
     pub fn explain(&self, question: &Question<'_>, text: Option<&[u8]>) -> Explanation {
         let class = self.class(question.subject, question.endpoint);
@@ -65,12 +64,12 @@ impl Policy {
         let question = &Question { target: &target, ..*question };
         let Outcome { decision, rule, words, forwards } = self.answer(question, text);
         let read = arguments::read(text);
-        // One that denies sees what the one that allows has put in; one in dry run what the server
-        // gets.
+        // A `deny` policy sees the arguments as changed by the allowing policy, and a policy in dry
+        // run sees those that the server receives.
         let permitted = self.permitted(&self.verdict(&class, question), question, text);
         let mut policies = Vec::new();
         let mut found = Vec::new();
-        // Another policy that allows it would change nothing while one denies it.
+        // While a policy denies the call, another `allow` policy would not change the decision.
         let mut denied = false;
         for rule in &self.rules {
             if rule.what.methods.is_some() {
@@ -118,7 +117,7 @@ impl Policy {
     }
 }
 
-/// What a policy says; one that denies, of any form of the URI.
+/// Evaluates a policy. A `deny` policy is matched against every form of the URI.
 fn says_of_any(rule: &Rule, question: &Question<'_>, arguments: Option<&Value>) -> Says {
     let mut says_it = says(rule, question, arguments);
     for (exposed, own) in question.target.denied_forms() {
@@ -162,7 +161,7 @@ fn says(rule: &Rule, question: &Question<'_>, arguments: Option<&Value>) -> Says
     }
 }
 
-/// A line for a policy that concerns the call.
+/// Describes the result of a policy that concerns the call.
 fn step(rule: &Rule, says: &Says, target: &Target<'_>) -> Option<Step> {
     let named = named_by(rule, target);
     let judged = rule.arguments.is_some();
@@ -198,7 +197,6 @@ fn step(rule: &Rule, says: &Says, target: &Target<'_>) -> Option<Step> {
     Some(Step { policy, place, effect, dry_run: rule.dry_run, says: words })
 }
 
-/// Whose approval a policy that asks needs.
 fn needs(rule: &Rule) -> String {
     match &rule.approval {
         Some(approval) => approval.needs(),
@@ -206,7 +204,7 @@ fn needs(rule: &Rule) -> String {
     }
 }
 
-/// The word that makes a policy be about a tool, as the end of a sentence.
+/// Returns the word by which a policy selects a tool, as the end of a sentence.
 fn named_by(rule: &Rule, target: &Target<'_>) -> String {
     match rule.what.word_of(target.own) {
         Some(word) => format!(" for the word `{word}`"),
@@ -214,7 +212,7 @@ fn named_by(rule: &Rule, target: &Target<'_>) -> String {
     }
 }
 
-/// Returns whether a policy allows other things than what is asked for, of other servers.
+/// Returns whether a policy allows only items of other servers.
 fn is_unrelated(rule: &Rule, says: &Says, target: &Target<'_>) -> bool {
     let Says::Misfits(all) = says else { return false };
     rule.effect == Effect::Allow
@@ -233,7 +231,7 @@ fn names_server(misfit: &str, target: &Target<'_>) -> bool {
     misfit.contains(&format!("{server}/")) || misfit.contains(&format!("{server}__"))
 }
 
-/// What, about this policy, would change the decision.
+/// Describes a change to this policy that would alter the decision.
 fn change(rule: &Rule, says: &Says, decision: Expect) -> Option<String> {
     let name = &rule.name;
     match (decision, rule.effect, says) {

@@ -1,5 +1,5 @@
-//! A policy file as people write it. The doc comments are what editors show; every key that is not
-//! here is a mistake.
+//! The format of policy files. The doc comments become the descriptions in the JSON Schema that
+//! editors show. Unknown keys are errors.
 
 use std::collections::BTreeMap;
 
@@ -116,7 +116,7 @@ pub struct Who {
 }
 
 impl Who {
-    /// Whether nothing is asked for.
+    /// Returns whether no key is set.
     pub(crate) fn is_anybody(&self) -> bool {
         let Self { principals, roles, organisations, scopes, agents, certificates, anonymous } =
             self;
@@ -164,7 +164,7 @@ pub struct What {
 }
 
 impl What {
-    /// Whether nothing narrows it.
+    /// Returns whether no key narrows the policy.
     pub(crate) fn is_everything(&self) -> bool {
         let Self { tools, words, not_words, prompts, resources, completion, .. } = self;
         let Self { servers, not_servers, categories, endpoints, methods, annotations, .. } = self;
@@ -304,7 +304,7 @@ pub enum Key {
 }
 
 impl Key {
-    /// As it is written.
+    /// Returns the key as written in a policy file.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Principal => "principal",
@@ -316,12 +316,12 @@ impl Key {
     }
 }
 
-/// `null` is a value here, not the absence of one.
+/// Deserializes `null` as a value, not as the absence of a value.
 fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Ok(Some(Value::deserialize(deserializer)?))
 }
 
-/// The JSON Schema (draft 2020-12) of a policy file, for editors.
+/// Returns the JSON Schema (draft 2020-12) of policy files, for editors.
 #[must_use]
 pub fn schema() -> Value {
     let mut schema = schemars::schema_for!(File).to_value();
@@ -332,7 +332,7 @@ pub fn schema() -> Value {
     schema
 }
 
-/// Leaves out `default: null`, which says nothing.
+/// Removes `default: null`, which carries no information.
 fn tidy(value: &mut Value) {
     match value {
         Value::Object(object) => {

@@ -1,5 +1,5 @@
-//! All policies at once: which of them concern a caller, and which of those something that it asks
-//! for. The work hardly grows with the number of policies.
+//! An index over all policies. It finds the policies that concern a caller, and among those the
+//! policies that concern a target. The cost hardly depends on the number of policies.
 
 use globset::Glob;
 
@@ -11,30 +11,28 @@ use crate::who::Who;
 use crate::words::{Word, WordIndex};
 use crate::{Subject, Target};
 
-/// See the module.
 #[derive(Debug)]
 pub(crate) struct Index {
     size: usize,
     who: [pattern::Index; 6],
-    /// Policies about callers without a credential, and those about all others.
+    /// Policies about callers without a credential, and policies about all others.
     anonymous: [BitSet; 2],
     endpoints: pattern::Index,
     servers: pattern::Index,
     not_servers: pattern::Index,
     categories: pattern::Index,
-    /// For each kind of thing: patterns, and the policies that name other kinds alone.
+    /// For each kind of target, its patterns and the policies that name only other kinds.
     kinds: [(pattern::Index, BitSet); 5],
     words: WordIndex,
     not_words: WordIndex,
     annotated: Vec<u32>,
-    /// Policies about methods.
     methods: BitSet,
 }
 
 const KINDS: [Kind; 5] =
     [Kind::Tool, Kind::Prompt, Kind::Resource, Kind::PromptCompletion, Kind::ResourceCompletion];
 
-/// Patterns of one kind of all policies that have them.
+/// Indexes the patterns of all policies for the same kind of name.
 fn index_globs(
     rules: &[Rule],
     pick: impl Fn(&Rule) -> Option<&[Glob]>,
@@ -49,7 +47,7 @@ fn index_words(
     WordIndex::new(rules.len(), pick_lists(rules, pick))
 }
 
-/// One list of each policy that has it, with the place of the policy.
+/// Returns the selected list of each policy that has it, with the index of the policy.
 fn pick_lists<'a, T: 'a>(
     rules: &'a [Rule],
     pick: impl Fn(&'a Rule) -> Option<&'a [T]>,
@@ -58,7 +56,7 @@ fn pick_lists<'a, T: 'a>(
     rules_with_places.filter_map(move |(at, rule)| Some((at, pick(rule)?)))
 }
 
-/// The patterns over callers that stand at a place of [`Who::lists`].
+/// Indexes the patterns at a position of [`Who::lists`].
 fn index_who(rules: &[Rule], place: usize) -> Result<pattern::Index, String> {
     index_globs(rules, |rule| {
         let (_, globs) = rule.who.lists().into_iter().nth(place)?;
@@ -82,8 +80,7 @@ fn find_rules(rules: &[Rule], fits: impl Fn(&Rule) -> bool) -> BitSet {
 }
 
 impl Index {
-    /// # Errors
-    /// The patterns are too large together.
+    /// Builds the index. Fails if the patterns are too large in total.
     pub(crate) fn new(rules: &[Rule]) -> Result<Self, String> {
         let [tools, prompts, resources, prompt_values, resource_values] =
             KINDS.map(|kind| index_kind(rules, kind));
@@ -113,7 +110,6 @@ impl Index {
         })
     }
 
-    /// Whether who asks, or where, makes any difference.
     pub(crate) fn tells_callers_apart(&self) -> bool {
         let [only_anonymous, only_known] = &self.anonymous;
         let is_about_who = !self.who.iter().all(pattern::Index::is_unused);
@@ -123,7 +119,7 @@ impl Index {
             || !only_known.is_empty()
     }
 
-    /// The policies that concern a caller at an endpoint.
+    /// Returns the policies that concern a caller at an endpoint.
     pub(crate) fn concerning(&self, subject: &Subject<'_>, endpoint: &str) -> BitSet {
         let mut bits = BitSet::none(self.size);
         for at in (0u32..).take(self.size) {
@@ -138,7 +134,7 @@ impl Index {
         bits
     }
 
-    /// Those of them that concern what is asked for.
+    /// Returns the policies among `concerning` that concern a target.
     pub(crate) fn about(&self, concerning: &BitSet, rules: &[Rule], target: &Target<'_>) -> BitSet {
         let mut bits = concerning.clone();
         bits.exclude(&self.methods);
@@ -165,7 +161,6 @@ impl Index {
         bits
     }
 
-    /// Takes out the policies that go by words and whose words do not fit.
     fn narrow_by_words(&self, bits: &mut BitSet, target: &Target<'_>) {
         let named = self.words.restricted();
         let excluded = self.not_words.restricted();
@@ -189,7 +184,7 @@ impl Index {
         }
     }
 
-    /// Those that concern a server, whatever of it is asked for.
+    /// Returns the policies among `concerning` that concern a server.
     pub(crate) fn about_server(&self, concerning: &BitSet, server: &str) -> BitSet {
         let mut bits = concerning.clone();
         bits.exclude(&self.methods);
@@ -197,7 +192,6 @@ impl Index {
         bits
     }
 
-    /// Those about methods.
     pub(crate) fn methods(&self) -> &BitSet {
         &self.methods
     }

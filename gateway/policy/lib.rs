@@ -1,6 +1,6 @@
-//! May they? Policies say who may see and use what, with which arguments and how often; the same
-//! decision for lists and calls. It reads no file, knows no wire format and denies what it cannot
-//! decide.
+//! The policy engine: decides which tools, prompts and resources a caller may see and use, with
+//! which arguments and at which rate. Lists and calls get the same decision. The crate reads no
+//! files, knows no wire format, and denies everything it cannot decide.
 
 mod approval;
 mod arguments;

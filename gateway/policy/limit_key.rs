@@ -1,27 +1,27 @@
-//! What shares one allowance: the parts that a policy counts by. A limiter hashes them, by a secret
-//! of its own within one process, or by one that all gateways have; nothing keeps them as they are.
+//! The key of an allowance: the values of a request by which a policy counts. Limiters store only a
+//! hash of the key, with a secret of their process or with a secret shared by all gateways.
 
 use std::hash::{BuildHasher, Hash, Hasher};
 
 use crate::file::Key;
 use crate::{Subject, Target};
 
-/// What shares an allowance.
+/// The key of an allowance. Requests with equal keys share it.
 pub struct LimitKey<'a> {
-    /// Sorted, without repetitions.
+    /// Sorted, without duplicates.
     by: &'a [Key],
     subject: &'a Subject<'a>,
     target: Option<&'a Target<'a>>,
 }
 
 impl<'a> LimitKey<'a> {
-    /// What shares an allowance by all of `by`, each once.
+    /// Creates the key of a request. `by` must be sorted and free of duplicates.
     #[must_use]
     pub fn new(by: &'a [Key], subject: &'a Subject<'a>, target: Option<&'a Target<'a>>) -> Self {
         Self { by, subject, target }
     }
 
-    /// A hash for one process.
+    /// Returns a hash for use within one process.
     #[must_use]
     pub fn hash_with(&self, state: &impl BuildHasher) -> u64 {
         let mut hasher = state.build_hasher();
@@ -29,8 +29,9 @@ impl<'a> LimitKey<'a> {
         hasher.finish()
     }
 
-    /// Each part in turn, the same in every process; `None` where the request has none. What is
-    /// counted by comes before its parts, so that no key of one meaning is a key of another.
+    /// Calls `visitor` with each part in turn, in the same order in every process; a part that the
+    /// request lacks is `None`. The name of each [`Key`] precedes its parts, so that keys of
+    /// different kinds never collide.
     pub fn visit(&self, visitor: &mut dyn FnMut(Option<&str>)) {
         let Subject { issuer, subject, organisation, agent, .. } = *self.subject;
         for key in self.by {
@@ -48,7 +49,7 @@ impl<'a> LimitKey<'a> {
         }
     }
 
-    /// A slug is another server in each organisation.
+    /// Returns the parts of a target, with its organisation: a slug is unique only within one.
     fn name_target<'b>(&'b self, own: Option<&'b str>) -> [Option<&'b str>; 3] {
         match self.target {
             Some(target) => [Some(target.server), target.organisation, own],

@@ -1,5 +1,5 @@
-//! Counting requests: the seam that the request path asks, and the limiter that counts in this
-//! process, in bounded memory. Whoever starts the gateway chooses the limiter.
+//! Request counting: the interface that the request path calls, and a limiter that counts within
+//! this process in bounded memory. The limiter is chosen at startup.
 
 mod pace;
 
@@ -17,36 +17,36 @@ use pace::{Pace, Rate};
 use crate::file::WhenAway;
 use crate::limit_key::LimitKey;
 
-/// An allowance: so many per period, with so many at once; and so many at a time.
+/// A limit of requests per period, with a burst, and of concurrent requests.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Quota {
     pub rate: Option<(NonZeroU32, Duration, NonZeroU32)>,
     pub concurrency: Option<u32>,
-    /// For limiters that count elsewhere.
+    /// Used only by limiters that count in a shared store.
     pub when_away: WhenAway,
 }
 
-/// What a policy allows.
+/// The allowance that a policy grants.
 #[derive(Clone, Copy)]
 pub struct Allowance<'a> {
-    /// The name of the policy, under which is counted.
+    /// The name of the policy, which identifies its counts.
     pub policy: &'a str,
     pub quota: &'a Quota,
 }
 
-/// What of an allowance is reached.
+/// The limit that was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reached {
-    /// So many per period; after so long there is one more.
+    /// The rate; one more request is available after this time.
     Rate(Duration),
-    /// So many at a time; nobody knows when one ends, so this is a guess.
+    /// The concurrency. The time is a guess, because the end of a running request is unknown.
     Concurrency(Duration),
-    /// Nobody can say, and then nothing passes; when that ends is a guess.
+    /// The counts are unavailable, so nothing passes. The time is a guess.
     Unavailable(Duration),
 }
 
 impl Reached {
-    /// How long to wait.
+    /// Returns how long to wait.
     #[must_use]
     pub fn wait(self) -> Duration {
         match self {
@@ -55,25 +55,24 @@ impl Reached {
     }
 }
 
-/// Counts requests. The request path calls this for every rate that is about a request: it must
-/// neither wait nor do I/O, and what it remembers must be bounded.
+/// A counter of requests. The request path calls it for every rate that concerns a request, so it
+/// must neither wait nor do I/O, and its memory must be bounded.
 pub trait Limiter: Send + Sync {
-    /// One request against an allowance, by what shares it. What comes back is held while the
+    /// Takes a request from the allowance with this key. The returned permit is held while the
     /// request runs.
     ///
     /// # Errors
-    /// What is reached.
+    /// Returns the limit that was reached.
     fn take(&self, of: Allowance<'_>, key: &LimitKey<'_>) -> Result<Option<Held>, Reached>;
 
-    /// Takes back one request that [`Limiter::take`] let pass, as far as it is about how often:
-    /// another allowance that it needed refused it.
+    /// Undoes the rate count of a [`Limiter::take`], after another allowance refused the request.
     fn give_back(&self, of: Allowance<'_>, key: &LimitKey<'_>);
 
-    /// Forgets what has been idle. Called now and then, away from requests.
+    /// Drops idle counts. Called periodically, outside of requests.
     fn sweep(&self);
 }
 
-/// A place among those that may run at the same time; given back when it is dropped.
+/// A concurrency permit, released on drop.
 pub struct Held(Arc<Running>, u64);
 
 impl fmt::Debug for Held {
@@ -93,18 +92,18 @@ impl Drop for Held {
     }
 }
 
-/// How long to wait for a running request to end: nobody knows, so this is a guess.
+/// Wait time after the concurrency limit: a guess, because the end of a request is unknown.
 const GUESS: Duration = Duration::from_secs(1);
-/// Most policies whose counts are kept.
+/// Limit of the policies with stored counts.
 const MAX_BUCKETS: usize = 16_384;
 
-/// Counts in this process. Counts outlive every reload of policies: they belong to a policy's name,
-/// also when its numbers change, and also when it is gone for as long as somebody's allowance is
-/// not whole again.
+/// A limiter that counts in this process. Counts belong to the name of a policy and survive
+/// reloads: they are kept when its numbers change, and after its removal until every allowance has
+/// been restored.
 #[derive(Default)]
 pub struct Local {
     buckets: RwLock<Buckets>,
-    /// Nobody can choose whom to share an allowance with.
+    /// Seeded at random, so that callers cannot construct colliding keys.
     hasher: RandomState,
 }
 
@@ -112,7 +111,7 @@ type Buckets = HashMap<Box<str>, Arc<Bucket>, RandomState>;
 
 struct Bucket {
     quota: Quota,
-    /// That of the quota; where it has none, that of the last one that had, in case it comes back.
+    /// The pace of the quota, or the last pace before the rate was removed.
     pace: Option<Arc<Pace>>,
     running: Arc<Running>,
 }
@@ -131,7 +130,7 @@ impl Local {
         self.buckets.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is counted of a policy, while its numbers are these.
+    /// Returns the counts of a policy, unless its numbers have changed.
     fn find_bucket(&self, name: &str, quota: &Quota) -> Option<Arc<Bucket>> {
         let buckets = self.read_buckets();
         let bucket = buckets.get(name)?;
@@ -165,10 +164,10 @@ impl Local {
         new
     }
 
-    /// A place among those that may run at the same time, whatever was used of the rest.
+    /// Takes a concurrency permit without counting against the rate.
     ///
     /// # Errors
-    /// All places are taken.
+    /// The concurrency limit is reached.
     pub fn hold(&self, of: Allowance<'_>, key: &LimitKey<'_>) -> Result<Option<Held>, Reached> {
         let Some(most) = of.quota.concurrency else { return Ok(None) };
         let bucket = self.bucket(of.policy, of.quota);
@@ -180,7 +179,7 @@ impl Local {
     }
 
     fn give_back_for(&self, name: &str, quota: &Quota, key: u64) {
-        // Where another number came between, the one request stays used.
+        // If the numbers have changed in between, the request stays counted.
         if let Some(bucket) = self.find_bucket(name, quota)
             && let Some(pace) = &bucket.pace
         {
@@ -209,14 +208,14 @@ impl Limiter for Local {
         }
         drop(all);
         let mut buckets = self.write_buckets();
-        // One that is in use right now is about to remember something.
+        // A bucket in use may be about to record a count.
         buckets.retain(|_, bucket| Arc::strong_count(bucket) > 1 || bucket.remembers() > 0);
     }
 }
 
 impl Bucket {
-    /// The same policy with other numbers. What was used and what runs stays so: saving a file
-    /// gives nothing back.
+    /// Returns the bucket of the same policy with other numbers. Usage and running requests are
+    /// kept, so that saving a file resets nothing.
     fn changed_to(&self, quota: Quota) -> Self {
         let pace = self.pace_changed_to(quota.rate);
         Self { quota, pace, running: Arc::clone(&self.running) }
@@ -230,7 +229,7 @@ impl Bucket {
         }
     }
 
-    /// How much would be forgotten without it.
+    /// Returns the number of counts that removing the bucket would lose.
     fn remembers(&self) -> usize {
         let paced = match &self.pace {
             Some(pace) => pace.len(),
@@ -240,7 +239,7 @@ impl Bucket {
     }
 
     fn take(&self, key: u64) -> Result<Option<Held>, Reached> {
-        // Before the rate, so that what finds no place does not use up the allowance.
+        // Before the rate, so that a request without a permit does not use up the allowance.
         let held = match self.quota.concurrency {
             Some(most) => Some(self.enter(key, most)?),
             None => None,

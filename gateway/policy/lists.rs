@@ -1,10 +1,10 @@
-//! The lists of the configuration file as policies: one engine decides on both.
+//! The lists of the configuration file as policies, so that one engine decides on both.
 
 use crate::config::{Allow, Lists};
 use crate::file::{Effect, Key, Policy, Rate, What, Who};
 
-/// The policies that the lists stand for. `alone`: there are no policy files, so what is not
-/// written is allowed.
+/// Returns the policies for the lists. `alone` indicates that there are no policy files, so that a
+/// missing `allow` list allows everything.
 pub(crate) fn policies(lists: &Lists, alone: bool) -> Vec<Policy> {
     let mut all = Vec::new();
     if let Some(servers) = &lists.servers.allow {

@@ -1,6 +1,6 @@
-//! Policies that look at arguments and are got past: another one allows the same calls without
-//! looking at them. It is for people who check policies, and goes by how patterns are written, so
-//! it tells what may be; it decides nothing.
+//! Finds policies with argument rules that another policy bypasses by allowing the same calls
+//! without them. It serves reviews of policies and makes no decisions. It compares patterns as
+//! written, so its results are only possible overlaps.
 
 use globset::Glob;
 
@@ -10,23 +10,23 @@ use crate::pattern;
 use crate::rule::{Rule, What};
 use crate::{Kind, Policy};
 
-/// Most of them that are told.
+/// Limit of the reported overlaps.
 const MAX_TOLD: usize = 20;
 
-/// A policy with rules for arguments, and another one that allows the same without.
+/// A policy with argument rules, and another that allows the same without them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Overlap {
     pub policy: String,
-    /// It also puts values in.
+    /// Whether the policy also sets arguments.
     pub sets: bool,
-    /// The file and line where it stands.
+    /// The file and line of the policy.
     pub place: String,
-    /// The policy that allows the same whatever the arguments are.
+    /// The policy that allows the same with any arguments.
     pub other: String,
 }
 
 impl Policy {
-    /// See the module.
+    /// Returns the argument rules that other policies bypass.
     #[must_use]
     pub fn overlaps(&self) -> Vec<Overlap> {
         let mut overlaps = Vec::new();
@@ -56,8 +56,8 @@ impl Policy {
     }
 }
 
-/// Whether `other` allows some of what `rule` is about to the same callers. One that is for fewer
-/// callers is an exception that somebody meant.
+/// Returns whether `other` allows some targets of `rule` to the same callers. An `other` for fewer
+/// callers counts as a deliberate exception.
 fn gets_past(other: &Rule, rule: &Rule) -> bool {
     for ((_, others), (_, own)) in other.who.lists().into_iter().zip(rule.who.lists()) {
         if others.is_some() && (own.is_none() || !meet(others.as_ref(), own.as_ref())) {
@@ -78,7 +78,7 @@ fn gets_past(other: &Rule, rule: &Rule) -> bool {
             || share(a, b, Kind::Prompt) && !a.has_words() && !b.has_words())
 }
 
-/// Whether something of a kind may fit both, going by the patterns over names.
+/// Returns whether an item of a kind may match both, judging by the patterns over names.
 fn share(a: &What, b: &What, kind: Kind) -> bool {
     match (a.of(kind), b.of(kind)) {
         (Some(a), Some(b)) => fit(a, b) || fit(b, a),
@@ -88,7 +88,7 @@ fn share(a: &What, b: &What, kind: Kind) -> bool {
     }
 }
 
-/// Whether a tool may have the words that both ask for.
+/// Returns whether a tool may have the words of both.
 fn share_words(a: &What, b: &What) -> bool {
     if let (Some(a), Some(b)) = (&a.words, &b.words) {
         return a.iter().any(|word| b.contains(word));
@@ -96,8 +96,8 @@ fn share_words(a: &What, b: &What) -> bool {
     may_have_words(a, b) && may_have_words(b, a)
 }
 
-/// Whether the words of one may fit a tool that the other names. Only a name that is written out
-/// has words to look at.
+/// Returns whether the words of `one` may match a tool that `other` names. Only literal names can
+/// be checked for words.
 fn may_have_words(one: &What, other: &What) -> bool {
     let Some(tools) = &other.tools else { return true };
     tools.iter().any(|tool| {
@@ -110,13 +110,13 @@ fn may_have_words(one: &What, other: &What) -> bool {
     })
 }
 
-/// Whether what one names may be of the servers that the other is about.
+/// Returns whether the names in `one` may belong to the servers of `other`.
 fn of_servers(one: &What, other: &What) -> bool {
     let Some(servers) = &other.servers else { return true };
     !one.names_kinds() || servers.iter().any(|server| one.may_name(server.glob()))
 }
 
-/// Whether something may fit both.
+/// Returns whether a name may match both lists.
 fn meet(a: Option<&Vec<Glob>>, b: Option<&Vec<Glob>>) -> bool {
     match (a, b) {
         (Some(a), Some(b)) => fit(a, b) || fit(b, a),
@@ -124,7 +124,7 @@ fn meet(a: Option<&Vec<Glob>>, b: Option<&Vec<Glob>>) -> bool {
     }
 }
 
-/// Whether one of these patterns fits one of the others as it is written.
+/// Returns whether one of the patterns matches one of the others as written.
 fn fit(globs: &[Glob], others: &[Glob]) -> bool {
     others.iter().any(|other| {
         let text = other.glob();

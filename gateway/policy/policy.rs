@@ -1,5 +1,5 @@
-//! The policies of one configuration, compiled: one decision for lists and calls. It never changes;
-//! another configuration makes another one.
+//! The compiled policies of one configuration, which make the same decision for lists and calls.
+//! They are immutable: a changed configuration is compiled anew.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,22 +17,22 @@ use crate::rule::{DEFAULT, Rule};
 use crate::verdict::{Dry, State, Verdict};
 use crate::{ApprovalRule, Refusal, Subject, Target};
 
-/// See the module.
+/// The compiled policies of a configuration.
 #[derive(Debug)]
 pub struct Policy {
     pub(crate) rules: Vec<Rule>,
     pub(crate) index: Index,
     limits: Limits,
     classes: Classes,
-    /// The class of everybody, where nothing tells callers apart.
+    /// The class of all callers, if the policies treat them alike.
     everybody: Option<Arc<Class>>,
-    /// Policies may deny a resource by how its URI is written.
+    /// Whether a policy may deny a resource by how its URI is written.
     denies_by_uri: bool,
     version: u64,
     fingerprint: [u8; 32],
 }
 
-/// What is asked, by whom and where.
+/// The input of a decision: a caller, an endpoint and a target.
 #[derive(Clone, Copy, Debug)]
 pub struct Question<'a> {
     pub subject: &'a Subject<'a>,
@@ -41,23 +41,23 @@ pub struct Question<'a> {
     pub target: &'a Target<'a>,
 }
 
-/// A call that may be made.
+/// The result for an allowed call.
 #[derive(Clone, Debug)]
 pub struct Passed {
-    /// The policy that allows it.
+    /// The policy that allows the call.
     pub rule: Arc<str>,
-    /// The arguments that the server gets instead of those that were sent, as JSON text.
+    /// The arguments to forward in place of those that were sent, as JSON text.
     pub arguments: Option<Vec<u8>>,
-    /// How a policy in dry run would have denied it.
+    /// The denial that policies in dry run would have caused.
     pub dry_run: Option<PolicyDenial>,
-    /// What has to be approved before it is made.
+    /// The approvals that the call requires.
     pub approvals: Vec<Arc<ApprovalRule>>,
 }
 
-/// A call that may not be made.
+/// The result for a denied call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyDenial {
-    /// The policy that denies it, or [`DEFAULT`].
+    /// The policy that denies the call, or [`DEFAULT`].
     pub rule: Arc<str>,
     pub reason: DenyReason,
 }
@@ -68,25 +68,27 @@ impl PolicyDenial {
     }
 }
 
-/// Why a call may not be made.
+/// The reason for denying a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DenyReason {
-    /// What it is for is not there for this caller.
+    /// The target is hidden from the caller.
     Hidden,
-    /// Its arguments, in words for the caller.
+    /// The arguments are refused, with a message for the caller.
     Arguments(Refusal),
-    /// A policy could not be evaluated: words for the log.
+    /// A policy could not be evaluated, with a message for the log.
     Failure(String),
-    /// The same, because of an argument: words for the log, and for the caller, whose argument it
-    /// is.
+    /// A policy could not be evaluated because of an argument, with a message for the log and one
+    /// for the caller, which sent the argument.
     Unjudged(String, Refusal),
-    /// A person would have to approve it. Of policies in dry run alone.
+    /// The call would require an approval. Occurs only for policies in dry run.
     Unapproved,
 }
 
 impl Policy {
+    /// Compiles the policies of a configuration.
+    ///
     /// # Errors
-    /// Every mistake in the policies.
+    /// Returns every mistake in the policies.
     pub fn compile(config: &Config) -> Result<Self, Vec<PolicyError>> {
         static VERSION: AtomicU64 = AtomicU64::new(1);
         let rules = compile::rules(config)?;
@@ -104,7 +106,7 @@ impl Policy {
         let mut tells_apart = index.tells_callers_apart();
         let mut denies_by_uri = false;
         for rule in &rules {
-            // A condition may be about the caller, or about the endpoint.
+            // A condition may depend on the caller or on the endpoint.
             tells_apart |= rule.when.is_some();
             denies_by_uri |= rule.denies_by_uri();
         }
@@ -124,13 +126,13 @@ impl Policy {
         Ok(new)
     }
 
-    /// The same for policies that are written alike.
+    /// Returns a hash that is equal for policies that are written alike.
     #[must_use]
     pub fn fingerprint(&self) -> [u8; 32] {
         self.fingerprint
     }
 
-    /// How many policies there are.
+    /// Returns the number of policies.
     #[must_use]
     pub fn len(&self) -> usize {
         self.rules.len()
@@ -141,13 +143,13 @@ impl Policy {
         self.rules.is_empty()
     }
 
-    /// The class of every caller at every endpoint, where policies tell none apart.
+    /// Returns the class of every caller at every endpoint, if the policies treat all alike.
     #[must_use]
     pub fn everybody(&self) -> Option<&Arc<Class>> {
         self.everybody.as_ref()
     }
 
-    /// The policies that concern a caller at an endpoint.
+    /// Returns the policies that concern a caller at an endpoint.
     #[must_use]
     pub fn class(&self, subject: &Subject<'_>, endpoint: &str) -> Arc<Class> {
         match &self.everybody {
@@ -200,7 +202,7 @@ impl Policy {
         }
     }
 
-    /// What the policies of a class say of something, arguments aside.
+    /// Evaluates the policies of a class for a target, without the arguments of a call.
     #[must_use]
     pub fn verdict(&self, class: &Class, question: &Question<'_>) -> Verdict {
         let mut broken = Vec::new();
@@ -243,7 +245,7 @@ impl Policy {
         }
     }
 
-    /// The first policy that cannot be evaluated, of those in dry run or of the others, and why.
+    /// Returns the first evaluation error of policies in dry run, or of all other policies.
     fn first_failure<'a>(
         &self,
         broken: &'a [(u32, String)],
@@ -256,8 +258,8 @@ impl Policy {
         matches!(self.rule(at), Some(rule) if rule.dry_run)
     }
 
-    /// The policies of a class that concern something, in their order, and those that cannot be
-    /// evaluated.
+    /// Returns the policies of a class that concern a target, in order. Adds those that cannot be
+    /// evaluated to `broken`.
     fn concerned(
         &self,
         class: &Class,
@@ -289,8 +291,8 @@ impl Policy {
         concerned
     }
 
-    /// Whether a server is there for a class before anything is known of what it has: some policy
-    /// may allow something of it, and none denies all of it.
+    /// Returns whether a class may see a server before its items are known: some policy may allow
+    /// an item, and none denies the whole server.
     #[must_use]
     pub fn reaches(&self, class: &Class, server: &str) -> bool {
         if self.first_failure(&class.broken, false).is_some() {
@@ -311,8 +313,8 @@ impl Policy {
         is_allowed
     }
 
-    /// Returns whether a class may read every resource of a server, as far as the policies alone
-    /// show: one allows all of them, and none denies or asks about one.
+    /// Returns whether a class may read every resource of a server, judging by the policies alone:
+    /// some policy allows all resources, and none denies or asks about any.
     #[must_use]
     pub fn hides_no_resource(&self, class: &Class, server: &str) -> bool {
         if self.first_failure(&class.broken, false).is_some() {
@@ -333,11 +335,11 @@ impl Policy {
         is_allowed
     }
 
-    /// Takes one request from every allowance that concerns it, or from none. What comes back is
-    /// held while the request runs.
+    /// Takes a request from every allowance that concerns it, or from none. The returned permits
+    /// are held while the request runs.
     ///
     /// # Errors
-    /// The first limit that is reached.
+    /// Returns the first limit that is reached.
     pub fn limit(
         &self,
         limiter: &dyn Limiter,
@@ -352,7 +354,7 @@ impl Policy {
             match self.limits.take(limiter, limit, subject, target) {
                 Ok(place) => held.extend(place),
                 Err(limited) => {
-                    // Who is over an allowance of their own must not use up one that others share.
+                    // A caller that exceeds its own allowance must not use up a shared one.
                     for limit in self.limiting(class, method, verdict).take(taken) {
                         self.limits.give_back(limiter, limit, subject, target);
                     }
@@ -363,7 +365,7 @@ impl Policy {
         Ok(held)
     }
 
-    /// The policies that limit how often a method may be called, and what it is called for.
+    /// Returns the policies that limit a method, or the target that it is called for.
     fn limiting<'a>(
         &'a self,
         class: &'a Class,
@@ -379,7 +381,7 @@ impl Policy {
         limits.filter_map(move |&at| Some((at, self.rule(at)?)))
     }
 
-    /// The policy that hides something, or [`DEFAULT`]; `None` when it is there.
+    /// Returns the policy that hides an item, or [`DEFAULT`]; `None` if the item is visible.
     #[must_use]
     pub fn hides(&self, verdict: &Verdict) -> Option<Arc<str>> {
         match &verdict.state {

@@ -1,5 +1,5 @@
-//! How often, and how many at a time: what a policy's rate says, and asking a limiter for it. The
-//! counting itself is behind [`Limiter`].
+//! Rates of policies: validation, and requests for permits. The counting itself is done by a
+//! [`Limiter`].
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub(crate) const METHODS: [&str; 15] = [
 ];
 const MAX_RATE: u32 = 1_000_000;
 
-/// The methods that fit one of the patterns, a bit each.
+/// Returns the methods that match one of the patterns, as bits by their index in [`METHODS`].
 pub(crate) fn methods(patterns: &[String]) -> u32 {
     let mut bits = 0;
     for text in patterns {
@@ -45,7 +45,7 @@ pub(crate) fn methods(patterns: &[String]) -> u32 {
     bits
 }
 
-/// What makes no sense in a rate, with the key that it is about.
+/// Returns the mistakes in a rate, each with its key.
 pub(crate) fn check(rate: &Rate) -> Vec<(&'static str, String)> {
     let periods = [
         ("per_second", rate.per_second),
@@ -84,7 +84,7 @@ pub(crate) fn check(rate: &Rate) -> Vec<(&'static str, String)> {
     mistakes
 }
 
-/// The limits of all policies, ready to be asked.
+/// The limits of all policies, by the index of the policy.
 #[derive(Debug)]
 pub(crate) struct Limits(Vec<Option<Limit>>);
 
@@ -95,12 +95,12 @@ struct Limit {
     methods: u32,
 }
 
-/// Too much, for now.
+/// A request that exceeds a limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limited {
-    /// The policy that limits.
+    /// The name of the policy.
     pub rule: Arc<str>,
-    /// What of it is reached.
+    /// The limit that was reached.
     pub reached: Reached,
 }
 
@@ -117,7 +117,7 @@ impl Limits {
         self.0.get(at as usize)?.as_ref()
     }
 
-    /// Whether the policy limits requests of this method as such.
+    /// Returns whether the policy limits all requests of this method.
     pub(crate) fn is_about(&self, at: u32, method: &str) -> bool {
         let Some(limit) = self.get(at) else { return false };
         match METHODS.iter().position(|known| *known == method) {
@@ -126,7 +126,6 @@ impl Limits {
         }
     }
 
-    /// Takes one from the allowance that the policy gives.
     pub(crate) fn take(
         &self,
         limiter: &dyn Limiter,
@@ -142,7 +141,7 @@ impl Limits {
         }
     }
 
-    /// Undoes one [`Limits::take`], as far as it is about how often.
+    /// Undoes the rate count of a [`Limits::take`].
     pub(crate) fn give_back(
         &self,
         limiter: &dyn Limiter,
@@ -158,7 +157,6 @@ impl Limits {
 }
 
 impl Limit {
-    /// That of a policy, if it has one.
     fn of(rule: &Rule) -> Option<Self> {
         let rate = rule.rate.as_ref()?;
         let mut by = match &rate.by {

@@ -1,12 +1,12 @@
-//! Why an argument is refused. It carries words for the caller and nothing of what other rules
-//! allow.
+//! The reason for refusing an argument. The message goes to the caller and reveals nothing about
+//! the values that other rules allow.
 
-/// One sentence that says what is refused and what to send instead.
+/// One sentence: the refused part of an argument, and the value to send instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Refusal(pub String);
 
-/// What was judged, with words for the caller where it is refused.
+/// Converts the message of a failed check into a [`Refusal`].
 pub(crate) fn refused<T>(judged: Result<T, String>) -> Result<T, Refusal> {
     match judged {
         Ok(judged) => Ok(judged),

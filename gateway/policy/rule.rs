@@ -1,5 +1,5 @@
-//! One policy, compiled: what it is about, as patterns, and what it asks for. It is held against a
-//! request by itself here, to explain; many are held against one by [`crate::index`].
+//! One compiled policy: its patterns and its rules. This module matches a single policy against a
+//! request, for explanations; [`crate::index`] matches many at once.
 
 use std::sync::Arc;
 
@@ -16,14 +16,13 @@ use crate::who::{Who, shown, wanted};
 use crate::words::{self, Word};
 use crate::{Refusal, Subject, Target};
 
-/// The rule that is named when nothing allows something.
+/// The name reported as the deciding rule if no policy allows a request.
 pub const DEFAULT: &str = "default";
 
-/// One policy.
 #[derive(Debug)]
 pub(crate) struct Rule {
     pub(crate) name: Arc<str>,
-    /// The file and line where it stands.
+    /// The file and line of the policy.
     pub(crate) place: String,
     pub(crate) effect: Effect,
     pub(crate) dry_run: bool,
@@ -33,11 +32,11 @@ pub(crate) struct Rule {
     pub(crate) arguments: Option<Arguments>,
     pub(crate) rate: Option<Rate>,
     pub(crate) response: Option<Response>,
-    /// Who approves; `ask` policies alone have it.
+    /// The approval that the policy requires; only in `ask` policies.
     pub(crate) approval: Option<Arc<ApprovalRule>>,
 }
 
-/// Patterns over what is asked for; `None` where anything fits.
+/// Patterns over targets. `None` matches every target.
 #[derive(Debug, Default)]
 pub(crate) struct What {
     pub(crate) tools: Option<Vec<Glob>>,
@@ -49,16 +48,16 @@ pub(crate) struct What {
     pub(crate) categories: Option<Vec<Glob>>,
     pub(crate) endpoints: Option<Vec<Glob>>,
     pub(crate) annotations: Option<Hints>,
-    /// Words of which the name of a tool has one.
+    /// The name of a tool must contain at least one of these words.
     pub(crate) words: Option<Vec<Word>>,
-    /// Words of which it has none.
+    /// The name of a tool must contain none of these words.
     pub(crate) not_words: Option<Vec<Word>>,
-    /// It limits requests by their method, and decides on nothing.
+    /// The limited methods. A policy with methods makes no decision.
     pub(crate) methods: Option<Vec<Glob>>,
 }
 
 impl Rule {
-    /// It only limits, and does not decide.
+    /// Returns whether the policy only limits requests and makes no decision.
     pub(crate) fn only_limits(&self) -> bool {
         let limits = self.rate.is_some() || self.response.is_some();
         self.effect == Effect::Deny && limits && self.arguments.is_none()
@@ -68,7 +67,7 @@ impl Rule {
         self.effect == Effect::Deny
     }
 
-    /// Whether it denies all that its servers have, whoever asks with whatever arguments.
+    /// Returns whether the policy denies everything of its servers, regardless of the arguments.
     pub(crate) fn denies_whole_servers(&self) -> bool {
         self.denies()
             && self.what.is_of_whole_servers()
@@ -77,21 +76,17 @@ impl Rule {
             && self.rate.is_none()
     }
 
-    /// Whether it may deny a resource by how its URI is written.
     pub(crate) fn denies_by_uri(&self) -> bool {
         let named = self.what.resources.is_some() || self.what.completion.is_some();
         self.effect == Effect::Deny && (named || self.when.is_some())
     }
 
-    /// Whether the condition can be known without arguments.
+    /// Returns whether the condition can be evaluated without arguments.
     pub(crate) fn is_settled_early(&self) -> bool {
         !matches!(&self.when, Some(when) if when.needs_arguments())
     }
 
-    /// Whether the condition holds.
-    ///
-    /// # Errors
-    /// It cannot be evaluated.
+    /// Evaluates the condition. A policy without a condition holds.
     pub(crate) fn holds(&self, world: World<'_>) -> Result<bool, String> {
         match &self.when {
             Some(when) => when.holds(world),
@@ -99,10 +94,7 @@ impl Rule {
         }
     }
 
-    /// Whether the arguments have no name that the condition goes by in other letters.
-    ///
-    /// # Errors
-    /// They have.
+    /// Checks that no argument evades the condition. See [`Condition::undisguised`].
     pub(crate) fn undisguised(&self, arguments: &serde_json::Value) -> Result<(), Refusal> {
         match &self.when {
             Some(when) => when.undisguised(arguments),
@@ -110,7 +102,7 @@ impl Rule {
         }
     }
 
-    /// What does not fit of caller, endpoint and target, in words; nothing when all does.
+    /// Describes each key that does not match the caller, the endpoint or the target.
     pub(crate) fn misfits(
         &self,
         subject: &Subject<'_>,
@@ -124,7 +116,6 @@ impl Rule {
 }
 
 impl What {
-    /// Whether some kind of thing is named.
     pub(crate) fn names_kinds(&self) -> bool {
         self.tools.is_some()
             || self.prompts.is_some()
@@ -132,7 +123,6 @@ impl What {
             || self.completion.is_some()
     }
 
-    /// Whether it is about everything that its servers have.
     pub(crate) fn is_of_whole_servers(&self) -> bool {
         !self.names_kinds()
             && !self.has_words()
@@ -140,13 +130,11 @@ impl What {
             && self.annotations.is_none()
     }
 
-    /// Whether it may be about a resource.
     pub(crate) fn may_be_of_resources(&self) -> bool {
         let names_others = self.names_kinds() && self.resources.is_none();
         !names_others && !self.has_words() && self.annotations.is_none()
     }
 
-    /// Whether it is about every resource of its servers.
     pub(crate) fn is_of_all_resources(&self) -> bool {
         let names_all = match &self.resources {
             Some(globs) => globs.iter().any(|glob| matches!(glob.glob(), "*" | "**")),
@@ -155,8 +143,8 @@ impl What {
         names_all && self.may_be_of_resources() && self.categories.is_none()
     }
 
-    /// The patterns for one kind of thing. A completion without patterns of its own follows what it
-    /// is for.
+    /// Returns the patterns for a kind of item. A completion without patterns of its own uses those
+    /// of the completed item.
     pub(crate) fn of(&self, kind: Kind) -> Option<&[Glob]> {
         let list = match kind {
             Kind::Tool => &self.tools,
@@ -169,12 +157,11 @@ impl What {
         list.as_deref()
     }
 
-    /// Whether it goes by words, which tools alone have.
+    /// Returns whether the policy selects by words, which only tools have.
     pub(crate) fn has_words(&self) -> bool {
         self.words.is_some() || self.not_words.is_some()
     }
 
-    /// Whether the words fit a tool of this name.
     pub(crate) fn words_fit(&self, own: &str) -> bool {
         if let Some(excluded) = &self.not_words
             && words::find(excluded, own).is_some()
@@ -184,13 +171,13 @@ impl What {
         self.words.is_none() || self.word_of(own).is_some()
     }
 
-    /// The word for which it is about a tool of this name.
+    /// Returns the word that selects a tool of this name.
     pub(crate) fn word_of(&self, own: &str) -> Option<&Word> {
         words::find(self.words.as_deref()?, own)
     }
 
-    /// Whether some pattern could fit a name of this server, going by the plain text that it begins
-    /// with. Words fit names of any.
+    /// Returns whether a pattern could match a name of this server, judging by its literal prefix.
+    /// Words can match names of any server.
     pub(crate) fn may_name(&self, server: &str) -> bool {
         if self.has_words() && !self.names_kinds() {
             return true;
@@ -247,7 +234,7 @@ impl What {
 }
 
 impl What {
-    /// What does not fit of the words of a name.
+    /// Describes the mismatch between the words and a target's name.
     fn misfit_of_words(&self, target: &Target<'_>) -> Option<String> {
         if !self.has_words() {
             return None;
@@ -268,8 +255,8 @@ impl What {
     }
 }
 
-/// Whether a pattern could fit a name of this server: it goes on behind the server's name, or has
-/// an open place before the end of it.
+/// Returns whether a pattern could match a name of this server: its literal prefix continues after
+/// the server's name, or has a wildcard before the end of that name.
 fn may_name(glob: &Glob, server: &str) -> bool {
     let text = glob.glob();
     let plain = text.split(['*', '?', '[', '{', '\\']).next().unwrap_or(text);

@@ -1,37 +1,37 @@
-//! Who asks, as policy sees it: what authentication found out, borrowed. Nothing in it is
-//! self-declared by the client.
+//! The caller as policies see it: the result of authentication, borrowed. It contains nothing that
+//! the client declares about itself.
 
 use std::sync::Arc;
 
-/// The issuer of callers without any credential.
+/// The issuer of callers without a credential.
 pub const ANONYMOUS: &str = "anonymous";
 
 /// An authenticated caller.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Subject<'a> {
-    /// Stands for issuer and subject in limits.
+    /// A hash of the principal. Not read by this crate.
     pub key: u64,
     pub issuer: &'a str,
     pub subject: &'a str,
     pub organisation: Option<&'a str>,
     pub roles: &'a [Arc<str>],
     pub scopes: &'a [Arc<str>],
-    /// The software that acts for the subject, as the credential names it.
+    /// The software that acts for the subject, as named by the credential.
     pub agent: Option<&'a str>,
     pub certificate: Option<Certificate<'a>>,
 }
 
-/// The client certificate of the connection, verified.
+/// The verified client certificate of a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Certificate<'a> {
-    /// Every name of its holder, with its kind in front, such as `dns:ci.example.com`.
+    /// All names of the holder, prefixed with their kind, such as `dns:ci.example.com`.
     pub names: &'a [Box<str>],
     /// SHA-256 in hexadecimal digits.
     pub fingerprint: &'a str,
 }
 
 impl Subject<'_> {
-    /// How policies and logs name the caller: `issuer|subject`.
+    /// Returns the caller's name in policies and logs: `issuer|subject`.
     #[must_use]
     pub fn principal(&self) -> String {
         format!("{}|{}", self.issuer, self.subject)
@@ -42,7 +42,7 @@ impl Subject<'_> {
         self.issuer == ANONYMOUS
     }
 
-    /// Every name that the certificate goes by; none without one.
+    /// Returns the names and the fingerprint of the certificate; empty without a certificate.
     pub(crate) fn certificates(&self) -> Vec<String> {
         let Some(certificate) = self.certificate else { return Vec::new() };
         let mut all = Vec::with_capacity(certificate.names.len() + 1);

@@ -1,16 +1,16 @@
-//! What is asked for: one tool, prompt or resource of one server, or a completion for one of them.
+//! The target of a request: a tool, prompt or resource of a server, or a completion for one.
 
 use std::borrow::Cow;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// What kind of thing a request is for.
+/// The kind of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     Tool,
     Prompt,
-    /// A resource or a template of resources.
+    /// A resource or a resource template.
     Resource,
     /// Values for the arguments of a prompt.
     PromptCompletion,
@@ -19,7 +19,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// How conditions and messages name it.
+    /// Returns the name of the kind in conditions and messages.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -30,7 +30,7 @@ impl Kind {
         }
     }
 
-    /// What a completion is for.
+    /// Returns the kind of the completed item.
     pub(crate) fn completed(self) -> Option<Self> {
         match self {
             Self::PromptCompletion => Some(Self::Prompt),
@@ -40,18 +40,18 @@ impl Kind {
     }
 }
 
-/// One thing that may be asked for.
+/// The target of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Target<'a> {
     pub kind: Kind,
-    /// The slug of its server.
+    /// The slug of the server.
     pub server: &'a str,
-    /// The organisation that its server belongs to; `None` for the operator's. Policies do not look
-    /// at it, but what they count of servers is counted by it.
+    /// The organisation that owns the server; `None` for servers of the operator. Policies do not
+    /// match on it, but rates by server count by it.
     pub organisation: Option<&'a str>,
-    /// Its name or URI at `/mcp`.
+    /// The name or URI at `/mcp`.
     pub exposed: &'a str,
-    /// Its name or URI at its server.
+    /// The name or URI at the server.
     pub own: &'a str,
     /// The category of a built-in server (`file`, `shell`, `web`, …); `None` for every other
     /// server.
@@ -77,8 +77,8 @@ impl Default for Annotations {
 }
 
 impl Annotations {
-    /// What the definition of a tool (JSON text) claims. What it does not say, or says wrongly, is
-    /// as the specification has it.
+    /// Reads the annotations of a tool's definition (JSON text). A missing or invalid annotation
+    /// has the default of the specification.
     #[must_use]
     pub fn of_tool(definition: &[u8]) -> Self {
         #[derive(Deserialize)]
@@ -100,7 +100,7 @@ impl Annotations {
         let read_only = claims.read_only_hint.unwrap_or(default.read_only);
         Self {
             read_only,
-            // What only reads destroys nothing: the hint means something for other tools alone.
+            // The hint applies only to tools that are not read-only.
             destructive: !read_only && claims.destructive_hint.unwrap_or(default.destructive),
             idempotent: claims.idempotent_hint.unwrap_or(default.idempotent),
             open_world: claims.open_world_hint.unwrap_or(default.open_world),
@@ -109,7 +109,7 @@ impl Annotations {
 }
 
 impl Target<'_> {
-    /// Every way to write it in a pattern, each once; a pattern that fits one of them fits.
+    /// Returns the spellings of the target in patterns, without duplicates.
     pub(crate) fn spellings(&self) -> Vec<Cow<'_, str>> {
         let mut all =
             vec![Cow::Borrowed(self.exposed), Cow::Owned(format!("{}/{}", self.server, self.own))];

@@ -1,5 +1,5 @@
-//! What policies say of one thing for one kind of caller, as far as that is known without the
-//! arguments of a call. It is made once for each view; a call looks it up.
+//! The decision of the policies on an item for a class of callers, except for the arguments of a
+//! call. It is computed once per view and looked up by calls.
 
 use std::sync::Arc;
 
@@ -7,29 +7,29 @@ use crate::file::Effect;
 use crate::response::Response;
 use crate::rule::Rule;
 
-/// See the module. Belongs to the [`crate::Policy`] that made it.
+/// The decision on an item. Valid only for the [`crate::Policy`] that returned it.
 #[derive(Clone, Debug)]
 pub struct Verdict {
     pub(crate) state: State,
-    /// Policies that limit how often.
+    /// Policies that limit the rate.
     pub(crate) limits: Box<[u32]>,
-    /// What may come back, where a policy says something about it.
+    /// The combined limits on results, if a policy sets any.
     pub(crate) response: Option<Arc<Response>>,
-    /// What policies in dry run would deny, where there are such.
+    /// The denials of policies in dry run, if there are any.
     pub(crate) dry: Option<Box<Dry>>,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) enum State {
     Hidden(Hidden),
-    /// Allowed by this policy, whatever the arguments are.
+    /// Allowed by this policy with any arguments.
     Open(u32),
     Judged(Box<Judged>),
 }
 
 impl State {
-    /// What some policies come to together: a failure denies, deny overrides allow, and silence
-    /// denies.
+    /// Combines policies: a failure denies, `deny` overrides `allow`, and anything that no policy
+    /// allows is denied.
     pub(crate) fn of(failed: Option<&(u32, String)>, rules: &[(u32, &Rule)]) -> Self {
         if let Some((at, words)) = failed {
             return Self::Hidden(Hidden { rule: Some(*at), failure: Some(words.clone()) });
@@ -63,35 +63,35 @@ impl State {
     }
 }
 
-/// Why something is not there.
+/// The reason for hiding an item.
 #[derive(Clone, Debug)]
 pub(crate) struct Hidden {
-    /// The policy that denies it; none when no policy allows it.
+    /// The policy that denies the item; `None` if no policy allows it.
     pub(crate) rule: Option<u32>,
-    /// Why a policy could not be evaluated, if that is the reason.
+    /// The evaluation error, if that is the reason.
     pub(crate) failure: Option<String>,
 }
 
-/// What a call depends on.
+/// The policies that decide on a call by its arguments.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Judged {
-    /// A policy that allows it whatever the arguments are.
+    /// A policy that allows the call with any arguments.
     pub(crate) open: Option<u32>,
-    /// Policies that allow it with some arguments, by name.
+    /// Policies that allow the call with some arguments, sorted by name.
     pub(crate) allows: Box<[u32]>,
-    /// Policies that deny it with some arguments, by name.
+    /// Policies that deny the call with some arguments, sorted by name.
     pub(crate) guards: Box<[u32]>,
-    /// Policies that may have it approved first, by name.
+    /// Policies that may require an approval, sorted by name.
     pub(crate) asks: Box<[u32]>,
 }
 
 impl Judged {
-    /// Its policies, but for the one that allows it whatever the arguments are.
+    /// Returns all policies except `open`.
     pub(crate) fn rules(&self) -> [&[u32]; 3] {
         [&self.allows, &self.guards, &self.asks]
     }
 
-    /// The policy that is named when the arguments cannot even be read.
+    /// Returns the policy to report if the arguments cannot be read.
     pub(crate) fn first(&self) -> Option<u32> {
         if self.open.is_some() {
             return self.open;
@@ -105,18 +105,18 @@ impl Judged {
     }
 }
 
-/// What policies in dry run would deny.
+/// The denials of policies in dry run.
 #[derive(Clone, Debug)]
 pub(crate) struct Dry {
-    /// Every call.
+    /// Set if every call would be denied.
     pub(crate) denies: Option<Hidden>,
-    /// Policies that would deny it with some arguments, or ask about it, by name.
+    /// Policies that would deny some arguments, or ask about them, sorted by name.
     pub(crate) guards: Box<[u32]>,
 }
 
 impl Dry {
-    /// What policies in dry run would deny; nothing where they cannot. One that allows changes no
-    /// call that may be made.
+    /// Combines policies in dry run; returns `None` if they deny nothing. `allow` policies are
+    /// skipped, because they would not change an allowed call.
     pub(crate) fn of(failed: Option<&(u32, String)>, rules: &[(u32, &Rule)]) -> Option<Self> {
         if let Some((at, words)) = failed {
             return Some(Self::denies(Hidden { rule: Some(*at), failure: Some(words.clone()) }));
@@ -144,26 +144,26 @@ impl Dry {
 }
 
 impl Verdict {
-    /// Whether it is there at all: listed, and answered when it is asked for.
+    /// Returns whether the item is listed and can be requested.
     #[must_use]
     pub fn is_visible(&self) -> bool {
         !matches!(self.state, State::Hidden(_))
     }
 
-    /// Whether a call depends on its arguments.
+    /// Returns whether a call depends on its arguments.
     #[must_use]
     pub fn reads_arguments(&self) -> bool {
         matches!(self.state, State::Judged(_))
             || matches!(&self.dry, Some(dry) if !dry.guards.is_empty())
     }
 
-    /// What may come back; anything without it.
+    /// Returns the limits on results; `None` if there are none.
     #[must_use]
     pub fn response(&self) -> Option<&Arc<Response>> {
         self.response.as_ref()
     }
 
-    /// A policy could not be evaluated, so this is denied: words for the log.
+    /// Returns the evaluation error for the log, if that is why the item is denied.
     #[must_use]
     pub fn failure(&self) -> Option<&str> {
         match &self.state {

@@ -1,5 +1,5 @@
-//! Whom a policy is about, or who may approve what it asks about: patterns over what a caller's
-//! credential says.
+//! Patterns over the claims of a caller's credential. They select the callers of a policy, or the
+//! approvers of an `ask` policy.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use globset::Glob;
 use crate::pattern;
 use crate::subject::Subject;
 
-/// Patterns over callers; `None` where anybody fits.
+/// Patterns over callers. `None` matches every caller.
 #[derive(Debug, Default)]
 pub(crate) struct Who {
     pub(crate) principals: Option<Vec<Glob>>,
@@ -21,7 +21,7 @@ pub(crate) struct Who {
 }
 
 impl Who {
-    /// The kinds of patterns, their names, and what each is held against.
+    /// Returns the lists of patterns with their keys, in the order of [`Who::names`].
     pub(crate) fn lists(&self) -> [(&'static str, &Option<Vec<Glob>>); 6] {
         [
             ("principals", &self.principals),
@@ -33,7 +33,7 @@ impl Who {
         ]
     }
 
-    /// The names of a caller, in the order of [`Who::lists`].
+    /// Returns the values of a caller, in the order of [`Who::lists`].
     pub(crate) fn names(subject: &Subject<'_>) -> [Vec<String>; 6] {
         [
             vec![subject.principal()],
@@ -49,7 +49,7 @@ impl Who {
         self.misfits(subject).is_empty()
     }
 
-    /// Whom it names, in words.
+    /// Describes the selected callers for a message.
     pub(crate) fn describe(&self) -> String {
         let mut parts = Vec::new();
         for (key, globs) in self.lists() {
@@ -60,7 +60,7 @@ impl Who {
         parts.join(" and ")
     }
 
-    /// What of a caller does not fit, in words.
+    /// Describes each key that does not match a caller.
     pub(crate) fn misfits(&self, subject: &Subject<'_>) -> Vec<String> {
         let names = Self::names(subject);
         let mut all = Vec::new();
@@ -95,7 +95,7 @@ fn to_list(text: Option<&str>) -> Vec<String> {
     }
 }
 
-/// Patterns, for people.
+/// Formats patterns for a message.
 pub(crate) fn wanted(globs: &[Glob]) -> String {
     let mut patterns = Vec::with_capacity(globs.len());
     for glob in globs {
@@ -104,7 +104,7 @@ pub(crate) fn wanted(globs: &[Glob]) -> String {
     shown(&patterns)
 }
 
-/// The first of a list, for people.
+/// Formats the first items of a list for a message.
 pub(crate) fn shown(list: &[impl ToString]) -> String {
     let mut first = Vec::new();
     for one in list.iter().take(5) {

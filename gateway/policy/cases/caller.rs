@@ -1,4 +1,4 @@
-//! Who asks in a case: written in a file of cases, or in words on a command line.
+//! The caller of a case: from a file of cases, or from a command line.
 
 use std::sync::Arc;
 
@@ -42,12 +42,12 @@ impl Default for Caller {
 }
 
 impl Caller {
-    /// Reads `issuer|subject`, or the name of a key, then words as `role=analyst
-    /// organisation=acme`. Single or double quotes keep together what has blanks in it:
-    /// `"certificate:My CA|cn:alice" organisation='Acme Ltd'`.
+    /// Parses `issuer|subject`, or the name of a key, followed by words such as `role=analyst
+    /// organisation=acme`. Single or double quotes enclose blanks: `"certificate:My CA|cn:alice"
+    /// organisation='Acme Ltd'`.
     ///
     /// # Errors
-    /// The word that is not understood.
+    /// Returns the invalid word.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut caller = Self::default();
         for word in &quoted_words(text)? {
@@ -76,7 +76,7 @@ impl Caller {
         Ok(caller)
     }
 
-    /// The caller as policy sees it.
+    /// Returns the caller as policies see it.
     #[must_use]
     pub fn subject(&self) -> Subject<'_> {
         Subject {
@@ -95,7 +95,7 @@ impl Caller {
     }
 }
 
-/// The words of a text; quotes keep blanks, and each other, in a word.
+/// Splits a text into words; quotes enclose blanks, and quotes of the other kind.
 fn quoted_words(text: &str) -> Result<Vec<String>, String> {
     let mut words = Vec::new();
     let mut word = None::<String>;

@@ -1,5 +1,5 @@
-//! What a decision costs with many policies loaded: `cargo run --release -p lockgate-policy
-//! --example decision_cost`.
+//! Measures the cost of a decision with many policies loaded: `cargo run --release -p
+//! lockgate-policy --example decision_cost`.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -33,7 +33,7 @@ fn config() -> Config {
     Config { documents: vec![document], ..Config::default() }
 }
 
-/// The best of several windows, per round.
+/// Prints the time per round, the best of several windows.
 fn measure(what: &str, mut round: impl FnMut()) {
     let mut best = Duration::MAX;
     for _ in 0..7 {

@@ -1,5 +1,5 @@
-//! How often, by key, in bounded memory; and what was used of it under another number, when a
-//! policy is changed.
+//! Rate limits by key, in bounded memory. When the rate of a policy changes, usage is carried over
+//! to the new rate.
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
@@ -14,36 +14,36 @@ use governor::nanos::Nanos;
 use governor::state::keyed::{DashMapStateStore, ShrinkableKeyedStateStore};
 use governor::state::{InMemoryState, NotKeyed, StateStore};
 
-/// So many per period, with so many at once.
+/// Requests per period, the period, and the burst.
 pub(super) type Rate = (NonZeroU32, Duration, NonZeroU32);
 
-/// Callers and the like that one policy remembers; those beyond share a few allowances.
+/// Limit of tracked keys per policy. Above it, all keys share [`SHARED`] allowances.
 pub(super) const MAX_KEYS: usize = 100_000;
 pub(super) const SHARED: u64 = 1024;
-/// Requests between two looks at how many are remembered.
+/// Requests between two checks of the number of tracked keys.
 pub(super) const LOOK_EVERY: u32 = 256;
 
 pub(super) struct Pace {
     pub(super) rate: Rate,
     limiter: governor::RateLimiter<u64, Counts, DefaultClock>,
     counts: Counts,
-    /// What was used under an earlier number and is more than fits into this one.
+    /// Usage under an earlier rate that exceeds the current burst.
     beyond: DashMap<u64, Beyond>,
     clock: DefaultClock,
-    /// When the times in `counts` begin, or just before.
+    /// The origin of the times in `counts`, or slightly before it.
     start: <DefaultClock as Clock>::Instant,
     decisions: AtomicU32,
     full: AtomicBool,
 }
 
-/// What somebody has used beyond all there is. It comes back once everything else has.
+/// Usage in excess of the whole allowance. It is restored after the rest of the allowance.
 struct Beyond {
     used: u32,
-    /// When everything else will have come back at the earliest, since the start.
+    /// The earliest time at which the rest is restored, in nanoseconds since the start.
     after: u64,
 }
 
-/// The state of every key, which can be read beside the limiter.
+/// The state of every key, shared with the limiter to make it readable.
 #[derive(Clone, Default)]
 struct Counts(Arc<DashMapStateStore<u64, RandomState>>);
 
@@ -77,7 +77,7 @@ impl Pace {
         let quota = governor::Quota::with_period(each(rate))?.allow_burst(rate.2);
         let counts = Counts::default();
         let clock = DefaultClock::default();
-        // Before the limiter's own: what has not come back by a hair counts as used.
+        // Before the limiter's own start: a request that is about to be restored counts as used.
         let start = clock.now();
         Some(Self {
             rate,
@@ -91,8 +91,8 @@ impl Pace {
         })
     }
 
-    /// Another pace under which everybody has used as many as under this one; what is more than all
-    /// there are waits beside it for the next change. Looks at every key once.
+    /// Returns a pace with another rate and the same usage by key. Usage above the new burst is
+    /// kept aside for the next change. Visits every key once.
     pub(super) fn changed_to(&self, rate: Rate) -> Option<Self> {
         let new = Self::new(rate)?;
         let now = self.now();
@@ -100,7 +100,7 @@ impl Pace {
         let mut all: HashMap<u64, u64> = HashMap::new();
         for entry in self.counts.0.iter() {
             let (key, state) = entry.pair();
-            // What has come back in part has not come back.
+            // A partly restored request counts as used.
             all.insert(*key, until(state).saturating_sub(now).div_ceil(every));
         }
         for entry in &self.beyond {
@@ -111,7 +111,7 @@ impl Pace {
             let used = u32::try_from(used).unwrap_or(u32::MAX);
             let fits = used.min(rate.2.get());
             if let Some(fits) = NonZeroU32::new(fits) {
-                // It does: nothing was taken from the new one yet.
+                // Always succeeds: the new limiter is unused.
                 let _ = new.limiter.check_key_n(&key, fits);
             }
             if used > fits && new.beyond.len() < MAX_KEYS {
@@ -123,7 +123,7 @@ impl Pace {
         Some(new)
     }
 
-    /// How much of what somebody has used beyond everything has not come back.
+    /// Returns the excess usage that has not been restored yet.
     fn beyond_of(&self, key: u64, beyond: &Beyond, now: u64) -> u32 {
         let back = now.saturating_sub(self.whole_after(key, beyond)) / nanos(self.rate);
         beyond.used.saturating_sub(u32::try_from(back).unwrap_or(u32::MAX))
@@ -136,13 +136,12 @@ impl Pace {
         }
     }
 
-    /// Since the start.
+    /// Returns the nanoseconds since the start.
     fn now(&self) -> u64 {
         Reference::duration_since(&self.clock.now(), self.start).as_u64()
     }
 
-    /// # Errors
-    /// How long to wait.
+    /// Takes a request, or returns how long to wait.
     pub(super) fn take(&self, key: u64) -> Result<(), Duration> {
         let look = self.decisions.fetch_add(1, Ordering::Relaxed) % LOOK_EVERY == LOOK_EVERY - 1;
         if look && self.limiter.len() >= MAX_KEYS {
@@ -154,7 +153,7 @@ impl Pace {
         }
     }
 
-    /// Undoes one [`Pace::take`]. An allowance that is whole stays as it is: nothing is saved up.
+    /// Undoes a [`Pace::take`]. A full allowance stays as it is.
     pub(super) fn give_back(&self, key: u64) {
         let each = Nanos::from(each(self.rate));
         let _ = self.counts.measure_and_replace(&self.key(key), |until| match until {
@@ -167,11 +166,11 @@ impl Pace {
         if self.full.load(Ordering::Relaxed) { key % SHARED } else { key }
     }
 
-    /// Forgets whose allowance is whole again.
+    /// Drops the keys with a restored allowance.
     pub(super) fn sweep(&self) {
         let now = self.now();
         self.beyond.retain(|key, beyond| {
-            // The count that says so may be forgotten next.
+            // Stored here, because the count that this depends on may be dropped next.
             beyond.after = self.whole_after(*key, beyond);
             self.beyond_of(*key, beyond, now) > 0
         });
@@ -179,25 +178,24 @@ impl Pace {
         self.full.store(self.limiter.len() >= MAX_KEYS, Ordering::Relaxed);
     }
 
-    /// How many keys are remembered.
     pub(super) fn len(&self) -> usize {
         self.limiter.len() + self.beyond.len()
     }
 }
 
-/// The time in which one comes back.
+/// Returns the time in which a single request is restored.
 fn each((number, period, _): Rate) -> Duration {
     period / number.get()
 }
 
-/// The same in nanoseconds.
+/// Returns the same time in nanoseconds, at least 1.
 fn nanos(rate: Rate) -> u64 {
     u64::try_from(each(rate).as_nanos()).unwrap_or(u64::MAX).max(1)
 }
 
-/// When everything will have come back, since the start.
+/// Returns when the whole allowance is restored, in nanoseconds since the start.
 fn until(state: &InMemoryState) -> u64 {
-    // An error replaces nothing.
+    // Returning an error leaves the state unchanged.
     let seen = state.measure_and_replace(&NotKeyed::NonKey, Err::<((), Nanos), _>);
     match seen {
         Err(Some(until)) => until.as_u64(),
