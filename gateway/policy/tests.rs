@@ -1,5 +1,5 @@
-//! Tests of `policy`: lists, deny overrides, conditions, arguments, rates, and that the index
-//! decides as each policy by itself would.
+//! Tests of `policy`: lists, deny overrides, conditions, arguments and rates, and the decisions of
+//! the index compared with those of each policy alone.
 
 #![allow(clippy::needless_pass_by_value, reason = "JSON is written where it is used")]
 
@@ -59,7 +59,7 @@ const SOMEBODY: Subject<'static> = Subject {
     certificate: None,
 };
 
-/// Whether a policy has denied a resource of a server `one`.
+/// Returns whether a policy hides a resource of the server `one`.
 fn is_hidden(policy: &Policy, own: &str) -> bool {
     let exposed = match own.strip_prefix("ui://") {
         Some(rest) => format!("ui://one+{rest}"),
@@ -147,7 +147,7 @@ fn a_resource_that_is_denied_is_denied_in_every_form() {
     }
 }
 
-/// The decision on reading a resource.
+/// Returns the decision on reading a resource.
 fn decide_on(policy: &Policy, uri: &str) -> Expect {
     let target = Target {
         kind: Kind::Resource,
@@ -411,7 +411,7 @@ fn arguments_are_read_once_and_strictly() {
         );
     }
     assert_eq!(policy.answer(&question, None).decision, Expect::Deny);
-    // What is not set stays byte for byte.
+    // Values that are not set keep the text that was sent.
     let class = policy.class(&SOMEBODY, "/mcp");
     let verdict = policy.verdict(&class, &question);
     let text = br#"{ "n" : 5, "f":false,"o": [12345678901234567890123, 1.10, "\u0041"]}"#;
@@ -434,8 +434,8 @@ fn a_deny_policy_with_arguments_denies_what_does_not_keep_to_them() {
     assert_eq!(decided(json!({"to": "eve@evil.example"})), Expect::Deny);
 }
 
-/// By silence an `allow` policy closes the arguments that it names, and a `deny` policy leaves them
-/// open.
+/// By default, an `allow` policy closes the arguments that it names, and a `deny` policy leaves
+/// them open.
 #[test]
 fn other_arguments_are_refused_where_a_policy_says_so() {
     for (effect, others, passes) in [
@@ -460,8 +460,8 @@ fn other_arguments_are_refused_where_a_policy_says_so() {
     }
 }
 
-/// What one item of a list lacks says nothing about the others, and no rule is left out because a
-/// value has another form.
+/// An incomplete item does not affect the others, and no rule is skipped because a value has
+/// another form.
 #[test]
 fn every_item_is_judged_whatever_others_lack() {
     let policy = policy(json!([
@@ -504,7 +504,6 @@ fn every_item_is_judged_whatever_others_lack() {
     }
 }
 
-/// Without `optional`, every item has to have it.
 #[test]
 fn an_item_without_a_wanted_argument_is_refused() {
     let policy = policy(json!([{"name": "a", "effect": "allow", "arguments": {
@@ -534,8 +533,8 @@ fn dry_run_changes_nothing_and_is_told() {
     assert_eq!((&*passed.rule, &*passed.dry_run.unwrap().rule), ("all", "later"));
 }
 
-/// Arguments are judged once, and dry runs look at what the server would get: not at what other dry
-/// runs would make of it.
+/// Arguments are evaluated once. Dry runs see the arguments that the server would receive, without
+/// the changes of other dry runs.
 #[test]
 fn dry_run_judges_the_arguments_that_are_sent_on() {
     let policy = policy(json!([
@@ -559,12 +558,12 @@ fn dry_run_judges_the_arguments_that_are_sent_on() {
         &*dry_run.rule == "c-dry" && matches!(dry_run.reason, DenyReason::Arguments(_)),
         "{dry_run:?}"
     );
-    // Refused in earnest: there is nothing more to say.
+    // The refusal is enforced, so there is no result of a dry run.
     assert!(judged(r#"{"other": 1}"#).is_err());
 }
 
-/// A policy that reads no arguments stays one beside a dry run that does; what cannot be read is
-/// told of it alone.
+/// A call that depends on no arguments stays allowed beside a dry run that reads them. Unreadable
+/// arguments concern only the dry run.
 #[test]
 fn dry_run_alone_reads_arguments_of_an_open_call() {
     let policy = policy(json!([
@@ -687,11 +686,11 @@ fn what_one_allowance_refuses_is_taken_from_none() {
         (passes("ann", 25), passes("bob", 25), passes("cid", 1), passes("dan", 9)),
         (2, 2, 1, 2)
     );
-    // `zz-all` has two left, then none: what it refuses is not taken from callers either.
+    // `zz-all` has two requests left, then none: its refusals are not charged to callers either.
     assert_eq!((passes("eve", 25), passes("fay", 25)), (2, 0));
 }
 
-/// What every set of policies, one after the other, lets through of so many calls to `a__b`.
+/// Returns how many of the calls to `a__b` each set of policies lets through, in order.
 fn let_through(sets: &[(Value, usize)]) -> Vec<usize> {
     let limiter = Local::new();
     let target = tool("a__b");
@@ -714,8 +713,7 @@ fn a_reload_gives_nobody_a_fresh_allowance() {
     let rate = |rate: Value| json!({"name": "m", "effect": "deny", "what": {"tools": ["*"]}, "rate": rate});
     let other = |name: &str| json!({"name": name, "effect": "deny", "what": {"tools": ["x__*"]}, "rate": {"per_hour": 1}});
     let m = rate(json!({"per_hour": 3}));
-    // Unchanged, with others before and behind it, without them, and in another order; taken out,
-    // and back again.
+    // Unchanged, between other policies, without them, and in another order; removed, and restored.
     let sets = [
         json!([all, m]),
         json!([other("a"), m, other("z"), all]),
@@ -725,7 +723,7 @@ fn a_reload_gives_nobody_a_fresh_allowance() {
     ];
     let [one, two, three, out, back] = sets.map(|set| (set, 2));
     assert_eq!(let_through(&[one, two, three, out, back]), [2, 1, 0, 2, 0]);
-    // More: what is more is left. Less: less what was used. Another period or burst: the same.
+    // Raised: the difference is left. Lowered: usage is subtracted. Period or burst: usage is kept.
     let after =
         |rate_of: Value| let_through(&[(json!([all, m]), 2), (json!([all, rate(rate_of)]), 20)])[1];
     assert_eq!(after(json!({"per_hour": 10})), 8);
@@ -733,7 +731,7 @@ fn a_reload_gives_nobody_a_fresh_allowance() {
     assert_eq!(after(json!({"per_day": 6})), 4);
     assert_eq!(after(json!({"per_hour": 3, "burst": 4})), 2);
     assert_eq!(after(json!({"per_hour": 3, "concurrency": 5})), 1);
-    // Saved twice: the number changed and changed back, the rate taken out and put back.
+    // Changed twice: another number and back, the rate removed and restored.
     let twice = |between: Value| {
         let sets = [(json!([all, m]), 3), (json!([all, rate(between)]), 1), (json!([all, m]), 3)];
         let_through(&sets)[2]
@@ -741,7 +739,7 @@ fn a_reload_gives_nobody_a_fresh_allowance() {
     assert_eq!(twice(json!({"per_hour": 100})), 0);
     assert_eq!(twice(json!({"per_hour": 1})), 0);
     assert_eq!(twice(json!({"concurrency": 9})), 0);
-    // What shares an allowance is another question: no count of one is a count of another.
+    // Counts by different keys are independent.
     let by_agent = rate(json!({"per_hour": 3, "by": ["organisation"]}));
     assert_eq!(
         let_through(&[(json!([all, m]), 3), (json!([all, by_agent]), 5), (json!([all, m]), 3)]),
@@ -829,7 +827,7 @@ fn a_pointer_stands_for_so_many_values() {
     assert_eq!(ask(1001).words.as_deref(), Some(words));
 }
 
-/// Each is understood in time, and all together are not.
+/// Each statement alone is within the time limit, and all together exceed it.
 #[test]
 fn statements_of_a_call_share_the_time_of_the_parser() {
     let policy = policy(
@@ -917,13 +915,13 @@ fn a_condition_is_not_evaded_by_other_letters() {
         assert_eq!(decided("deny", when, bad), exactly(at), "{when}");
         assert_eq!(decided("deny", when, good).0, Expect::Allow, "{when}");
     }
-    // What is to be absent is not there in other letters either.
+    // A name that must be absent must not appear in other letters either.
     let safe = "!has(arguments.force)";
     assert_eq!(decided("allow", safe, json!({"FORCE": true})), exactly("/force"));
     assert_eq!(decided("allow", safe, json!({"x": 1})).0, Expect::Allow);
 }
 
-/// `["delete"] == "delete"` for readers that take a list of one for its item, and "true" is true.
+/// Lenient servers read `["delete"]` as "delete", and "true" as true.
 #[test]
 fn a_condition_is_not_evaded_by_other_types() {
     let all = json!({"name": "all", "effect": "allow"});
@@ -958,7 +956,7 @@ fn a_condition_is_not_evaded_by_other_types() {
         let (decision, words) = decided("deny", when, &bad);
         assert!(decision == Expect::Deny && words.contains(said), "{when}: {words}");
     }
-    // `!=` is true for what is of another type.
+    // `!=` is true for a value of another type.
     let allow = r#"arguments.mode != "delete""#;
     assert_eq!(decided("allow", allow, &json!({"mode": ["delete"]})).0, Expect::Deny);
     for (when, good) in [
@@ -983,7 +981,7 @@ fn a_caller_with_other_rights_is_another_class() {
     assert_ne!(policy.class(&with, "/mcp").mark(), policy.class(&SOMEBODY, "/mcp").mark());
 }
 
-/// A keyword that is not one would be left out without a word, and everything would pass.
+/// A misspelled keyword would be ignored, and everything would pass.
 #[test]
 fn a_schema_has_keywords_that_there_are() {
     let rule = |schema: Value| {
@@ -1014,7 +1012,7 @@ fn a_schema_has_keywords_that_there_are() {
     }}}}]));
 }
 
-/// The way of docs/policy.md to close the members of an argument.
+/// Closes the members of an argument as described in docs/policy.md.
 #[test]
 fn members_of_an_argument_are_open_until_a_schema_closes_them() {
     let open = json!({"/options/path": {"path": {"roots": ["/srv"]}}});
@@ -1173,8 +1171,6 @@ fn written() -> impl Strategy<Value = Value> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// The index over all policies decides exactly as every policy held against the request by
-    /// itself.
     #[test]
     fn the_index_decides_as_each_policy_would(
         all in proptest::collection::vec(written(), 0..70),
@@ -1206,8 +1202,8 @@ proptest! {
         prop_assert_eq!(policy.evaluate(&verdict, &question, None).is_ok(), allowed);
     }
 
-    /// No text makes reading arguments fail other than by a refusal, and what is forwarded is what
-    /// was read.
+    /// No text makes parsing fail other than by a refusal, and the forwarded arguments are those
+    /// that were parsed.
     #[test]
     fn arguments_never_panic(text in "[{}\\[\\]:,\"a-cA-C0-9.e\\\\ -]{0,60}") {
         let policy = policy(json!([{"name": "a", "effect": "allow", "other_arguments": "allow",
@@ -1225,7 +1221,6 @@ proptest! {
     }
 }
 
-/// Patterns of every kind together find what each of them finds alone.
 #[test]
 fn patterns_find_the_same_together_and_alone() {
     let patterns = [
@@ -1242,7 +1237,7 @@ fn patterns_find_the_same_together_and_alone() {
     }
 }
 
-/// An argument is the caller's own: a model that is told which one is missing can send it.
+/// An argument belongs to the caller: a model that receives its name can send it.
 #[test]
 fn a_condition_that_fails_for_an_argument_names_it() {
     let policy = policy(json!([
@@ -1294,7 +1289,7 @@ fn names_that_stand_for_something_else_are_refused() {
     policy(json!([{"name": "defaults", "effect": "allow"}, {"name": "policy", "effect": "deny"}]));
 }
 
-/// Somebody who writes a rate for a caller means to bound the caller, not to allow it everything.
+/// A rate in an `allow` policy is meant as a bound and not as permission for everything.
 #[test]
 fn an_allow_policy_with_a_bound_says_what_it_allows() {
     let bounds = [("rate", json!({"per_minute": 6})), ("response", json!({"secrets": true}))];
@@ -1340,7 +1335,7 @@ fn what_can_never_be_fulfilled_is_a_mistake() {
     ]));
 }
 
-/// Neighbours of large whole numbers are the same float.
+/// Adjacent large integers are the same float.
 #[test]
 fn whole_numbers_are_compared_exactly() {
     let passes = |rule: Value, sent: &str| {
@@ -1409,7 +1404,7 @@ fn an_explanation_says_what_a_policy_limits() {
     assert_eq!(says[1..], wanted, "{says:?}");
 }
 
-/// A file server whose tools say nothing of what they do, but one that only reads.
+/// A file server without annotations on its tools, except for one read-only tool.
 #[test]
 fn a_path_that_goes_up_is_sent_as_where_it_leads() {
     let deny = json!({"roots": ["/srv"], "deny": ["private"]});

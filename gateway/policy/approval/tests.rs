@@ -1,4 +1,4 @@
-//! Policies that ask: what needs an approval, of whom, and what stays as it was without one.
+//! Tests of `ask` policies: required approvals, their approvers, and calls without approvals.
 
 #![allow(clippy::needless_pass_by_value, reason = "JSON is written where it is used")]
 
@@ -82,7 +82,7 @@ fn asking_wins_over_allowing_and_denying_over_both() {
         decide(&compile(json!([allow(), ask, deny])), "drop", "{}").decision,
         Expect::Hidden
     );
-    // It takes away and gives nothing: without a policy that allows the call it is not there.
+    // An `ask` policy grants nothing: without an `allow` policy the call is hidden.
     assert_eq!(decide(&compile(json!([ask])), "drop", "{}").decision, Expect::Hidden);
 }
 
@@ -93,7 +93,7 @@ fn arguments_of_a_policy_that_asks_are_what_needs_no_approval() {
     let policy = compile(json!([allow(), ask]));
     assert_eq!(decide(&policy, "query", r#"{"amount": 100}"#).decision, Expect::Allow);
     assert_eq!(decide(&policy, "query", r#"{"amount": 101}"#).decision, Expect::Ask);
-    // What cannot be read as what needs none needs one, and what cannot be read at all is refused.
+    // A value that the rule cannot read needs an approval; unreadable arguments are refused.
     assert_eq!(decide(&policy, "query", r#"{"amount": "7"}"#).decision, Expect::Ask);
     assert_eq!(decide(&policy, "query", r#"{"amount": 1, "amount": 9}"#).decision, Expect::Deny);
 }
@@ -187,8 +187,8 @@ fn an_approval_that_nobody_could_give_is_a_mistake() {
 }
 
 proptest! {
-    /// More policies that ask never let anything pass that did not pass before, and never a call
-    /// without the approval that it needs.
+    /// More `ask` policies never allow a call that was denied before, and never allow a call
+    /// without its approval.
     #[test]
     fn asking_only_ever_takes_away(
         effects in proptest::collection::vec(prop_oneof!["allow", "deny", "ask"], 0..8),

@@ -1,13 +1,13 @@
-//! Tests of the `command` rule: the corpora, what is found in a command, the words of refusals, and
-//! what is wrong with a rule.
+//! Tests of the `command` rule: the corpora, the parts of a parsed command, the messages of
+//! refusals, and mistakes in rules.
 
 use super::*;
 
 const ATTACKS: &str = include_str!("../../../tests/corpora/command/attack.txt");
 const BENIGN: &str = include_str!("../../../tests/corpora/command/benign.txt");
 
-/// Attacks that a rule cannot see, because only the file system knows of the links; the tool has to
-/// hold them.
+/// Attacks that a rule cannot detect, because only the file system resolves links. The tool has to
+/// prevent them.
 const LINKS: [&str; 6] = [
     "cat link-out",
     "cat folder-out/secret.txt",
@@ -35,7 +35,7 @@ fn lines(corpus: &str) -> impl Iterator<Item = &str> {
         .filter(|line| !line.is_empty() && !line.starts_with("# ") && !line.starts_with("## "))
 }
 
-/// Judges a line of a corpus in its form.
+/// Checks a line of a corpus in its form.
 fn judge(rule: &Command, line: &str) -> Result<Invocation, Refusal> {
     if let Ok(argv) = serde_json::from_str::<Vec<String>>(line) {
         return rule.check_argv(&argv, None);
@@ -131,7 +131,7 @@ fn refusals_say_what_to_do() {
     }
 }
 
-/// Each was seen to start `gpg.program`, but `%%G`, which is refused all the same.
+/// Each was observed to start `gpg.program`, except for `%%G`, which is refused anyway.
 #[test]
 fn what_git_prints_starts_no_gpg() {
     let rule = rule();
@@ -195,7 +195,7 @@ fn what_git_prints_starts_no_gpg() {
             }
         }
     }
-    // A name may be one of the repository's configuration, which git also finds by its beginning.
+    // A name may be defined in the repository's configuration, where git also accepts prefixes.
     for name in ["mine", "one", "Oneline", "formats", "mine:a"] {
         for call in [
             "log --pretty=",
@@ -309,7 +309,7 @@ fn programs_and_models_of_ones_own() {
     }
 }
 
-/// Each thing that a model can ask for, with a call that keeps to it and calls that do not.
+/// Each requirement of a model, with a call that satisfies it and calls that do not.
 #[test]
 fn a_model_is_held_in_every_part() {
     for (model, good, bad) in [
@@ -413,7 +413,7 @@ fn bounds_hold() {
     assert!(rule.check_argv(&own(&["echo", "1234567890", "1234567890"]), None).is_err());
 }
 
-/// Words of a command line as a shell splits them; `None` when it reports an error.
+/// Splits a command line with a real shell; returns `None` if the shell reports an error.
 #[allow(clippy::disallowed_methods, reason = "a real shell is what the tokenizer is held against")]
 fn as_a_shell(shell: &str, text: &str) -> Option<Vec<String>> {
     let script = format!("set -- {text}\nprintf '%s\\0' \"$@\"");
@@ -500,7 +500,7 @@ fn a_list_passes_where_the_rule_asks_for_one() {
     assert_eq!(Spec::default().form, Form::Text);
 }
 
-/// What is to be looked for may look like an option; grep never takes it for one.
+/// A search pattern may look like an option; grep never reads it as an option.
 #[test]
 fn what_is_looked_for_may_begin_with_a_dash() {
     for line in
@@ -527,7 +527,7 @@ fn what_is_looked_for_may_begin_with_a_dash() {
     assert!(other.check("rg -e -v").unwrap_err().0.contains("begins with a dash"));
 }
 
-/// A name before `..` may be a link, so that the program comes elsewhere than the text says.
+/// A name before `..` may be a link, so that the path leads elsewhere than its text indicates.
 #[test]
 fn no_path_goes_up_behind_a_name() {
     let rooted = Command::compile(&Spec { roots: own(&["/srv/data"]), ..Spec::default() }).unwrap();
@@ -542,7 +542,7 @@ fn no_path_goes_up_behind_a_name() {
     ] {
         assert!(rooted.locate(path, None).is_err(), "{path}");
     }
-    // Where links lead is checked there.
+    // With a folder, the caller resolves links.
     let folder = Some("/srv/data");
     assert_eq!(rooted.locate("./a/../b", folder), Ok("/srv/data/b".to_owned()));
     assert!(rooted.locate("a/../../b", folder).is_err());

@@ -18,7 +18,7 @@ fn memory_is_bounded_and_the_surplus_shares() {
     let bucket = limiter.bucket("p", &quota);
     let known = bucket.pace.as_ref().map_or(0, |pace| pace.len());
     assert!(known <= MAX_KEYS + 2 * LOOK_EVERY as usize + SHARED as usize, "{known}");
-    // Far more callers than shared allowances: most of them find theirs used up.
+    // Far more callers than shared allowances, most of which are used up.
     let passed =
         (0..20_000).filter(|n| limiter.take_for("p", &quota, 10_000_000 + n).is_ok()).count();
     assert!(passed <= SHARED as usize, "{passed}");
@@ -60,8 +60,7 @@ fn another_allowance_of_the_same_name_takes_over_what_was_used() {
         (took(&quota(5, None), 9), took(&quota(7, None), 9), took(&quota(3, None), 9)),
         (5, 2, 0)
     );
-    // Less for a while, or the same under any other number: what did not fit there is not
-    // forgotten.
+    // A lower limit in between, or another number with the same result: the excess stays counted.
     assert_eq!(
         (took(&quota(7, None), 9), took(&quota(2, None), 1), took(&quota(1, None), 0)),
         (0, 0, 0)
@@ -71,7 +70,7 @@ fn another_allowance_of_the_same_name_takes_over_what_was_used() {
         (took(&quota(5, None), 9), took(&quota(8, None), 9), took(&quota(3, None), 9)),
         (0, 1, 0)
     );
-    // Away for a while, and back: neither the rate nor a place is new.
+    // Removed and restored: neither the rate nor a permit is reset.
     let places = quota(0, Some(1));
     let held = limiter.take_for("p", &places, 7).unwrap();
     assert_eq!(took(&quota(3, Some(1)), 9), 0);
@@ -81,7 +80,7 @@ fn another_allowance_of_the_same_name_takes_over_what_was_used() {
     );
     drop(held);
     assert_eq!(took(&quota(9, None), 9), 9 - 8);
-    // Those beyond the most that are remembered go on sharing.
+    // After a change, the callers above the limit of tracked keys still share allowances.
     let many = quota(1, None);
     (0..MAX_KEYS as u64 + 2 * u64::from(LOOK_EVERY))
         .for_each(|key| drop(limiter.take_for("q", &many, key)));

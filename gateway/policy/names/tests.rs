@@ -1,4 +1,4 @@
-//! Tests of `names`: what can be passes, what cannot is told.
+//! Tests of `names`: possible names are accepted, impossible names are reported.
 
 use super::*;
 

@@ -11,7 +11,7 @@ fn owned(list: &[&str]) -> Vec<String> {
     list.iter().map(|&entry| entry.to_owned()).collect()
 }
 
-/// The rules that the corpora name.
+/// Returns the rule that a corpus names.
 fn rule(name: &str) -> Path {
     let data =
         || Spec { roots: owned(&["/srv/data"]), base: Some("/srv/data".into()), ..Spec::default() };
@@ -35,7 +35,7 @@ fn rule(name: &str) -> Path {
     Path::compile(&spec).unwrap()
 }
 
-/// Rule and path of each line; a path in quotes is JSON, for characters that cannot be seen.
+/// Parses lines into rule and path. A quoted path is JSON, for invisible characters.
 fn corpus(text: &'static str) -> Vec<(&'static str, String)> {
     let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     let entry = |line: &'static str| {
@@ -72,7 +72,7 @@ fn at_most_one_in_a_hundred_benign_paths_is_refused() {
     assert!(refused.len() * 100 <= corpus.len(), "{refused:#?}");
 }
 
-/// What a forgiving file system takes off a name may be what a glob asks for.
+/// A glob may match the part of a name that a lenient file system strips.
 #[test]
 fn a_name_is_denied_as_it_stands_and_as_others_read_it() {
     let spec = Spec {
@@ -150,11 +150,11 @@ fn a_denied_folder_is_denied_however_it_is_written() {
         ("/srv/data/keys/", "/srv/data/keys/a"),
         ("/SRV/Data/keys", "/srv/data/keys/a"),
         ("**/certs/", "/srv/data/x/certs/a"),
-        // Folders that the root is in.
+        // Folders that contain the root.
         ("/srv", "/srv/data/a"),
         ("/srv/*", "/srv/data/a"),
         ("/*/data", "/srv/data/a"),
-        // An accent of its own.
+        // Accents as separate characters.
         ("\u{e9}t\u{e9}", "/srv/data/e\u{301}te\u{301}"),
         ("e\u{301}te\u{301}", "/srv/data/\u{c9}t\u{e9}/a"),
     ] {
@@ -174,7 +174,7 @@ fn a_denied_folder_is_denied_however_it_is_written() {
     }
 }
 
-/// Whatever it stands for on Windows may be what is denied.
+/// On Windows, a short name may stand for any name, including a denied one.
 #[test]
 fn a_short_name_is_denied_where_anything_is() {
     let rule = rule("deny");
@@ -259,7 +259,7 @@ fn a_rule_that_means_nothing_does_not_compile() {
     assert!(serde_json::from_str::<Spec>(r#"{"roots":["/a"],"root":"/b"}"#).is_err());
 }
 
-/// The text of a call, with what is sent in its place.
+/// The text of a call, with the text that is sent in its place.
 #[test]
 fn a_call_goes_up_nowhere_and_names_no_root_that_it_may_change() {
     let spec = |allow_root| Spec {
@@ -332,7 +332,7 @@ fn what_takes_names_as_they_stand_is_sent_more_of_them() {
     ] {
         assert!(literal.check(name).is_err(), "{name}");
     }
-    // Whatever a backslash is taken for, the name is one that is allowed.
+    // The name is allowed under every reading of the backslash.
     for name in [
         ".g\\it/x",
         "a\\.git",
@@ -370,11 +370,11 @@ proptest! {
                 prop_assert!(inside, "{path} {root}");
                 prop_assert!(!path.split('/').any(|n| n == ".." || n == "."), "{path}");
                 prop_assert!(!path.contains("//") && !path.contains('\0'));
-                // Nor is it outside for who takes a backslash for a slash.
+                // Nor outside for a program that reads a backslash as a slash.
                 let other = path.replace('\\', "/");
                 let above = other.split('/').any(|n| n == "..");
                 prop_assert!(!above && other.starts_with(root.trim_end_matches('/')), "{other}");
-                // Once more it is the same.
+                // Checking the result again does not change it.
                 if name != "uri" {
                     prop_assert_eq!(rule(name).check(&path).map(|c| c.path), Ok(path));
                 }

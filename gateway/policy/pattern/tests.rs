@@ -1,4 +1,4 @@
-//! Matchers held against automata.
+//! Tests of matchers against automata.
 
 use super::*;
 

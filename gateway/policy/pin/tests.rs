@@ -1,5 +1,5 @@
-//! Tests of `pin`: fingerprints, the lock file, what is found in texts and what is taken out of
-//! them.
+//! Tests of `pin`: fingerprints, the lock file, findings in texts, and the removal of invisible
+//! characters.
 
 use serde_json::{Map, json};
 
@@ -59,7 +59,7 @@ fn a_lock_file_is_sorted_and_comes_back() {
     assert_eq!(lock.standing("z", "c", &fingerprint), Standing::New);
     assert!(lock.forget("z/b") && !lock.forget("z/b"));
     assert_eq!(lock.names().collect::<Vec<_>>(), ["a/b/c"]);
-    // What was edited by hand is refused.
+    // Manual changes are refused.
     for bad in [
         text.replace("Reads a file", "Reads any file"),
         text.replace("\"version\": 1", "\"version\": 2"),
@@ -70,7 +70,7 @@ fn a_lock_file_is_sorted_and_comes_back() {
     }
 }
 
-/// A lock file of 0.1.0 before everything that is listed was covered.
+/// A lock file of 0.1.0, before fingerprints covered every listed member.
 #[test]
 fn earlier_pins_stay_where_there_was_nothing_else_to_cover() {
     let mut lock = Lock::default();

@@ -1,5 +1,5 @@
-//! Tests of `response`: secrets of every shape go, ordinary text stays, rules with mistakes are
-//! refused.
+//! Tests of `response`: secrets of every shape are redacted, ordinary text is kept, and invalid
+//! rules are refused.
 
 use super::*;
 

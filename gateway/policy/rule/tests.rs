@@ -1,5 +1,5 @@
-//! Tests of `rule`: each key of `who` and `what` by itself, in pairs, and against each caller and
-//! target; through the index and by the policy alone.
+//! Tests of `rule`: each key of `who` and `what` alone, in pairs, and against each caller and
+//! target, through the index and by the policy alone.
 
 #![allow(clippy::needless_pass_by_value, reason = "JSON is written where it is used")]
 
@@ -20,8 +20,8 @@ fn policy(policies: Value) -> Policy {
     Policy::compile(&Config { documents: vec![document], ..Config::default() }).unwrap()
 }
 
-/// Whether a policy with these keys is about something, by the index and by the policy itself, with
-/// either effect.
+/// Returns whether a policy with these keys applies, checked through the index and by the policy
+/// alone, for both effects.
 fn is_about(keys: Value, subject: &Subject<'_>, endpoint: &str, target: &Target<'_>) -> bool {
     let with = |effect: &str| {
         let mut one = json!({"name": "one", "effect": effect});
@@ -35,7 +35,7 @@ fn is_about(keys: Value, subject: &Subject<'_>, endpoint: &str, target: &Target<
     let visible =
         |policy: &Policy| policy.verdict(&policy.class(subject, endpoint), &question).is_visible();
     assert_eq!((visible(&allowing), visible(&denying)), (about, !about), "{keys}");
-    // Values for a prompt that is hidden are hidden with it, whatever is said of completion.
+    // Completions of a hidden prompt are hidden, regardless of `completion`.
     if !matches!(target.kind, Kind::PromptCompletion | Kind::ResourceCompletion) {
         assert_eq!(allowing.explain(&question, None).decision == "allow", about, "{keys}");
         assert_eq!(denying.explain(&question, None).decision == "hidden", about, "{keys}");
@@ -58,7 +58,7 @@ const TOOL: Target<'static> = Target {
     },
 };
 
-/// Each key with a pattern that fits the caller below, and one that fits nobody like it.
+/// Each key with a pattern that matches the caller below, and with another that does not.
 const WHO: [(&str, &str, &str); 8] = [
     ("principals", "key|ci", "key|cd"),
     ("roles", "operator", "editor"),
@@ -243,7 +243,7 @@ fn each_hint_of_a_tool_has_to_be_as_it_is_wanted() {
     });
 }
 
-/// Words say once what patterns say for each spelling; they are about the own names of tools alone.
+/// Words match every spelling of a tool's own name, and no other kind of item.
 #[test]
 fn words_fit_a_tool_however_its_name_is_spelled() {
     let about = |what: Value, own: &str, kind: Kind| {
@@ -281,8 +281,8 @@ fn words_fit_a_tool_however_its_name_is_spelled() {
     }
 }
 
-/// A server whose tools are not known yet is there if words may fit one of them, and if words deny
-/// only some.
+/// A server with unknown tools is visible if words may match one of them, or if words deny only
+/// some.
 #[test]
 fn a_server_is_there_where_words_may_fit() {
     let reaches = |policies: Value| {
@@ -295,7 +295,6 @@ fn a_server_is_there_where_words_may_fit() {
     assert!(!reaches(json!([named("allow", json!({"prompts": ["other/*"], "words": ["get"]}))])));
 }
 
-/// A policy that may be about some resource of a server, and does not allow it, may hide one.
 #[test]
 fn resources_are_hidden_unless_all_are_allowed() {
     let hides_none = |policies: Value| {
@@ -326,7 +325,7 @@ fn resources_are_hidden_unless_all_are_allowed() {
     }
 }
 
-/// A list of one kind is about no other; completion follows what it completes, unless it is named.
+/// A list of one kind covers no other. A completion follows its item, unless it is named itself.
 #[test]
 fn each_kind_has_its_own_list() {
     let kinds = [
@@ -358,8 +357,7 @@ fn each_kind_has_its_own_list() {
     });
 }
 
-/// What a `deny` policy says of arguments is held against them; what has nothing but a rate decides
-/// on nothing.
+/// The argument rules of a `deny` policy are checked; a policy with only a rate makes no decision.
 #[test]
 fn what_only_limits_decides_nothing() {
     let decide = |one: Value| {

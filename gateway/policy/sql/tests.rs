@@ -1,4 +1,4 @@
-//! Tests of `sql`: the corpora, what a rule says, and what no input may do.
+//! Tests of `sql`: the corpora, the settings of a rule, and properties of all inputs.
 
 #![allow(clippy::print_stderr, reason = "a test prints what it measures")]
 
@@ -226,8 +226,7 @@ fn a_refusal_is_short_whatever_the_name() {
     assert!(refusal.0.contains("wrong quotes") && refusal.0.len() <= 1000, "{refusal:?}");
 }
 
-/// The parser's own function for many statements takes an END for the end, and whatever follows for
-/// nothing.
+/// `parse_statements` of the parser reads END as the end and ignores the rest.
 #[test]
 fn what_follows_an_end_is_part_of_the_statement() {
     for (dialect, ..) in CORPORA {
@@ -281,7 +280,7 @@ fn a_limit_is_added_held_or_asked_for() {
     assert!(asking.check("SELECT 1 LIMIT 5, 11").is_err());
 }
 
-/// A database refuses a second limit around a query in parentheses, and some other places.
+/// Databases reject a second limit around a query in parentheses, and in some other positions.
 #[test]
 fn a_limit_is_added_where_databases_take_one() {
     for dialect in [Dialect::Postgres, Dialect::Mysql] {
@@ -328,7 +327,7 @@ fn a_limit_is_added_where_databases_take_one() {
     assert!(rule(Dialect::Postgres).check("SELECT * FROM t LIMIT ALL").is_ok());
 }
 
-/// Each spelling beside one that the parser knows: what is judged is the same.
+/// Each spelling gives the same result as an equivalent that the parser supports.
 #[test]
 fn a_limit_is_held_in_every_spelling() {
     let rule = spec(Dialect::Postgres, |spec| {
@@ -378,7 +377,6 @@ fn a_limit_is_held_in_every_spelling() {
     }
 }
 
-/// Who may SELECT may see the plan of a SELECT, and of nothing else.
 #[test]
 fn the_plan_of_a_select_is_for_whom_may_select() {
     for dialect in DIALECTS {
@@ -484,7 +482,6 @@ fn a_whole_row_is_for_functions_that_take_rows() {
     }
 }
 
-/// What such a text says is judged as what it stands for.
 #[test]
 fn escapes_of_unicode_texts_are_read_as_postgres_reads_them() {
     let lexed = |text: &str| lex::lex(text, Dialect::Postgres).map(|lexed| lexed.tokens);
@@ -514,7 +511,7 @@ fn escapes_of_unicode_texts_are_read_as_postgres_reads_them() {
     ] {
         assert!(lexed(refused).is_err(), "{refused}");
     }
-    // No character that may escape: the word stands for itself, and the parser knows none such.
+    // Not an escape character: the word is a plain name, which the parser rejects.
     for refused in ["+", "a", "'", " ", "\"", "", "!!"] {
         assert!(
             rule(Dialect::Postgres).check(&format!("SELECT U&'a' UESCAPE '{refused}'")).is_err(),
@@ -624,7 +621,7 @@ fn a_write_that_does_more_than_its_word_says_is_refused() {
     }
 }
 
-/// Each place of a write, with what is allowed there and, in its stead, with what is not.
+/// Each part of a write, with an allowed expression and then with a refused one.
 #[test]
 fn every_part_of_a_write_is_judged() {
     const ALL: &[Dialect] = &DIALECTS;
@@ -662,7 +659,6 @@ fn every_part_of_a_write_is_judged() {
     }
 }
 
-/// A string is no name of a column, wherever one stands.
 #[test]
 fn names_in_a_write_are_no_strings() {
     for text in [
@@ -680,7 +676,7 @@ fn names_in_a_write_are_no_strings() {
     }
 }
 
-/// What is declared on the spot, or stands for rows, is no type of a value.
+/// Types declared inline and row types are not types of a value.
 #[test]
 fn a_cast_is_to_plain_types() {
     for (dialect, other) in [
@@ -788,7 +784,7 @@ fn what_denies_by_schema_is_told_the_schema_of_bare_names() {
     );
 }
 
-/// Calls of a function, in all the ways that a grammar has for one of them.
+/// Returns calls of a function, in every syntax that the grammars have for calls.
 fn calls(name: &str) -> Vec<String> {
     [
         "",
@@ -821,7 +817,7 @@ fn what_is_denied_is_denied_in_every_syntax() {
         for name in functions::of(dialect) {
             let closed =
                 spec(dialect, |spec| spec.functions.deny = vec![name.to_ascii_uppercase()]);
-            // What remains allowed is a column of that name.
+            // The remaining text uses the name as a column.
             let other = |text: &String| open.check(&text.replace(name, "no_such_function")).is_ok();
             for text in calls(name).into_iter().filter(|text| open.check(text).is_ok()) {
                 called += 1;
@@ -966,8 +962,8 @@ fn what_is_too_long_too_deep_or_no_text_is_refused() {
     }
 }
 
-/// Pieces of all corpora, cut and put together at random: nothing panics, and what passes is one
-/// SELECT or its plan.
+/// Random combinations of corpus fragments never panic, and any accepted text is one SELECT or its
+/// plan.
 #[test]
 fn no_text_makes_it_panic() {
     let all: Vec<String> = CORPORA.iter().flat_map(|(_, a, b)| lines(a).chain(lines(b))).collect();
@@ -994,7 +990,7 @@ fn no_text_makes_it_panic() {
     }
 }
 
-/// What the parser tries in several ways, each over all that is nested in it.
+/// Syntax that the parser tries in several ways, each over everything nested inside.
 #[test]
 fn no_nesting_keeps_the_parser_busy() {
     const NESTED: [&str; 11] = [
@@ -1025,7 +1021,7 @@ fn no_nesting_keeps_the_parser_busy() {
         }
     }
     assert!(busy > 10, "{busy}");
-    // And all of it before lists that are read to their end each time.
+    // The same before lists that the parser reads to the end on each attempt.
     for (dialect, list) in [
         (Dialect::Postgres, "1, "),
         (Dialect::Postgres, "1::f(1,"),
@@ -1047,10 +1043,10 @@ fn no_nesting_keeps_the_parser_busy() {
     }
 }
 
-/// Queries without an expression ask the parser's dialect nothing that can fail.
+/// Queries without an expression make no dialect calls that can fail.
 #[test]
 fn no_nesting_of_tables_keeps_the_parser_busy() {
-    // Frames of a build without optimisation are several times as large.
+    // Stack frames of a build without optimisation are several times larger.
     let large = std::thread::Builder::new().stack_size(16 * 1024 * 1024);
     large.spawn(nest_tables).unwrap().join().unwrap();
 }
@@ -1077,7 +1073,7 @@ fn nest_tables() {
     }
 }
 
-/// When it is spent, no statement is read.
+/// Once the time is spent, no statement is parsed.
 #[test]
 fn time_is_for_all_statements_of_a_call() {
     let spent = Effort::new(Duration::ZERO);

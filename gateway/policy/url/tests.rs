@@ -9,7 +9,7 @@ fn owned(list: &[&str]) -> Vec<String> {
     list.iter().map(|&entry| entry.to_owned()).collect()
 }
 
-/// The rules that the corpora name.
+/// Returns the rule that a corpus names.
 fn rule(name: &str) -> Url {
     let listed = Spec {
         schemes: owned(&["http", "https"]),
@@ -31,7 +31,7 @@ fn rule(name: &str) -> Url {
     Url::compile(&spec).unwrap()
 }
 
-/// Rule and URL of each line; a URL in quotes is JSON, for characters that cannot be seen.
+/// Parses lines into rule and URL. A quoted URL is JSON, for invisible characters.
 fn corpus(text: &'static str) -> Vec<(&'static str, String)> {
     let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     let entry = |line: &'static str| {

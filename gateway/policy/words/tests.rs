@@ -1,8 +1,8 @@
-//! Tests of `words`: how names are split, what items may be, and which names have them.
+//! Tests of `words`: how names are split, the syntax of items, and the names that match.
 
 use super::*;
 
-/// The words of a name, with a blank between them.
+/// Returns the words of a name, separated by blanks.
 fn split(name: &str) -> String {
     let name = Name::split(name);
     let mut text = String::new();

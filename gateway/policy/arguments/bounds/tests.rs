@@ -1,4 +1,4 @@
-//! Tests of `bounds`: each kind of bound with what keeps to it, and with what does not.
+//! Tests of `bounds`: each kind of bound with accepted and refused values.
 
 use serde_json::json;
 

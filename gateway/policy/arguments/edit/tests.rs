@@ -1,4 +1,4 @@
-//! Tests of `edit`: text and tree come to the same, in one pass over the text.
+//! Tests of `edit`: text and tree have the same result, in one pass over the text.
 
 use std::time::{Duration, Instant};
 
@@ -29,7 +29,7 @@ fn everything_else_stays_byte_for_byte() {
             vec![("/a/2", json!(4)), ("/new", json!({})), ("/a/0", json!(2)), ("/new/x", json!(1))],
             r#"{"a":[2,{"b": 1e2, "\u0063":"\u00e4"},4],"d":10000000000000000000000,"new":{"x":1}}"#,
         ),
-        // The last one counts, and takes what came before it along.
+        // The last edit takes precedence and discards the edits inside its value.
         (
             vec![("/a/1/b", json!(7)), ("/a", json!([5])), ("/a/0", json!(6)), ("/d", json!(1))],
             r#"{"a":[6],"d":1}"#,

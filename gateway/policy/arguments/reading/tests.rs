@@ -1,5 +1,4 @@
-//! Tests of `reading`: what two readers could take for two things is refused, also where no rule
-//! names it.
+//! Tests of `reading`: ambiguous input is refused, even in arguments that no rule names.
 
 use super::*;
 

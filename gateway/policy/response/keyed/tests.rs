@@ -41,7 +41,7 @@ fn what_is_said_to_be_secret_goes() {
     assert_eq!(out, "user: ada\npassword: [redacted: password]\nhost: db");
 }
 
-/// What people and programs write behind the same words without giving anything away.
+/// Harmless text of people and programs after the same words.
 #[test]
 fn prose_types_references_and_placeholders_stay() {
     let keyed = Keyed::compile().unwrap();
