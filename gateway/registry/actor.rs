@@ -1,28 +1,28 @@
-//! Who changes something, under which conditions, and what came of it.
+//! The author of a change, its conditions and its outcome.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// A principal: what everything that is kept for a caller is kept by.
+/// The issuer and subject of a principal: the key of everything stored for a caller.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PrincipalKey {
     pub issuer: String,
     pub subject: String,
 }
 
-/// What the caller may do; which operation needs which role is checked before the registry is
-/// asked. The registry itself only tells users from administrators where agents have owners.
+/// The caller's role. Callers of the registry check which role an operation requires; the registry
+/// itself only distinguishes users from administrators where agents have owners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
     User,
-    /// Of the organisation.
+    /// Administrator of the organisation.
     Admin,
-    /// Of the whole gateway.
+    /// Administrator of the whole gateway.
     Operator,
 }
 
-/// Who asks, and in which organisation.
+/// The caller, and the organisation of the operation.
 #[derive(Clone, Debug)]
 pub struct Actor {
     /// The organisation that is read or changed; an operator may name any.
@@ -32,37 +32,37 @@ pub struct Actor {
 }
 
 impl Actor {
-    /// Whether things of this owner are theirs to see and to change.
+    /// Returns whether the actor may see and change objects of this owner.
     pub(crate) fn may_touch(&self, owner: &PrincipalKey) -> bool {
         self.role != Role::User || self.principal == *owner
     }
 }
 
-/// Under which conditions a change is made.
+/// Conditions of a change.
 #[derive(Clone, Debug, Default)]
 pub struct ChangeOptions {
-    /// The version that the caller has seen (`If-Match`); another one is a
+    /// The version that the caller has read (`If-Match`). Any other current version fails with
     /// [`crate::RegistryError::VersionMismatch`].
     pub expected_version: Option<i64>,
-    /// Sent again with the same key within a day, the change is not made again, and answered as it
-    /// was (`Idempotency-Key`).
+    /// A change repeated with the same key within a day returns the stored outcome and is not made
+    /// again (`Idempotency-Key`).
     pub idempotency_key: Option<String>,
-    /// Answer what the change would be, and make none.
+    /// Whether to return the outcome without making the change.
     pub dry_run: bool,
 }
 
-/// What a change was, for the answer and for the audit trail. Holds no secret.
+/// The outcome of a change, for the response and for the audit trail. Contains no secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changed<T> {
-    /// None of what has been created.
+    /// `None` after a creation.
     pub before: Option<T>,
-    /// None of what has been deleted.
+    /// `None` after a deletion.
     pub after: Option<T>,
     pub warnings: Vec<Warning>,
-    /// The answer of an earlier change with the same idempotency key; nothing was changed now.
+    /// Whether this is the stored outcome of an earlier change with the same idempotency key.
     #[serde(skip)]
     pub is_replayed: bool,
-    /// Nothing was changed, because that was asked for.
+    /// Whether this was a dry run, which changes nothing.
     #[serde(skip)]
     pub is_dry_run: bool,
 }
@@ -73,7 +73,7 @@ impl<T> Changed<T> {
     }
 }
 
-/// Something that was accepted and should be known.
+/// A warning about an accepted change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Warning {
     /// Stable, for programs.

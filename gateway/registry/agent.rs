@@ -1,4 +1,4 @@
-//! An agent: a set of assigned integrations with an endpoint of its own, owned by a principal.
+//! An agent: a set of assigned integrations with its own endpoint, owned by a principal.
 
 use lockgate_store::AgentRecord;
 use serde::{Deserialize, Serialize};
@@ -8,14 +8,14 @@ use crate::actor::PrincipalKey;
 /// An agent of an organisation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Agent {
-    /// `agt_` and 32 hexadecimal digits, at random.
+    /// `agt_` and 32 random hexadecimal digits.
     pub id: String,
     pub organisation: String,
-    /// Who created it; administrators may change it too.
+    /// The creator; administrators may change the agent too.
     pub owner: PrincipalKey,
-    /// For people; unique among the agents of its owner, in whatever case.
+    /// For people; unique among the agents of its owner, ignoring case.
     pub name: String,
-    /// Counts its changes, from 1; assignments are none of them.
+    /// Starts at 1; incremented by every change except assignments.
     pub version: i64,
     /// Milliseconds since 1970.
     pub created_at: i64,
@@ -23,7 +23,7 @@ pub struct Agent {
     pub updated_at: i64,
 }
 
-/// What a new agent is made of; its owner is who creates it.
+/// Parameters of a new agent. The creator becomes the owner.
 #[derive(Clone, Debug)]
 pub struct NewAgent {
     pub name: String,

@@ -1,5 +1,5 @@
-//! Operations on agents: create, rename, delete. Users have their own; administrators all of their
-//! organisation.
+//! Operations on agents: create, rename, delete. Users manage their own agents, administrators all
+//! agents of their organisation.
 
 use lockgate_store::{AgentRecord, Change};
 
@@ -10,9 +10,9 @@ use crate::error::RegistryError;
 use crate::field;
 use crate::registry::Registry;
 
-/// Most agents of one organisation.
+/// Maximum number of agents per organisation.
 const AGENTS: usize = 10_000;
-/// Most agents of one owner.
+/// Maximum number of agents per owner.
 const AGENTS_PER_OWNER: usize = 100;
 
 impl Registry {
@@ -58,7 +58,7 @@ impl Registry {
         self.finish(pending, actor, options, changed).await
     }
 
-    /// Gives an agent another name.
+    /// Renames an agent.
     ///
     /// # Errors
     /// [`RegistryError`].
@@ -88,7 +88,7 @@ impl Registry {
         self.finish(pending, actor, options, changed).await
     }
 
-    /// Takes an agent away; its endpoint is gone with it.
+    /// Deletes an agent, and with it its endpoint.
     ///
     /// # Errors
     /// [`RegistryError`].
@@ -111,7 +111,7 @@ impl Registry {
     }
 }
 
-/// An agent that the actor may change; of somebody else's, nobody learns that it is there.
+/// Returns an agent that the actor may change. Another user's agent is reported as missing.
 pub(crate) async fn find_agent(
     change: &mut Change<'_>,
     actor: &Actor,

@@ -1,5 +1,5 @@
-//! Which integrations an agent has. Who owns the agent assigns; the integration has to be of the
-//! same organisation.
+//! Assignments of integrations to agents. The agent's owner assigns; the integration has to be of
+//! the same organisation.
 
 use lockgate_store::Change;
 use serde::{Deserialize, Serialize};
@@ -11,12 +11,12 @@ use crate::error::RegistryError;
 use crate::integration::Integration;
 use crate::registry::Registry;
 
-/// Most integrations of one agent.
+/// Maximum number of integrations per agent.
 const ASSIGNED_PER_AGENT: usize = 256;
-/// Most assignments of one organisation.
+/// Maximum number of assignments per organisation.
 const ASSIGNED: usize = 50_000;
 
-/// An integration that an agent has.
+/// An integration assigned to an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Assignment {
     pub agent: String,
@@ -61,7 +61,7 @@ impl Registry {
         self.finish(pending, actor, options, Changed::new(None, Some(assignment))).await
     }
 
-    /// Refuses more than what can be read at once.
+    /// Enforces the limits per agent and per organisation, because each is read as a whole.
     async fn refuse_too_many(
         &self,
         change: &mut Change<'_>,
@@ -72,7 +72,7 @@ impl Registry {
             let what = "integrations of one agent";
             return Err(RegistryError::TooMany { what, most: ASSIGNED_PER_AGENT });
         }
-        // As of the last change that is known here: the others wait while this one counts.
+        // Counts the last known state in memory: other changes wait for this transaction.
         let all: usize = self.state(&actor.organisation).assigned.values().map(Vec::len).sum();
         if all >= ASSIGNED {
             return Err(RegistryError::TooMany { what: "assignments", most: ASSIGNED });
@@ -80,7 +80,7 @@ impl Registry {
         Ok(())
     }
 
-    /// Takes an integration from an agent.
+    /// Removes an integration from an agent.
     ///
     /// # Errors
     /// [`RegistryError`].

@@ -1,4 +1,4 @@
-//! How the gateway shows a server who it is.
+//! How the gateway authenticates at a server.
 
 use lockgate_store::IntegrationRecord;
 use serde::{Deserialize, Serialize};
@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 use crate::error::InvalidField;
 use crate::field;
 
-/// How the gateway shows the server who it is.
+/// How the gateway authenticates at a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "method", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Auth {
     #[default]
     None,
-    /// The credential is the value of this header, in lower case.
+    /// The credential is the value of this header, which is in lower case.
     ApiKey { header: String },
     /// The credential follows `Bearer` in `authorization`.
     BearerToken,
@@ -34,7 +34,7 @@ impl Auth {
         }
     }
 
-    /// As it was when the record was written.
+    /// Returns the method stored in a record.
     pub(crate) fn of_record(record: &IntegrationRecord) -> Self {
         match (record.auth.as_str(), &record.auth_header) {
             ("api_key", Some(header)) => Self::ApiKey { header: header.clone() },
@@ -43,10 +43,10 @@ impl Auth {
         }
     }
 
-    /// The method with its header checked and in lower case.
+    /// Validates the header's name, and returns the method with the name in lower case.
     ///
     /// # Errors
-    /// A header that the gateway writes itself, or none at all.
+    /// An invalid name, or a header that the gateway writes itself.
     pub fn checked(self) -> Result<Self, InvalidField> {
         match self {
             Self::ApiKey { header } => Ok(Self::ApiKey { header: field::header_name(&header)? }),

@@ -1,6 +1,6 @@
-//! The operator's catalogue: servers that organisations add by name, without knowing where they
-//! are. An integration that was made from an entry follows it: it is where the entry says now, and
-//! nowhere when the entry is gone. What was given for one host is never sent to another.
+//! The operator's catalogue: servers that organisations add by name, without seeing their address.
+//! An integration follows its entry: it uses the entry's current address, and is unavailable once
+//! the entry is removed. Credentials given for one host are never sent to another.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,12 +19,12 @@ pub struct CatalogueEntry {
     /// For people.
     pub title: String,
     pub description: Option<String>,
-    /// For the gateway alone: organisations do not see it.
+    /// Not shown to organisations.
     pub url: Url,
     pub auth: Auth,
 }
 
-/// Without the address.
+/// Omits the address, which is for the operator only.
 impl fmt::Debug for CatalogueEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CatalogueEntry").field("title", &self.title).finish_non_exhaustive()
@@ -32,8 +32,8 @@ impl fmt::Debug for CatalogueEntry {
 }
 
 impl CatalogueEntry {
-    /// Whether credentials that were sealed within a record may be sent to this entry as it is now:
-    /// to the same host, in the same way.
+    /// Returns whether a record's credentials may be sent to the entry's current address: the host,
+    /// method and header have to be unchanged.
     pub(crate) fn takes_credentials_of(&self, record: &IntegrationRecord) -> bool {
         let Ok(given_for) = Url::parse(&record.url) else { return false };
         given_for.origin() == self.url.origin()
@@ -42,7 +42,7 @@ impl CatalogueEntry {
     }
 }
 
-/// The entry that a record was made from, if there still is one.
+/// Returns the entry that a record was made from, if it still exists.
 pub(crate) fn find_entry<'a>(
     catalogue: &'a Catalogue,
     record: &IntegrationRecord,

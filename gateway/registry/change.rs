@@ -1,5 +1,5 @@
-//! The frame of every change: a transaction with its idempotency key, then what it was is kept,
-//! committed and published, or taken back where it was only tried.
+//! The frame of every change: a transaction with its idempotency key. At the end the outcome is
+//! stored, committed and published; a dry run is rolled back.
 
 use std::time::Duration;
 
@@ -15,24 +15,23 @@ use crate::registry::Registry;
 
 /// How long a change waits for its turn.
 const TURN: Duration = Duration::from_secs(8);
-/// Bytes of what is kept for an idempotency key.
+/// Maximum size in bytes of an outcome stored for an idempotency key.
 const MAX_OUTCOME: usize = 64 << 10;
 
-/// A change that may begin, or what it was when it was made already.
+/// A change that may begin, or the stored outcome of an earlier change with the same key.
 pub(crate) enum Begun<'a, T> {
     New(Pending<'a>),
     Replayed(Changed<T>),
 }
 
-/// A change under way.
 pub(crate) struct Pending<'a> {
     pub(crate) change: Change<'a>,
     digest: String,
-    /// Until it is made.
+    /// Held until the change ends.
     _turn: Permit,
 }
 
-/// What has to be there for a change.
+/// The records that a change requires.
 pub(crate) enum Wanted<'a> {
     Nothing,
     Agent(&'a str),
@@ -40,13 +39,13 @@ pub(crate) enum Wanted<'a> {
     Both { agent: &'a str, integration: &'a str },
 }
 
-/// What a change asks for, made into a digest: parts that are told apart by their lengths. With a
-/// secret there is one for each key of the ring, that of the first before the others, so that a
-/// change is known again after the ring has got a new key.
+/// Digest of a change's parameters, each prefixed by its length. A secret yields one digest per key
+/// of the ring, the first key's before the others, so that a repeated change is still recognised
+/// after a key was added to the ring.
 pub(crate) struct Digest(Vec<Vec<u8>>);
 
 impl Digest {
-    /// `operation` names the kind of change.
+    /// Starts a digest; `operation` names the kind of change.
     pub(crate) fn new(operation: &str) -> Self {
         Self(vec![Vec::new()]).part(operation.as_bytes())
     }
@@ -106,7 +105,7 @@ impl Registry {
             field::idempotency_key(key)?;
         }
         let turn = self.take_turn(&actor.organisation).await?;
-        // An answer that is kept may be of what is gone since.
+        // A stored outcome may concern a record that has been deleted since.
         if options.idempotency_key.is_none() {
             self.refuse_unknown(actor, options, &wanted).await?;
         }
@@ -132,7 +131,8 @@ impl Registry {
         Ok(Begun::Replayed(changed))
     }
 
-    /// Waits for the organisation's turn, so that one with many changes does not hold up others.
+    /// Waits for the organisation's turn. Turns keep one organisation's changes from delaying
+    /// others.
     async fn take_turn(&self, organisation: &str) -> Result<Permit, RegistryError> {
         let turn = self.turns.acquire(CallerId::of_organisation(organisation));
         match tokio::time::timeout(TURN, turn).await {
@@ -141,8 +141,8 @@ impl Registry {
         }
     }
 
-    /// Refuses what cannot be before all others wait for it. What another gateway made just now is
-    /// looked for; whether it is so is decided within the change.
+    /// Rejects an impossible change before it waits for the store's lock. Refreshes first, in case
+    /// another gateway has just created the record; the check within the change is authoritative.
     async fn refuse_unknown(
         &self,
         actor: &Actor,
@@ -167,7 +167,8 @@ impl Registry {
             Wanted::Integration(id) => self.integration(actor, id)?.version,
             Wanted::Both { agent, integration } => {
                 self.agent(actor, agent)?;
-                // Operators hear of those of other organisations, which are not known here.
+                // The integration may be another organisation's, for which operators get their own
+                // error.
                 if actor.role != Role::Operator {
                     self.integration(actor, integration)?;
                 }
@@ -175,7 +176,7 @@ impl Registry {
             }
         };
         match options.expected_version {
-            // A greater one may be known elsewhere already.
+            // Another gateway may have made a newer version already.
             Some(expected) if expected < version => {
                 Err(RegistryError::VersionMismatch { current: version })
             }
@@ -183,7 +184,7 @@ impl Registry {
         }
     }
 
-    /// Makes it so and publishes it; takes it back where it was only tried.
+    /// Commits and publishes the change; rolls back a dry run.
     pub(crate) async fn finish<T: Serialize>(
         &self,
         mut pending: Pending<'_>,
@@ -208,13 +209,13 @@ impl Registry {
         }
         self.noting(pending.change.commit().await)?;
         self.note_written();
-        // Made it is; whoever cannot read it now learns it from the poll.
+        // The change is committed. If this read fails, the next poll loads it.
         let _ = self.refresh().await;
         Ok(changed)
     }
 }
 
-/// An integration of the actor's organisation.
+/// Returns an integration of the actor's organisation.
 pub(crate) async fn find_integration(
     change: &mut Change<'_>,
     id: &str,
@@ -226,7 +227,7 @@ pub(crate) async fn find_integration(
 }
 
 impl Wanted<'_> {
-    /// Refuses what is no id at all.
+    /// Rejects malformed ids.
     fn check_ids(&self) -> Result<(), RegistryError> {
         match self {
             Wanted::Nothing => Ok(()),
@@ -248,13 +249,13 @@ fn check_integration_id(id: &str) -> Result<(), RegistryError> {
     if is_id(id, "int_") { Ok(()) } else { Err(RegistryError::IntegrationNotFound) }
 }
 
-/// Whether an id is one that [`new_id`] makes.
+/// Returns whether an id has the form that [`new_id`] generates.
 fn is_id(id: &str, prefix: &str) -> bool {
     let digits = id.strip_prefix(prefix).unwrap_or("");
     digits.len() == 32 && digits.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// Refuses a change of what somebody else has changed since.
+/// Rejects a change if the record has been changed since the caller read it.
 pub(crate) fn check_version(options: &ChangeOptions, current: i64) -> Result<(), RegistryError> {
     match options.expected_version {
         Some(expected) if expected != current => Err(RegistryError::VersionMismatch { current }),
@@ -266,7 +267,7 @@ pub(crate) fn owner(principal: &PrincipalKey) -> Owner<'_> {
     Owner { issuer: &principal.issuer, subject: &principal.subject }
 }
 
-/// A new id: nobody can guess one.
+/// Returns a new random id that cannot be guessed.
 pub(crate) fn new_id(prefix: &str) -> Result<String, RegistryError> {
     let mut random = [0; 16];
     if getrandom::fill(&mut random).is_err() {

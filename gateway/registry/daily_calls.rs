@@ -1,5 +1,4 @@
-//! Calls of integrations by day: kept for the API, and shown to members of their
-//! organisation.
+//! Calls per integration and day: stored for the API, and shown to members of the organisation.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -12,7 +11,7 @@ use crate::registry::Registry;
 const SECONDS: u64 = 86_400;
 
 impl Registry {
-    /// Adds counts to those that are kept.
+    /// Adds to the stored counts.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -20,8 +19,8 @@ impl Registry {
         self.store.add_calls(counts, today()).await
     }
 
-    /// Returns the counts of an integration on the last `days` days, today among them; days without
-    /// a call are left out.
+    /// Returns the counts of an integration for the last `days` days, including today. Days without
+    /// calls are omitted.
     ///
     /// # Errors
     /// [`RegistryError`].
@@ -38,7 +37,7 @@ impl Registry {
     }
 }
 
-/// Days since 1970, in UTC.
+/// Returns the number of days since 1970, in UTC.
 fn today() -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(now.as_secs() / SECONDS).unwrap_or(0)

@@ -1,5 +1,5 @@
-//! Integrations that are about to be: checked as far as that goes without the store, then written
-//! within a change, whichever operation makes it.
+//! Validated integrations and patches: checked as far as possible without the store, then written
+//! within a change. Shared by all operations that write integrations.
 
 use std::collections::BTreeSet;
 
@@ -18,26 +18,26 @@ use crate::registry::Registry;
 use crate::slug;
 use crate::snapshot::name_field;
 
-/// Most integrations of one organisation.
+/// Maximum number of integrations per organisation.
 pub(crate) const INTEGRATIONS: usize = 1000;
 
-/// An integration that may be written.
+/// A validated new integration.
 pub(crate) struct Draft {
     pub(crate) name: String,
     pub(crate) slug: Option<String>,
-    /// What a slug is made of where none is given.
+    /// The text that a slug is derived from if none is given.
     slug_base: String,
-    /// The entry of the catalogue.
+    /// The slug of the catalogue entry.
     pub(crate) catalogue: Option<String>,
     pub(crate) url: Url,
     pub(crate) auth: Auth,
     pub(crate) credentials: Option<Secret>,
-    /// None: as it is, or enabled.
+    /// `None` keeps the current value; new integrations are enabled.
     pub(crate) enabled: Option<bool>,
     pub(crate) warnings: Vec<Warning>,
 }
 
-/// Changes that may be written.
+/// A validated patch.
 pub(crate) struct CheckedPatch {
     pub(crate) name: Option<String>,
     pub(crate) url: Option<Url>,
@@ -48,7 +48,7 @@ pub(crate) struct CheckedPatch {
 }
 
 impl Registry {
-    /// What a record says to those who may see it.
+    /// Returns a record as callers may see it.
     pub(crate) fn show(&self, record: &IntegrationRecord) -> Integration {
         Integration::from_record(record, &self.catalogue())
     }
@@ -59,7 +59,7 @@ impl Registry {
         Ok(draft)
     }
 
-    /// The same where credentials may be there already.
+    /// Validates like [`Self::draft_custom`], but accepts missing credentials.
     pub(crate) fn draft_place(&self, new: NewIntegration) -> Result<Draft, RegistryError> {
         let name = field::name(&new.name)?;
         let slug = match &new.slug {
@@ -90,7 +90,7 @@ impl Registry {
         Ok(draft)
     }
 
-    /// The same where credentials may be there already.
+    /// Validates like [`Self::draft_predefined`], but accepts missing credentials.
     pub(crate) fn draft_entry(&self, new: NewPredefined) -> Result<Draft, RegistryError> {
         let catalogue = self.catalogue();
         let Some(entry) = catalogue.get(&new.entry) else {
@@ -139,7 +139,6 @@ impl Registry {
         Ok(CheckedPatch { name, url, auth, credentials, enabled, warnings })
     }
 
-    /// Writes a new integration.
     pub(crate) async fn insert_draft(
         &self,
         change: &mut Change<'_>,
@@ -180,7 +179,7 @@ impl Registry {
         Ok(changed)
     }
 
-    /// Writes what is different of an integration.
+    /// Applies a patch to an integration and writes the record.
     pub(crate) async fn update_record(
         &self,
         change: &mut Change<'_>,
@@ -221,14 +220,14 @@ impl Registry {
         Ok(changed)
     }
 
-    /// An address that may be stored, and what should be known of it.
+    /// Validates an address, and returns it with its warnings.
     fn check_url(&self, text: &str) -> Result<(Url, Vec<Warning>), RegistryError> {
         let (url, warnings) = field::url(text)?;
         (self.check_url)(&url)?;
         Ok((url, warnings))
     }
 
-    /// The slug that was asked for, if it is free, or a free one made of a text.
+    /// Returns the requested slug if it is free, or a free slug derived from `base`.
     async fn choose_slug(
         &self,
         change: &mut Change<'_>,
@@ -248,7 +247,7 @@ impl Registry {
         }
     }
 
-    /// Brings the sealed credentials in line with where they are sent now.
+    /// Updates the sealed credentials for the current address and authentication method.
     fn reseal(
         &self,
         record: &mut IntegrationRecord,
@@ -269,7 +268,8 @@ impl Registry {
         Ok(())
     }
 
-    /// Credentials that are given are for the entry as it is now; others stay what they are for.
+    /// Seals given credentials for the current entry. Without them, the record stays bound to the
+    /// entry that its credentials were given for.
     fn reseal_predefined(
         &self,
         record: &mut IntegrationRecord,
@@ -305,7 +305,7 @@ async fn refuse_taken_name(
     Ok(())
 }
 
-/// Where one from the catalogue is, and what it wants, its entry says.
+/// Rejects an address or method for a predefined integration: the catalogue entry defines both.
 fn refuse_place(url: Option<&Url>, auth: Option<&Auth>) -> Result<(), InvalidField> {
     let message = "is what the operator's catalogue says";
     let way_out = "leave it out, or add a server of your own by its address";
@@ -316,7 +316,7 @@ fn refuse_place(url: Option<&Url>, auth: Option<&Auth>) -> Result<(), InvalidFie
     }
 }
 
-/// The field that credentials are sealed for.
+/// Returns the field that credentials are sealed for.
 fn need_field(record: &IntegrationRecord) -> Result<String, InvalidField> {
     match name_field(record) {
         Some(field) => Ok(field),
@@ -327,7 +327,8 @@ fn need_field(record: &IntegrationRecord) -> Result<String, InvalidField> {
     }
 }
 
-/// Whoever may change an address must not have a secret sent there that they never knew.
+/// Rejects a changed recipient without new credentials. Otherwise a user with the right to edit an
+/// address could send another user's secret to it.
 fn refuse_elsewhere(
     before: &IntegrationRecord,
     after: &IntegrationRecord,
@@ -341,7 +342,7 @@ fn refuse_elsewhere(
     Err(InvalidField::new("/credentials", message, way_out))
 }
 
-/// Credentials where the method wants them, and only there.
+/// Checks that credentials are given if, and only if, the method requires them.
 fn check_credentials(auth: &Auth, given: Option<&Secret>) -> Result<(), InvalidField> {
     match (auth, given) {
         (Auth::None, Some(_)) => {

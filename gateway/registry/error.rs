@@ -1,22 +1,21 @@
-//! Why the registry does not do what it is asked: a stable code for programs, a sentence for
-//! people, the member of the body and the way out. No error holds a secret, or anything of another
-//! organisation.
+//! Errors of the registry: a stable code for programs, a sentence for people, the member of the
+//! body and the fix. No error contains a secret, or any data of another organisation.
 
 use lockgate_store::{StoreError, VaultError};
 
-/// Why the registry does not do what it is asked.
+/// Why the registry refuses or fails an operation.
 #[derive(Debug, thiserror::Error)]
 pub enum RegistryError {
-    /// It does not exist, or is another organisation's: nobody can tell.
+    /// Missing, or of another organisation: callers cannot distinguish the two.
     #[error("there is no such integration")]
     IntegrationNotFound,
-    /// It does not exist, or is somebody else's: nobody can tell.
+    /// Missing, or of another owner: callers cannot distinguish the two.
     #[error("there is no such agent")]
     AgentNotFound,
-    /// The operator's catalogue has none, or has none any more.
+    /// The operator's catalogue has no such entry, or no longer has it.
     #[error("the catalogue has no such entry; choose one that it lists")]
     EntryNotFound,
-    /// Operators alone ask for one.
+    /// Returned to operators only.
     #[error("there is no such organisation")]
     OrganisationNotFound,
     #[error("the organisation exists already")]
@@ -29,19 +28,19 @@ pub enum RegistryError {
     NotAssigned,
     #[error("the integration is disabled; enable it first")]
     Disabled,
-    /// Said to operators alone, who see all organisations.
+    /// Returned to operators only, because they see all organisations.
     #[error("the integration belongs to another organisation than the agent")]
     WrongOrganization,
     #[error("the name is taken in this organisation; choose another")]
     NameTaken,
     #[error("the slug `{0}` is taken; choose another")]
     SlugTaken(String),
-    /// Somebody else has changed it since it was read.
+    /// Another change was made since the caller read the record.
     #[error(
         "somebody else has changed it: it has version {current}; read it again, then change it"
     )]
     VersionMismatch { current: i64 },
-    /// Of one of those that were given at once.
+    /// An error in one item of a set.
     #[error("the one at place {at} (counted from 0): {error}")]
     OfItem { at: usize, error: Box<RegistryError> },
     #[error(transparent)]
@@ -59,8 +58,8 @@ pub enum RegistryError {
         "no key is configured, so that no credential can be stored; the operator sets `store.keys`"
     )]
     NoVaultKey,
-    /// Everything that is known goes on; only changes are refused. The words of the store itself,
-    /// with files and hosts in them, are for the operator's log.
+    /// Reads continue; only changes are refused. The store's own message, which may name files and
+    /// hosts, goes to the operator's log.
     #[error("the change was not made: {}", .0.describe_to_callers())]
     StoreUnavailable(StoreError),
     #[error(
@@ -70,15 +69,15 @@ pub enum RegistryError {
     OutcomeUnknown,
 }
 
-/// A member of a body, or a header, that cannot be taken.
+/// A rejected member of a body, or a rejected header.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{pointer}` {message}; {way_out}")]
 pub struct InvalidField {
-    /// JSON Pointer to the member; the name of a header begins without `/`.
+    /// JSON Pointer to the member, or the name of a header, which has no leading `/`.
     pub pointer: &'static str,
-    /// What is wrong, to be read after its name.
+    /// The mistake, phrased to follow the member's name.
     pub message: String,
-    /// What to do.
+    /// The fix.
     pub way_out: String,
 }
 
@@ -93,7 +92,7 @@ impl InvalidField {
 }
 
 impl RegistryError {
-    /// Stable, for programs.
+    /// Returns the error's stable code, for programs.
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
@@ -121,7 +120,7 @@ impl RegistryError {
         }
     }
 
-    /// The same of one of those that were given at once, unless it is no fault of that one.
+    /// Attributes the error to one item of a set, unless the store caused it.
     pub(crate) fn of_item(self, at: usize) -> Self {
         match self {
             Self::StoreUnavailable(_) | Self::OutcomeUnknown => self,
@@ -129,7 +128,7 @@ impl RegistryError {
         }
     }
 
-    /// JSON Pointer to the member of the body that is the cause, if one is.
+    /// Returns the JSON Pointer to the member of the body that caused the error, if any.
     #[must_use]
     pub fn pointer(&self) -> Option<&'static str> {
         match self {

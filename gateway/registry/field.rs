@@ -1,6 +1,6 @@
-//! What members of bodies may be: names, slugs, addresses, header names and credentials. It says
-//! which member is wrong and what to do. Whether an address may be connected to is judged where
-//! connections are made.
+//! Validation of members of bodies: names, slugs, addresses, header names and credentials. Errors
+//! name the member and the fix. Whether an address may be connected to is checked where connections
+//! are made.
 
 use http::HeaderName;
 use lockgate_store::Secret;
@@ -10,19 +10,18 @@ use url::Url;
 use crate::actor::Warning;
 use crate::error::InvalidField;
 
-/// Longest name, in characters.
+/// Maximum length of a name, in characters.
 pub const NAME_CHARS: usize = 100;
-/// Longest slug, as for the servers of the file.
+/// Maximum length of a slug, as for servers of the configuration file.
 pub const SLUG_CHARS: usize = 64;
 const URL_BYTES: usize = 2048;
 const HEADER_BYTES: usize = 64;
 const CREDENTIALS_BYTES: usize = 8 * 1024;
-/// Shorter ones would be guessed, and could not be told from words in what a server says.
+/// Shorter credentials can be guessed, and match ordinary words when redacted from server output.
 const SHORTEST_CREDENTIALS: usize = 8;
-/// Longest idempotency key.
 const KEY_BYTES: usize = 255;
 
-/// Headers with which an exchange is framed, routed or understood: no credential goes there.
+/// Headers that frame, route or interpret an exchange: credentials may not use them.
 const RESERVED: [&str; 21] = [
     "accept",
     "accept-encoding",
@@ -46,14 +45,14 @@ const RESERVED: [&str; 21] = [
     "user-agent",
     "via",
 ];
-/// What names of secrets hold, written in lower case and without signs.
+/// Substrings of the names of secrets, in lower case and without punctuation.
 const SECRET_PARTS: [&str; 8] =
     ["apikey", "credential", "passphrase", "passwd", "password", "secret", "signature", "token"];
 const SECRET_ENDS: [&str; 1] = ["key"];
 const SECRET_NAMES: [&str; 7] = ["auth", "authorization", "code", "jwt", "pass", "pwd", "sig"];
 const RESERVED_STARTS: [&str; 4] = ["mcp-", "proxy-", "sec-", "x-forwarded-"];
 
-/// A name for people, without blanks around it.
+/// Validates a display name, and trims surrounding blanks.
 pub fn name(text: &str) -> Result<String, InvalidField> {
     let name = text.trim();
     if name.contains(|c: char| c.is_control() || is_unseen(c)) {
@@ -67,12 +66,12 @@ pub fn name(text: &str) -> Result<String, InvalidField> {
     Ok(name.to_owned())
 }
 
-/// By which names are compared.
+/// Returns the form in which names are compared.
 pub fn name_key(name: &str) -> String {
     name.to_lowercase()
 }
 
-/// A slug as it was given.
+/// Validates a slug.
 pub fn slug(text: &str) -> Result<String, InvalidField> {
     let is_fit = (1..=SLUG_CHARS).contains(&text.len());
     let is_slug = text.bytes().all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'-'));
@@ -83,13 +82,13 @@ pub fn slug(text: &str) -> Result<String, InvalidField> {
     Err(InvalidField::new("/slug", message, "leave it out, and it is made of the name"))
 }
 
-/// The address of a server, as it is stored, and what should be known of it.
+/// Parses the address of a server, and returns it with its warnings.
 pub fn url(text: &str) -> Result<(Url, Vec<Warning>), InvalidField> {
     let example = "write it like https://mcp.example.com/mcp";
     if text.len() > URL_BYTES {
         return Err(wrong_url("is longer than 2048 bytes", "shorten it"));
     }
-    // The parser would take blanks and line breaks out without a word.
+    // The parser would silently remove blanks and line breaks.
     if !text.bytes().all(|b| b.is_ascii_graphic()) {
         return Err(wrong_url("has blanks or characters outside of ASCII", "escape them with %"));
     }
@@ -126,7 +125,7 @@ pub fn url(text: &str) -> Result<(Url, Vec<Warning>), InvalidField> {
     Ok((url, warnings))
 }
 
-/// Whether a parameter is called as secrets are, such as `tavilyApiKey` and `subscription-key`.
+/// Returns whether a parameter is named like a secret: `tavilyApiKey`, `subscription-key`.
 fn is_secret_name(parameter: &str) -> bool {
     let mut name = parameter.to_ascii_lowercase();
     name.retain(|c| c.is_ascii_alphanumeric());
@@ -135,7 +134,7 @@ fn is_secret_name(parameter: &str) -> bool {
         || SECRET_ENDS.iter().any(|end| name.ends_with(end))
 }
 
-/// The name of a header that a credential may go into, in lower case.
+/// Validates the name of a header that carries a credential, and returns it in lower case.
 pub fn header_name(text: &str) -> Result<String, InvalidField> {
     let example = "write it like X-Api-Key";
     if text.len() > HEADER_BYTES {
@@ -155,7 +154,7 @@ pub fn header_name(text: &str) -> Result<String, InvalidField> {
     Ok(name.to_owned())
 }
 
-/// A credential that can be sent in a header and nowhere else.
+/// Validates a credential. Valid credentials can be sent as a header's value.
 pub fn credentials(secret: &Secret) -> Result<(), InvalidField> {
     let text = secret.expose();
     if text.len() < SHORTEST_CREDENTIALS {
@@ -191,7 +190,7 @@ fn wrong_credentials(message: &str) -> InvalidField {
     InvalidField::new("/credentials", message, way_out)
 }
 
-/// An idempotency key.
+/// Validates an idempotency key.
 pub fn idempotency_key(text: &str) -> Result<(), InvalidField> {
     let is_fit = (1..=KEY_BYTES).contains(&text.len());
     if is_fit && text.bytes().all(|b| b.is_ascii_graphic()) {

@@ -1,4 +1,4 @@
-//! An integration as everybody may see it who may see it at all: without its credentials.
+//! An integration as its organisation's members see it: without its credentials.
 
 use lockgate_store::{IntegrationRecord, Secret};
 use serde::{Deserialize, Serialize};
@@ -9,23 +9,23 @@ use crate::catalogue::{Catalogue, find_entry};
 /// A server that an organisation's administrator added while the gateway runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Integration {
-    /// `int_` and 32 hexadecimal digits, at random.
+    /// `int_` and 32 random hexadecimal digits.
     pub id: String,
     pub organisation: String,
-    /// The namespace of its tools; unique among the operator's servers and the organisation's. It
-    /// never changes, because clients know tools by it.
+    /// The namespace of its tools; unique among the operator's servers and the organisation's.
+    /// Never changes, because it is part of the tool names that clients use.
     pub slug: String,
-    /// For people; unique in the organisation, in whatever case.
+    /// For people; unique in the organisation, ignoring case.
     pub name: String,
     pub kind: Kind,
-    /// The entry of the operator's catalogue that it was made from.
+    /// The slug of the catalogue entry it was made from.
     pub catalogue: Option<String>,
-    /// None of one from the catalogue: where that is, is the operator's to know.
+    /// `None` for a predefined integration: the catalogue's addresses are for the operator only.
     pub url: Option<String>,
     pub auth: Auth,
     pub has_credentials: bool,
     pub enabled: bool,
-    /// Counts its changes, from 1.
+    /// Starts at 1; incremented by every change.
     pub version: i64,
     /// Milliseconds since 1970.
     pub created_at: i64,
@@ -33,7 +33,7 @@ pub struct Integration {
     pub updated_at: i64,
 }
 
-/// Where it comes from.
+/// The source of an integration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -42,25 +42,25 @@ pub enum Kind {
     Predefined,
 }
 
-/// What a new integration by its address is made of.
+/// Parameters of a new integration with an address.
 #[derive(Clone, Debug)]
 pub struct NewIntegration {
     pub name: String,
-    /// Without one, it is made of the name.
+    /// Derived from the name by default.
     pub slug: Option<String>,
     pub url: String,
     pub auth: Auth,
-    /// The key or the token itself; sealed at once, and never shown again.
+    /// The plain key or token; encrypted when stored, and never shown again.
     pub credentials: Option<Secret>,
     pub enabled: bool,
 }
 
-/// What a new integration from the catalogue is made of.
+/// Parameters of a new integration from the catalogue.
 #[derive(Clone, Debug)]
 pub struct NewPredefined {
-    /// The slug of the entry; that of the integration too, unless it is taken.
+    /// The slug of the entry; also of the integration, unless taken.
     pub entry: String,
-    /// Without one, the entry's title.
+    /// The entry's title by default.
     pub name: Option<String>,
     /// As [`NewIntegration::credentials`].
     pub credentials: Option<Secret>,
@@ -77,7 +77,7 @@ impl Kind {
 }
 
 impl Integration {
-    /// As its entry of the catalogue says, where it has one.
+    /// Converts a record. The authentication method is the catalogue entry's if there is one.
     pub(crate) fn from_record(record: &IntegrationRecord, catalogue: &Catalogue) -> Self {
         let auth = match find_entry(catalogue, record) {
             Some(entry) => entry.auth.clone(),

@@ -1,5 +1,5 @@
-//! Operations on integrations: create, change, enable, disable, delete. Each checks all that it is
-//! given before it asks the store for anything.
+//! Operations on integrations: create, change, enable, disable, delete. Each validates its input
+//! before it accesses the store.
 
 use crate::actor::{Actor, ChangeOptions, Changed};
 use crate::change::{Begun, Digest, Wanted, check_version, find_integration};
@@ -82,7 +82,7 @@ impl Registry {
         self.finish(pending, actor, options, changed).await
     }
 
-    /// Enables or disables an integration: disabled, nothing connects to it and no list shows it.
+    /// Enables or disables an integration. Disabled integrations are neither connected nor listed.
     ///
     /// # Errors
     /// [`RegistryError`].
@@ -97,7 +97,7 @@ impl Registry {
         self.patch_integration(actor, id, patch, options).await
     }
 
-    /// Takes an integration away, and from all agents.
+    /// Deletes an integration, and removes it from all agents.
     ///
     /// # Errors
     /// [`RegistryError`].

@@ -1,6 +1,6 @@
-//! The control plane's truth: organisations, the integrations that their administrators add, agents
-//! and what is assigned to them. It validates, stores and publishes snapshots; it speaks no HTTP,
-//! connects to nothing, and is never on the path of a request.
+//! The control plane's state: organisations, the integrations that their administrators add, agents
+//! and their assignments. Validates changes, stores them and publishes snapshots. Contains no HTTP,
+//! connects to no server, and is never on the path of a request.
 
 #![cfg_attr(
     test,

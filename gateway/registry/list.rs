@@ -1,4 +1,4 @@
-//! Lists of one organisation: filtered, sorted and in pages. Everything is read from memory.
+//! Lists of one organisation: filtered, sorted and paginated. Everything is read from memory.
 
 use crate::actor::Actor;
 use crate::agent::Agent;
@@ -7,11 +7,11 @@ use crate::field;
 use crate::integration::{Integration, Kind};
 use crate::registry::Registry;
 
-/// Most items of one page.
+/// Maximum number of items per page.
 pub const MAX_PAGE: usize = 200;
 const DEFAULT_PAGE: usize = 50;
 
-/// By what a list is sorted; what is equal then, by id.
+/// The sort key of a list; ties are sorted by id.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sort {
     #[default]
@@ -20,44 +20,42 @@ pub enum Sort {
     UpdatedAt,
 }
 
-/// Which integrations, in which order.
+/// Filter, order and page of a list of integrations.
 #[derive(Clone, Debug, Default)]
 pub struct IntegrationQuery {
-    /// Part of the name or the slug, in whatever case.
+    /// Substring of the name or the slug, ignoring case.
     pub search: Option<String>,
     pub enabled: Option<bool>,
     pub kind: Option<Kind>,
     pub sort: Sort,
     pub is_descending: bool,
-    /// How many to pass over.
     pub offset: usize,
-    /// Most of them; 50 without it, 200 at most.
+    /// 50 by default, 200 at most.
     pub limit: Option<usize>,
 }
 
-/// Which agents, in which order. Users see their own.
+/// Filter, order and page of a list of agents. Users see only their own agents.
 #[derive(Clone, Debug, Default)]
 pub struct AgentQuery {
-    /// Part of the name, in whatever case.
+    /// Substring of the name, ignoring case.
     pub search: Option<String>,
     pub sort: Sort,
     pub is_descending: bool,
-    /// How many to pass over.
     pub offset: usize,
-    /// Most of them; 50 without it, 200 at most.
+    /// 50 by default, 200 at most.
     pub limit: Option<usize>,
 }
 
-/// A part of a list.
+/// A page of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page<T> {
     pub items: Vec<T>,
-    /// How many there are on all pages.
+    /// Number of items on all pages.
     pub total: usize,
 }
 
 impl Registry {
-    /// Integrations of the actor's organisation.
+    /// Returns integrations of the actor's organisation.
     #[must_use]
     pub fn list_integrations(&self, actor: &Actor, query: &IntegrationQuery) -> Page<Integration> {
         let state = self.state(&actor.organisation);
@@ -82,6 +80,8 @@ impl Registry {
         page(&found, query.offset, query.limit)
     }
 
+    /// Returns an integration of the actor's organisation.
+    ///
     /// # Errors
     /// [`RegistryError::IntegrationNotFound`].
     pub fn integration(&self, actor: &Actor, id: &str) -> Result<Integration, RegistryError> {
@@ -92,7 +92,7 @@ impl Registry {
         }
     }
 
-    /// Agents of the actor's organisation; of a user, their own.
+    /// Returns agents of the actor's organisation; for a user, only the user's own.
     #[must_use]
     pub fn list_agents(&self, actor: &Actor, query: &AgentQuery) -> Page<Agent> {
         let state = self.state(&actor.organisation);
@@ -114,8 +114,10 @@ impl Registry {
         page(&found, query.offset, query.limit)
     }
 
+    /// Returns an agent of the actor's organisation.
+    ///
     /// # Errors
-    /// [`RegistryError::AgentNotFound`], also of somebody else's.
+    /// [`RegistryError::AgentNotFound`], also for an agent of another user.
     pub fn agent(&self, actor: &Actor, id: &str) -> Result<Agent, RegistryError> {
         let state = self.state(&actor.organisation);
         match state.find_agent(id) {
@@ -124,7 +126,7 @@ impl Registry {
         }
     }
 
-    /// What is assigned to an agent, in the order in which it was.
+    /// Returns the integrations assigned to an agent, in the order of assignment.
     ///
     /// # Errors
     /// [`RegistryError::AgentNotFound`].
@@ -144,7 +146,7 @@ impl Registry {
         Ok(assigned)
     }
 
-    /// Ids of the agents of an organisation that have an integration, by id.
+    /// Returns the ids of an organisation's agents that have an integration, sorted.
     #[must_use]
     pub fn agents_with(&self, organisation: &str, integration: &str) -> Vec<String> {
         let state = self.state(organisation);
@@ -158,7 +160,7 @@ impl Registry {
         agents
     }
 
-    /// What can be assigned to an agent: enabled, and not assigned yet.
+    /// Returns the integrations that can be assigned to an agent: enabled, and not yet assigned.
     ///
     /// # Errors
     /// [`RegistryError::AgentNotFound`].

@@ -1,8 +1,8 @@
-//! An organisation: a tenant, known by the name that credentials call it by.
+//! An organisation: a tenant, identified by its name in credentials.
 
 use serde::{Deserialize, Serialize};
 
-/// An organisation that was created, or that something is stored of.
+/// An organisation that was created, or that has stored records.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Organisation {
     pub id: String,

@@ -1,5 +1,5 @@
-//! Operations on organisations themselves: create one before it has anything, delete an empty one.
-//! One that a credential names needs no creation; its first change stores it.
+//! Operations on organisations: create one in advance, delete an empty one. An organisation named
+//! by a credential needs no creation; its first change stores it.
 
 use lockgate_text::organisation::find_mistake;
 
@@ -10,7 +10,7 @@ use crate::organisation::Organisation;
 use crate::registry::Registry;
 
 impl Registry {
-    /// Whether an organisation is stored, as far as is known here.
+    /// Returns whether an organisation is stored, according to the state in memory.
     #[must_use]
     pub fn has_organisation(&self, id: &str) -> bool {
         self.find_organisation(id).is_some()
@@ -51,7 +51,7 @@ impl Registry {
         actor: &Actor,
         options: &ChangeOptions,
     ) -> Result<Changed<Organisation>, RegistryError> {
-        // Where no such name is stored, the store is not asked.
+        // An invalid name cannot be stored, so the store is not accessed.
         if find_mistake(&actor.organisation).is_some() {
             return Err(RegistryError::OrganisationNotFound);
         }

@@ -1,4 +1,4 @@
-//! What may be changed of an integration; what is left out stays as it is.
+//! Changes of an integration; omitted fields keep their value.
 
 use lockgate_store::Secret;
 
@@ -8,11 +8,11 @@ use crate::auth::Auth;
 #[derive(Clone, Debug, Default)]
 pub struct IntegrationPatch {
     pub name: Option<String>,
-    /// Another address, but for a `/` at its end, needs the credentials anew: nobody may have those
-    /// of others sent to an address of their own.
-    /// Those from the catalogue have neither.
+    /// A changed address, apart from a trailing `/`, requires new credentials: otherwise a user
+    /// could have the stored secret sent to an address of their choice. Not allowed, like `auth`,
+    /// for predefined integrations.
     pub url: Option<String>,
-    /// Another method or header needs the credentials anew.
+    /// A changed method or header requires new credentials.
     pub auth: Option<Auth>,
     pub credentials: Option<Secret>,
     pub enabled: Option<bool>,

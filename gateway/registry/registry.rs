@@ -1,5 +1,5 @@
-//! The registry itself: what is known, how it is kept true, and who is told. Reading takes a lock
-//! for some lines and never waits for the store.
+//! The registry: its in-memory state, how that state follows the store, and how changes are
+//! published. Readers hold a lock for a few lines and never wait for the store.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -19,55 +19,55 @@ use crate::snapshot::OrganisationSnapshot;
 use crate::state::OrganisationState;
 use crate::waiting_lists::WaitingLists;
 
-/// How often the store is asked for changes by others, beside what it tells by itself.
+/// Interval at which the store is polled for changes by other gateways, beside its notifications.
 const POLL: Duration = Duration::from_secs(1);
-/// Changes are made one after the other; the second is on its way meanwhile.
+/// Changes run one after the other; a second permit lets the next change prepare meanwhile.
 const TURNS: Bounds = Bounds { running: 2, waiting: 128 };
-/// How often answers that are kept no longer are taken away.
+/// Interval at which expired outcomes of idempotency keys are deleted.
 const PURGE: Duration = Duration::from_secs(60);
-/// Changes that a slow reader may be behind; then it has to look at everything.
+/// Changes that a slow receiver may lag behind before it has to read all organisations again.
 const CHANGES: usize = 1024;
 
-/// Judges an address that a user gave before anything connects to it. What it says is shown to
-/// them. Connections judge again, by what the name resolves to.
+/// Checks an address from a user before anything connects to it. The error is shown to the user.
+/// Each connection checks again, with the addresses that the name resolves to.
 pub type UrlCheck = Box<dyn Fn(&Url) -> Result<(), InvalidField> + Send + Sync>;
 
-/// What people have changed while the gateway runs.
+/// Organisations, integrations and agents: everything that users change while the gateway runs.
 pub struct Registry {
     pub(crate) store: Store,
     pub(crate) vault: Vault,
     pub(crate) check_url: UrlCheck,
     states: RwLock<HashMap<Arc<str>, Arc<OrganisationState>>>,
     shared_slugs: RwLock<BTreeSet<String>>,
-    /// The operator's, as of its last loading.
+    /// The operator's catalogue, as of its last load.
     catalogue: RwLock<Arc<Catalogue>>,
     changes: broadcast::Sender<Arc<str>>,
-    /// Held while reading, so that nothing older comes after.
+    /// Locked during a read, so that an older read cannot overwrite a newer one.
     reader: Mutex<Reader>,
     trouble: RwLock<Trouble>,
-    /// The store was read, now or earlier.
+    /// Whether the store has been read since the start.
     is_loaded: AtomicBool,
     /// Organisations take turns at changes.
     pub(crate) turns: Arc<ConcurrencyLimit>,
     pub(crate) waiting_lists: WaitingLists,
 }
 
-/// Why the store cannot be used, while that is so: what can be read need not be writable.
+/// Why the store cannot be used at present. A store may be readable but not writable.
 #[derive(Default)]
 struct Trouble {
-    /// Until something is read.
+    /// Cleared by the next successful read.
     reading: Option<String>,
-    /// Until something is written.
+    /// Cleared by the next successful write.
     writing: Option<String>,
 }
 
 impl Registry {
-    /// A registry that knows what is stored. Where the store cannot be reached now, it knows
-    /// nothing yet, says why ([`Self::trouble`]), and learns it when the store is back.
+    /// Opens the registry and reads the store. If the store is unreachable, the registry starts
+    /// empty, reports it in [`Self::trouble`], and loads the records later.
     ///
     /// # Errors
-    /// What will not change by itself: a database of others, a damaged one, a newer schema; keys
-    /// that are none.
+    /// Failures that do not pass by themselves: a foreign or damaged database, a newer schema,
+    /// invalid keys.
     pub async fn open(config: &Config, check_url: UrlCheck) -> Result<Arc<Self>, StoreError> {
         let registry = Arc::new(Self {
             store: Store::new(config.place.clone()),
@@ -96,8 +96,8 @@ impl Registry {
         Ok(registry)
     }
 
-    /// Learns of changes by other gateways within two seconds, and writes what is to be known after
-    /// a restart, until it is dropped. Never returns.
+    /// Loads changes by other gateways within two seconds, and writes the lists that are kept for a
+    /// restart, until the future is dropped. Never returns.
     pub async fn follow(&self) {
         tokio::join!(self.follow_changes(), self.waiting_lists.write_all(&self.store));
     }
@@ -107,7 +107,7 @@ impl Registry {
         let mut purged = Instant::now();
         loop {
             follower.wait(POLL).await;
-            // Said in the log by `refresh`, once.
+            // `refresh` logs a failure, once.
             let _ = self.refresh().await;
             if purged.elapsed() >= PURGE {
                 purged = Instant::now();
@@ -118,7 +118,7 @@ impl Registry {
         }
     }
 
-    /// What the data plane needs of an organisation, as of its last change. Never waits.
+    /// Returns the data plane's snapshot of an organisation, as of its last change. Never waits.
     #[must_use]
     pub fn snapshot(&self, organisation: &str) -> Arc<OrganisationSnapshot> {
         let known = self.states.read().get(organisation).cloned();
@@ -131,14 +131,14 @@ impl Registry {
         }
     }
 
-    /// Names of the organisations that change, from now on. A reader that lags reads all
-    /// [`Self::organisations`] again.
+    /// Subscribes to the names of organisations that change from now on. A receiver that lags has
+    /// to read all [`Self::organisations`] again.
     #[must_use]
     pub fn changes(&self) -> broadcast::Receiver<Arc<str>> {
         self.changes.subscribe()
     }
 
-    /// Every organisation that is stored, by name.
+    /// Returns every stored organisation, sorted by name.
     #[must_use]
     pub fn organisations(&self) -> Vec<Organisation> {
         let mut organisations = Vec::new();
@@ -154,18 +154,18 @@ impl Registry {
         states.get(id).map(|state| state.describe(id))
     }
 
-    /// The slugs of the operator's servers, which no new integration gets.
+    /// Sets the slugs of the operator's servers. No new integration gets any of them.
     pub fn set_shared_slugs(&self, slugs: impl IntoIterator<Item = String>) {
         *self.shared_slugs.write() = slugs.into_iter().collect();
     }
 
-    /// The catalogue that is in force.
+    /// Returns the catalogue in force.
     #[must_use]
     pub fn catalogue(&self) -> Arc<Catalogue> {
         Arc::clone(&self.catalogue.read())
     }
 
-    /// Puts a catalogue into force; integrations that were made from it follow.
+    /// Replaces the catalogue, and updates the integrations made from its entries.
     pub fn set_catalogue(&self, catalogue: Catalogue) {
         let catalogue = Arc::new(catalogue);
         {
@@ -194,7 +194,7 @@ impl Registry {
         self.shared_slugs.read().clone()
     }
 
-    /// Why changes are refused now, in words for the operator; none when they are taken.
+    /// Returns why changes are refused at present, in words for the operator; `None` if accepted.
     #[must_use]
     pub fn trouble(&self) -> Option<String> {
         let trouble = self.trouble.read();
@@ -204,14 +204,13 @@ impl Registry {
         }
     }
 
-    /// Returns whether the store has been read since the start. Until then nothing that is stored
-    /// is known.
+    /// Returns whether the store has been read since the start. Until then the registry is empty.
     #[must_use]
     pub fn is_loaded(&self) -> bool {
         self.is_loaded.load(Ordering::Acquire)
     }
 
-    /// Whether credentials can be stored.
+    /// Returns whether credentials can be stored.
     #[must_use]
     pub fn can_store_credentials(&self) -> bool {
         self.vault.can_seal()
@@ -224,15 +223,15 @@ impl Registry {
         }
     }
 
-    /// Reads what has changed since the last time, and tells who waits for it.
+    /// Reads the changes since the last read, and notifies subscribers.
     ///
     /// # Errors
-    /// [`StoreError`]; what is known stays.
+    /// [`StoreError`]; the state in memory is kept.
     pub async fn refresh(&self) -> Result<(), StoreError> {
         let mut reader = self.reader.lock().await;
         let read = self.store.read(&mut reader, |found| self.take(found)).await;
         match &read {
-            // The next look finds it.
+            // The next poll retries.
             Err(StoreError::Busy(_)) => {}
             Err(error) => note(&mut self.trouble.write().reading, Some(error), "read"),
             Ok(()) => {
@@ -243,29 +242,29 @@ impl Registry {
         read
     }
 
-    /// Goes by what was found in the store.
+    /// Applies a record that was read from the store.
     fn take(&self, found: Found) {
         match found {
             Found::Organisation(records) => {
                 let known = self.states.read().get(records.id.as_str()).cloned();
-                // Held until the state is there, so that another catalogue comes before or after.
+                // Held until the insertion, so that `set_catalogue` runs wholly before or after it.
                 let catalogue = self.catalogue.read();
                 let known = known.as_deref();
                 let state = OrganisationState::new(&records, &self.vault, &catalogue, known);
-                // Everything was read again, and this is as it was.
+                // The whole store was read again, and this organisation is unchanged.
                 if known == Some(&state) {
                     return;
                 }
                 let organisation: Arc<str> = records.id.as_str().into();
                 self.states.write().insert(Arc::clone(&organisation), Arc::new(state));
-                // Nobody listens in tests and in tools.
+                // Tests and command-line tools have no subscribers.
                 let _ = self.changes.send(organisation);
             }
             Found::All(ids) => self.forget_others(&ids),
         }
     }
 
-    /// Forgets the organisations that are gone.
+    /// Removes the organisations that the store no longer has.
     fn forget_others(&self, ids: &HashSet<String>) {
         let mut gone = Vec::new();
         self.states.write().retain(|id, _| {
@@ -280,7 +279,7 @@ impl Registry {
         }
     }
 
-    /// Keeps why changes are refused, where it is not for this change alone.
+    /// Records why changes are refused, unless the error concerns this change alone.
     pub(crate) fn note_failure(&self, error: &StoreError) {
         let mut trouble = self.trouble.write();
         if matches!(error, StoreError::Unavailable(_)) {
@@ -290,7 +289,7 @@ impl Registry {
         }
     }
 
-    /// What the store answered; why it failed is kept.
+    /// Passes on the store's result; records the error if it failed.
     pub(crate) fn noting<T>(&self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
         if let Err(error) = &answer {
             self.note_failure(error);
@@ -298,19 +297,19 @@ impl Registry {
         answer
     }
 
-    /// Something was written.
+    /// Records that a write succeeded.
     pub(crate) fn note_written(&self) {
         note(&mut self.trouble.write().writing, None, "written");
     }
 
-    /// Ends the connections to the store.
+    /// Writes the waiting lists and closes the connections to the store.
     pub async fn close(&self) {
         self.waiting_lists.write_last(&self.store).await;
         self.store.close().await;
     }
 }
 
-/// Says in the log when something goes and comes.
+/// Updates one reason, and logs when it appears and when it clears.
 fn note(trouble: &mut Option<String>, error: Option<&StoreError>, what: &str) {
     let now = error.map(ToString::to_string);
     match (&*trouble, &now) {

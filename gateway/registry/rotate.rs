@@ -1,25 +1,24 @@
-//! Seals all credentials anew with the first key of the ring, so that the others can go. Gateways
-//! may work meanwhile: each integration's credentials stay what they are.
+//! Key rotation: encrypts all credentials with the first key of the ring, so that the other keys
+//! can be removed. Gateways may run meanwhile, because the credentials themselves do not change.
 
 use lockgate_store::{Field, IntegrationRecord, StoreError, VaultError};
 
 use crate::registry::Registry;
 use crate::snapshot::name_field;
 
-/// What became of the credentials.
+/// The outcome of a key rotation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rotation {
-    /// Sealed anew.
+    /// Number of credentials that were encrypted again.
     pub resealed: usize,
-    /// Sealed with the first key already.
+    /// Number of credentials that the first key had encrypted already.
     pub current: usize,
-    /// Ids of integrations whose credentials do not open with any key of the ring, and stay as they
-    /// are.
+    /// Ids of integrations with credentials that no key of the ring decrypts; left unchanged.
     pub unusable: Vec<String>,
 }
 
 impl Registry {
-    /// Seals all credentials with the first key; of each organisation all or none.
+    /// Encrypts all credentials with the first key. Atomic per organisation.
     ///
     /// # Errors
     /// [`StoreError`], in words for the operator; [`VaultError::NoKey`] without a key.
@@ -63,7 +62,7 @@ impl Registry {
         Ok(())
     }
 
-    /// None of what does not open.
+    /// Returns `None` if the credentials cannot be decrypted.
     fn seal_anew(
         &self,
         record: &IntegrationRecord,

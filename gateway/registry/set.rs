@@ -1,5 +1,4 @@
-//! A whole set of integrations at once: what an organisation has becomes what is wanted, in one
-//! change that is made as a whole or not at all.
+//! Replaces the whole set of an organisation's integrations in one atomic change.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -16,47 +15,47 @@ use crate::integration::{Integration, NewIntegration, NewPredefined};
 use crate::registry::Registry;
 use crate::snapshot::name_field;
 
-/// An integration as it is wanted.
+/// The desired state of an integration.
 #[derive(Clone, Debug)]
 pub struct WantedIntegration {
-    /// By which it is known, where one is given; else by its name.
+    /// Identifies an existing integration; without it, the name does.
     pub slug: Option<String>,
     pub name: String,
     pub source: WantedSource,
-    /// What is left out stays as it is.
+    /// `None` keeps the stored credentials.
     pub credentials: Option<Secret>,
-    /// What is left out stays as it is, and is `true` of what is new.
+    /// `None` keeps the current value; new integrations are enabled.
     pub enabled: Option<bool>,
 }
 
-/// Where it is wanted from.
+/// The desired source of an integration.
 #[derive(Clone, Debug)]
 pub enum WantedSource {
     Custom {
         url: String,
         auth: Auth,
     },
-    /// The entry of the catalogue.
+    /// The slug of the catalogue entry.
     Predefined(String),
 }
 
-/// What of a set was different before, or is now.
+/// The integrations of a set that differ, as they were before or are now.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IntegrationSet {
     pub integrations: Vec<Integration>,
-    /// Slugs of those that are as they were.
+    /// Slugs of unchanged integrations.
     pub unchanged: Vec<String>,
 }
 
-/// What becomes of one that is wanted.
+/// A desired integration, with the existing record if there is one.
 struct Step {
     record: Option<IntegrationRecord>,
     draft: Draft,
 }
 
 impl Registry {
-    /// The version of the set of an organisation's integrations: another one when one of them
-    /// changes.
+    /// Returns the version of the set of an organisation's integrations. Each of their versions
+    /// changes it.
     #[must_use]
     pub fn set_version(&self, organisation: &str) -> i64 {
         let state = self.state(organisation);
@@ -67,11 +66,11 @@ impl Registry {
         write_version(parts)
     }
 
-    /// Makes the integrations of the actor's organisation what is wanted: adds, changes and takes
-    /// away. What is equal is not touched.
+    /// Replaces the integrations of the actor's organisation: adds, updates and deletes. Skips
+    /// equal ones.
     ///
     /// # Errors
-    /// [`RegistryError`]; of one of those that are wanted [`RegistryError::OfItem`].
+    /// [`RegistryError`]; for a mistake in an item, [`RegistryError::OfItem`].
     pub async fn replace_integrations(
         &self,
         actor: &Actor,
@@ -170,7 +169,7 @@ impl Registry {
         Ok(draft)
     }
 
-    /// Whether something of an integration has to be written.
+    /// Returns whether the record has to be updated.
     fn is_different(&self, record: &IntegrationRecord, draft: &Draft) -> bool {
         let is_elsewhere = draft.catalogue.is_none()
             && (draft.url.as_str() != record.url || draft.auth != Auth::of_record(record));
@@ -180,7 +179,7 @@ impl Registry {
             || matches!(&draft.credentials, Some(given) if !self.has_secret(record, given))
     }
 
-    /// Whether these are the credentials that are stored, for the place where it is now.
+    /// Returns whether the given credentials are stored, and for the current address.
     fn has_secret(&self, record: &IntegrationRecord, given: &Secret) -> bool {
         let catalogue = self.catalogue();
         if let Some(slug) = &record.catalogue
@@ -207,7 +206,7 @@ impl Registry {
             };
             digest = digest.part(format!("{:?}", one.enabled).as_bytes());
             digest = match &one.credentials {
-                // With the first key alone: with all there would be one for every choice of them.
+                // Only the first key: with all keys the digests would grow exponentially.
                 Some(secret) => match self.vault.digests(secret).first() {
                     Some(first) => digest.part(b"given").part(first),
                     None => digest.part(b"given"),
@@ -220,7 +219,7 @@ impl Registry {
 }
 
 impl Draft {
-    /// What makes an integration that is there what is wanted.
+    /// Returns the patch that turns an existing integration into the desired one.
     fn into_patch(self) -> CheckedPatch {
         let (url, auth) = match self.catalogue {
             Some(_) => (None, None),
@@ -237,7 +236,7 @@ impl Draft {
     }
 }
 
-/// What is wanted beside what is there, and what is there that nobody wants.
+/// Matches desired integrations with existing records. Also returns the records left unmatched.
 fn match_drafts(
     records: Vec<IntegrationRecord>,
     drafts: Vec<Draft>,
@@ -286,12 +285,12 @@ fn find_name(left: &BTreeMap<String, IntegrationRecord>, name_key: &str) -> Opti
     Some(found.slug.clone())
 }
 
-/// Frees the names that others of the set may take.
+/// Frees names that other integrations of the set may take.
 async fn free_names(change: &mut Change<'_>, steps: &[Step]) -> Result<(), RegistryError> {
     for Step { record, draft } in steps {
         let Some(record) = record else { continue };
         if record.name_key != field::name_key(&draft.name) {
-            // No name begins with a blank.
+            // No valid name begins with a blank.
             let name_key = format!(" {}", record.id);
             change.update_integration(&IntegrationRecord { name_key, ..record.clone() }).await?;
         }
@@ -299,7 +298,7 @@ async fn free_names(change: &mut Change<'_>, steps: &[Step]) -> Result<(), Regis
     Ok(())
 }
 
-/// A number that another set, or another version of one of it, has not.
+/// Returns a hash of the ids and versions of a set.
 fn write_version(mut parts: Vec<(&str, i64)>) -> i64 {
     parts.sort_unstable();
     let mut text = Vec::new();

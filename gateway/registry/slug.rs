@@ -1,14 +1,14 @@
-//! Slugs of integrations: unique among the operator's servers and the organisation's own, so that a
-//! stranger's server never renames yours.
+//! Slugs of integrations: unique among the operator's servers and the organisation's own, so that
+//! adding a server never renames another.
 
 use std::collections::BTreeSet;
 
 use crate::field::SLUG_CHARS;
 
-/// What to call what has no letter of ASCII in its name.
+/// Fallback for names without ASCII letters or digits.
 const PLAIN: &str = "integration";
 
-/// A slug made of a name, that no other has: with a number behind it where that is needed.
+/// Derives a free slug from a name, with a numeric suffix if necessary.
 pub fn derive(name: &str, taken: &BTreeSet<String>) -> String {
     let mut slug = String::new();
     for c in name.chars() {
@@ -26,7 +26,7 @@ pub fn derive(name: &str, taken: &BTreeSet<String>) -> String {
     if !taken.contains(base) {
         return base.to_owned();
     }
-    // Of so many numbers one is free, because fewer are taken.
+    // One of these numbers is free, because `taken` has fewer entries.
     for number in 2..=taken.len() + 2 {
         let end = format!("-{number}");
         let kept = base.len().min(SLUG_CHARS - end.len());

@@ -1,5 +1,5 @@
-//! What the data plane needs of one organisation, immutable and replaced as one. Credentials are
-//! opened here and nowhere else.
+//! The data plane's immutable view of one organisation, replaced as a whole. Credentials are
+//! decrypted here and nowhere else.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,16 +15,16 @@ use crate::catalogue::{Catalogue, find_entry};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OrganisationSnapshot {
     pub organisation: Arc<str>,
-    /// Greater than that of every earlier one, unless the database was put back.
+    /// Greater than all earlier revisions, unless the database was restored from a backup.
     pub revision: i64,
-    /// Those that are enabled, and whose entry of the catalogue is there. A slug that the
-    /// operator's file has taken since is still here: who merges both lets the file's server win.
+    /// Enabled integrations; predefined integrations only while their catalogue entry exists.
+    /// Includes slugs that the operator's file has taken since: in a merge, the file's server wins.
     pub integrations: Vec<Arc<IntegrationSnapshot>>,
     pub agents: Vec<Arc<AgentSnapshot>>,
 }
 
-/// An enabled integration, with what is needed to connect. Two with equal id, version and address
-/// are equal in all.
+/// An enabled integration, with the data needed to connect. Compared by id, version, address and
+/// credential; every edit changes the version.
 #[derive(Clone, Debug)]
 pub struct IntegrationSnapshot {
     pub id: Arc<str>,
@@ -34,10 +34,11 @@ pub struct IntegrationSnapshot {
     /// Milliseconds since 1970.
     pub updated_at: i64,
     pub url: Url,
-    /// Its address is the operator's, from the catalogue.
+    /// Whether the address comes from the operator's catalogue.
     pub is_predefined: bool,
     pub credential: CredentialState,
-    /// Why what is stored now does not open, also where what was known of this version is used on.
+    /// Why the stored credentials cannot be decrypted. Also set while credentials of the same
+    /// version that were decrypted earlier remain in use.
     pub unopened: Option<VaultError>,
 }
 
@@ -50,20 +51,20 @@ impl PartialEq for IntegrationSnapshot {
     }
 }
 
-/// How the gateway shows the server who it is.
+/// How the gateway authenticates at the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CredentialState {
-    /// The server wants none.
+    /// The server requires none.
     None,
     Ready(Credential),
-    /// It cannot be opened: do not connect without it, and say why.
+    /// Decryption failed. Do not connect without the credential; report the error.
     Unusable(VaultError),
-    /// The entry of the catalogue has another host since it was given, or wants another: do not
-    /// connect without it.
+    /// The catalogue entry's host or authentication method has changed since the credential was
+    /// given. Do not connect without a new credential.
     Outdated,
 }
 
-/// A header that every request to the server carries.
+/// A header sent with every request to the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Credential {
     /// In lower case.
@@ -71,17 +72,17 @@ pub struct Credential {
     pub value: Secret,
 }
 
-/// An agent with what is assigned to it.
+/// An agent with its assigned integrations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentSnapshot {
     pub id: Arc<str>,
     pub owner: PrincipalKey,
-    /// Ids of integrations, disabled ones too, in the order in which they were assigned.
+    /// Ids of integrations, including disabled ones, in the order of assignment.
     pub integrations: Vec<Arc<str>>,
 }
 
 impl OrganisationSnapshot {
-    /// `assigned` holds ids of integrations by those of agents; `before` is what was known.
+    /// Builds a snapshot. `assigned` lists ids of integrations by agent id.
     pub(crate) fn new(
         records: &OrganisationRecords,
         assigned: &HashMap<String, Vec<String>>,
@@ -143,7 +144,7 @@ impl IntegrationSnapshot {
         if let CredentialState::Unusable(error) = &credential {
             unopened = Some(*error);
             match before.map(|before| &before.credential) {
-                // Sealed anew by a gateway that has a key more: it is still the same.
+                // Another gateway with a newer key sealed it again: the credential is the same.
                 Some(known @ CredentialState::Ready(ready)) if ready.is_sent_as(record) => {
                     credential = known.clone();
                 }
@@ -171,7 +172,7 @@ impl IntegrationSnapshot {
 }
 
 impl Credential {
-    /// Whether a record wants it sent in the same way.
+    /// Returns whether a record requires the credential in the same header.
     fn is_sent_as(&self, record: &IntegrationRecord) -> bool {
         match Auth::of_record(record) {
             Auth::None => false,
@@ -181,15 +182,15 @@ impl Credential {
     }
 }
 
-/// Where an integration is, and how the gateway shows itself there.
+/// An integration's address and authentication method.
 struct Place {
     url: Url,
     auth: Auth,
-    /// Whether what was given is for this place.
+    /// Whether the stored credentials were given for this address and method.
     takes_credentials: bool,
 }
 
-/// None where there is no such place: the entry of the catalogue is gone.
+/// Returns `None` if the catalogue entry is gone or the stored address is invalid.
 fn find_place(record: &IntegrationRecord, catalogue: &Catalogue) -> Option<Place> {
     if record.catalogue.is_some() {
         let entry = find_entry(catalogue, record)?;
@@ -226,9 +227,10 @@ fn open_credential(record: &IntegrationRecord, auth: &Auth, vault: &Vault) -> Cr
     }
 }
 
-/// The field that credentials are sealed for. It names who gets them and how: the whole address,
-/// because behind one host there may be many tenants; of one from the catalogue its entry and the
-/// host. Whoever writes another address into the database has them sent to nobody.
+/// Returns the name of the field that credentials are sealed for. It binds a credential to its
+/// recipient and header: to the whole address, because one host may serve many tenants, or, for a
+/// predefined integration, to its entry and host. Editing the address in the database only makes
+/// the credential undecryptable.
 pub(crate) fn name_field(record: &IntegrationRecord) -> Option<String> {
     let url = Url::parse(&record.url).ok()?;
     let auth = Auth::of_record(record);

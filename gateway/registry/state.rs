@@ -1,5 +1,4 @@
-//! What is known of every organisation: everything that is stored, in memory, so that reading never
-//! waits for the store.
+//! All stored data of each organisation, in memory, so that reads never wait for the store.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,15 +17,16 @@ pub(crate) struct OrganisationState {
     pub(crate) created_at: i64,
     pub(crate) integrations: Vec<Integration>,
     pub(crate) agents: Vec<Agent>,
-    /// Ids of integrations by id of an agent, in the order in which they were assigned.
+    /// Ids of integrations by agent id, in the order of assignment.
     pub(crate) assigned: HashMap<String, Vec<String>>,
     pub(crate) snapshot: Arc<OrganisationSnapshot>,
-    /// Kept where another catalogue makes something else of them.
+    /// Kept if the catalogue determines parts of the state, to rebuild it when the catalogue
+    /// changes.
     pub(crate) records: Option<Arc<OrganisationRecords>>,
 }
 
 impl OrganisationState {
-    /// `before` is what was known: credentials that were open stay so.
+    /// Builds the state. Credentials that were decrypted in `before` stay so.
     pub(crate) fn new(
         records: &OrganisationRecords,
         vault: &Vault,
@@ -59,7 +59,7 @@ impl OrganisationState {
         }
     }
 
-    /// The organisation of this name as operators see it.
+    /// Describes the organisation for operators.
     pub(crate) fn describe(&self, id: &str) -> Organisation {
         Organisation {
             id: id.to_owned(),
@@ -77,7 +77,7 @@ impl OrganisationState {
         self.agents.iter().find(|agent| agent.id == id)
     }
 
-    /// Ids of the integrations that an agent has.
+    /// Returns the ids of the integrations assigned to an agent.
     pub(crate) fn list_assigned(&self, agent: &str) -> &[String] {
         match self.assigned.get(agent) {
             Some(assigned) => assigned,

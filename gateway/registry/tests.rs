@@ -1,5 +1,4 @@
-//! Operations over a real store: SQLite here, and once more over PostgreSQL where two gateways
-//! share one.
+//! Operations on a real store: SQLite here, and PostgreSQL where two gateways share one.
 
 mod agents;
 mod bounds;
@@ -23,7 +22,7 @@ use crate::*;
 
 const KEY: &str = "a-key-of-the-ring-that-is-long-enough";
 
-/// A registry on a store of its own.
+/// A registry with its own store.
 struct Rig {
     registry: Arc<Registry>,
     folder: TempDir,
@@ -40,12 +39,12 @@ impl Rig {
         Self { registry, folder }
     }
 
-    /// Another gateway's registry on the same store.
+    /// Opens a second gateway's registry on the same store.
     async fn another(&self, keys: &[&str]) -> Arc<Registry> {
         open(&file_config(&self.folder, keys)).await
     }
 
-    /// Copies the files of the store as they are.
+    /// Copies the files of the store.
     fn copy_to(&self, folder: &std::path::Path) {
         for file in ["lockgate.db", "lockgate.db-wal"] {
             std::fs::copy(self.folder.path().join(file), folder.join(file)).unwrap();
@@ -91,7 +90,7 @@ fn plain() -> ChangeOptions {
     ChangeOptions::default()
 }
 
-/// With an API key.
+/// Returns an integration with an API key.
 fn new(name: &str) -> NewIntegration {
     NewIntegration {
         name: name.to_owned(),
@@ -103,7 +102,7 @@ fn new(name: &str) -> NewIntegration {
     }
 }
 
-/// Without credentials.
+/// Returns an integration without credentials.
 fn open_one(name: &str) -> NewIntegration {
     NewIntegration { auth: Auth::None, credentials: None, ..new(name) }
 }

@@ -1,5 +1,5 @@
-//! Lists of integrations that wait a little to be written, so that those that change without end
-//! are written once. Nobody waits for the store, and what it refuses is only said in the log.
+//! A write-behind buffer for the lists of integrations. It coalesces frequent changes into one
+//! write. Callers never wait for the store, and its errors are only logged.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -8,11 +8,11 @@ use lockgate_store::{KnownLists, MAX_LISTS, Store};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// How long lists wait for newer ones.
+/// How long lists are held back for newer ones.
 const PAUSE: Duration = Duration::from_secs(3);
-/// Most bytes that wait; more are not kept.
+/// Maximum number of waiting bytes; further lists are dropped.
 const MAX_WAITING: usize = 32 << 20;
-/// How long the end waits for what is still to be written.
+/// Timeout of the final write at shutdown.
 const LAST: Duration = Duration::from_secs(2);
 
 /// Lists that wait to be written, by integration.
@@ -40,7 +40,7 @@ impl WaitingLists {
         self.come.notify_one();
     }
 
-    /// What waits of one version of an integration is of another one.
+    /// Moves the waiting lists of an integration from its version `old` to `new`.
     pub(crate) fn carry(&self, integration: &str, old: i64, new: i64) {
         if let Some(lists) = self.waiting.lock().get_mut(integration)
             && lists.version == old
@@ -54,7 +54,7 @@ impl WaitingLists {
         waiting.into_values().collect()
     }
 
-    /// Writes what comes, for as long as it is polled.
+    /// Writes lists as they are added. Never returns.
     pub(crate) async fn write_all(&self, store: &Store) {
         loop {
             self.come.notified().await;
@@ -73,7 +73,7 @@ impl WaitingLists {
         }
     }
 
-    /// Writes what still waits, within a bound.
+    /// Writes the remaining lists, with a timeout.
     pub(crate) async fn write_last(&self, store: &Store) {
         let _ = tokio::time::timeout(LAST, self.write(store)).await;
     }

@@ -1,4 +1,4 @@
-//! What each member may be, and what is said of it otherwise.
+//! Validation of each member, and its error messages.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Slugs made of names.
+//! Slugs derived from names.
 
 use super::*;
 

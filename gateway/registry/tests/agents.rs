@@ -1,4 +1,4 @@
-//! Agents, their owners, and what is assigned to them.
+//! Agents, their owners and their assignments.
 
 use super::*;
 
@@ -18,7 +18,7 @@ async fn an_agent_is_its_owners_and_the_administrators() {
         assert_eq!(gone.unwrap_err().code(), "AGENT_NOT_FOUND");
         assert_eq!(registry.list_agents(nobody, &AgentQuery::default()).total, 0);
     }
-    // Names are the owner's own.
+    // Names are unique per owner.
     rig.agent(&bob, "helper").await;
     let twice = NewAgent { name: "HELPER".to_owned() };
     let error = rig.registry.create_agent(&ann, twice, &plain()).await.unwrap_err();
@@ -72,7 +72,7 @@ async fn what_cannot_be_assigned_says_why() {
     let cases = [
         (&ann, agent.as_str(), disabled.as_str(), "MCP_INTEGRATION_DISABLED"),
         (&ann, &agent, "int_none", "MCP_INTEGRATION_NOT_FOUND"),
-        // A stranger's is like none, but for the operator, who sees all.
+        // Another organisation's integration is reported as missing, except to operators.
         (&ann, &agent, &foreign, "MCP_INTEGRATION_NOT_FOUND"),
         (&operator, &agent, &foreign, "MCP_INTEGRATION_WRONG_ORGANIZATION"),
         (&ann, "agt_none", &disabled, "AGENT_NOT_FOUND"),

@@ -1,10 +1,10 @@
-//! How much there may be of something, and who waits for whom.
+//! Limits on the number of records, and waiting between changes.
 
 use std::time::Duration;
 
 use super::*;
 
-/// Fills the store with what would take many changes.
+/// Fills the store directly, because the same through the API would take many changes.
 async fn fill(rig: &Rig, sql: &'static str) {
     let url = format!("sqlite://{}", rig.folder.path().join("lockgate.db").display());
     let pool = sqlx::AnyPool::connect(&url).await.unwrap();
@@ -36,7 +36,7 @@ async fn what_is_assigned_to_an_agent_is_bounded() {
     rig.registry.assign(&acme, &agent, &last, &plain()).await.unwrap();
     let error = rig.registry.assign(&acme, &agent, &one, &plain()).await.unwrap_err();
     assert!(matches!(error, RegistryError::TooMany { most: 256, .. }), "{error:?}");
-    // Another agent has room.
+    // Another agent is below its limit.
     let other = rig.agent(&acme, "Other").await.id;
     rig.registry.assign(&acme, &other, &one, &plain()).await.unwrap();
 }
@@ -63,7 +63,7 @@ async fn what_cannot_be_changed_waits_for_no_change() {
     let acme = admin("acme");
     let id = rig.create(&acme, open_one("One")).await.id;
     rig.registry.enable_integration(&acme, &id, false, &plain()).await.unwrap();
-    // Somebody else holds the clock.
+    // Another transaction holds the row that all changes lock.
     let store = lockgate_store::Store::new(file_config(&rig.folder, &[]).place);
     let holds = store.begin("other").await.unwrap();
     let old = ChangeOptions { expected_version: Some(1), ..plain() };

@@ -1,5 +1,5 @@
-//! The operator's catalogue: integrations follow their entry, and what was given for one host goes
-//! to no other.
+//! The operator's catalogue: integrations follow their entry, and credentials given for one host
+//! are sent to no other.
 
 use url::Url;
 
@@ -23,7 +23,7 @@ fn new_predefined() -> NewPredefined {
     }
 }
 
-/// Where the only integration of the snapshot is, and whether its credentials may be sent there.
+/// Returns the address of the snapshot's only integration, and whether its credentials may be sent.
 fn place(registry: &Registry) -> Option<(String, bool)> {
     let snapshot = registry.snapshot("acme");
     let integration = snapshot.integrations.first()?;
@@ -66,7 +66,7 @@ async fn an_integration_follows_its_entry_and_its_credentials_stay_with_their_ho
     assert_eq!(&*changes.recv().await.unwrap(), "acme");
     rig.registry.set_catalogue(Catalogue::new());
     assert_eq!(place(&rig.registry), None, "no entry, no address");
-    // What is changed meanwhile changes nothing of that.
+    // Changing the integration meanwhile does not bring the address back.
     rig.registry.enable_integration(&acme, &made.id, true, &plain()).await.unwrap();
     assert_eq!(place(&rig.registry), None);
     let again = rig.another(&[KEY]).await;
@@ -112,7 +112,7 @@ async fn an_address_of_the_catalogue_is_nobodys_to_choose() {
         let error = rig.registry.patch_integration(&acme, &id, patch, &plain()).await.unwrap_err();
         assert_eq!(error.pointer(), Some(pointer), "{error}");
     }
-    // Twice, under another name.
+    // A second integration of the same entry, with another name.
     let second = NewPredefined { name: Some("Other".to_owned()), ..new_predefined() };
     let second = rig.registry.create_predefined(&acme, second, &plain()).await.unwrap();
     assert_eq!(second.after.unwrap().slug, "tickets-2");

@@ -1,4 +1,4 @@
-//! The same change sent twice.
+//! Repeated changes with one idempotency key.
 
 use super::*;
 
@@ -11,7 +11,7 @@ async fn a_change_sent_again_is_answered_as_it_was_and_not_made_again() {
     let again = rig.registry.create_integration(&acme, new("One"), &keyed).await.unwrap();
     assert_eq!(first.after, again.after);
     assert!(!first.is_replayed && again.is_replayed);
-    // Also by another gateway, and after it was deleted.
+    // Also on another gateway, and after the integration was deleted.
     let other = rig.another(&[KEY]).await;
     let id = first.after.as_ref().unwrap().id.clone();
     rig.registry.delete_integration(&acme, &id, &plain()).await.unwrap();
@@ -38,7 +38,7 @@ async fn a_key_stands_for_one_change_of_one_principal() {
     assert!(!own.is_replayed);
     let long = ChangeOptions { idempotency_key: Some("x".repeat(256)), ..plain() };
     let error = rig.registry.create_integration(&acme, new("Three"), &long).await.unwrap_err();
-    // It is a header, and no member of the body.
+    // The key is a header, so the error has no JSON Pointer.
     assert_eq!((error.code(), error.pointer()), ("INVALID_FIELD", None));
     assert!(error.to_string().contains("`Idempotency-Key`"), "{error}");
 }

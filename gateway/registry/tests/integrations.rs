@@ -1,4 +1,4 @@
-//! Integrations: what is made of a body, versions, names and slugs.
+//! Integrations: creation, versions, names and slugs.
 
 use super::*;
 
@@ -44,7 +44,7 @@ async fn names_and_slugs_are_unique_where_they_have_to_be() {
     assert_eq!((error.code(), error.pointer()), ("SLUG_TAKEN", Some("/slug")));
     assert_eq!(rig.create(&acme, open_one("Files")).await.slug, "files-2");
     assert_eq!(rig.create(&acme, open_one("Git Hub!")).await.slug, "git-hub");
-    // Another organisation has names and slugs of its own.
+    // Another organisation has its own names and slugs.
     assert_eq!(rig.create(&admin("other"), open_one("GitHub")).await.slug, "github");
     let other = rig.create(&acme, open_one("Other")).await;
     let patch = IntegrationPatch { name: Some("github".to_owned()), ..IntegrationPatch::default() };
@@ -91,7 +91,7 @@ async fn a_dry_run_says_what_would_be_and_changes_nothing() {
     let id = rig.create(&acme, new("One")).await.id;
     let gone = rig.registry.delete_integration(&acme, &id, &dry).await.unwrap();
     assert!(gone.is_dry_run);
-    // What would be refused is refused.
+    // A dry run reports the same errors.
     let error = rig.registry.create_integration(&acme, new("one"), &dry).await.unwrap_err();
     assert_eq!(error.code(), "NAME_TAKEN");
     assert_eq!(rig.registry.integration(&acme, &id).unwrap().version, 1);

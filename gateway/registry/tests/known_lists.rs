@@ -1,4 +1,4 @@
-//! Lists that outlive a restart: written once for many changes, by nobody who waits.
+//! Lists kept across a restart: one write for many changes, and no caller waits for it.
 
 use super::{Rig, admin, open_one};
 use crate::*;

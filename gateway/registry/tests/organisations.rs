@@ -1,4 +1,4 @@
-//! Nothing of one organisation shows in another.
+//! Isolation between organisations.
 
 use lockgate_store::Store;
 
@@ -97,7 +97,7 @@ async fn after_a_restore_organisations_are_gone_and_those_that_are_as_they_were_
     assert_eq!(organisations[0].id, "acme");
     let news = [changes.try_recv().unwrap(), changes.try_recv().unwrap()];
     assert!(news.iter().any(|id| &**id == "late"), "{news:?}");
-    // Read anew over another connection, it is the same.
+    // Read again over a new connection, the state is the same.
     let file = rig.folder.path().join("lockgate.db");
     let copy = rig.folder.path().join("copy.db");
     store.back_up(&copy).await.unwrap();

@@ -1,4 +1,4 @@
-//! A store that cannot be used as it is.
+//! Stores that cannot be used.
 
 use sqlx::Connection;
 
@@ -30,7 +30,7 @@ async fn a_place_that_cannot_be_written_refuses_changes_with_the_way_out() {
     let acme = admin("acme");
     let error = registry.create_integration(&acme, open_one("One"), &plain()).await.unwrap_err();
     assert_eq!(error.code(), "STORE_UNAVAILABLE");
-    // Words with files in them are the operator's alone.
+    // Messages with file names are for the operator only.
     let folder = folder.path().to_str().unwrap();
     assert!(!error.to_string().contains(folder) && !error.to_string().contains("store.url"));
     let trouble = registry.trouble().unwrap();
@@ -38,7 +38,7 @@ async fn a_place_that_cannot_be_written_refuses_changes_with_the_way_out() {
     assert_eq!(registry.list_integrations(&acme, &IntegrationQuery::default()).total, 0);
 }
 
-/// Makes a database one that may be read, and not written, until it is made so again.
+/// Makes a database read-only, or writable again.
 async fn set_read_only(url: &str, is_read_only: bool) {
     let state = if is_read_only { "on" } else { "off" };
     let mut connection = sqlx::AnyConnection::connect(url).await.unwrap();
@@ -71,7 +71,7 @@ async fn what_can_only_be_read_is_served_and_said_until_a_change_is_made() {
         let error = registry.create_integration(&acme, new("Two"), &plain()).await.unwrap_err();
         assert_eq!(error.code(), "STORE_UNAVAILABLE");
         assert!(error.to_string().contains("cannot be written"), "{error}");
-        // Reading goes on, and says nothing of writing.
+        // Reads succeed, and do not clear the failure of writes.
         registry.refresh().await.unwrap();
         assert!(registry.trouble().unwrap().contains("standby"));
     }

@@ -1,5 +1,5 @@
-//! Credentials: sealed at once, opened for the data plane alone, and for the address alone that
-//! they were given for.
+//! Credentials: encrypted when stored, decrypted for the data plane only, and sent only to the
+//! address that they were given for.
 
 use super::*;
 
@@ -25,7 +25,7 @@ async fn the_snapshot_has_what_is_needed_to_connect() {
     };
     rig.registry.patch_integration(&acme, &id, patch, &plain()).await.unwrap();
     assert_eq!(credential(&rig.registry), ready("authorization", "Bearer t0ken-of-it"));
-    // A gateway that starts later opens the same.
+    // A gateway started later decrypts the same credential.
     assert_eq!(
         credential(&*rig.another(&[KEY]).await),
         ready("authorization", "Bearer t0ken-of-it")
@@ -43,7 +43,7 @@ async fn nobody_has_a_secret_sent_elsewhere_that_they_do_not_know() {
         IntegrationPatch { url: Some("https://evil.example/".to_owned()), ..patch() },
         IntegrationPatch { url: Some("http://mcp.example.com/mcp".to_owned()), ..patch() },
         IntegrationPatch { url: Some("https://mcp.example.com:8443/".to_owned()), ..patch() },
-        // Behind one host there may be many tenants.
+        // One host may serve many tenants.
         IntegrationPatch { url: Some("https://mcp.example.com/evil".to_owned()), ..patch() },
         IntegrationPatch { url: Some("https://mcp.example.com/mcp?to=evil".to_owned()), ..patch() },
         IntegrationPatch { url: Some("https://mcp.example.com/MCP".to_owned()), ..patch() },
@@ -107,9 +107,9 @@ async fn without_the_ring_nothing_opens_and_nothing_is_stored() {
     let error = none.create_integration(&admin("acme"), new("Two"), &plain()).await.unwrap_err();
     assert_eq!((error.code(), error.pointer()), ("NO_VAULT_KEY", Some("/credentials")));
     assert!(error.to_string().contains("store.keys"), "{error}");
-    // What needs no secret goes on.
+    // Integrations without a secret still work.
     none.create_integration(&admin("acme"), open_one("Two"), &plain()).await.unwrap();
-    // With the new key first and the old one behind it, all opens.
+    // With the new key first and the old key second, all credentials decrypt.
     let ring = rig.another(&["another-key-that-is-long-enough-too-", KEY]).await;
     assert_eq!(credential(&ring), ready("x-api-key", "canary-credential"));
 }
@@ -169,11 +169,11 @@ async fn after_a_rotation_the_first_key_is_enough() {
     let ring = rig.another(&[NEW, KEY]).await;
     let rotation = ring.rotate().await.unwrap();
     assert_eq!((rotation.resealed, rotation.current, rotation.unusable.len()), (2, 0, 0));
-    // Nothing else is another: the gateways that run keep their connections.
+    // Nothing else changes, so running gateways keep their connections.
     assert_eq!(ring.integration(&acme, &before.id).unwrap(), before);
     assert_eq!(credential(&*rig.another(&[NEW]).await), ready("x-api-key", "canary-credential"));
     assert_eq!(ring.rotate().await.unwrap().current, 2);
-    // One with neither key says which do not open, and spoils nothing.
+    // A gateway with neither key reports the unusable credentials, and changes nothing.
     let lost = rig.another(&["some-other-key-that-is-long-enough-too"]).await;
     let rotation = lost.rotate().await.unwrap();
     assert_eq!((rotation.resealed, rotation.unusable.len()), (0, 2));
@@ -218,7 +218,7 @@ async fn credentials_stay_open_where_another_gateway_has_sealed_them_with_a_newe
     assert_eq!(ring.rotate().await.unwrap().resealed, 1);
     rig.registry.refresh().await.unwrap();
     assert_eq!(credential(&rig.registry), ready("x-api-key", "canary-credential"));
-    // What was changed since is another, and does not open here.
+    // A credential changed since then is a different one, and cannot be decrypted here.
     let changed = IntegrationPatch {
         credentials: Some(Secret::new("changed-since".to_owned())),
         ..IntegrationPatch::default()

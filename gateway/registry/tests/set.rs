@@ -1,5 +1,5 @@
-//! A whole set at once: what is different is changed, what is equal is not touched, and a mistake
-//! anywhere changes nothing.
+//! Replacing a whole set: different integrations are updated, equal ones are not touched, and a
+//! mistake in one item changes nothing.
 
 use super::*;
 
@@ -34,7 +34,7 @@ async fn replace(
     rig.registry.replace_integrations(&admin("acme"), wanted.to_vec(), options).await
 }
 
-/// Id, slug, name and version of each.
+/// Returns id, slug, name and version of each integration.
 fn stored(rig: &Rig) -> Vec<(String, String, String, i64)> {
     let page = rig.registry.list_integrations(&admin("acme"), &IntegrationQuery::default());
     let items = page.items.into_iter();
@@ -51,7 +51,7 @@ async fn a_set_becomes_what_is_wanted_and_leaves_alone_what_is_equal() {
     rig.create(&admin("acme"), open_one("Two")).await;
     let wanted = [
         keyed("Keyed", None),
-        // They change names with each other.
+        // The two integrations swap names.
         custom(Some("one"), "Two", "https://mcp.example.com/mcp"),
         custom(Some("two"), "One", "https://mcp.example.com/mcp"),
         custom(None, "New", "http://new.example/mcp"),
@@ -67,7 +67,7 @@ async fn a_set_becomes_what_is_wanted_and_leaves_alone_what_is_equal() {
     assert_eq!(changed.warnings[0].pointer, "/servers/3/url");
     let shown = rig.registry.integration(&admin("acme"), &kept.id).unwrap();
     assert_eq!(shown, kept, "not touched");
-    // The same credentials are no difference, others are.
+    // Equal credentials are no difference; other credentials are.
     let again = [keyed("Keyed", Some("canary-credential")), wanted[1].clone(), wanted[2].clone()];
     let changed = replace(&rig, &again, &plain()).await.unwrap();
     assert_eq!(changed.after.unwrap().unchanged, ["keyed", "one", "two"]);
