@@ -1,5 +1,5 @@
-//! Blocking work of built-in tools: on threads of its own, so many at a time, and told to stop when
-//! its call is dropped.
+//! Blocking work of built-in tools: on blocking threads, with a concurrency limit, and cancelled
+//! when the call is dropped.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,15 +8,15 @@ use tokio::sync::Semaphore;
 
 use crate::tool::ToolError;
 
-/// The places of one server.
+/// The concurrency limit of a server's blocking work.
 #[derive(Clone)]
 pub(crate) struct BlockingPool(Arc<Semaphore>);
 
-/// Whether the work is still wanted.
+/// Set once the caller no longer waits for the result.
 #[derive(Clone, Default)]
 pub(crate) struct CancellationToken(Arc<AtomicBool>);
 
-/// Says so when it is dropped.
+/// Cancels the token when dropped.
 struct Guard(CancellationToken);
 
 impl BlockingPool {
@@ -24,8 +24,8 @@ impl BlockingPool {
         Self(Arc::new(Semaphore::new(concurrent.max(1))))
     }
 
-    /// Waits for a place and does the work there. Work that goes on after its call was dropped
-    /// keeps its place.
+    /// Waits for a permit and runs the work on a blocking thread. Work that outlives its dropped
+    /// call keeps the permit.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce(&CancellationToken) -> Result<T, ToolError> + Send + 'static,
@@ -50,7 +50,7 @@ impl BlockingPool {
 }
 
 impl CancellationToken {
-    /// An error as soon as nobody waits for the result any more.
+    /// Returns an error once the call was dropped.
     pub(crate) fn check(&self) -> Result<(), ToolError> {
         if self.0.load(Ordering::Relaxed) {
             Err(ToolError::new("the call was cancelled"))

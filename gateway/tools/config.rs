@@ -1,18 +1,18 @@
-//! Which built-in servers run and what they may do, already validated. It reads no file and no
-//! environment. A category with settings is `None` until it is configured.
+//! Validated settings of the built-in servers. Reads no file and no environment. A category with
+//! settings is `None` until it is configured.
 
-/// The built-in servers.
+/// Settings of the built-in servers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Config {
-    /// `system`: what the gateway is and how its servers are.
+    /// `system`: the gateway and the state of its servers.
     pub system: bool,
-    /// `example`: a few harmless tools, a prompt and a resource to try a client with.
+    /// `example`: a few harmless tools, a prompt and a resource to test a client with.
     pub example: bool,
     /// `file`: files in configured folders.
     pub file: Option<crate::file::config::Config>,
-    /// `database`: databases that can be read.
+    /// `database`: read access to databases.
     pub database: Option<crate::database::Config>,
-    /// `shell`: allowed programs, confined.
+    /// `shell`: allowed programs, in a sandbox.
     pub shell: Option<crate::shell::Config>,
     /// `content`: resources and prompts from configuration.
     pub content: Option<crate::content::Config>,
@@ -20,16 +20,15 @@ pub struct Config {
     pub web: Option<crate::web::Config>,
 }
 
-/// All categories.
 const CATEGORIES: [&str; 7] = ["content", "database", "example", "file", "shell", "system", "web"];
 
 impl Config {
-    /// The built-in servers that run.
+    /// Returns the names of the enabled built-in servers.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         CATEGORIES.into_iter().filter(|category| self.runs(category))
     }
 
-    /// Whether a built-in server of this name runs, so that no other may have it.
+    /// Returns whether a built-in server of this name is enabled, which reserves the name.
     #[must_use]
     pub fn runs(&self, category: &str) -> bool {
         match category {

@@ -1,5 +1,5 @@
-//! The `example` server: harmless tools, a prompt and resources to try a client with. It keeps
-//! nothing and reaches nothing.
+//! The `example` server: harmless tools, a prompt and resources to test a client with. Stores
+//! nothing and connects to nothing.
 
 mod echo;
 
@@ -18,9 +18,9 @@ use crate::tool::{Arguments, Client, Output, Tool, ToolError, ToolSpec};
 const README: &str = "example://readme";
 const NOTE: &str = "example://note/";
 const NOTES: &str = "example://note/{name}";
-/// Longest name that is greeted or has a note, in bytes.
+/// Maximum length of a name, in bytes.
 const MAX_NAME: usize = 100;
-/// How long what never changes may be kept.
+/// Cache lifetime of constant resources.
 const TTL_MS: u64 = 60_000;
 const NAMES: [&str; 6] = ["Ada", "Alan", "Barbara", "Edsger", "Grace", "Margaret"];
 
@@ -61,7 +61,7 @@ impl Tool for Add {
     }
 }
 
-/// Exact for whole numbers, as doubles otherwise; `None` when no number can hold it.
+/// Adds exactly for integers, as doubles otherwise. `None` if the sum is out of range.
 fn sum(a: Option<&Value>, b: Option<&Value>) -> Option<Number> {
     let a = a?;
     let b = b?;

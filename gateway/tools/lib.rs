@@ -1,8 +1,8 @@
-//! Built-in servers: the same to the rest of the gateway as any other, only that they answer in
+//! Built-in servers. The rest of the gateway treats them like any other server, but they run in
 //! this process.
 //!
 //! To add a tool, write one file with a [`tool::Tool`] and name it in its category's list
-//! (`file.rs`, `system.rs` …). To add a category, add its part to [`Config`] and one line to
+//! (`file.rs`, `system.rs` …). To add a category, add its settings to [`Config`] and one line to
 //! [`Builtin::prepare`].
 
 mod blocking;
@@ -43,20 +43,19 @@ use server::{Backing, Server, ServerDefinition};
 use stats::Stats;
 use tokio::sync::watch;
 
-/// What the built-in servers may know and use of the gateway that they are part of.
+/// The parts of the gateway that built-in servers may use.
 #[derive(Clone)]
 pub struct About {
-    /// The gateway's own name.
     pub name: String,
     pub version: String,
     pub started: Instant,
-    /// Where servers tell that they have changed.
+    /// Receives the servers' change events.
     pub events: Events,
-    /// The one way to other hosts.
+    /// The only way to other hosts.
     pub connector: Arc<Connector>,
 }
 
-/// The built-in servers that are switched on, by category.
+/// The enabled built-in servers, by category.
 pub struct Builtin {
     about: About,
     registry: Arc<Registry>,
@@ -71,7 +70,7 @@ struct Running {
 }
 
 impl Builtin {
-    /// None is switched on yet.
+    /// Creates the set of servers, with none enabled.
     #[must_use]
     pub fn new(about: About) -> Self {
         let stats = Arc::new(Stats::default());
@@ -79,11 +78,11 @@ impl Builtin {
         Self { about, registry, stats, running: Mutex::default() }
     }
 
-    /// Makes the servers whose part of the configuration is another one. Nothing changes until they
-    /// are adopted. Needs a runtime.
+    /// Builds the servers with changed configuration. Nothing changes until [`Self::adopt`].
+    /// Requires a Tokio runtime.
     ///
     /// # Errors
-    /// A sentence about the server that cannot be made.
+    /// A sentence about the server that cannot be built.
     pub fn prepare(&self, config: &Config) -> Result<Prepared, String> {
         let old = &self.running.lock().config;
         let mut changes = Changes::default();
@@ -110,7 +109,7 @@ impl Builtin {
         Ok(Prepared { config: config.clone(), changes })
     }
 
-    /// Starts the servers that are new and ends those that are gone.
+    /// Starts new servers and stops removed ones.
     pub fn adopt(&self, Prepared { config, changes }: Prepared) {
         let mut running = self.running.lock();
         for (category, made) in changes.0 {
@@ -128,7 +127,7 @@ impl Builtin {
         running.config = config;
     }
 
-    /// The servers of now.
+    /// Returns the running servers.
     #[must_use]
     pub fn servers(&self) -> Vec<Arc<dyn Upstream>> {
         let running = self.running.lock();
@@ -140,18 +139,18 @@ impl Builtin {
     }
 }
 
-/// The settings of a category that has none besides being on.
+/// Returns the settings of a category without settings other than being enabled.
 fn switch(on: bool) -> Option<&'static ()> {
     if on { Some(&()) } else { None }
 }
 
-/// Servers that have been made and can be adopted.
+/// Servers that are built and can be adopted.
 pub struct Prepared {
     config: Config,
     changes: Changes,
 }
 
-/// What is to start (`Some`) and to end (`None`).
+/// Servers to start (`Some`) and to stop (`None`).
 #[derive(Default)]
 struct Changes(Vec<(&'static str, Option<PreparedServer>)>);
 
@@ -165,8 +164,8 @@ struct PreparedServer {
 }
 
 impl Changes {
-    /// Makes a category's server when its configuration is another one. Nothing is seen of it
-    /// before all are made.
+    /// Builds a category's server if its configuration has changed. The server is not visible until
+    /// all are built.
     fn part<C: PartialEq>(
         &mut self,
         category: &'static str,
@@ -191,8 +190,8 @@ impl Changes {
         Ok(())
     }
 
-    /// The same for a server that depends on the machine: when it cannot be made it is there, but
-    /// failed.
+    /// Builds a server that depends on the machine. If that fails, the server is listed as failed
+    /// and the configuration is still accepted.
     fn part_that_may_fail<C: PartialEq>(
         &mut self,
         category: &'static str,

@@ -1,4 +1,4 @@
-//! Prompts and resources of a built-in server, and how they tell that they have changed.
+//! Prompts and resources of a built-in server, and notifications of their changes.
 
 use std::sync::Weak;
 
@@ -8,20 +8,20 @@ use serde_json::{Map, Value, json};
 
 use crate::tool::Client;
 
-/// Prompts and resources of a server. Results and items are JSON as MCP has them.
+/// Prompts and resources of a server. Results and items are JSON as defined by MCP.
 pub(crate) trait Provider: Send + Sync + 'static {
-    /// Which of prompts, resources, subscriptions and completions it has. Tools are added by the
-    /// server.
+    /// Returns which of prompts, resources, subscriptions and completions it offers. The server
+    /// adds tools.
     fn offers(&self) -> Offers;
 
-    /// Called once, before anything else, with the way to tell of changes.
+    /// Receives the notifier for changes. Called once, before any other method.
     fn attach(&self, _teller: ChangeNotifier) {}
 
-    /// The items of one list. No I/O and never waits: it is asked when the server starts and after
-    /// each change.
+    /// Returns the items of a list. Called when the server starts and after each change, so it must
+    /// not block or do I/O.
     fn items(&self, kind: ListKind) -> Vec<Value>;
 
-    /// The result of `prompts/get`; an error is for whom called wrongly.
+    /// Returns the result of `prompts/get`; an error is the caller's mistake.
     fn prompt<'a>(
         &'a self,
         name: &'a str,
@@ -31,7 +31,7 @@ pub(crate) trait Provider: Send + Sync + 'static {
         Box::pin(async move { Err(format!("unknown prompt: {name}")) })
     }
 
-    /// What a resource holds; `None` when there is no such resource.
+    /// Returns the contents of a resource; `None` if there is no such resource.
     fn read<'a>(
         &'a self,
         _uri: &'a str,
@@ -40,31 +40,30 @@ pub(crate) trait Provider: Send + Sync + 'static {
         Box::pin(async { Ok(None) })
     }
 
-    /// Values that complete what was typed of an argument; at most 100 are shown.
+    /// Returns completions of a partial argument; at most 100 are sent.
     fn complete(&self, _wanted: &CompletionRequest<'_>) -> Vec<String> {
         Vec::new()
     }
 
-    /// Somebody wants to hear of changes of a resource: called once until `unsubscribe`, however
-    /// many want to.
+    /// Starts notifications about a resource. Called for the first subscriber only, until
+    /// `unsubscribe`.
     fn subscribe(&self, _uri: &str) -> Result<(), String> {
         Err("the server does not offer subscriptions".into())
     }
 
-    /// Nobody wants to hear of it any more.
+    /// Ends notifications about a resource, after its last subscriber left.
     fn unsubscribe(&self, _uri: &str) {}
 }
 
-/// What is to be completed.
+/// A request for completions.
 pub(crate) struct CompletionRequest<'a> {
     pub(crate) target: CompletionTarget<'a>,
-    /// The argument's name.
     pub(crate) argument: &'a str,
-    /// What was typed of it.
+    /// The partial value.
     pub(crate) typed: &'a str,
 }
 
-/// Whose argument is to be completed.
+/// The owner of the argument to complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CompletionTarget<'a> {
     /// By name.
@@ -73,21 +72,21 @@ pub(crate) enum CompletionTarget<'a> {
     Resource(&'a str),
 }
 
-/// What a resource holds: `contents` of `resources/read`, and how long it may be kept.
+/// The contents of a resource: `contents` of `resources/read`, and their cache lifetime.
 pub(crate) struct Contents {
     pub(crate) contents: Value,
     pub(crate) ttl_ms: u64,
-    /// The same for every caller.
+    /// Whether the contents are the same for every caller.
     pub(crate) public: bool,
 }
 
 impl Contents {
-    /// What depends on the caller or may change at any time.
+    /// Creates contents that depend on the caller or may change at any time.
     pub(crate) fn fresh(contents: Value) -> Self {
         Self { contents, ttl_ms: 0, public: false }
     }
 
-    /// What stays the same for a while.
+    /// Creates contents that may be cached for `ttl_ms`.
     pub(crate) fn lasting(contents: Value, ttl_ms: u64) -> Self {
         Self { contents, ttl_ms, public: true }
     }
@@ -98,29 +97,28 @@ impl Contents {
     }
 }
 
-/// Who hears of changes: the server that a provider belongs to.
+/// The receiver of changes: the server that a provider belongs to.
 pub(crate) trait ChangeListener: Send + Sync {
-    /// Some list is another one.
+    /// Handles a change of at least one list.
     fn lists_changed(&self);
 
-    /// A resource that was subscribed to holds something else.
+    /// Handles a change of a resource with subscribers.
     fn resource_updated(&self, uri: &str);
 }
 
-/// How a provider says that something has changed. Never waits; does nothing once the server is
-/// gone.
+/// A provider's handle for reporting changes. Never waits; does nothing once the server is gone.
 #[derive(Clone)]
 pub(crate) struct ChangeNotifier(pub(crate) Weak<dyn ChangeListener>);
 
 impl ChangeNotifier {
-    /// Some list is another one: all of them are read again, and clients are told.
+    /// Reports a change of at least one list. All lists are read again, and clients are notified.
     pub(crate) fn lists_changed(&self) {
         if let Some(listener) = self.0.upgrade() {
             listener.lists_changed();
         }
     }
 
-    /// A resource that was subscribed to holds something else.
+    /// Reports a change of a resource with subscribers.
     pub(crate) fn updated(&self, uri: &str) {
         if let Some(listener) = self.0.upgrade() {
             listener.resource_updated(uri);

@@ -1,5 +1,5 @@
-//! The built-in tools of this process by name. A name is `category/own-name` and stands for one
-//! tool; observers hear when a tool comes, goes, or has run.
+//! The built-in tools by name. A name is `category/own-name` and unique; observers are notified
+//! when a tool is registered, removed or executed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use parking_lot::RwLock;
 use crate::schema;
 use crate::tool::{Tool, ToolSpec};
 
-/// The organisation of callers that name none.
+/// The organisation of callers without one.
 pub(crate) const DEFAULT_ORGANISATION: &str = "default";
-/// Most tools of one category.
+/// Maximum number of tools per category.
 const MAX_TOOLS: usize = 2000;
 
-/// What observers hear. They are called in place and must not wait.
+/// Events for observers, which are called synchronously and must not block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event<'a> {
     Registered,
@@ -23,17 +23,16 @@ pub(crate) enum Event<'a> {
     Executed { took: Duration, ended: CallOutcome, organisation: &'a str },
 }
 
-/// How a call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallOutcome {
     Success,
-    /// With an `isError` result, or out of time.
+    /// Ended with an `isError` result, or timed out.
     Failure,
-    /// The caller went away.
+    /// The caller disconnected or cancelled the call.
     Cancelled,
 }
 
-/// Hears what happens to tools.
+/// A receiver of tool events.
 pub(crate) trait Observer: Send + Sync + 'static {
     fn observe(&self, tool: &Arc<str>, event: Event<'_>);
 }
@@ -46,19 +45,19 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// The name within its server.
+    /// Returns the name within its server.
     pub(crate) fn own(&self) -> &str {
         self.spec.own_name()
     }
 }
 
-/// See the module.
+/// The registered tools and their observers.
 pub(crate) struct Registry {
     entries: RwLock<BTreeMap<Arc<str>, Arc<Entry>>>,
     observers: Vec<Arc<dyn Observer>>,
 }
 
-/// Whether a thing may be called so: of what every client takes in names.
+/// Returns whether a name consists of characters that every client accepts.
 pub(crate) fn is_valid_name(own: &str) -> bool {
     (1..=100).contains(&own.len())
         && own.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b))
@@ -69,8 +68,8 @@ impl Registry {
         Self { entries: RwLock::default(), observers }
     }
 
-    /// Reads the specs of a category's tools and refuses names and schemas that cannot be. Changes
-    /// nothing yet.
+    /// Reads the specs of a category's tools, and rejects invalid names and schemas. Changes
+    /// nothing.
     pub(crate) fn prepare(
         category: &str,
         tools: Vec<Box<dyn Tool>>,
@@ -109,7 +108,7 @@ impl Registry {
         Ok(order)
     }
 
-    /// Replaces the tools of a category by these.
+    /// Replaces the tools of a category.
     pub(crate) fn install(&self, category: &str, tools: &[Arc<Entry>]) {
         let mut gone = Vec::new();
         {
@@ -134,8 +133,8 @@ impl Registry {
         }
     }
 
-    /// Notes the start of a run by a member of an organisation. What it gives must hear how it
-    /// ended, or counts it as cancelled.
+    /// Starts a run on behalf of an organisation. The caller has to set how the run ended;
+    /// otherwise it counts as cancelled.
     pub(crate) fn begin<'a>(&'a self, tool: &Entry, organisation: &'a str) -> Run<'a> {
         Run {
             registry: self,
@@ -146,7 +145,7 @@ impl Registry {
         }
     }
 
-    /// Every tool in the order of names.
+    /// Returns all tools in order of their names.
     pub(crate) fn all(&self) -> Vec<Arc<Entry>> {
         self.entries.read().values().cloned().collect()
     }
@@ -158,7 +157,7 @@ impl Registry {
     }
 }
 
-/// A run of a tool. Dropped, it tells the observers.
+/// A run of a tool. Reports its end to the observers when dropped.
 pub(crate) struct Run<'a> {
     registry: &'a Registry,
     organisation: &'a str,
@@ -178,7 +177,7 @@ impl Drop for Run<'_> {
     }
 }
 
-/// Writes to the log when tools come and go.
+/// Logs when tools are registered and removed.
 pub(crate) struct EventLog;
 
 impl Observer for EventLog {

@@ -1,13 +1,13 @@
-//! Arguments against a tool's input schema: the part of JSON Schema 2020-12 that built-in tools
-//! use, with messages that name the argument, what was expected and what came. A schema with any
-//! other keyword is refused when its tool is registered, so that nothing is left unchecked in
-//! silence.
+//! Validation of arguments against a tool's input schema: the subset of JSON Schema 2020-12 that
+//! built-in tools use. Messages name the argument, the expected and the received value. A tool
+//! whose schema has other keywords is rejected at registration, so that no constraint is silently
+//! ignored.
 
 use serde_json::{Map, Value};
 
 use crate::tool::first_chars;
 
-/// Keywords that say nothing about which values fit.
+/// Keywords without effect on validation.
 const NOTES: [&str; 7] =
     ["$schema", "title", "description", "examples", "default", "format", "deprecated"];
 /// Keywords that are checked.
@@ -26,12 +26,12 @@ const CHECKED: [&str; 12] = [
     "additionalProperties",
 ];
 const TYPES: [&str; 7] = ["string", "integer", "number", "boolean", "array", "object", "null"];
-/// Largest whole number that a double holds exactly, with all below it.
+/// 2^53: all integers up to it are exact in a double.
 const EXACT: f64 = 9_007_199_254_740_992.0;
-/// Most characters of a value that are shown.
+/// Maximum number of characters of a value in a message.
 const SHOWN: usize = 80;
 
-/// Whether every keyword of a schema is one that [`check_arguments`] checks.
+/// Returns an error unless [`check_arguments`] checks all keywords of a schema.
 pub(crate) fn is_checkable(schema: &Value) -> Result<(), String> {
     let Some(all) = schema.as_object() else {
         return if schema.is_boolean() { Ok(()) } else { Err("a schema must be an object".into()) };
@@ -59,7 +59,7 @@ pub(crate) fn is_checkable(schema: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks the arguments of a call and fills in defaults; whole numbers written as `3.0` become `3`.
+/// Validates the arguments of a call and inserts defaults. Integers written as `3.0` become `3`.
 pub(crate) fn check_arguments(
     schema: &Value,
     arguments: &mut Map<String, Value>,
@@ -160,7 +160,7 @@ fn has_type(value: &Value, kind: &str) -> bool {
     }
 }
 
-/// Whether it is a whole number; `3.0` becomes `3`.
+/// Returns whether a value is an integer, after converting `3.0` to `3`.
 fn normalize_integer(value: &mut Value) -> bool {
     if value.is_f64()
         && let Some(number) = value.as_f64()
@@ -203,7 +203,7 @@ fn is_sized(schema: &Value, size: usize, least: &str, most: &str) -> bool {
     (least..=most).contains(&(size as u64))
 }
 
-/// Compares whole numbers exactly, others as doubles.
+/// Compares integers exactly, other numbers as doubles.
 fn at_most(a: &Value, b: &Value) -> bool {
     if let (Some(a), Some(b)) = (as_whole(a), as_whole(b)) {
         return a <= b;
@@ -214,7 +214,7 @@ fn at_most(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// A whole number of any size that JSON has here.
+/// Returns an integer of JSON, signed or unsigned.
 pub(crate) fn as_whole(value: &Value) -> Option<i128> {
     match (value.as_i64(), value.as_u64()) {
         (Some(number), _) => Some(number.into()),
@@ -223,7 +223,7 @@ pub(crate) fn as_whole(value: &Value) -> Option<i128> {
     }
 }
 
-/// What fits a schema, in words.
+/// Describes the values that match a schema.
 fn describe_schema(schema: &Value) -> String {
     if let Some(Value::Array(values)) = schema.get("enum") {
         let words: Vec<String> = values.iter().map(Value::to_string).collect();
@@ -269,7 +269,7 @@ fn describe_range(schema: &Value, least: &str, most: &str, unit: &str) -> String
     }
 }
 
-/// A value in a message: shortened, and a long string by its length.
+/// Describes a value in a message: shortened, or by its length.
 fn describe_value(value: &Value) -> String {
     match value {
         Value::String(text) if first_chars(text, SHOWN) != text => {

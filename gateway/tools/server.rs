@@ -1,6 +1,6 @@
-//! One built-in server: its catalog, and the way of a call to its tools and its provider. What a
-//! model can mend (a wrong argument, an operation that failed) is a result with `isError`; what a
-//! client did wrong is an error.
+//! A built-in server: its catalog, and the dispatch of calls to its tools and its provider.
+//! Failures that a model can correct (a wrong argument, a failed operation) are results with
+//! `isError`; mistakes of the client are JSON-RPC errors.
 
 mod answer;
 mod backing;
@@ -35,22 +35,21 @@ use crate::tool::{MAX_TIMEOUT, TIMEOUT, Tool};
 pub(crate) use backing::Backing;
 use payload::{PayloadError, build_item};
 
-/// Most resources of one server that somebody is subscribed to.
+/// Maximum number of subscribed resources per server.
 const SUBSCRIPTIONS: usize = 1000;
-/// Calls that run at once, and that wait, as the defaults are for servers of others.
+/// Concurrent and queued calls; the same as the defaults for upstreams.
 const CALLS: Bounds = Bounds { running: 32, waiting: 128 };
 
-/// What a category is made of.
+/// The definition of a category's server.
 pub(crate) struct ServerDefinition {
-    /// For models: what the server is for.
+    /// For models: the purpose of the server.
     pub(crate) instructions: String,
     pub(crate) tools: Vec<Box<dyn Tool>>,
     pub(crate) provider: Option<Arc<dyn Provider>>,
-    /// Whether what it stands on is there, where that may come and go.
+    /// Availability of its backend, if that may change.
     pub(crate) backing: Option<watch::Receiver<Backing>>,
 }
 
-/// A built-in server.
 pub(crate) struct Server {
     slug: &'static str,
     instance: Instance,
@@ -62,7 +61,7 @@ pub(crate) struct Server {
     provider: Option<Arc<dyn Provider>>,
     registry: Arc<Registry>,
     events: Events,
-    /// How many want to hear of each resource.
+    /// Number of subscribers by URI.
     subscriptions: Mutex<BTreeMap<String, usize>>,
     calls: Arc<ConcurrencyLimit>,
 }
@@ -124,7 +123,7 @@ impl Server {
     }
 
     fn send_event(&self, event: Event) {
-        // Nobody listens before the gateway runs, and it reads every list then.
+        // Without a receiver, the gateway is not yet running; at its start it reads every list.
         let _ = self.events.send(event);
     }
 
@@ -158,7 +157,7 @@ impl Server {
         provider.items(kind).iter().filter_map(|item| build_item(item, kind)).collect()
     }
 
-    /// A place among the calls that run at once; none is needed to wait for another server.
+    /// Acquires a permit for a concurrent call. Tools that call other servers require none.
     async fn acquire_permit(
         &self,
         call: &Call<'_>,
@@ -236,7 +235,7 @@ impl Upstream for Server {
             let limit = call.timeout.unwrap_or(TIMEOUT).min(MAX_TIMEOUT);
             let _permit = self.acquire_permit(&call, limit).await?;
             let answer = match call.method {
-                // Tools have limits of their own, and results that say so.
+                // Tools have their own timeouts, reported as results.
                 Method::ToolsCall => self.answer_call(&call).await,
                 _ => match tokio::time::timeout(limit, self.answer_call(&call)).await {
                     Ok(answer) => answer,
@@ -273,8 +272,7 @@ impl Upstream for Server {
         _caller: &'a Caller,
     ) -> BoxFuture<'a, Result<Subscription, UpstreamError>> {
         Box::pin(async move {
-            // What cannot be read cannot be subscribed to either, and is not there, whatever is
-            // wrong with it.
+            // A resource that cannot be read is reported as missing, whatever the reason.
             let Some(provider) = &self.provider else {
                 let words = "the server does not offer subscriptions";
                 return Err(UpstreamError::new(UpstreamErrorKind::NotFound, words));

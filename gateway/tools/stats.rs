@@ -1,6 +1,6 @@
-//! How often each built-in tool ran, how that ended and how long it took, in all and for each
-//! organisation. Kept for tools that are registered, for the latest runs and for the organisations
-//! that ran a tool last, so that it never grows.
+//! Number, outcome and duration of each built-in tool's runs, in total and per organisation. Memory
+//! is bounded: figures are kept for registered tools, the latest runs and the organisations that
+//! ran a tool last.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use parking_lot::Mutex;
 
 use crate::registry::{CallOutcome, Event, Observer};
 
-/// How many of the latest runs the percentile is taken from.
+/// Number of latest runs that the percentile is computed from.
 const KEPT: usize = 256;
-/// The same of one organisation.
+/// The same per organisation.
 const KEPT_OF_ORGANISATION: usize = 64;
-/// Most organisations of one tool; one more takes the place of the one that ran it least lately.
+/// Maximum number of organisations per tool; beyond it, the least recently active is evicted.
 const ORGANISATIONS: usize = 256;
 
-/// See the module.
+/// Counts the runs of all tools.
 #[derive(Default)]
 pub(crate) struct Stats(Mutex<HashMap<Arc<str>, Runs>>);
 
@@ -34,7 +34,7 @@ struct Counters {
     latest: Vec<Duration>,
 }
 
-/// What is known of one tool's runs.
+/// Statistics of a tool's runs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ToolStats {
     pub(crate) invocations: u64,
@@ -49,7 +49,7 @@ pub(crate) struct ToolStats {
 }
 
 impl Stats {
-    /// The figures of one tool: those of an organisation, or all.
+    /// Returns the statistics of a tool: of an organisation, or in total.
     pub(crate) fn get(&self, tool: &str, organisation: Option<&str>) -> ToolStats {
         let counts = self.0.lock();
         let runs = counts.get(tool);
@@ -79,7 +79,7 @@ impl Observer for Stats {
                 counts.remove(tool);
             }
             Event::Executed { took, ended, organisation } => {
-                // A run may end after its tool has gone.
+                // A run may end after its tool was removed.
                 if let Some(runs) = counts.get_mut(tool) {
                     runs.total.add(took, ended, KEPT);
                     runs.of(organisation).add(took, ended, KEPT_OF_ORGANISATION);

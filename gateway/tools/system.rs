@@ -1,6 +1,6 @@
-//! The `system` server: what the gateway is, how its servers are, which built-in tools there are,
-//! and resources for clients that know tools only. It shows what its caller may see anyway; never
-//! secrets, command lines, addresses or what a failing server wrote.
+//! The `system` server: the gateway, the state of its servers, the built-in tools, and resources
+//! for clients that only support tools. Shows only items that the caller may see anyway; never
+//! secrets, command lines, addresses or the output of a failing server.
 
 mod about;
 mod resources;

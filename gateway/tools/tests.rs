@@ -1,4 +1,4 @@
-//! Tests of `tools`, and the rig that the tests of its tools use.
+//! Tests of `tools`, and the rig shared by the tests of its servers.
 
 mod calls;
 mod metrics;
@@ -25,7 +25,7 @@ use super::*;
 pub(crate) struct Rig {
     pub(crate) builtin: Builtin,
     pub(crate) heard: tokio::sync::broadcast::Receiver<Event>,
-    /// What the caller may not see.
+    /// Names of tools hidden from the caller.
     pub(crate) hidden: Vec<&'static str>,
     pub(crate) is_operator: bool,
 }
@@ -53,7 +53,7 @@ pub(crate) fn rig(config: &Config) -> Rig {
     Rig { builtin, heard, hidden: Vec::new(), is_operator: false }
 }
 
-/// The servers without settings.
+/// Enables the servers without settings.
 pub(crate) fn plain() -> Config {
     Config { system: true, example: true, ..Config::default() }
 }
@@ -64,7 +64,7 @@ pub(crate) fn request(method: Method, params: &Value) -> Request {
     request_text(text)
 }
 
-/// A caller about whom nothing is known.
+/// Returns a caller without any attributes.
 pub(crate) fn somebody() -> Caller {
     Caller {
         id: lockgate_admission::CallerId::alone(1),
@@ -93,7 +93,7 @@ impl Rig {
         self.builtin.servers().into_iter().find(|s| s.slug() == slug).unwrap()
     }
 
-    /// Calls a tool (`category/name`): the structured result, or the words of an `isError` result.
+    /// Calls a tool (`category/name`). Returns the structured result, or the `isError` text.
     pub(crate) async fn call(&self, name: &str, arguments: Value) -> Result<Value, String> {
         let (slug, own) = name.split_once('/').unwrap();
         let result =
@@ -111,7 +111,7 @@ impl Rig {
         }
     }
 
-    /// Any request: the result, or `code message` of the error.
+    /// Sends any request. Returns the result, or `code message` of the error.
     pub(crate) async fn ask(
         &self,
         slug: &str,
@@ -158,7 +158,7 @@ fn open(answer: &Answer) -> Result<Value, String> {
     }
 }
 
-/// Sees everything but what is hidden, under `slug__name` and its own URIs.
+/// Sees everything except hidden items, as `slug__name` and with unchanged URIs.
 impl CallerView for Rig {
     fn issuer(&self) -> &str {
         "local"
@@ -216,7 +216,7 @@ impl CallerView for Rig {
     }
 }
 
-/// Writes down what a call says before its answer.
+/// Records the notifications of a call.
 #[derive(Default)]
 pub(crate) struct Notes {
     pub(crate) progress: Mutex<Vec<Value>>,

@@ -1,5 +1,5 @@
-//! What a built-in tool is: a spec for clients and models, and an asynchronous function from
-//! checked arguments to a result. It knows nothing of messages; `server.rs` reads and writes those.
+//! A built-in tool: a spec for clients and models, and an asynchronous function from validated
+//! arguments to a result. MCP messages are handled in `server.rs`.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -12,23 +12,23 @@ use lockgate_text::json::Reader;
 use lockgate_upstream::{BoxFuture, CallerView, ClientChannel};
 use serde_json::{Map, Value, json};
 
-/// How long a call may take when its spec says nothing.
+/// Default timeout of a call.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
-/// How long any call may take.
+/// Maximum timeout of a call.
 pub(crate) const MAX_TIMEOUT: Duration = Duration::from_secs(300);
-/// Largest result in bytes when the spec says nothing.
+/// Default maximum size of a result in bytes.
 const CAP: usize = 10 << 20;
 
-/// How arguments and results are read: as every parser would.
+/// Reader of arguments and results: compares object keys exactly, at most 64 levels deep.
 pub(crate) const STRICT: Reader = Reader::exact(64);
 
-/// A tool of a built-in server. One file, or one struct, each.
+/// A tool of a built-in server. One file, or one struct, per tool.
 pub(crate) trait Tool: Send + Sync + 'static {
-    /// What clients see; read once.
+    /// Returns the tool's spec; called once.
     fn spec(&self) -> ToolSpec;
 
-    /// Runs it with arguments that fit the spec, defaults filled in. Dropping the future cancels
-    /// it.
+    /// Runs the tool with arguments that match the input schema, defaults included. Dropping the
+    /// future cancels the run.
     fn run<'a>(
         &'a self,
         arguments: Arguments,
@@ -36,42 +36,42 @@ pub(crate) trait Tool: Send + Sync + 'static {
     ) -> BoxFuture<'a, Result<Output, ToolError>>;
 }
 
-/// What clients see of a tool, and its bounds. Made by [`ToolSpec::new`]; says "reads only, within
-/// the gateway" unless told.
+/// The public description of a tool, and its limits. [`ToolSpec::new`] describes a tool that only
+/// reads, and only within the gateway.
 #[derive(Clone, Debug)]
 pub(crate) struct ToolSpec {
     /// `category/name`.
     pub(crate) name: Cow<'static, str>,
     pub(crate) title: Cow<'static, str>,
-    /// For models: what it does, when to use it, what comes back.
+    /// For models: its purpose, when to use it, and its result.
     pub(crate) description: Cow<'static, str>,
     pub(crate) version: &'static str,
     pub(crate) tags: &'static [&'static str],
-    /// What it needs to be allowed, such as `file:write`; for people and policy.
+    /// Permissions it requires, such as `file:write`; for people and policy.
     pub(crate) permissions: &'static [&'static str],
     pub(crate) effect: Effect,
-    /// It reaches what is outside of the operator's own systems.
+    /// Whether it reaches systems other than the operator's own.
     pub(crate) open_world: bool,
-    /// It waits for other servers, in its caller's name: they bound such calls, so it keeps no
-    /// place here meanwhile.
+    /// Whether it calls other servers on behalf of its caller. Those servers limit such calls, so
+    /// the tool takes no permit here.
     pub(crate) asks_servers: bool,
     /// At most [`MAX_TIMEOUT`].
     pub(crate) timeout: Duration,
-    /// Largest result in bytes.
+    /// Maximum size of a result in bytes.
     pub(crate) cap: usize,
     /// JSON Schema (2020-12) of the arguments: an object without other properties.
     pub(crate) input: Value,
-    /// The same of the structured result.
+    /// JSON Schema of the structured result.
     pub(crate) output: Value,
 }
 
-/// What a call does to the world.
+/// The effect of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// Nothing.
+    /// None.
     Reads,
-    /// It changes something; `destructive` when something may be lost, `idempotent` when twice is
-    /// as once.
+    /// A change; `destructive` if data may be lost, `idempotent` if a repeated call has no further
+    /// effect.
     Writes { destructive: bool, idempotent: bool },
 }
 
@@ -98,13 +98,13 @@ impl ToolSpec {
         }
     }
 
-    /// Properties of the arguments, each a schema, and which of them are required.
+    /// Sets the properties of the arguments, each a schema, and the required ones.
     pub(crate) fn input(mut self, properties: Value, required: &[&str]) -> Self {
         self.input = object_schema(properties, required);
         self
     }
 
-    /// Properties of the structured result, and which of them are always there.
+    /// Sets the properties of the structured result, and those always present.
     pub(crate) fn output(mut self, properties: Value, required: &[&str]) -> Self {
         self.output = object_schema(properties, required);
         self
@@ -120,7 +120,6 @@ impl ToolSpec {
         self
     }
 
-    /// It waits for other servers.
     pub(crate) fn asks_servers(mut self) -> Self {
         self.asks_servers = true;
         self
@@ -146,7 +145,7 @@ impl ToolSpec {
         self
     }
 
-    /// The category and the tool's own name in its server.
+    /// Returns the category, and the tool's name within its server.
     pub(crate) fn split_name(&self) -> Option<(&str, &str)> {
         self.name.split_once('/')
     }
@@ -158,7 +157,7 @@ impl ToolSpec {
         }
     }
 
-    /// The name within its category.
+    /// Returns the name within the category.
     pub(crate) fn own_name(&self) -> &str {
         match self.split_name() {
             Some((_, own)) => own,
@@ -166,7 +165,7 @@ impl ToolSpec {
         }
     }
 
-    /// The item of `tools/list`.
+    /// Returns the tool's item in `tools/list`.
     pub(crate) fn list_item(&self) -> Value {
         let (reads, destructive, idempotent) = match self.effect {
             Effect::Reads => (true, false, true),
@@ -190,7 +189,7 @@ impl ToolSpec {
     }
 }
 
-/// The schema of a list of objects, of which nothing else is known.
+/// Returns the schema of a list of objects without other properties.
 pub(crate) fn list_schema(properties: Value, required: &[&str]) -> Value {
     let mut item = json!({"type": "object", "required": required, "additionalProperties": false});
     item["properties"] = properties;
@@ -206,17 +205,17 @@ fn object_schema(properties: Value, required: &[&str]) -> Value {
     schema
 }
 
-/// What a tool gives back.
+/// The result of a tool.
 #[derive(Debug)]
 pub(crate) struct Output {
-    /// Fits the spec's output schema.
+    /// Matches the spec's output schema.
     pub(crate) structured: Value,
-    /// Content for the model; the structured result as JSON text when there is none.
+    /// Content for the model; if empty, the structured result is sent as JSON text.
     pub(crate) content: Vec<Value>,
 }
 
 impl Output {
-    /// With text that reads better than JSON.
+    /// Creates a result with text that reads better than JSON.
     pub(crate) fn with_text(structured: Value, text: impl Into<String>) -> Self {
         Self { structured, content: vec![json!({"type": "text", "text": text.into()})] }
     }
@@ -228,8 +227,8 @@ impl From<Value> for Output {
     }
 }
 
-/// The operation failed: one sentence that says why, and what to do instead. The client gets it as
-/// an `isError` result.
+/// A failed operation: a sentence with the cause and the fix. Sent to the client as an `isError`
+/// result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ToolError(pub(crate) String);
 
@@ -239,21 +238,20 @@ impl ToolError {
     }
 }
 
-/// What is a sentence already.
 impl From<String> for ToolError {
     fn from(words: String) -> Self {
         Self(words)
     }
 }
 
-/// A rule of the tool's own refuses: its sentence says what to send instead.
+/// A refusal by one of the tool's own rules; its sentence includes the fix.
 impl From<Refusal> for ToolError {
     fn from(refusal: Refusal) -> Self {
         Self(refusal.0)
     }
 }
 
-/// Arguments that fit the tool's input schema, defaults filled in.
+/// Arguments that match the tool's input schema, defaults included.
 #[derive(Debug, Default)]
 pub(crate) struct Arguments(pub(crate) Map<String, Value>);
 
@@ -262,7 +260,7 @@ impl Arguments {
         self.0.get(name)
     }
 
-    /// A string that is required or has a default.
+    /// Returns a string argument that is required or has a default.
     pub(crate) fn text(&self, name: &str) -> Result<&str, ToolError> {
         match self.maybe_text(name) {
             Some(text) => Ok(text),
@@ -274,7 +272,7 @@ impl Arguments {
         self.get(name)?.as_str()
     }
 
-    /// A whole number that is required or has a default.
+    /// Returns an integer argument that is required or has a default.
     pub(crate) fn whole(&self, name: &str) -> Result<u64, ToolError> {
         match self.maybe_whole(name) {
             Some(number) => Ok(number),
@@ -282,7 +280,7 @@ impl Arguments {
         }
     }
 
-    /// The same, as a count of what is in memory.
+    /// Returns an integer argument as a `usize`, saturating.
     pub(crate) fn count(&self, name: &str) -> Result<usize, ToolError> {
         Ok(usize::try_from(self.whole(name)?).unwrap_or(usize::MAX))
     }
@@ -291,13 +289,13 @@ impl Arguments {
         self.get(name)?.as_u64()
     }
 
-    /// A switch; false when it is absent.
+    /// Returns a boolean argument; false if absent.
     pub(crate) fn flag(&self, name: &str) -> bool {
         matches!(self.get(name), Some(Value::Bool(true)))
     }
 }
 
-/// The beginning of a text, for a message: at most so many characters.
+/// Returns the first `most` characters of a text, for a message.
 pub(crate) fn first_chars(text: &str, most: usize) -> &str {
     match text.char_indices().nth(most) {
         Some((end, _)) => &text[..end],
@@ -313,13 +311,13 @@ fn missing(name: &str, expected: &str) -> ToolError {
 #[derive(Clone)]
 pub(crate) struct Client<'a> {
     pub(crate) channel: Option<Arc<dyn ClientChannel>>,
-    /// Who it is and what it may see; without it the call came from nobody in particular (tests).
+    /// The caller's identity and visible items; `None` in tests.
     pub(crate) caller_view: Option<&'a dyn CallerView>,
 }
 
 impl<'a> Client<'a> {
-    /// Tells how far the call is, if the client wants to know. The gateway puts the client's token
-    /// in.
+    /// Sends a progress notification if the client requested progress. The gateway replaces the
+    /// token with the client's.
     pub(crate) fn progress(&self, done: u64, total: Option<u64>, message: Option<&str>) {
         let Some(channel) = &self.channel else { return };
         if !channel.wants_progress() {
@@ -340,12 +338,11 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// What the caller is and may see.
     pub(crate) fn caller_view(&self) -> Option<&'a dyn CallerView> {
         self.caller_view
     }
 
-    /// The caller's organisation, for what belongs to one.
+    /// Returns the caller's organisation, if it has one.
     pub(crate) fn organisation(&self) -> Option<&'a str> {
         self.caller_view?.organisation()
     }

@@ -1,6 +1,6 @@
-//! The `web` server: requests to other hosts and pages as text. Where a URL leads is decided three
-//! times, each alone enough for its part: by its text (the `url` rule), by the addresses behind its
-//! name (the guard of egress, which connects to a checked one), and again for every redirect.
+//! The `web` server: requests to other hosts, and pages as text. Three independent checks restrict
+//! the destination: of the URL's text (the `url` rule), of the addresses its name resolves to (the
+//! guard of `egress`, which connects to a checked address), and again of every redirect.
 
 mod config;
 mod exchange;
@@ -23,7 +23,7 @@ use crate::About;
 use crate::server::ServerDefinition;
 use headers::Headers;
 
-/// What both tools use.
+/// State shared by both tools.
 struct Web {
     config: Config,
     rule: Rule,

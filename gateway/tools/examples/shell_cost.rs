@@ -1,6 +1,5 @@
-//! What `shell/execute` costs beside starting the same program directly: `echo`, one after the
-//! other, in turns, in one run. It is also what the tests of the shell server start programs
-//! through.
+//! Measures `shell/execute` against starting the same program (`echo`) directly: sequentially,
+//! alternating, in one run. Tests of the shell server also start programs through it.
 
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
@@ -34,7 +33,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The server as a configuration without further settings makes it.
+/// Returns the settings that a configuration without further settings has.
 fn shell(landlock: Landlock) -> Config {
     let limits = ShellLimits {
         timeout: Duration::from_secs(30),

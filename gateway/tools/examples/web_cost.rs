@@ -1,5 +1,5 @@
-//! What `web/request` costs beside a bare client: a GET of 1 KiB from a server on this machine,
-//! each over a connection of its own, one after the other, in turns, in one run.
+//! Measures `web/request` against a plain client: a GET of 1 KiB from a local server, each over a
+//! new connection, sequentially, alternating, in one run.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -125,7 +125,7 @@ async fn bare(port: u16) -> Result<(), String> {
     if answer.starts_with(b"HTTP/1.1 200 ") { Ok(()) } else { Err("the server is broken".into()) }
 }
 
-/// A server on a thread of its own.
+/// Starts a server on its own thread.
 fn serve() -> Result<u16, String> {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").map_err(|error| error.to_string())?;
     listener.set_nonblocking(true).map_err(|error| error.to_string())?;

@@ -1,5 +1,4 @@
-//! What a call is answered with: a tool's result, a prompt, a resource, or values to complete an
-//! argument with.
+//! Results of calls: of tools, prompts, resources and completions.
 
 use std::time::Duration;
 
@@ -15,7 +14,7 @@ use crate::registry::{CallOutcome, DEFAULT_ORGANISATION, Entry};
 use crate::schema;
 use crate::tool::{Arguments, Client, MAX_TIMEOUT, ToolError};
 
-/// Most values of a completion.
+/// Maximum number of values of a completion.
 const VALUES: usize = 100;
 
 impl Server {

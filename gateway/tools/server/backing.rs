@@ -1,5 +1,5 @@
-//! Whether what a built-in server stands on, such as a database, is there: its state says so, and
-//! comes back by itself. Its tools stay listed, and say the same to whoever calls them.
+//! Availability of a built-in server's backend, such as a database. It determines the server's
+//! state, and recovers by itself. The tools stay listed, and return the cause to their callers.
 
 use std::sync::{Arc, Weak};
 use std::time::SystemTime;
@@ -9,25 +9,25 @@ use tokio::sync::watch;
 
 use super::Server;
 
-/// Whether what a server stands on is there.
+/// Availability of a server's backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Backing {
-    /// It has not answered yet.
+    /// No response yet.
     Unknown,
     There,
-    /// Why it is not, in words.
+    /// Unavailable, with the cause.
     Away(String),
 }
 
 impl Server {
-    /// Shows it from now on, for as long as the server is there.
+    /// Updates the server's state from now on, for as long as the server exists.
     pub(super) fn follow_backing(self: &Arc<Self>, backing: watch::Receiver<Backing>) {
         let now = backing.borrow().clone();
         self.show_backing(&now);
         tokio::spawn(follow(Arc::downgrade(self), backing));
     }
 
-    /// Shows in its state whether what it stands on is there.
+    /// Updates the server's state.
     fn show_backing(&self, backing: &Backing) {
         let (state, words) = match backing {
             Backing::Unknown => (State::Pending, None),

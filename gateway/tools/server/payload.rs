@@ -1,5 +1,5 @@
-//! What goes into a call and comes out of it: parameters that are objects, results within their
-//! bound, and items of lists.
+//! Payloads of calls: parameters that are objects, results within their size limit, and items of
+//! lists.
 
 use std::time::Duration;
 
@@ -9,20 +9,20 @@ use serde_json::{Map, Value, json};
 
 use crate::tool::{Effect, Output, STRICT, ToolError, ToolSpec};
 
-/// What is wrong with a request: a code of JSON-RPC, and a sentence.
+/// An invalid request: a JSON-RPC code, and a sentence.
 pub(super) struct PayloadError {
     pub(super) code: i64,
     pub(super) words: String,
 }
 
-/// What is not said otherwise is wrong in the parameters.
+/// Most errors concern the parameters.
 impl From<String> for PayloadError {
     fn from(words: String) -> Self {
         Self { code: code::INVALID_PARAMS, words }
     }
 }
 
-/// What a tool that took too long says.
+/// Returns the error of a tool that timed out.
 pub(super) fn timeout_error(spec: &ToolSpec, limit: Duration) -> ToolError {
     let done = match spec.effect {
         Effect::Reads => "",
@@ -38,7 +38,7 @@ pub(super) fn timeout_error(spec: &ToolSpec, limit: Duration) -> ToolError {
     ))
 }
 
-/// A member of `params` that must be an object, as policy left it; empty when it is absent.
+/// Reads an object from `params`, with the policy's replacements. Empty if absent.
 pub(super) fn read_object(call: &Call<'_>, name: &str) -> Result<Map<String, Value>, String> {
     let Some(text) = find_param(call, name) else { return Ok(Map::new()) };
     match STRICT.read(text) {
@@ -57,7 +57,7 @@ fn find_param<'a>(call: &Call<'a>, name: &str) -> Option<&'a [u8]> {
     call.request.param(name)
 }
 
-/// A member that is a text; empty when it is another thing, or absent.
+/// Returns a string member; empty if absent or of another type.
 pub(super) fn text_of<'a>(object: &'a Map<String, Value>, name: &str) -> &'a str {
     match object.get(name) {
         Some(Value::String(text)) => text,
@@ -65,7 +65,7 @@ pub(super) fn text_of<'a>(object: &'a Map<String, Value>, name: &str) -> &'a str
     }
 }
 
-/// The result of `tools/call`, within its bound.
+/// Builds the result of `tools/call`, within its size limit.
 pub(super) fn build_result(output: Output, cap: usize) -> Result<Value, ToolError> {
     let content = match output.content.is_empty() {
         true => vec![json!({"type": "text", "text": output.structured.to_string()})],

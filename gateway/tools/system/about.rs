@@ -1,5 +1,5 @@
-//! `system/info`, `system/health` and `system/servers`: the gateway and the servers behind it that
-//! the caller can see.
+//! `system/info`, `system/health` and `system/servers`: the gateway and the servers visible to the
+//! caller.
 
 use std::collections::BTreeMap;
 

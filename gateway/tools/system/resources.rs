@@ -1,5 +1,5 @@
-//! `system/resources` and `system/read_resource`: resources for clients that know tools only. What
-//! is listed is what the caller's own `resources/list` shows, and a read is decided like the
+//! `system/resources` and `system/read_resource`: resources for clients that only support tools.
+//! Lists the same items as the caller's own `resources/list`; a read is authorised like the
 //! caller's own `resources/read`.
 
 use lockgate_upstream::{BoxFuture, ListKind};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::caller_view;
 use crate::tool::{Arguments, Client, Output, STRICT, Tool, ToolError, ToolSpec};
 
-/// Most items of one page.
+/// Maximum number of items per page.
 const PAGE: u64 = 200;
 
 pub(super) struct List;

@@ -1,4 +1,4 @@
-//! `system/tools`: the built-in tools that the caller can see, with what is known of their runs.
+//! `system/tools`: the built-in tools visible to the caller, with statistics of their runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
@@ -12,7 +12,7 @@ use crate::registry::{DEFAULT_ORGANISATION, Entry, Registry};
 use crate::stats::Stats;
 use crate::tool::{Arguments, Client, Effect, Output, Tool, ToolError, ToolSpec, first_chars};
 
-/// It is held by the registry that it shows.
+/// `Weak`, because the registry holds this tool.
 pub(super) struct Tools {
     registry: Weak<Registry>,
     stats: Arc<Stats>,
@@ -111,7 +111,7 @@ impl Tool for Tools {
             }
             let name = arguments.maybe_text("name");
             if let Some(name) = name {
-                // As clients see it, too.
+                // Also accepts the name that clients see.
                 let own = name.replacen("__", "/", 1);
                 shown.retain(|entry| *entry.name == *own);
                 if shown.is_empty() {
@@ -138,7 +138,7 @@ fn unix_seconds(at: SystemTime) -> Option<u64> {
     Some(at.duration_since(UNIX_EPOCH).ok()?.as_secs())
 }
 
-/// The registered tools that are in the caller's list.
+/// Returns the registered tools in the caller's list.
 fn visible(registry: &Registry, caller_view: &dyn CallerView) -> Vec<Arc<Entry>> {
     let mut builtin = BTreeSet::new();
     for server in caller_view.servers() {

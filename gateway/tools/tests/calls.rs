@@ -1,4 +1,4 @@
-//! Calls of built-in tools, prompts and resources: results, mistakes, progress, cancellation, time.
+//! Calls of built-in tools, prompts and resources: results, errors, progress, cancellation, time.
 
 use super::*;
 
@@ -204,7 +204,7 @@ async fn every_listed_item_is_complete() {
     }
 }
 
-/// The walk-through of CONTRIBUTING.md ends here.
+/// The last step of the tutorial in CONTRIBUTING.md.
 #[tokio::test]
 async fn echo_gives_back_what_it_is_given() {
     let rig = rig(&plain());

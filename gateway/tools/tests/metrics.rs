@@ -1,4 +1,4 @@
-//! Tools come, go and run: what is counted, and what a changed configuration touches.
+//! Events of tools, their statistics, and the effect of a changed configuration.
 
 use lockgate_upstream::ServerId;
 
@@ -20,7 +20,7 @@ async fn runs_are_counted_by_tool() {
     assert!(runs["averageMs"].as_f64().unwrap() > 0.0 && runs["lastInvokedUnix"].is_u64());
 }
 
-/// `system/tools` shows what the caller's organisation ran; all of it to operators.
+/// `system/tools` shows the runs of the caller's organisation; to operators, all runs.
 #[tokio::test]
 async fn runs_are_those_of_the_callers_organisation() {
     let mut rig = rig(&plain());

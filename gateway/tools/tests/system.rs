@@ -1,4 +1,4 @@
-//! The `system` server: it shows what its caller may see, and nothing secret.
+//! The `system` server shows visible items only, and no secrets.
 
 use lockgate_protocol::capabilities::Offers;
 use lockgate_upstream::{
@@ -70,7 +70,7 @@ async fn resources_are_listed_in_pages_and_read() {
     assert_eq!(none, Err("resource not found".into()));
 }
 
-/// A server whose trouble and definition are full of what must not be shown.
+/// A server with secrets in its error and its definition.
 struct Failing;
 
 const SECRET: &str = "hunter2";
@@ -146,7 +146,7 @@ impl Upstream for Failing {
     }
 }
 
-/// Sees the failing server alone.
+/// A view of the failing server only.
 struct Sees;
 
 impl CallerView for Sees {

@@ -1,4 +1,4 @@
-//! What the `web` server may do, already validated. It reads no file and no environment.
+//! Validated settings of the `web` server. Reads no file and no environment.
 
 use std::time::Duration;
 
@@ -11,41 +11,41 @@ use super::headers::Headers;
 /// Settings of the `web` server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Names of hosts, as in the `url` rule.
+    /// Host names, as in the `url` rule.
     pub hosts: Vec<String>,
-    /// Any name; what it resolves to is checked all the same.
+    /// Whether any host name is allowed. The addresses it resolves to are checked all the same.
     pub any_host: bool,
     pub schemes: Vec<String>,
-    /// Empty: the port that the scheme stands for.
+    /// Empty: the default port of the scheme.
     pub ports: Vec<u16>,
-    /// Networks that are open besides the public addresses.
+    /// Networks that are allowed besides public addresses.
     pub networks: Vec<IpNet>,
-    /// Methods that `request` takes.
+    /// Methods that `request` accepts.
     pub methods: Vec<String>,
-    /// Names of headers that a caller may set, in lower case; one may end with `*`.
+    /// Names of headers that a caller may set, in lower case; a name may end with `*`.
     pub headers: Vec<String>,
     pub user_agent: String,
-    /// Time for one call with all its redirects.
+    /// Timeout of a call with all its redirects.
     pub timeout: Duration,
     pub redirects: usize,
     pub request_bytes: usize,
-    /// Of a body, after decompression.
+    /// Maximum size of a body, after decompression.
     pub response_bytes: usize,
-    /// The operator's HTTP proxy for these calls; without it the one of `egress`, if there is one.
+    /// The operator's HTTP proxy for these calls; by default the proxy of `egress`, if any.
     pub proxy: Option<Proxy>,
 }
 
 impl Config {
-    /// Whether a caller may be let to set a header of this name.
+    /// Checks whether callers may be allowed to set a header.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason if not.
     pub fn check_header(name: &str) -> Result<(), String> {
         Headers::compile(&[name.to_owned()])?;
         Ok(())
     }
 
-    /// The rule for URLs.
+    /// Returns the rule for URLs.
     pub(super) fn urls(&self) -> Spec {
         Spec {
             schemes: self.schemes.clone(),

@@ -1,5 +1,5 @@
-//! One call with its redirects: every hop is checked like the first, what belongs to one origin
-//! does not go to another, and everything ends at one deadline and one bound of bytes.
+//! A call with its redirects. Every hop is checked like the first, headers and bodies for one
+//! origin are not sent to another, and the whole call has one timeout and one size limit.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
@@ -12,29 +12,29 @@ use super::headers::{drop_body, leave_origin};
 use super::reading::Intake;
 use crate::tool::ToolError;
 
-/// What is to be sent.
+/// The request to send.
 pub(super) struct Wish {
     pub(super) method: Method,
-    /// As the caller wrote it.
+    /// As written by the caller.
     pub(super) url: String,
     pub(super) headers: HeaderMap,
     pub(super) body: Bytes,
     pub(super) follow: bool,
-    /// Most bytes of the response body that are kept.
+    /// Maximum number of bytes of the response body.
     pub(super) max: usize,
     pub(super) deadline: Instant,
 }
 
-/// What came back.
+/// The response.
 pub(super) struct Reply {
-    /// Where it is from, after redirects.
+    /// The final URL, after redirects.
     pub(super) url: Url,
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
     pub(super) body: Vec<u8>,
-    /// There was more.
+    /// Whether the body was cut off.
     pub(super) truncated: bool,
-    /// The URLs that led elsewhere.
+    /// The URLs that redirected.
     pub(super) hops: Vec<String>,
 }
 
@@ -107,8 +107,7 @@ impl Web {
         Ok(url)
     }
 
-    /// Where a response leads, if it leads elsewhere and the request can go there; the request is
-    /// made ready for it.
+    /// Returns the target of a redirect that may be followed, and adapts the request to it.
     fn redirect<B>(
         &self,
         response: &http::Response<B>,
@@ -140,7 +139,8 @@ impl Web {
             drop_body(&mut wish.headers);
         }
         if from.origin() != next.origin() {
-            // Whom a body or a method with effects was meant for is for the caller to say.
+            // Only the caller can decide whether another origin may receive a body or a method with
+            // effects.
             if !wish.body.is_empty() || !matches!(wish.method, Method::GET | Method::HEAD) {
                 return Ok(None);
             }
@@ -154,7 +154,7 @@ fn refused(from: &Url, words: &str) -> ToolError {
     ToolError(format!("{} redirects to a URL that is refused: {words}", host(from)))
 }
 
-/// The body up to its bound, and whether there was more; or what is wrong with it.
+/// Reads the body up to its limit. Returns it, and whether it was cut off.
 async fn read_body(
     headers: &HeaderMap,
     page: &mut ResponseBody,
@@ -169,7 +169,7 @@ async fn read_body(
     intake.end()
 }
 
-/// A server's URL in the strict form that the rule wants.
+/// Escapes a server's URL to the strict form that the rule requires.
 fn escaped(mut url: Url) -> String {
     url.set_fragment(None);
     let mut text = String::with_capacity(url.as_str().len());
@@ -188,7 +188,7 @@ fn host(url: &Url) -> &str {
     url.host_str().unwrap_or("")
 }
 
-/// What to say of a request that got no answer. Addresses of the own network are not told.
+/// Describes a failed request. Addresses of internal networks are not disclosed.
 fn failed(error: &GuardedError, url: &Url) -> ToolError {
     let host = host(url);
     if let GuardedError::Send(error) = error
@@ -230,7 +230,7 @@ fn failed(error: &GuardedError, url: &Url) -> ToolError {
             format!("{host} does not take connections: {}", error.kind())
         }
         Some(ConnectError::Tls(error)) => format!("{host} has no valid TLS: {error}"),
-        // Where the operator's proxy is, is nothing for callers.
+        // Callers may not see the address of the operator's proxy.
         Some(ConnectError::Proxy(error)) => {
             format!("{host} cannot be reached: the gateway's proxy failed: {}", error.cause)
         }

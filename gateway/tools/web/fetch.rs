@@ -1,4 +1,4 @@
-//! `web/fetch`: a page as text or Markdown, with its links. Long pages come in parts.
+//! `web/fetch`: a page as text or Markdown, with its links. Long pages are returned in parts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use super::page::{self, Page};
 use super::reading;
 use crate::tool::{Arguments, Client, Output, Tool, ToolError, ToolSpec};
 
-/// Pages of more bytes are read on a thread of their own, so that other calls go on.
+/// Larger pages are converted on a blocking thread, so that they do not delay other calls.
 const AT_ONCE: usize = 64 << 10;
 const ACCEPT: &str = "text/html,application/xhtml+xml,text/markdown,text/plain;q=0.9,*/*;q=0.5";
 
@@ -71,7 +71,7 @@ impl Tool for Fetch {
     }
 }
 
-/// What a caller may say; `limit` is the longest time in milliseconds.
+/// Returns the input schema; `limit` is the maximum timeout in milliseconds.
 fn input_schema(limit: u64) -> Value {
     json!({
         "url": {
@@ -114,7 +114,6 @@ fn input_schema(limit: u64) -> Value {
     })
 }
 
-/// What the answer holds.
 fn output_schema() -> Value {
     json!({
         "status": {"type": "integer", "description": "HTTP status"},
@@ -198,7 +197,7 @@ async fn told(reply: Reply, arguments: &Arguments) -> Result<Output, ToolError> 
     Ok(Output::with_text(result, format!("{about}{content}{more}")))
 }
 
-/// The text of a page in the wanted form.
+/// Converts a page to the requested format.
 fn readable(reply: &Reply, kind: &str, format: &str) -> Result<Page, ToolError> {
     let html = matches!(kind, "text/html" | "application/xhtml+xml")
         || (kind.is_empty() && reply.body.trim_ascii_start().starts_with(b"<"));

@@ -1,12 +1,12 @@
-//! Request headers that a caller may set: those on a list, and never those that frame the message,
-//! name the host, or speak for a proxy.
+//! Request headers that a caller may set: only listed ones, and never headers that frame the
+//! message, name the host, or belong to proxies.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Map, Value};
 
 use crate::tool::ToolError;
 
-/// Headers that no list can allow, and beginnings of such names.
+/// Headers that no list can allow, and prefixes of such names.
 const NEVER: [&str; 22] = [
     "accept-encoding",
     "connection",
@@ -33,18 +33,18 @@ const NEVER: [&str; 22] = [
 ];
 const NEVER_BEGINS: [&str; 3] = ["proxy-", "x-forwarded-", "sec-"];
 
-/// Headers that go along to another origin.
+/// Headers that are also sent to another origin after a redirect.
 const HARMLESS: [&str; 6] =
     ["accept", "accept-encoding", "accept-language", "cache-control", "range", "user-agent"];
-/// Headers that speak of the body.
+/// Headers that describe the body.
 const OF_BODY: [&str; 3] = ["content-type", "content-language", "content-encoding"];
 
-/// Most headers of a call.
+/// Maximum number of headers per call.
 const MOST: usize = 64;
-/// Longest value in bytes.
+/// Maximum length of a value in bytes.
 const VALUE_BYTES: usize = 8 << 10;
 
-/// Names that may be set.
+/// Names that may be set: exact ones and prefixes.
 pub(super) struct Headers {
     exact: Vec<String>,
     begins: Vec<String>,
@@ -77,7 +77,7 @@ impl Headers {
             || self.begins.iter().any(|begin| name.starts_with(begin))
     }
 
-    /// The headers of a call.
+    /// Validates the headers of a call.
     pub(super) fn take(&self, given: &Map<String, Value>) -> Result<HeaderMap, ToolError> {
         let mut headers = HeaderMap::new();
         for (name, value) in given {
@@ -123,12 +123,12 @@ fn is_never(name: &str) -> bool {
     NEVER.contains(&name) || NEVER_BEGINS.iter().any(|begin| name.starts_with(begin))
 }
 
-/// Takes out what belongs to one origin alone.
+/// Removes headers that are meant for a single origin.
 pub(super) fn leave_origin(headers: &mut HeaderMap) {
     keep(headers, |name| HARMLESS.contains(&name));
 }
 
-/// Takes out what speaks of a body that is not sent any more.
+/// Removes headers of a body that is no longer sent.
 pub(super) fn drop_body(headers: &mut HeaderMap) {
     keep(headers, |name| !OF_BODY.contains(&name));
 }

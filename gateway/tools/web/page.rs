@@ -1,6 +1,6 @@
-//! HTML to what a person would read of it, in one pass over the tokens: no tree, so no depth to run
-//! out of, and time and memory grow with the page alone. Menus, scripts and hidden parts are left
-//! out; `<main>` or `<article>` is preferred.
+//! Extracts the readable text of HTML in one pass over the tokens. There is no tree and no
+//! recursion, so time and memory grow linearly with the page. Menus, scripts and hidden parts are
+//! omitted; `<main>` or `<article>` is preferred.
 
 mod attributes;
 
@@ -14,22 +14,22 @@ use super::writer::Writer;
 use crate::tool::first_chars;
 use attributes::{Attributes, attribute, is_hidden};
 
-/// Most links of a page that are told.
+/// Maximum number of links returned per page.
 const LINKS: usize = 500;
-/// Longest title and text of a link, in characters.
+/// Maximum length of the title and of a link's text, in characters.
 const WORDS: usize = 300;
-/// Longest URL of a link.
+/// Maximum length of a link's URL.
 const URL_BYTES: usize = 2048;
-/// A main part shorter than this, in bytes, is not taken for the page.
+/// A shorter main part, in bytes, is not taken for the page.
 const MAIN_BYTES: usize = 200;
 
-/// What a page says.
+/// The extracted content of a page.
 #[derive(Debug, Default)]
 pub(super) struct Page {
     pub(super) title: String,
     pub(super) text: String,
     pub(super) links: Vec<Link>,
-    /// The text was too long to be kept whole.
+    /// Whether the text exceeded the limit.
     pub(super) cut: bool,
 }
 
@@ -39,21 +39,21 @@ pub(super) struct Link {
     pub(super) url: String,
 }
 
-/// Elements that nobody reads.
+/// Elements without readable content.
 const SILENT: [&str; 20] = [
     "script", "style", "noscript", "template", "svg", "math", "iframe", "object", "embed",
     "canvas", "audio", "video", "select", "datalist", "textarea", "button", "nav", "footer",
     "aside", "dialog",
 ];
-/// Silent elements whose links count all the same.
+/// Silent elements with links that are still collected.
 const WAYS: [&str; 3] = ["nav", "footer", "aside"];
 /// Elements without content.
 const VOID: [&str; 13] = [
     "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track",
     "wbr",
 ];
-/// Elements whose end may be left out, with those that end them when they begin; a paragraph
-/// besides by any block.
+/// Elements with an optional end tag, and the elements that implicitly end them. Any block also
+/// ends a paragraph.
 const OPEN_ENDED: [(&[&str], &[&str]); 6] = [
     (&["p"], &["dl", "hr", "menu", "ol", "p", "table", "ul"]),
     (&["li"], &["li"]),
@@ -62,7 +62,7 @@ const OPEN_ENDED: [(&[&str], &[&str]); 6] = [
     (&["tr"], &["tr", "tbody", "tfoot", "thead"]),
     (&["tbody", "tfoot", "thead", "option"], &["tbody", "tfoot", "thead", "option"]),
 ];
-/// Elements whose end stands in every page, and that whatever stands in them ends with.
+/// Elements with a required end tag, which also ends everything inside.
 const BLOCKS: [&str; 22] = [
     "address",
     "article",
@@ -87,10 +87,10 @@ const BLOCKS: [&str; 22] = [
     "search",
     "section",
 ];
-/// Those in which others of the same kind begin anew.
+/// Elements in which others of the same kind may nest.
 const NESTS: [&str; 5] = ["dl", "menu", "ol", "table", "ul"];
 
-/// Reads a page that came from `base`.
+/// Extracts a page fetched from `base`.
 pub(super) fn read(html: &str, base: &Url, markdown: bool) -> Page {
     let mut emitter = DefaultEmitter::default();
     emitter.naively_switch_states(true);
@@ -122,7 +122,7 @@ pub(super) fn read(html: &str, base: &Url, markdown: bool) -> Page {
 }
 
 struct Reader<'a> {
-    /// What relative links are relative to: the page's address, unless it names another base.
+    /// The base of relative links: the page's address, unless it has a `<base>`.
     base: Cow<'a, Url>,
     writer: Writer,
     title: Option<String>,
@@ -134,16 +134,16 @@ struct Reader<'a> {
     article: Part,
 }
 
-/// The silent element that we are in.
+/// The current silent element.
 struct Silence {
     element: String,
-    /// How many of the same stand in it; of an element whose end may be left out, how many nests.
+    /// Number of open elements of the same name inside; if the end tag is optional, of open nests.
     depth: usize,
-    /// How many blocks stand in it.
+    /// Number of open blocks inside.
     blocks: usize,
-    /// Its links count.
+    /// Whether its links are collected.
     ways: bool,
-    /// What ends it when it begins.
+    /// Elements that implicitly end it.
     ended_by: Option<&'static [&'static str]>,
 }
 
@@ -159,7 +159,7 @@ impl Silence {
         Self { element: name.to_owned(), depth: 0, blocks: 0, ways: WAYS.contains(&name), ended_by }
     }
 
-    /// Whether an element that begins ends it.
+    /// Handles a start tag. Returns whether it ends the silent element.
     fn start(&mut self, name: &str) -> bool {
         let block = BLOCKS.contains(&name);
         match self.ended_by {
@@ -175,7 +175,7 @@ impl Silence {
         false
     }
 
-    /// Whether an element that ends ends it, and then whether it was its own end.
+    /// Handles an end tag. Returns `Some` if the silent element ends, `true` for its own tag.
     fn end(&mut self, name: &str) -> Option<bool> {
         let own = self.element == name;
         let open_ended = self.ended_by.is_some();
@@ -187,14 +187,14 @@ impl Silence {
         };
         match count.checked_sub(1) {
             Some(left) => *count = left,
-            // What it stands in ends.
+            // The enclosing element ends.
             None => return Some(false),
         }
         None
     }
 }
 
-/// Where in the text an element begins and ends.
+/// The range of an element in the text.
 #[derive(Default)]
 struct Part {
     depth: usize,
@@ -202,7 +202,7 @@ struct Part {
 }
 
 impl Part {
-    /// What it is of the whole text, if that is much.
+    /// Returns the element's text, if it is a large part of the whole.
     fn text<'a>(&self, whole: &'a str, cut: bool) -> Option<&'a str> {
         let (start, end) = self.range?;
         let end = if self.depth > 0 || cut { whole.len() } else { end.min(whole.len()) };
@@ -273,7 +273,7 @@ impl Reader<'_> {
             if ways && (name == "a" || self.silent.is_none()) {
                 self.keep_link();
             }
-            // What a block ends ends before the block.
+            // An enclosing block's end tag also ends the block itself, below.
             if ended != Some(false) {
                 return;
             }
@@ -307,7 +307,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The first `<base href>` counts, as in browsers.
+    /// Sets the base of relative links. The first `<base href>` counts, as in browsers.
     fn rebase(&mut self, attributes: &Attributes) {
         let Cow::Borrowed(page) = self.base else { return };
         if let Some(href) = attribute(attributes, "href")
@@ -329,7 +329,7 @@ impl Reader<'_> {
         self.link = Some(link);
     }
 
-    /// Where a link leads, if that is a page of the web and not a place in this one.
+    /// Resolves a link, if it leads to another page over HTTP.
     fn target(&self, href: &str) -> Option<Url> {
         if href.is_empty() || href.starts_with('#') || href.len() > URL_BYTES {
             return None;
@@ -339,7 +339,7 @@ impl Reader<'_> {
         if fits { Some(url) } else { None }
     }
 
-    /// Ends a link that stands in the text.
+    /// Ends a visible link.
     fn close_link(&mut self) {
         if self.link.is_some() {
             let url = self.keep_link();
@@ -347,7 +347,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Takes the open link into the list and gives its URL.
+    /// Adds the open link to the list and returns its URL.
     fn keep_link(&mut self) -> Option<String> {
         let link = self.link.take()?;
         if link.url.is_empty() {
@@ -377,12 +377,12 @@ impl Reader<'_> {
     }
 }
 
-/// Characters that nobody sees, except those between lines.
+/// Returns whether a character is invisible. Line breaks and tabs do not count.
 fn is_invisible(c: char) -> bool {
     !matches!(c, '\n' | '\t' | '\u{2028}' | '\u{2029}') && is_unseen(c)
 }
 
-/// The beginning of a text, in one line.
+/// Collapses whitespace, and shortens a text.
 fn short(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     first_chars(&words.join(" "), WORDS).to_owned()

@@ -1,5 +1,5 @@
-//! Bodies: decompressed while they arrive and cut at a bound that counts what comes out, and bytes
-//! to text by the charset that the server or the page names.
+//! Response bodies: decompressed while they arrive, limited by their decompressed size, and decoded
+//! by the charset that the server or the page declares.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -8,13 +8,13 @@ use encoding_rs::{Encoding, UTF_8};
 use flate2::write::{MultiGzDecoder, ZlibDecoder};
 use http::{HeaderMap, header};
 
-/// Compressed bytes that may come in for no output at all.
+/// Compressed bytes that may arrive without producing output.
 const SLACK: usize = 64 << 10;
 
-/// A body on its way in.
+/// A body that is being received.
 pub(super) struct Intake {
     decoder: Decoder,
-    /// Bytes as sent.
+    /// Bytes before decompression.
     received: usize,
     max: usize,
 }
@@ -25,7 +25,7 @@ enum Decoder {
     Deflate(ZlibDecoder<Capped>),
 }
 
-/// Takes bytes up to a bound.
+/// A buffer with a size limit.
 struct Capped {
     bytes: Vec<u8>,
     max: usize,
@@ -50,7 +50,7 @@ impl Write for Capped {
 }
 
 impl Intake {
-    /// For a response with these headers; an encoding that was not asked for is refused.
+    /// Creates the decoder for a response with these headers. Rejects unexpected encodings.
     pub(super) fn new(headers: &HeaderMap, max: usize) -> Result<Self, String> {
         let capped = Capped { bytes: Vec::new(), max, over: false };
         let encodings: Vec<_> = headers.get_all(header::CONTENT_ENCODING).iter().collect();
@@ -68,7 +68,7 @@ impl Intake {
         Ok(Self { decoder, received: 0, max })
     }
 
-    /// Takes one piece; false when there is no room for more.
+    /// Decodes a chunk. Returns false once the limit is reached.
     pub(super) fn take(&mut self, data: &[u8]) -> Result<bool, String> {
         self.received = self.received.saturating_add(data.len());
         if self.received > self.max.saturating_add(SLACK)
@@ -89,7 +89,7 @@ impl Intake {
         }
     }
 
-    /// What came out, and whether that is not all.
+    /// Returns the decoded body, and whether it was cut off.
     pub(super) fn end(mut self) -> Result<(Vec<u8>, bool), String> {
         if !self.capped().over {
             let ended = match &mut self.decoder {
@@ -115,13 +115,13 @@ impl Intake {
     }
 }
 
-/// A content type without its parameters, in lower case; empty when there is none.
+/// Returns the content type without parameters, in lower case; empty if absent.
 pub(super) fn kind(headers: &HeaderMap) -> String {
     let essence = content_type(headers).split(';').next().unwrap_or("");
     essence.trim().to_ascii_lowercase()
 }
 
-/// The content type as it stands there; empty when there is none.
+/// Returns the content type as sent; empty if absent.
 fn content_type(headers: &HeaderMap) -> &str {
     match headers.get(header::CONTENT_TYPE) {
         Some(value) => value.to_str().unwrap_or(""),
@@ -129,7 +129,7 @@ fn content_type(headers: &HeaderMap) -> &str {
     }
 }
 
-/// Whether a kind of content is meant to be read as text.
+/// Returns whether a content type is textual.
 pub(super) fn is_text(kind: &str) -> bool {
     const TEXT: [&str; 12] = [
         "application/json",
@@ -151,8 +151,8 @@ pub(super) fn is_text(kind: &str) -> bool {
         || kind.ends_with("+xml")
 }
 
-/// Bytes to text: by the byte order mark, the charset of the content type, that of the page, or
-/// UTF-8. What does not fit becomes U+FFFD.
+/// Decodes text by the byte order mark, the charset of the content type, that of the page, or
+/// UTF-8. Invalid bytes become U+FFFD.
 pub(super) fn text<'a>(headers: &HeaderMap, bytes: &'a [u8]) -> Cow<'a, str> {
     let start = &bytes[..bytes.len().min(1024)];
     let named = match charset(content_type(headers).as_bytes()) {
@@ -162,7 +162,7 @@ pub(super) fn text<'a>(headers: &HeaderMap, bytes: &'a [u8]) -> Cow<'a, str> {
     named.decode(bytes).0
 }
 
-/// The charset after the first `charset=`.
+/// Returns the charset after the first `charset=`.
 fn charset(text: &[u8]) -> Option<&'static Encoding> {
     let lower = text.to_ascii_lowercase();
     let at = lower.windows(8).position(|eight| eight == b"charset=")? + 8;

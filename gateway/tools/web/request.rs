@@ -1,4 +1,4 @@
-//! `web/request`: one HTTP request with method, headers and body, and the answer as it came.
+//! `web/request`: an HTTP request with method, headers and body, and its unmodified response.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,11 +17,11 @@ use super::exchange::{Reply, Wish};
 use super::reading;
 use crate::tool::{Arguments, Client, Effect, Output, Tool, ToolError, ToolSpec, first_chars};
 
-/// Most response headers that are told, and the most bytes of one.
+/// Maximum number of returned response headers, and maximum size of a value in bytes.
 const HEADERS: usize = 128;
 const HEADER_BYTES: usize = 4 << 10;
 
-/// What every answer holds.
+/// Members of every result.
 const ANSWERED: [&str; 10] = [
     "status",
     "url",
@@ -66,7 +66,7 @@ impl Tool for Request {
         .tags(&["web", "http"])
         .permissions(&["web:request"])
         .timeout(config.timeout + Duration::from_secs(5))
-        // A body of control characters grows sixfold as JSON, and is there twice.
+        // Control characters take six bytes in JSON, and the body is in the result twice.
         .cap(config.response_bytes.saturating_mul(14) + (1 << 20))
     }
 
@@ -84,7 +84,7 @@ impl Tool for Request {
     }
 }
 
-/// What a caller may say; `limit` is the longest time in milliseconds.
+/// Returns the input schema; `limit` is the maximum timeout in milliseconds.
 fn input_schema(config: &Config, limit: u64) -> Value {
     json!({
         "url": {
@@ -130,7 +130,6 @@ fn input_schema(config: &Config, limit: u64) -> Value {
     })
 }
 
-/// What the answer holds.
 fn output_schema() -> Value {
     json!({
         "status": {"type": "integer", "description": "HTTP status"},
@@ -193,7 +192,7 @@ impl Request {
     }
 }
 
-/// The body, and its content type if the caller gave none.
+/// Returns the body, and adds its content type unless the caller set one.
 fn body(arguments: &Arguments, headers: &mut HeaderMap) -> Result<Bytes, ToolError> {
     let given: Vec<&str> =
         ["json", "form", "text"].into_iter().filter(|name| arguments.get(name).is_some()).collect();
@@ -227,7 +226,7 @@ fn form(fields: &Map<String, Value>) -> String {
     form.finish()
 }
 
-/// The structured result.
+/// Builds the structured result.
 fn told(reply: &Reply, took: Duration) -> Value {
     let kind = reading::kind(&reply.headers);
     let readable =

@@ -1,5 +1,4 @@
-//! Tests of `web`: through real calls, with listeners that would notice a packet that should not
-//! come.
+//! Tests of `web` through real calls, with listeners that detect unexpected connections.
 
 mod attacks;
 mod server;
@@ -23,7 +22,7 @@ fn owned(list: &[&str]) -> Vec<String> {
     list.iter().map(|&entry| entry.to_owned()).collect()
 }
 
-/// Settings as they are by default, for these hosts.
+/// Returns the default settings for these hosts.
 fn config(hosts: &[&str]) -> Config {
     Config {
         hosts: owned(hosts),
@@ -42,18 +41,18 @@ fn config(hosts: &[&str]) -> Config {
     }
 }
 
-/// The same with loopback opened, on these ports.
+/// Returns the default settings with loopback allowed, on these ports.
 fn local(ports: &[u16]) -> Config {
     let networks = vec!["127.0.0.1/32".parse().unwrap()];
     Config { ports: ports.to_vec(), networks, ..config(&["localhost", "*.example"]) }
 }
 
-/// For what measures: this machine by its address, on one port.
+/// Starts a `web` server.
 fn web(config: Config) -> Rig {
     rig(&crate::Config { web: Some(config), ..crate::Config::default() })
 }
 
-/// A name server that says something else each time, and the last thing for ever.
+/// A resolver with a different answer each time; the last one repeats.
 struct Script(Mutex<VecDeque<Vec<&'static str>>>);
 
 impl Resolve for Script {
@@ -67,7 +66,7 @@ impl Resolve for Script {
     }
 }
 
-/// A `web` server whose names are looked up in a script.
+/// Starts a `web` server with a scripted resolver.
 fn scripted(config: &Config, answers: &[&[&'static str]]) -> Rig {
     let rig = rig(&crate::Config::default());
     let script = Script(Mutex::new(answers.iter().map(|one| one.to_vec()).collect()));

@@ -1,25 +1,25 @@
-//! Writes the text of a page, as Markdown or plain: what a start and an end of an element mean for
-//! lines, lists, tables and emphasis. It knows nothing of links' addresses or of what is left out.
+//! Writes the text of a page, as Markdown or plain: line breaks, lists, tables and emphasis for
+//! start and end tags. `page` resolves links and omits elements.
 
-/// Most bytes of text.
+/// Maximum size of the text in bytes.
 const MOST: usize = 4 << 20;
-/// Deepest lists, quotes and emphasis that are shown.
+/// Maximum depth of lists, quotes and emphasis.
 const DEPTH: usize = 16;
 
 pub(super) struct Writer {
     markdown: bool,
     out: String,
-    /// White space is due before the next word.
+    /// Whether a space is due before the next word.
     space: bool,
-    /// Line ends that are due before the next word.
+    /// Number of line breaks due before the next word.
     breaks: usize,
-    /// The lists that we are in; the number of an ordered one's last item.
+    /// The open lists; for an ordered list, the number of its last item.
     lists: Vec<Option<usize>>,
     quotes: usize,
     pre: usize,
-    /// Marks that are open and where they stand.
+    /// Open marks and their positions.
     marks: Vec<(&'static str, usize)>,
-    /// Where the open link's bracket stands.
+    /// Position of the open link's bracket.
     link: Option<usize>,
     table: Table,
 }
@@ -52,7 +52,7 @@ impl Writer {
         self.out.len()
     }
 
-    /// No more is taken.
+    /// Returns whether the size limit is reached.
     pub(super) fn full(&self) -> bool {
         self.out.len() >= MOST
     }
@@ -131,7 +131,7 @@ impl Writer {
         }
     }
 
-    /// Text between tags.
+    /// Writes text between tags.
     pub(super) fn text(&mut self, text: &str) {
         if self.pre > 0 && self.link.is_none() {
             self.flush();
@@ -148,7 +148,7 @@ impl Writer {
         }
     }
 
-    /// A link begins.
+    /// Starts a link.
     pub(super) fn open_link(&mut self) {
         if self.markdown && self.pre == 0 {
             self.flush();
@@ -157,13 +157,13 @@ impl Writer {
         }
     }
 
-    /// The link ends; without an address only its words stay.
+    /// Ends a link; without an address only its text remains.
     pub(super) fn close_link(&mut self, url: Option<&str>) {
         let Some(at) = self.link.take() else { return };
         let empty = self.out.len() <= at + 1;
         match url {
             Some(url) if !empty => {
-                // Parentheses would end the address, and a bar the cell that it is in.
+                // Parentheses would end the address, and a bar would end the table cell.
                 let url = url.replace('(', "%28").replace(')', "%29").replace('|', "%7C");
                 self.out.push_str(&format!("]({url})"));
             }
@@ -181,7 +181,7 @@ impl Writer {
         }
     }
 
-    /// At least this many line ends before the next word; in a cell and in a link there are none.
+    /// Requires at least this many line breaks before the next word; a space in cells and links.
     fn lines(&mut self, count: usize) {
         if self.table.in_cell || self.link.is_some() {
             self.space = true;
@@ -190,7 +190,7 @@ impl Writer {
         }
     }
 
-    /// Writes what is due.
+    /// Writes the due whitespace.
     fn flush(&mut self) {
         let begins = self.out.is_empty();
         if self.breaks > 0 && !begins {
@@ -209,7 +209,7 @@ impl Writer {
         self.space = false;
     }
 
-    /// Whether nothing stands yet behind an open mark.
+    /// Returns whether the text ends with an open mark.
     fn after_mark(&self) -> bool {
         match self.marks.last() {
             Some((mark, at)) => at + mark.len() == self.out.len() && self.out.ends_with(mark),
@@ -217,7 +217,7 @@ impl Writer {
         }
     }
 
-    /// A sign of Markdown at the beginning of a line.
+    /// Writes a Markdown sign at the beginning of a line.
     fn sign(&mut self, sign: &str, spaced: bool) {
         self.flush();
         if self.markdown && !self.table.in_cell && self.link.is_none() {

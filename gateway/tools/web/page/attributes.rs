@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use html5gum::{HtmlString, Spanned};
 
-/// Elements that are the whole page, whatever is said of them.
+/// Elements that contain the whole page; attributes never hide them.
 const WHOLE: [&str; 3] = ["body", "head", "html"];
 
 pub(super) type Attributes = BTreeMap<HtmlString, Spanned<HtmlString, ()>>;
@@ -14,7 +14,7 @@ pub(super) fn attribute<'a>(attributes: &'a Attributes, name: &str) -> Option<Co
     attributes.get(name.as_bytes()).map(|value| String::from_utf8_lossy(value))
 }
 
-/// Hidden from people, and so from models.
+/// Returns whether an element is hidden from people, and therefore from models.
 pub(super) fn is_hidden(name: &str, attributes: &Attributes) -> bool {
     if WHOLE.contains(&name) {
         return false;
@@ -33,7 +33,7 @@ pub(super) fn is_hidden(name: &str, attributes: &Attributes) -> bool {
     }
 }
 
-/// Whether a declaration of a style, such as `opacity: 0`, hides what it is for.
+/// Returns whether a style declaration, such as `opacity: 0`, hides the element.
 fn hides(declaration: &str) -> bool {
     let Some((property, value)) = declaration.split_once(':') else { return false };
     let value = value.trim().to_ascii_lowercase();

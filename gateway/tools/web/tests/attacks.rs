@@ -1,4 +1,4 @@
-//! What must not work, and the listeners that show that it did not.
+//! Attacks that must fail, and listeners that prove that no connection was made.
 
 use super::*;
 
@@ -39,8 +39,7 @@ async fn loopback_is_refused_by_default_in_every_spelling() {
 
 #[tokio::test]
 async fn no_attack_of_the_corpus_reaches_anything() {
-    // Every name resolves to the canary, and every port of the corpus is allowed or refused as
-    // written.
+    // Every name resolves to the canary, and the corpus states which ports are allowed.
     let canary = Canary::at("127.0.0.1", 0);
     let hosts = ["api.example.com", "*.example.org", "münchen.example"];
     let listed = scripted(&config(&hosts), &[&["127.0.0.1"]]);
@@ -109,7 +108,7 @@ async fn a_redirect_is_judged_like_the_first_url() {
     let web = scripted(&local(&[site.port, port]), &[&["127.0.0.1"]]);
     for number in 0..10 {
         let url = format!("http://localhost:{}/{number}", site.port);
-        // The name of the ninth is allowed and leads to a port where nobody listens.
+        // Targets 2 and 7 are allowed, but nothing listens at 127.0.0.1 on their port.
         let error = get(&web, &url).await.unwrap_err();
         assert!(error.contains("refused") || number == 7 || number == 2, "{number}: {error}");
     }
@@ -148,7 +147,7 @@ async fn credentials_and_bodies_stay_with_their_origin() {
     assert_eq!(reply["redirects"], json!([url("/there")]));
     let seen = other.requests().pop().unwrap();
     assert!(!seen.contains("secret") && seen.contains("accept: a/b\r\n"), "{seen}");
-    // The same origin hears them again; a POST becomes a GET without its body.
+    // The same origin receives them again; a POST becomes a GET without its body.
     web.call(
         "web/request",
         json!({"url": url("/here"), "method": "POST", "text": "body", "headers": headers}),
@@ -162,7 +161,7 @@ async fn credentials_and_bodies_stay_with_their_origin() {
             && !seen.contains("content-type"),
         "{seen}"
     );
-    // A body goes to nobody else.
+    // A body is not sent to another origin.
     let kept = json!({"url": url("/keep"), "method": "POST", "text": "body", "headers": headers});
     let reply = web.call("web/request", kept).await.unwrap();
     assert_eq!(reply["status"], 307);
@@ -196,7 +195,7 @@ async fn endless_bodies_and_compressed_bombs_end_at_the_bound() {
         let kind = if request.contains("/empty") { "content-encoding: gzip\r\n" } else { "" };
         let piece = match kind.is_empty() {
             true => b"x".repeat(1000),
-            // A member that holds nothing, again and again.
+            // Endless empty gzip members.
             false => flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default())
                 .finish()
                 .unwrap()
@@ -232,8 +231,8 @@ async fn endless_bodies_and_compressed_bombs_end_at_the_bound() {
 #[tokio::test]
 async fn slow_servers_run_into_the_one_deadline() {
     let site = Site::serve(|request, stream| {
-        // Three ways to be slow: no head, a head byte by byte, a body byte by byte; each byte
-        // resets naive timeouts.
+        // Three slow responses: no head, a head byte by byte, a body byte by byte. Each byte would
+        // reset a naive timeout.
         let text: &[u8] = match () {
             () if request.contains("/never") => b"",
             () if request.contains("/head") => b"HTTP/1.1 200 OK\r\nx-slow: ",

@@ -1,4 +1,4 @@
-//! Servers for the tests: one that answers each request by a function, and one that only notices.
+//! Test servers: one answers each request with a function, the other only detects connections.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -8,8 +8,8 @@ use parking_lot::Mutex;
 
 type Seen = Arc<Mutex<Vec<String>>>;
 
-/// A server on a thread of its own; a connection closes when the function gives no keep-alive
-/// answer or the client ends it.
+/// A server on its own thread. A connection closes when `answer` returns false or the client closes
+/// it.
 pub(super) struct Site {
     pub(super) port: u16,
     seen: Seen,
@@ -24,7 +24,7 @@ impl Site {
         Self::serve(move |request, stream| stream.write_all(&answer(request)).is_ok())
     }
 
-    /// With the stream in the function's hands; true keeps the connection.
+    /// Starts a server. `answer` writes to the stream, and returns whether to keep the connection.
     pub(super) fn serve(
         answer: impl Fn(&str, &mut TcpStream) -> bool + Send + Sync + 'static,
     ) -> Self {
@@ -70,7 +70,7 @@ fn request(stream: &mut TcpStream) -> Option<String> {
     }
 }
 
-/// Notices connections and answers none.
+/// Accepts connections without answering.
 pub(super) struct Canary(TcpListener);
 
 impl Canary {
