@@ -1,7 +1,7 @@
-//! The `database` server: SELECT on PostgreSQL, MySQL, MariaDB and SQLite. A statement is judged by
-//! policy's sql rule, and whatever that let through, the databases themselves are made to refuse
-//! writes: transactions that only read and end in ROLLBACK, roles without rights, read-only files
-//! under an authorizer.
+//! The `database` server: SELECT on PostgreSQL, MySQL, MariaDB and SQLite. The policy's sql rule
+//! checks each statement. Independently of it, the databases themselves refuse writes: through READ
+//! ONLY transactions that end in ROLLBACK, unprivileged roles, and read-only files under an
+//! authorizer.
 
 mod answer;
 mod catalog;
@@ -33,7 +33,7 @@ pub use connections::EMBEDDED;
 use connections::{DatabaseConnection, Reached, Shared, rule};
 use embedded::Embedded;
 
-/// Between two looks at databases that answer, and at those of which one does not.
+/// Interval of health checks while all databases respond, and while at least one does not.
 const LOOK: Duration = Duration::from_secs(15);
 const LOOK_AGAIN: Duration = Duration::from_secs(3);
 
@@ -81,7 +81,7 @@ pub(crate) fn build(config: &Config, about: &About) -> Result<ServerDefinition, 
     Ok(ServerDefinition { instructions: instructions.into(), tools, provider: None, backing })
 }
 
-/// Nothing is connected yet.
+/// Prepares a connection without connecting.
 fn prepare(
     settings: &Connection,
     limits: &Limits,
@@ -112,8 +112,8 @@ fn prepare(
     Ok(DatabaseConnection { rule, dialect, place })
 }
 
-/// Asks each database whether it answers, at the start and then now and again, so that an operator
-/// reads of one that refuses before a caller does. Nothing where all are files.
+/// Checks at the start and then regularly that each database responds, so that the operator sees a
+/// failure before a caller does. Returns `None` if all databases are files.
 fn watch_databases(shared: &Arc<Shared>) -> Option<watch::Receiver<Backing>> {
     if !shared.connections.values().any(DatabaseConnection::is_remote) {
         return None;
@@ -124,7 +124,7 @@ fn watch_databases(shared: &Arc<Shared>) -> Option<watch::Receiver<Backing>> {
     Some(told)
 }
 
-/// For as long as the server is there.
+/// Runs for as long as the server exists.
 async fn keep_asking(shared: Weak<Shared>, tell: watch::Sender<Backing>) {
     loop {
         let Some(databases) = shared.upgrade() else { return };

@@ -1,5 +1,4 @@
-//! What is asked of a database, and what comes back: rows as JSON, in which nothing is lost, within
-//! caps.
+//! Statements and their results: rows as JSON without loss of precision, within limits.
 
 use std::time::Duration;
 
@@ -9,11 +8,10 @@ use serde_json::{Number, Value, json};
 
 use crate::tool::ToolError;
 
-/// Whole numbers up to here are JSON numbers; larger ones are strings, because many readers of JSON
-/// would round them.
+/// Larger integers are returned as strings, because many JSON parsers would round them.
 const MAX_SAFE: u64 = (1 << 53) - 1;
 
-/// One statement with its parameters and bounds.
+/// A statement with its parameters and limits.
 #[derive(Clone, Debug)]
 pub(super) struct Ask {
     pub(super) sql: String,
@@ -21,12 +19,12 @@ pub(super) struct Ask {
     pub(super) max_rows: usize,
     pub(super) max_bytes: usize,
     pub(super) timeout: Duration,
-    /// A fixed statement of ours that looks at the database's own catalog.
+    /// Whether this is a built-in statement on the database's catalog.
     pub(super) own: bool,
 }
 
 impl Ask {
-    /// The statement ran into its timeout.
+    /// Returns the error of a timeout.
     pub(super) fn late(&self) -> ToolError {
         let instead = match self.own {
             true => "try again in a moment",
@@ -38,7 +36,7 @@ impl Ask {
         ))
     }
 
-    /// A single value does not fit.
+    /// Returns the error for a value that exceeds the size limit.
     pub(super) fn large(&self) -> ToolError {
         ToolError::new(format!(
             "a value is larger than an answer may be ({} bytes): select its length, or parts of it \
@@ -48,15 +46,15 @@ impl Ask {
     }
 }
 
-/// A column of an answer.
+/// A column of a result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Column {
     pub(super) name: String,
-    /// The database's word for the type.
+    /// The database's name of the type.
     pub(super) kind: String,
 }
 
-/// Rows that are being collected.
+/// A result that is being collected.
 #[derive(Debug, Default)]
 pub(super) struct Answer {
     pub(super) columns: Vec<Column>,
@@ -71,7 +69,7 @@ impl Answer {
         Self { columns, ..Self::default() }
     }
 
-    /// Adds a row; false when it does not fit any more.
+    /// Adds a row. Returns false if it exceeds a limit.
     pub(super) fn push(&mut self, row: Vec<Value>, ask: &Ask) -> bool {
         if self.rows.len() >= ask.max_rows {
             self.truncated = Some("max_rows");
@@ -95,7 +93,7 @@ impl Answer {
         columns.into()
     }
 
-    /// Rows as objects by column name, for answers to our own statements.
+    /// Returns rows as objects by column name, for built-in statements.
     pub(super) fn objects(self) -> Vec<Value> {
         let mut objects = Vec::with_capacity(self.rows.len());
         for row in self.rows {
@@ -109,7 +107,7 @@ impl Answer {
     }
 }
 
-/// About how many bytes a value takes in an answer.
+/// Estimates the size of a value in a result, in bytes.
 fn size(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) => 6,
@@ -127,7 +125,7 @@ pub(super) fn unsigned(number: u64) -> Value {
     if number <= MAX_SAFE { number.into() } else { number.to_string().into() }
 }
 
-/// A number; a string when JSON has no number for it (`NaN`, `Infinity`).
+/// Converts a number; to a string if JSON cannot represent it (`NaN`, `Infinity`).
 pub(super) fn float(number: f64) -> Value {
     match Number::from_f64(number) {
         Some(number) => Value::Number(number),
@@ -145,12 +143,12 @@ fn text_of_float(number: f64) -> &'static str {
     }
 }
 
-/// Bytes that are no text: `{"base64": "…"}`.
+/// Encodes binary data as `{"base64": "…"}`.
 pub(super) fn binary(bytes: &[u8]) -> Value {
     json!({"base64": STANDARD.encode(bytes)})
 }
 
-/// JSON as a value where that loses nothing (same numbers, same keys in the same order), else as
+/// Parses JSON if that is lossless (same numbers, same keys in the same order). Otherwise returns
 /// its text.
 pub(super) fn document(text: &str) -> Value {
     let Ok(value) = serde_json::from_str::<Value>(text) else { return text.into() };
@@ -158,7 +156,7 @@ pub(super) fn document(text: &str) -> Value {
     if again == compact(text) { value } else { text.into() }
 }
 
-/// JSON text without blanks between its tokens.
+/// Removes whitespace between the tokens of JSON text.
 fn compact(text: &str) -> String {
     let mut inside = false;
     let mut escaped = false;
@@ -175,10 +173,10 @@ fn compact(text: &str) -> String {
     compact
 }
 
-/// Why there is no connection: what the operator has to do where it is clear, and else that the log
-/// says more.
+/// Describes a failed connection: with the fix if the cause is evident, otherwise with a reference
+/// to the log.
 pub(super) fn unreachable(error: &str) -> ToolError {
-    // How the TLS library begins what it says of a certificate.
+    // The prefix of the TLS library's certificate errors.
     ToolError::new(match error.contains("invalid peer certificate") {
         true => {
             "the database's certificate is not valid for this gateway: its operator names the \

@@ -1,5 +1,5 @@
-//! `database/tables` and `database/schema`: what is in a database, by fixed statements of ours with
-//! bound names.
+//! `database/tables` and `database/schema`: the contents of a database, through built-in statements
+//! with bound names.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use super::connections::{DatabaseConnection, MAX_ROWS, Shared};
 use super::embedded::Owner;
 use crate::tool::{Arguments, Client, Output, Tool, ToolError, ToolSpec};
 
-/// Beyond what any database has.
+/// More tables than any database has.
 const MAX_OFFSET: u64 = 1 << 31;
 
-/// Statements that give objects: of a schema from an offset on, or of a schema and a table.
+/// Statements that list objects: of a schema from an offset on, or of a schema and a table.
 struct Statements {
     tables: &'static str,
     columns: &'static str,
@@ -46,7 +46,7 @@ const POSTGRES: Statements = Statements {
         WHERE schemaname = $1 AND tablename = $2 ORDER BY 1",
 };
 
-// MySQL has no OFFSET without LIMIT: one more than is told, so that it shows that there are more.
+// MySQL has no OFFSET without LIMIT. One row more than the limit shows whether there are more.
 const _: () = assert!(MAX_ROWS + 1 == 2001, "the LIMIT below follows the bound");
 
 const MYSQL: Statements = Statements {
@@ -54,7 +54,7 @@ const MYSQL: Statements = Statements {
         'view' ELSE 'table' END AS type, table_rows AS estimated_rows, nullif(table_comment, '') \
         AS comment FROM information_schema.tables WHERE table_schema = coalesce(nullif(?, ''), \
         database()) ORDER BY 2 LIMIT 2001 OFFSET ?",
-    // MariaDB tells defaults as SQL, MySQL the bare text of those that are no expressions.
+    // MariaDB returns defaults as SQL, MySQL returns constant defaults as bare text.
     columns: "SELECT column_name AS name, column_type AS type, is_nullable = 'YES' AS nullable, \
         CASE WHEN column_default IS NULL THEN NULL WHEN version() LIKE '%MariaDB%' OR extra LIKE \
         '%DEFAULT_GENERATED%' THEN nullif(column_default, 'NULL') WHEN numeric_precision IS NOT \
@@ -62,8 +62,8 @@ const MYSQL: Statements = Statements {
         quote(column_default) END AS `default`, nullif(column_comment, '') AS comment FROM \
         information_schema.columns WHERE table_schema = coalesce(nullif(?, ''), database()) AND \
         table_name = ? ORDER BY ordinal_position",
-    // `table_constraints` shows nothing to a role that may only SELECT; a foreign key may be called
-    // like an index.
+    // `table_constraints` is empty for a role with SELECT only. A foreign key may have the name of
+    // an index.
     keys: "SELECT constraint_name AS name, CASE WHEN referenced_table_name IS NOT NULL THEN \
         'foreign key' WHEN constraint_name = 'PRIMARY' THEN 'primary key' ELSE 'unique' END AS \
         type, concat('(', group_concat(column_name ORDER BY ordinal_position SEPARATOR ', '), ')', \
@@ -105,7 +105,7 @@ impl DatabaseConnection {
         }
     }
 
-    /// The schema that is meant when the caller names none; for MySQL the connection's own
+    /// Returns the default schema unless the caller names one; for MySQL, the connection's
     /// database.
     fn schema<'a>(&self, arguments: &'a Arguments) -> &'a str {
         arguments.maybe_text("schema").unwrap_or(match self.dialect {
@@ -249,7 +249,7 @@ impl Tool for Schema {
                 ));
             }
             for column in &mut columns {
-                // MySQL and SQLite have no booleans of their own.
+                // MySQL and SQLite have no booleans.
                 column["nullable"] = (column["nullable"] == 1 || column["nullable"] == true).into();
             }
             let keys = connection.run(&self.0.own(keys, names.clone()), Some(&owner)).await?;

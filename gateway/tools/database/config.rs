@@ -1,38 +1,37 @@
-//! Which databases may be asked, already validated. It reads no file and no environment, and no
-//! `Debug` of it shows a password.
+//! Validated settings of the databases. Reads no file and no environment; `Debug` omits passwords.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The `database` server.
+/// Settings of the `database` server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// By the name that callers use.
+    /// Connections by the name that callers use.
     pub connections: BTreeMap<String, Connection>,
-    /// The connection that is meant when a caller names none.
+    /// The connection used when a caller names none.
     pub default: String,
-    /// The folder of the embedded databases, one for each organisation (or person without one).
+    /// The folder of the embedded databases, one per organisation (or per person without one).
     pub embedded: Option<PathBuf>,
     pub limits: Limits,
 }
 
-/// One named database.
+/// A named database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Connection {
     pub place: Place,
-    /// Functions that statements may call beyond the built-in list.
+    /// Functions that statements may call, in addition to the built-in list.
     pub functions: Vec<String>,
 }
 
-/// Where a database is.
+/// The location of a database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     Postgres(Network),
     /// MySQL or MariaDB.
     Mysql(Network),
-    /// A file that exists already.
+    /// An existing file.
     Sqlite(PathBuf),
 }
 
@@ -44,14 +43,14 @@ pub struct Network {
     pub user: String,
     pub password: String,
     pub database: String,
-    /// Encrypted, with the server's certificate checked.
+    /// Whether to use TLS, with verification of the server's certificate.
     pub tls: bool,
-    /// The role may be one that can do more than read tables.
+    /// Whether to accept a role that may do more than read tables.
     pub privileged: bool,
 }
 
 impl Network {
-    /// What was said of a connection, for its operator.
+    /// Formats an error of a connection for its operator, without the password.
     pub(super) fn without_password(&self, words: &str) -> String {
         let Self { host, port, password, .. } = self;
         let words = match password.is_empty() {
@@ -69,23 +68,23 @@ impl fmt::Debug for Network {
     }
 }
 
-/// The bounds of all connections.
+/// Limits that apply to every connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// How long a statement may run when the caller does not say.
+    /// Default timeout of a statement.
     pub timeout: Duration,
-    /// How long a caller may let it run.
+    /// Maximum timeout that a caller may set.
     pub max_timeout: Duration,
-    /// How long a statement waits for a lock.
+    /// Timeout for acquiring a lock.
     pub lock_timeout: Duration,
-    /// Rows of one answer at most.
+    /// Maximum number of rows of a result.
     pub max_rows: usize,
-    /// Bytes of one answer at most.
+    /// Maximum size of a result in bytes.
     pub max_bytes: usize,
-    /// Open connections to each database.
+    /// Maximum number of open connections per database.
     pub pool: usize,
-    /// Bytes of one CSV resource that is imported.
+    /// Maximum size in bytes of an imported CSV resource.
     pub import_bytes: usize,
-    /// Bytes of one embedded database.
+    /// Maximum size in bytes of an embedded database.
     pub embedded_bytes: u64,
 }

@@ -1,4 +1,4 @@
-//! The databases that the tools share: which there are, what may be asked of each, and how.
+//! The databases shared by the tools, and the statements that may run on each.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,12 +16,12 @@ use crate::tool::{Arguments, ToolError, list_schema};
 
 /// The name of the embedded database among the connections.
 pub const EMBEDDED: &str = "embedded";
-/// Most tables, or columns of one, that are told at once.
+/// Maximum number of tables, or columns of a table, returned at once.
 pub(super) const MAX_ROWS: usize = 2000;
-/// Most parameters of a statement.
+/// Maximum number of parameters per statement.
 const MAX_PARAMETERS: usize = 500;
 
-/// What all tools of the server share.
+/// State shared by all tools of the server.
 pub(super) struct Shared {
     pub(super) connections: BTreeMap<String, DatabaseConnection>,
     pub(super) default: String,
@@ -29,7 +29,7 @@ pub(super) struct Shared {
     pub(super) embedded: Option<Embedded>,
 }
 
-/// One connection, with the rule for its statements.
+/// A connection, with the rule for its statements.
 pub(super) struct DatabaseConnection {
     pub(super) rule: Arc<Sql>,
     pub(super) dialect: Dialect,
@@ -40,7 +40,7 @@ pub(super) enum Reached {
     Postgres(postgres::Postgres),
     Mysql(mysql::Mysql),
     Sqlite(sqlite::Sqlite),
-    /// The caller's own file.
+    /// A file per caller.
     Embedded(Embedded, Arc<Semaphore>),
 }
 
@@ -50,13 +50,13 @@ pub(super) fn rule(dialect: Dialect, functions: &[String]) -> Result<Arc<Sql>, S
     Ok(Arc::new(rule))
 }
 
-/// Names and types of columns.
+/// Returns the schema of column names and types.
 pub(super) fn columns_schema() -> Value {
     list_schema(json!({"name": {"type": "string"}, "type": {"type": "string"}}), &["name", "type"])
 }
 
 impl Shared {
-    /// The connection that a call names, and its owner's part of it.
+    /// Returns the connection that a call names, or the default.
     pub(super) fn find_connection(
         &self,
         arguments: &Arguments,
@@ -83,7 +83,7 @@ impl Shared {
         }
     }
 
-    /// A statement of the caller's.
+    /// Creates a caller's statement.
     pub(super) fn ask(&self, sql: String, arguments: &Arguments) -> Result<Ask, ToolError> {
         let parameters = match arguments.get("parameters") {
             Some(Value::Array(parameters)) => parameters.clone(),
@@ -107,7 +107,7 @@ impl Shared {
         })
     }
 
-    /// A fixed statement of ours.
+    /// Creates a built-in statement.
     pub(super) fn own(&self, sql: &str, parameters: Vec<Value>) -> Ask {
         Ask {
             sql: sql.to_owned(),
@@ -119,7 +119,7 @@ impl Shared {
         }
     }
 
-    /// The argument that chooses a connection.
+    /// Returns the schema of the `connection` argument.
     pub(super) fn connection_schema(&self) -> Value {
         json!({
             "type": "string",
@@ -149,14 +149,14 @@ impl Shared {
         })
     }
 
-    /// How long a tool may take in all: its statement, and the way there and back.
+    /// Returns the timeout of a tool: the statement's, plus the connection's overhead.
     pub(super) fn time_limit(&self) -> Duration {
         self.limits.max_timeout + Duration::from_secs(10)
     }
 }
 
 impl DatabaseConnection {
-    /// Refuses what is no harmless SELECT, nor the plan of one.
+    /// Rejects statements other than a safe SELECT or its EXPLAIN.
     pub(super) fn check(&self, sql: &str) -> Result<Kind, ToolError> {
         let refusal = match self.rule.check(sql) {
             Ok(checked) => return Ok(checked.kind),
@@ -168,7 +168,7 @@ impl DatabaseConnection {
         }
     }
 
-    /// Runs a statement in the database, for a caller.
+    /// Runs a statement on behalf of a caller.
     pub(super) async fn run(&self, ask: &Ask, owner: Option<&Owner>) -> Result<Answer, ToolError> {
         match &self.place {
             Reached::Postgres(postgres) => postgres.run(ask).await,
@@ -188,13 +188,13 @@ impl DatabaseConnection {
         }
     }
 
-    /// Whether it is a server that may come and go.
+    /// Returns whether the database is a remote server.
     pub(super) fn is_remote(&self) -> bool {
         matches!(self.place, Reached::Postgres(_) | Reached::Mysql(_))
     }
 
-    /// Why the database does not answer, for its operator; nothing when it does, or when so much is
-    /// asked of it already that it does.
+    /// Checks that the database responds. Returns the failure, for its operator. A database with
+    /// all connections in use counts as responding.
     pub(super) async fn find_trouble(&self, ask: &Ask) -> Option<String> {
         let is_busy = match &self.place {
             Reached::Postgres(postgres) => postgres.is_busy(),

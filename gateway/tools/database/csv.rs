@@ -1,5 +1,4 @@
-//! CSV that becomes a table: a header, rows of the same width, and types that hold every value of a
-//! column.
+//! CSV that becomes a table: a header, rows of equal width, and column types that fit all values.
 
 mod record;
 
@@ -10,10 +9,10 @@ use record::{Damage, Field, Records};
 
 const MAX_COLUMNS: usize = 500;
 const MAX_NAME: usize = 63;
-/// Digits that a double always holds.
+/// Number of digits that a double always represents exactly.
 const MAX_DIGITS: usize = 15;
 
-/// What a column of a table holds.
+/// The type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     Integer,
@@ -22,7 +21,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// The one of a table's column.
+    /// Returns the type of a table's column.
     pub(super) fn of(word: &str) -> Self {
         match word {
             "INTEGER" => Self::Integer,
@@ -40,12 +39,12 @@ impl Kind {
     }
 }
 
-/// What was seen of a column's values.
+/// Statistics of a column's values.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
-    /// The narrowest kind that holds each; none for a column without values.
+    /// The narrowest type that fits each value; `None` for a column without values.
     kind: Option<Kind>,
-    /// There are whole numbers that a double would round.
+    /// Whether there are integers that a double would round.
     long: bool,
 }
 
@@ -58,7 +57,7 @@ impl Seen {
         }
     }
 
-    /// The narrowest kind that holds all of them.
+    /// Returns the narrowest type that fits all values.
     fn settled(self) -> Kind {
         match self.kind {
             Some(Kind::Real) if self.long => Kind::Text,
@@ -66,7 +65,7 @@ impl Seen {
         }
     }
 
-    /// What a column of a table cannot hold as it stands here, if there is something.
+    /// Describes values that a column of type `kind` would change, if any.
     fn beyond(self, kind: Kind) -> Option<&'static str> {
         let needed = if self.kind.is_none() { kind } else { self.settled() };
         match (needed, kind) {
@@ -78,7 +77,7 @@ impl Seen {
     }
 }
 
-/// A whole CSV text that has been looked through once.
+/// A CSV text that has been validated in a first pass.
 pub(super) struct Sheet {
     text: String,
     names: Vec<String>,
@@ -112,7 +111,6 @@ impl Sheet {
         Ok(Self { text, names, seen, rows })
     }
 
-    /// The names of the columns.
     pub(super) fn names(&self) -> &[String] {
         &self.names
     }
@@ -122,7 +120,7 @@ impl Sheet {
         columns.map(|(name, seen)| (name.as_str(), seen.settled()))
     }
 
-    /// What a table of these columns would change of the values, in words, if it is so.
+    /// Describes the first column of a table that would change values, if any.
     pub(super) fn misfit(&self, columns: &[(String, Kind)]) -> Option<String> {
         for ((name, kind), seen) in columns.iter().zip(&self.seen) {
             if let Some(beyond) = seen.beyond(*kind) {
@@ -142,13 +140,13 @@ impl Sheet {
 
     pub(super) fn rows(&self) -> Rows<'_> {
         let mut rows = Rows { records: Records::new(&self.text), record: Vec::new() };
-        // The names; the whole text has been read once without a mistake.
+        // Skips the header. It was parsed without error before.
         let _names = rows.records.next(&mut rows.record);
         rows
     }
 }
 
-/// The rows, one at a time.
+/// An iterator over the rows.
 pub(super) struct Rows<'a> {
     records: Records<'a>,
     record: Vec<Field<'a>>,
@@ -163,7 +161,7 @@ impl Rows<'_> {
     }
 }
 
-/// The narrowest kind that holds the value.
+/// Returns the narrowest type that fits the value.
 fn fit(value: &str) -> Kind {
     match value.parse::<i64>() {
         Ok(number) if number.to_string() == value => Kind::Integer,
@@ -172,7 +170,7 @@ fn fit(value: &str) -> Kind {
     }
 }
 
-/// A decimal that a double holds: no leading zeros that mean something, no exponent.
+/// Returns whether a decimal fits a double: no significant leading zeros, no exponent.
 fn plain_real(value: &str) -> bool {
     let digits = value.strip_prefix('-').unwrap_or(value);
     let Some((whole, fraction)) = digits.split_once('.') else { return false };

@@ -1,6 +1,6 @@
-//! The embedded databases: one SQLite file for each organisation (or person without one), into
-//! which CSV is imported. A caller reaches the file of their own and no other; files are made by an
-//! import and written by imports alone.
+//! The embedded databases: one SQLite file per organisation (or per person without one), into which
+//! CSV is imported. Callers only have access to their own file; files are created and written by
+//! imports alone.
 
 use std::fs::{DirBuilder, OpenOptions, Permissions};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
@@ -20,14 +20,14 @@ use super::config::Limits;
 use super::csv::{Kind, Sheet};
 use crate::tool::{Client, ToolError};
 
-/// Where imports are written down.
+/// The table that records imports.
 const LEDGER: &str = "lockgate_imports";
 const PAGE: u32 = 4096;
-/// Imported tables of one database.
+/// Maximum number of imported tables per database.
 const MAX_TABLES: usize = 500;
 const BUSY: &str = "other imports are still under way: try again in a moment";
 
-/// Whose a database is.
+/// The owner of a database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Owner(String);
 
@@ -49,13 +49,13 @@ pub(super) struct Embedded {
     folder: PathBuf,
     max_bytes: u64,
     lock_timeout: Duration,
-    /// How long an import waits for others of its owner.
+    /// How long an import waits for other imports.
     turn: Duration,
-    /// Imports that run at the same time.
+    /// Limits concurrent imports.
     places: Arc<Semaphore>,
 }
 
-/// What an import does with a table that exists.
+/// How an import treats an existing table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     Replace,
@@ -75,8 +75,7 @@ impl Embedded {
         }
     }
 
-    /// A place for an import, or for what else changes a file: each has a text in memory and a
-    /// thread.
+    /// Acquires a permit for a change of a file. Each change holds a text in memory and a thread.
     pub(super) async fn place(&self) -> Result<OwnedSemaphorePermit, ToolError> {
         let place = tokio::time::timeout(self.turn, Arc::clone(&self.places).acquire_owned()).await;
         match place {
@@ -85,23 +84,23 @@ impl Embedded {
         }
     }
 
-    /// How long a statement waits for a lock.
+    /// Returns the timeout for acquiring a lock.
     pub(super) fn lock_timeout(&self) -> Duration {
         self.lock_timeout
     }
 
-    /// The file of an owner, if something was imported into it.
+    /// Returns the file of an owner, if it exists.
     pub(super) fn file(&self, owner: &Owner) -> Option<PathBuf> {
         let path = self.path(owner);
         if path.is_file() { Some(path) } else { None }
     }
 
-    /// Names that cannot be guessed at or chosen: nothing of a caller's name is in a path.
+    /// Hashes the owner, so that paths are fixed and contain nothing that a caller chose.
     fn path(&self, owner: &Owner) -> PathBuf {
         self.folder.join(format!("{}.db", blake3::hash(owner.0.as_bytes()).to_hex()))
     }
 
-    /// Makes a table of a sheet; rows that the table has now, and its columns. Blocks.
+    /// Creates or extends a table from a sheet. Returns its columns and number of rows. Blocks.
     pub(super) fn import(
         &self,
         owner: &Owner,
@@ -118,8 +117,7 @@ impl Embedded {
         let transaction = writing(&mut connection)?;
         create_ledger(&transaction)?;
         let there = registered(&transaction, table)?;
-        // Names that differ in case alone are one table, which keeps its name when rows are
-        // appended.
+        // SQLite ignores the case of table names. Appending keeps the existing spelling.
         let table = match (&there, mode) {
             (Some(there), Mode::Append) => there,
             _ => table,
@@ -142,7 +140,7 @@ impl Embedded {
         Ok(json!({"table": table, "imported": sheet.len(), "rows": rows, "columns": columns}))
     }
 
-    /// The reason is the operator's business, not the caller's.
+    /// Logs the reason for the operator; the caller does not receive it.
     fn report_unwritable(&self, error: &std::io::Error) -> ToolError {
         tracing::error!(folder = %self.folder.display(), %error, "an embedded database cannot \
             be made");
@@ -151,7 +149,7 @@ impl Embedded {
         )
     }
 
-    /// What an owner has imported. Blocks.
+    /// Lists an owner's imports. Blocks.
     pub(super) fn list(&self, owner: &Owner) -> Result<Vec<Value>, EmbeddedError> {
         let mut imports = Vec::new();
         let Some(path) = self.file(owner) else { return Ok(imports) };
@@ -169,7 +167,7 @@ impl Embedded {
         Ok(imports)
     }
 
-    /// Forgets an imported table. Blocks.
+    /// Deletes an imported table. Blocks.
     pub(super) fn drop_table(&self, owner: &Owner, table: &str) -> Result<(), EmbeddedError> {
         let Some(file) = self.file(owner) else { return Err(unknown_table(table).into()) };
         let mut connection = self.open(&file)?;
@@ -182,8 +180,8 @@ impl Embedded {
         Ok(transaction.commit()?)
     }
 
-    /// A file that others of the machine do not read, in a folder that they do not enter, whatever
-    /// the process's mask is. SQLite gives the files that it makes beside it the same mode.
+    /// Creates a file that other users cannot read, in a folder that they cannot enter, regardless
+    /// of the umask. SQLite gives its auxiliary files the same mode.
     #[allow(
         clippy::disallowed_methods,
         reason = "the folder of the embedded databases is the gateway's own"
@@ -214,7 +212,7 @@ impl Embedded {
     }
 }
 
-/// Why work on an embedded database failed: SQLite, or a rule of ours.
+/// A failure of an embedded database: of SQLite, or of a check.
 pub(super) struct EmbeddedError(ToolError);
 
 impl From<rusqlite::Error> for EmbeddedError {
@@ -250,8 +248,8 @@ fn unknown_table(table: &str) -> ToolError {
     ToolError::new(format!("there is no imported table {table}: `imports` lists them"))
 }
 
-/// Takes the lock for writing at its beginning, so that it waits its turn: one that has read before
-/// is refused instead.
+/// Takes the write lock at the start of the transaction, which waits for it. A transaction that has
+/// read before cannot wait for the lock and fails.
 fn writing(connection: &mut Connection) -> rusqlite::Result<Transaction<'_>> {
     connection.transaction_with_behavior(TransactionBehavior::Immediate)
 }
@@ -264,7 +262,7 @@ fn create_ledger(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
     transaction.execute_batch(&sql)
 }
 
-/// Another table may be imported.
+/// Checks that another table may be imported.
 fn check_room(transaction: &Transaction<'_>) -> Result<(), EmbeddedError> {
     let count = usize::try_from(count_rows(transaction, LEDGER)?).unwrap_or(0);
     if count >= MAX_TABLES {
@@ -274,7 +272,7 @@ fn check_room(transaction: &Transaction<'_>) -> Result<(), EmbeddedError> {
     Ok(())
 }
 
-/// Makes an empty table with the columns of a sheet, in the place of the one that is there.
+/// Creates an empty table with the columns of a sheet, in place of any existing table.
 fn create_table(transaction: &Transaction<'_>, table: &str, sheet: &Sheet) -> rusqlite::Result<()> {
     let gone = format!("DROP TABLE IF EXISTS {}", quoted(table));
     transaction.execute_batch(&gone)?;
@@ -291,7 +289,7 @@ fn count_rows(transaction: &Transaction<'_>, table: &str) -> rusqlite::Result<i6
     transaction.query_row(&sql, [], |row| row.get(0))
 }
 
-/// Writes an import down.
+/// Records an import.
 fn register(
     transaction: &Transaction<'_>,
     table: &str,
@@ -304,7 +302,7 @@ fn register(
     Ok(())
 }
 
-/// The columns of an imported table, as a caller sees them.
+/// Describes the columns of an imported table for a caller.
 fn describe_columns(transaction: &Transaction<'_>, table: &str) -> rusqlite::Result<Vec<Value>> {
     let mut described = Vec::new();
     for (name, kind) in columns(transaction, table)? {
@@ -313,7 +311,7 @@ fn describe_columns(transaction: &Transaction<'_>, table: &str) -> rusqlite::Res
     Ok(described)
 }
 
-/// The name by which a table was imported. To SQLite, names that differ in case alone are the same.
+/// Returns the name of an imported table as registered. SQLite ignores the case of names.
 fn registered(transaction: &Transaction<'_>, table: &str) -> rusqlite::Result<Option<String>> {
     let sql = format!("SELECT name FROM {LEDGER} WHERE name = ?1 COLLATE NOCASE");
     transaction.query_row(&sql, [table], |row| row.get(0)).optional()
@@ -325,7 +323,7 @@ fn forget(transaction: &Transaction<'_>, table: &str) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// The columns of an imported table.
+/// Returns the columns of an imported table.
 fn columns(transaction: &Transaction<'_>, table: &str) -> rusqlite::Result<Vec<(String, Kind)>> {
     let mut statement = transaction.prepare("SELECT name, type FROM pragma_table_info(?1)")?;
     let mut rows = statement.query([table])?;
@@ -336,7 +334,7 @@ fn columns(transaction: &Transaction<'_>, table: &str) -> rusqlite::Result<Vec<(
     Ok(columns)
 }
 
-/// Rows are appended to a table of the same columns only, and only where each value stays as it is.
+/// Checks that rows can be appended: the columns are the same, and no value would be converted.
 fn fits(transaction: &Transaction<'_>, table: &str, sheet: &Sheet) -> Result<(), EmbeddedError> {
     let columns = columns(transaction, table)?;
     let mut names = Vec::with_capacity(columns.len());
@@ -363,14 +361,14 @@ fn fill(transaction: &Transaction<'_>, table: &str, sheet: &Sheet) -> Result<(),
     let insert = format!("INSERT INTO {} VALUES ({marks})", quoted(table));
     let mut statement = transaction.prepare(&insert)?;
     let mut rows = sheet.rows();
-    // A value that is missing is bound as NULL.
+    // A missing value is bound as NULL.
     while let Some(row) = rows.next_row()? {
         statement.execute(rusqlite::params_from_iter(row))?;
     }
     Ok(())
 }
 
-/// A name in quotes, whatever is in it.
+/// Quotes an identifier.
 fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }

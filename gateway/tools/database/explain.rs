@@ -1,4 +1,4 @@
-//! `database/explain`: how a database would run a SELECT. It never lets the database run it.
+//! `database/explain`: how a database would run a SELECT. The statement is never executed.
 
 use std::sync::Arc;
 

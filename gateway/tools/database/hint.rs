@@ -1,10 +1,10 @@
-//! What a statement that was refused most likely wanted, and how it is written here. A courtesy to
-//! models, which know many databases: it decides nothing, and looks at words where a parser has
-//! already refused.
+//! Guesses the intention of a rejected statement, and the syntax supported here. A courtesy to
+//! models, which mix up dialects. Matches words only, since the parser has already rejected the
+//! statement, and decides nothing.
 
 use lockgate_policy::sql::Dialect;
 
-/// What to say behind the reason, if there is something.
+/// Returns a hint to append to the reason, if there is one.
 pub(super) fn hint(dialect: Dialect, sql: &str) -> Option<&'static str> {
     let sql = sql.trim_start();
     let end = sql.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(sql.len());
@@ -30,7 +30,7 @@ pub(super) fn hint(dialect: Dialect, sql: &str) -> Option<&'static str> {
     }
 }
 
-/// What is in no quotes, as far as that shows.
+/// Returns the text outside of single quotes. An approximation.
 fn plain(sql: &str) -> String {
     sql.split('\'').step_by(2).collect()
 }

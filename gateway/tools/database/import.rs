@@ -1,6 +1,6 @@
-//! `database/import`, `imports`, `drop_import`: CSV resources of any server as tables of the
-//! caller's embedded database. A resource is read in the caller's name and by the caller's own way
-//! through policy, never around it.
+//! `database/import`, `imports`, `drop_import`: imports CSV resources of any server as tables of
+//! the caller's embedded database. A resource is read on behalf of the caller, subject to the
+//! policy.
 
 use std::sync::Arc;
 
@@ -43,8 +43,8 @@ fn table(arguments: &Arguments) -> Result<&str, ToolError> {
     Ok(name)
 }
 
-/// Work on files, away from the threads that serve. It keeps its place when its call has been
-/// dropped.
+/// Runs work on files on a blocking thread. The permit is held until the work ends, even if its
+/// call was dropped.
 async fn blocking<T: Send + 'static>(
     embedded: &Embedded,
     place: OwnedSemaphorePermit,
@@ -126,8 +126,8 @@ impl Tool for Import {
     }
 }
 
-/// The one CSV text of a `resources/read` result, which ends here: from then on the text is there
-/// once.
+/// Returns the CSV text of a `resources/read` result. Frees the result, so that only one copy of
+/// the text remains in memory.
 #[allow(
     clippy::needless_pass_by_value,
     reason = "it is as large as the text, and no longer needed"

@@ -1,7 +1,7 @@
-//! MySQL and MariaDB. Each statement is prepared (which takes one statement alone), must give rows,
-//! and runs in a READ ONLY transaction that always ends in ROLLBACK, under timeouts; then the
-//! session is reset. A role that could do more than read tables is refused. The driver opens its
-//! own sockets, to the address that the operator configured.
+//! MySQL and MariaDB. Each statement is prepared (which accepts a single statement only), has to
+//! return rows, and runs in a READ ONLY transaction that always ends in ROLLBACK, under timeouts.
+//! Then the session is reset. Roles that may do more than read tables are rejected. The driver
+//! opens its own sockets, to the address that the operator configured.
 
 mod place;
 
@@ -21,29 +21,29 @@ use super::config::{Limits, Network};
 use crate::tool::{ToolError, first_chars};
 use place::{Ending, Name, Place};
 
-/// What stands before a statement that MySQL explains.
+/// Prefix of a statement to explain.
 pub(super) const EXPLAIN: &str = "EXPLAIN FORMAT=JSON";
 
-/// How long a caller waits for a place in the pool.
+/// How long a caller waits for a connection of the pool.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// What a cancelled statement gets to end.
+/// Additional time for a cancelled statement to end.
 const GRACE: Duration = Duration::from_secs(2);
-/// What the role may be allowed on everything (`*.*`).
+/// Privileges that the role may have on everything (`*.*`).
 const HARMLESS: [&str; 6] =
     ["USAGE", "SELECT", "SHOW VIEW", "SHOW DATABASES", "PROCESS", "REPLICATION CLIENT"];
-/// How MariaDB and MySQL say that a statement took too long.
+/// Error codes of timeouts in MariaDB and MySQL.
 const TIMEOUTS: [u16; 2] = [1969, 3024];
-/// The collation number of what is no text.
+/// The collation id of binary data.
 const BINARY: u16 = 63;
 
-/// One database.
+/// A database.
 pub(super) struct Mysql {
     network: Network,
     limits: Limits,
     places: Arc<Semaphore>,
     ending: Ending,
     idle: Mutex<Vec<Session>>,
-    /// Why there was no connection.
+    /// Why the last connection attempt failed.
     refusal: Mutex<Option<String>>,
 }
 
@@ -53,7 +53,7 @@ struct Session {
     name: Name,
 }
 
-/// The server is held against the authorities that everything else outbound is held against.
+/// Verifies the server against the same certificate authorities as all other outbound connections.
 fn tls_options(connector: &Connector) -> SslOpts {
     let authorities = connector.authorities().map(|der| der.to_vec().into());
     SslOpts::default().with_disable_built_in_roots(true).with_root_certs(authorities.collect())
@@ -85,7 +85,7 @@ impl Mysql {
         Self { network, limits, places, ending, idle: Mutex::default(), refusal: Mutex::default() }
     }
 
-    /// Runs one statement.
+    /// Runs a statement.
     pub(super) async fn run(&self, ask: &Ask) -> Result<Answer, ToolError> {
         let permit = tokio::time::timeout(TIMEOUT, Arc::clone(&self.places).acquire_owned()).await;
         let Ok(Ok(permit)) = permit else {
@@ -97,7 +97,7 @@ impl Mysql {
         let whole = async {
             let pooled = self.idle.lock().pop();
             let mut session = match pooled {
-                // A pooled session may have died since.
+                // A pooled session may have been closed since.
                 Some(mut session) => match session.conn.ping().await {
                     Ok(()) => session,
                     Err(_) => self.open().await?,
@@ -121,12 +121,12 @@ impl Mysql {
         }
     }
 
-    /// Whether as much is asked of it as may be at once.
+    /// Returns whether all connections of the pool are in use.
     pub(super) fn is_busy(&self) -> bool {
         self.places.available_permits() == 0
     }
 
-    /// What the database, or the way to it, last said when there was no connection.
+    /// Takes the reason of the last failed connection attempt.
     pub(super) fn take_refusal(&self) -> Option<String> {
         self.refusal.lock().take()
     }
@@ -139,7 +139,7 @@ impl Mysql {
         unreachable(&words)
     }
 
-    /// Connects and looks at the role.
+    /// Connects and checks the role.
     async fn open(&self) -> Result<Session, ToolError> {
         let connect = tokio::time::timeout(TIMEOUT, Conn::new(self.ending.options.clone()));
         let Ok(connected) = connect.await else {
@@ -166,7 +166,8 @@ impl Mysql {
         Ok(session)
     }
 
-    /// Asks a new connection what its server is, and what its role may do where that matters.
+    /// Reads the version and identity of a new connection's server, and the role's grants if they
+    /// matter.
     async fn look(&self, mut conn: Conn) -> Result<(Session, Vec<String>), Error> {
         let (version, server) = place::server(&mut conn).await?;
         let name = Name { server, id: conn.id() };
@@ -189,9 +190,9 @@ impl Mysql {
         let lock = self.limits.lock_timeout.as_secs().max(1);
         let rows = ask.max_rows + 1;
         let text = ask.max_bytes;
-        // Text is read as it was judged: MySQL's reset takes the server's own character set, in
-        // which (as in GBK) the end of a letter may be a backslash or a backquote. MySQL would also
-        // cut off the texts that GROUP_CONCAT makes, at 1 KiB.
+        // Fixes the character set that the sql rule assumes. MySQL's reset restores the server's
+        // own, and in GBK, the second byte of a character may be a backslash or a backquote. MySQL
+        // also truncates results of GROUP_CONCAT at 1 KiB by default.
         conn.query_drop(format!(
             "SET SESSION {timeout}, lock_wait_timeout = {lock}, innodb_lock_wait_timeout = {lock}, \
                 time_zone = '+00:00', sql_select_limit = {rows}, autocommit = 1, \
@@ -202,7 +203,7 @@ impl Mysql {
         conn.query_drop("START TRANSACTION READ ONLY").await?;
         conn.query_drop("SELECT 1").await?;
         let done = collect(conn, ask).await;
-        // Whatever happened, nothing stays; a reset follows.
+        // Always roll back; the caller resets the session.
         match (done, conn.query_drop("ROLLBACK").await) {
             (Ok(answer), Ok(())) => Ok(answer),
             (Err(error), _) | (Ok(_), Err(error)) => Err(error),
@@ -220,7 +221,7 @@ impl Mysql {
                 ))
             }
             Error::Other(other) => ToolError::new(other.to_string()),
-            // The driver's own type of it is not public.
+            // The driver's own error type is private.
             Error::Io(error) if error.to_string().contains("max_allowed_packet") => ask.large(),
             other => {
                 tracing::warn!(database = %self.network.database, error = %other, "a connection \
@@ -235,7 +236,7 @@ const NO_ROWS: &str = "the statement gives no rows";
 
 async fn collect(conn: &mut Conn, ask: &Ask) -> Result<Answer, Error> {
     let statement = conn.prep(ask.sql.as_str()).await?;
-    // MySQL says of an EXPLAIN only when it runs which columns it has.
+    // MySQL does not report the columns of an EXPLAIN before it runs.
     if statement.num_columns() == 0 && !ask.sql.starts_with(EXPLAIN) {
         conn.close(statement).await?;
         return Err(Error::Other(NO_ROWS.into()));
@@ -271,7 +272,7 @@ async fn collect(conn: &mut Conn, ask: &Ask) -> Result<Answer, Error> {
     Ok(answer)
 }
 
-/// What a line of SHOW GRANTS allows on everything beyond reading.
+/// Returns a privilege on everything beyond reading, from a line of SHOW GRANTS.
 fn too_much(grant: &str) -> Option<String> {
     let (allowed, place) = grant.strip_prefix("GRANT ")?.split_once(" ON ")?;
     if !place.starts_with("*.*") {
@@ -307,7 +308,7 @@ fn json(value: Sql, field: &Field) -> Value {
         Sql::NULL => Value::Null,
         Sql::Int(number) => signed(number),
         Sql::UInt(number) => unsigned(number),
-        // The shortest text that means the same 32 bits, as the server itself writes it.
+        // The shortest text that identifies the same 32 bits, as the server writes it.
         Sql::Float(number) => float(number.to_string().parse().unwrap_or(f64::from(number))),
         Sql::Double(number) => float(number),
         Sql::Date(year, month, day, hour, minute, second, micro) => {
@@ -340,7 +341,7 @@ fn json(value: Sql, field: &Field) -> Value {
     }
 }
 
-/// At most eight bytes as a number, the highest first.
+/// Converts at most eight bytes to a number, big-endian.
 fn bits(bytes: &[u8]) -> u64 {
     let mut number = 0;
     for byte in bytes {

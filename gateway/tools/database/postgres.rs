@@ -1,6 +1,6 @@
 //! PostgreSQL. Each statement runs alone in a READ ONLY transaction that has already run a query
-//! and always ends in ROLLBACK, through the extended protocol, under timeouts; then the session
-//! forgets everything. A role that could do more than read tables is refused.
+//! and always ends in ROLLBACK, through the extended protocol, under timeouts. Then the session is
+//! reset. Roles that may do more than read tables are rejected.
 
 mod exchange;
 mod held;
@@ -24,23 +24,23 @@ use exchange::{clean, forget, forgotten, own, parameter, row};
 use held::Held;
 use wire::{Session, WireError};
 
-/// How long a caller waits for a place in the pool.
+/// How long a caller waits for a connection of the pool.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// What a cancelled statement gets to end.
+/// Additional time for a cancelled statement to end.
 const GRACE: Duration = Duration::from_secs(2);
-/// `query_canceled`, which a timeout is too.
+/// `query_canceled`, also used for timeouts.
 const CANCELED: &str = "57014";
-/// Names of the owner's own types that are remembered.
+/// Maximum number of cached names of user-defined types.
 const MAX_NAMES: usize = 1000;
 
-/// Both are a query, after which PostgreSQL does not let the transaction become one that writes.
+/// These settings are a query. After a query, PostgreSQL refuses to make the transaction writable.
 const SETTINGS: &str = "SELECT set_config('statement_timeout', $1, true), \
     set_config('lock_timeout', $2, true), set_config('idle_in_transaction_session_timeout', $1, \
     true), set_config('TimeZone', 'UTC', true), set_config('DateStyle', 'ISO, YMD', true), \
     set_config('IntervalStyle', 'iso_8601', true), set_config('extra_float_digits', '1', true), \
     set_config('bytea_output', 'hex', true), set_config('standard_conforming_strings', 'on', true)";
 
-/// What the role may do besides reading tables.
+/// Lists privileges of the role beyond reading tables.
 const PRIVILEGES: &str = "SELECT concat_ws(', ', CASE WHEN r.rolsuper THEN 'superuser' END, CASE \
     WHEN r.rolreplication THEN 'replication' END, CASE WHEN r.rolcreaterole THEN 'createrole' END, \
     CASE WHEN r.rolbypassrls THEN 'bypassrls' END, (SELECT string_agg(p.rolname, ', ') FROM \
@@ -51,7 +51,7 @@ const PRIVILEGES: &str = "SELECT concat_ws(', ', CASE WHEN r.rolsuper THEN 'supe
 
 const NAMES: &str = "SELECT o::text, pg_catalog.format_type(o, NULL) FROM unnest($1::oid[]) AS o";
 
-/// One database.
+/// A database.
 pub(super) struct Postgres {
     network: Network,
     limits: Limits,
@@ -59,7 +59,7 @@ pub(super) struct Postgres {
     places: Arc<Semaphore>,
     idle: Mutex<Vec<Session>>,
     names: Mutex<HashMap<u32, String>>,
-    /// Why there was no connection.
+    /// Why the last connection attempt failed.
     refusal: Mutex<Option<String>>,
 }
 
@@ -77,7 +77,7 @@ impl Postgres {
         }
     }
 
-    /// Runs one statement.
+    /// Runs a statement.
     pub(super) async fn run(&self, ask: &Ask) -> Result<Answer, ToolError> {
         let place = tokio::time::timeout(TIMEOUT, Arc::clone(&self.places).acquire_owned()).await;
         let Ok(Ok(place)) = place else {
@@ -93,7 +93,7 @@ impl Postgres {
             timeout: ask.timeout + GRACE,
         };
         let whole = async {
-            // A pooled session may have died since; nothing has run yet when that shows.
+            // A pooled session may have been closed since; that shows before the statement runs.
             if let Some(session) = self.pooled()
                 && let Some(done) = self.attempt(&mut held, session, ask, true).await
             {
@@ -111,12 +111,12 @@ impl Postgres {
         }
     }
 
-    /// Whether as much is asked of it as may be at once.
+    /// Returns whether all connections of the pool are in use.
     pub(super) fn is_busy(&self) -> bool {
         self.places.available_permits() == 0
     }
 
-    /// What the database, or the way to it, last said when there was no connection.
+    /// Takes the reason of the last failed connection attempt.
     pub(super) fn take_refusal(&self) -> Option<String> {
         self.refusal.lock().take()
     }
@@ -125,7 +125,7 @@ impl Postgres {
         self.idle.lock().pop()
     }
 
-    /// Connects and looks at the role.
+    /// Connects and checks the role.
     async fn open(&self) -> Result<Session, ToolError> {
         let (session, found) = match self.look().await {
             Ok(looked) => looked,
@@ -142,7 +142,7 @@ impl Postgres {
         Ok(session)
     }
 
-    /// A new session, and what its role may do beyond reading tables where that matters.
+    /// Opens a session. Returns it with the role's excess privileges, if they matter.
     async fn look(&self) -> Result<(Session, String), WireError> {
         let mut session = Session::open(&self.connector, &self.network).await?;
         if self.network.privileged {
@@ -168,8 +168,8 @@ impl Postgres {
         unreachable(words)
     }
 
-    /// Runs the statement in a session; `None` when the session turned out to be dead before
-    /// anything ran.
+    /// Runs the statement in a session. Returns `None` if the session turns out to be closed before
+    /// the statement ran.
     async fn attempt(
         &self,
         held: &mut Held<'_>,
@@ -198,7 +198,7 @@ impl Postgres {
         };
         match done {
             Ok((answer, whole)) => {
-                // Rows that were not read are still under way: such a session is not used again.
+                // Unread rows are still in transit, so such a session is not reused.
                 if whole {
                     self.idle.lock().extend(held.session.take());
                 }
@@ -206,7 +206,7 @@ impl Postgres {
             }
             Err(WireError::Refused { code, message }) => {
                 self.idle.lock().extend(held.session.take());
-                // The same code is used when somebody else cancels it.
+                // The code is also used when another session cancels the statement.
                 if code == CANCELED && began.elapsed() >= ask.timeout {
                     return Some(Err(ask.late()));
                 }
@@ -222,7 +222,7 @@ impl Postgres {
         }
     }
 
-    /// Opens the transaction and prepares the statement in it, in one round trip.
+    /// Begins the transaction and prepares the statement in it, in one round trip.
     async fn begin(
         &self,
         session: &mut Session,
@@ -307,8 +307,7 @@ impl Postgres {
         Ok(columns)
     }
 
-    /// Runs the prepared statement, ends the transaction and makes the session forget, in one round
-    /// trip.
+    /// Runs the prepared statement, ends the transaction and resets the session, in one round trip.
     async fn finish(
         &self,
         session: &mut Session,

@@ -10,7 +10,7 @@ use super::connections::{Shared, columns_schema};
 use super::embedded::Owner;
 use crate::tool::{Arguments, Client, Output, Tool, ToolError, ToolSpec};
 
-/// Rows when the caller does not say.
+/// Default maximum number of rows.
 const DEFAULT_ROWS: usize = 100;
 
 pub(super) struct Query(pub(super) Arc<Shared>);
@@ -95,8 +95,8 @@ impl Tool for Query {
     }
 }
 
-/// Returns `limit` where the statement ends with a line `LIMIT n`, as policies with `max_rows` end
-/// it, and that many rows came: there may be more.
+/// Returns `limit` if the statement ends with a line `LIMIT n`, as added by policies with
+/// `max_rows`, and that many rows were returned: there may be more.
 fn find_reached_limit(sql: &str, rows: usize) -> Option<&'static str> {
     let last = sql.lines().next_back()?;
     let most: usize = last.strip_prefix("LIMIT ")?.parse().ok()?;

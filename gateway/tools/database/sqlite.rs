@@ -1,6 +1,5 @@
-//! SQLite. Each statement gets a fresh read-only connection on which nothing is possible but
-//! reading: one statement, an authorizer that denies by default, limits, no attached files, no
-//! extensions, a deadline.
+//! SQLite. Each statement runs alone on a new read-only connection, restricted to reading: by an
+//! authorizer that denies by default, limits, a timeout, and without attached files or extensions.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,26 +19,26 @@ use tokio::sync::Semaphore;
 use super::answer::{Answer, Ask, Column, binary, float, signed};
 use crate::tool::{ToolError, first_chars};
 
-/// Steps of SQLite's machine between two looks at the clock.
+/// Instructions of SQLite's virtual machine between two checks of the timeout.
 const STEPS: i32 = 1000;
-/// Pragmas that our own statements read the schema with.
+/// Pragmas with which built-in statements read the schema.
 const SCHEMA: [&str; 5] =
     ["table_list", "table_xinfo", "foreign_key_list", "index_list", "index_xinfo"];
-/// Longest statement in bytes, ours included.
+/// Maximum length of a statement in bytes, built-in ones included.
 const SQL_BYTES: i32 = 70_000;
 
-/// One file, or what there is of one.
+/// A database file.
 pub(super) struct Sqlite {
-    /// Without one the database is empty.
+    /// `None` is an empty database.
     pub(super) path: Option<PathBuf>,
     pub(super) rule: Arc<Sql>,
-    /// How long a statement waits for a lock.
+    /// Timeout for acquiring a lock.
     pub(super) lock_timeout: Duration,
     pub(super) places: Arc<Semaphore>,
 }
 
 impl Sqlite {
-    /// Runs one statement on a thread of its own.
+    /// Runs a statement on a blocking thread.
     pub(super) async fn run(&self, ask: &Ask) -> Result<Answer, ToolError> {
         let place =
             tokio::time::timeout(ask.timeout, Arc::clone(&self.places).acquire_owned()).await;
@@ -66,7 +65,7 @@ impl Sqlite {
     }
 }
 
-/// Tells the thread that nobody waits any more.
+/// Signals to the thread that the caller no longer waits.
 struct Gone(Arc<AtomicBool>);
 
 impl Drop for Gone {
@@ -185,18 +184,18 @@ fn confine(
     }))
 }
 
-/// Reading, calling what only computes, and what virtual tables do to describe themselves; nothing
-/// else.
+/// Permits reading, calls of functions that only compute, and the declarations of virtual tables.
+/// Denies everything else.
 fn permitted(rule: &Sql, own: bool, action: &AuthAction<'_>) -> bool {
     match action {
         AuthAction::Select | AuthAction::Read { .. } | AuthAction::Recursive => true,
-        // Operators on JSON.
+        // JSON operators.
         AuthAction::Function { function_name: "->" | "->>" } => true,
         AuthAction::Function { function_name } => {
             rule.allows_function(&function_name.to_ascii_lowercase())
         }
-        // SQLite asks for this when a virtual table declares its columns; the file is opened
-        // read-only and defended.
+        // Virtual tables request this to declare their columns. The file is opened read-only and in
+        // defensive mode.
         AuthAction::Update { table_name: "sqlite_master", .. } => true,
         AuthAction::Pragma { pragma_name: "data_version", pragma_value: None } => true,
         AuthAction::Pragma { pragma_name, .. } => own && SCHEMA.contains(pragma_name),
@@ -221,7 +220,7 @@ fn collect(statement: &mut Statement<'_>, ask: &Ask) -> rusqlite::Result<Answer>
         for at in 0..count {
             let value = row.get_ref(at)?;
             if answer.columns[at].kind.is_empty() {
-                // An expression has no declared type: what its first value is.
+                // An expression has no declared type, so its first value determines the type.
                 answer.columns[at].kind = stored(&value).to_owned();
             }
             values.push(json(value));

@@ -1,5 +1,5 @@
-//! Tests of `database`: real PostgreSQL, MariaDB, MySQL and SQLite, each with a canary that no
-//! statement may touch.
+//! Tests of `database`: real PostgreSQL, MariaDB, MySQL and SQLite, each with a canary table that
+//! no statement may change.
 
 #![allow(
     clippy::disallowed_methods,
@@ -91,7 +91,7 @@ pub(super) fn tools(config: Config) -> Rig {
     rig(&All { database: Some(config), ..All::default() })
 }
 
-/// What every dialect has in common for the benign statements.
+/// Tables for the benign statements, in all dialects.
 pub(super) const TABLES: [&str; 7] = [
     "CREATE TABLE customers (id INTEGER PRIMARY KEY, name VARCHAR(50) NOT NULL, email VARCHAR(80), city VARCHAR(40) DEFAULT 'x', \
      meta JSON_TYPE TAGS)",
@@ -110,7 +110,7 @@ pub(super) fn table(sql: &str, json: &str, time: &str, tags: &str) -> String {
     sql.replace("JSON_TYPE", json).replace("TIMESTAMP_TYPE", time).replace("TAGS", tags)
 }
 
-/// A gateway that knows the machine's authorities, and one of the operator's.
+/// Returns a connector that trusts the system's certificate authorities and the given one.
 pub(super) fn knowing(authority: &str) -> lockgate_egress::Connector {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), authority).unwrap();
@@ -137,7 +137,7 @@ fn json_is_a_value_only_where_nothing_is_lost() {
     }
 }
 
-/// The parser refuses before anything is connected to.
+/// The parser rejects the statements before any connection is made.
 #[tokio::test]
 async fn what_is_refused_says_how_it_is_written_here() {
     let network = || Network {

@@ -1,10 +1,9 @@
-//! The records of a CSV text (RFC 4180), one at a time. It refuses quotes that are not closed and
-//! text behind a closing quote, and keeps apart what is empty and what is an empty text in quotes.
-//! Lines that are empty are none.
+//! Parses the records of a CSV text (RFC 4180). Rejects unclosed quotes and text after a closing
+//! quote. Distinguishes an absent value from a quoted empty text. Ignores empty lines.
 
 use std::borrow::Cow;
 
-/// One value of a record.
+/// A value of a record.
 #[derive(Debug)]
 pub(super) struct Field<'a> {
     pub(super) text: Cow<'a, str>,
@@ -12,13 +11,13 @@ pub(super) struct Field<'a> {
 }
 
 impl Field<'_> {
-    /// Nothing between two commas is no value.
+    /// Returns the value, or `None` for an unquoted empty field.
     pub(super) fn value(&self) -> Option<&str> {
         if self.quoted || !self.text.is_empty() { Some(&self.text) } else { None }
     }
 }
 
-/// What is wrong, and in which line.
+/// A syntax error and its line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Damage {
     pub(super) line: usize,
@@ -36,8 +35,7 @@ impl<'a> Records<'a> {
         Self { rest: text.strip_prefix('\u{feff}').unwrap_or(text), line: 1 }
     }
 
-    /// Puts the next record in place of what is there; the line that it begins in, or none at the
-    /// end.
+    /// Reads the next record into `record`. Returns its first line, or `None` at the end.
     pub(super) fn next(&mut self, record: &mut Vec<Field<'a>>) -> Result<Option<usize>, Damage> {
         record.clear();
         while self.end_of_line() {}
@@ -61,7 +59,7 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// Whether there was one, which is taken.
+    /// Consumes a line break. Returns whether there was one.
     fn end_of_line(&mut self) -> bool {
         let rest = match self.rest.strip_prefix("\r\n") {
             Some(rest) => rest,
@@ -75,7 +73,7 @@ impl<'a> Records<'a> {
         true
     }
 
-    /// A value without quotes around it; those within are its own.
+    /// Reads an unquoted value. Quotes inside it are literal.
     fn plain(&mut self) -> Field<'a> {
         let end = self.rest.find([',', '\r', '\n']).unwrap_or(self.rest.len());
         let (text, rest) = self.rest.split_at(end);
@@ -83,7 +81,7 @@ impl<'a> Records<'a> {
         Field { text: text.into(), quoted: false }
     }
 
-    /// A value in quotes, in which two stand for one.
+    /// Reads a quoted value, in which a doubled quote is an escaped quote.
     fn quoted(&mut self) -> Result<Field<'a>, Damage> {
         let body = &self.rest[1..];
         let mut from = 0;
@@ -99,7 +97,7 @@ impl<'a> Records<'a> {
         };
         let text = &body[..end];
         let rest = &body[end + 1..];
-        // A line ends with LF, or with a CR alone.
+        // Lines end with LF, CRLF, or a lone CR.
         let bytes = text.as_bytes();
         for (at, byte) in bytes.iter().enumerate() {
             let lone = *byte == b'\r' && bytes.get(at + 1) != Some(&b'\n');

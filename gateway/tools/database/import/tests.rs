@@ -1,4 +1,4 @@
-//! Tests of `import`: what an organisation imports is its own.
+//! Tests of `import`, and of the isolation of imports between organisations.
 
 #![allow(clippy::disallowed_methods, reason = "tests look at files")]
 
@@ -12,7 +12,7 @@ use crate::database::tests::{about, config};
 
 const CSV: &str = "id,name,price,code,when\n1,Ada,1.50,007,2024-01-01\n2,\"B, o\",20,12,\n";
 
-/// A caller, and what the resources say that it may read.
+/// A caller, and the CSV of all resources it can read.
 struct Person {
     organisation: Option<&'static str>,
     subject: &'static str,
@@ -201,7 +201,7 @@ async fn imports_at_the_same_time_wait_for_each_other() {
     let folder = tempfile::tempdir().unwrap();
     let csv: &'static str =
         Box::leak(format!("a,b\n{}", "12345,some words of text\n".repeat(15_000)).into_boxed_str());
-    // One server, as in a gateway.
+    // A single server, as in a gateway.
     let made = Arc::new(
         crate::database::build(&config(Vec::new(), Some(folder.path())), &about()).unwrap(),
     );
@@ -283,7 +283,7 @@ async fn what_is_appended_is_refused_where_the_table_would_change_it() {
         json!([[1, 1.5, "x"]]),
         "nothing was appended"
     );
-    // Narrower values, and none, lose nothing.
+    // Narrower and missing values are not changed.
     let more = import("a,b,c\n2,3,4\n,,\n", "append").await.unwrap();
     assert_eq!((types(&more), &more["rows"]), (vec!["integer", "real", "text"], &json!(3)));
     assert_eq!(
@@ -301,7 +301,7 @@ async fn others_of_the_machine_cannot_read_what_is_imported() {
     let file = || std::fs::read_dir(folder).unwrap().next().unwrap().unwrap().path();
     call(folder, &acme(), "database/import", wanted("t", "replace")).await.unwrap();
     assert_eq!((mode(folder), mode(&file())), (0o700, 0o600));
-    // One of before is mended by the next import.
+    // The next import restores the mode of an existing file.
     std::fs::set_permissions(file(), std::fs::Permissions::from_mode(0o644)).unwrap();
     call(folder, &acme(), "database/import", wanted("t", "append")).await.unwrap();
     assert_eq!(mode(&file()), 0o600);
@@ -323,8 +323,8 @@ async fn damaged_csv_is_refused_with_its_line() {
         let said = import(csv).await.unwrap_err();
         assert!(said.contains(words), "{csv:?}: {said}");
     }
-    // A quoted empty text is a text; nothing at all is NULL. Quotes within a plain value are its
-    // own.
+    // A quoted empty text is a text; an empty field is NULL. Quotes inside an unquoted value are
+    // literal.
     let csv = "\u{feff}\"a\",b,\"c\"\r\n\"\",1,5\" wide\r\n\r\n,\"2\",\"say \"\"hi\"\"\r\nü\"";
     let made = import(csv).await.unwrap();
     assert_eq!((types(&made), &made["rows"]), (vec!["text", "integer", "text"], &json!(2)));

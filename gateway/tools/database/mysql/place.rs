@@ -1,6 +1,6 @@
-//! A place in the pool of a MySQL database, and the session in it. A session that was given up is
-//! ended at the server, which would not notice by itself before its statement is through, and keeps
-//! its place until it has gone.
+//! A slot in the pool of a MySQL database, and its session. The server does not detect an abandoned
+//! connection before its statement ends, so the session is killed. It keeps the slot until it is
+//! gone.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,35 +9,35 @@ use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Error, Opts};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// How long each try to end a session may take.
+/// Timeout of an attempt to end a session.
 const TRY: Duration = Duration::from_secs(5);
-/// Between two looks at whether a session has gone.
+/// Interval between two checks of whether a session is gone.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// How both servers say that no session has a number, or one of somebody else.
+/// Error codes of both servers for a missing session, or a session of another user.
 const NO_SESSION_OF_OURS: [u16; 2] = [1094, 1095];
 
-/// What a place needs to end its session.
+/// Resources for ending a session.
 #[derive(Clone)]
 pub(super) struct Ending {
     pub(super) options: Opts,
-    /// One session of a pool at most ends others, beside those that it has places for.
+    /// At most one extra session per pool ends others at a time, beyond the pool's limit.
     pub(super) turn: Arc<Semaphore>,
 }
 
-/// A session at one server. Behind a balancer, its number may mean another session at another
-/// server.
+/// Identifies a session at one server. Behind a load balancer, the same id may be another session
+/// at another server.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Name {
     pub(super) server: String,
     pub(super) id: u32,
 }
 
-/// See the module. Dropping it gives the place back: at once, or when its session has gone.
+/// A slot of the pool. When dropped, it is released at once, or after its session is gone.
 pub(super) struct Place {
     permit: Option<OwnedSemaphorePermit>,
     ending: Ending,
-    /// The session that is in use, and when its statement ends whatever happens.
+    /// The session in use, and the deadline of its statement.
     busy: Option<(Name, Instant)>,
 }
 
@@ -46,12 +46,12 @@ impl Place {
         Self { permit: Some(permit), ending, busy: None }
     }
 
-    /// From here on a session is in use, by a statement that has a deadline of its own.
+    /// Marks a session as in use, by a statement that ends within `most`.
     pub(super) fn enter(&mut self, name: Name, most: Duration) {
         self.busy = Some((name, Instant::now() + most));
     }
 
-    /// Nothing runs any more.
+    /// Marks the session as no longer in use.
     pub(super) fn leave(&mut self) {
         self.busy = None;
     }
@@ -72,8 +72,7 @@ impl Drop for Place {
     }
 }
 
-/// Comes back when the session has gone, at the latest when its statement has ended by its own
-/// timeout.
+/// Ends a session. Returns once it is gone, at the latest after its statement's timeout.
 async fn end(ending: &Ending, name: &Name, deadline: Instant) {
     let Ok(Ok(turn)) = tokio::time::timeout_at(deadline.into(), ending.turn.acquire()).await else {
         return;
@@ -89,13 +88,13 @@ async fn end(ending: &Ending, name: &Name, deadline: Instant) {
     }
 }
 
-/// Ends the session from another one; whether it has gone.
+/// Kills a session from another connection. Returns whether it is gone.
 async fn kill(options: &Opts, name: &Name) -> Result<bool, Error> {
     let mut conn = Conn::new(options.clone()).await?;
     if server(&mut conn).await?.1 != name.server {
         return Ok(false);
     }
-    // A session that is being ended is known until it has gone.
+    // A killed session remains listed until it has ended.
     while is_there(conn.query_drop(format!("KILL {}", name.id)).await)? {
         tokio::time::sleep(LOOK).await;
     }
@@ -103,7 +102,7 @@ async fn kill(options: &Opts, name: &Name) -> Result<bool, Error> {
     Ok(true)
 }
 
-/// Whether a session may still be there.
+/// Returns whether a session may still exist.
 fn is_there(kill: Result<(), Error>) -> Result<bool, Error> {
     match kill {
         Ok(()) => Ok(true),
@@ -112,7 +111,7 @@ fn is_there(kill: Result<(), Error>) -> Result<bool, Error> {
     }
 }
 
-/// The version of a server, and what tells it from others.
+/// Returns the version of a server and its identity.
 pub(super) async fn server(conn: &mut Conn) -> Result<(String, String), Error> {
     let found = conn.query_first("SELECT version(), concat(@@hostname, ':', @@port)").await?;
     Ok(found.unwrap_or((String::new(), String::new())))

@@ -1,6 +1,5 @@
-//! Tests of `mysql` against a real MariaDB and, where it is installed, a real MySQL: each test does
-//! the same on both. The role may do everything to the canary's database, so that only the layers
-//! protect it.
+//! Tests of `mysql` against a real MariaDB and, if installed, a real MySQL, with the same steps.
+//! The role has all rights on the canary's database, so that only the other layers protect it.
 
 #![allow(clippy::print_stderr, reason = "tests print what they measure")]
 
@@ -38,8 +37,8 @@ const SETUP: [&str; 18] = [
     "GRANT SELECT ON test.* TO filer",
 ];
 
-/// What MariaDB and MySQL write differently; a table stands for a sequence in MySQL, which has
-/// none.
+/// Statements that differ between MariaDB and MySQL. MySQL has no sequences, so a table replaces
+/// the sequence.
 const ON_MARIADB: [&str; 3] = [
     "CREATE SEQUENCE canary_seq",
     "SELECT nextval(canary_seq)",
@@ -83,7 +82,7 @@ async fn superuser(server: &Server) -> Conn {
     let mut conn = Conn::new(Opts::from(options)).await.unwrap();
     let mariadb = name(&mut conn).await.contains("MariaDB");
     let own = if mariadb { ON_MARIADB } else { ON_MYSQL };
-    // The fingerprint is long.
+    // The fingerprint exceeds the default limit.
     let roomy = "SET SESSION group_concat_max_len = 1000000";
     for sql in SETUP.iter().chain(&own).chain([&roomy]) {
         conn.query_drop(*sql).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
@@ -91,7 +90,7 @@ async fn superuser(server: &Server) -> Conn {
     conn
 }
 
-/// What the server says that it is.
+/// Returns the server's version.
 async fn name(conn: &mut Conn) -> String {
     conn.query_first("SELECT concat(version(), ' ', @@version_comment)").await.unwrap().unwrap()
 }
@@ -152,7 +151,7 @@ async fn harmless_statements_run_and_values_come_back_as_they_are() {
             let parameters = if sql.contains('?') { json!([1]) } else { json!([]) };
             let done =
                 rig.call("database/query", json!({"sql": sql, "parameters": parameters})).await;
-            // MySQL 9.6 put MD5 into a component that not every package installs.
+            // MySQL 9.6 moved MD5 into a component that some packages do not install.
             if let Err(words) = done
                 && !words.contains("FUNCTION test.md5 does not exist")
             {
@@ -209,7 +208,7 @@ async fn harmless_statements_run_and_values_come_back_as_they_are() {
             )
             .await
             .unwrap();
-        // As each of the two has it.
+        // The two servers have different formats.
         assert!(
             plan["plan"]["query_block"].is_object() || plan["plan"]["query_plan"].is_object(),
             "{plan}"
@@ -326,7 +325,7 @@ async fn an_abandoned_statement_ends_at_the_server_and_the_pool_stays_bounded() 
             assert!(given_up.is_err(), "{given_up:?}");
             most = most.max(root.query_first::<u64, _>(sessions).await.unwrap().unwrap());
         }
-        // One more may be there for a moment: the one that ends the others.
+        // The session that kills others may be counted, too.
         assert!(most <= limits().pool as u64 + 1, "{most} sessions");
         let running = format!("{sessions} AND command <> 'Sleep'");
         let began = std::time::Instant::now();
@@ -344,7 +343,7 @@ async fn an_abandoned_statement_ends_at_the_server_and_the_pool_stays_bounded() 
     }
 }
 
-/// The role that the documentation recommends sees what a role with every right sees.
+/// The role recommended in the documentation sees as much as a role with all rights.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_role_with_select_alone_sees_keys_and_indexes() {
     for server in servers::mysqls() {
@@ -389,8 +388,7 @@ async fn a_role_with_select_alone_sees_keys_and_indexes() {
     }
 }
 
-/// What a server takes for a character, a string or a name depends on its settings, which hold for
-/// new sessions only.
+/// Global settings that change the server's syntax and character sets, for new sessions only.
 const STRANGE: [&str; 4] = [
     "SET GLOBAL sql_mode = 'ANSI_QUOTES,NO_BACKSLASH_ESCAPES,PIPES_AS_CONCAT,IGNORE_SPACE,HIGH_NOT_PRECEDENCE'",
     "SET GLOBAL character_set_client = gbk",
@@ -444,7 +442,7 @@ async fn defaults_are_sql_on_both_servers() {
             .iter()
             .map(|column| column["default"].clone())
             .collect();
-        // Each server writes an expression in its own way.
+        // The servers format expressions differently.
         assert!(told[8].as_str().is_some_and(|text| text.starts_with("concat(")), "{}", told[8]);
         assert!(["'it''s'", "'it\\'s'"].map(Value::from).contains(&told[3]), "{}", told[3]);
         (told[3], told[8]) = (Value::Null, Value::Null);
@@ -467,7 +465,7 @@ async fn defaults_are_sql_on_both_servers() {
     }
 }
 
-/// Types and indexes that MariaDB does not have, or keeps as text.
+/// Types and indexes that MariaDB lacks, or stores as text.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_mysql_alone_has_comes_back_too() {
     for server in servers::mysqls() {
@@ -513,14 +511,14 @@ async fn what_mysql_alone_has_comes_back_too() {
     }
 }
 
-/// Whether the statement gives what the stored functions below give.
+/// Returns whether a statement calls the stored function created below.
 async fn is_stored(conn: &mut Conn, sql: &str) -> bool {
     let found: Result<Option<Option<Vec<u8>>>, _> = conn.query_first(sql).await;
     matches!(found, Ok(Some(Some(text))) if text == b"666")
 }
 
-/// A space before the parenthesis, or quotes around the name, make what looks like a function of
-/// the server's a stored one.
+/// A space before the parenthesis, or quotes around the name, may turn a built-in function into a
+/// stored function.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_stored_function_is_called_by_the_name_of_a_built_in_one() {
     let spec = Spec { dialect: Dialect::Mysql, ..Spec::default() };
@@ -540,7 +538,7 @@ async fn no_stored_function_is_called_by_the_name_of_a_built_in_one() {
             let made =
                 format!("CREATE FUNCTION `{function}`(x int) RETURNS int DETERMINISTIC RETURN 666");
             root.query_drop(made).await.unwrap_or_else(|error| panic!("{function}: {error}"));
-            // What a server does not have itself is the stored function in every spelling.
+            // If the server lacks the function, every spelling calls the stored function.
             let lacks = is_stored(&mut root, &format!("SELECT {function}(1)")).await;
             for call in [
                 format!("{function} (1)"),

@@ -1,5 +1,5 @@
-//! Exchanges with a session that are the same for every statement: fixed statements of ours, the
-//! end that leaves no trace, and rows and parameters as text.
+//! Exchanges common to all statements: built-in statements, the reset of a session, and rows and
+//! parameters as text.
 
 use fallible_iterator::FallibleIterator;
 use postgres_protocol::message::backend::{DataRowBody, Message};
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::value;
 use super::wire::{Session, WireError};
 
-/// Ends the transaction without a trace, and all that outlives transactions: locks, prepared
+/// Queues the rollback of the transaction and the reset of all session state: locks, prepared
 /// statements, settings.
 pub(super) fn forget(session: &mut Session) -> Result<(), WireError> {
     session.add("ROLLBACK")?;
@@ -30,7 +30,7 @@ pub(super) async fn forgotten(session: &mut Session) -> Result<(), WireError> {
     }
 }
 
-/// A session that refuses to be cleaned is not used again.
+/// A session that cannot be reset is not reused.
 fn lose_session(trouble: WireError) -> WireError {
     match trouble {
         WireError::Refused { message, .. } => WireError::Lost(message),
@@ -43,7 +43,7 @@ pub(super) async fn clean(session: &mut Session) -> Result<(), WireError> {
     forgotten(session).await
 }
 
-/// A fixed statement of ours.
+/// Runs a built-in statement.
 pub(super) async fn own(
     session: &mut Session,
     sql: &str,
@@ -103,7 +103,7 @@ pub(super) fn row(body: &DataRowBody, oids: &[u32]) -> Result<Vec<Value>, WireEr
     Ok(row)
 }
 
-/// The text of a parameter; PostgreSQL reads it as the type that the statement wants.
+/// Converts a parameter to text. PostgreSQL parses it as the type that the statement requires.
 pub(super) fn parameter(value: &Value) -> Option<String> {
     match value {
         Value::Null => None,

@@ -1,4 +1,4 @@
-//! A session while a statement runs in it, and what becomes of one that nobody waits for any more.
+//! A session while it runs a statement, and its cleanup when the caller has gone.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,13 +9,13 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::wire::Session;
 use crate::database::config::Network;
 
-/// Between two attempts to cancel a statement: one that comes between two steps of it has no
-/// effect.
+/// Interval between two attempts to cancel a statement. A request that arrives between two steps of
+/// the statement has no effect.
 const AGAIN: Duration = Duration::from_millis(250);
 
-/// A place in the pool and the session that has it. A session that is still there at the end,
-/// because nobody waits any more or it is of no use, keeps its place until the server has ended it:
-/// it goes on with a statement whoever is gone.
+/// A slot of the pool and its session. A session that is still held when dropped, because its
+/// caller is gone or the session is unusable, keeps the slot until the server has ended it: the
+/// server continues a statement after its client is gone.
 pub(super) struct Held<'a> {
     pub(super) connector: &'a Arc<Connector>,
     pub(super) network: &'a Network,

@@ -1,5 +1,5 @@
-//! Tests of `postgres` against a real server. The role may do everything to the canary, so that
-//! only the layers protect it.
+//! Tests of `postgres` against a real server. The role has all rights on the canary, so that only
+//! the other layers protect it.
 
 #![allow(clippy::print_stderr, reason = "tests print what they measure")]
 
@@ -13,7 +13,7 @@ use crate::database::tests::{
     ATTACKS, BENIGN, TABLES, ask, config, connector, knowing, limits, lines, table, tools,
 };
 
-/// What only the owner of the server may do.
+/// Setup by the superuser.
 const SETUP: [&str; 22] = [
     "CREATE EXTENSION dblink",
     "CREATE EXTENSION pg_prewarm",
@@ -39,7 +39,7 @@ const SETUP: [&str; 22] = [
     "SELECT lo_from_bytea(1, 'object')",
 ];
 
-/// All that an attack could change.
+/// Hash of all state that an attack could change.
 const FINGERPRINT: &str = "SELECT md5(concat( \
     (SELECT string_agg(c::text, ',' ORDER BY id) FROM canary c), (SELECT last_value FROM canary_seq), \
     (SELECT string_agg(relname || relnamespace, ',' ORDER BY oid) FROM pg_class WHERE relnamespace NOT IN (99, 11413)), \
@@ -74,7 +74,7 @@ async fn superuser(server: &Server) -> Session {
     let connector = connector();
     let network = network(server, "postgres", "secret");
     let began = Instant::now();
-    // Its port is open a little before it takes connections.
+    // The port opens shortly before the server accepts logins.
     let mut session = loop {
         match Session::open(&connector, &network).await {
             Ok(session) => break session,
@@ -114,8 +114,8 @@ async fn no_attack_has_an_effect_with_the_parser_and_without() {
     }
     assert_eq!(fingerprint(&mut root).await, before, "after the attacks");
 
-    // What the parser cannot see, or is not asked about: the transaction, its end and the role hold
-    // by themselves.
+    // Statements that bypass the parser: the transaction, its rollback and the role protect the
+    // database on their own.
     let bare = Postgres::new(reader, limits(), connector());
     let unseen = [
         "SELECT 1 |+| 2",
@@ -292,8 +292,8 @@ async fn roles_timeouts_and_lost_connections() {
         "a statement that nobody waits for"
     );
 
-    // Callers that go in every phase of a statement; each leaves its place only when its statement
-    // has ended.
+    // Callers that leave in every phase of a statement. Each keeps its slot until its statement has
+    // ended.
     let count = async |root: &mut Session| -> usize {
         own(root, running, &[]).await.unwrap()[0][0].as_deref().unwrap().parse().unwrap()
     };
@@ -337,7 +337,7 @@ async fn roles_timeouts_and_lost_connections() {
     );
 }
 
-/// All at once, in this task.
+/// Runs all futures concurrently in this task.
 async fn futures_join<F: Future<Output = T>, T>(all: impl Iterator<Item = F>) -> Vec<T> {
     let mut running: Vec<_> = all.map(Box::pin).collect();
     let mut done: Vec<Option<T>> = running.iter().map(|_| None).collect();
@@ -401,7 +401,7 @@ async fn a_private_authority_is_trusted_when_the_operator_names_it() {
         unknown.0.contains("certificate") && unknown.0.contains("egress.ca_file"),
         "{unknown:?}"
     );
-    // The certificate is for the address, not for the name.
+    // The certificate is valid for the address, not for the name.
     let named = Network { tls: true, host: "localhost".into(), ..reader(&server) };
     let named = Postgres::new(named, limits(), Arc::new(knowing(&identity.authority)))
         .run(&ask("SELECT 1"))
@@ -409,8 +409,8 @@ async fn a_private_authority_is_trusted_when_the_operator_names_it() {
     assert!(named.unwrap_err().0.contains("certificate"));
 }
 
-/// The server's state follows the database: it says in the database's words why it refuses, and
-/// comes back by itself.
+/// The server's state follows the database: it reports the database's reason, and recovers by
+/// itself.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_state_follows_the_database() {
     let Some(server) = servers::postgres() else { return };
@@ -425,7 +425,7 @@ async fn the_state_follows_the_database() {
             if status.state == state && trouble.contains(words) {
                 return trouble;
             }
-            // On a busy machine it may first be one that does not answer in time.
+            // On a busy machine, the first failure may be a timeout.
             assert!(began.elapsed() < Duration::from_secs(60), "{trouble}");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }

@@ -1,11 +1,11 @@
-//! PostgreSQL's text of a value as JSON, by its type.
+//! Converts PostgreSQL's text values to JSON, by type.
 
 use lockgate_text::hex;
 use serde_json::Value;
 
 use crate::database::answer::{binary, document, float, signed};
 
-/// Types whose names every server has.
+/// Built-in types.
 const KNOWN: [(u32, &str); 28] = [
     (16, "boolean"),
     (17, "bytea"),
@@ -51,8 +51,8 @@ fn bytes(text: &str) -> Option<Value> {
     Some(binary(&hex::decode(digits.as_bytes())?))
 }
 
-/// What text does not become something better stays text: dates, numeric, arrays, ranges, types of
-/// the owner's own.
+/// Converts a value. Types without a lossless JSON form stay text: dates, numeric, arrays, ranges,
+/// user-defined types.
 pub(super) fn json(oid: u32, text: &str) -> Value {
     match oid {
         16 => return Value::Bool(text == "t"),

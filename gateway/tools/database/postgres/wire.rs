@@ -1,5 +1,5 @@
 //! PostgreSQL's protocol, version 3: one session, the extended protocol only, all values as text.
-//! It trusts no length and keeps no message that is larger than the caps.
+//! Validates every length, and buffers no message above the limits.
 
 use std::io;
 
@@ -16,22 +16,21 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use crate::database::config::Network;
 use crate::tool::first_chars;
 
-/// Largest message besides rows.
+/// Maximum size of messages other than rows.
 const MAX_MESSAGE: usize = 1 << 20;
 
-/// What went wrong.
+/// An error of a session.
 #[derive(Debug)]
 pub(super) enum WireError {
-    /// The session is lost or of no use.
+    /// The session is lost or unusable.
     Lost(String),
-    /// A message is larger than the limit: what follows it cannot be read, so that the session is
-    /// of no use.
+    /// A message exceeds the limit. The messages after it cannot be read, so the session is
+    /// unusable.
     Large,
     /// The server refused a statement.
     Refused { code: String, message: String },
 }
 
-/// What reading and writing may end in.
 impl From<io::Error> for WireError {
     fn from(error: io::Error) -> Self {
         lost(error)
@@ -42,7 +41,7 @@ fn lost(error: impl std::fmt::Display) -> WireError {
     WireError::Lost(error.to_string())
 }
 
-/// How to reach a server again, to ask it to stop a statement.
+/// Identifies a session at its server, for a request to cancel its statement.
 #[derive(Debug)]
 pub(super) struct Handle {
     process: i32,
@@ -54,12 +53,12 @@ pub(super) struct Session {
     input: BytesMut,
     pub(super) output: BytesMut,
     pub(super) handle: Handle,
-    /// Largest message that is taken.
+    /// Maximum size of a received message.
     pub(super) max_message: usize,
 }
 
 impl Session {
-    /// Connects and logs in.
+    /// Connects and authenticates.
     pub(super) async fn open(connector: &Connector, network: &Network) -> Result<Self, WireError> {
         let stream = dial(connector, network).await?;
         let handle = Handle { process: 0, secret: 0 };
@@ -125,7 +124,7 @@ impl Session {
         }
     }
 
-    /// Puts one statement without parameters and without rows into the output.
+    /// Queues a statement without parameters and rows.
     pub(super) fn add(&mut self, sql: &str) -> Result<(), WireError> {
         frontend::parse("", sql, [], &mut self.output)?;
         self.bind("", &[])?;
@@ -133,14 +132,14 @@ impl Session {
         Ok(())
     }
 
-    /// Prepares a statement and asks what it takes and gives.
+    /// Queues the preparation of a statement, and a description of its parameters and columns.
     pub(super) fn prepare(&mut self, name: &str, sql: &str) -> Result<(), WireError> {
         frontend::parse(name, sql, [], &mut self.output)?;
         frontend::describe(b'S', name, &mut self.output)?;
         Ok(())
     }
 
-    /// Binds text to a prepared statement; all columns come back as text.
+    /// Binds text to a prepared statement; all columns are returned as text.
     pub(super) fn bind(
         &mut self,
         statement: &str,
@@ -162,7 +161,7 @@ impl Session {
         frontend::sync(&mut self.output);
     }
 
-    /// Sends what is in the output and gives the next message that means something.
+    /// Sends the queued messages, and returns the next relevant message.
     pub(super) async fn next(&mut self) -> Result<Message, WireError> {
         if !self.output.is_empty() {
             self.stream.write_all(&self.output).await?;
@@ -190,7 +189,7 @@ impl Session {
         }
     }
 
-    /// Reads on to the end of what was synced; gives the first refusal on the way.
+    /// Reads until the server is ready. Returns the first refusal on the way.
     pub(super) async fn ready(&mut self) -> Result<u8, WireError> {
         let mut first = None;
         loop {
@@ -210,11 +209,10 @@ impl Session {
 }
 
 impl Session {
-    /// Says that nothing more comes, and waits until the server has ended the session. May be
-    /// dropped and called again.
+    /// Closes the session, and waits until the server has ended it. Cancel-safe.
     pub(super) async fn end(&mut self) {
         let _gone = self.stream.shutdown().await;
-        // Rows that were under way.
+        // Discards rows in transit.
         while let Ok(1..) = self.stream.read_buf(&mut self.input).await {
             self.input.clear();
         }
@@ -222,12 +220,12 @@ impl Session {
 }
 
 impl Handle {
-    /// Asks the server to stop what the session runs.
+    /// Requests the server to cancel the session's statement.
     pub(super) async fn cancel(&self, connector: &Connector, network: &Network) {
         let Ok(mut stream) = dial(connector, network).await else { return };
         let mut buffer = BytesMut::new();
         frontend::cancel_request(self.process, self.secret, &mut buffer);
-        // It answers by closing; when it does not get through, the statement's own timeout ends it.
+        // The server responds by closing. If the request is lost, the statement's timeout ends it.
         if stream.write_all(&buffer).await.is_ok() && stream.flush().await.is_ok() {
             let _closed = stream.read_u8().await;
         }

@@ -1,4 +1,4 @@
-//! Tests of `sqlite` on real files, which must stay as they are byte by byte.
+//! Tests of `sqlite` on real files, which must not change by a single byte.
 
 #![allow(
     clippy::disallowed_methods,
@@ -29,7 +29,7 @@ fn file(folder: &Path) -> PathBuf {
     path
 }
 
-/// Every file of the folder, with what is in it.
+/// Returns every file of the folder with its contents.
 fn fingerprint(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut files: Vec<_> =
         std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -84,7 +84,7 @@ async fn no_attack_has_an_effect_with_the_parser_and_without() {
         ran.len()
     );
     assert!(!Path::new("/tmp/planted.db").exists() && !Path::new("planted.db").exists());
-    // A limit of the whole process that an attack could have set.
+    // A limit of the whole process, which an attack could have changed.
     assert!(
         Connection::open_in_memory()
             .unwrap()
@@ -150,7 +150,7 @@ async fn harmless_statements_run_and_values_come_back_as_they_are() {
     assert!(plan["plan"][0]["detail"].as_str().unwrap().contains("SEARCH"), "{plan}");
 }
 
-/// Prints p95 of `SELECT 1` through the tool and on a connection that is open already.
+/// Prints p95 of `SELECT 1` through the tool and on an open connection.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_select_1_costs_is_told() {
     let folder = tempfile::tempdir().unwrap();

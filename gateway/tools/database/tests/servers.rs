@@ -1,6 +1,6 @@
-//! Database servers of a test's own: in a temporary folder, on a free port, as an unprivileged
-//! user, ended with the test. Where the programs are missing, a test says so and passes, except in
-//! CI, where it fails.
+//! Database servers for tests: in a temporary folder, on a free port, as an unprivileged user,
+//! stopped with the test. If the programs are missing, tests print a note and pass, except in CI,
+//! where they fail.
 
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Once;
 use std::time::{Duration, Instant};
 
-/// Ends the server when its standard input ends, which it does with the test, however that goes.
+/// Stops the server when its standard input closes, which happens however the test ends.
 const WATCH: &str = "\"$@\" & pid=$!; read _; kill -INT $pid 2>/dev/null; sleep 0.2; kill -TERM $pid 2>/dev/null; wait $pid";
 const TIMEOUT: Duration = Duration::from_secs(60);
 static TOLD: Once = Once::new();
@@ -28,7 +28,7 @@ impl Drop for Server {
     }
 }
 
-/// A program of a Debian package, or of the path.
+/// Finds a program in Debian's folders, or in the path.
 fn program(name: &str) -> Option<PathBuf> {
     let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let folders = versions.map(|version| version.path().join("bin"));
@@ -50,7 +50,7 @@ fn missing<T>(what: &str) -> Option<T> {
     None
 }
 
-/// Run as somebody without rights, since database servers refuse to be root.
+/// Runs a program as an unprivileged user, because database servers refuse to run as root.
 fn command(user: &str, program: &Path) -> Command {
     let root = Command::new("id").arg("-u").output().is_ok_and(|out| out.stdout == b"0\n");
     if !root {
@@ -67,7 +67,7 @@ fn folder(user: &str) -> tempfile::TempDir {
     if let Ok(out) = Command::new("id").args(["-u", user]).output()
         && let Ok(id) = String::from_utf8_lossy(&out.stdout).trim().parse::<u32>()
     {
-        // Fails where the test is not root, and then is not needed.
+        // Fails, and is unnecessary, unless the test runs as root.
         let _owned = std::os::unix::fs::chown(folder.path(), Some(id), None);
     }
     folder
@@ -97,7 +97,7 @@ fn start(command: &Command, folder: tempfile::TempDir, port: u16) -> Server {
     server
 }
 
-/// A certificate for 127.0.0.1 of an authority that nobody knows.
+/// A certificate for 127.0.0.1, issued by an unknown authority.
 pub(crate) struct Identity {
     pub(crate) authority: String,
     certificate: String,
@@ -120,7 +120,7 @@ impl Identity {
         }
     }
 
-    /// Writes both for a server whose folder it is: the certificate's file, and the key's.
+    /// Writes the files of the certificate and the key, owned by the folder's owner.
     fn write(&self, folder: &Path) -> (String, String) {
         let owner = std::fs::metadata(folder).unwrap().uid();
         let file = |name: &str, text: &str| {
@@ -134,12 +134,12 @@ impl Identity {
     }
 }
 
-/// PostgreSQL with the superuser `postgres`, whose password is `secret`.
+/// Starts PostgreSQL with the superuser `postgres` and the password `secret`.
 pub(crate) fn postgres() -> Option<Server> {
     postgres_as(None)
 }
 
-/// The same, with TLS when it has a certificate.
+/// Starts PostgreSQL, with TLS if an identity is given.
 pub(crate) fn postgres_as(identity: Option<&Identity>) -> Option<Server> {
     let (Some(initdb), Some(postgres)) = (program("initdb"), program("postgres")) else {
         return missing("postgresql");
@@ -185,12 +185,12 @@ pub(crate) fn postgres_as(identity: Option<&Identity>) -> Option<Server> {
     Some(start(&run, folder, port))
 }
 
-/// MariaDB, and MySQL where there is one, each with the superuser `root`, who has no password.
+/// Starts MariaDB, and MySQL if installed, each with the superuser `root` without a password.
 pub(crate) fn mysqls() -> Vec<Server> {
     mysqls_as(None)
 }
 
-/// The same, with TLS by a certificate of ours when there is one.
+/// Starts the same servers, with TLS if an identity is given.
 pub(crate) fn mysqls_as(identity: Option<&Identity>) -> Vec<Server> {
     [mariadb(identity), mysql(identity)].into_iter().flatten().collect()
 }
@@ -208,19 +208,19 @@ fn mariadb(identity: Option<&Identity>) -> Option<Server> {
         "--auth-root-authentication-method=normal",
         "--skip-test-db",
     ]);
-    // Servers on one machine clear each other's temporary tables away in a folder that they share.
+    // Servers on one machine delete each other's temporary tables in a shared folder.
     make.env("TMPDIR", folder.path());
     done(make);
     Some(serve(&mariadbd, folder, identity, &[]))
 }
 
-/// Debian's stable releases have no package of MySQL, so that its absence is no failure in CI
-/// either; `tests/run` says it.
+/// Starts MySQL if installed. Debian's stable releases have no package of it, so its absence is no
+/// failure in CI either; `tests/run` prints a note.
 fn mysql(identity: Option<&Identity>) -> Option<Server> {
     let named = std::env::var_os("LOCKGATE_MYSQLD").map(PathBuf::from);
     let mysqld = named.or_else(|| program("mysqld").filter(|mysqld| is_mysql(mysqld)));
     let Some(mysqld) = mysqld else {
-        // Not by the macro, whose words nobody sees of tests that pass.
+        // Written directly, because the test harness captures `eprintln` of passing tests.
         TOLD.call_once(|| {
             writeln!(std::io::stderr(), "note: MySQL is not installed: MariaDB alone is tested")
                 .unwrap()
@@ -231,11 +231,11 @@ fn mysql(identity: Option<&Identity>) -> Option<Server> {
     let mut make = command("mysql", &mysqld);
     make.args(["--no-defaults", &data(&folder), "--initialize-insecure"]);
     done(make);
-    // Without the second protocol's port, and with files as open as MariaDB has them.
+    // Without the X protocol's port, and with file access like MariaDB's.
     Some(serve(&mysqld, folder, identity, &["--mysqlx=OFF", "--secure-file-priv="]))
 }
 
-/// MariaDB has a program of this name too.
+/// Returns whether the program is MySQL's. MariaDB has a program of the same name.
 fn is_mysql(mysqld: &Path) -> bool {
     let version = Command::new(mysqld).args(["--no-defaults", "--version"]).output();
     version.is_ok_and(|out| {
@@ -247,7 +247,7 @@ fn data(folder: &tempfile::TempDir) -> String {
     format!("--datadir={}", folder.path().join("data").display())
 }
 
-/// Starts a server of MySQL's kind on the data that its folder has.
+/// Starts a MySQL-compatible server on its folder's data.
 fn serve(
     program: &Path,
     folder: tempfile::TempDir,
