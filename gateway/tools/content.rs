@@ -1,5 +1,5 @@
-//! The `content` server: resources and prompts that the operator's configuration declares. What a
-//! caller sends fills the gaps in texts and chooses among files below one folder; it never makes a
+//! The `content` server: resources and prompts declared in the operator's configuration. Callers'
+//! values fill placeholders in texts and select files below one folder; they never become a
 //! message, a role or a path.
 
 mod argument;
@@ -32,7 +32,7 @@ use crate::tool::Client;
 use compile::{Compiled, Found, Place};
 use folder::{Folder, Print};
 
-/// How long what stands in the configuration may be kept by clients.
+/// Cache lifetime of configured content at clients.
 const LASTING_MS: u64 = 5000;
 
 pub(crate) fn build(config: &Config) -> Result<ServerDefinition, String> {
@@ -61,7 +61,7 @@ pub(crate) fn build(config: &Config) -> Result<ServerDefinition, String> {
 struct Content {
     shared: Arc<Shared>,
     teller: OnceLock<ChangeNotifier>,
-    /// The task that looks at files, while somebody wants to hear of them.
+    /// The task that polls files while there are subscribers.
     watching: Mutex<Option<JoinHandle<()>>>,
     interval: Duration,
 }
@@ -69,7 +69,7 @@ struct Content {
 struct Shared {
     compiled: Compiled,
     folder: Option<Folder>,
-    /// The files behind resources that somebody is subscribed to, and how they looked last.
+    /// Subscribed files by URI, with their attributes at the last poll.
     watched: Mutex<BTreeMap<String, (String, Option<Print>)>>,
 }
 
@@ -164,7 +164,7 @@ impl Provider for Content {
         let Some(found) = self.shared.compiled.find(uri) else {
             return Err("resource not found".into());
         };
-        // What stands in the configuration changes with it, and then the server is another one.
+        // Configured content changes only with the configuration, which replaces the server.
         let Place::File(path) = found.place else { return Ok(()) };
         self.shared.watched.lock().insert(uri.to_owned(), (path, None));
         let mut watching = self.watching.lock();
@@ -187,7 +187,7 @@ impl Provider for Content {
     }
 }
 
-/// Looks at the files behind subscriptions, and tells of those that look otherwise than before.
+/// Polls subscribed files, and notifies of changes.
 async fn watch(shared: Arc<Shared>, teller: ChangeNotifier, interval: Duration) {
     let mut turns = tokio::time::interval(interval);
     turns.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -214,7 +214,7 @@ async fn watch(shared: Arc<Shared>, teller: ChangeNotifier, interval: Duration) 
         {
             let mut watched = shared.watched.lock();
             for (uri, print) in looked {
-                // The first look only says how it is now.
+                // The first poll only records the current state.
                 if let Some((_, seen)) = watched.get_mut(&uri)
                     && let Some(before) = seen.replace(print)
                     && before != print
@@ -229,7 +229,7 @@ async fn watch(shared: Arc<Shared>, teller: ChangeNotifier, interval: Duration) 
     }
 }
 
-/// A file's bytes, on a thread that may wait; `None` when there is no such file.
+/// Reads a file on a blocking thread; `None` if there is no such file.
 async fn read_file(shared: Arc<Shared>, path: String) -> Result<Option<Vec<u8>>, String> {
     let reading = tokio::task::spawn_blocking(move || match &shared.folder {
         Some(folder) => folder.read(&path),
@@ -241,7 +241,7 @@ async fn read_file(shared: Arc<Shared>, path: String) -> Result<Option<Vec<u8>>,
     }
 }
 
-/// Bytes as a member of `contents`: text if they are UTF-8.
+/// Returns bytes as a member of `contents`: text if they are UTF-8, otherwise a blob.
 fn part(bytes: Vec<u8>) -> (&'static str, String) {
     match String::from_utf8(bytes) {
         Ok(text) => ("text", text),

@@ -1,6 +1,6 @@
-//! The `file` server: reading and changing files in configured folders. Each folder is held open
-//! and everything happens relative to it, so that no path, link or rename leads out. It runs
-//! nothing, and never changes what a root is.
+//! The `file` server: reads and changes files in configured folders. Each folder is held open, and
+//! every access is relative to it, so that no path, link or rename leads outside. Executes nothing,
+//! and never changes the roots themselves.
 
 pub mod config;
 mod delete;

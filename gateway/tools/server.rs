@@ -272,7 +272,7 @@ impl Upstream for Server {
         _caller: &'a Caller,
     ) -> BoxFuture<'a, Result<Subscription, UpstreamError>> {
         Box::pin(async move {
-            // A resource that cannot be read is reported as missing, whatever the reason.
+            // An unreadable resource is reported as missing, regardless of the reason.
             let Some(provider) = &self.provider else {
                 let words = "the server does not offer subscriptions";
                 return Err(UpstreamError::new(UpstreamErrorKind::NotFound, words));

@@ -1,11 +1,11 @@
-//! Arguments of prompts: text on the wire, held against what they are declared to be, and written
-//! in one way.
+//! Arguments of prompts: strings in the protocol, validated against their declaration and
+//! normalised.
 
 use super::config::{Argument, Kind};
 use super::words::is_break;
 use crate::tool::first_chars;
 
-/// The value as it is put into a text.
+/// Validates a value and returns its normalised form.
 pub(super) fn read(argument: &Argument, given: &str) -> Result<String, String> {
     let read = match &argument.kind {
         Kind::Text { max_chars, multiline } => {
@@ -54,7 +54,7 @@ pub(super) fn read(argument: &Argument, given: &str) -> Result<String, String> {
     Err(format!("the argument `{}` must be {expected}, received {shown:?}", argument.name))
 }
 
-/// Values to choose from; none when anything goes.
+/// Returns the permitted values; empty if any value is.
 pub(super) fn values(argument: &Argument) -> Vec<String> {
     match &argument.kind {
         Kind::Choice(values) => values.clone(),
@@ -82,7 +82,7 @@ fn kind(kind: &Kind) -> String {
     }
 }
 
-/// What clients are told of it: the declared words, what it must be, and its default.
+/// Describes an argument for clients: its description, type and default.
 pub(super) fn described(argument: &Argument) -> String {
     let mut parts = Vec::new();
     if let Some(words) = &argument.description

@@ -1,5 +1,4 @@
-//! The configuration made ready to answer: templates parsed, gaps known, everything that is wrong
-//! with it said at once.
+//! The compiled configuration: templates are parsed, and all problems are reported at once.
 
 use std::collections::{HashMap, HashSet};
 
@@ -18,18 +17,18 @@ pub(super) struct Compiled {
     pub(super) config: Config,
     /// Index of a resource by its URI.
     by_uri: HashMap<String, usize>,
-    /// By index in the configuration.
+    /// In the order of the configuration.
     templates: Vec<(UriTemplate, Option<Words>)>,
     prompts: HashMap<String, (usize, Vec<Words>)>,
 }
 
-/// A resource that a URI names.
+/// The resource that a URI identifies.
 pub(super) struct Found {
     pub(super) place: Place,
     pub(super) mime_type: String,
 }
 
-/// Where its content is.
+/// The location of the content.
 pub(super) enum Place {
     Text(String),
     Base64(String),
@@ -38,7 +37,7 @@ pub(super) enum Place {
 }
 
 impl Config {
-    /// Everything that is wrong with it.
+    /// Returns all problems of the configuration.
     #[must_use]
     pub fn problems(&self) -> Vec<Problem> {
         Compiled::compile(self).1
@@ -137,7 +136,7 @@ impl Compiled {
         }
     }
 
-    /// The resource of a URI.
+    /// Returns the resource of a URI.
     pub(super) fn find(&self, uri: &str) -> Option<Found> {
         if let Some(at) = self.by_uri.get(uri) {
             let resource = self.config.resources.get(*at)?;
@@ -159,7 +158,7 @@ impl Compiled {
         None
     }
 
-    /// The result of `prompts/get`.
+    /// Returns the result of `prompts/get`.
     pub(super) fn prompt(&self, name: &str, given: &Map<String, Value>) -> Result<Value, String> {
         let Some((at, words)) = self.prompts.get(name) else {
             return Err(format!("unknown prompt: {name}"));
@@ -177,7 +176,7 @@ impl Compiled {
         })
     }
 
-    /// Values of a prompt's argument to choose from.
+    /// Returns completions of a prompt's argument.
     pub(super) fn prompt_values(&self, name: &str, argument: &str) -> Vec<String> {
         let Some((at, _)) = self.prompts.get(name) else { return Vec::new() };
         for declared in &self.config.prompts[*at].arguments {
@@ -188,7 +187,7 @@ impl Compiled {
         Vec::new()
     }
 
-    /// Values of a template's variable to choose from.
+    /// Returns completions of a template's variable.
     pub(super) fn template_values(&self, template: &str, variable: &str) -> Vec<String> {
         for declared in &self.config.templates {
             if declared.template == template
@@ -201,7 +200,7 @@ impl Compiled {
     }
 }
 
-/// Where the content of a template is for these values; nothing when one of them is not listed.
+/// Returns the content of a template for these values; `None` if a value is not permitted.
 fn place_of(declared: &Template, words: &Words, values: &Values) -> Option<Place> {
     let is_file = matches!(declared.body, Body::File(_));
     for (name, value) in values {
@@ -218,7 +217,7 @@ fn place_of(declared: &Template, words: &Words, values: &Values) -> Option<Place
     Some(if is_file { Place::File(text) } else { Place::Text(text) })
 }
 
-/// A message of `prompts/get`.
+/// Returns a message of `prompts/get`.
 fn write_message(role: Role, text: &str) -> Value {
     match role {
         Role::User => json!({"role": "user", "content": {"type": "text", "text": text}}),
@@ -243,7 +242,7 @@ fn describe_unknown(prompt: &Prompt, name: &str) -> String {
     format!("unknown argument {name:?}: this prompt takes {}", known.join(", "))
 }
 
-/// The values of a prompt's arguments, by their names.
+/// Validates the arguments of a prompt, and returns them by name.
 fn read_arguments<'a>(
     prompt: &'a Prompt,
     given: &Map<String, Value>,
@@ -278,7 +277,7 @@ fn read_arguments<'a>(
     Ok(values)
 }
 
-/// Whether a value may be a part of a path: it goes down, and not to what is hidden.
+/// Returns whether a value may be part of a path: it neither leads upwards nor to hidden files.
 fn is_plain_path(value: &str) -> bool {
     for part in value.split('/') {
         if part.is_empty() || part.starts_with('.') || part.contains(['\\', '\0']) {

@@ -1,4 +1,4 @@
-//! What the `content` server offers, already validated. It reads no file and no environment.
+//! Validated settings of the `content` server. Reads no file and no environment.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -7,11 +7,11 @@ use std::time::Duration;
 /// Resources and prompts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Files lie below it; needed when a body is one.
+    /// The folder of all files; required if a body is a file.
     pub folder: Option<PathBuf>,
-    /// Largest file that is read.
+    /// Maximum size of a file.
     pub file_bytes: usize,
-    /// How often files that somebody is subscribed to are looked at.
+    /// Polling interval of subscribed files.
     pub check_interval: Duration,
     pub resources: Vec<Resource>,
     pub templates: Vec<Template>,
@@ -28,22 +28,22 @@ pub struct Resource {
     pub body: Body,
 }
 
-/// Resources whose URIs follow a template.
+/// Resources with URIs that follow a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template {
-    /// RFC 6570, levels 1 to 3.
+    /// A URI template (RFC 6570).
     pub template: String,
     pub name: String,
     pub title: Option<String>,
     pub description: Option<String>,
     pub mime_type: String,
-    /// With `{{variable}}` in it; not base64.
+    /// Text or file name with placeholders `{{variable}}`; base64 is not supported.
     pub body: Body,
-    /// The only values of some variables.
+    /// The permitted values of some variables.
     pub values: BTreeMap<String, Vec<String>>,
 }
 
-/// What a resource holds.
+/// The content of a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {
     Text(String),
@@ -71,7 +71,7 @@ pub struct Argument {
     pub kind: Kind,
 }
 
-/// What an argument of a prompt may be. On the wire all are text.
+/// The type of a prompt's argument. In the protocol, all are strings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
     Text { max_chars: usize, multiline: bool },
@@ -84,11 +84,12 @@ pub enum Kind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
     pub role: Role,
-    /// With `{{argument}}`, `{{argument|json}}` or `{{argument|quote}}` in it.
+    /// With placeholders `{{argument}}`, `{{argument|json}}` or `{{argument|quote}}`.
     pub text: String,
 }
 
-/// Who speaks. MCP has no system role: such a message is the user's, marked as meant for the model.
+/// The sender of a message. MCP has no system role: system messages are the user's, annotated for
+/// the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     System,
@@ -96,7 +97,7 @@ pub enum Role {
     Assistant,
 }
 
-/// What is wrong with a part of the configuration.
+/// A problem of the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// Below `builtin.content`.

@@ -1,5 +1,5 @@
-//! Files below one folder, which is held open: a path cannot leave it, by `..`, by a link or by a
-//! change while we look. It reads; it writes nothing and lists nothing.
+//! Files below a folder that is held open. No path leads outside: not through `..`, a link, or a
+//! concurrent change. Access is read-only, by path only.
 
 use std::io::Read;
 use std::os::fd::OwnedFd;
@@ -8,7 +8,7 @@ use std::path::Path;
 use rustix::fs::{FileType, Mode, OFlags, fstat, open};
 use rustix::io::Errno;
 
-/// How often the kernel may say that the tree changed while it looked.
+/// Maximum number of attempts while the tree changes during the lookup.
 #[cfg(target_os = "linux")]
 const TRIES: usize = 8;
 
@@ -17,7 +17,7 @@ pub(super) struct Folder {
     most: usize,
 }
 
-/// How a file looks from outside: another one, or another text, looks otherwise.
+/// A file's attributes, which differ for another file or changed content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Print {
     there: bool,
@@ -36,7 +36,7 @@ impl Folder {
         }
     }
 
-    /// A file's bytes; `None` when there is no such file.
+    /// Returns a file's bytes; `None` if there is no such file.
     pub(super) fn read(&self, path: &str) -> Result<Option<Vec<u8>>, String> {
         let Some(file) = self.file(path)? else { return Ok(None) };
         let mut bytes = Vec::new();
@@ -51,7 +51,7 @@ impl Folder {
         Ok(Some(bytes))
     }
 
-    /// How a file looks; all the same for what is not there.
+    /// Returns the attributes of a file; the default for missing files.
     pub(super) fn print(&self, path: &str) -> Print {
         let Ok(Some(file)) = self.file(path) else { return Print::default() };
         let Ok(stat) = fstat(&file) else { return Print::default() };
@@ -68,7 +68,7 @@ impl Folder {
     fn file(&self, path: &str) -> Result<Option<OwnedFd>, String> {
         let file = match self.find(path) {
             Ok(file) => file,
-            // What leads out is not there.
+            // A path that leads outside is reported as missing.
             Err(
                 Errno::NOENT
                 | Errno::NOTDIR
@@ -91,7 +91,7 @@ impl Folder {
         }
     }
 
-    /// Never waits for a pipe or a device to open.
+    /// Opens a file. Never blocks on a pipe or device.
     #[cfg(target_os = "linux")]
     fn find(&self, path: &str) -> Result<OwnedFd, Errno> {
         use rustix::fs::{ResolveFlags, openat2};
@@ -106,7 +106,7 @@ impl Folder {
         Err(Errno::AGAIN)
     }
 
-    /// Without `openat2` links are not followed at all.
+    /// Opens a file. Without `openat2`, links are not followed.
     #[cfg(not(target_os = "linux"))]
     fn find(&self, path: &str) -> Result<OwnedFd, Errno> {
         use rustix::fs::openat;

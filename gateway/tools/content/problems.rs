@@ -1,4 +1,4 @@
-//! What is wrong with a configuration, with the path of each key: all of it is said at once.
+//! Collects all problems of a configuration, each with the path of its key.
 
 use std::collections::HashSet;
 
@@ -7,12 +7,12 @@ use super::config::{Argument, Config, Kind, Problem, Prompt, Role};
 use super::words::Words;
 use crate::registry::is_valid_name;
 
-/// Most resources, templates and prompts each.
+/// Maximum number of resources, templates and prompts each.
 const MOST: usize = 1000;
-/// Most arguments and messages of a prompt, and values of a choice.
+/// Maximum number of arguments and messages per prompt, and of values per choice.
 const PARTS: usize = 100;
 
-/// Collects what is wrong.
+/// The problems found so far.
 pub(super) struct Problems<'a> {
     pub(super) config: &'a Config,
     pub(super) all: Vec<Problem>,
@@ -47,7 +47,7 @@ impl Problems<'_> {
         }
     }
 
-    /// The text's gaps, all of which must have these names.
+    /// Parses a text. Its placeholders have to be among the known names.
     pub(super) fn words<const N: usize>(
         &mut self,
         path: [&str; N],

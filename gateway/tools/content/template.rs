@@ -1,7 +1,7 @@
-//! URI templates (RFC 6570, all levels) and which values a URI has for their variables. Matching is
-//! by one regular expression without backtracking, so that no URI takes long. An exploded variable
-//! is one text: its items with the separator that they have in the URI, and with commas where the
-//! URI repeats its name.
+//! Matching of URIs against URI templates (RFC 6570, all levels). Each template is a regular
+//! expression without backtracking, so that no URI takes long. An exploded variable is one string:
+//! its items with the separator that they have in the URI, or with commas where the URI repeats its
+//! name.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashSet};
@@ -10,11 +10,11 @@ use lockgate_protocol::uri::template::{self, Expression, ExpressionError, Modifi
 use lockgate_text::percent;
 use regex::Regex;
 
-/// Longest template, URI and value.
+/// Maximum sizes of a template, a URI and a value.
 const TEMPLATE_BYTES: usize = 1024;
 const URI_BYTES: usize = 4096;
 const VALUE_BYTES: usize = 1024;
-/// Most variables.
+/// Maximum number of variables.
 const VARIABLES: usize = 20;
 
 /// Values by variable.
@@ -23,16 +23,16 @@ pub(super) type Values = BTreeMap<String, String>;
 #[derive(Debug)]
 pub(super) struct UriTemplate {
     pattern: Regex,
-    /// For each capture group of the pattern what it holds, in order.
+    /// The contents of each capture group, in order.
     groups: Vec<Group>,
 }
 
 #[derive(Debug)]
 enum Group {
-    /// One value.
+    /// A single value.
     One(Variable),
-    /// `name=value` pairs with this sign between them, in any order, each at most once unless it is
-    /// exploded.
+    /// `name=value` pairs with this separator, in any order. Only exploded variables may be
+    /// repeated.
     Pairs(char, Vec<Variable>),
 }
 
@@ -46,8 +46,8 @@ struct Variable {
     exploded: bool,
 }
 
-/// What may stand in a value: unreserved characters; without the dot for labels; or reserved ones
-/// as well.
+/// Character classes of values: unreserved; unreserved without the dot, for labels; reserved, too;
+/// and the classes of parameters and queries.
 const UNRESERVED: &str = "A-Za-z0-9._~-";
 const UNDOTTED: &str = "A-Za-z0-9_~-";
 const ANY: &str = "A-Za-z0-9._~:/?#\\[\\]@!$&'()*+,;=-";
@@ -101,7 +101,7 @@ impl UriTemplate {
         names
     }
 
-    /// The values that make this URI of the template, decoded; `None` when nothing does.
+    /// Returns the decoded values for which the template expands to this URI, if any.
     pub(super) fn values(&self, uri: &str) -> Option<Values> {
         if uri.len() > URI_BYTES {
             return None;
@@ -131,7 +131,7 @@ impl UriTemplate {
 }
 
 impl Variable {
-    /// One of a template's, if it is within the bounds.
+    /// Converts a template's variable, if it is within the limits.
     fn new(variable: &template::Variable<'_>) -> Result<Self, String> {
         let name = variable.name;
         if name.contains(|c: char| !c.is_ascii_alphanumeric() && c != '_') {
@@ -146,8 +146,8 @@ impl Variable {
         Ok(Self { name: name.to_owned(), most, exploded })
     }
 
-    /// The group that holds its value: characters of this class, and for several items this sign
-    /// between them.
+    /// Returns the capture group of its value: characters of this class, and this separator between
+    /// items.
     fn group(&self, class: &str, between: &str) -> String {
         let one = character(class);
         match self.most {
@@ -157,7 +157,7 @@ impl Variable {
         }
     }
 
-    /// Keeps one more value of a `name=value` pair, if it can have one.
+    /// Adds a value of a `name=value` pair. Returns `None` if the variable cannot have it.
     fn put(&self, value: String, values: &mut Values) -> Option<()> {
         if let Some(most) = self.most
             && value.chars().count() > most
@@ -178,12 +178,12 @@ impl Variable {
     }
 }
 
-/// One character of this class, or the escapes of one.
+/// Returns the pattern of a character of this class, or of a percent-encoded one.
 fn character(class: &str) -> String {
     format!("(?:[{class}]|%[0-7][0-9A-Fa-f]|%[C-Fc-f][0-9A-Fa-f](?:%[89ABab][0-9A-Fa-f]){{1,3}})")
 }
 
-/// A template on its way to a pattern.
+/// A pattern under construction.
 struct Making {
     pattern: String,
     groups: Vec<Group>,
@@ -233,8 +233,8 @@ impl Making {
         Ok(())
     }
 
-    /// The values alone. What has a sign of its own vanishes with it when nothing is defined; the
-    /// other kinds need a value.
+    /// Adds the pattern of values without names. Operators with a prefix are optional as a whole;
+    /// the others require a value.
     fn values(&mut self, operator: Operator, class: &str, variables: Vec<Variable>) {
         let first = operator.first();
         let between = regex::escape(operator.between().encode_utf8(&mut [0; 4]));
@@ -252,7 +252,7 @@ impl Making {
         self.pattern.push_str(if vanishes { ")?" } else { "" });
     }
 
-    /// `;a=1;b=2`, `?a=1&b=2` or `&a=1&b=2`, or nothing at all.
+    /// Adds the pattern of `;a=1;b=2`, `?a=1&b=2` or `&a=1&b=2`, or of an empty text.
     fn pairs(&mut self, operator: Operator, class: &str, variables: Vec<Variable>) {
         let mark = regex::escape(operator.first());
         self.pattern.push_str(&format!("(?:{mark}({}*))?", character(class)));
@@ -260,7 +260,7 @@ impl Making {
     }
 }
 
-/// A value without its escapes: text without control characters.
+/// Percent-decodes a value. Rejects control characters.
 fn decoded(text: &str) -> Option<String> {
     let value = String::from_utf8(percent::decode_strictly(text)?).ok()?;
     if value.len() > VALUE_BYTES || value.contains(char::is_control) {

@@ -232,7 +232,7 @@ async fn a_changed_file_is_told_to_subscribers_once() {
     server.subscribe("notes://a", &somebody()).await.unwrap();
     server.subscribe("notes://b", &somebody()).await.unwrap();
     assert!(server.subscribe("notes://none", &somebody()).await.is_err());
-    // Until the first look is done nothing can differ.
+    // Changes before the first poll are not detected.
     tokio::time::sleep(Duration::from_millis(300)).await;
     while rig.heard.try_recv().is_ok() {}
     std::fs::write(&file, "another").unwrap();

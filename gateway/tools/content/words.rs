@@ -1,8 +1,8 @@
-//! Text with gaps: `{{name}}`, `{{name|json}}` (as a JSON string) and `{{name|quote}}` (every line
-//! marked with `> `). A gap is filled once: what a value brings is never looked at for further
-//! gaps. `{{{{` stands for `{{`.
+//! Text with placeholders: `{{name}}`, `{{name|json}}` (as a JSON string) and `{{name|quote}}`
+//! (each line prefixed with `> `). Inserted values are never scanned for further placeholders.
+//! `{{{{` is an escaped `{{`.
 
-/// Most gaps of one text.
+/// Maximum number of placeholders per text.
 const GAPS: usize = 200;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ impl Words {
         Ok(Self(pieces))
     }
 
-    /// The names of its gaps.
+    /// Returns the names of its placeholders.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter_map(|piece| match piece {
             Piece::Gap { name, .. } => Some(name.as_str()),
@@ -63,7 +63,7 @@ impl Words {
         })
     }
 
-    /// The text with every gap filled; one without a value is left empty.
+    /// Fills every placeholder. Missing values are empty.
     pub(super) fn fill<'v>(&self, value: impl Fn(&str) -> Option<&'v str>) -> String {
         let mut out = String::new();
         for piece in &self.0 {
@@ -85,7 +85,7 @@ impl Words {
 
 fn quoted(value: &str) -> String {
     let value = value.replace("\r\n", "\n");
-    // A break at the end begins no line.
+    // A trailing line break starts no further line.
     let whole = value.strip_suffix(is_break).unwrap_or(&value);
     if value.is_empty() {
         return value;
@@ -101,7 +101,7 @@ fn quoted(value: &str) -> String {
     quoted
 }
 
-/// What anybody who reads a text may take for the end of a line.
+/// Returns whether a reader may interpret the character as a line break.
 pub(super) fn is_break(c: char) -> bool {
     matches!(c, '\n' | '\r' | '\u{2028}' | '\u{2029}' | '\u{85}' | '\u{b}' | '\u{c}')
 }

@@ -1,19 +1,19 @@
-//! Which folders the `file` server may use, and within which bounds; already validated.
+//! Validated settings of the `file` server: its folders and limits.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Names that other programs take orders from: whoever may write them may run programs there.
+/// Names from which other programs take commands: write access to them allows running programs.
 pub const ORDERS: [&str; 4] = [".git", ".npmrc", ".yarnrc*", "**/node_modules/.bin"];
 
-/// See the module.
+/// Settings of the `file` server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// At least one; none lies in another. Relative paths start from the first one.
+    /// At least one, and none inside another. Relative paths start from the first.
     pub roots: Vec<Root>,
-    /// Globs of what is neither read nor changed, as in the `path` rule.
+    /// Globs of paths that are neither read nor changed, as in the `path` rule.
     pub deny: Vec<String>,
-    /// Globs of what is not changed.
+    /// Globs of paths that are not changed.
     pub deny_write: Vec<String>,
     pub limits: Limits,
 }
@@ -28,17 +28,17 @@ pub struct Root {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Read of one file at once.
+    /// Maximum number of bytes read from a file per call.
     pub read_bytes: usize,
-    /// Written to one file at once.
+    /// Maximum number of bytes written to a file per call.
     pub write_bytes: usize,
-    /// Entries that one call looks at, or deletes.
+    /// Maximum number of entries that a call visits or deletes.
     pub entries: usize,
-    /// Files that are offered as resources.
+    /// Maximum number of files offered as resources.
     pub resources: usize,
-    /// Read of one file as a resource, which MCP gives as a whole.
+    /// Maximum size of a file read as a resource, which MCP returns as a whole.
     pub resource_bytes: usize,
-    /// Calls that touch files at the same time.
+    /// Maximum number of concurrent calls that access files.
     pub concurrent: usize,
     pub timeout: Duration,
 }

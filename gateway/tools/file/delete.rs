@@ -1,5 +1,6 @@
-//! `file/delete`: a file or a folder. A folder with something in it only when asked for, after
-//! looking at everything in it first; a link goes itself and not what it leads to; a root never.
+//! `file/delete`: deletes a file or a folder. Non-empty folders require `recursive`, and are
+//! checked completely before anything is deleted. Links are deleted themselves, not their targets.
+//! Roots cannot be deleted.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -15,9 +16,9 @@ use super::walk::{Next, Walk};
 use crate::blocking::CancellationToken;
 use crate::tool::{Arguments, Client, Effect, Output, Tool, ToolError, ToolSpec};
 
-/// Most paths that the answer names.
+/// Maximum number of paths in the result.
 const NAMED: usize = 1000;
-/// Deepest folder that is deleted.
+/// Maximum depth of a deleted folder.
 const DEPTH: usize = 80;
 
 pub(super) struct Delete(pub(super) Arc<Files>);
@@ -97,7 +98,7 @@ fn delete(
         .into())
 }
 
-/// Whether everything in a folder may be changed, as it would be under the path `to`.
+/// Checks that everything in a folder may be changed, as if it were at the path `to`.
 pub(super) fn may_change_all(
     files: &Files,
     place: &Place,
@@ -134,8 +135,8 @@ impl Gone<'_> {
         }
     }
 
-    /// Deletes a folder from the inside; each folder is entered through the one that holds it, and
-    /// no link is.
+    /// Deletes a folder's contents, then the folder. Each folder is opened relative to its parent,
+    /// without following links.
     fn tree(
         &mut self,
         holder: &OwnedFd,
@@ -177,8 +178,7 @@ impl Gone<'_> {
         Ok(())
     }
 
-    /// The error of a deletion that ended on its way.
-    /// A failure of the system in words that name the path, and what is gone by then.
+    /// Describes a system error with its path and the number of entries deleted so far.
     fn explain<T>(&self, path: &str, result: Result<T, Errno>) -> Result<T, ToolError> {
         match result {
             Ok(value) => Ok(value),

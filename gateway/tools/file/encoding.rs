@@ -1,5 +1,5 @@
-//! Bytes as text and back: UTF-8, base64 (with padding) and hex. What does not fit is refused,
-//! never replaced.
+//! Conversion between bytes and text: UTF-8, base64 (with padding) and hex. Invalid input is
+//! rejected, never replaced.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -43,7 +43,7 @@ impl Encoding {
         }
     }
 
-    /// UTF-8 is refused when it is none, with a hint.
+    /// Encodes bytes. Invalid UTF-8 is an error with a hint.
     pub(super) fn encode(self, path: &str, bytes: Vec<u8>) -> Result<String, ToolError> {
         match self {
             Self::Utf8 => match String::from_utf8(bytes) {

@@ -1,4 +1,4 @@
-//! `file/list`: what is in a folder, page by page. Links are shown as links and never followed.
+//! `file/list`: the contents of a folder, paginated. Links are listed as links and never followed.
 
 use std::sync::Arc;
 
@@ -85,7 +85,7 @@ fn list(
     let mut at = 0_usize;
     let mut more = false;
     let mut entries = Vec::new();
-    // Names that are left out although nothing denies them.
+    // Whether names were omitted that no rule denies.
     let mut odd = false;
     let mut walk = Walk::new(stop, files.config.limits.entries);
     walk.run(&place, &mut |found| {

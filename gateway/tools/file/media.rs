@@ -1,4 +1,4 @@
-//! The media type of a file, guessed from its name; nothing is read.
+//! The media type of a file, guessed from its name only.
 
 const TYPES: [(&str, &str); 36] = [
     ("avif", "image/avif"),

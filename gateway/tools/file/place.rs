@@ -1,5 +1,5 @@
-//! From an argument to a place: the root that holds it and the names below. The path rule reads the
-//! text; what comes of it is only a name, and `root` decides what it leads to.
+//! Resolves an argument to a root and the names below it. The path rule only checks the text;
+//! `root` decides which file a name leads to.
 
 use std::sync::Arc;
 
@@ -14,26 +14,26 @@ use super::root::{self, Root, split_names};
 use crate::blocking::BlockingPool;
 use crate::tool::ToolError;
 
-/// Everything that the tools of the server share.
+/// State shared by all tools of the server.
 pub(super) struct Files {
     pub(super) roots: Vec<Arc<Root>>,
     read: Path,
     change: Path,
-    /// What all names have to be like.
+    /// The rule without denied paths: detects names that no rule can match reliably.
     name: Path,
-    /// What a name says has to be held against where it leads.
+    /// Whether the target of a name has to be checked, too.
     guarded: bool,
     pub(super) config: Config,
     pub(super) blocking: BlockingPool,
 }
 
-/// A name in a root. Nothing is known of what it leads to.
+/// A name in a root. Its target is not resolved.
 #[derive(Clone)]
 pub(super) struct Place {
     pub(super) root: Arc<Root>,
-    /// Below the root; none for the root itself.
+    /// Names below the root; empty for the root itself.
     pub(super) names: Vec<String>,
-    /// Absolute, as callers see it.
+    /// The absolute path that callers see.
     pub(super) path: String,
 }
 
@@ -66,13 +66,13 @@ impl Files {
         })
     }
 
-    /// A place to look at.
+    /// Resolves a path for reading.
     pub(super) fn find(&self, text: &str) -> Result<Place, ToolError> {
         self.place(&self.read, text)
     }
 
-    /// A place to change: below a root that may be written, and nothing that other programs take
-    /// orders from.
+    /// Resolves a path for changing. It has to be below a writable root, and must not be protected
+    /// or a source of commands for other programs.
     pub(super) fn find_to_change(&self, text: &str) -> Result<Place, ToolError> {
         let place = self.place(&self.read, text)?;
         if !place.root.write {
@@ -103,18 +103,18 @@ impl Files {
         Err(ToolError::new("the path is in no root"))
     }
 
-    /// Whether an absolute path may be read by its name.
+    /// Returns whether the rule permits reading an absolute path.
     pub(super) fn is_readable(&self, path: &str) -> bool {
         !self.guarded || self.read.check(path).is_ok()
     }
 
-    /// Whether a name that may not be read is none that is denied, but one that no rule can judge,
-    /// such as `a%2eb`.
+    /// Returns whether an unreadable name is not denied, but cannot be checked by any rule, such as
+    /// `a%2eb`.
     pub(super) fn is_odd(&self, path: &str) -> bool {
         self.name.check(path).is_err()
     }
 
-    /// Whether an absolute path may be changed by its name.
+    /// Checks that the rule permits changing an absolute path.
     pub(super) fn may_change(&self, path: &str) -> Result<(), ToolError> {
         match self.change.check(path) {
             Ok(_) => Ok(()),
@@ -128,7 +128,7 @@ impl Files {
         }
     }
 
-    /// Opens a place to read it. A link must not lead to what may not be read.
+    /// Opens a path for reading. A link must not lead to a denied path.
     pub(super) fn reach(&self, place: &Place) -> Result<std::os::fd::OwnedFd, ToolError> {
         let open = place.explain(place.root.reach(&place.names, rustix::fs::OFlags::RDONLY))?;
         if self.guarded && !place.names.is_empty() {
@@ -148,7 +148,7 @@ impl Files {
 }
 
 impl Place {
-    /// The folder that holds it, opened without following links, and its name there.
+    /// Opens the parent folder without following links. Returns it with the name inside.
     pub(super) fn parent(&self) -> Result<(std::os::fd::OwnedFd, &str), ToolError> {
         let Some((leaf, parents)) = self.names.split_last() else {
             return Err(ToolError(format!("{} is a root: name something in it", self.path)));
@@ -156,7 +156,7 @@ impl Place {
         Ok((self.explain(self.root.folder(parents))?, leaf))
     }
 
-    /// A failure of the system in words that name the path.
+    /// Describes a system error, with the path.
     pub(super) fn explain<T>(&self, result: Result<T, Errno>) -> Result<T, ToolError> {
         match result {
             Ok(value) => Ok(value),
@@ -164,19 +164,19 @@ impl Place {
         }
     }
 
-    /// A place below.
+    /// Returns the path of names below this one.
     pub(super) fn below(&self, names: &[String]) -> String {
         join(&self.path, names)
     }
 
-    /// What an error means for whoever asked.
+    /// Describes a system error for the caller.
     pub(super) fn words(&self, errno: Errno) -> ToolError {
         words(&self.path, errno)
     }
 }
 
-/// The roots that are there, and the one that relative paths begin at: the first, and never another
-/// one than was meant for them.
+/// Opens the existing roots. Also returns the base of relative paths: the first root only, so that
+/// relative paths never move to another root.
 fn open_roots(configured: &[config::Root]) -> Result<(Vec<Arc<Root>>, Option<String>), String> {
     let mut roots = Vec::new();
     let mut missing = Vec::new();
@@ -201,7 +201,7 @@ fn open_roots(configured: &[config::Root]) -> Result<(Vec<Arc<Root>>, Option<Str
     }
 }
 
-/// An error about a path as a sentence.
+/// Describes an error of a path in a sentence.
 pub(super) fn words(path: &str, errno: Errno) -> ToolError {
     let what = match errno {
         Errno::NOENT => {
@@ -235,7 +235,7 @@ pub(super) fn join(path: &str, names: &[String]) -> String {
     if all.is_empty() { "/".into() } else { all }
 }
 
-/// `file`, `folder`, `symlink` or `other`.
+/// Returns `file`, `folder`, `symlink` or `other`.
 pub(super) fn kind(stat: &Stat) -> &'static str {
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => "file",
@@ -245,7 +245,7 @@ pub(super) fn kind(stat: &Stat) -> &'static str {
     }
 }
 
-/// Size and dates.
+/// Describes an entry with its size and dates.
 #[allow(
     clippy::unnecessary_cast,
     trivial_numeric_casts,
@@ -264,14 +264,14 @@ pub(super) fn describe(path: &str, stat: &Stat) -> Value {
     entry
 }
 
-/// What [`describe`] tells, as properties of a schema.
+/// Returns the properties of [`describe`]'s result, for a schema.
 pub(super) fn entry_schema() -> Value {
     let text = json!({"type": "string"});
     let whole = json!({"type": "integer"});
     json!({"path": text, "type": text, "size": whole, "modified": text, "mimeType": text})
 }
 
-/// What changes when a file does.
+/// Returns attributes that change with the file.
 #[allow(
     clippy::unnecessary_cast,
     trivial_numeric_casts,
@@ -283,7 +283,7 @@ pub(super) fn mark(stat: &Stat) -> Mark {
 
 pub(super) type Mark = ((u64, u64), i64, i64, i64);
 
-/// The schema of a path argument.
+/// Returns the schema of a path argument.
 pub(super) fn path_schema(what: &str) -> Value {
     let description = format!("{what}; absolute, or relative to the first root");
     json!({"type": "string", "minLength": 1, "maxLength": 4096, "description": description})

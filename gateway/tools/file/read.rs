@@ -1,5 +1,5 @@
-//! `file/read`: a file, or a part of it. Only ordinary files; never more than the configured bound
-//! at once.
+//! `file/read`: reads a file, or a part of it. Regular files only, and at most the configured
+//! number of bytes per call.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -63,27 +63,26 @@ impl Tool for Read {
     }
 }
 
-/// The part of a file that is asked for.
+/// The requested part of a file.
 struct Wanted {
     offset: u64,
-    /// Most bytes.
+    /// Maximum number of bytes.
     length: usize,
-    /// Only so many first lines.
+    /// Number of first lines.
     head: Option<u64>,
-    /// Only so many last lines.
+    /// Number of last lines.
     tail: Option<u64>,
 }
 
-/// The part of a file that was found.
+/// The part that was read.
 struct Found {
-    /// Where it begins.
+    /// Offset of the first byte.
     start: u64,
     bytes: Vec<u8>,
-    /// There are more of the wanted lines before it.
+    /// Whether more of the requested lines precede it.
     truncated: bool,
 }
 
-/// What a caller may say.
 fn input_schema() -> Value {
     json!({
         "path": path_schema("The file"),
@@ -116,7 +115,7 @@ fn input_schema() -> Value {
 }
 
 impl Found {
-    /// Where the part ends.
+    /// Returns the offset after the last byte.
     fn end(&self) -> u64 {
         self.start + self.bytes.len() as u64
     }
@@ -166,15 +165,15 @@ fn choose_part(arguments: &Arguments, limit: usize) -> Result<Wanted, ToolError>
     Ok(Wanted { offset, length, head, tail })
 }
 
-/// Cuts off what is outside of the first or last lines that are wanted.
+/// Drops bytes outside of the requested first or last lines.
 fn keep_wanted_lines(found: &mut Found, wanted: &Wanted, encoding: Encoding) {
     if let Some(lines) = wanted.head {
         found.bytes.truncate(end_of_lines(&found.bytes, lines));
     }
     if let Some(lines) = wanted.tail {
         let first = start_of_lines(&found.bytes, lines);
-        // Fewer lines than wanted, though the file has more before them. What is left of a
-        // character at the cut goes, too.
+        // Fewer lines than requested, although more precede them. Also drops the rest of a
+        // character at the cut.
         found.truncated = first.is_none() && found.start > 0;
         let torn = match found.truncated && encoding == Encoding::Utf8 {
             true => rest_of_character(&found.bytes),
@@ -186,7 +185,7 @@ fn keep_wanted_lines(found: &mut Found, wanted: &Wanted, encoding: Encoding) {
     }
 }
 
-/// A part may end within a character, which then belongs to the next part.
+/// Leaves a character that is cut at the end to the next part.
 fn keep_whole_characters(found: &mut Found) -> Result<(), ToolError> {
     let whole = whole_characters(&found.bytes);
     if whole == 0 && !found.bytes.is_empty() {
@@ -196,14 +195,14 @@ fn keep_whole_characters(found: &mut Found) -> Result<(), ToolError> {
     Ok(())
 }
 
-/// The model reads text as it is, not as JSON.
+/// Adds text as content, because models read plain text better than JSON.
 fn shown(mut entry: Value, content: String, encoding: Encoding) -> Output {
     let text = content.clone();
     entry["content"] = content.into();
     if encoding == Encoding::Utf8 { Output::with_text(entry, text) } else { entry.into() }
 }
 
-/// Opens an ordinary file.
+/// Opens a regular file.
 pub(super) fn open(files: &Files, place: &Place) -> Result<(OwnedFd, Stat), ToolError> {
     let file = files.reach(place)?;
     let stat = place.explain(fstat(&file))?;
@@ -214,7 +213,7 @@ pub(super) fn open(files: &Files, place: &Place) -> Result<(OwnedFd, Stat), Tool
     }
 }
 
-/// At most `length` bytes from `offset`.
+/// Reads at most `length` bytes from `offset`.
 pub(super) fn part(file: &OwnedFd, offset: u64, length: usize) -> rustix::io::Result<Vec<u8>> {
     const STEP: usize = 1 << 16;
     let mut bytes = Vec::new();
@@ -246,9 +245,9 @@ fn end_of_lines(bytes: &[u8], lines: u64) -> usize {
         .unwrap_or(bytes.len())
 }
 
-/// Where so many last lines begin; `None` when there are fewer, or no more than these.
+/// Returns the offset of the last `lines` lines; `None` if there are not more lines than these.
 fn start_of_lines(bytes: &[u8], lines: u64) -> Option<usize> {
-    // The end of the last line is no start of another one.
+    // The last line's own line break starts no further line.
     let body = bytes.strip_suffix(b"\n").unwrap_or(bytes);
     ends_of_lines(body).rev().nth(usize::try_from(lines - 1).unwrap_or(usize::MAX))
 }
@@ -258,7 +257,7 @@ fn ends_of_lines(bytes: &[u8]) -> impl DoubleEndedIterator<Item = usize> {
     breaks.map(|at| at + 1)
 }
 
-/// How many bytes at the beginning belong to a character that began before.
+/// Returns the number of leading bytes that continue a character.
 fn rest_of_character(bytes: &[u8]) -> usize {
     let mut count = 0;
     while count < 3 && matches!(bytes.get(count), Some(0x80..0xC0)) {

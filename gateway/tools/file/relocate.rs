@@ -1,5 +1,5 @@
-//! `file/move`: another name or folder for a file or folder, in one step. It replaces nothing
-//! unless asked, and follows no link.
+//! `file/move`: moves or renames a file or folder atomically. Replaces existing files only if
+//! requested, and follows no links.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -92,7 +92,7 @@ fn relocate(
     Ok(json!({"from": from.path, "to": to.path, "type": kind(&stat), "replaced": replaced}).into())
 }
 
-/// Renames in one step; `exclusive` fails when the new name is taken.
+/// Renames atomically. `exclusive` fails if the new name exists.
 pub(super) fn rename(
     from: &OwnedFd,
     old: &str,
@@ -103,7 +103,7 @@ pub(super) fn rename(
     #[cfg(any(target_os = "linux", target_vendor = "apple"))]
     if exclusive {
         match fs::renameat_with(from, old, to, new, fs::RenameFlags::NOREPLACE) {
-            // Not every file system can.
+            // Not supported by every file system; the fallback is not atomic.
             Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {}
             other => return other,
         }

@@ -1,5 +1,5 @@
-//! Files as `file://` resources: a bounded list that is looked over again from time to time, reads
-//! by URI, and subscriptions that are answered by looking.
+//! Files as `file://` resources: a bounded list that is refreshed periodically, reads by URI, and
+//! subscriptions based on polling.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -23,7 +23,7 @@ use crate::blocking::CancellationToken;
 use crate::provider::{ChangeNotifier, Contents, Provider};
 use crate::tool::{Client, ToolError};
 
-/// How often subscribed files are looked at, and after how many looks the list is made anew.
+/// Polling interval of subscribed files, and number of polls between two refreshes of the list.
 const LOOK: Duration = Duration::from_secs(1);
 const LOOKS_PER_LIST: u32 = 15;
 
@@ -32,7 +32,7 @@ pub(super) struct Resources(Arc<Inner>);
 struct Inner {
     files: Arc<Files>,
     listed: Mutex<Vec<Value>>,
-    /// How each subscribed file was when it was last looked at.
+    /// Attributes of each subscribed file at the last poll.
     watched: Mutex<BTreeMap<String, Option<Mark>>>,
     look: Notify,
 }
@@ -86,8 +86,8 @@ impl Provider for Resources {
     }
 
     fn subscribe(&self, uri: &str) -> Result<(), String> {
-        // What cannot be read is not there, whatever the reason. One short look, which every
-        // reading begins with.
+        // An unreadable file is reported as missing, regardless of the reason. The check is as
+        // short as the start of any read, so it may block.
         if let Err(error) = self.0.open(uri) {
             return Err(error.0);
         }
@@ -111,7 +111,7 @@ fn template(root: &str) -> Value {
     })
 }
 
-/// A file that may not be opened, or is none, is no resource, whatever is wrong with it.
+/// Reads a resource. Files that cannot be opened, or are not regular, are reported as missing.
 fn contents(files: &Files, place: &Place, uri: &str) -> Result<Option<Contents>, ToolError> {
     let Ok((file, stat)) = read::open(files, place) else { return Ok(None) };
     let limit = files.config.limits.resource_bytes;
@@ -135,7 +135,7 @@ fn contents(files: &Files, place: &Place, uri: &str) -> Result<Option<Contents>,
 }
 
 impl Inner {
-    /// Only `file:` URIs; a bare path is no resource.
+    /// Resolves a `file:` URI. Bare paths are no resources.
     fn place(&self, uri: &str) -> Result<Place, ToolError> {
         if uri.starts_with("file:///") {
             self.files.find(uri)
@@ -148,13 +148,13 @@ impl Inner {
         read::open(&self.files, &self.place(uri)?)
     }
 
-    /// How what is at a URI looks now; `None` when nothing can be reached there.
+    /// Returns the current attributes of a file; `None` if it cannot be opened.
     fn look(&self, uri: &str) -> Option<Stat> {
         let place = self.place(uri).ok()?;
         fstat(self.files.reach(&place).ok()?).ok()
     }
 
-    /// Subscribed files that have changed since they were looked at.
+    /// Returns the URIs of subscribed files that have changed since the last poll.
     fn changed(&self) -> Vec<String> {
         let uris: Vec<String> = self.watched.lock().keys().cloned().collect();
         let mut looked = Vec::with_capacity(uris.len());
@@ -178,7 +178,7 @@ impl Inner {
         changed
     }
 
-    /// Makes the list anew; whether it is another one.
+    /// Refreshes the list. Returns whether it has changed.
     fn list(&self) -> bool {
         let mut items = Vec::new();
         let most = self.files.config.limits.resources;
@@ -186,8 +186,7 @@ impl Inner {
         for root in &self.files.roots {
             let place =
                 Place { root: Arc::clone(root), names: Vec::new(), path: root.path.clone() };
-            // Wide enough to find some files among folders, narrow enough to be done again and
-            // again.
+            // Enough entries to find files among folders, but few enough for a periodic walk.
             let mut walk = Walk::new(&stop, most.saturating_mul(4));
             let _ = walk.run(&place, &mut |found| {
                 let path = place.below(found.names);
@@ -209,7 +208,7 @@ impl Inner {
         another
     }
 
-    /// An item of the list; `None` for a name that no URI can stand for here.
+    /// Returns an item of the list; `None` if no valid URI exists for the name.
     fn item(&self, path: &str, names: &[String], stat: &Stat) -> Option<Value> {
         let uri = format!("file://{}", encoded(path));
         self.files.find(&uri).ok()?;
@@ -231,7 +230,7 @@ impl Inner {
     }
 }
 
-/// Looks again and again until the server is gone.
+/// Polls until the server is dropped.
 async fn follow(inner: Weak<Inner>, teller: ChangeNotifier) {
     let mut looks = 0;
     loop {
@@ -255,7 +254,7 @@ async fn follow(inner: Weak<Inner>, teller: ChangeNotifier) {
     }
 }
 
-/// A path as it stands in a URI.
+/// Percent-encodes a path.
 fn encoded(path: &str) -> String {
     let mut uri = String::with_capacity(path.len());
     for byte in path.bytes() {

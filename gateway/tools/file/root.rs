@@ -1,5 +1,5 @@
-//! A folder held open. Everything is opened relative to it, by the kernel's rules: no `..`, no
-//! symbolic link and no rename leads out of it. Paths as text decide nothing here.
+//! A folder that is held open. Everything is opened relative to it, and the kernel ensures that no
+//! `..`, symbolic link or rename leads outside. No decision here is based on the text of a path.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -8,21 +8,21 @@ use rustix::io::Errno;
 
 use super::config;
 
-/// How often an open is tried again that lost against a rename.
+/// Maximum number of attempts to open a path while it is being renamed.
 const ATTEMPTS: usize = 64;
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// See the module.
+/// An open root folder.
 pub(super) struct Root {
     folder: OwnedFd,
-    /// As it was configured.
+    /// The configured path.
     pub(super) path: String,
     pub(super) write: bool,
 }
 
 impl Root {
-    /// Opens a configured folder. The one place where a path is taken as it is, because the
-    /// operator wrote it. `None` when it is not there.
+    /// Opens a configured folder. Only here is a path used as it is, because the operator wrote it.
+    /// Returns `None` if the folder does not exist.
     pub(super) fn open(config: &config::Root) -> Result<Option<Self>, String> {
         let Some(path) = config.path.to_str() else {
             return Err("the path of a root is not UTF-8".into());
@@ -37,7 +37,7 @@ impl Root {
         Ok(Some(Self { folder, path: path.to_owned(), write: config.write }))
     }
 
-    /// What identifies the folder, whatever its name is.
+    /// Returns an identifier of the folder that does not depend on its name.
     pub(super) fn identity(&self) -> Result<(u64, u64), String> {
         match fs::fstat(&self.folder) {
             Ok(stat) => Ok((identity(&stat).0, identity(&stat).1)),
@@ -45,7 +45,7 @@ impl Root {
         }
     }
 
-    /// Opens what has these names. Symbolic links are followed as long as they stay inside.
+    /// Opens a path. Symbolic links are followed while they stay inside the root.
     pub(super) fn reach(&self, names: &[String], flags: OFlags) -> Result<OwnedFd, Errno> {
         let flags = flags | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         #[cfg(target_os = "linux")]
@@ -55,9 +55,9 @@ impl Root {
             let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
             for _ in 0..ATTEMPTS {
                 match fs::openat2(&self.folder, &path, flags, Mode::empty(), resolve) {
-                    // Something on the way was renamed at the same moment.
+                    // A part of the path was renamed concurrently.
                     Err(Errno::AGAIN | Errno::INTR) => {}
-                    // An old kernel, or a filter that does not know the call.
+                    // An old kernel, or a seccomp filter that rejects the system call.
                     Err(Errno::NOSYS | Errno::PERM) => {
                         return self.reach_step_by_step(names, flags);
                     }
@@ -70,7 +70,7 @@ impl Root {
         self.reach_step_by_step(names, flags)
     }
 
-    /// The same without following any link.
+    /// Opens a path without following any link.
     fn reach_step_by_step(&self, names: &[String], flags: OFlags) -> Result<OwnedFd, Errno> {
         let Some((leaf, parents)) = names.split_last() else {
             return fs::openat(&self.folder, ".", flags, Mode::empty());
@@ -79,7 +79,7 @@ impl Root {
         fs::openat(&parent, leaf.as_str(), flags | OFlags::NOFOLLOW, Mode::empty())
     }
 
-    /// Opens a folder name by name and follows no link, so that names and place are the same.
+    /// Opens a folder without following links, so that its names are its real location.
     pub(super) fn folder(&self, names: &[String]) -> Result<OwnedFd, Errno> {
         let mut folder = fs::openat(&self.folder, ".", FOLDER, Mode::empty())?;
         for name in names {
@@ -88,7 +88,7 @@ impl Root {
         Ok(folder)
     }
 
-    /// As [`Self::folder`], making folders that are not there. Gives how many were made.
+    /// Opens a folder like [`Self::folder`], and creates missing ones. Also returns their number.
     pub(super) fn make_folder(&self, names: &[String]) -> Result<(OwnedFd, usize), Errno> {
         let mut folder = fs::openat(&self.folder, ".", FOLDER, Mode::empty())?;
         let mut made = 0;
@@ -97,7 +97,7 @@ impl Root {
                 Err(Errno::NOENT) => {
                     match fs::mkdirat(&folder, name.as_str(), Mode::from_raw_mode(0o777)) {
                         Ok(()) => made += 1,
-                        // Somebody else was faster.
+                        // Another process created it first.
                         Err(Errno::EXIST) => {}
                         Err(errno) => return Err(errno),
                     }
@@ -109,8 +109,8 @@ impl Root {
         Ok((folder, made))
     }
 
-    /// The names at which something open really is, however it was reached; `None` where the system
-    /// does not say.
+    /// Returns the real names of an open file below the root; `None` if the system does not provide
+    /// them.
     pub(super) fn names_of(&self, open: &OwnedFd) -> Option<Vec<String>> {
         let root = place(&self.folder)?;
         let open = place(open)?;
@@ -122,22 +122,22 @@ impl Root {
     }
 }
 
-/// The names of a path below a root.
+/// Splits a path below a root into names.
 pub(super) fn split_names(below: &str) -> Vec<String> {
     let names = below.split('/').filter(|name| !name.is_empty());
     names.map(str::to_owned).collect()
 }
 
-/// Opens a folder in a folder, unless it is a link.
+/// Opens a folder inside another, unless it is a link.
 pub(super) fn enter(folder: impl AsFd, name: &str) -> Result<OwnedFd, Errno> {
     match fs::openat(&folder, name, FOLDER | OFlags::NOFOLLOW, Mode::empty()) {
-        // With both flags a link is "no folder"; say what it is.
+        // With both flags, a link yields `NOTDIR`. Return the more precise error.
         Err(Errno::NOTDIR) if is_link(&folder, name) => Err(Errno::LOOP),
         other => other,
     }
 }
 
-/// How an entry of a folder is, itself and not what it links to.
+/// Returns the attributes of an entry, without following links.
 pub(super) fn look(folder: impl AsFd, name: &str) -> Result<Stat, Errno> {
     fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)
 }
@@ -149,7 +149,7 @@ fn is_link(folder: impl AsFd, name: &str) -> bool {
     }
 }
 
-/// Device and number of a file.
+/// Returns the device and inode of a file.
 #[allow(
     clippy::unnecessary_cast,
     trivial_numeric_casts,

@@ -1,5 +1,5 @@
-//! `file/search`: files by name and by text. It looks at a bounded number of entries and bytes,
-//! follows no links, and passes over files that are not text.
+//! `file/search`: finds files by name and by text. Visits a bounded number of entries and bytes,
+//! follows no links, and skips binary files.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -16,12 +16,12 @@ use crate::blocking::CancellationToken;
 use crate::tool::{Arguments, Client, Output, Tool, ToolError, ToolSpec, first_chars, list_schema};
 
 const MOST: u64 = 1000;
-/// Largest file that is searched for text, and most bytes of one search.
+/// Maximum size of a searched file, and maximum number of bytes per search.
 const FILE: usize = 8 << 20;
 const ALL: usize = 256 << 20;
-/// Longest line that is shown, in characters.
+/// Maximum length of a line in the result, in characters.
 const SHOWN: usize = 300;
-/// Most matches of one file.
+/// Maximum number of matches per file.
 const EACH: usize = 50;
 
 pub(super) struct Search(pub(super) Arc<Files>);
@@ -81,7 +81,7 @@ impl Tool for Search {
     }
 }
 
-/// What is searched for, and what was found.
+/// A search and its matches.
 struct Hunt {
     glob: Option<(GlobMatcher, bool)>,
     text: Option<String>,
@@ -122,7 +122,7 @@ fn search(
         return Err(ToolError::new("say what to search for: `glob`, `text` or both"));
     }
     let hidden = arguments.flag("hidden");
-    // Names that are left out although nothing denies them.
+    // Whether names were omitted that no rule denies.
     let mut odd = false;
     let mut walk = Walk::new(stop, files.config.limits.entries);
     walk.run(&place, &mut |found| {
@@ -179,7 +179,7 @@ impl Hunt {
         if self.matches.len() < self.limit { self.matches.push(entry) } else { self.partial = true }
     }
 
-    /// Lines of a file that hold the text.
+    /// Adds the lines of a file that contain the text.
     fn read(&mut self, found: &Found<'_>, path: &str) {
         let Some(text) = self.text.clone() else { return };
         if self.bytes >= ALL {
@@ -188,7 +188,7 @@ impl Hunt {
         }
         let Some(bytes) = contents(found) else { return };
         self.bytes += bytes.len();
-        // What has a zero near its beginning is no text.
+        // A zero byte near the beginning indicates a binary file.
         if bytes[..bytes.len().min(8192)].contains(&0) {
             return;
         }
@@ -212,7 +212,7 @@ impl Hunt {
     }
 }
 
-/// What is in a file, unless it is too large or something else by now.
+/// Returns the contents of a file, unless it is too large or no longer a regular file.
 fn contents(found: &Found<'_>) -> Option<Vec<u8>> {
     let flags =
         OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;

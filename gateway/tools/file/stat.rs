@@ -1,4 +1,4 @@
-//! `file/stat`: what is known of one file or folder without reading it. A link is described itself.
+//! `file/stat`: the attributes of a file or folder. Links are not followed.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Tests of the `file` server, through its tools. Around its root stand files that nothing may read
-//! or change.
+//! Tests of the `file` server through its tools. Its roots are surrounded by files that must never
+//! be read or changed.
 
 #![allow(
     clippy::disallowed_methods,
@@ -23,12 +23,12 @@ use tempfile::TempDir;
 use super::config::{Config, Limits, ORDERS, Root};
 use crate::tests::{Rig, rig};
 
-/// What stands in every file outside of the roots.
+/// Content of every file outside of the roots.
 const CANARY: &str = "canary-4711";
-/// What stands in files inside that are denied.
+/// Content of denied files inside the roots.
 const DENIED: &str = "denied-4711";
 
-/// A root with something in it, and something around it.
+/// A server with roots, and files around them.
 struct Yard {
     top: TempDir,
     rig: Rig,
@@ -107,7 +107,7 @@ impl Yard {
         self.rig.call(&format!("file/{tool}"), arguments).await
     }
 
-    /// Everything that is not in a root, and what is denied in one.
+    /// Returns all files outside of the roots, and denied files inside.
     fn protected(&self) -> BTreeMap<PathBuf, String> {
         let mut all = BTreeMap::new();
         for part in [

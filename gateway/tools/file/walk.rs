@@ -1,5 +1,5 @@
-//! What is in a folder, and below: sorted, folder by folder, each opened in the one above without
-//! following links, and no further than a bound.
+//! Walks a folder recursively, in sorted order. Each folder is opened relative to its parent,
+//! without following links, up to a limit.
 
 use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
@@ -12,14 +12,14 @@ use super::root::{enter, look};
 use crate::blocking::CancellationToken;
 use crate::tool::ToolError;
 
-/// Deepest folder below the start.
+/// Maximum depth below the start.
 const DEPTH: usize = 64;
 
-/// What was found.
+/// A visited entry.
 pub(super) struct Found<'a> {
-    /// The folder that it is in, open.
+    /// The open parent folder.
     pub(super) folder: &'a OwnedFd,
-    /// From the start; the last one is its own.
+    /// Names from the start, including its own.
     pub(super) names: &'a [String],
     pub(super) stat: Stat,
 }
@@ -41,23 +41,23 @@ impl Found<'_> {
     }
 }
 
-/// What to do after an entry.
+/// How to proceed after an entry.
 pub(super) enum Next {
-    /// Go on, also into it if it is a folder.
+    /// Continue, also into the entry if it is a folder.
     On,
-    /// Go on, but not into it.
+    /// Continue, but not into the entry.
     Past,
-    /// Enough.
+    /// End the walk.
     End,
 }
 
 /// A walk in progress.
 pub(super) struct Walk<'a> {
     pub(super) stop: &'a CancellationToken,
-    /// Entries that may still be looked at.
+    /// Number of entries that may still be visited.
     pub(super) left: usize,
-    /// Whether something was passed over: too deep, too many, not to be opened, or without a name
-    /// in UTF-8.
+    /// Whether entries were skipped: too deep, too many, not accessible, or with a name that is not
+    /// UTF-8.
     pub(super) partial: bool,
 }
 
@@ -66,7 +66,7 @@ impl<'a> Walk<'a> {
         Self { stop, left: most, partial: false }
     }
 
-    /// Visits everything below a place that is a folder.
+    /// Visits everything below a folder.
     pub(super) fn run(
         &mut self,
         place: &Place,
@@ -99,7 +99,7 @@ impl<'a> Walk<'a> {
                 return Ok(ControlFlow::Break(()));
             }
             self.left -= 1;
-            // It may have gone since its name was read.
+            // The entry may have been deleted since the folder was read.
             let Ok(stat) = look(folder, &name) else { continue };
             names.push(name);
             let found = Found { folder, names, stat };
@@ -133,7 +133,7 @@ impl<'a> Walk<'a> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Names in a folder, sorted; never more than may still be looked at.
+    /// Returns the names in a folder, sorted; at most one more than may still be visited.
     fn entries(&mut self, folder: &OwnedFd) -> Vec<String> {
         let Ok(entries) = Dir::read_from(folder) else {
             self.partial = true;

@@ -1,6 +1,6 @@
-//! `file/write`: a file, whole and at once. The new content stands beside the old one until it is
-//! complete, and then takes its name, so that nobody reads half of it and no other name of the old
-//! file (a hard link) changes.
+//! `file/write`: writes a whole file atomically. The new content is written to a temporary file,
+//! which then takes the file's name. Readers never see partial content, and hard links of the old
+//! file do not change.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::root::look;
 use crate::blocking::CancellationToken;
 use crate::tool::{Arguments, Client, Effect, Output, Tool, ToolError, ToolSpec};
 
-/// How often adding to a file begins anew because others make and remove it.
+/// Maximum number of restarts of an append while others create and remove the file.
 const ATTEMPTS: usize = 8;
 
 pub(super) struct Write(pub(super) Arc<Files>);
@@ -114,7 +114,7 @@ fn write(
             break old;
         }
         match replace(&folder, leaf, &bytes, old.as_ref(), mode != "replace") {
-            // Somebody else has made it meanwhile: there is something to add to now.
+            // Another process has created the file, so append to it.
             Err(Errno::EXIST) if mode == "append" && attempts < ATTEMPTS => attempts += 1,
             Err(errno) => return Err(place.words(errno)),
             Ok(()) => break old,
@@ -138,8 +138,8 @@ fn is_replaceable(place: &Place, stat: &Stat, mode: &str) -> Result<(), ToolErro
     }
 }
 
-/// Adds to a file in place. One with several names is left alone: another of them may be outside of
-/// the roots.
+/// Appends to a file in place. Files with several hard links are rejected, because another link may
+/// be outside of the roots.
 fn append(place: &Place, folder: &OwnedFd, leaf: &str, bytes: &[u8]) -> Result<(), ToolError> {
     let flags = OFlags::WRONLY
         | OFlags::APPEND
@@ -160,7 +160,7 @@ fn append(place: &Place, folder: &OwnedFd, leaf: &str, bytes: &[u8]) -> Result<(
     place.explain(put(&file, bytes))
 }
 
-/// Writes beside and renames.
+/// Writes a temporary file and renames it.
 fn replace(
     folder: &OwnedFd,
     leaf: &str,
@@ -171,15 +171,15 @@ fn replace(
     let beside = Beside::new(folder)?;
     put(&beside.file, bytes)?;
     if let Some(old) = old {
-        // The rights of the old file without set-user-id and the like. A failure leaves the
-        // stricter ones.
+        // Copies the permissions of the old file, except set-user-id and similar bits. If that
+        // fails, the stricter defaults remain.
         let _ = fs::fchmod(&beside.file, Mode::from_raw_mode(old.st_mode & 0o777));
     }
     fs::fsync(&beside.file)?;
     beside.rename(leaf, exclusive)
 }
 
-/// A new file under a name that nobody else has; taken away unless it is renamed.
+/// A temporary file with a unique name; deleted when dropped, unless renamed.
 struct Beside<'a> {
     folder: &'a OwnedFd,
     name: String,

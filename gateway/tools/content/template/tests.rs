@@ -1,4 +1,4 @@
-//! Tests of `template`. Expansions are those of RFC 6570 for `var` = "value", `hello` = "Hello
+//! Tests of `template`. The expansions are those of RFC 6570 for `var` = "value", `hello` = "Hello
 //! World!", `path` = "/foo/bar", `x` = "1024", `y` = "768", `empty` = "", `list` = ("red", "green",
 //! "blue").
 

@@ -1,12 +1,12 @@
-//! Nothing outside of the roots is read, written, listed or deleted, and nothing that is denied.
+//! No path outside of the roots, and no denied path, is read, written, listed or deleted.
 
 use super::*;
 
 const ATTACKS: &str = include_str!("../../../../tests/corpora/path/attack.txt");
 const BENIGN: &str = include_str!("../../../../tests/corpora/path/benign.txt");
 
-/// Paths of the corpus with the real root in place of the corpus's own; those of rules that the
-/// server does not have are left out.
+/// Returns the paths of a corpus, with the real root substituted. Omits rules that the server does
+/// not have.
 fn corpus(text: &str, yard: &Yard) -> Vec<String> {
     let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     let paths = lines.filter_map(|line| {
@@ -25,7 +25,7 @@ fn corpus(text: &str, yard: &Yard) -> Vec<String> {
     paths.collect()
 }
 
-/// Tries everything with a path; gives all that was answered.
+/// Calls all tools with a path. Returns all results.
 async fn try_all(yard: &Yard, path: &str) -> Vec<Result<Value, String>> {
     let calls = [
         ("read", json!({"path": path})),
@@ -239,7 +239,7 @@ async fn what_programs_take_orders_from_is_not_changed_by_any_way() {
         yard.call("read", json!({"path": ".git/config"})).await.unwrap()["content"],
         "[core]\n"
     );
-    // Nor by making it elsewhere first.
+    // Nor by creating it elsewhere first.
     write("parts/.bin/x").await.unwrap();
     write("bin/config").await.unwrap();
     for (from, to) in [
@@ -254,7 +254,7 @@ async fn what_programs_take_orders_from_is_not_changed_by_any_way() {
             .unwrap_err();
         assert!(moved.contains("may not be changed"), "{moved}");
     }
-    // Nor by taking away the folder around it.
+    // Nor by deleting or moving its parent.
     write("project/a.txt").await.unwrap();
     std::fs::create_dir_all(yard.path("data/project/.git/hooks")).unwrap();
     for (tool, arguments) in [

@@ -1,4 +1,4 @@
-//! What each tool does.
+//! The function of each tool.
 
 use super::*;
 
@@ -36,8 +36,8 @@ async fn names_that_no_rule_can_judge_are_missed_aloud() {
     assert_eq!(listed["partial"], json!(false), "what is denied is not missed: {listed}");
 }
 
-/// No shell and no other separator is here: such names are names, within the root and under what is
-/// denied.
+/// There is no shell and no other separator here: such names are literal, inside the root and
+/// subject to the denied globs.
 #[tokio::test]
 async fn names_that_mean_something_elsewhere_are_names() {
     let yard = Yard::new();
@@ -259,7 +259,7 @@ async fn a_server_whose_root_is_missing_says_so_and_harms_no_other() {
     assert!(yard.rig.call("system/info", json!({})).await.is_ok());
 }
 
-/// What is before the part that fits is not left out without a word, and no character is torn.
+/// Lines omitted before the returned part are reported, and no character is split.
 #[tokio::test]
 async fn the_last_lines_of_a_long_file_say_that_more_stands_before() {
     let yard = Yard::with(|config| config.limits.read_bytes = 1024);
@@ -284,7 +284,8 @@ async fn the_last_lines_of_a_long_file_say_that_more_stands_before() {
     assert_eq!(tail("readme.txt", 9).await["truncated"], Value::Null);
 }
 
-/// The good roots are served; relative paths, which are meant for the first one, lead to no other.
+/// The other roots are served. Relative paths belong to the first root, so they do not resolve to
+/// another.
 #[tokio::test]
 async fn a_missing_root_harms_no_other_root() {
     let yard = Yard::with(|config| config.roots[0].path.push("missing"));
@@ -309,7 +310,7 @@ async fn a_cancelled_search_ends_and_gives_its_place_back() {
     tokio::time::timeout(Duration::from_secs(5), read).await.unwrap().unwrap();
 }
 
-/// With `cargo test --release -p lockgate-tools p95 -- --nocapture` it says what a read costs.
+/// `cargo test --release -p lockgate-tools p95 -- --nocapture` prints the cost of a read.
 #[tokio::test]
 async fn p95_of_reading_four_kibibytes_is_measured_beside_the_bare_read() {
     let yard = Yard::new();

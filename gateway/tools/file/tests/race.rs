@@ -1,6 +1,6 @@
-//! Names that change while they are used: folders and files of the root are swapped with links to
-//! outside, as fast as the system can, while every tool works through them. `FILE_RACE_SECONDS`
-//! says for how long; 1 without it.
+//! Names that change during use: folders and files of the root are swapped with links to the
+//! outside as fast as possible, while every tool accesses them. `FILE_RACE_SECONDS` is the
+//! duration, 1 by default.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::*;
 
-/// Swaps two names in one step until told to stop.
+/// Swaps two names atomically until stopped.
 fn swap(a: &Path, b: &Path, stop: &AtomicBool, swaps: &AtomicU64) {
     while !stop.load(Ordering::Relaxed) {
         if renameat_with(CWD, a, CWD, b, RenameFlags::EXCHANGE).is_ok() {
@@ -22,8 +22,8 @@ fn swap(a: &Path, b: &Path, stop: &AtomicBool, swaps: &AtomicU64) {
     }
 }
 
-/// Makes again what tools have moved or deleted. Files are only ever created: a folder that turns
-/// into a link meanwhile must not lead this writer to a file of the outside.
+/// Recreates what tools have moved or deleted. Files are only created, never opened: a folder that
+/// becomes a link meanwhile must not lead this writer to a file outside.
 fn repair(yard: &Yard) {
     for folder in ["data/dir/deep", "data/nest/dir"] {
         let _ = std::fs::create_dir_all(yard.path(folder));

@@ -1,4 +1,4 @@
-//! Files as resources: listed, read, and told of when they change.
+//! Files as resources: lists, reads, and notifications of changes.
 
 use lockgate_protocol::method::Method;
 use lockgate_upstream::{Event, ListKind, Subscription, UpstreamErrorKind};
@@ -120,7 +120,7 @@ async fn a_resource_may_be_larger_than_what_the_tool_reads_at_once_and_says_when
         most + 1
     );
     assert_eq!(words, expected);
-    // What is denied stays unknown, whatever its size.
+    // A denied file is reported as missing, regardless of its size.
     std::fs::write(yard.path("data/private/large.csv"), "x".repeat(most + 1)).unwrap();
     let uri = format!("file://{}", yard.text("data/private/large.csv"));
     let denied = yard.rig.ask("file", Method::ResourcesRead, &uri, json!({})).await;
