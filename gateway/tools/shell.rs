@@ -1,7 +1,6 @@
-//! The `shell` server: runs one allowed program at a time with an argument vector, never a shell,
-//! in folders that it holds by descriptor. What a program may do is bounded by the kernel
-//! (Landlock, a system call filter, limits), whatever the rule over its arguments let through.
-//! Linux only.
+//! The `shell` server: runs an allowed program with an argument vector, never a shell, in folders
+//! held by descriptor. The kernel confines programs (Landlock, a system call filter, limits),
+//! independently of the rule over their arguments. Linux only.
 
 mod collect;
 mod config;
@@ -31,19 +30,18 @@ use folder::Folders;
 use launch::Launchers;
 use program::Program;
 
-/// What every call shares.
+/// State shared by all calls.
 struct Shell {
     rule: Command,
     programs: BTreeMap<String, Program>,
     folders: Folders,
-    /// Whether calls are confined by Landlock.
     landlock: bool,
     places: Arc<Semaphore>,
     launchers: Arc<Launchers>,
     config: Config,
 }
 
-/// Makes the server, or says why it cannot be trusted to run.
+/// Builds the server. Returns an error if it cannot run programs safely.
 pub(crate) fn build(config: &Config) -> Result<ServerDefinition, String> {
     let landlock = confine::wanted(config.landlock, confine::found())?;
     let folders = Folders::open(&config.roots)?;

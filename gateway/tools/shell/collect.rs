@@ -1,5 +1,5 @@
-//! Output of a program: the first bytes are kept, the rest is counted and thrown away, so that the
-//! program never waits.
+//! Collects a program's output. The first bytes are kept; the rest is counted and discarded, so
+//! that the program never blocks.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::task::JoinHandle;
 
-/// Bytes read at once.
+/// Maximum number of bytes per read.
 const CHUNK: usize = 64 * 1024;
 
-/// What was kept, and how much there was.
+/// The kept bytes, and the total number of bytes.
 #[derive(Debug, Default)]
 pub(super) struct Output {
     pub(super) kept: Vec<u8>,
@@ -18,10 +18,10 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// As text, and whether it was not all UTF-8.
+    /// Returns the text, and whether invalid UTF-8 was replaced.
     pub(super) fn text(&self) -> (String, bool) {
         let text = String::from_utf8_lossy(&self.kept);
-        // A character that the cap has cut is no sign of binary data.
+        // A character cut off by the limit does not count as binary data.
         let cut = self.truncated() && text.trim_end_matches('\u{fffd}').len() + 3 >= text.len();
         let clean = if cut { text.trim_end_matches('\u{fffd}') } else { &*text };
         let lossy = matches!(text, std::borrow::Cow::Owned(_)) && clean.contains('\u{fffd}');
@@ -66,8 +66,8 @@ impl Reader {
     }
 }
 
-/// How many of the bytes there is room for, which they take. A control character takes as much as
-/// it does in JSON, so that an answer full of them is no larger than others.
+/// Returns how many of the bytes fit, and reduces the room. A control character counts as many
+/// bytes as in JSON, so that the limit also bounds the size of the result.
 fn fitting(bytes: &[u8], room: &mut usize) -> usize {
     for (at, byte) in bytes.iter().enumerate() {
         let escaped = byte.is_ascii_control() && !byte.is_ascii_whitespace();

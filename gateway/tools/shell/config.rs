@@ -1,4 +1,4 @@
-//! What the `shell` server may run, where and within which bounds; already validated.
+//! Validated settings of the `shell` server: its programs, folders and limits.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -6,24 +6,24 @@ use std::time::Duration;
 
 use lockgate_policy::command::Spec;
 
-/// See the module.
+/// Settings of the `shell` server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// At least one.
     pub roots: Vec<Root>,
-    /// Programs and how they may be called; its own roots are replaced by these.
+    /// Programs and their permitted arguments; its own roots are replaced by these.
     pub rule: Spec,
-    /// Where programs are looked for, once, at the start.
+    /// Folders in which programs are searched, once, at the start.
     pub search: Vec<PathBuf>,
-    /// Files and folders outside of the roots that programs may read as well, besides libraries.
+    /// Files and folders outside of the roots that programs may also read, besides libraries.
     pub read: Vec<PathBuf>,
-    /// What programs find in their environment besides what is always there.
+    /// Environment variables of programs, besides the fixed ones.
     pub environment: BTreeMap<String, String>,
-    /// Names of variables that callers may set.
+    /// Names of environment variables that callers may set.
     pub caller_environment: Vec<String>,
     pub landlock: Landlock,
     pub limits: Limits,
-    /// A program that begins with [`super::confined`]; this very program outside of tests.
+    /// A program that calls [`super::confined`] first; the gateway itself, except in tests.
     pub launcher: PathBuf,
 }
 
@@ -31,41 +31,41 @@ pub struct Config {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Root {
     pub path: PathBuf,
-    /// Programs may change what is in it.
+    /// Whether programs may change its contents.
     pub write: bool,
 }
 
 /// Whether programs are confined by Landlock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Landlock {
-    /// The server fails without it.
+    /// The server fails without Landlock.
     Required,
-    /// Where the kernel has it.
+    /// Use Landlock if the kernel supports it.
     BestEffort,
     Off,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// How long a program may run when the caller says nothing, and at most.
+    /// Default and maximum time limit of a program.
     pub timeout: Duration,
     pub max_timeout: Duration,
-    /// Kept of standard output and of standard error, each.
+    /// Maximum number of bytes kept of standard output and standard error, each.
     pub output_bytes: usize,
-    /// Programs that run at the same time.
+    /// Maximum number of concurrent programs.
     pub concurrent: usize,
-    /// Of one process.
+    /// Per process.
     pub memory_bytes: u64,
-    /// Size of a file that a program writes.
+    /// Maximum size of a file written by a program.
     pub file_bytes: u64,
     pub open_files: u64,
-    /// Processes of the gateway's user, counted together, for programs that may run code; others
-    /// start none.
+    /// Maximum number of processes of the gateway's user, in total, for programs that may run code.
+    /// Other programs cannot start any.
     pub processes: u64,
 }
 
 impl Config {
-    /// The program itself, as a child of it finds it.
+    /// Returns the path of the gateway's program, as seen by its children.
     #[must_use]
     pub fn own_program() -> PathBuf {
         PathBuf::from("/proc/self/exe")

@@ -1,6 +1,6 @@
-//! Between the gateway and a program stands the gateway's own program once more: it waits to be
-//! told what to become, takes from itself what the program must not have, and then becomes it, or
-//! its guard. It is no command for people.
+//! A launcher between the gateway and a program: the gateway's own executable, in another mode. The
+//! launcher waits for its plan, drops all access that the program must not have, and then becomes
+//! the program, or its guard. Not a command for users.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -21,19 +21,18 @@ use super::filter;
 use super::folder::identity;
 use super::plan::{Held, Plan};
 
-/// The first argument that asks for this mode, and the second one when the program may start
-/// others.
+/// The first argument of this mode, and the second if the program may start others.
 pub(super) const MODE: &str = "confine-exec";
 pub(super) const CHILDREN: &str = "children";
-/// How it ends when it cannot become the program, and how its last words begin.
+/// The exit code for a program that was not started, and the prefix of the error message.
 pub(super) const FAILED: u8 = 125;
 pub(super) const LAST_WORDS: &str = "lockgate: not confined, not started: ";
 
-/// Longest plan, in bytes: beyond what the kernel lets a program have as arguments.
+/// Maximum size of a plan in bytes; larger than the kernel's limit for arguments.
 const MAX_PLAN: u64 = 16 << 20;
 
-/// The newest rules that are asked for; kernels that know fewer apply those. Without the first ones
-/// nothing runs.
+/// The newest Landlock ABI that is requested; older kernels apply the rights that they support.
+/// `NEEDED` is the minimum: without it, no program runs.
 const NEWEST: ABI = ABI::V6;
 const NEEDED: ABI = ABI::V1;
 
@@ -41,7 +40,7 @@ pub(super) fn write_last_words(words: &str) {
     let _ = writeln!(std::io::stderr(), "{LAST_WORDS}{words}");
 }
 
-/// Whether the kernel has Landlock.
+/// Returns whether the kernel supports Landlock.
 pub(super) fn found() -> bool {
     let rules = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
     match rules.handle_access(AccessFs::from_all(NEEDED)) {
@@ -50,7 +49,7 @@ pub(super) fn found() -> bool {
     }
 }
 
-/// Whether to confine by Landlock; an error when it is required and not there.
+/// Returns whether to use Landlock; an error if required but not supported.
 pub(super) fn wanted(setting: Landlock, found: bool) -> Result<bool, String> {
     match (setting, found) {
         (Landlock::Off, _) | (Landlock::BestEffort, false) => Ok(false),
@@ -62,24 +61,24 @@ pub(super) fn wanted(setting: Landlock, found: bool) -> Result<bool, String> {
     }
 }
 
-/// For a program that starts no other: it becomes this process, which ends with the gateway.
+/// Becomes a program that cannot start others. The process ends with the gateway.
 pub(super) fn become_program() -> Result<Infallible, String> {
     if let Err(error) = rustix::process::set_parent_process_death_signal(Some(Signal::KILL)) {
         return Err(format!("death signal: {error}"));
     }
     close_inherited()?;
-    // The kernel takes long to learn the filter; it forbids nothing that is done from here on.
+    // Installed before the plan arrives, because it takes long. Nothing below is filtered.
     filter_calls(false)?;
     let plan = read_plan(false)?;
     if std::os::unix::process::parent_id() != plan.gateway {
-        // It ended before its end was a signal.
+        // The gateway ended before the death signal was set.
         return Err("the gateway is gone".into());
     }
     let mut command = confine(&plan)?;
     Err(format!("{}: {}", plan.program.display(), command.exec()))
 }
 
-/// Puts the system call filter on this thread and on what it starts.
+/// Installs the system call filter on this thread, which its children inherit.
 pub(super) fn filter_calls(children: bool) -> Result<(), String> {
     if let Err(error) = rustix::thread::set_no_new_privs(true) {
         return Err(format!("no new privileges: {error}"));
@@ -87,15 +86,15 @@ pub(super) fn filter_calls(children: bool) -> Result<(), String> {
     filter::apply(children)
 }
 
-/// Takes from this thread what the program must not have; limits and working folder are those of
-/// the whole process. Returns what starts the program.
+/// Drops this thread's access. Limits and working folder apply to the whole process. Returns the
+/// command that starts the program.
 #[allow(
     clippy::disallowed_methods,
     reason = "the program that the gateway has chosen, after confining itself"
 )]
 pub(super) fn confine(plan: &Plan) -> Result<Command, String> {
     limit(plan)?;
-    // It is in `/` until then.
+    // The working folder is `/` until here.
     if let Some(folder) = &plan.folder
         && let Err(words) = enter(folder)
     {
@@ -111,8 +110,8 @@ pub(super) fn confine(plan: &Plan) -> Result<Command, String> {
     Ok(command)
 }
 
-/// Closes what the gateway was started with besides the standard streams: Landlock holds what is
-/// opened, not what is open.
+/// Closes inherited descriptors other than the standard streams: Landlock checks files when they
+/// are opened, and does not affect open ones.
 #[allow(
     clippy::disallowed_methods,
     reason = "the descriptors of this process, before it has any of its own"
@@ -132,13 +131,13 @@ pub(super) fn close_inherited() -> Result<(), String> {
         }
     }
     for descriptor in inherited {
-        // That of the folder itself is closed already.
+        // The descriptor of the directory itself is already closed.
         let _ = nix::unistd::close(descriptor);
     }
     Ok(())
 }
 
-/// Waits for the plan, a line. From then on there is nothing to read on standard input.
+/// Waits for the plan, which is one line. Afterwards, standard input is empty.
 pub(super) fn read_plan(children: bool) -> Result<Plan, String> {
     let mut text = Vec::new();
     let mut input = std::io::stdin().lock().take(MAX_PLAN);
@@ -170,7 +169,7 @@ fn enter(folder: &Held) -> Result<(), String> {
     }
 }
 
-/// Opens a folder, if it is still the one that is meant.
+/// Opens a folder, if it is still the same.
 fn open(folder: &Held) -> Result<OwnedFd, String> {
     let path = folder.path.display();
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -199,7 +198,7 @@ fn limit(plan: &Plan) -> Result<(), String> {
         limits.push((Resource::Nproc, plan.processes));
     }
     for (resource, most) in limits {
-        // What already holds this process holds the program too.
+        // Existing limits of this process also apply to the program.
         let hard = rustix::process::getrlimit(resource).maximum.unwrap_or(most).min(most);
         let limit = Rlimit { current: Some(hard), maximum: Some(hard) };
         if let Err(error) = setrlimit(resource, limit) {
@@ -224,8 +223,7 @@ fn landlock(plan: &Plan) -> Result<(), Box<dyn Error>> {
     let mut rules = create_ruleset()?;
     let read = AccessFs::from_read(NEWEST) & !BitFlags::from(AccessFs::Execute);
     for root in &plan.roots {
-        // One that is gone or replaced is left out; the others go on. The working folder was
-        // entered before.
+        // Skips roots that were removed or replaced. The working folder was entered above.
         let Ok(folder) = open(root) else { continue };
         let mut access = if root.write { read | AccessFs::from_write(NEWEST) } else { read };
         if plan.children {
@@ -234,7 +232,7 @@ fn landlock(plan: &Plan) -> Result<(), Box<dyn Error>> {
         rules = rules.add_rule(PathBeneath::new(folder, access))?;
     }
     for path in &plan.read {
-        // Programs open the empty device to write as well.
+        // Programs open `/dev/null` for writing, too.
         let more = if path.as_os_str() == "/dev/null" {
             AccessFs::WriteFile.into()
         } else {
@@ -249,7 +247,7 @@ fn landlock(plan: &Plan) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Allows access to a path, if it is there.
+/// Allows access to a path, if it exists.
 fn allow(
     rules: RulesetCreated,
     path: &std::path::Path,

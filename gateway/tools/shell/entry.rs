@@ -1,5 +1,4 @@
-//! The gateway's own program under another command line: it becomes a program of the shell, or
-//! the guard of one.
+//! The launcher mode of the gateway's executable: becomes a program of the shell, or its guard.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -7,8 +6,8 @@ use std::process::ExitCode;
 use super::confine::{self, CHILDREN, FAILED, MODE};
 use super::guard;
 
-/// Confines this process and becomes the program, if the command line asks for it; call it before
-/// anything else. Returns only when it was not asked, or failed.
+/// Confines this process and becomes the program, if the command line requests it. Call before
+/// anything else. Returns `None` if not requested, and an exit code on failure.
 #[must_use]
 pub fn confined(mut arguments: impl Iterator<Item = OsString>) -> Option<ExitCode> {
     if arguments.nth(1)? != MODE {

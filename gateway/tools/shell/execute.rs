@@ -1,5 +1,5 @@
-//! `shell/execute`: judges a command, holds its paths against the roots, runs it, and tells how it
-//! ended. It expands nothing and never hands the text to a shell.
+//! `shell/execute`: checks a command, resolves its paths against the roots, runs it, and returns
+//! its result. Nothing is expanded or passed to a shell.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,17 +17,17 @@ use super::program::Program;
 use super::run::{self, Ran, Start};
 use crate::tool::{Arguments, Client, Effect, MAX_TIMEOUT, Output, Tool, ToolError, ToolSpec};
 
-/// How long a call waits for its turn.
+/// How long a call waits for a permit.
 const TURN: Duration = Duration::from_secs(10);
-/// Between two words of progress.
+/// Interval of progress notifications.
 const PROGRESS: Duration = Duration::from_secs(1);
-/// A run ends itself this long before the call would be ended from outside.
+/// The time limit of a run ends this long before the call's timeout.
 const MARGIN: Duration = Duration::from_secs(1);
-/// Longest working folder, in characters.
+/// Maximum length of the working folder, in characters.
 const MAX_PATH: usize = 4096;
-/// Longest value of a variable, in characters.
+/// Maximum length of a variable's value, in characters.
 const MAX_VARIABLE: usize = 4096;
-/// What every result has.
+/// Members of every result.
 const RESULT_MEMBERS: [&str; 12] = [
     "program",
     "exitCode",
@@ -80,8 +80,7 @@ impl Tool for Execute {
             .tags(&["shell", "process"])
             .permissions(&["shell:execute"])
             .timeout(limits.max_timeout + TURN + MARGIN)
-            // Both streams, as text and in the structure, with three bytes for each that is no
-            // UTF-8.
+            // Both streams, as text and as structured content; each invalid byte takes three bytes.
             .cap(limits.output_bytes.saturating_mul(12).saturating_add(64 * 1024))
     }
 
@@ -118,7 +117,6 @@ impl Tool for Execute {
     }
 }
 
-/// What a caller may say.
 fn input_schema(shell: &Shell) -> Value {
     let limits = &shell.config.limits;
     let rule = &shell.config.rule;
@@ -167,7 +165,7 @@ fn input_schema(shell: &Shell) -> Value {
     schema
 }
 
-/// The variables that the caller sets; their names fit the schema.
+/// Returns the caller's variables. The schema has validated their names.
 fn read_environment(arguments: &Arguments) -> Result<BTreeMap<String, String>, ToolError> {
     let mut variables = BTreeMap::new();
     let Some(Value::Object(given)) = arguments.get("env") else { return Ok(variables) };
@@ -181,7 +179,6 @@ fn read_environment(arguments: &Arguments) -> Result<BTreeMap<String, String>, T
     Ok(variables)
 }
 
-/// What a caller is told.
 fn output_schema() -> Value {
     json!({
         "program": {"type": "string"},
@@ -223,7 +220,7 @@ fn judge(shell: &Shell, arguments: &Arguments, folder: &Folder) -> Result<Invoca
     Ok(shell.rule.check_argv(&argv, Some(&folder.path))?)
 }
 
-/// Waits for a place among the programs that run.
+/// Waits for a permit to run a program.
 async fn turn(shell: &Shell) -> Result<OwnedSemaphorePermit, ToolError> {
     let most = shell.config.limits.concurrent;
     match timeout(TURN, Arc::clone(&shell.places).acquire_owned()).await {
@@ -234,7 +231,7 @@ async fn turn(shell: &Shell) -> Result<OwnedSemaphorePermit, ToolError> {
     }
 }
 
-/// Waits for the result and says meanwhile that it is still under way.
+/// Waits for the result, and reports progress meanwhile.
 async fn follow(
     mut wanted: tokio::sync::oneshot::Receiver<Ran>,
     limit: Duration,

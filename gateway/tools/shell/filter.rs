@@ -1,6 +1,5 @@
-//! Which system calls a program may not make: none that opens a socket, leaves the process group,
-//! looks into another process or makes a namespace; and for programs that have no business with
-//! other processes, none that starts one.
+//! The system call filter. Programs cannot open sockets, leave the process group, inspect other
+//! processes or create namespaces. Programs that need no other processes cannot start any.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +8,7 @@ use seccompiler::{
     TargetArch, apply_filter,
 };
 
-/// Refused to everything. io_uring would do the same things unseen.
+/// Denied to all programs. io_uring would bypass the filter.
 const NEVER: [i64; 21] = [
     libc::SYS_socket,
     libc::SYS_setsid,
@@ -37,13 +36,13 @@ const NEVER: [i64; 21] = [
 const FORKS: [i64; 2] = [libc::SYS_fork, libc::SYS_vfork];
 #[cfg(not(target_arch = "x86_64"))]
 const FORKS: [i64; 0] = [];
-/// The same calls by the numbers of another calling convention of the same machine.
+/// Bit of the x32 ABI, which has the same system calls under other numbers.
 #[cfg(target_arch = "x86_64")]
 const OTHER_NUMBERS: i64 = 0x4000_0000;
 #[cfg(not(target_arch = "x86_64"))]
 const OTHER_NUMBERS: i64 = 0;
 
-/// Puts the filter on this thread and what it becomes.
+/// Installs the filter on this thread.
 pub(super) fn apply(children: bool) -> Result<(), String> {
     match try_apply(children) {
         Ok(()) => Ok(()),
@@ -62,12 +61,12 @@ fn try_apply(children: bool) -> Result<(), Box<dyn std::error::Error>> {
         for call in FORKS {
             refused.insert(call, Vec::new());
         }
-        // Threads are no processes.
+        // Threads are permitted.
         let thread = SeccompCmpOp::MaskedEq(u64::try_from(libc::CLONE_THREAD)?);
         let no_thread = SeccompCondition::new(0, SeccompCmpArgLen::Qword, thread, 0)?;
         refused.insert(libc::SYS_clone, vec![SeccompRule::new(vec![no_thread])?]);
-        // Its flags are behind a pointer, where no filter sees them: libraries fall back to
-        // `clone`.
+        // `clone3` has its flags behind a pointer, which filters cannot read. With `ENOSYS`,
+        // libraries fall back to `clone`.
         absent.insert(libc::SYS_clone3, Vec::new());
     }
     for (calls, errno) in [(refused, libc::EPERM), (absent, libc::ENOSYS)] {

@@ -1,6 +1,6 @@
-//! The folders that programs work in, held open from the start. Whether a path stays inside is
-//! asked of the kernel, which resolves links as the program will; a path that leaves is refused
-//! before anything starts.
+//! The working folders of programs, held open from the start. The kernel decides whether a path
+//! stays inside, because it resolves links as the program will. Paths that lead outside are
+//! rejected before a program starts.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use super::config::Root;
 use super::plan::Held;
 
-/// How often the kernel may say that the tree changed while it looked.
+/// Maximum number of attempts while the tree changes during the lookup.
 const TRIES: usize = 8;
 
 pub(super) struct Folders(Vec<Open>);
@@ -23,16 +23,15 @@ struct Open {
     held: Held,
 }
 
-/// A folder to work in. It stays open for as long as the call takes, so that its number is nobody
-/// else's.
+/// A working folder. Open during the whole call, so that its inode number is not reused.
 pub(super) struct Folder {
     descriptor: OwnedFd,
-    /// Its absolute path, without links.
+    /// Absolute path, without links.
     pub(super) path: String,
 }
 
 impl Folder {
-    /// What the launcher enters, if it is still there.
+    /// Returns the identity that the launcher checks.
     pub(super) fn held(&self) -> Result<Held, Errno> {
         let (device, inode) = identity(&self.descriptor)?;
         Ok(Held { path: PathBuf::from(&self.path), write: false, device, inode })
@@ -53,7 +52,7 @@ impl Open {
         Ok(Self { path: text, folder, held })
     }
 
-    /// Whether a path is the folder, or below it.
+    /// Returns whether a path is the folder, or below it.
     fn is_around(&self, path: &str) -> bool {
         if self.path == "/" {
             return true;
@@ -77,7 +76,7 @@ impl Folders {
         Ok(Self(opened))
     }
 
-    /// Their absolute paths, without links.
+    /// Returns their absolute paths, without links.
     pub(super) fn paths(&self) -> Vec<String> {
         self.0.iter().map(|root| root.path.clone()).collect()
     }
@@ -86,13 +85,13 @@ impl Folders {
         self.0.iter().map(|root| root.held.clone()).collect()
     }
 
-    /// The folder that a call works in: a path in a root, relative to the first root; that one
-    /// itself when there is none.
+    /// Opens the working folder of a call: a path inside a root, relative to the first root by
+    /// default.
     pub(super) fn enter(&self, path: Option<&str>) -> Result<Folder, String> {
         let path = path.unwrap_or(".");
         let Some(first) = self.0.first() else { return Err("there are no roots".into()) };
         let (root, rest) = if path.starts_with('/') { self.root(path)? } else { (first, path) };
-        // Without links on the way, what `..` means from here is what the path shows.
+        // Without links on the way, `..` means the same as in the text of the path.
         let resolve =
             ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_SYMLINKS;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -120,8 +119,8 @@ impl Folders {
         Ok(Folder { descriptor, path: format!("/{}", parts.join("/")) })
     }
 
-    /// Whether a path that a command names stays inside a root, links followed. What does not exist
-    /// stays inside: the program will say so.
+    /// Checks that a path of a command stays inside a root, following links. Missing files pass:
+    /// the program reports them.
     pub(super) fn stays(&self, folder: &Folder, path: &str) -> Result<(), String> {
         let full =
             if path.starts_with('/') { path.to_owned() } else { format!("{}/{path}", folder.path) };
@@ -138,7 +137,7 @@ impl Folders {
         }
     }
 
-    /// The innermost root that a path begins with, and the rest of the path as it was written.
+    /// Returns the innermost root that contains a path, and the rest of the path as written.
     fn root<'a>(&self, path: &'a str) -> Result<(&Open, &'a str), String> {
         let mut innermost: Option<&Open> = None;
         for root in &self.0 {
@@ -157,7 +156,7 @@ impl Folders {
     }
 }
 
-/// Device and inode: which folder it is, whatever it is called.
+/// Returns device and inode, which identify a folder regardless of its name.
 pub(super) fn identity(folder: &OwnedFd) -> Result<(u64, u64), Errno> {
     let found = fstat(folder)?;
     Ok((found.st_dev, found.st_ino))

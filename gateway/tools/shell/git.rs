@@ -1,10 +1,9 @@
-//! What is said to git before the caller is heard: no configuration but the repository's own, and
-//! of that nothing that names a program. The system call filter keeps git from starting one all the
-//! same.
+//! Fixed arguments and variables of git: no configuration except the repository's, and no setting
+//! of it that names a program. The system call filter also prevents git from starting programs.
 
 use std::path::Path;
 
-/// Settings that outrank those of a repository.
+/// Settings that override those of a repository.
 const SETTINGS: [&str; 22] = [
     "core.fsmonitor=false",
     "core.hooksPath=/dev/null",
@@ -27,8 +26,8 @@ const SETTINGS: [&str; 22] = [
     "gpg.x509.program=false",
     "protocol.allow=never",
     "safe.bareRepository=explicit",
-    // Roots often belong to another user, above all in containers; git may start no program here
-    // anyway.
+    // Roots often belong to another user, especially in containers, and git cannot start programs
+    // here anyway.
     "safe.directory=*",
 ];
 
@@ -49,7 +48,7 @@ const ENVIRONMENT: [(&str, &str); 14] = [
     ("SSH_ASKPASS", "false"),
 ];
 
-/// The caller's arguments with ours around the subcommand.
+/// Returns the caller's arguments, with the fixed ones around the subcommand.
 pub(super) fn arguments(given: &[String], subcommand: Option<&str>) -> Vec<String> {
     let mut all = Vec::new();
     for setting in SETTINGS {
@@ -76,7 +75,7 @@ pub(super) fn arguments(given: &[String], subcommand: Option<&str>) -> Vec<Strin
     all
 }
 
-/// The environment of git. A repository is not looked for above the roots.
+/// Returns git's environment. Repositories above the roots are not found.
 pub(super) fn environment(roots: &[String]) -> Vec<(String, String)> {
     let mut all = Vec::new();
     for (name, value) in ENVIRONMENT {

@@ -1,7 +1,7 @@
-//! The parent of a program that may start others. It kills the whole process group, which nothing
-//! in it can leave, when the gateway is gone, however the gateway ended. Only the thread that
-//! starts the program is confined: the program inherits that, and reaches the rest of this process
-//! neither with signals nor through `/proc`.
+//! The parent of a program that may start others. When the gateway ends, for any reason, the guard
+//! kills the whole process group, which no process in it can leave. Only the thread that starts the
+//! program is confined. The program inherits the confinement, and can access the rest of this
+//! process neither by signals nor through `/proc`.
 
 use std::convert::Infallible;
 use std::io::{self, Read, Write};
@@ -17,13 +17,13 @@ use rustix::process::{
 use super::confine::{self, FAILED};
 use super::plan::Plan;
 
-/// Starts the program, writes its wait status to the gateway, in the four bytes of an `i32`, and
-/// stays until the gateway kills the group or is gone: what the program left behind is guarded too.
+/// Starts the program, writes its wait status to the gateway as the four bytes of an `i32`, and
+/// stays until the gateway kills the group or ends: processes left by the program are guarded, too.
 /// Standard input is the socket to the gateway.
 pub(super) fn guard_program() -> Result<Infallible, String> {
     confine::close_inherited()?;
     let mut control = prepare().map_err(|error| failed(&error))?;
-    // The gateway asks the group to end, to which this process belongs.
+    // The gateway sends SIGTERM to the group, which includes this process.
     let _handlers = lockgate_upstream::outlive_signals().map_err(|error| failed(&error))?;
     let plan = confine::read_plan(true)?;
     start_confined(plan, &control).map_err(|error| failed(&error))?;
@@ -36,14 +36,14 @@ fn failed(error: &io::Error) -> String {
     format!("its guard failed: {error}")
 }
 
-/// Gives the socket to the gateway.
+/// Hardens this process, and returns the socket to the gateway.
 fn prepare() -> io::Result<UnixStream> {
     rustix::thread::set_name(c"program-guard")?;
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     Ok(UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?))
 }
 
-/// Runs the program from a thread that is confined, and this one is not.
+/// Runs the program from a confined thread. The current thread is not confined.
 fn start_confined(plan: Plan, control: &UnixStream) -> io::Result<()> {
     let mut answer = control.try_clone()?;
     std::thread::Builder::new().name("confined".into()).spawn(move || {
@@ -54,13 +54,13 @@ fn start_confined(plan: Plan, control: &UnixStream) -> io::Result<()> {
                 ExitStatus::from_raw(i32::from(FAILED) << 8)
             }
         };
-        // The gateway may be gone.
+        // Fails if the gateway is gone.
         let _ = answer.write_all(&status.into_raw().to_le_bytes());
     })?;
     Ok(())
 }
 
-/// Confines this thread, starts the program from it and waits for the program's end.
+/// Confines this thread, starts the program and waits for its end.
 fn run_program(plan: &Plan) -> Result<ExitStatus, String> {
     confine::filter_calls(true)?;
     let mut program = match confine::confine(plan)?.spawn() {
@@ -73,7 +73,7 @@ fn run_program(plan: &Plan) -> Result<ExitStatus, String> {
     }
 }
 
-/// The gateway writes nothing after the plan.
+/// Waits until the gateway closes the socket. The gateway sends nothing after the plan.
 fn wait_for_close(control: &mut UnixStream) {
     while control.read(&mut [0]).is_err_and(|error| error.kind() == io::ErrorKind::Interrupted) {}
 }

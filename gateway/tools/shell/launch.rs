@@ -1,6 +1,7 @@
-//! The gateway's own program, started to become another one. Starting something that large takes
-//! longer than all else that a call does, so that a few are started ahead and wait for their plan.
-//! Each becomes one program, or guards one that may start others, and is never used again.
+//! Launchers: instances of the gateway's executable that become another program. Starting such a
+//! large executable is the slowest part of a call, so a few launchers are started in advance and
+//! wait for their plan. Each becomes a program, or the guard of a program that may start others,
+//! and is not reused.
 
 use std::collections::VecDeque;
 use std::io;
@@ -22,18 +23,18 @@ use tokio::runtime::Handle;
 
 use super::confine;
 
-/// How many wait at most, from the first call on.
+/// Maximum number of waiting launchers, started from the first call on.
 const WAITING: usize = 8;
-/// How long after a call, and after each other, they are started: they share the processors with
-/// the programs of calls.
+/// Delay before each start of a launcher, because launchers share the processors with the programs
+/// of calls.
 const PAUSE: Duration = Duration::from_millis(4);
 
 /// A process that waits for its plan.
 pub(super) struct Launcher {
     pub(super) child: Child,
-    /// Which it leads.
+    /// The process group that it leads.
     pub(super) group: Group,
-    /// To a guard. Closing it makes the guard kill the group.
+    /// The socket to a guard. Closing it makes the guard kill the group.
     control: Option<UnixStream>,
 }
 
@@ -63,7 +64,7 @@ impl Launcher {
         Ok(Self { child, group: Group::new(leader), control })
     }
 
-    /// Tells it what to become.
+    /// Sends the plan.
     pub(super) async fn become_program(&mut self, plan: &[u8]) -> io::Result<()> {
         if let Some(control) = &mut self.control {
             return control.write_all(plan).await;
@@ -75,20 +76,19 @@ impl Launcher {
         input.shutdown().await
     }
 
-    /// Waits for the end of the program. Its guard, if it has one, goes on until the group is
-    /// killed.
+    /// Waits for the end of the program. A guard continues until the group is killed.
     pub(super) async fn wait_for_program(&mut self) -> io::Result<ExitStatus> {
         if let Some(control) = &mut self.control {
             let mut status = [0; 4];
             if control.read_exact(&mut status).await.is_ok() {
                 return Ok(ExitStatus::from_raw(i32::from_le_bytes(status)));
             }
-            // Somebody killed the guard.
+            // The guard was killed.
         }
         self.child.wait().await
     }
 
-    /// Kills what is left of the group, the guard with it.
+    /// Kills all remaining processes of the group, including the guard.
     pub(super) async fn finish(&mut self) {
         self.group.finish();
         let _ = self.child.wait().await;
@@ -96,8 +96,8 @@ impl Launcher {
     }
 }
 
-/// The launchers of a server. Dropping it ends those that wait; what they became has to have ended
-/// before, since the kernel ends it together with the thread that started it.
+/// The launchers of a server. Dropping it ends the waiting launchers. All programs must have ended
+/// before, because the kernel kills them together with the thread that started them.
 pub(super) struct Launchers {
     line: Arc<Line>,
     more: SyncSender<()>,
@@ -110,7 +110,7 @@ struct Line {
 }
 
 impl Launchers {
-    /// Starts none yet. Needs a runtime.
+    /// Creates an empty pool. Requires a Tokio runtime.
     pub(super) fn new(program: PathBuf, concurrent: usize) -> io::Result<Self> {
         let line =
             Arc::new(Line { program, most: concurrent.min(WAITING), waiting: Mutex::default() });
@@ -126,13 +126,14 @@ impl Launchers {
         Ok(Self { line, more })
     }
 
-    /// One that waits, or else a new one; always a new one for a program that may start others.
+    /// Returns a waiting launcher, or a new launcher; always a new one if the program may start
+    /// others.
     pub(super) fn take(&self, children: bool) -> io::Result<Launcher> {
         if children {
             return Launcher::start(&self.line.program, children);
         }
         let waiting = self.line.take();
-        // When the thread has been asked already, it looks again after this.
+        // If a request is pending already, the thread handles it after this.
         let _ = self.more.try_send(());
         match waiting {
             Some(launcher) => Ok(launcher),
@@ -145,7 +146,7 @@ impl Line {
     fn take(&self) -> Option<Launcher> {
         let mut waiting = self.waiting.lock();
         while let Some(mut launcher) = waiting.pop_front() {
-            // Somebody may have ended it meanwhile.
+            // The process may have been killed meanwhile.
             if let Ok(None) = launcher.child.try_wait() {
                 return Some(launcher);
             }

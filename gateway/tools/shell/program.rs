@@ -1,15 +1,15 @@
-//! Where the programs are: found once, at the start, in the configured folders, and called by that
-//! path from then on. A script is taken apart into its interpreter and itself, so that nothing has
-//! to be looked up when it runs.
+//! Locations of programs: searched once, at the start, in the configured folders, and executed by
+//! that path afterwards. For a script, the interpreter is resolved at the start, too, so that
+//! nothing is looked up when it runs.
 
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Longest first line of a script.
+/// Maximum length of a script's first line.
 const FIRST_LINE: u64 = 256;
-/// Libraries, and what programs of the list read of the system to run. Not `/etc/passwd` and its
-/// like, not `/proc`.
+/// Libraries and system files that programs need to run. Excludes `/etc/passwd` and similar files,
+/// and `/proc`.
 const SYSTEM: [&str; 18] = [
     "/lib",
     "/lib32",
@@ -30,7 +30,7 @@ const SYSTEM: [&str; 18] = [
     "/dev/null",
     "/dev/urandom",
 ];
-/// Where the loaders of programs are.
+/// Folders of the dynamic loaders.
 const LOADERS: [&str; 2] = ["/lib", "/lib64"];
 
 /// How a program is treated.
@@ -38,30 +38,30 @@ const LOADERS: [&str; 2] = ["/lib", "/lib64"];
 pub(super) enum Kind {
     Plain,
     Git,
-    /// Its purpose is to run code, but only its version is asked: where it stands must not matter
-    /// to it.
+    /// A program that runs code, but is only permitted to print its version. Its result must not
+    /// depend on the working folder.
     Version,
-    /// The operator lets it run code.
+    /// A program that the operator permits to run code.
     Code,
 }
 
 #[derive(Debug)]
 pub(super) struct Program {
-    /// The last part of its name.
+    /// The last component of its name.
     pub(super) name: String,
     pub(super) kind: Kind,
-    /// The file that is executed.
+    /// The executable file.
     pub(super) file: PathBuf,
-    /// What stands before the caller's arguments: the script, when `file` is its interpreter.
+    /// Arguments before the caller's: the script, if `file` is its interpreter.
     pub(super) before: Vec<String>,
-    /// What it may read besides the roots.
+    /// Paths that it may read, besides the roots.
     pub(super) read: Vec<PathBuf>,
-    /// What it may execute.
+    /// Paths that it may execute.
     pub(super) execute: Vec<PathBuf>,
 }
 
 impl Program {
-    /// Looks for a program, by name or by absolute path.
+    /// Finds a program, by name or by absolute path.
     pub(super) fn find(name: &str, search: &[PathBuf], code: &[String]) -> Option<Self> {
         let short = name.rsplit('/').next().unwrap_or(name);
         let runs_code = code.iter().any(|program| program == name);
@@ -76,7 +76,7 @@ impl Program {
         let (file, before) = match interpreter(&found, search) {
             None => (found, Vec::new()),
             Some((interpreter, mut before)) => {
-                // A script comes with the files of its package around it.
+                // A script may need the other files of its package.
                 if let Some(bin) = found.parent() {
                     read.push(match bin.parent() {
                         Some(package) if package.components().count() > 2 => package.to_path_buf(),
@@ -102,7 +102,7 @@ impl Program {
     }
 }
 
-/// The file that a name stands for, without links.
+/// Returns the file of a program, without links.
 fn locate(name: &str, search: &[PathBuf]) -> Option<PathBuf> {
     if name.starts_with('/') {
         return program_at(Path::new(name));
@@ -123,7 +123,7 @@ fn program_at(path: &Path) -> Option<PathBuf> {
     path.canonicalize().ok()
 }
 
-/// The interpreter that the first line of a script names, and its arguments.
+/// Returns the interpreter in the first line of a script, and its arguments.
 #[allow(
     clippy::disallowed_methods,
     reason = "reads the first line of a program that the configuration names, at the start"
@@ -141,7 +141,7 @@ fn interpreter(script: &Path, search: &[PathBuf]) -> Option<(PathBuf, Vec<String
     Some((locate(&program, search)?, words.collect()))
 }
 
-/// The files that the kernel executes to load a dynamically linked program.
+/// Returns the files that the kernel executes to load dynamically linked programs.
 #[allow(clippy::disallowed_methods, reason = "looks for the system's loaders, at the start")]
 fn loaders() -> Vec<PathBuf> {
     let mut loaders = Vec::new();

@@ -1,6 +1,6 @@
-//! One run of a program: started in its own process group with a fresh environment and nothing to
-//! read, watched by a task that ends the whole group at the time limit, or when nobody waits for
-//! the result any more.
+//! A run of a program: in its own process group, with a new environment and an empty standard
+//! input. A task ends the whole group at the time limit, or when the caller no longer waits for the
+//! result.
 
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;
@@ -20,15 +20,15 @@ use super::plan::Plan;
 use super::program::{Kind, Program};
 use super::{Shell, confine, git};
 
-/// Between SIGTERM and SIGKILL.
+/// Time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(2);
-/// How long the rest of the output may take after the end.
+/// How long to wait for the remaining output after the end.
 const LAST_OUTPUT: Duration = Duration::from_secs(1);
 
-/// How a run ended.
+/// The result of a run.
 #[derive(Debug)]
 pub(super) struct Ran {
-    /// None when it could not be waited for.
+    /// `None` if waiting for it failed.
     pub(super) status: Option<ExitStatus>,
     pub(super) timed_out: bool,
     pub(super) took: Duration,
@@ -45,7 +45,7 @@ impl Ran {
         self.status?.signal()
     }
 
-    /// The launcher's words, when it could not become the program.
+    /// Returns the launcher's error message, if the program was not started.
     pub(super) fn not_started(&self) -> Option<String> {
         if self.code() != Some(i32::from(confine::FAILED)) || self.stdout.total != 0 {
             return None;
@@ -55,17 +55,17 @@ impl Ran {
     }
 }
 
-/// What is started.
+/// The parameters of a run.
 pub(super) struct Start<'a> {
     pub(super) program: &'a Program,
     pub(super) call: &'a Invocation,
     pub(super) folder: &'a Folder,
-    /// Variables that the caller sets.
+    /// Variables set by the caller.
     pub(super) variables: BTreeMap<String, String>,
     pub(super) limit: Duration,
 }
 
-/// Starts a program. The result comes over the channel; dropping its end ends the program.
+/// Starts a program. The result is sent over the channel; dropping the receiver ends the program.
 pub(super) async fn start(
     shell: &Shell,
     start: Start<'_>,
@@ -119,14 +119,14 @@ fn plan(shell: &Shell, start: Start<'_>) -> Result<Plan, rustix::io::Errno> {
         },
         arguments,
         environment: environment(shell, program, variables),
-        // Settings beside a project, such as `.yarnrc`, name programs to run.
+        // Package managers run programs named in files of the working folder, such as `.yarnrc`.
         folder: if program.kind == Kind::Version { None } else { Some(folder.held()?) },
         landlock: shell.landlock,
         roots: shell.folders.held(),
         read,
         execute: program.execute.clone(),
         children: program.runs_code(),
-        // Whole seconds of one process; its threads count together.
+        // In seconds per process, over all its threads.
         cpu_seconds: limit.as_secs().saturating_mul(4).saturating_add(1),
         memory_bytes: limits.memory_bytes,
         file_bytes: limits.file_bytes,
@@ -135,8 +135,8 @@ fn plan(shell: &Shell, start: Start<'_>) -> Result<Plan, rustix::io::Errno> {
     })
 }
 
-/// Made from nothing: what programs need, what the operator gives, what the caller may set, and for
-/// git what holds it.
+/// Builds the environment: fixed variables, the operator's, the caller's, and for git the
+/// restrictions.
 fn environment(
     shell: &Shell,
     program: &Program,
@@ -165,7 +165,7 @@ fn environment(
     all
 }
 
-/// Waits for the end of a program, or brings it about.
+/// Waits for the end of a program, or ends it.
 async fn watch(
     mut launcher: Launcher,
     (mut stdout, mut stderr): (Reader, Reader),
@@ -184,7 +184,7 @@ async fn watch(
     };
     launcher.finish().await;
     let took = began.elapsed();
-    // Nobody else holds the other ends, unless the kernel is stuck.
+    // All other ends of the streams are closed now, unless the kernel is stuck.
     let _ = timeout(LAST_OUTPUT, async {
         stdout.end().await;
         stderr.end().await;
@@ -197,11 +197,11 @@ async fn watch(
         stdout: std::mem::take(&mut *stdout.output.lock()),
         stderr: std::mem::take(&mut *stderr.output.lock()),
     };
-    // The caller may have gone.
+    // Fails if the caller is gone.
     let _ = result.send(ran);
 }
 
-/// Asks the whole group to end, then makes it.
+/// Terminates the whole group with SIGTERM, then with SIGKILL.
 async fn stop(launcher: &mut Launcher) -> std::io::Result<ExitStatus> {
     launcher.group.signal(Signal::TERM);
     if let Ok(ended) = timeout(GRACE, launcher.wait_for_program()).await {

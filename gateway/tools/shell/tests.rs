@@ -1,5 +1,5 @@
-//! Tests of the `shell` server: real programs, in a folder with links that lead out of it, next to
-//! a secret, with files that must not change and processes that are counted.
+//! Tests of the `shell` server with real programs: in a folder with links to the outside, next to a
+//! secret, with files that must not change and processes that are counted.
 
 #![allow(clippy::disallowed_methods, reason = "tests make their own files and look at processes")]
 
@@ -21,11 +21,11 @@ use tempfile::TempDir;
 use super::*;
 use crate::tests::Rig;
 
-/// The words of the file that no program may print.
+/// Content of the file that no program may print.
 const SECRET: &str = "CANARY-c0ffee";
 const VICTIM: &str = "first line\nneedle\nthird line\n";
 
-/// A folder with a root in it, and traps around.
+/// A folder with a root, surrounded by traps.
 pub(super) struct Place {
     folder: TempDir,
     mark: String,
@@ -62,7 +62,7 @@ impl Place {
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
     }
 
-    /// The default programs.
+    /// Returns a configuration with the default programs.
     pub(super) fn config(&self, landlock: Landlock) -> Config {
         Config {
             roots: vec![Root { path: self.root(), write: false }],
@@ -86,14 +86,14 @@ impl Place {
         }
     }
 
-    /// Programs that may be called in any way: what holds them is the kernel alone.
+    /// Returns a configuration of programs with arbitrary arguments, confined by the kernel only.
     pub(super) fn code(&self, landlock: Landlock, programs: &[&str]) -> Config {
         let programs: Vec<String> = programs.iter().map(|&name| name.to_owned()).collect();
         let rule = Spec { allow_code_execution: programs.clone(), programs, ..Spec::default() };
         Config { rule, ..self.config(landlock) }
     }
 
-    /// Processes that were started for this place and still run.
+    /// Returns the running processes that were started for this folder.
     pub(super) fn processes(&self) -> Vec<u32> {
         let wanted = format!("LOCKGATE_MARK={}", self.mark);
         let entries = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
@@ -117,7 +117,7 @@ impl Place {
         panic!("processes are left: {:?}", self.processes());
     }
 
-    /// Nothing was made, changed or taken away.
+    /// Asserts that no file was created, changed or deleted.
     pub(super) fn assert_untouched(&self) {
         let mut all = Vec::new();
         list(self.folder.path(), &mut all);
@@ -141,7 +141,7 @@ fn list(folder: &Path, all: &mut Vec<PathBuf>) {
     }
 }
 
-/// A program that begins with [`confined`]; cargo builds it with these tests.
+/// Returns the path of a program that calls [`confined`]; cargo builds it with these tests.
 fn launcher() -> PathBuf {
     let own = std::env::current_exe().unwrap();
     let path = own.parent().and_then(Path::parent).unwrap().join("examples/shell_cost");
@@ -156,12 +156,12 @@ pub(super) fn rig(shell: Config) -> Rig {
     rig
 }
 
-/// The result of a command line, or the words of its refusal.
+/// Runs a command line. Returns the result, or the text of the refusal.
 pub(super) async fn run(rig: &Rig, command: &str) -> Result<Value, String> {
     rig.call("shell/execute", json!({ "command": command })).await
 }
 
-/// Through `sh -c`, for what must be held without the rule.
+/// Runs a script with `sh -c`, for tests without the rule.
 pub(super) async fn sh(rig: &Rig, script: &str) -> Value {
     rig.call("shell/execute", json!({"argv": ["sh", "-c", script]})).await.unwrap()
 }

@@ -1,5 +1,5 @@
-//! The corpora through the real tool, with Landlock and without: no attack has an effect, and what
-//! people mean runs.
+//! The corpora through the real tool, with and without Landlock: no attack has an effect, and the
+//! benign commands run.
 
 use super::*;
 
@@ -12,7 +12,7 @@ fn lines(corpus: &str) -> impl Iterator<Item = &str> {
         .filter(|line| !line.is_empty() && !line.starts_with("# ") && !line.starts_with("## "))
 }
 
-/// The arguments of the call that a line of a corpus stands for.
+/// Returns the arguments of the call in a corpus line.
 fn call(line: &str) -> Value {
     if let Ok(argv) = serde_json::from_str::<Vec<String>>(line) {
         return json!({ "argv": argv });
@@ -79,7 +79,7 @@ async fn what_people_mean_runs() {
     place.assert_quiet().await;
 }
 
-/// A link that is swapped while programs look: what the check saw is not what they open.
+/// Swaps a link during a run, so that the check and the program may see different targets.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_link_that_is_swapped_leads_nowhere() {
     let place = Place::new();

@@ -1,5 +1,5 @@
-//! What the kernel holds when the rule lets everything through: files, processes, sockets, limits.
-//! The same without Landlock shows that it is Landlock that holds.
+//! The kernel's confinement when the rule permits everything: files, processes, sockets, limits.
+//! The same tests without Landlock show that Landlock is the cause.
 
 use super::*;
 
@@ -50,7 +50,7 @@ async fn without_landlock_the_same_programs_leave() {
     assert!(result.to_string().contains(SECRET), "{result}");
 }
 
-/// As a shell leaves them to the gateway: Landlock holds what is opened, and these are open.
+/// Tests inherited descriptors, because Landlock does not affect files that are already open.
 #[tokio::test]
 async fn files_that_the_gateway_was_started_with_stay_with_it() {
     let place = Place::new();
@@ -108,7 +108,7 @@ async fn programs_that_run_no_code_start_no_process() {
     let place = Place::new();
     for landlock in [Landlock::Required, Landlock::Off] {
         let mut config = place.code(landlock, &["sh"]);
-        // `sh` by a model, not by the opt-in: as a hole in a model would be.
+        // `sh` through a model instead of the opt-in, like a gap in a model.
         config.rule.allow_code_execution.clear();
         let model = lockgate_policy::command::ModelSpec {
             flags: vec!["-c=text".into()],
@@ -148,7 +148,7 @@ async fn nothing_reaches_the_network_or_leaves_its_group() {
         let result = rig.call("shell/execute", argv).await.unwrap();
         assert_ne!(result["exitCode"], json!(0), "{result}");
         assert_eq!(canary.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
-        // A process that leaves the group would outlive it.
+        // A process that left the group would outlive the call.
         let result = sh(&rig, "setsid sleep 60; setsid -f sleep 60; echo done").await;
         assert!(result["stderr"].as_str().unwrap().contains("setsid"), "{result}");
         place.assert_quiet().await;
@@ -197,7 +197,7 @@ async fn limits_hold() {
     assert!(result["stderr"].as_str().unwrap().contains("memory"), "{:?}", result["stderr"]);
 }
 
-/// The least that a configuration may give: the guard, which is under the same limits, still starts
+/// Tests the minimum limits of a configuration. The guard, subject to the same limits, still starts
 /// the program.
 #[tokio::test]
 async fn the_least_limits_are_enough_to_start() {

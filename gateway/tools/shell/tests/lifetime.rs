@@ -1,5 +1,4 @@
-//! Runs that have to be ended: at their time limit, when nobody waits any more, together with all
-//! that they started.
+//! Runs that are ended, with all their processes: at their time limit, or when the caller is gone.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -59,7 +58,7 @@ async fn a_dropped_call_ends_its_program() {
         () = started => {}
     }
     place.assert_quiet().await;
-    // Its place is free again.
+    // Its permit is released.
     assert_eq!(sh(&rig, "echo next").await["stdout"], json!("next\n"));
 }
 

@@ -1,11 +1,11 @@
 //! Repositories that name programs to run: in their configuration, attributes, hooks and
-//! submodules. Plain git falls for each; the tool for none, with Landlock and without.
+//! submodules. Plain git runs each; the tool runs none, with and without Landlock.
 
 use std::process::Command;
 
 use super::*;
 
-/// Git as people run it.
+/// Runs git as users do.
 #[allow(clippy::disallowed_methods, reason = "makes the repositories that the tests look at")]
 fn git(folder: &Path, arguments: &[&str]) -> std::process::Output {
     let mut command = Command::new("git");
@@ -28,7 +28,7 @@ fn must(folder: &Path, arguments: &[&str]) {
     assert!(ran.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&ran.stderr));
 }
 
-/// Two commits, a branch `dev`, a tag, a stash, and the files that the benign corpus speaks of.
+/// Creates two commits, a branch `dev`, a tag, a stash, and the files named in the benign corpus.
 pub(super) fn plain(place: &Place) {
     let root = place.root();
     for file in [
@@ -65,7 +65,7 @@ pub(super) fn plain(place: &Place) {
     std::fs::write(root.join("notes.txt"), "changed again\n").unwrap();
 }
 
-/// What each hostile repository does, and the plain command that falls for it.
+/// The hostile repositories, and the plain command that triggers each.
 const TRAPS: [(&str, &[&str]); 8] = [
     ("fsmonitor", &["status"]),
     ("textconv", &["diff"]),
@@ -127,7 +127,7 @@ fn trap(place: &Place, name: &str) {
         "gpg" => {
             set("gpg.program", evil);
             set("log.showSignature", "true");
-            // The rule refuses such a format; a repository may still have it.
+            // The rule rejects such a format, but a repository may contain it.
             set("format.pretty", "%h %G? %GS %s");
             let signed = "tree 4b825dc642cb6eb9a060e54bf8d69288fbee4904\nauthor a <a@b> 1 +0000\ncommitter a <a@b> 1 +0000\ngpgsig -----BEGIN PGP SIGNATURE-----\n \n x\n -----END PGP SIGNATURE-----\n\nsigned\n";
             std::fs::write(root.join("commit"), signed).unwrap();
@@ -156,7 +156,7 @@ fn trap(place: &Place, name: &str) {
     }
 }
 
-/// Files that the traps make, wherever git was when it fell for them.
+/// Returns the files that triggered traps have created, in any folder.
 fn sprung(place: &Place) -> Vec<PathBuf> {
     let mut all = Vec::new();
     list(place.folder.path(), &mut all);
@@ -170,7 +170,7 @@ async fn hostile_repositories_run_nothing() {
         for (name, falls) in TRAPS {
             let place = Place::new();
             trap(&place, name);
-            // A pager needs a terminal, which the control has none of.
+            // A pager requires a terminal, which is missing here.
             git(&place.root(), falls);
             let control = sprung(&place);
             assert!(!control.is_empty() || name == "pager", "plain git does not fall for {name}");
@@ -186,8 +186,8 @@ async fn hostile_repositories_run_nothing() {
     }
 }
 
-/// What `policies/commands.yaml` asks of the git of other servers is enough for the subcommands
-/// that it allows.
+/// Checks that the arguments that `policies/commands.yaml` requires for other servers' git are
+/// sufficient for its permitted subcommands.
 #[test]
 fn plain_git_runs_nothing_when_called_as_the_policy_wants_it() {
     let policy = include_str!("../../../../policies/commands.yaml");

@@ -1,4 +1,4 @@
-//! What a caller gets: output, exit codes, caps, working folders, and refusals that say what to do.
+//! Results for the caller: output, exit codes, limits, working folders, and refusals with the fix.
 
 use super::*;
 
