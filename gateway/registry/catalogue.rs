@@ -1,6 +1,6 @@
 //! The operator's catalogue: servers that organisations add by name, without seeing their address.
 //! An integration follows its entry: it uses the entry's current address, and is unavailable once
-//! the entry is removed. Credentials given for one host are never sent to another.
+//! the entry is removed. Credentials given for a host are never sent to another host.
 
 use std::collections::BTreeMap;
 use std::fmt;

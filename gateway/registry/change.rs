@@ -39,7 +39,7 @@ pub(crate) enum Wanted<'a> {
     Both { agent: &'a str, integration: &'a str },
 }
 
-/// Digest of a change's parameters, each prefixed by its length. A secret yields one digest per key
+/// Digest of a change's parameters, each prefixed by its length. A secret yields a digest per key
 /// of the ring, the first key's before the others, so that a repeated change is still recognised
 /// after a key was added to the ring.
 pub(crate) struct Digest(Vec<Vec<u8>>);

@@ -40,7 +40,7 @@ pub enum RegistryError {
         "somebody else has changed it: it has version {current}; read it again, then change it"
     )]
     VersionMismatch { current: i64 },
-    /// An error in one item of a set.
+    /// An error in an item of a set.
     #[error("the one at place {at} (counted from 0): {error}")]
     OfItem { at: usize, error: Box<RegistryError> },
     #[error(transparent)]
@@ -120,7 +120,7 @@ impl RegistryError {
         }
     }
 
-    /// Attributes the error to one item of a set, unless the store caused it.
+    /// Attributes the error to an item of a set, unless the store caused it.
     pub(crate) fn of_item(self, at: usize) -> Self {
         match self {
             Self::StoreUnavailable(_) | Self::OutcomeUnknown => self,

@@ -77,7 +77,7 @@ impl Kind {
 }
 
 impl Integration {
-    /// Converts a record. The authentication method is the catalogue entry's if there is one.
+    /// Converts a record. The authentication method is the catalogue entry's, if any.
     pub(crate) fn from_record(record: &IntegrationRecord, catalogue: &Catalogue) -> Self {
         let auth = match find_entry(catalogue, record) {
             Some(entry) => entry.auth.clone(),

@@ -1,4 +1,4 @@
-//! Lists of one organisation: filtered, sorted and paginated. Everything is read from memory.
+//! Lists of an organisation: filtered, sorted and paginated. Everything is read from memory.
 
 use crate::actor::Actor;
 use crate::agent::Agent;

@@ -1,5 +1,5 @@
-//! Operations on organisations: create one in advance, delete an empty one. An organisation named
-//! by a credential needs no creation; its first change stores it.
+//! Operations on organisations: create in advance, delete when empty. An organisation named by a
+//! credential needs no creation; its first change stores it.
 
 use lockgate_text::organisation::find_mistake;
 

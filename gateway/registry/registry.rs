@@ -21,7 +21,7 @@ use crate::waiting_lists::WaitingLists;
 
 /// Interval at which the store is polled for changes by other gateways, beside its notifications.
 const POLL: Duration = Duration::from_secs(1);
-/// Changes run one after the other; a second permit lets the next change prepare meanwhile.
+/// Changes run sequentially; a second permit lets the next change prepare meanwhile.
 const TURNS: Bounds = Bounds { running: 2, waiting: 128 };
 /// Interval at which expired outcomes of idempotency keys are deleted.
 const PURGE: Duration = Duration::from_secs(60);
@@ -32,7 +32,7 @@ const CHANGES: usize = 1024;
 /// Each connection checks again, with the addresses that the name resolves to.
 pub type UrlCheck = Box<dyn Fn(&Url) -> Result<(), InvalidField> + Send + Sync>;
 
-/// Organisations, integrations and agents: everything that users change while the gateway runs.
+/// Organisations, integrations and agents, which users change while the gateway runs.
 pub struct Registry {
     pub(crate) store: Store,
     pub(crate) vault: Vault,
@@ -42,7 +42,7 @@ pub struct Registry {
     /// The operator's catalogue, as of its last load.
     catalogue: RwLock<Arc<Catalogue>>,
     changes: broadcast::Sender<Arc<str>>,
-    /// Locked during a read, so that an older read cannot overwrite a newer one.
+    /// Locked during a read, so that reads are applied in order.
     reader: Mutex<Reader>,
     trouble: RwLock<Trouble>,
     /// Whether the store has been read since the start.
@@ -309,7 +309,7 @@ impl Registry {
     }
 }
 
-/// Updates one reason, and logs when it appears and when it clears.
+/// Updates a reason, and logs when it appears and when it clears.
 fn note(trouble: &mut Option<String>, error: Option<&StoreError>, what: &str) {
     let now = error.map(ToString::to_string);
     match (&*trouble, &now) {

@@ -1,4 +1,4 @@
-//! Replaces the whole set of an organisation's integrations in one atomic change.
+//! Replaces the whole set of an organisation's integrations in a single atomic change.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -47,7 +47,7 @@ pub struct IntegrationSet {
     pub unchanged: Vec<String>,
 }
 
-/// A desired integration, with the existing record if there is one.
+/// A desired integration and its existing record, if any.
 struct Step {
     record: Option<IntegrationRecord>,
     draft: Draft,
@@ -67,7 +67,7 @@ impl Registry {
     }
 
     /// Replaces the integrations of the actor's organisation: adds, updates and deletes. Skips
-    /// equal ones.
+    /// unchanged integrations.
     ///
     /// # Errors
     /// [`RegistryError`]; for a mistake in an item, [`RegistryError::OfItem`].
@@ -219,7 +219,7 @@ impl Registry {
 }
 
 impl Draft {
-    /// Returns the patch that turns an existing integration into the desired one.
+    /// Returns the patch that gives an existing integration its desired state.
     fn into_patch(self) -> CheckedPatch {
         let (url, auth) = match self.catalogue {
             Some(_) => (None, None),

@@ -1,4 +1,4 @@
-//! The data plane's immutable view of one organisation, replaced as a whole. Credentials are
+//! The data plane's immutable view of an organisation, replaced as a whole. Credentials are
 //! decrypted here and nowhere else.
 
 use std::collections::HashMap;
@@ -11,7 +11,7 @@ use crate::actor::PrincipalKey;
 use crate::auth::Auth;
 use crate::catalogue::{Catalogue, find_entry};
 
-/// One organisation for the data plane, as of one revision.
+/// An organisation for the data plane, as of a revision.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OrganisationSnapshot {
     pub organisation: Arc<str>,
@@ -77,7 +77,7 @@ pub struct Credential {
 pub struct AgentSnapshot {
     pub id: Arc<str>,
     pub owner: PrincipalKey,
-    /// Ids of integrations, including disabled ones, in the order of assignment.
+    /// Ids of integrations, enabled or not, in the order of assignment.
     pub integrations: Vec<Arc<str>>,
 }
 
@@ -228,7 +228,7 @@ fn open_credential(record: &IntegrationRecord, auth: &Auth, vault: &Vault) -> Cr
 }
 
 /// Returns the name of the field that credentials are sealed for. It binds a credential to its
-/// recipient and header: to the whole address, because one host may serve many tenants, or, for a
+/// recipient and header: to the whole address, because a host may serve many tenants, or, for a
 /// predefined integration, to its entry and host. Editing the address in the database only makes
 /// the credential undecryptable.
 pub(crate) fn name_field(record: &IntegrationRecord) -> Option<String> {

@@ -11,7 +11,7 @@ use crate::integration::Integration;
 use crate::organisation::Organisation;
 use crate::snapshot::OrganisationSnapshot;
 
-/// One organisation as of one revision.
+/// An organisation as of a revision.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct OrganisationState {
     pub(crate) created_at: i64,

@@ -1,4 +1,4 @@
-//! Operations on a real store: SQLite here, and PostgreSQL where two gateways share one.
+//! Operations on a real store: SQLite here, and PostgreSQL where two gateways share a store.
 
 mod agents;
 mod bounds;

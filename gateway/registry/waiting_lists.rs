@@ -1,4 +1,4 @@
-//! A write-behind buffer for the lists of integrations. It coalesces frequent changes into one
+//! A write-behind buffer for the lists of integrations. It coalesces frequent changes into a single
 //! write. Callers never wait for the store, and its errors are only logged.
 
 use std::collections::HashMap;
@@ -8,7 +8,7 @@ use lockgate_store::{KnownLists, MAX_LISTS, Store};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// How long lists are held back for newer ones.
+/// How long lists are held back for newer lists.
 const PAUSE: Duration = Duration::from_secs(3);
 /// Maximum number of waiting bytes; further lists are dropped.
 const MAX_WAITING: usize = 32 << 20;

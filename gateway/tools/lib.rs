@@ -109,7 +109,7 @@ impl Builtin {
         Ok(Prepared { config: config.clone(), changes })
     }
 
-    /// Starts new servers and stops removed ones.
+    /// Starts new servers and stops removed servers.
     pub fn adopt(&self, Prepared { config, changes }: Prepared) {
         let mut running = self.running.lock();
         for (category, made) in changes.0 {

@@ -10,7 +10,7 @@ use parking_lot::RwLock;
 use crate::schema;
 use crate::tool::{Tool, ToolSpec};
 
-/// The organisation of callers without one.
+/// The organisation of callers without an organisation.
 pub(crate) const DEFAULT_ORGANISATION: &str = "default";
 /// Maximum number of tools per category.
 const MAX_TOOLS: usize = 2000;

@@ -98,7 +98,7 @@ impl ToolSpec {
         }
     }
 
-    /// Sets the properties of the arguments, each a schema, and the required ones.
+    /// Sets the properties of the arguments, each a schema, and the required names.
     pub(crate) fn input(mut self, properties: Value, required: &[&str]) -> Self {
         self.input = object_schema(properties, required);
         self
@@ -342,7 +342,7 @@ impl<'a> Client<'a> {
         self.caller_view
     }
 
-    /// Returns the caller's organisation, if it has one.
+    /// Returns the caller's organisation, if any.
     pub(crate) fn organisation(&self) -> Option<&'a str> {
         self.caller_view?.organisation()
     }

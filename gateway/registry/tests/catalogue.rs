@@ -1,5 +1,5 @@
-//! The operator's catalogue: integrations follow their entry, and credentials given for one host
-//! are sent to no other.
+//! The operator's catalogue: integrations follow their entry, and credentials given for a host are
+//! sent to no other host.
 
 use url::Url;
 

@@ -1,4 +1,4 @@
-//! Repeated changes with one idempotency key.
+//! Repeated changes with the same idempotency key.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Lists kept across a restart: one write for many changes, and no caller waits for it.
+//! Lists kept across a restart: a single write for many changes, and no caller waits for it.
 
 use super::{Rig, admin, open_one};
 use crate::*;

@@ -43,7 +43,7 @@ async fn nobody_has_a_secret_sent_elsewhere_that_they_do_not_know() {
         IntegrationPatch { url: Some("https://evil.example/".to_owned()), ..patch() },
         IntegrationPatch { url: Some("http://mcp.example.com/mcp".to_owned()), ..patch() },
         IntegrationPatch { url: Some("https://mcp.example.com:8443/".to_owned()), ..patch() },
-        // One host may serve many tenants.
+        // A host may serve many tenants.
         IntegrationPatch { url: Some("https://mcp.example.com/evil".to_owned()), ..patch() },
         IntegrationPatch { url: Some("https://mcp.example.com/mcp?to=evil".to_owned()), ..patch() },
         IntegrationPatch { url: Some("https://mcp.example.com/MCP".to_owned()), ..patch() },
@@ -218,7 +218,7 @@ async fn credentials_stay_open_where_another_gateway_has_sealed_them_with_a_newe
     assert_eq!(ring.rotate().await.unwrap().resealed, 1);
     rig.registry.refresh().await.unwrap();
     assert_eq!(credential(&rig.registry), ready("x-api-key", "canary-credential"));
-    // A credential changed since then is a different one, and cannot be decrypted here.
+    // A credential changed since then differs, and cannot be decrypted here.
     let changed = IntegrationPatch {
         credentials: Some(Secret::new("changed-since".to_owned())),
         ..IntegrationPatch::default()

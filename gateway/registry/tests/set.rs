@@ -1,5 +1,5 @@
-//! Replacing a whole set: different integrations are updated, equal ones are not touched, and a
-//! mistake in one item changes nothing.
+//! Replacing a whole set: different integrations are updated, equal integrations are not touched,
+//! and a mistake in any item changes nothing.
 
 use super::*;
 

@@ -178,7 +178,7 @@ impl Variable {
     }
 }
 
-/// Returns the pattern of a character of this class, or of a percent-encoded one.
+/// Returns the pattern of a character of this class, plain or percent-encoded.
 fn character(class: &str) -> String {
     format!("(?:[{class}]|%[0-7][0-9A-Fa-f]|%[C-Fc-f][0-9A-Fa-f](?:%[89ABab][0-9A-Fa-f]){{1,3}})")
 }

@@ -4,7 +4,7 @@
 
 use lockgate_policy::sql::Dialect;
 
-/// Returns a hint to append to the reason, if there is one.
+/// Returns a hint to append to the reason, if any.
 pub(super) fn hint(dialect: Dialect, sql: &str) -> Option<&'static str> {
     let sql = sql.trim_start();
     let end = sql.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(sql.len());

@@ -17,7 +17,7 @@ pub struct Config {
     pub search: Vec<PathBuf>,
     /// Files and folders outside of the roots that programs may also read, besides libraries.
     pub read: Vec<PathBuf>,
-    /// Environment variables of programs, besides the fixed ones.
+    /// Environment variables of programs, besides the fixed variables.
     pub environment: BTreeMap<String, String>,
     /// Names of environment variables that callers may set.
     pub caller_environment: Vec<String>,

@@ -48,7 +48,7 @@ const ENVIRONMENT: [(&str, &str); 14] = [
     ("SSH_ASKPASS", "false"),
 ];
 
-/// Returns the caller's arguments, with the fixed ones around the subcommand.
+/// Returns the caller's arguments, with the fixed arguments around the subcommand.
 pub(super) fn arguments(given: &[String], subcommand: Option<&str>) -> Vec<String> {
     let mut all = Vec::new();
     for setting in SETTINGS {

@@ -23,7 +23,7 @@ impl Tools {
         Self { registry: Arc::downgrade(registry), stats: Arc::clone(stats) }
     }
 
-    /// Describes a tool with the runs of one organisation, or of all for `None`.
+    /// Describes a tool with the runs of an organisation, or of all for `None`.
     fn describe(&self, entry: &Entry, whole: bool, organisation: Option<&str>) -> Value {
         let spec = &entry.spec;
         let figures = self.stats.get(&entry.name, organisation);

@@ -1,4 +1,4 @@
-//! Request headers that a caller may set: only listed ones, and never headers that frame the
+//! Request headers that a caller may set: only listed headers, and never headers that frame the
 //! message, name the host, or belong to proxies.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -44,7 +44,7 @@ const MOST: usize = 64;
 /// Maximum length of a value in bytes.
 const VALUE_BYTES: usize = 8 << 10;
 
-/// Names that may be set: exact ones and prefixes.
+/// Names that may be set: exact names and prefixes.
 pub(super) struct Headers {
     exact: Vec<String>,
     begins: Vec<String>,

@@ -52,7 +52,7 @@ fn web(config: Config) -> Rig {
     rig(&crate::Config { web: Some(config), ..crate::Config::default() })
 }
 
-/// A resolver with a different answer each time; the last one repeats.
+/// A resolver with a different answer each time; the last answer repeats.
 struct Script(Mutex<VecDeque<Vec<&'static str>>>);
 
 impl Resolve for Script {
