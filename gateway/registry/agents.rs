@@ -12,7 +12,6 @@ use crate::registry::Registry;
 
 /// Maximum number of agents per organisation.
 const AGENTS: usize = 10_000;
-/// Maximum number of agents per owner.
 const AGENTS_PER_OWNER: usize = 100;
 
 impl Registry {

@@ -11,7 +11,6 @@ use crate::error::RegistryError;
 use crate::integration::Integration;
 use crate::registry::Registry;
 
-/// Maximum number of integrations per agent.
 const ASSIGNED_PER_AGENT: usize = 256;
 /// Maximum number of assignments per organisation.
 const ASSIGNED: usize = 50_000;

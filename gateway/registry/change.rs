@@ -92,7 +92,6 @@ fn append(parts: &mut Vec<u8>, part: &[u8]) {
 }
 
 impl Registry {
-    /// Begins a change of the actor's organisation.
     pub(crate) async fn begin<T: DeserializeOwned>(
         &self,
         actor: &Actor,
@@ -215,7 +214,6 @@ impl Registry {
     }
 }
 
-/// Returns an integration of the actor's organisation.
 pub(crate) async fn find_integration(
     change: &mut Change<'_>,
     id: &str,
@@ -227,7 +225,6 @@ pub(crate) async fn find_integration(
 }
 
 impl Wanted<'_> {
-    /// Rejects malformed ids.
     fn check_ids(&self) -> Result<(), RegistryError> {
         match self {
             Wanted::Nothing => Ok(()),

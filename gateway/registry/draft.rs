@@ -220,7 +220,6 @@ impl Registry {
         Ok(changed)
     }
 
-    /// Validates an address, and returns it with its warnings.
     fn check_url(&self, text: &str) -> Result<(Url, Vec<Warning>), RegistryError> {
         let (url, warnings) = field::url(text)?;
         (self.check_url)(&url)?;
@@ -316,7 +315,6 @@ fn refuse_place(url: Option<&Url>, auth: Option<&Auth>) -> Result<(), InvalidFie
     }
 }
 
-/// Returns the field that credentials are sealed for.
 fn need_field(record: &IntegrationRecord) -> Result<String, InvalidField> {
     match name_field(record) {
         Some(field) => Ok(field),

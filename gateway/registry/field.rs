@@ -71,7 +71,6 @@ pub fn name_key(name: &str) -> String {
     name.to_lowercase()
 }
 
-/// Validates a slug.
 pub fn slug(text: &str) -> Result<String, InvalidField> {
     let is_fit = (1..=SLUG_CHARS).contains(&text.len());
     let is_slug = text.bytes().all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'-'));
@@ -190,7 +189,6 @@ fn wrong_credentials(message: &str) -> InvalidField {
     InvalidField::new("/credentials", message, way_out)
 }
 
-/// Validates an idempotency key.
 pub fn idempotency_key(text: &str) -> Result<(), InvalidField> {
     let is_fit = (1..=KEY_BYTES).contains(&text.len());
     if is_fit && text.bytes().all(|b| b.is_ascii_graphic()) {

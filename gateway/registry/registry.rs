@@ -45,7 +45,6 @@ pub struct Registry {
     /// Locked during a read, so that reads are applied in order.
     reader: Mutex<Reader>,
     trouble: RwLock<Trouble>,
-    /// Whether the store has been read since the start.
     is_loaded: AtomicBool,
     /// Organisations take turns at changes.
     pub(crate) turns: Arc<ConcurrencyLimit>,
@@ -297,7 +296,6 @@ impl Registry {
         answer
     }
 
-    /// Records that a write succeeded.
     pub(crate) fn note_written(&self) {
         note(&mut self.trouble.write().writing, None, "written");
     }

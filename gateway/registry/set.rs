@@ -169,7 +169,6 @@ impl Registry {
         Ok(draft)
     }
 
-    /// Returns whether the record has to be updated.
     fn is_different(&self, record: &IntegrationRecord, draft: &Draft) -> bool {
         let is_elsewhere = draft.catalogue.is_none()
             && (draft.url.as_str() != record.url || draft.auth != Auth::of_record(record));

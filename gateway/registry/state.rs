@@ -77,7 +77,6 @@ impl OrganisationState {
         self.agents.iter().find(|agent| agent.id == id)
     }
 
-    /// Returns the ids of the integrations assigned to an agent.
     pub(crate) fn list_assigned(&self, agent: &str) -> &[String] {
         match self.assigned.get(agent) {
             Some(assigned) => assigned,

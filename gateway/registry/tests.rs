@@ -44,7 +44,6 @@ impl Rig {
         open(&file_config(&self.folder, keys)).await
     }
 
-    /// Copies the files of the store.
     fn copy_to(&self, folder: &std::path::Path) {
         for file in ["lockgate.db", "lockgate.db-wal"] {
             std::fs::copy(self.folder.path().join(file), folder.join(file)).unwrap();

@@ -15,7 +15,6 @@ const MAX_WAITING: usize = 32 << 20;
 /// Timeout of the final write at shutdown.
 const LAST: Duration = Duration::from_secs(2);
 
-/// Lists that wait to be written, by integration.
 #[derive(Default)]
 pub(crate) struct WaitingLists {
     waiting: Mutex<HashMap<String, KnownLists>>,

@@ -16,7 +16,6 @@ pub(crate) struct BlockingPool(Arc<Semaphore>);
 #[derive(Clone, Default)]
 pub(crate) struct CancellationToken(Arc<AtomicBool>);
 
-/// Cancels the token when dropped.
 struct Guard(CancellationToken);
 
 impl BlockingPool {

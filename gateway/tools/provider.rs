@@ -55,7 +55,6 @@ pub(crate) trait Provider: Send + Sync + 'static {
     fn unsubscribe(&self, _uri: &str) {}
 }
 
-/// A request for completions.
 pub(crate) struct CompletionRequest<'a> {
     pub(crate) target: CompletionTarget<'a>,
     pub(crate) argument: &'a str,

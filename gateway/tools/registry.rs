@@ -32,12 +32,10 @@ pub(crate) enum CallOutcome {
     Cancelled,
 }
 
-/// A receiver of tool events.
 pub(crate) trait Observer: Send + Sync + 'static {
     fn observe(&self, tool: &Arc<str>, event: Event<'_>);
 }
 
-/// A tool and its spec.
 pub(crate) struct Entry {
     pub(crate) name: Arc<str>,
     pub(crate) spec: ToolSpec,
@@ -51,7 +49,6 @@ impl Entry {
     }
 }
 
-/// The registered tools and their observers.
 pub(crate) struct Registry {
     entries: RwLock<BTreeMap<Arc<str>, Arc<Entry>>>,
     observers: Vec<Arc<dyn Observer>>,
@@ -108,7 +105,6 @@ impl Registry {
         Ok(order)
     }
 
-    /// Replaces the tools of a category.
     pub(crate) fn install(&self, category: &str, tools: &[Arc<Entry>]) {
         let mut gone = Vec::new();
         {
@@ -145,7 +141,6 @@ impl Registry {
         }
     }
 
-    /// Returns all tools in order of their names.
     pub(crate) fn all(&self) -> Vec<Arc<Entry>> {
         self.entries.read().values().cloned().collect()
     }

@@ -10,7 +10,6 @@ use crate::tool::first_chars;
 /// Keywords without effect on validation.
 const NOTES: [&str; 7] =
     ["$schema", "title", "description", "examples", "default", "format", "deprecated"];
-/// Keywords that are checked.
 const CHECKED: [&str; 12] = [
     "type",
     "enum",
@@ -223,7 +222,6 @@ pub(crate) fn as_whole(value: &Value) -> Option<i128> {
     }
 }
 
-/// Describes the values that match a schema.
 fn describe_schema(schema: &Value) -> String {
     if let Some(Value::Array(values)) = schema.get("enum") {
         let words: Vec<String> = values.iter().map(Value::to_string).collect();

@@ -40,7 +40,6 @@ const SUBSCRIPTIONS: usize = 1000;
 /// Concurrent and queued calls; the same as the defaults for upstreams.
 const CALLS: Bounds = Bounds { running: 32, waiting: 128 };
 
-/// The definition of a category's server.
 pub(crate) struct ServerDefinition {
     /// For models: the purpose of the server.
     pub(crate) instructions: String,
@@ -127,7 +126,6 @@ impl Server {
         let _ = self.events.send(event);
     }
 
-    /// Reads every list again.
     fn rebuild_catalog(&self) {
         let mut tools = Vec::new();
         for entry in &self.tools {

@@ -34,7 +34,6 @@ struct Counters {
     latest: Vec<Duration>,
 }
 
-/// Statistics of a tool's runs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ToolStats {
     pub(crate) invocations: u64,

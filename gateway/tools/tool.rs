@@ -65,10 +65,9 @@ pub(crate) struct ToolSpec {
     pub(crate) output: Value,
 }
 
-/// The effect of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// None.
+    /// No effect.
     Reads,
     /// A change; `destructive` if data may be lost, `idempotent` if a repeated call has no further
     /// effect.
@@ -157,7 +156,6 @@ impl ToolSpec {
         }
     }
 
-    /// Returns the name within the category.
     pub(crate) fn own_name(&self) -> &str {
         match self.split_name() {
             Some((_, own)) => own,
@@ -205,7 +203,6 @@ fn object_schema(properties: Value, required: &[&str]) -> Value {
     schema
 }
 
-/// The result of a tool.
 #[derive(Debug)]
 pub(crate) struct Output {
     /// Matches the spec's output schema.

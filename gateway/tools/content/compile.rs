@@ -22,7 +22,6 @@ pub(super) struct Compiled {
     prompts: HashMap<String, (usize, Vec<Words>)>,
 }
 
-/// The resource that a URI identifies.
 pub(super) struct Found {
     pub(super) place: Place,
     pub(super) mime_type: String,
@@ -136,7 +135,6 @@ impl Compiled {
         }
     }
 
-    /// Returns the resource of a URI.
     pub(super) fn find(&self, uri: &str) -> Option<Found> {
         if let Some(at) = self.by_uri.get(uri) {
             let resource = self.config.resources.get(*at)?;
@@ -217,7 +215,6 @@ fn place_of(declared: &Template, words: &Words, values: &Values) -> Option<Place
     Some(if is_file { Place::File(text) } else { Place::Text(text) })
 }
 
-/// Returns a message of `prompts/get`.
 fn write_message(role: Role, text: &str) -> Value {
     match role {
         Role::User => json!({"role": "user", "content": {"type": "text", "text": text}}),

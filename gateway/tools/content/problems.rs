@@ -12,7 +12,6 @@ const MOST: usize = 1000;
 /// Maximum number of arguments and messages per prompt, and of values per choice.
 const PARTS: usize = 100;
 
-/// The problems found so far.
 pub(super) struct Problems<'a> {
     pub(super) config: &'a Config,
     pub(super) all: Vec<Problem>,

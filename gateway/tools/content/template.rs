@@ -29,14 +29,12 @@ pub(super) struct UriTemplate {
 
 #[derive(Debug)]
 enum Group {
-    /// A single value.
     One(Variable),
     /// `name=value` pairs with this separator, in any order. Only exploded variables may be
     /// repeated.
     Pairs(char, Vec<Variable>),
 }
 
-/// A variable and its modifier.
 #[derive(Debug)]
 struct Variable {
     name: String,

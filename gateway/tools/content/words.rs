@@ -55,7 +55,6 @@ impl Words {
         Ok(Self(pieces))
     }
 
-    /// Returns the names of its placeholders.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter_map(|piece| match piece {
             Piece::Gap { name, .. } => Some(name.as_str()),

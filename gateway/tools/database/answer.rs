@@ -46,7 +46,6 @@ impl Ask {
     }
 }
 
-/// A column of a result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Column {
     pub(super) name: String,

@@ -50,7 +50,6 @@ pub(super) fn rule(dialect: Dialect, functions: &[String]) -> Result<Arc<Sql>, S
     Ok(Arc::new(rule))
 }
 
-/// Returns the schema of column names and types.
 pub(super) fn columns_schema() -> Value {
     list_schema(json!({"name": {"type": "string"}, "type": {"type": "string"}}), &["name", "type"])
 }
@@ -119,7 +118,6 @@ impl Shared {
         }
     }
 
-    /// Returns the schema of the `connection` argument.
     pub(super) fn connection_schema(&self) -> Value {
         json!({
             "type": "string",

@@ -146,7 +146,6 @@ impl Sheet {
     }
 }
 
-/// An iterator over the rows.
 pub(super) struct Rows<'a> {
     records: Records<'a>,
     record: Vec<Field<'a>>,

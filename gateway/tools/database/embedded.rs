@@ -27,7 +27,6 @@ const PAGE: u32 = 4096;
 const MAX_TABLES: usize = 500;
 const BUSY: &str = "other imports are still under way: try again in a moment";
 
-/// The owner of a database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Owner(String);
 
@@ -84,7 +83,6 @@ impl Embedded {
         }
     }
 
-    /// Returns the timeout for acquiring a lock.
     pub(super) fn lock_timeout(&self) -> Duration {
         self.lock_timeout
     }
@@ -95,7 +93,7 @@ impl Embedded {
         if path.is_file() { Some(path) } else { None }
     }
 
-    /// Hashes the owner, so that paths are fixed and contain nothing that a caller chose.
+    /// Returns a path with a hash of the owner, so that it contains nothing that a caller chose.
     fn path(&self, owner: &Owner) -> PathBuf {
         self.folder.join(format!("{}.db", blake3::hash(owner.0.as_bytes()).to_hex()))
     }
@@ -289,7 +287,6 @@ fn count_rows(transaction: &Transaction<'_>, table: &str) -> rusqlite::Result<i6
     transaction.query_row(&sql, [], |row| row.get(0))
 }
 
-/// Records an import.
 fn register(
     transaction: &Transaction<'_>,
     table: &str,
@@ -323,7 +320,6 @@ fn forget(transaction: &Transaction<'_>, table: &str) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Returns the columns of an imported table.
 fn columns(transaction: &Transaction<'_>, table: &str) -> rusqlite::Result<Vec<(String, Kind)>> {
     let mut statement = transaction.prepare("SELECT name, type FROM pragma_table_info(?1)")?;
     let mut rows = statement.query([table])?;
@@ -368,7 +364,6 @@ fn fill(transaction: &Transaction<'_>, table: &str, sheet: &Sheet) -> Result<(),
     Ok(())
 }
 
-/// Quotes an identifier.
 fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }

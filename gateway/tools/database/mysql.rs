@@ -36,7 +36,6 @@ const TIMEOUTS: [u16; 2] = [1969, 3024];
 /// The collation id of binary data.
 const BINARY: u16 = 63;
 
-/// A database.
 pub(super) struct Mysql {
     network: Network,
     limits: Limits,
@@ -85,7 +84,6 @@ impl Mysql {
         Self { network, limits, places, ending, idle: Mutex::default(), refusal: Mutex::default() }
     }
 
-    /// Runs a statement.
     pub(super) async fn run(&self, ask: &Ask) -> Result<Answer, ToolError> {
         let permit = tokio::time::timeout(TIMEOUT, Arc::clone(&self.places).acquire_owned()).await;
         let Ok(Ok(permit)) = permit else {

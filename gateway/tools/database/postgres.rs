@@ -51,7 +51,6 @@ const PRIVILEGES: &str = "SELECT concat_ws(', ', CASE WHEN r.rolsuper THEN 'supe
 
 const NAMES: &str = "SELECT o::text, pg_catalog.format_type(o, NULL) FROM unnest($1::oid[]) AS o";
 
-/// A database.
 pub(super) struct Postgres {
     network: Network,
     limits: Limits,
@@ -77,7 +76,6 @@ impl Postgres {
         }
     }
 
-    /// Runs a statement.
     pub(super) async fn run(&self, ask: &Ask) -> Result<Answer, ToolError> {
         let place = tokio::time::timeout(TIMEOUT, Arc::clone(&self.places).acquire_owned()).await;
         let Ok(Ok(place)) = place else {

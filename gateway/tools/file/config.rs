@@ -18,7 +18,7 @@ pub struct Config {
     pub limits: Limits,
 }
 
-/// A folder.
+/// A folder that the tools may use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Root {
     /// Absolute, without `..`.

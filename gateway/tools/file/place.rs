@@ -164,12 +164,10 @@ impl Place {
         }
     }
 
-    /// Returns the path of names below this one.
     pub(super) fn below(&self, names: &[String]) -> String {
         join(&self.path, names)
     }
 
-    /// Describes a system error for the caller.
     pub(super) fn words(&self, errno: Errno) -> ToolError {
         words(&self.path, errno)
     }
@@ -283,7 +281,6 @@ pub(super) fn mark(stat: &Stat) -> Mark {
 
 pub(super) type Mark = ((u64, u64), i64, i64, i64);
 
-/// Returns the schema of a path argument.
 pub(super) fn path_schema(what: &str) -> Value {
     let description = format!("{what}; absolute, or relative to the first root");
     json!({"type": "string", "minLength": 1, "maxLength": 4096, "description": description})

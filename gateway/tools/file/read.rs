@@ -115,7 +115,6 @@ fn input_schema() -> Value {
 }
 
 impl Found {
-    /// Returns the offset after the last byte.
     fn end(&self) -> u64 {
         self.start + self.bytes.len() as u64
     }

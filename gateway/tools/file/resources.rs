@@ -254,7 +254,6 @@ async fn follow(inner: Weak<Inner>, teller: ChangeNotifier) {
     }
 }
 
-/// Percent-encodes a path.
 fn encoded(path: &str) -> String {
     let mut uri = String::with_capacity(path.len());
     for byte in path.bytes() {

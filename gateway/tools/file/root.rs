@@ -12,7 +12,6 @@ use super::config;
 const ATTEMPTS: usize = 64;
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// An open root folder.
 pub(super) struct Root {
     folder: OwnedFd,
     /// The configured path.
@@ -122,7 +121,6 @@ impl Root {
     }
 }
 
-/// Splits a path below a root into names.
 pub(super) fn split_names(below: &str) -> Vec<String> {
     let names = below.split('/').filter(|name| !name.is_empty());
     names.map(str::to_owned).collect()

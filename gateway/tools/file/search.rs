@@ -81,7 +81,6 @@ impl Tool for Search {
     }
 }
 
-/// A search and its matches.
 struct Hunt {
     glob: Option<(GlobMatcher, bool)>,
     text: Option<String>,

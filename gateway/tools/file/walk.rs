@@ -15,7 +15,6 @@ use crate::tool::ToolError;
 /// Maximum depth below the start.
 const DEPTH: usize = 64;
 
-/// A visited entry.
 pub(super) struct Found<'a> {
     /// The open parent folder.
     pub(super) folder: &'a OwnedFd,
@@ -47,11 +46,9 @@ pub(super) enum Next {
     On,
     /// Continue, but not into the entry.
     Past,
-    /// End the walk.
     End,
 }
 
-/// A walk in progress.
 pub(super) struct Walk<'a> {
     pub(super) stop: &'a CancellationToken,
     /// Number of entries that may still be visited.

@@ -27,7 +27,6 @@ impl Server {
         tokio::spawn(follow(Arc::downgrade(self), backing));
     }
 
-    /// Updates the server's state.
     fn show_backing(&self, backing: &Backing) {
         let (state, words) = match backing {
             Backing::Unknown => (State::Pending, None),

@@ -22,7 +22,6 @@ impl From<String> for PayloadError {
     }
 }
 
-/// Returns the error of a tool that timed out.
 pub(super) fn timeout_error(spec: &ToolSpec, limit: Duration) -> ToolError {
     let done = match spec.effect {
         Effect::Reads => "",

@@ -7,7 +7,6 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::task::JoinHandle;
 
-/// Maximum number of bytes per read.
 const CHUNK: usize = 64 * 1024;
 
 /// The kept bytes, and the total number of bytes.
@@ -60,7 +59,6 @@ impl Reader {
         Self { output, task }
     }
 
-    /// Waits for the end of the stream.
     pub(super) async fn end(&mut self) {
         let _ = (&mut self.task).await;
     }

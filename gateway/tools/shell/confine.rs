@@ -67,7 +67,7 @@ pub(super) fn become_program() -> Result<Infallible, String> {
         return Err(format!("death signal: {error}"));
     }
     close_inherited()?;
-    // Installed before the plan arrives, because it takes long. Nothing below is filtered.
+    // Installed before the plan arrives, because it takes long. It permits everything done below.
     filter_calls(false)?;
     let plan = read_plan(false)?;
     if std::os::unix::process::parent_id() != plan.gateway {

@@ -27,7 +27,6 @@ const MARGIN: Duration = Duration::from_secs(1);
 const MAX_PATH: usize = 4096;
 /// Maximum length of a variable's value, in characters.
 const MAX_VARIABLE: usize = 4096;
-/// Members of every result.
 const RESULT_MEMBERS: [&str; 12] = [
     "program",
     "exitCode",
@@ -220,7 +219,6 @@ fn judge(shell: &Shell, arguments: &Arguments, folder: &Folder) -> Result<Invoca
     Ok(shell.rule.check_argv(&argv, Some(&folder.path))?)
 }
 
-/// Waits for a permit to run a program.
 async fn turn(shell: &Shell) -> Result<OwnedSemaphorePermit, ToolError> {
     let most = shell.config.limits.concurrent;
     match timeout(TURN, Arc::clone(&shell.places).acquire_owned()).await {

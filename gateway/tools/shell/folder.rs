@@ -52,7 +52,6 @@ impl Open {
         Ok(Self { path: text, folder, held })
     }
 
-    /// Returns whether a path is the folder, or below it.
     fn is_around(&self, path: &str) -> bool {
         if self.path == "/" {
             return true;
@@ -76,7 +75,6 @@ impl Folders {
         Ok(Self(opened))
     }
 
-    /// Returns their absolute paths, without links.
     pub(super) fn paths(&self) -> Vec<String> {
         self.0.iter().map(|root| root.path.clone()).collect()
     }

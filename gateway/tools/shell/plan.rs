@@ -26,7 +26,6 @@ pub(super) struct Plan {
     pub(super) read: Vec<PathBuf>,
     /// Paths that it may execute.
     pub(super) execute: Vec<PathBuf>,
-    /// Whether it may start other processes.
     pub(super) children: bool,
     pub(super) cpu_seconds: u64,
     pub(super) memory_bytes: u64,

@@ -25,7 +25,6 @@ const GRACE: Duration = Duration::from_secs(2);
 /// How long to wait for the remaining output after the end.
 const LAST_OUTPUT: Duration = Duration::from_secs(1);
 
-/// The result of a run.
 #[derive(Debug)]
 pub(super) struct Ran {
     /// `None` if waiting for it failed.
@@ -55,12 +54,10 @@ impl Ran {
     }
 }
 
-/// The parameters of a run.
 pub(super) struct Start<'a> {
     pub(super) program: &'a Program,
     pub(super) call: &'a Invocation,
     pub(super) folder: &'a Folder,
-    /// Variables set by the caller.
     pub(super) variables: BTreeMap<String, String>,
     pub(super) limit: Duration,
 }
@@ -165,7 +162,6 @@ fn environment(
     all
 }
 
-/// Waits for the end of a program, or ends it.
 async fn watch(
     mut launcher: Launcher,
     (mut stdout, mut stderr): (Reader, Reader),

@@ -45,7 +45,6 @@ impl Config {
         Ok(())
     }
 
-    /// Returns the rule for URLs.
     pub(super) fn urls(&self) -> Spec {
         Spec {
             schemes: self.schemes.clone(),

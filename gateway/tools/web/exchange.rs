@@ -25,7 +25,6 @@ pub(super) struct Wish {
     pub(super) deadline: Instant,
 }
 
-/// The response.
 pub(super) struct Reply {
     /// The final URL, after redirects.
     pub(super) url: Url,

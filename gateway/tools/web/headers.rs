@@ -77,7 +77,6 @@ impl Headers {
             || self.begins.iter().any(|begin| name.starts_with(begin))
     }
 
-    /// Validates the headers of a call.
     pub(super) fn take(&self, given: &Map<String, Value>) -> Result<HeaderMap, ToolError> {
         let mut headers = HeaderMap::new();
         for (name, value) in given {

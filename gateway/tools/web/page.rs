@@ -23,7 +23,6 @@ const URL_BYTES: usize = 2048;
 /// A shorter main part, in bytes, is not taken for the page.
 const MAIN_BYTES: usize = 200;
 
-/// The extracted content of a page.
 #[derive(Debug, Default)]
 pub(super) struct Page {
     pub(super) title: String,
@@ -339,7 +338,6 @@ impl Reader<'_> {
         if fits { Some(url) } else { None }
     }
 
-    /// Ends a visible link.
     fn close_link(&mut self) {
         if self.link.is_some() {
             let url = self.keep_link();

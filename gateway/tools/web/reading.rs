@@ -129,7 +129,6 @@ fn content_type(headers: &HeaderMap) -> &str {
     }
 }
 
-/// Returns whether a content type is textual.
 pub(super) fn is_text(kind: &str) -> bool {
     const TEXT: [&str; 12] = [
         "application/json",

@@ -21,7 +21,6 @@ use crate::tool::{Arguments, Client, Effect, Output, Tool, ToolError, ToolSpec, 
 const HEADERS: usize = 128;
 const HEADER_BYTES: usize = 4 << 10;
 
-/// Members of every result.
 const ANSWERED: [&str; 10] = [
     "status",
     "url",
@@ -226,7 +225,6 @@ fn form(fields: &Map<String, Value>) -> String {
     form.finish()
 }
 
-/// Builds the structured result.
 fn told(reply: &Reply, took: Duration) -> Value {
     let kind = reading::kind(&reply.headers);
     let readable =

@@ -47,7 +47,6 @@ fn local(ports: &[u16]) -> Config {
     Config { ports: ports.to_vec(), networks, ..config(&["localhost", "*.example"]) }
 }
 
-/// Starts a `web` server.
 fn web(config: Config) -> Rig {
     rig(&crate::Config { web: Some(config), ..crate::Config::default() })
 }

@@ -131,7 +131,6 @@ impl Writer {
         }
     }
 
-    /// Writes text between tags.
     pub(super) fn text(&mut self, text: &str) {
         if self.pre > 0 && self.link.is_none() {
             self.flush();
@@ -148,7 +147,6 @@ impl Writer {
         }
     }
 
-    /// Starts a link.
     pub(super) fn open_link(&mut self) {
         if self.markdown && self.pre == 0 {
             self.flush();

@@ -3,7 +3,6 @@
 
 use std::borrow::Cow;
 
-/// A value of a record.
 #[derive(Debug)]
 pub(super) struct Field<'a> {
     pub(super) text: Cow<'a, str>,

@@ -201,7 +201,6 @@ async fn imports_at_the_same_time_wait_for_each_other() {
     let folder = tempfile::tempdir().unwrap();
     let csv: &'static str =
         Box::leak(format!("a,b\n{}", "12345,some words of text\n".repeat(15_000)).into_boxed_str());
-    // A single server, as in a gateway.
     let made = Arc::new(
         crate::database::build(&config(Vec::new(), Some(folder.path())), &about()).unwrap(),
     );

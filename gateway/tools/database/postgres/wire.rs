@@ -19,7 +19,6 @@ use crate::tool::first_chars;
 /// Maximum size of messages other than rows.
 const MAX_MESSAGE: usize = 1 << 20;
 
-/// An error of a session.
 #[derive(Debug)]
 pub(super) enum WireError {
     /// The session is lost or unusable.
@@ -58,7 +57,6 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Connects and authenticates.
     pub(super) async fn open(connector: &Connector, network: &Network) -> Result<Self, WireError> {
         let stream = dial(connector, network).await?;
         let handle = Handle { process: 0, secret: 0 };
