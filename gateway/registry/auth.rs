@@ -1,4 +1,4 @@
-//! How the gateway authenticates at a server.
+//! How the gateway authenticates to a server.
 
 use lockgate_store::IntegrationRecord;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::InvalidField;
 use crate::field;
 
-/// How the gateway authenticates at a server.
+/// How the gateway authenticates to a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "method", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Auth {

@@ -19,7 +19,7 @@ use crate::snapshot::OrganisationSnapshot;
 use crate::state::OrganisationState;
 use crate::waiting_lists::WaitingLists;
 
-/// Interval at which the store is polled for changes by other gateways, beside its notifications.
+/// Interval at which the store is polled for changes by other gateways, besides any notifications.
 const POLL: Duration = Duration::from_secs(1);
 /// Changes run sequentially; a second permit lets the next change prepare meanwhile.
 const TURNS: Bounds = Bounds { running: 2, waiting: 128 };

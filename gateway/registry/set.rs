@@ -54,8 +54,8 @@ struct Step {
 }
 
 impl Registry {
-    /// Returns the version of the set of an organisation's integrations. Each of their versions
-    /// changes it.
+    /// Returns the version of the set of an organisation's integrations. It changes with each of
+    /// their versions.
     #[must_use]
     pub fn set_version(&self, organisation: &str) -> i64 {
         let state = self.state(organisation);

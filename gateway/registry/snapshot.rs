@@ -51,7 +51,7 @@ impl PartialEq for IntegrationSnapshot {
     }
 }
 
-/// How the gateway authenticates at the server.
+/// How the gateway authenticates to the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CredentialState {
     /// The server requires none.

@@ -1,6 +1,6 @@
 //! Validation of arguments against a tool's input schema: the subset of JSON Schema 2020-12 that
-//! built-in tools use. Messages name the argument, the expected and the received value. A tool
-//! whose schema has other keywords is rejected at registration, so that no constraint is silently
+//! built-in tools use. Messages name the argument, the expected and the received value. Tools with
+//! other keywords in their schema are rejected at registration, so that no constraint is silently
 //! ignored.
 
 use serde_json::{Map, Value};

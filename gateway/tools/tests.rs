@@ -53,7 +53,7 @@ pub(crate) fn rig(config: &Config) -> Rig {
     Rig { builtin, heard, hidden: Vec::new(), is_operator: false }
 }
 
-/// Enables the servers without settings.
+/// Returns a configuration with the servers that need no settings.
 pub(crate) fn plain() -> Config {
     Config { system: true, example: true, ..Config::default() }
 }

@@ -67,7 +67,7 @@ async fn a_set_becomes_what_is_wanted_and_leaves_alone_what_is_equal() {
     assert_eq!(changed.warnings[0].pointer, "/servers/3/url");
     let shown = rig.registry.integration(&admin("acme"), &kept.id).unwrap();
     assert_eq!(shown, kept, "not touched");
-    // Equal credentials are no difference; other credentials are.
+    // Equal credentials count as unchanged, different credentials as a change.
     let again = [keyed("Keyed", Some("canary-credential")), wanted[1].clone(), wanted[2].clone()];
     let changed = replace(&rig, &again, &plain()).await.unwrap();
     assert_eq!(changed.after.unwrap().unchanged, ["keyed", "one", "two"]);

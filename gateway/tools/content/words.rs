@@ -84,7 +84,7 @@ impl Words {
 
 fn quoted(value: &str) -> String {
     let value = value.replace("\r\n", "\n");
-    // A trailing line break starts no further line.
+    // A trailing line break does not start another line.
     let whole = value.strip_suffix(is_break).unwrap_or(&value);
     if value.is_empty() {
         return value;

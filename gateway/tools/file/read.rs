@@ -246,7 +246,7 @@ fn end_of_lines(bytes: &[u8], lines: u64) -> usize {
 
 /// Returns the offset of the last `lines` lines; `None` if there are not more lines than these.
 fn start_of_lines(bytes: &[u8], lines: u64) -> Option<usize> {
-    // The last line's own line break starts no further line.
+    // The last line's own line break does not start another line.
     let body = bytes.strip_suffix(b"\n").unwrap_or(bytes);
     ends_of_lines(body).rev().nth(usize::try_from(lines - 1).unwrap_or(usize::MAX))
 }

@@ -135,7 +135,7 @@ fn contents(files: &Files, place: &Place, uri: &str) -> Result<Option<Contents>,
 }
 
 impl Inner {
-    /// Resolves a `file:` URI. Bare paths are no resources.
+    /// Resolves a `file:` URI. Bare paths are not resources.
     fn place(&self, uri: &str) -> Result<Place, ToolError> {
         if uri.starts_with("file:///") {
             self.files.find(uri)

@@ -22,8 +22,8 @@ fn swap(a: &Path, b: &Path, stop: &AtomicBool, swaps: &AtomicU64) {
     }
 }
 
-/// Recreates what tools have moved or deleted. Files are only created, never opened: a folder that
-/// becomes a link meanwhile must not lead this writer to a file outside.
+/// Recreates what tools have moved or deleted. Files are only created, never opened: a folder
+/// replaced by a link must not lead this writer to a file outside.
 fn repair(yard: &Yard) {
     for folder in ["data/dir/deep", "data/nest/dir"] {
         let _ = std::fs::create_dir_all(yard.path(folder));
