@@ -1,4 +1,4 @@
-//! An era-neutral call to a server, its answer, and the way back to the client while it runs.
+//! An era-neutral call to a server, its answer, and the channel to the client meanwhile.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,35 +16,32 @@ use crate::future::BoxFuture;
 use crate::server_id::ServerId;
 use crate::voucher::Voucher;
 
-/// One request for a server. Borrowed parts live as long as the call; dropping its future cancels
-/// it in the server's way.
+/// A request to a server. Dropping the future of the call cancels it at the server.
 pub struct Call<'a> {
     pub method: Method,
     /// The server's own tool or prompt name, resource URI or task id.
     pub target: &'a str,
-    /// The request as the client sent it; members of its `params` are copied unless replaced.
+    /// The client's request; members of its `params` are copied unless replaced.
     pub request: &'a Request,
-    /// Members of `params` with another value for this hop, as JSON text; `None` leaves the member
-    /// out.
+    /// Replacements for members of `params` on this hop, as JSON text; `None` omits the member.
     pub replaced: &'a [(&'a str, Option<Vec<u8>>)],
     pub caller: &'a Caller,
-    /// Who calls and what they may see, for built-in servers; `None` where nobody in particular
-    /// calls.
+    /// The caller's identity and permissions, for built-in servers; `None` for calls without a
+    /// particular caller.
     pub caller_view: Option<&'a dyn CallerView>,
-    /// How to reach the client while the call runs; without it nobody listens.
+    /// The channel to the client during the call; `None` if the client cannot receive anything.
     pub channel: Option<Arc<dyn ClientChannel>>,
-    /// Takes the answer piece by piece when it is large; without it nobody can.
+    /// Receives a large answer in pieces; `None` if the client cannot stream it.
     pub sink: Option<Arc<dyn ResponseSink>>,
-    /// The tool that is called, as it is counted.
+    /// The metrics of the called tool.
     pub tool: Option<Arc<ToolMetrics>>,
-    /// Where it stands in a trace.
     pub trace: Option<CallTrace>,
-    /// Instead of the server's own timeout.
+    /// Overrides the server's own timeout.
     pub timeout: Option<Duration>,
 }
 
 impl Call<'_> {
-    /// The arguments as this hop gets them, as JSON text: those that policy wrote instead, or the
+    /// Returns the arguments for this hop as JSON text: those that policy substituted, or the
     /// client's own.
     #[must_use]
     pub fn arguments(&self) -> Option<&[u8]> {
@@ -55,65 +52,64 @@ impl Call<'_> {
     }
 }
 
-/// What a server must know of the client that it is called for.
+/// The properties of a client that its server calls depend on.
 #[derive(Clone)]
 pub struct Caller {
-    /// As whom it takes turns.
+    /// Identity used for fair queueing.
     pub id: CallerId,
-    /// Tells servers that want to know who it is; none where no server does.
+    /// Asserts the caller's identity to servers that require it; `None` if no server does.
     pub voucher: Option<Arc<dyn Voucher>>,
-    /// JSON text of its `ClientCapabilities`; `{}` when it declared none.
+    /// JSON text of its `ClientCapabilities`; `{}` if it declared none.
     pub capabilities: Bytes,
-    /// It declared that a server may ask it things (elicitation, sampling, roots).
+    /// Whether it declared support for questions (elicitation, sampling, roots).
     pub interactive: bool,
-    /// The least severe log level it wants during the call.
+    /// The least severe log level requested for the call.
     pub log_level: Option<LogLevel>,
-    /// Its legacy session, for servers that keep state for each session.
+    /// Its legacy session, for servers that keep state per session.
     pub session: Option<Arc<dyn ClientSession>>,
     pub era: Era,
 }
 
-/// The way back to a client during a call. None of its methods waits for a slow reader, except
-/// `ask`.
+/// The channel to a client during a call. Only `ask` waits for a slow client.
 pub trait ClientChannel: Send + Sync {
-    /// Stands for the caller's principal; 0 where that is not known.
+    /// Returns the number of the caller's principal; 0 if unknown.
     fn principal(&self) -> u64 {
         0
     }
-    /// The client gave a progress token.
+    /// Reports whether the client gave a progress token.
     fn wants_progress(&self) -> bool;
-    /// A `notifications/progress` of the server for this call; the token in it is the gateway's.
+    /// Forwards the server's `notifications/progress`, which carries the gateway's token.
     fn progress(&self, note: &Request);
-    /// A `notifications/message` of the server for this call.
+    /// Forwards a `notifications/message` of the server for this call.
     fn log(&self, note: &Request);
-    /// The server has ended its stream and will give its answer later, on another one: after this
-    /// pause, where the server names one.
+    /// Reports that the server ended its stream and will send its answer on another one, after the
+    /// given pause if any.
     fn waiting(&self, pause: Option<Duration>);
-    /// Asks the client (`elicitation/create`, `sampling/createMessage`, `roots/list`): `params` as
-    /// JSON text. Gives the JSON text of the result.
+    /// Asks the client (`elicitation/create`, `sampling/createMessage`, `roots/list`). Takes
+    /// `params` and returns the result as JSON text.
     fn ask(&self, method: Method, params: Bytes) -> BoxFuture<'_, Result<Bytes, QuestionError>>;
 }
 
-/// Takes a large answer while it comes in, so that nobody keeps all of it.
+/// Receives a large answer while it arrives, so that it is never buffered as a whole.
 pub trait ResponseSink: Send + Sync {
-    /// Whether the sink takes the answer to the request `id`, which begins with `start`. The
-    /// server's `write` follows then.
+    /// Reports whether the sink accepts the answer to the request `id`, which begins with `start`.
+    /// Calls of `write` follow if so.
     fn begin(&self, id: u64, start: &[u8]) -> bool;
 
-    /// Whether the client has a part of the answer, so that the call cannot be made again.
+    /// Reports whether the client has received a part of the answer, which rules out a retry.
     fn has_begun(&self) -> bool;
 
     /// Takes the next piece. Waits while the client does not read.
     fn write(&self, piece: Bytes) -> BoxFuture<'_, Result<(), SinkError>>;
 
-    /// The answer is complete.
+    /// Marks the answer as complete.
     fn finish(&self) -> BoxFuture<'_, Result<(), SinkError>>;
 
-    /// How long the client has kept the server waiting.
+    /// Returns how long the client has kept the server waiting.
     fn client_wait(&self) -> Duration;
 }
 
-/// Why a sink takes nothing more.
+/// Why a sink rejected a piece.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SinkError {
     #[error("the server's answer is not valid: {0}")]
@@ -122,26 +118,26 @@ pub enum SinkError {
     ClientGone,
 }
 
-/// A legacy client session, as a server that has a connection of its own for it sees it.
+/// A legacy client session, as seen by a server with a connection of its own for the session.
 pub trait ClientSession: Send + Sync + 'static {
-    /// What distinguishes it from every other session.
+    /// Returns the key, unique among all sessions.
     fn key(&self) -> u64;
-    /// Whether it is beside another session of the same client.
+    /// Reports whether the same client already has another session.
     fn is_further(&self) -> bool {
         false
     }
-    /// Its client tells when its roots change.
+    /// Reports whether the client sends notifications when its roots change.
     fn tells_roots_changes(&self) -> bool {
         false
     }
-    /// Its connection at a server may have lists of its own from now on
+    /// Notes that the session's connection at a server may have lists of its own from now on
     /// ([`crate::Upstream::own_lists`]).
     fn note_own_lists(&self, _server: &ServerId) {}
-    /// An elicitation of a server that led elsewhere is complete, by the server's own id.
+    /// Reports the completion of a URL-mode elicitation, by the server's own id.
     fn complete_elicitation(&self, _server: &ServerId, _id: &str) {}
-    /// A `notifications/message` of a server that belongs to no call.
+    /// Forwards a `notifications/message` of a server outside of any call.
     fn log(&self, server: &ServerId, note: &Request);
-    /// Asks the client outside of a call, in the name of a server; as [`ClientChannel::ask`].
+    /// Asks the client outside of a call, on behalf of a server; as [`ClientChannel::ask`].
     fn ask<'a>(
         &'a self,
         server: &'a ServerId,
@@ -150,28 +146,28 @@ pub trait ClientSession: Send + Sync + 'static {
     ) -> BoxFuture<'a, Result<Bytes, QuestionError>>;
 }
 
-/// On which connection a subscription stands: what is told on it is for its callers alone.
+/// The connection that holds a subscription; its notifications are for callers on it alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Subscription {
-    /// The one that all clients share.
+    /// The shared connection.
     Shared,
-    /// That of the session with this key.
+    /// The connection of the session with this key.
     Session(u64),
 }
 
-/// Whether a server asks things of clients while their calls run, each on a connection of its own,
-/// and whose question it is.
+/// Whether a server sends questions during calls, which then need a connection per client, and how
+/// a question is attributed to a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BackChannel {
-    /// It asks nobody in this way: a modern server asks in its answers.
+    /// No such questions: a modern server asks in its results.
     None,
-    /// Each question comes with the call that it belongs to.
+    /// Each question arrives with the call that it belongs to.
     PerCall,
-    /// A question may name no call, so that a connection can carry one such call at a time.
+    /// A question may name no call, so a connection carries at most one such call at a time.
     PerConnection,
 }
 
-/// Why a client gave no answer to a question.
+/// Why a question got no answer from the client.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QuestionError {
     #[error("the client did not declare the capability")]
@@ -180,15 +176,15 @@ pub enum QuestionError {
     Timeout,
     #[error("the client is gone")]
     Gone,
-    /// The client's own error.
+    /// An error response of the client.
     #[error("the client refused: {message}")]
     Refused { code: i64, message: String },
-    /// The question could not be sent, or its answer does not fit: no decision of the user.
+    /// The question could not be sent, or its answer is invalid: not a decision of the user.
     #[error("{0}")]
     Unusable(String),
 }
 
-/// A server's answer, still in the server's words.
+/// A server's answer, in the server's bytes.
 #[derive(Clone, Debug)]
 pub struct Answer {
     /// The text that the spans of `outcome` point into.
@@ -197,7 +193,7 @@ pub struct Answer {
     pub kind: AnswerKind,
 }
 
-/// What a result is, by its `resultType` (absent means complete).
+/// The kind of a result by its `resultType` (absent means complete).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnswerKind {
     Complete,
@@ -254,7 +250,7 @@ impl LogLevel {
 }
 
 impl Answer {
-    /// The top-level members of the result; none for an error.
+    /// Returns the top-level members of the result; empty for an error.
     #[must_use]
     pub fn members(&self) -> &[Member] {
         match &self.outcome {
@@ -263,7 +259,7 @@ impl Answer {
         }
     }
 
-    /// A top-level member of the result as JSON text.
+    /// Returns a top-level member of the result as JSON text.
     #[must_use]
     pub fn member(&self, name: &str) -> Option<&[u8]> {
         lockgate_protocol::scan::find(self.members(), &self.text, name)

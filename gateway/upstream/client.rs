@@ -1,5 +1,5 @@
-//! The MCP client for one configured server: keeps it connected, calls it within its limits, and
-//! knows what it offers. A `tools/call` is never sent twice, whatever happens to it.
+//! The MCP client for a configured server: keeps it connected, calls it within its limits, and
+//! stores its catalog. Never sends a `tools/call` twice unless it certainly did not run.
 
 mod arrival;
 mod deadline;
@@ -41,7 +41,7 @@ use crate::shared::{ServerSetupError, Shared, Surroundings};
 use crate::status::{State, Stats, Status};
 use crate::{Upstream, supervise};
 
-/// An upstream: see the module.
+/// A configured upstream server.
 pub struct Client {
     instance: Instance,
     pub(crate) shared: Arc<Shared>,
@@ -49,7 +49,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Makes the client. Nothing is started or connected yet.
+    /// Creates the client without starting or connecting anything.
     ///
     /// # Errors
     /// The URL or a header cannot be used.
@@ -57,7 +57,7 @@ impl Client {
         Self::make(config, around, None)
     }
 
-    /// One whose lists outlive the process.
+    /// Creates a client with lists that outlive the process.
     ///
     /// # Errors
     /// The URL or a header cannot be used.
@@ -83,7 +83,7 @@ impl Client {
         Ok(Arc::new(Self { instance, shared, supervisor: Mutex::default() }))
     }
 
-    /// Starts to connect in the background, if that has not been done yet.
+    /// Starts connecting in the background, unless already started, disabled or closed.
     pub fn start(&self) {
         let mut supervisor = self.supervisor.lock();
         if supervisor.is_none()
@@ -94,7 +94,7 @@ impl Client {
         }
     }
 
-    /// Has the lists of the client that it replaces until it has read its own.
+    /// Serves the lists of the client that it replaces until its own have been read.
     pub fn inherit_lists(&self, old: &Self) {
         let known = old.shared.catalog.load();
         if known.version > 0 {
@@ -103,8 +103,8 @@ impl Client {
         }
     }
 
-    /// Goes on with the lists of the client that it replaces, and with the era that was found,
-    /// until it knows its own: nothing of a server that is only reached anew is missing.
+    /// Takes over the lists and the detected era of the client that it replaces until its own are
+    /// read, so that nothing disappears while the same server is reconnected.
     pub fn continue_from(&self, old: &Self) {
         let known = old.shared.catalog.load();
         if known.version > 0 {
@@ -114,26 +114,26 @@ impl Client {
         }
     }
 
-    /// Its configuration as it is now.
+    /// Returns the current configuration.
     pub fn config(&self) -> Arc<Config> {
         self.shared.config.load_full()
     }
 
-    /// Takes over another configuration of the same server, reached alike: nothing is connected
-    /// anew for it. Calls that run keep the time that they were given.
+    /// Applies a new configuration of the same server with the same transport, without
+    /// reconnecting. Running calls keep their timeouts.
     pub fn reconfigure(&self, config: Config) {
         self.shared.reconfigure(config);
     }
 
-    /// Waits until its calls have ended, or the time is over: before it is closed, and when those
-    /// that come go elsewhere.
+    /// Waits until its running calls have ended, for at most `longest`. Used before closing, when
+    /// new calls are already routed elsewhere.
     pub async fn finish_calls(&self, longest: Duration) {
         self.shared.finish_calls(longest).await;
     }
 }
 
 impl Shared {
-    /// The connection that everybody shares; waits a little for one that is just coming up.
+    /// Returns the shared connection, waiting briefly if it is just being established.
     pub(crate) async fn shared_connection(&self) -> Result<Arc<Connection>, UpstreamError> {
         match self.live.load_full() {
             Some(connection) => Ok(connection),
@@ -151,14 +151,15 @@ impl Shared {
         let limit = call.timeout.unwrap_or_else(|| self.timeout_of(call));
         let about = (call.method, call.target);
         let result = deadline::within(self, limit, call, |turn| async move {
-            // A caller waits for a connection of its own before it takes a place.
+            // The session's own connection is awaited before a permit is taken, so that no permit
+            // idles.
             let own = self.own_connection_for(call.caller, about).await?;
             let _permit = turn.keep(self.enter(call.caller.id).await?);
             self.attempt(call, own.as_ref(), turn.channel).await
         })
         .await;
         if let Some(trace) = &call.trace {
-            // One that was given up is still open.
+            // Not reached if the call's future is dropped: the span then stays open.
             hop::end(trace, &result);
         }
         verdict.pass(&result, &self.id);
@@ -179,7 +180,7 @@ impl Shared {
         }
     }
 
-    /// Sends it; once more only when it certainly did not run, or does no harm when it runs twice.
+    /// Sends the call, and repeats it only if it certainly did not run or is safe to run twice.
     async fn attempt(
         self: &Arc<Self>,
         call: &Call<'_>,
@@ -194,7 +195,7 @@ impl Shared {
             Ok(answer) if !(connection.takes_param_headers() && is_header_mismatch(&answer)) => {
                 Ok(answer)
             }
-            // Boxed, as is everything that is rare, so that the future of a call stays small.
+            // Boxed, as are all rare paths, to keep the future of a call small.
             other => Box::pin(self.retry(other, &connection, call, channel)).await,
         }
     }
@@ -259,7 +260,7 @@ impl Shared {
         result
     }
 
-    /// The `Mcp-Param-*` headers that a modern server's tool wants.
+    /// Returns the `Mcp-Param-*` headers declared by a modern server's tool.
     fn param_headers(&self, connection: &Connection, call: &Call<'_>) -> Option<Arc<ParamHeaders>> {
         if !connection.takes_param_headers() || call.method != Method::ToolsCall {
             return None;
@@ -270,8 +271,8 @@ impl Shared {
     }
 }
 
-/// What a call tells the server that its client can do. A legacy client knows nothing of the tasks
-/// of modern servers: the gateway follows them in its place.
+/// Returns the client capabilities to declare with a call. For a legacy client, a modern server's
+/// tasks are followed by the gateway, which adds that capability.
 fn declared_for<'a>(call: &'a Call<'_>, modern: bool) -> Cow<'a, [u8]> {
     let own = &call.caller.capabilities[..];
     let is_of_task = matches!(

@@ -1,5 +1,4 @@
-//! One open connection with a server: who it is, which era it speaks, and requests in that era's
-//! form.
+//! An open connection to a server: the server's identity and era, and requests in that era's form.
 
 mod ask;
 mod cancel;
@@ -43,7 +42,7 @@ use request_headers::{describe_request, describe_trace};
 
 /// The first id after those of the handshake.
 const FIRST_ID: u64 = 4;
-/// What carries the bytes.
+/// The transport of a connection.
 pub(crate) enum ServerTransport {
     Http(Arc<HttpTransport>),
     Duplex(Arc<Duplex>),
@@ -53,24 +52,23 @@ pub(crate) enum ServerTransport {
 pub(crate) struct Connection {
     pub(crate) transport: ServerTransport,
     pub(crate) peer: Peer,
-    /// The process behind it, for stdio.
+    /// The child process, for stdio.
     pub(crate) child: Mutex<Option<Child>>,
-    /// JSON text of our `Implementation`.
+    /// JSON text of the gateway's `Implementation`.
     info: Arc<[u8]>,
     ids: AtomicU64,
     receiver: Arc<Receiver>,
     began: Instant,
     pub(crate) outstanding: Outstanding,
-    /// Legacy, over HTTP: the server refused a stream of its own, so that its questions come with a
-    /// call.
+    /// Legacy HTTP: the server refused a stream of its own, so its questions arrive with calls.
     pub(crate) has_no_stream: AtomicBool,
-    /// Legacy: the level last set with `logging/setLevel`, plus one; 0 when none was.
+    /// Legacy: the level last set with `logging/setLevel`, plus one; 0 if never set.
     level: AtomicU8,
     /// Legacy: URIs subscribed to on this connection.
     pub(crate) subscribed: Mutex<BTreeSet<String>>,
 }
 
-/// What the handshake found.
+/// The properties of a server found by the handshake.
 #[derive(Clone, Debug)]
 pub(crate) struct Peer {
     pub(crate) revision: Revision,
@@ -82,14 +80,14 @@ pub(crate) struct Peer {
     pub(crate) version: String,
 }
 
-/// One request, written for what carries it.
+/// A request, serialized for its transport.
 enum Written<'a> {
     Line(&'a Arc<Duplex>, Bytes),
     Post(&'a Arc<HttpTransport>, Box<http::Request<Payload>>),
 }
 
 impl ServerTransport {
-    /// Sends a notification, for a caller or else for whose the connection is.
+    /// Sends a notification on behalf of the caller, or of the connection's owner.
     pub(crate) fn notify(&self, text: Bytes, voucher: Option<Arc<dyn Voucher>>) {
         match self {
             Self::Duplex(duplex) => drop(duplex.notify(text, voucher)),
@@ -127,13 +125,13 @@ impl Connection {
         }
     }
 
-    /// Whether it is known to be over.
+    /// Reports whether the connection has not ended, as far as detected.
     pub(crate) fn is_open(&self) -> bool {
         !self.receiver.over.is_set() && matches!(&self.transport, ServerTransport::Http(_))
             || matches!(&self.transport, ServerTransport::Duplex(d) if d.is_open())
     }
 
-    /// What is the same of all that is asked on it, for the metrics.
+    /// Returns the metric labels common to all requests on this connection.
     fn labels(&self) -> OperationLabels {
         let network = match &self.transport {
             ServerTransport::Http(transport) => Network::Http(transport.version()),
@@ -152,22 +150,22 @@ impl Connection {
         &self.receiver.over
     }
 
-    /// A call found out that it is over.
+    /// Marks the connection as lost, after a call found it dead.
     pub(crate) fn mark_lost(&self, words: &str) {
         self.receiver.over.set(words.to_owned());
     }
 
-    /// When the server last said anything on it.
+    /// Returns when the server last sent anything.
     pub(crate) fn last_heard(&self) -> Instant {
         self.receiver.last_heard.get()
     }
 
-    /// Whether the server waits for an answer to a question of its own.
+    /// Reports whether the server waits for an answer to a question of its own.
     pub(crate) fn is_asking(&self) -> bool {
         matches!(&self.transport, ServerTransport::Duplex(duplex) if duplex.is_asking())
     }
 
-    /// Waits for the end of its process; for ever when there is none.
+    /// Waits for the process to exit; pending forever without a process.
     pub(crate) async fn exit(&self) -> String {
         let exit = self.child.lock().as_ref().map(Child::exit);
         match exit {
@@ -176,7 +174,7 @@ impl Connection {
         }
     }
 
-    /// The last lines that its process wrote to stderr.
+    /// Returns the last lines of the process's standard error.
     pub(crate) fn stderr_tail(&self) -> Vec<String> {
         match self.child.lock().as_ref() {
             Some(child) => child.stderr_tail(),
@@ -184,7 +182,7 @@ impl Connection {
         }
     }
 
-    /// A fresh id for a listen, and what its acknowledgement will name.
+    /// Returns a fresh id for a listen request and a receiver for its acknowledged topics.
     pub(crate) fn expect_acknowledgement(&self) -> (u64, oneshot::Receiver<BTreeSet<Topic>>) {
         let id = self.mint_id();
         let (sender, receiver) = oneshot::channel();
@@ -198,19 +196,19 @@ impl Connection {
         self.peer.revision.era()
     }
 
-    /// Whether arguments are repeated in `Mcp-Param-*` headers, which only modern servers over HTTP
-    /// read.
+    /// Reports whether arguments are repeated in `Mcp-Param-*` headers, which only modern servers
+    /// over HTTP read.
     pub(crate) fn takes_param_headers(&self) -> bool {
         self.era() == Era::Modern && matches!(self.transport, ServerTransport::Http(_))
     }
 
-    /// An id for a request, where it has to be known before it is written.
+    /// Returns an id for a request, if it is needed before the request is written.
     pub(crate) fn mint_id(&self) -> u64 {
         self.ids.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Sends one request in the server's era and waits for its response, without a timeout. It is
-    /// written before the first wait, so that the future holds little.
+    /// Sends a request in the server's era and waits for its response, without a timeout. The
+    /// request is written before the first await, which keeps the future small.
     pub(crate) fn ask<'a>(
         &'a self,
         ask: Ask<'_>,
@@ -250,7 +248,8 @@ impl Connection {
                     let sink = sink.as_deref();
                     let by = voucher.as_deref();
                     let post = Post { id: Some(id), message, channel, sink, voucher: by };
-                    // A legacy server goes on when our stream closes, so it has to be told.
+                    // Closing the stream does not cancel a call at a legacy server: it needs a
+                    // notification.
                     let has_to_be_told = !modern && method != Method::Initialize;
                     let told = if has_to_be_told { Some(transport) } else { None };
                     let cancel = CancelOnDrop { transport: told, id, voucher: voucher.as_ref() };
@@ -263,14 +262,14 @@ impl Connection {
             operation.end(&answer);
             let response = answer?;
             if method == Method::ToolsCall && is_unknown_method(&response) {
-                // It does not have what it had listed.
+                // The server lacks a method that it had listed.
                 self.receiver.stale.notify_one();
             }
             Ok(response)
         }
     }
 
-    /// A request of the gateway itself whose result is wanted as JSON text.
+    /// Sends a request of the gateway itself and returns its result as JSON text.
     pub(crate) async fn simple(&self, ask: Ask<'_>) -> Result<(Response, Bytes), UpstreamError> {
         let method = ask.method;
         let response = self.ask(ask).await?;
@@ -283,7 +282,7 @@ impl Connection {
         }
     }
 
-    /// Legacy: makes the server log at `level` or below, if it does not yet.
+    /// Legacy: has the server log at `level` or below, unless it already does.
     pub(crate) async fn ensure_level(&self, level: LogLevel) {
         let wanted = level as u8 + 1;
         let now = self.level.load(Ordering::Relaxed);
@@ -297,7 +296,7 @@ impl Connection {
         }
     }
 
-    /// Ends it: session, stream, process.
+    /// Ends the session, the stream and the process.
     pub(crate) async fn close(&self, grace: Duration) {
         self.receiver.over.set("it was closed".to_owned());
         match &self.transport {
@@ -317,7 +316,7 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        // What follows its stream ends with it.
+        // Ends the tasks that follow its stream.
         self.receiver.over.set("nobody uses it any more".to_owned());
         if self.era() == Era::Legacy {
             self.receiver.metrics.session_ended(self.labels(), self.began.elapsed());
@@ -325,7 +324,7 @@ impl Drop for Connection {
     }
 }
 
-/// Posts a request and tells its answer from everything else that a server may say.
+/// Posts a request and returns the response, or an error for the status.
 async fn post_for(
     transport: &Arc<HttpTransport>,
     post: Post<'_>,
@@ -343,7 +342,7 @@ async fn post_for(
     }
 }
 
-/// The headers of one request, beside those that every request carries.
+/// Returns the headers of a request, beside those that every request carries.
 fn headers(ask: &Ask<'_>, modern: bool) -> Extra {
     let mut headers = Extra::new();
     describe_trace(&mut headers, ask.outbound.trace);
@@ -353,7 +352,7 @@ fn headers(ask: &Ask<'_>, modern: bool) -> Extra {
     headers
 }
 
-/// The server refused one of our own requests.
+/// Returns the error for a request of the gateway that the server refused.
 pub(crate) fn refused(method: Method, error: ErrorObject, text: &[u8]) -> UpstreamError {
     let message: String =
         error.message(text).chars().filter(|c| !c.is_control()).take(200).collect();

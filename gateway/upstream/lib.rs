@@ -1,6 +1,5 @@
-//! Servers that the gateway calls: the trait they are all behind, and the MCP client that speaks to
-//! real ones in either era over stdio, Streamable HTTP and HTTP+SSE. It decides nothing about who
-//! may call what.
+//! The servers that the gateway calls: the [`Upstream`] trait and the MCP client for real servers,
+//! in either era, over stdio, Streamable HTTP and HTTP+SSE. Makes no authorization decisions.
 
 #![cfg_attr(
     test,
@@ -87,66 +86,64 @@ use std::sync::Arc;
 use lockgate_admission::ConcurrencyLimit;
 use lockgate_protocol::revision::Era;
 
-/// A server behind one namespace: an upstream or a built-in tool server.
+/// A server behind a namespace: an upstream or a built-in tool server.
 pub trait Upstream: Send + Sync + 'static {
-    /// Its name among the servers that an organisation sees.
+    /// Returns the server's name, unique among the servers visible to an organisation.
     fn slug(&self) -> &str;
 
-    /// The organisation that it belongs to; none for the operator's, which all share.
+    /// Returns the owning organisation; `None` for the operator's servers, shared by all.
     fn organisation(&self) -> Option<&Arc<str>> {
         None
     }
 
-    /// Which one it is, of all that have had or will have its name. No I/O.
+    /// Returns a process-wide unique id: the name may be reused, the id is not. No I/O.
     fn instance(&self) -> Instance;
 
-    /// How it is now. No I/O.
+    /// Returns the current status. No I/O.
     fn status(&self) -> Arc<Status>;
 
-    /// What it offers, as of the last time it was asked. No I/O.
+    /// Returns the lists as of the last time they were read. No I/O.
     fn catalog(&self) -> Arc<Catalog>;
 
-    /// What it may be asked at once and for how long, and how it stands with that; none for servers
-    /// of our own. No I/O.
+    /// Returns the limits for calls and their current use; `None` for built-in servers. No I/O.
     fn stats(&self) -> Option<Stats> {
         None
     }
 
-    /// The last lines that its process wrote to its standard error; none where it has none. No I/O.
+    /// Returns the last lines of the process's standard error; empty without a process. No I/O.
     fn stderr(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// The places of its calls. No I/O.
+    /// Returns the limit on concurrent calls. No I/O.
     fn calls(&self) -> &Arc<ConcurrencyLimit>;
 
-    /// Returns whether arguments are to be held against its tools' schemas before it is called. No
-    /// I/O.
+    /// Reports whether arguments are validated against the tools' schemas before a call. No I/O.
     fn validates_arguments(&self) -> bool {
         false
     }
 
-    /// Whether large answers may go to [`Call::sink`]. No I/O.
+    /// Reports whether large answers may be streamed to [`Call::sink`]. No I/O.
     fn streams_answers(&self) -> bool {
         false
     }
 
-    /// Calls it. Dropping the future cancels the call in the server's way.
+    /// Sends the call. Dropping the future cancels the call at the server.
     fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Answer, UpstreamError>>;
 
-    /// Asks to be told when a resource of its own changes: on the connection that the caller's
-    /// calls take, because servers keep subscriptions for each session. On one that all share it is
-    /// counted, so that the server is asked once.
+    /// Subscribes to changes of a resource (the server's own URI), on the connection that the
+    /// caller's calls use: servers keep subscriptions per session. On the shared connection
+    /// subscriptions are counted, so that the server receives one request.
     fn subscribe<'a>(
         &'a self,
         uri: &'a str,
         caller: &'a Caller,
     ) -> BoxFuture<'a, Result<Subscription, UpstreamError>>;
 
-    /// Takes one subscription back that [`Self::subscribe`] gave.
+    /// Cancels a subscription made by [`Self::subscribe`].
     fn unsubscribe<'a>(&'a self, uri: &'a str, given: Subscription) -> BoxFuture<'a, ()>;
 
-    /// Asks to be told when one of its own tasks has news (tasks extension); counted, as
+    /// Subscribes to updates of a task (own id, tasks extension); counted as in
     /// [`Self::subscribe`].
     fn watch_task<'a>(&'a self, _id: &'a str) -> BoxFuture<'a, Result<(), UpstreamError>> {
         Box::pin(std::future::ready(Err(UpstreamError::new(
@@ -155,77 +152,74 @@ pub trait Upstream: Send + Sync + 'static {
         ))))
     }
 
-    /// Takes one of those back.
+    /// Cancels a subscription made by [`Self::watch_task`].
     fn unwatch_task<'a>(&'a self, _id: &'a str) -> BoxFuture<'a, ()> {
         Box::pin(std::future::ready(()))
     }
 
-    /// Finds out, unless it is known, what is only offered to clients of this era that can be asked
-    /// things: the part of the catalog that is `asking`. Returns when it is known, or cannot be
-    /// known now.
+    /// Reads the part of the catalog that is offered only to interactive clients of this era,
+    /// unless it has been read. Returns when it is available, or cannot be read now.
     fn wait_for_interactive(&self, _era: Era) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
     }
 
-    /// How it asks things of modern clients. No I/O.
+    /// Returns how the server sends questions to modern clients. No I/O.
     fn back_channel(&self) -> BackChannel {
         BackChannel::None
     }
 
-    /// Somebody used its lists: it may look whether they are out of date. Never waits.
+    /// Records a use of the lists, which may start a check whether they are current. Never waits.
     fn touch(&self);
 
-    /// Somebody wants to call it: one that is down is tried, unless that has just been done. Never
-    /// waits.
+    /// Requests a connection attempt if the server is down, unless it was just tried. Never waits.
     fn revive(&self) {}
 
-    /// The roots of a legacy client have changed: told on the connection of its session, if it has
-    /// one. Never waits.
+    /// Notifies the server, on the session's own connection if any, that the roots of a legacy
+    /// client have changed. Never waits.
     fn tell_roots_changed(&self, _session: u64) {}
 
-    /// Returns the lists of a client's own connection, by the key of its session, as far as they
-    /// differ from the catalog; empty ones while a change is read. No I/O.
+    /// Returns how the lists on a session's own connection differ from the catalog; empty lists
+    /// while a change is being read. No I/O.
     fn own_lists(&self, _session: u64) -> Option<Arc<OwnLists>> {
         None
     }
 
-    /// Waits until the changes of such lists that were announced so far have been read.
+    /// Waits until all changes of these lists announced so far have been read.
     fn wait_for_own_lists(&self, _session: u64) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
     }
 
-    /// A legacy client session has ended; what was kept for it can go.
+    /// Releases the resources kept for a legacy client session that has ended.
     fn forget_session(&self, session: u64);
 
-    /// Ends it: streams, sessions, processes. Returns when all of it is gone.
+    /// Closes all streams, sessions and processes, and waits until they have ended.
     fn close(&self) -> BoxFuture<'_, ()>;
 }
 
-/// What a server tells the gateway on its own.
+/// An event that a server raises outside of a call.
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// Its status or its catalog is another one now.
+    /// The status or the catalog has changed.
     Changed { server: ServerId },
-    /// It said that lists have changed which read as before.
+    /// The server announced a change of lists, but their content is the same.
     Announced(Announcement),
-    /// A resource (own URI) that was subscribed to has changed, as the server said on the
-    /// connection of one session, or on the one that all clients share.
+    /// A subscribed resource (own URI) has changed, as reported on the connection of a session or
+    /// on the shared connection.
     Updated { server: ServerId, uri: String, session: Option<u64> },
-    /// A task (own id) that was asked about has news.
+    /// A subscribed task (own id) was updated.
     Task { server: ServerId, id: String },
-    /// It logged something (`notifications/message`) outside of any call, on a connection that all
-    /// clients share.
+    /// A log message (`notifications/message`) outside of any call, on a shared connection.
     Logged { server: ServerId, note: Arc<lockgate_protocol::jsonrpc::Request> },
 }
 
-/// Lists that a server said have changed.
+/// Lists that a server reported as changed.
 #[derive(Clone, Debug)]
 pub struct Announcement {
     pub server: ServerId,
-    /// The session that it was said to; everybody without one.
+    /// The session that received the announcement; `None` for all.
     pub session: Option<u64>,
     pub lists: Vec<ListKind>,
 }
 
-/// Where servers send their events: a bounded channel that drops the oldest when nobody reads.
+/// The channel for server events: bounded; drops the oldest events if receivers are too slow.
 pub type Events = tokio::sync::broadcast::Sender<Event>;

@@ -1,5 +1,5 @@
-//! The way of a call to a server that is not connected: it waits a little for one that is coming
-//! up, and has one that is down tried at once, unless that has just been done.
+//! Calls to a server that is not connected: they wait briefly for a connection that is being
+//! established, and trigger an attempt if the server is down, unless it was just tried.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,17 +9,17 @@ use crate::failure::UpstreamError;
 use crate::shared::Shared;
 use crate::status::{Stage, State};
 
-/// How long a call waits for a server that is just starting or reconnecting.
+/// Wait for a server that is starting or reconnecting.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// How long it waits for one that has failed and is tried again.
+/// Wait for a server that has failed and is retried.
 const RETRY_TIMEOUT: Duration = Duration::from_secs(2);
 impl Shared {
-    /// The connection that everybody shares, once there is one.
+    /// Waits for the shared connection.
     pub(super) async fn coming_up(&self) -> Result<Arc<Connection>, UpstreamError> {
         self.called.notify_one();
         let failed = self.recovery.failed();
         let status = self.status.load_full();
-        // One that has just run starts again, as a rule.
+        // A server that has run before usually starts again.
         let has_run = status.trouble.as_ref().is_some_and(|trouble| trouble.stage == Stage::Run);
         let deadline =
             if status.state == State::Failed && !has_run { RETRY_TIMEOUT } else { TIMEOUT };
@@ -31,7 +31,7 @@ impl Shared {
                 return Ok(connection);
             }
             match self.status.load().state {
-                // Without a connection they have just lost it.
+                // Connected states without a connection: it was lost just now.
                 State::Pending | State::Connected | State::Unresponsive => {}
                 State::Resting => {
                     self.wake_for_call();

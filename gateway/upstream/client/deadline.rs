@@ -1,6 +1,6 @@
-//! The time that a call may take: the server's time, not that in which the client's user thinks
-//! about a question. Nor does it keep its place at the server then, which others may want: it takes
-//! one again before the answer goes there.
+//! The timeout of a call. It counts the server's time only, not the time in which the user answers
+//! a question. Meanwhile the call gives its permit back to other calls, and acquires it again
+//! before the answer is sent to the server.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -22,15 +22,15 @@ use crate::failure::{Kind, UpstreamError};
 use crate::future::BoxFuture;
 use crate::shared::Shared;
 
-/// A call that runs: the way back to its client, and where its place is kept.
+/// A running call: the channel to its client, and the clock that holds its permit.
 pub(super) struct Turn {
     pub(super) channel: Option<Arc<dyn ClientChannel>>,
     clock: Option<Arc<Clock>>,
 }
 
 impl Turn {
-    /// Keeps a place until the call has ended, or until its client is asked something. Gives it
-    /// back where nobody can be asked.
+    /// Stores the permit until the call ends or its client is asked a question. Returns the permit
+    /// if the call cannot ask questions.
     pub(super) fn keep(&self, place: Permit) -> Option<Permit> {
         let Some(clock) = &self.clock else { return Some(place) };
         clock.keep(place);
@@ -38,16 +38,15 @@ impl Turn {
     }
 }
 
-/// How long a call's place may be kept by a client that reads a large answer slowly.
+/// Longest time for which a client that reads a large answer slowly may extend its call.
 const LONGEST_CLIENT_WAIT: Duration = Duration::from_secs(300);
-/// Between two looks at how long the client has been waited for.
+/// Minimum interval between checks of the time spent waiting for the client.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// How long a server has to end a call that is given up, once it has heard that its question was
-/// cancelled.
+/// Time for a server to end an abandoned call after the cancellation of its question.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// Runs `work` for at most `limit`, not counting the time in which the client is asked something.
+/// Runs `work` for at most `limit`, excluding the time in which questions are open.
 pub(super) async fn within<T, F: Future<Output = Result<T, UpstreamError>>>(
     shared: &Arc<Shared>,
     limit: Duration,
@@ -67,7 +66,7 @@ pub(super) async fn within<T, F: Future<Output = Result<T, UpstreamError>>>(
         let turn = Turn { channel: Some(channel), clock: Some(clock) };
         return Box::pin(beside_questions(watched, sink, work(turn))).await;
     }
-    // Pinned here, because a future that is handed on is kept twice.
+    // Pinned here, because a future that is passed on is stored twice.
     let turn = Turn { channel: call.channel.clone(), clock: None };
     let mut work = std::pin::pin!(work(turn));
     let start = Instant::now();
@@ -90,7 +89,8 @@ fn late(limit: Duration) -> UpstreamError {
     UpstreamError::new(Kind::Timeout, words).after_send()
 }
 
-/// The time in which the client did not read its answer, which is not the server's.
+/// Returns the time for which the client did not read its answer, which the server is not charged
+/// for.
 fn client_wait(sink: Option<&dyn ResponseSink>) -> Duration {
     sink.map_or(Duration::ZERO, ResponseSink::client_wait).min(LONGEST_CLIENT_WAIT)
 }
@@ -103,7 +103,7 @@ async fn beside_questions<T>(
     let clock = &watched.clock;
     let _vacate = Vacate(Arc::clone(clock));
     let mut work = std::pin::pin!(work);
-    // Made when it is needed: calls that wait for their users are many.
+    // Boxed on demand: many calls wait for their users.
     let mut returning = OptionFuture::<BoxFuture<'_, ()>>::default();
     let mut until = clock.start + clock.limit;
     let refusal = loop {
@@ -124,37 +124,36 @@ async fn beside_questions<T>(
         }
         until = later.max(now + LOOK);
     };
-    // The server hears that the user has cancelled, before its call ends.
+    // Lets the server receive the cancellation before its call ends.
     let _ = tokio::time::timeout(FAREWELL, work).await;
     Err(refusal)
 }
 
-/// How long the client has been asked things, and the call's place at the server.
+/// The time of a call spent on questions, and the call's permit at the server.
 struct Clock {
     start: Instant,
     limit: Duration,
     state: Mutex<ClockState>,
-    /// Held by the answer that takes a place: those that come with it go there in the same one.
+    /// Held by the answer that acquires the permit; concurrent answers share that permit.
     returning: tokio::sync::Mutex<()>,
-    /// There is a refusal.
+    /// Signals a refusal.
     news: Notify,
-    /// A server has taken a question back.
+    /// Signals that the server withdrew a question.
     taken_back: Notify,
-    /// The call has ended.
+    /// Cancelled when the call has ended.
     over: CancellationToken,
 }
 
 #[derive(Default)]
 struct ClockState {
-    /// Questions that the client has not answered.
+    /// Number of open questions.
     asking: u32,
     since: Option<Instant>,
     total: Duration,
-    /// Answers that wait for a place.
+    /// Number of answers waiting for a permit.
     returning: u32,
-    /// The call's place among those that run at the server.
     place: Option<Permit>,
-    /// Why there was no further place.
+    /// Why no further permit was granted.
     refusal: Option<UpstreamError>,
 }
 
@@ -182,13 +181,13 @@ impl Clock {
         self.state.lock().place.is_some()
     }
 
-    /// Whether it is the server that is waited for.
+    /// Reports whether the call waits for the server, not for the client or a permit.
     fn is_running(&self) -> bool {
         let state = self.state.lock();
         state.asking == 0 && state.returning == 0
     }
 
-    /// When the server's time is over.
+    /// Returns the end of the server's time, extended by the time of open and past questions.
     fn deadline(&self, now: Instant) -> Instant {
         let state = self.state.lock();
         let asked = state.since.map_or(Duration::ZERO, |since| now - since);
@@ -211,7 +210,7 @@ impl Clock {
     }
 }
 
-/// Gives back the place of a call that has ended.
+/// Releases the permit of a call on drop.
 struct Vacate(Arc<Clock>);
 
 impl Drop for Vacate {
@@ -232,18 +231,19 @@ struct Watched {
 }
 
 impl Watched {
-    /// Takes a place again when the server has taken its last question back, and so goes on
+    /// Takes a permit again when the server has withdrawn its last question and so continues
     /// without an answer.
     fn return_from_question(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             if self.clock.is_running() {
-                // A refusal ends the call.
+                // A refusal ends the call through `clock.refused()`.
                 let _ = self.take_place().await;
             }
         })
     }
 
-    /// Takes a place again before an answer goes to the server. Without one the call ends.
+    /// Acquires a permit again before an answer is sent to the server. If that fails, the call
+    /// ends.
     async fn take_place(&self) -> Result<(), QuestionError> {
         let clock = &self.clock;
         let _returning = Returning::begin(clock);
@@ -264,13 +264,13 @@ impl Watched {
                 Err(_) => late(clock.limit),
             },
         };
-        // What it has done until it asked is done.
+        // The server has already started on the call.
         clock.refuse(refusal.after_send());
         Err(QuestionError::Gone)
     }
 }
 
-/// The time of a question, for which the call leaves its place.
+/// An open question. While it is open, the call has no permit.
 struct Asking<'a> {
     clock: &'a Clock,
     is_answered: bool,
@@ -287,7 +287,7 @@ impl<'a> Asking<'a> {
         Self { clock, is_answered: false }
     }
 
-    /// The client has answered, and whoever takes the answer to the server takes a place.
+    /// Marks the question as answered: the task that sends the answer takes the permit.
     fn end(mut self) {
         self.is_answered = true;
     }
@@ -309,7 +309,7 @@ impl Drop for Asking<'_> {
     }
 }
 
-/// The time in which an answer waits for a place.
+/// Counts an answer as waiting for a permit.
 struct Returning<'a>(&'a Clock);
 
 impl<'a> Returning<'a> {
@@ -349,7 +349,7 @@ impl ClientChannel for Watched {
     fn ask(&self, method: Method, params: Bytes) -> BoxFuture<'_, Result<Bytes, QuestionError>> {
         Box::pin(async move {
             let mut asked = self.inner.ask(method, params);
-            // What is refused at once keeps nobody waiting.
+            // A question that is refused at once does not give up the permit.
             if let Some(answer) = (&mut asked).now_or_never() {
                 return answer;
             }

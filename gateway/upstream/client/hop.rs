@@ -1,4 +1,4 @@
-//! What traces say of a request to a server: the CLIENT span, and the context that goes with it.
+//! Traces of a request to a server: the CLIENT span and the trace context sent with it.
 
 use lockgate_protocol::jsonrpc::Outcome;
 use lockgate_protocol::method::Method;
@@ -10,7 +10,7 @@ use crate::connection::{Connection, ServerTransport};
 use crate::failure::UpstreamError;
 use crate::shared::Shared;
 
-/// The request `id` goes out on `connection`: the context to send with it.
+/// Opens the span of the request `id` on `connection` and returns the context to send with it.
 pub(super) fn begin(
     shared: &Shared,
     trace: &CallTrace,
@@ -29,7 +29,7 @@ pub(super) fn begin(
     })
 }
 
-/// How it ended.
+/// Ends the span with the result of the request.
 pub(super) fn end(trace: &CallTrace, result: &Result<Answer, UpstreamError>) {
     trace.end(|span| match result {
         Ok(answer) => match &answer.outcome {

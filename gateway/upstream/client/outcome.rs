@@ -1,4 +1,4 @@
-//! How a call ended: what kind of answer it got, and what that says to the breaker.
+//! The classification of a call's result, and its effect on the breaker.
 
 use std::time::Instant;
 
@@ -25,7 +25,7 @@ pub(super) fn no_header_mismatch(answer: Answer) -> Result<Answer, UpstreamError
     Ok(answer)
 }
 
-/// Sorts an answer by its `resultType`.
+/// Classifies a response by its `resultType`.
 pub(super) fn read(response: Response, modern: bool) -> Result<Answer, UpstreamError> {
     let kind = match &response.outcome {
         Outcome::Error(_) => AnswerKind::Error,
@@ -50,7 +50,7 @@ pub(super) fn read(response: Response, modern: bool) -> Result<Answer, UpstreamE
     Ok(Answer { text: response.text, outcome: response.outcome, kind })
 }
 
-/// Tells the breaker how a call ended, also when it was dropped.
+/// Reports the result of a call to the breaker, also when the call was dropped.
 pub(super) struct Verdict<'a>(pub(super) Option<&'a Breaker>);
 
 impl Verdict<'_> {

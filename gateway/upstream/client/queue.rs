@@ -1,5 +1,5 @@
-//! Whose turn it is at one server. Organisations take turns, and so do the callers of one; the
-//! queue of a server that gives no sign of life is given up.
+//! The queue of calls to a server. Organisations take turns, and so do the callers of each. The
+//! queue fails when all permits are taken and the server sends nothing.
 
 use std::pin::pin;
 use std::sync::atomic::Ordering;
@@ -10,11 +10,11 @@ use lockgate_admission::{CallerId, ConcurrencyError, Permit};
 use super::Shared;
 use crate::failure::{Kind, UpstreamError};
 
-/// How often the log says that calls are turned away, in milliseconds.
+/// Minimum interval between log lines about rejected calls, in milliseconds.
 const QUIET_MS: u64 = 10_000;
 
 impl Shared {
-    /// A place among the calls that run at once, at once or after waiting for it.
+    /// Acquires a permit for a call, waiting in the queue if all are taken.
     pub(super) async fn enter(&self, caller: CallerId) -> Result<Permit, UpstreamError> {
         match self.calls.try_acquire(caller) {
             Some(permit) => Ok(permit),
@@ -38,15 +38,15 @@ impl Shared {
         }
     }
 
-    /// How long the server may say nothing while all its places are taken: longer where its calls
-    /// usually take longer, so that a slow server is not taken for one that hangs.
+    /// Returns how long the server may be silent while all permits are taken. Grows with the usual
+    /// duration of its calls, so that a slow server does not count as hanging.
     fn longest_silence(&self) -> Duration {
         let usual = self.calls.usual_hold().saturating_mul(2);
         let config = self.config.load();
         config.stall_timeout.max(usual.min(config.call_timeout))
     }
 
-    /// How long every place has been taken without a word of the server.
+    /// Returns how long all permits have been taken without any data from the server.
     fn stalled_for(&self) -> Duration {
         let full = self.calls.full_for().unwrap_or(Duration::ZERO);
         full.min(self.last_heard.get().elapsed())
@@ -66,7 +66,7 @@ impl Shared {
         UpstreamError::new(Kind::Stalled, words).retry_after(self.config.load().stall_timeout)
     }
 
-    /// One line for all that are turned away within [`QUIET_MS`].
+    /// Logs one line for all calls rejected within [`QUIET_MS`].
     pub(super) fn note_refusal(&self, what: &str) {
         let now = self.now_ms();
         let last = self.refusal_noted.load(Ordering::Relaxed);

@@ -1,5 +1,5 @@
-//! What is done when the first attempt of a call fails: once more only when it certainly did not
-//! run, or does no harm when it runs twice. Never a tool call that may have run.
+//! The retry of a failed call: once, and only if the call certainly did not run or is safe to run
+//! twice. A tool call that may have run is never repeated.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::connection::Connection;
 use crate::failure::{Kind, UpstreamError};
 
 impl Shared {
-    /// What may be done after a first attempt that did not work out.
+    /// Retries the call if permitted, or returns the error of the first attempt.
     pub(super) async fn retry(
         self: &Arc<Self>,
         first: Result<Answer, UpstreamError>,
@@ -20,7 +20,7 @@ impl Shared {
         channel: Option<Arc<dyn ClientChannel>>,
     ) -> Result<Answer, UpstreamError> {
         let Err(failure) = first else {
-            // It refused the headers that we made from an older definition, so nothing ran.
+            // The server refused headers made from an outdated tool definition, so nothing ran.
             self.stale.notify_one();
             tokio::time::sleep(Duration::from_millis(500)).await;
             return self.send(connection, call, channel).await.and_then(no_header_mismatch);
@@ -38,7 +38,7 @@ impl Shared {
                 }
             }
             Kind::Lost if call.method.is_safe() => {}
-            // It ended while it was idle: no byte of the call has left.
+            // The connection ended while it was idle: no byte of the call was sent.
             Kind::Lost | Kind::Unavailable if !failure.sent && !connection.is_open() => {
                 self.renew(call, connection, "the connection has ended");
             }

@@ -1,5 +1,5 @@
-//! Connections that belong to one client each, for servers that keep state or ask questions in the
-//! legacy era: a legacy client's session, or what stands for a modern client.
+//! Connections that each serve a single client, for legacy servers that keep state or ask
+//! questions. A client is a legacy session, or the equivalent for a modern client.
 
 use std::sync::Arc;
 
@@ -19,15 +19,15 @@ use crate::session_connections::{GRACE, Owner, SlotLimits, SlotUse};
 use crate::settings::Settings;
 use crate::shared::Shared;
 
-/// The connection for a request, which stays open until this is dropped.
+/// The connection for a request, kept open until the route is dropped.
 pub(super) struct Route<'a> {
     pub(super) connection: Arc<Connection>,
     _used: Option<SlotUse<'a>>,
 }
 
 impl Shared {
-    /// Returns the connection for a caller's request: the session's own where the server's
-    /// configuration and era ask for one.
+    /// Returns the connection for a caller's request: the session's own if the server's
+    /// configuration and era require it, otherwise the shared connection.
     pub(super) async fn connection_for(
         self: &Arc<Self>,
         caller: &Caller,
@@ -39,7 +39,7 @@ impl Shared {
         }
     }
 
-    /// Returns the session's own connection, if its requests take one.
+    /// Returns the session's own connection, if its requests require it.
     pub(super) async fn own_connection_for(
         self: &Arc<Self>,
         caller: &Caller,
@@ -58,7 +58,7 @@ impl Shared {
         Box::pin(self.own_connection(session, caller)).await.map(Some)
     }
 
-    /// Whether the shared connection is the caller's own already.
+    /// Reports whether the shared connection already serves this caller alone.
     fn is_sole(&self, shared: &Connection, caller: &Caller) -> bool {
         let Some(sole) = &self.around.sole else { return false };
         shared.era() == Era::Legacy
@@ -66,7 +66,7 @@ impl Shared {
             && caller.session.as_ref().is_some_and(|session| !session.is_further())
     }
 
-    /// Whether a call goes out on a connection of its client's own.
+    /// Reports whether a call uses its client's own connection.
     fn wants_own(&self, shared: &Connection, caller: &Caller, about: (Method, &str)) -> bool {
         if self.is_sole(shared, caller) {
             return false;
@@ -78,7 +78,7 @@ impl Shared {
         };
         match shared.era() {
             Era::Legacy => by_caller,
-            // What it offers in the legacy era alone is for legacy clients.
+            // Items offered only in the legacy era are for legacy clients.
             Era::Modern => {
                 by_caller
                     && caller.era == Era::Legacy
@@ -89,7 +89,7 @@ impl Shared {
         }
     }
 
-    /// Whether the caller's own connection lists what a request is about, to it alone.
+    /// Reports whether the requested item is listed only on the caller's own connection.
     fn has_own_item(&self, caller: &Caller, about: (Method, &str)) -> bool {
         let kind = match about.0 {
             Method::ToolsCall => ListKind::Tools,
@@ -123,14 +123,14 @@ impl Shared {
             let opened = used.slot.get_or_try_init(|| self.open_for(session, caller)).await?;
             let connection = Arc::clone(opened);
             if !self.sessions.holds(key, &used) {
-                // The client ended its session while the connection was opened.
+                // The client ended its session while the connection was being opened.
                 tokio::spawn(async move { connection.close(GRACE).await });
                 return Err(UpstreamError::new(Kind::Lost, "the client's session has ended"));
             }
             if connection.is_open() {
                 return Ok(Route { connection, _used: Some(used) });
             }
-            // It ended while it was idle. Nothing of this request was sent on it.
+            // It ended while it was idle. No byte of this request was sent on it.
             self.sessions.remove(key, &connection);
             tokio::spawn(async move { connection.close(GRACE).await });
         }
@@ -177,7 +177,7 @@ impl Shared {
             let trouble = &refused.trouble;
             match refused.needs_auth {
                 true => UpstreamError::new(Kind::NeedsAuth, trouble.to_string()),
-                // The caller reads these words, and the others not.
+                // The caller sees this message, but not those of the other kinds.
                 false if trouble.is_timeout() => {
                     UpstreamError::new(Kind::Timeout, trouble.reason())
                 }
@@ -202,7 +202,7 @@ impl Shared {
         Ok(connection)
     }
 
-    /// Has the next call open a new connection in place of one that is over.
+    /// Drops a dead connection, so that the next call opens another.
     pub(super) fn renew(&self, call: &Call<'_>, lost: &Arc<Connection>, words: &str) {
         let shared = self.live.load();
         if shared.as_ref().is_some_and(|live| Arc::ptr_eq(live, lost)) {
@@ -216,7 +216,7 @@ impl Shared {
     }
 }
 
-/// Ends a session's connection that hangs; its next call opens another one.
+/// Closes a session's connection that hangs; its next call opens another.
 async fn watch(settings: Arc<Settings>, silent_ends: Arc<SilentEnds>, connection: Arc<Connection>) {
     tokio::select! {
         words = health::watch(&settings, &silent_ends, &connection, |_| {}) => {

@@ -1,4 +1,4 @@
-//! How a server stands with its bounds: places, queue, times and breaker, for whoever looks.
+//! The use of a server's limits (permits, queue, times, breaker), and its error while unavailable.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use crate::failure::{Kind, UpstreamError};
 use crate::status::{State, Stats};
 
 impl Shared {
-    /// Why no call can be made now.
+    /// Returns the error for calls that cannot be made now.
     pub(super) fn unavailable(&self) -> UpstreamError {
         let status = self.status.load();
         let words = match (&status.trouble, status.state) {

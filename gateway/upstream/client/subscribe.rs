@@ -1,5 +1,5 @@
-//! What clients want to hear of resources and tasks: counted for each, asked of the server once,
-//! and asked again after every reconnect.
+//! Subscriptions of clients to resources and tasks: counted per topic, requested from the server
+//! once, and renewed after every reconnect.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,17 +17,17 @@ use crate::failure::{Kind, UpstreamError};
 use crate::shared::Shared;
 use crate::topics::{SessionTopics, Topic, Wanted};
 
-/// How long a modern server may take to acknowledge.
+/// Time for a server to acknowledge a subscription.
 const ACKNOWLEDGE: Duration = Duration::from_secs(3);
 
-/// Pause before a session's connection is opened again that was lost; doubles up to the longest.
-/// Subscriptions that are renewed at once on one connection.
+/// Number of subscriptions renewed concurrently on a connection.
 const RENEWED_AT_ONCE: usize = 16;
+/// Pause before a session's lost connection is reopened; doubles up to `LONGEST_PAUSE`.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 impl Shared {
-    /// Subscribes on the connection that the caller's calls take, within the time of a call.
+    /// Subscribes on the connection used by the caller's calls, within the timeout of a call.
     pub(super) async fn subscribe(
         self: &Arc<Self>,
         uri: &str,
@@ -80,8 +80,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Subscribes on a session's own connection, which stands from now on until the session wants
-    /// to hear of nothing any more.
+    /// Subscribes on a session's own connection, which is kept open until the session has no
+    /// subscriptions left.
     async fn subscribe_session(
         self: &Arc<Self>,
         uri: &str,
@@ -107,8 +107,8 @@ impl Shared {
         Ok(())
     }
 
-    /// After a session's connection was opened again: asks again for what the session wants, and
-    /// tells of it, because changes meanwhile were not heard.
+    /// Renews the session's subscriptions on a reopened connection and reports each as updated,
+    /// because changes in between were missed.
     pub(super) async fn renew_subscriptions(&self, connection: &Connection, session: u64) {
         self.subscribe_all(connection, &self.session_topics.uris(session)).await;
         connection.tell_updated();
@@ -118,7 +118,7 @@ impl Shared {
         let connection = self.shared_connection().await?;
         let offers = &connection.peer.offers;
         match connection.era() {
-            // It tells of them without being asked.
+            // The server sends task updates without a subscription.
             Era::Legacy if offers.legacy_tasks => return Ok(()),
             Era::Modern if offers.tasks => {}
             _ => return Err(UpstreamError::new(Kind::Garbage, "the server has no tasks")),
@@ -184,13 +184,13 @@ impl Shared {
         }
     }
 
-    /// After a reconnect to a legacy server: asks again for everything that clients want.
+    /// Renews all subscriptions after a reconnect to a legacy server.
     pub(crate) async fn replay(&self, connection: &Arc<Connection>) {
         self.subscribe_all(connection, &self.wanted.uris()).await;
     }
 
-    /// Asks for many of them at once, so that a call which waits for the connection does not wait
-    /// for one answer after the other, and never for more than the connection takes.
+    /// Subscribes to up to [`RENEWED_AT_ONCE`] resources concurrently, so that a call waiting for
+    /// the connection does not wait for one response after another.
     async fn subscribe_all(&self, connection: &Connection, uris: &[String]) {
         for some in uris.chunks(RENEWED_AT_ONCE) {
             let asking = some.iter().map(|uri| subscribe_legacy(connection, uri));
@@ -202,8 +202,7 @@ impl Shared {
     }
 }
 
-/// A topic that somebody wants, unless the server does not confirm it or nobody waits for that any
-/// more.
+/// A counted subscription, withdrawn on drop unless the server has confirmed it.
 struct Claim<'a> {
     wanted: &'a Wanted,
     topic: Topic,
@@ -230,7 +229,7 @@ impl Drop for Claim<'_> {
     }
 }
 
-/// The same of a session.
+/// A [`Claim`] on a session's own connection.
 struct SessionClaim<'a> {
     topics: &'a SessionTopics,
     session: u64,
@@ -252,7 +251,7 @@ impl Drop for SessionClaim<'_> {
     }
 }
 
-/// Opens a session's connection again whenever it is lost, for what the server tells on it.
+/// Reopens a session's connection whenever it is lost, to keep receiving its notifications.
 async fn keep_connection(shared: Arc<Shared>, caller: Caller, first: Arc<Connection>) {
     let mut connection = first;
     loop {
@@ -262,7 +261,7 @@ async fn keep_connection(shared: Arc<Shared>, caller: Caller, first: Arc<Connect
             tokio::time::sleep(pause).await;
             match shared.connection_for(&caller, (Method::Subscribe, "")).await {
                 Ok(route) if route.connection.session_key().is_some() => break route.connection,
-                // Its calls share a connection with others for now.
+                // Its calls currently use the shared connection.
                 Ok(_) => tracing::debug!(server = %shared.id, "a session with subscriptions \
                     waits for a connection of its own"),
                 Err(failure) => {
@@ -275,7 +274,7 @@ async fn keep_connection(shared: Arc<Shared>, caller: Caller, first: Arc<Connect
     }
 }
 
-/// Subscribes, unless the server has confirmed that to somebody before on this connection.
+/// Subscribes, unless the server has already confirmed the URI on this connection.
 async fn subscribe_confirmed(
     connection: &Connection,
     uri: &str,

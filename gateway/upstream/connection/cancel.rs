@@ -1,4 +1,4 @@
-//! Calls at legacy servers over HTTP that nobody waits for any more: the server has to be told.
+//! Cancellation of abandoned calls at legacy servers over HTTP, which need a notification.
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use lockgate_protocol::outbound;
 use crate::http::HttpTransport;
 use crate::voucher::Voucher;
 
-/// Tells a legacy server that nobody waits for its answer any more.
+/// Sends a cancellation to a legacy server on drop.
 pub(super) struct CancelOnDrop<'a> {
-    /// Gone once the answer is there.
+    /// `None` once the answer has arrived.
     pub(super) transport: Option<&'a Arc<HttpTransport>>,
     pub(super) id: u64,
-    /// Who waits no more.
+    /// The identity of the caller that gave up.
     pub(super) voucher: Option<&'a Arc<dyn Voucher>>,
 }
 

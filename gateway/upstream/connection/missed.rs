@@ -1,33 +1,32 @@
-//! What may have changed at a server while nobody heard of it, because the stream or the connection
-//! on which it tells of changes was down.
+//! Changes that may have been missed while the stream or connection that announces them was down.
 
 use super::Connection;
 use crate::own_lists::OwnState;
 
 impl Connection {
-    /// The only session whose calls it carries, by its key.
+    /// Returns the key of the session that has the connection to itself, if any.
     pub(crate) fn session_key(&self) -> Option<u64> {
         self.receiver.behind.session_key()
     }
 
-    /// What is known of its lists, where it belongs to one client.
+    /// Returns the state of its lists, for a connection that belongs to a client.
     pub(crate) fn own_lists(&self) -> &OwnState {
         &self.receiver.own_lists
     }
 
-    /// Has its client look for lists of its own.
+    /// Notes with the client session that it may have lists of its own.
     pub(crate) fn note_own_lists(&self) {
         self.receiver.note_own_lists();
     }
 
-    /// Its lists and what was subscribed to on it may be others now.
+    /// Treats its lists and subscribed resources as changed.
     pub(crate) fn tell_missed(&self) {
         self.receiver.stale.notify_one();
         self.receiver.own_lists.read_again();
         self.tell_updated();
     }
 
-    /// What was subscribed to on it may be another now.
+    /// Reports all subscribed resources as updated.
     pub(crate) fn tell_updated(&self) {
         let uris = self.subscribed.lock().clone();
         for uri in uris {

@@ -1,5 +1,5 @@
-//! How long a request to a server takes, for the metrics: from the moment that it is written to its
-//! answer, or to when nobody waits for it any more.
+//! The duration of a request to a server, for the metrics: from writing it to its answer or its
+//! cancellation.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,13 +10,13 @@ use lockgate_telemetry::{Ending, OperationLabels, ServerMetrics, TOOL_ERROR, Too
 
 use crate::failure::UpstreamError;
 
-/// See the module.
+/// A running measurement; recorded on drop.
 pub(super) struct ClientOperation {
     server: Arc<ServerMetrics>,
     tool: Option<Arc<ToolMetrics>>,
     labels: OperationLabels,
     began: Instant,
-    /// The time that it has.
+    /// The timeout; a request that is dropped after it counts as timed out, not as cancelled.
     limit: Option<Duration>,
     is_over: bool,
 }

@@ -1,4 +1,4 @@
-//! The headers of one request to a server over HTTP, beside those that every request carries.
+//! The headers of a request to a server over HTTP, beside those that every request carries.
 
 use http::{HeaderName, HeaderValue};
 use lockgate_protocol::method::Method;
@@ -6,7 +6,7 @@ use lockgate_protocol::{header, meta, modern};
 
 use crate::http::Extra;
 
-/// `traceparent` and `tracestate` of a request that is in a trace.
+/// Adds `traceparent` and `tracestate` for a request in a trace.
 pub(super) fn describe_trace(headers: &mut Extra, trace: Option<(&str, Option<&str>)>) {
     static TRACEPARENT: HeaderName = HeaderName::from_static(meta::TRACEPARENT);
     static TRACESTATE: HeaderName = HeaderName::from_static(meta::TRACESTATE);
@@ -19,7 +19,8 @@ pub(super) fn describe_trace(headers: &mut Extra, trace: Option<(&str, Option<&s
     }
 }
 
-/// What a modern request is about; the version goes with all requests of the connection.
+/// Adds the headers that describe a modern request. The version is sent with all requests of the
+/// connection.
 pub(super) fn describe_request(
     headers: &mut Extra,
     method: Method,
