@@ -1,7 +1,7 @@
-//! One two-way connection that carries many calls at once: over two byte streams, one message a
-//! line, or over whatever else implements [`Outgoing`]. It matches answers to calls and knows no
-//! method but progress and cancellation. A peer that sends nonsense costs at most the call that the
-//! nonsense was for; nothing here times out.
+//! A two-way connection that multiplexes calls: over two byte streams with a message per line, or
+//! over any other [`Outgoing`]. It matches responses to calls and interprets no methods but
+//! progress and cancellation. An invalid message fails at most the call it belongs to. Has no
+//! timeouts.
 
 mod calls;
 mod exchange;
@@ -27,14 +27,14 @@ pub(crate) use exchange::{Bounds, Exchange, Outgoing, count_outgoing};
 use line::Lines;
 use pipe::Pipe;
 
-/// A handle to a connection. Dropping the last one ends the connection.
+/// A handle to a connection. Dropping the last handle ends the connection.
 pub(crate) struct Duplex {
     exchange: Arc<Exchange>,
 }
 
 impl Duplex {
-    /// Starts a connection over two byte streams, one message a line. `writer` must not buffer:
-    /// nothing flushes it, and dropping it must tell the peer that nothing more comes.
+    /// Starts a connection over two byte streams, a message per line. `writer` must not buffer,
+    /// because it is never flushed, and dropping it must signal the end of input to the peer.
     /// `Inbox::closed` is called exactly once at the end.
     pub(crate) fn lines<R, W>(
         reader: R,
@@ -56,17 +56,15 @@ impl Duplex {
         Arc::new(Self { exchange })
     }
 
-    /// A connection whose messages come and go in another way: what comes in is given to the
-    /// exchange.
+    /// Creates a connection over another transport, which passes input to the exchange.
     pub(crate) fn over(exchange: Arc<Exchange>) -> Arc<Self> {
         Arc::new(Self { exchange })
     }
 
-    /// Sends a request whose id is `id` (its text already holds it, and `id` as progress token if
-    /// it has one), for a caller or else for whose the connection is, and waits for the response
-    /// with that id. Dropping the future forgets the call
-    /// and, when `cancellable`, tells the server so, unless nothing of the request has been written
-    /// yet: then it is never sent.
+    /// Sends a request and waits for the response with `id`. The text already contains `id`, also
+    /// as its progress token, if any. The request is on behalf of the caller, or of the
+    /// connection's owner. Dropping the future withdraws a request of which nothing has been
+    /// written; otherwise it sends a cancellation if `cancellable`.
     pub(crate) async fn request(
         &self,
         id: u64,
@@ -78,9 +76,9 @@ impl Duplex {
         self.ask(id, text, Role::Call(channel), voucher, cancellable).await
     }
 
-    /// Like [`Self::request`], for a request that stays open as long as the connection does
-    /// (`subscriptions/listen`): it does not count as a call in flight when a message of the server
-    /// is attributed to the only one. Cancellable.
+    /// Like [`Self::request`], for a request that stays open as long as the connection
+    /// (`subscriptions/listen`). It is not counted when a message of the server is attributed to
+    /// the only call in flight. Cancellable.
     pub(crate) async fn listen(&self, id: u64, text: Bytes) -> Result<Response, UpstreamError> {
         self.ask(id, text, Role::Listen, None, true).await
     }
@@ -105,8 +103,8 @@ impl Duplex {
         })
     }
 
-    /// Sends a notification or a response. Never waits: fails when the queue is full or the
-    /// connection is over.
+    /// Sends a notification or a response. Never waits: fails if the queue is full or the
+    /// connection has ended.
     pub(crate) fn notify(
         &self,
         text: Bytes,
@@ -115,29 +113,28 @@ impl Duplex {
         self.exchange.outgoing.send(None, text, voucher)
     }
 
-    /// Other bounds for messages that come from now on; the size of events is that of when their
-    /// stream was opened.
+    /// Changes the limits of later messages. An open event stream keeps its event size.
     pub(crate) fn bound_messages(&self, message_bytes: usize, depth: usize) {
         self.exchange.bound_messages(message_bytes, depth);
     }
 
-    /// Whether a request would be taken now, a full queue aside.
+    /// Reports whether the connection accepts requests, unless its queue is full.
     pub(crate) fn is_open(&self) -> bool {
         self.exchange.is_open()
     }
 
-    /// Whether the server waits for an answer to a question of its own.
+    /// Reports whether the server waits for an answer to a question of its own.
     pub(crate) fn is_asking(&self) -> bool {
         self.exchange.is_asking()
     }
 
-    /// Ends the writing side once what is queued has been written: the peer reads an end. Answers
-    /// still come in.
+    /// Closes the writing side once the queue has been written, which the peer reads as the end of
+    /// its input. Responses can still arrive.
     pub(crate) fn close(&self) {
         self.exchange.outgoing.close();
     }
 
-    /// Messages that were dropped because nobody could make sense of them.
+    /// Returns the number of invalid messages that were dropped.
     #[cfg(test)]
     fn dropped(&self) -> u64 {
         self.exchange.dropped()
@@ -150,18 +147,18 @@ impl Drop for Duplex {
     }
 }
 
-/// A call that waits. Forgets the call at the end, whatever the end is.
+/// A waiting call, removed on drop.
 struct Waiting<'a> {
     exchange: &'a Exchange,
     id: u64,
-    /// Who waits.
+    /// The requester's identity.
     voucher: Option<Arc<dyn Voucher>>,
     cancellable: bool,
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        // An answered call is no longer there, so that a cancellation never names a finished one.
+        // An answered call was removed already, so a cancellation never names a finished call.
         if !self.exchange.calls.leave(self.id)
             || self.exchange.outgoing.withdraw(self.id)
             || !self.cancellable
@@ -178,7 +175,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// Ends the exchange when the task that holds it is over, whatever ended it.
+/// Ends the exchange on drop, for any end of the task that holds it.
 struct Ender(Arc<Exchange>);
 
 impl Drop for Ender {
@@ -217,7 +214,7 @@ async fn read<R: AsyncRead + Unpin>(
         while let Some(line) = lines.next() {
             exchange.line(line.count(&mut memory, lines.pending())).await;
         }
-        // Waits while there is no room, and the server with it.
+        // Waits while there is no memory, which holds up the server.
         if memory.hold(lines.pending()).await.is_err() {
             exchange.line(lines.give_up()).await;
             memory.shrink_to(0);

@@ -1,6 +1,6 @@
-//! Streamable HTTP to a server, both eras: one POST per message, answered by JSON or by an event
-//! stream. It repeats nothing, follows no redirect, and resumes a broken stream only where the
-//! server gave event ids.
+//! Streamable HTTP to a server, in both eras: a POST per message, answered by JSON or by an event
+//! stream. Repeats no request, follows no redirect, and resumes a broken stream only if the server
+//! sent event ids.
 
 mod described;
 mod post;
@@ -37,28 +37,29 @@ pub(crate) use post::{Post, Posted};
 pub use status::HTTP_STATUS;
 pub(crate) use status::status_failure;
 
-/// Times a broken stream of one call is resumed, and questions during it that wait for answers.
+/// Most resumptions of a call's broken stream.
 const MAX_RESUMES: usize = 5;
+/// Most questions answered at once during a call.
 const MAX_QUESTIONS: usize = 16;
 
-/// One server's endpoint and the headers that every request to it carries.
+/// A server's endpoint and the headers that every request to it carries.
 pub(crate) struct HttpTransport {
     origin: Origin,
     settings: Arc<Settings>,
     inbox: Arc<dyn Inbox>,
     intake: Intake,
-    /// Those of all streams.
+    /// Open questions of all streams.
     questions: Arc<OpenQuestions>,
-    /// Headers of every request: configured ones, `Accept`, `Content-Type`, `User-Agent`, and in
-    /// the legacy era session id and version once they are known.
+    /// Headers of every request: configured headers, `Accept`, `Content-Type`, `User-Agent`, and in
+    /// the legacy era the session id and version once known.
     base: ArcSwap<HeaderMap>,
-    /// Of a server that wants to know for whom requests are.
+    /// Present for a server that requires the identity of callers.
     identification: Option<Identification>,
-    /// In which version of HTTP the server answered last.
+    /// The HTTP version of the last response.
     version: AtomicU8,
 }
 
-/// Headers of one message, beside those that every message carries. Few, so they are no map.
+/// Additional headers of a message. A list, because there are few.
 pub(crate) type Extra = SmallVec<[(HeaderName, HeaderValue); 4]>;
 
 impl HttpTransport {
@@ -70,7 +71,7 @@ impl HttpTransport {
         intake: Intake,
         identification: Option<Identification>,
     ) -> Self {
-        // Room for all headers of a request, which its copies keep.
+        // Room for all headers of a request: clones keep the capacity.
         let mut base = HeaderMap::with_capacity(16);
         base.insert(
             USER_AGENT,
@@ -93,7 +94,7 @@ impl HttpTransport {
         }
     }
 
-    /// Headers that all later requests carry (version, legacy session id).
+    /// Adds headers to all later requests (version, legacy session id).
     pub(crate) fn carry(&self, headers: HeaderMap) {
         let mut base = HeaderMap::clone(&self.base.load());
         base.extend(headers);
@@ -125,8 +126,8 @@ impl HttpTransport {
         request
     }
 
-    /// One message as it is posted, with headers of its own: for a caller, or else for whose the
-    /// connection is.
+    /// Builds the POST request for a message, on behalf of the caller, or of the connection's
+    /// owner.
     pub(crate) fn message(
         &self,
         headers: Extra,
@@ -136,7 +137,7 @@ impl HttpTransport {
         Box::new(self.request(Verb::POST, headers, text, voucher))
     }
 
-    /// Posts one message and waits for its response.
+    /// Posts a message and waits for its response.
     pub(crate) async fn post(self: &Arc<Self>, post: Post<'_>) -> Result<Posted, UpstreamError> {
         let Post { id, message, channel, sink, voucher } = post;
         let response = self.origin.send(message).await?;
@@ -161,7 +162,8 @@ impl HttpTransport {
         Ok(Posted { status: head.status, headers: head.headers, response })
     }
 
-    /// The response in a plain body: a message with our id, or an error that names none.
+    /// Reads the response in a plain body: a message with the request's id, or an error without an
+    /// id.
     async fn read_response(
         &self,
         text: Bytes,
@@ -193,8 +195,8 @@ impl HttpTransport {
         }
     }
 
-    /// Reads a stream until the response with `id`; notifications and questions on the way go where
-    /// they belong.
+    /// Reads a stream until the response with `id`, and dispatches notifications and questions on
+    /// the way.
     async fn follow(
         self: &Arc<Self>,
         body: Body,
@@ -245,7 +247,7 @@ impl HttpTransport {
         EventReader::new(body, max, &self.intake.budget, &self.inbox)
     }
 
-    /// The message in an event, if there is one.
+    /// Parses the message in an event, if any.
     async fn read_event(&self, event: sse::Event) -> Result<Option<Message>, UpstreamError> {
         if event.data.is_empty() {
             return Ok(None);
@@ -260,7 +262,7 @@ impl HttpTransport {
         }
     }
 
-    /// Takes one message of a stream: gives the response if it is the one waited for.
+    /// Dispatches a message of a stream. Returns the expected response, if this is it.
     fn take(
         self: &Arc<Self>,
         message: Message,
@@ -269,7 +271,7 @@ impl HttpTransport {
         questions: &mut JoinSet<()>,
     ) -> Option<Response> {
         match message {
-            // An error without an id can only be about the request that the stream is for.
+            // An error without an id can only concern the request that the stream belongs to.
             Message::Response(response)
                 if id.is_some() && (response.number() == id || response.id().is_none()) =>
             {
@@ -305,8 +307,8 @@ impl HttpTransport {
         None
     }
 
-    /// Opens the stream of a legacy session, or resumes one. `None` when the server has none (405
-    /// and the like).
+    /// Opens or resumes the stream of a legacy session. Returns `None` if the server offers no
+    /// stream (405 and the like).
     async fn open(
         &self,
         last_id: Option<&str>,
@@ -329,7 +331,7 @@ impl HttpTransport {
     }
 
     /// Follows the stream of a legacy session, reopening it when it breaks, until the session is
-    /// lost or the server has no such stream. `opened` is called each time a stream stands.
+    /// lost or the server offers no stream. Calls `opened` each time a stream is established.
     pub(crate) async fn listen(
         self: &Arc<Self>,
         mut opened: impl FnMut(bool) + Send,
@@ -365,7 +367,7 @@ impl HttpTransport {
         }
     }
 
-    /// Ends a legacy session; a server that does not take it (405) is left alone.
+    /// Ends a legacy session. A server's refusal (405) is ignored.
     pub(crate) async fn delete(&self) {
         if self.has_session() {
             let request = self.request(Verb::DELETE, Extra::new(), Bytes::new(), None);
@@ -382,7 +384,7 @@ fn is_event_stream(headers: &HeaderMap) -> bool {
     kind.trim_ascii().eq_ignore_ascii_case(b"text/event-stream")
 }
 
-/// Configured headers, marked as secrets.
+/// Parses the configured headers and marks them as sensitive.
 pub(crate) fn header_map(headers: &BTreeMap<String, String>) -> Result<HeaderMap, String> {
     let mut map = HeaderMap::with_capacity(headers.len());
     for (name, value) in headers {

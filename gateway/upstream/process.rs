@@ -1,7 +1,6 @@
-//! A child process that serves MCP on its standard streams: its own process group, an environment
-//! made from nothing, and no way to outlive the gateway's interest in it, for it or anything that
-//! it starts, because its parent is a guard. It starts what the operator's configuration named,
-//! without a shell.
+//! A child process that serves MCP on its standard streams, in its own process group and with a
+//! minimal environment. Its parent is a guard, which ensures that neither it nor its descendants
+//! outlive their use. Only commands from the operator's configuration are started, without a shell.
 
 mod group;
 mod guard;
@@ -35,17 +34,17 @@ use guarded::{Guarded, Started};
 use plan::Plan;
 use stderr::Tail;
 
-/// Between SIGTERM and SIGKILL, and between SIGKILL and giving up.
+/// Time between SIGTERM and SIGKILL, and between SIGKILL and giving up.
 const AFTER_SIGNAL: Duration = Duration::from_secs(2);
-/// Orders to a guard that wait to be sent.
+/// Most queued orders to a guard.
 const ORDERS: usize = 4;
-/// How long the rest of stderr may take after the exit.
+/// Time to read the rest of stderr after the exit.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
-/// What a child inherits. Launchers (`npx`, `uvx`, `docker`) look for their caches and settings
-/// under the user's directories, and text tools for the locale. Nothing else: above all no
-/// credentials, no proxy settings (they may hold passwords), no agent sockets, no `SHELL`, no
-/// `LD_*`, and nothing of the gateway's own.
+/// The inherited variables. Launchers (`npx`, `uvx`, `docker`) look for their caches and settings
+/// under the user's directories, and text tools for the locale. Nothing else is inherited: above
+/// all no credentials, no proxy settings (which may contain passwords), no agent sockets, no
+/// `SHELL`, no `LD_*`, and no variables of the gateway itself.
 const INHERITED: [&str; 12] = [
     "PATH",
     "HOME",
@@ -61,22 +60,22 @@ const INHERITED: [&str; 12] = [
     "XDG_STATE_HOME",
 ];
 
-/// A child and all that it starts. Dropping it kills them.
+/// A child and all its descendants. Dropping it kills them.
 pub(crate) struct Child {
     #[cfg(test)]
     id: u32,
-    /// For its guard.
+    /// Orders to the guard.
     orders: mpsc::Sender<u8>,
-    /// How the child ended, in words, once it has.
+    /// How the child ended, once it has.
     exit: watch::Receiver<Option<String>>,
     tail: Arc<Tail>,
 }
 
-/// Starts a child with an argument vector and nothing inherited but [`INHERITED`] and `LC_*`; `env`
-/// comes on top. Its parent is `program`, which begins with [`guard()`].
+/// Starts a child with an argument vector and an environment of [`INHERITED`], `LC_*` and `env`,
+/// which takes precedence. Its parent is `program`, which starts with [`guard()`].
 ///
 /// # Errors
-/// The child could not be started, in words that say what to do about it.
+/// The child could not be started. The message suggests a fix.
 pub(crate) async fn spawn(
     program: &Path,
     slug: &str,
@@ -106,7 +105,7 @@ pub(crate) async fn spawn(
         Err(error) => return Err(trouble(explain(command, cwd, &error))),
     };
     let Guarded { process, control, stdin, stdout, stderr } = guarded;
-    // Arguments and environment may hold secrets; the command does not.
+    // Arguments and environment may contain secrets; the command does not.
     tracing::info!(server = slug, command, pid = id, "child process started");
     let tail = Arc::new(Tail::default());
     let reader = tokio::spawn(stderr::follow(stderr, slug.to_owned(), tail.clone()));
@@ -134,7 +133,7 @@ async fn start_guarded(
     Ok((guarded, started))
 }
 
-/// What its guard has to know.
+/// Builds the plan for the guard.
 #[allow(
     clippy::disallowed_methods,
     reason = "a child inherits a few names of the gateway's environment"
@@ -159,37 +158,37 @@ fn plan(
 }
 
 impl Child {
-    /// The process id; the log has it.
+    /// Returns the process id, which is also logged.
     #[cfg(test)]
     pub(crate) fn id(&self) -> u32 {
         self.id
     }
 
-    /// The last lines that it wrote to stderr.
+    /// Returns the last lines of its standard error.
     pub(crate) fn stderr_tail(&self) -> Vec<String> {
         self.tail.lines()
     }
 
-    /// As [`Self::wait`], without holding on to the child.
+    /// Like [`Self::wait`], without borrowing the child.
     pub(crate) fn exit(&self) -> impl Future<Output = String> + Send + use<> {
         let mut exit = self.exit.clone();
         async move {
             match exit.wait_for(Option::is_some).await {
                 Ok(words) => words.clone().unwrap_or_default(),
-                // The supervisor is gone without a word only when the runtime is.
+                // The supervisor only disappears with the runtime.
                 Err(_) => "is no longer watched".to_owned(),
             }
         }
     }
 
-    /// Waits for its end. Says how it ended: `exited with code 1`, `was killed by signal 9`.
+    /// Waits for the end and describes it: `exited with code 1`, `was killed by signal 9`.
     pub(crate) async fn wait(&self) -> String {
         self.exit().await
     }
 
-    /// Ends it: waits up to `grace` for a child whose stdin was closed before, then SIGTERM to its
-    /// group, then SIGKILL to everything that it started. Nothing of that runs when this returns,
-    /// unless the kernel itself is stuck. Says how the child ended.
+    /// Ends the child. Its stdin must already be closed. Waits up to `grace`, sends SIGTERM to its
+    /// group, then SIGKILL to all descendants. No process remains when this returns, unless the
+    /// kernel is stuck. Describes how the child ended.
     pub(crate) async fn close(&self, grace: Duration) -> String {
         if let Ok(words) = timeout(grace, self.wait()).await {
             return words;
@@ -206,15 +205,15 @@ impl Child {
     }
 }
 
-/// What keeps a child: dropping it makes its guard end the child.
+/// The connection to a guard, which ends the child when this is dropped.
 struct Leash {
     process: tokio::process::Child,
     control: UnixStream,
-    /// The child itself, where the kernel has such handles.
+    /// A handle to the child itself, if the kernel supports pidfds.
     server: Option<OwnedFd>,
 }
 
-/// Passes orders on to the guard, waits for the child's end and tells it.
+/// Forwards orders to the guard, waits for the child's end and publishes it.
 async fn supervise(
     slug: String,
     mut leash: Leash,
@@ -227,7 +226,7 @@ async fn supervise(
         (Some(status), _) => in_words(status),
         (None, guard) => {
             if let Some(server) = leash.server {
-                // Its guard was ended by somebody else, and would have ended it.
+                // The guard was killed before it could end the child.
                 let _ = pidfd_send_signal(server, Signal::KILL);
             }
             let guard = match guard {
@@ -238,14 +237,15 @@ async fn supervise(
         }
     };
     if timeout(LAST_WORDS, &mut stderr).await.is_err() {
-        // Somebody whom nobody could end holds the other end.
+        // An unkillable process holds the other end.
         stderr.abort();
     }
     tracing::info!(server = slug, "child process {words}");
     ended.send_replace(Some(words));
 }
 
-/// Until the guard says how the child ended; nothing when the guard ends without a word.
+/// Forwards orders until the guard reports the child's exit status; `None` if the guard ends
+/// without a report.
 async fn follow_orders(
     control: &mut UnixStream,
     orders: &mut mpsc::Receiver<u8>,
@@ -259,7 +259,7 @@ async fn follow_orders(
             tokio::select! {
                 read = &mut told => break read.ok()?,
                 order = orders.recv(), if !killed => {
-                    // Without a sender nobody holds the child any more.
+                    // No sender is left, so the child was dropped.
                     let order = order.unwrap_or(guard::KILL);
                     let _ = writer.write_all(&[order]).await;
                     killed = order == guard::KILL;
@@ -293,7 +293,7 @@ fn trouble(words: String) -> StageError {
     StageError { stage: Stage::Start, words, stderr: Vec::new() }
 }
 
-/// Why a directory cannot be worked in, if it cannot.
+/// Returns why a directory cannot be used as working directory, if it cannot.
 fn unusable(cwd: &Path) -> Option<String> {
     let shown = cwd.display();
     match std::fs::metadata(cwd) {
@@ -306,7 +306,7 @@ fn unusable(cwd: &Path) -> Option<String> {
     }
 }
 
-/// What an error of the start means for whoever wrote the configuration.
+/// Explains an error of the start to the author of the configuration.
 fn explain(command: &str, cwd: Option<&Path>, error: &io::Error) -> String {
     let is_path = command.contains('/');
     let exists = is_path && cwd.unwrap_or(Path::new("")).join(command).exists();

@@ -1,7 +1,7 @@
-//! The deprecated HTTP+SSE transport (2024-11-05): one event stream carries everything that the
-//! server says, and each message to it is a POST to the place that the stream named first. It goes
-//! to no other origin, follows no redirect, sends nothing twice and does not resume: a lost stream
-//! is a lost connection.
+//! The deprecated HTTP+SSE transport (2024-11-05): an event stream carries all messages of the
+//! server, and each message to it is a POST to the endpoint named by the first event. Posts to no
+//! other origin, follows no redirect, repeats and resumes nothing: a lost stream is a lost
+//! connection.
 
 mod post;
 mod request;
@@ -25,14 +25,14 @@ use crate::voucher::Identification;
 use post::Posts;
 use request::{make_request, read_status};
 
-/// How long an open stream may stay silent before it says where to POST.
+/// Longest wait for the `endpoint` event on an open stream.
 const ENDPOINT_WAIT: Duration = Duration::from_secs(15);
-/// Bytes of the place to POST to.
+/// Longest `endpoint` event, in bytes.
 const MAX_ENDPOINT: usize = 4 << 10;
 
-/// Opens the stream at `url` (of `origin`) and waits for the place to POST to. `headers` go with
-/// every request. Beyond the first event there is no deadline here. Dropping the future closes what
-/// was opened.
+/// Opens the stream at `url` (of `origin`) and waits for the endpoint to POST to. `headers` are
+/// sent with every request. Only the wait for the first event has a timeout. Dropping the future
+/// closes the stream.
 ///
 /// # Errors
 /// No connection, no event stream, or a first event that is not an `endpoint` of the same origin.
@@ -96,7 +96,7 @@ pub(crate) async fn connect(
     Ok(Duplex::over(exchange))
 }
 
-/// The place to POST to, which the first event names.
+/// Parses the endpoint named by the first event.
 fn endpoint(url: &Url, event: &Event) -> Result<Uri, UpstreamError> {
     let is_endpoint = event.event.as_deref() == Some("endpoint");
     let text = std::str::from_utf8(&event.data).unwrap_or("").trim();
@@ -117,7 +117,7 @@ fn endpoint(url: &Url, event: &Event) -> Result<Uri, UpstreamError> {
     Err(UpstreamError::new(Kind::Garbage, words))
 }
 
-/// Path and query, which is all of a URL that a request line holds.
+/// Returns the path and query, the only parts of a URL in a request line.
 fn place(url: &Url) -> Result<Uri, UpstreamError> {
     let text = &url[Position::BeforePath..Position::AfterQuery];
     match text.parse() {
@@ -133,7 +133,7 @@ fn is_event_stream(headers: &HeaderMap) -> bool {
     kind.trim().eq_ignore_ascii_case("text/event-stream")
 }
 
-/// The next event that has data.
+/// Returns the next event with data.
 async fn next_event(stream: &mut EventReader) -> Result<Option<Event>, UpstreamError> {
     loop {
         match stream.next().await? {
@@ -143,17 +143,17 @@ async fn next_event(stream: &mut EventReader) -> Result<Option<Event>, UpstreamE
     }
 }
 
-/// Gives messages to the exchange until the stream ends.
+/// Passes messages to the exchange until the stream ends.
 async fn read(mut stream: EventReader, exchange: Arc<Exchange>) {
     let words = loop {
         match next_event(&mut stream).await {
-            // Other types of events are none of this protocol.
+            // Other event types are not part of this protocol.
             Ok(Some(event)) if event.event.is_none() => exchange.message(event.data).await,
             Ok(Some(_)) => {}
             Ok(None) => break "the server ended its event stream".to_owned(),
             Err(failure) => {
-                // The rest of such an event cannot be told from what follows, so the stream ends
-                // with it.
+                // The rest of such an event cannot be distinguished from later events, so the
+                // stream ends.
                 if matches!(failure.kind, Kind::TooLarge | Kind::NoMemory) {
                     exchange.fail_only(failure.clone());
                     break failure.words.into_owned();

@@ -1,5 +1,5 @@
-//! The calls in flight on one connection, by the number that is both their id and their progress
-//! token.
+//! The calls in flight on a connection, by the number that serves as both their id and their
+//! progress token.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,28 +11,29 @@ use tokio::sync::oneshot;
 use crate::call::ClientChannel;
 use crate::failure::{Kind, UpstreamError};
 
-/// What an answer is sent through.
+/// The sender of a call's result.
 type Answer = oneshot::Sender<Result<Response, UpstreamError>>;
 
-/// What a pending request is for.
+/// The purpose of a pending request.
 pub(super) enum Role {
-    /// Somebody's call, with the way back to them.
+    /// A call, with the channel to its client.
     Call(Option<Arc<dyn ClientChannel>>),
     /// A subscription that stays open.
     Listen,
 }
 
-/// What an answer found.
+/// The state of the call that a response arrived for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     Waiting,
-    /// Nobody waits any more: it was cancelled, or answered before.
+    /// Cancelled, or answered before.
     Late,
-    /// An id that was never used.
+    /// The id was never used.
     Never,
 }
 
-/// Whose calls have ended without an answer. The server may go on telling of them.
+/// The principals of calls that ended without a response. The server may still send messages about
+/// these calls.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Unanswered {
     #[default]
@@ -64,7 +65,8 @@ struct State {
 }
 
 impl State {
-    /// To be dropped outside the lock: nobody knows what a client channel does when it goes.
+    /// Removes a call. The result must be dropped outside the lock, because dropping a client
+    /// channel may run arbitrary code.
     fn take(&mut self, id: u64) -> Option<(Answer, Role)> {
         let taken = self.pending.remove(&id)?;
         if matches!(taken.1, Role::Call(_)) {
@@ -73,7 +75,7 @@ impl State {
         Some(taken)
     }
 
-    /// The only call in flight: a server's message that names none can only be for that one.
+    /// Returns the only call in flight, to which a message without an id must belong.
     fn only(&self) -> Option<(u64, Option<&Arc<dyn ClientChannel>>)> {
         if self.calls != 1 {
             return None;
@@ -86,7 +88,7 @@ impl State {
 }
 
 impl Calls {
-    /// Starts to wait for an answer.
+    /// Registers a call and returns the receiver of its response.
     pub(super) fn enter(
         &self,
         id: u64,
@@ -108,7 +110,7 @@ impl Calls {
         Ok(receiver)
     }
 
-    /// Stops waiting; false when the answer has come already.
+    /// Removes a call that is no longer waited for; false if it was already answered.
     pub(super) fn leave(&self, id: u64) -> bool {
         let mut state = self.0.lock();
         let taken = state.take(id);
@@ -120,20 +122,19 @@ impl Calls {
         taken.is_some()
     }
 
-    /// Gives an answer to whoever waits for it.
+    /// Completes a call with a response or an error.
     pub(super) fn settle(&self, id: u64, answer: Result<Response, UpstreamError>) -> Found {
         let mut state = self.0.lock();
         let Some((waiting, _role)) = state.take(id) else {
             return if state.highest >= Some(id) { Found::Late } else { Found::Never };
         };
         drop(state);
-        // Nobody there: the caller went away this very moment, and its own clean-up finds nothing
-        // to cancel.
+        // Fails if the caller has just gone away; its own clean-up then finds nothing to cancel.
         let _ = waiting.send(answer);
         Found::Waiting
     }
 
-    /// The way back for one call.
+    /// Returns the client channel of a call.
     pub(super) fn channel(&self, id: u64) -> Option<Arc<dyn ClientChannel>> {
         match self.0.lock().pending.get(&id) {
             Some((_, Role::Call(channel))) => channel.clone(),
@@ -141,13 +142,14 @@ impl Calls {
         }
     }
 
-    /// The id of the only call in flight.
+    /// Returns the id of the only call in flight.
     pub(super) fn only(&self) -> Option<u64> {
         self.0.lock().only().map(|(id, _)| id)
     }
 
-    /// The client channel of the only call in flight: what names no call can only be about it,
-    /// not after another principal's call was left, of which the server may still tell.
+    /// Returns the client channel of the only call in flight, to which messages without an id are
+    /// attributed. Returns `None` after a call of another principal was abandoned, because the
+    /// server may still send messages about that call.
     pub(super) fn running(&self) -> Option<Arc<dyn ClientChannel>> {
         let state = self.0.lock();
         let channel = state.only()?.1?;
@@ -163,7 +165,7 @@ impl Calls {
         self.0.lock().over
     }
 
-    /// Takes no more calls and gives those that wait.
+    /// Rejects further calls and returns the waiting calls.
     pub(super) fn end(&self) -> Vec<(u64, Answer)> {
         let mut state = self.0.lock();
         state.over = true;

@@ -1,5 +1,5 @@
-//! What comes in over one connection, and where it goes: answers to calls, progress to client
-//! channels, the rest to the inbox. What makes no sense is dropped and counted; it never ends the
+//! The input of a connection and its dispatch: responses go to calls, progress to client
+//! channels, the rest to the inbox. Invalid messages are dropped and counted; they never end the
 //! connection.
 
 use std::future::Future;
@@ -25,25 +25,25 @@ use crate::incoming::Intake;
 use crate::open_questions::OpenQuestions;
 use crate::voucher::Voucher;
 
-/// What one connection may hold.
+/// The limits of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
-    /// Bytes of one message that comes in.
+    /// Longest incoming message, in bytes.
     pub message_bytes: usize,
-    /// Nesting of one message that comes in.
+    /// Deepest nesting of an incoming message.
     pub depth: usize,
-    /// Messages that wait to be written.
+    /// Most messages in the outgoing queue.
     pub outgoing: usize,
 }
 
-/// Questions of a server that are being answered at once.
+/// Most open questions of a server.
 const QUESTIONS: usize = 32;
-/// Dropped messages that are logged as a warning, for each connection.
+/// Number of dropped messages logged as warnings per connection.
 const WARNINGS: u64 = 3;
 
-/// How messages leave. None of its methods waits.
+/// The sending side of a connection. None of its methods waits.
 pub(crate) trait Outgoing: Send + Sync + 'static {
-    /// Takes one message, for a caller or else for whose the connection is; `id` if it is a
+    /// Queues a message, on behalf of the caller, or of the connection's owner; `id` if it is a
     /// request.
     fn send(
         &self,
@@ -51,16 +51,16 @@ pub(crate) trait Outgoing: Send + Sync + 'static {
         text: Bytes,
         voucher: Option<Arc<dyn Voucher>>,
     ) -> Result<(), UpstreamError>;
-    /// Takes a request back; true when nothing of it has left or ever will.
+    /// Withdraws a request. Returns true if no byte of it was or will be sent.
     fn withdraw(&self, id: u64) -> bool;
-    /// Takes nothing more; what it has taken still leaves.
+    /// Accepts no further messages; the queue is still sent.
     fn close(&self);
     fn is_open(&self) -> bool;
-    /// The connection is over. Gives the requests of which nothing has left.
+    /// Ends the connection. Returns the requests of which nothing was sent.
     fn end(&self) -> Vec<u64>;
 }
 
-/// A message that may have to wait until its server takes it: it counts until then.
+/// Charges a message to the memory budget until it is sent.
 ///
 /// # Errors
 /// There is no memory for it; nothing was sent.
@@ -78,21 +78,21 @@ pub(crate) fn count_outgoing(text: Bytes, budget: &Arc<Budget>) -> Result<Bytes,
     }
 }
 
-/// Both directions of one connection.
+/// Both directions of a connection.
 pub(crate) struct Exchange {
     pub(super) calls: Calls,
     pub(super) outgoing: Arc<dyn Outgoing>,
     inbox: Arc<dyn Inbox>,
     intake: Intake,
-    /// Of a message that comes in.
+    /// Limit of an incoming message.
     message_bytes: AtomicUsize,
     depth: AtomicUsize,
-    /// Questions that are being answered.
+    /// Open questions of the server.
     questions: Arc<OpenQuestions>,
-    /// What runs for this connection; gone when it is over.
+    /// The tasks of this connection; `None` once it has ended.
     tasks: Mutex<Option<Vec<AbortHandle>>>,
     dropped: AtomicU64,
-    /// Where the connection was made: says of which server a warning is.
+    /// The span in which the connection was created: adds the server to warnings.
     span: tracing::Span,
 }
 
@@ -117,7 +117,7 @@ impl Exchange {
         })
     }
 
-    /// Other bounds for messages that come from now on.
+    /// Changes the limits of later messages.
     pub(super) fn bound_messages(&self, message_bytes: usize, depth: usize) {
         self.message_bytes.store(message_bytes, Ordering::Relaxed);
         self.depth.store(depth, Ordering::Relaxed);
@@ -131,11 +131,11 @@ impl Exchange {
         self.depth.load(Ordering::Relaxed)
     }
 
-    /// Runs something that stops when the connection is over. For the few tasks that live as long
-    /// as it does.
+    /// Spawns a task that is aborted when the connection ends. For the few tasks with the lifetime
+    /// of the connection.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        // Spawned outside the lock: a runtime that is shutting down drops the task at once, and
-        // that ends the connection.
+        // Spawned outside the lock: a runtime that is shutting down drops the task at once, which
+        // ends the connection.
         let task = tokio::spawn(task).abort_handle();
         match &mut *self.tasks.lock() {
             Some(tasks) => tasks.push(task),
@@ -151,8 +151,8 @@ impl Exchange {
         self.questions.len() > 0
     }
 
-    /// Ends the connection: every call fails, every task stops, the inbox is told. Later calls of
-    /// this do nothing.
+    /// Ends the connection: fails all calls, aborts all tasks, notifies the inbox. Further calls
+    /// have no effect.
     pub(crate) fn end(&self, words: &str) {
         let Some(tasks) = self.tasks.lock().take() else { return };
         let waiting = self.calls.end();
@@ -172,24 +172,24 @@ impl Exchange {
         self.inbox.closed(words.to_owned());
     }
 
-    /// Fails one call, if it still waits.
+    /// Fails a call, if it is still waiting.
     pub(crate) fn fail(&self, id: u64, failure: UpstreamError) {
         self.calls.settle(id, Err(failure));
     }
 
-    /// Fails the only call in flight, if there is exactly one.
+    /// Fails the call in flight, if there is exactly one.
     pub(crate) fn fail_only(&self, failure: UpstreamError) {
         if let Some(id) = self.calls.only() {
             self.fail(id, failure);
         }
     }
 
-    /// Bytes have come in.
+    /// Records that bytes have arrived.
     pub(crate) fn heard(&self) {
         self.inbox.heard();
     }
 
-    /// Takes one message.
+    /// Parses and dispatches a message.
     pub(crate) async fn message(self: &Arc<Self>, text: Bytes) {
         match self.intake.parse(text.clone(), self.depth()).await {
             Ok(Ok(message)) => self.dispatch(message),
@@ -206,7 +206,7 @@ impl Exchange {
         }
     }
 
-    /// A message that there is no memory or no time for, of which only the start is known.
+    /// Handles a message that was dropped for lack of memory or time, given its start.
     fn give_up(&self, ends: &Ends, failure: UpstreamError) {
         let id = match ends.addressee() {
             Addressee::Call(id) => Some(id),
@@ -219,7 +219,7 @@ impl Exchange {
         self.drop_message("a message that there is no room for", ends);
     }
 
-    /// A message larger than allowed, of which only the ends are known.
+    /// Handles an oversized message, given its ends.
     fn too_large(&self, ends: &Ends, complete: bool) {
         let id = match ends.addressee() {
             Addressee::Call(id) => Some(id),
@@ -244,7 +244,8 @@ impl Exchange {
         }
     }
 
-    /// What came after the last line end: a whole message counts, half a one is part of the loss.
+    /// Handles the input after the last line end: a complete message is dispatched, a partial
+    /// message is lost with the connection.
     pub(super) async fn last(self: &Arc<Self>, text: Bytes) {
         if let Ok(Ok(message)) = self.intake.parse(text, self.depth()).await {
             self.dispatch(message);
@@ -272,7 +273,7 @@ impl Exchange {
     fn notification(&self, note: Request) {
         match note.method {
             Method::Progress => {
-                // Progress of a finished call belongs to nobody.
+                // Progress of a finished call is dropped.
                 if let Some(token) = note.param("progressToken")
                     && let Some(id) = number(token)
                     && let Some(channel) = self.calls.channel(id)
@@ -302,7 +303,7 @@ impl Exchange {
             return self.reply(write::error(Some(&id), code::INTERNAL, words, None).into());
         }
         let mut answer = self.inbox.question(question, self.calls.running());
-        // A ping is answered here and now; only what waits for somebody gets a task.
+        // A ping is answered immediately; only questions that have to wait get a task.
         if let Some(text) = (&mut answer).now_or_never() {
             return self.reply(text);
         }
@@ -321,8 +322,8 @@ impl Exchange {
         }
     }
 
-    /// A message that breaks a rule. If it is an answer, its caller hears at once; else it is only
-    /// dropped.
+    /// Handles an invalid message. If it is a response, its call fails at once; otherwise it is
+    /// only dropped.
     fn refused(&self, text: &[u8], refusal: MessageError) {
         let ends = Ends::of(text);
         if let Addressee::Call(id) = ends.addressee() {

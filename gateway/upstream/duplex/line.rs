@@ -1,5 +1,5 @@
-//! Bytes into lines of bounded length without copying, and a guess at whom a broken or oversized
-//! line was for.
+//! Splits input into lines of bounded length without copying, and finds the addressee of a broken
+//! or oversized line.
 
 use bytes::{Buf, Bytes, BytesMut};
 use lockgate_admission::buffer::Buffer;
@@ -7,42 +7,43 @@ use lockgate_admission::reader::Reader;
 use lockgate_protocol::scan::{Fault, Keys, ScanError, Scanner};
 use memchr::memchr;
 
-/// Least room that is read into.
+/// Smallest read buffer.
 const CHUNK: usize = 16 << 10;
-/// Room below which more is made.
+/// Free space below which the buffer grows.
 const LOW: usize = 4 << 10;
-/// Half a line from this size on gets memory of its own.
+/// Size from which an incomplete line is moved to a buffer of its own.
 const LONG: usize = 64 << 10;
-/// Bytes kept of each end of a line that is skipped, to find out whose answer it was.
+/// Bytes kept of each end of a skipped line, to find the call that it answers.
 const END: usize = 256;
 
-/// Cuts a stream into lines. Holds at most one line and one chunk.
+/// Splits a stream into lines. Holds at most one line and one chunk.
 pub(super) struct Lines {
     buffer: BytesMut,
-    /// Bytes of `buffer` that hold no line end.
+    /// Bytes at the start of `buffer` without a line end.
     searched: usize,
     /// The start of a long line; its rest is in `buffer`.
     long: Buffer,
     max: usize,
-    /// The line that is being skipped.
+    /// The ends of the line being skipped.
     skipped: Option<Ends>,
 }
 
-/// What comes out.
+/// A line, or a skipped line.
 #[derive(Debug)]
 pub(super) enum Line {
     /// A line without its end, not empty.
     Text(Bytes),
-    /// A line turned out longer than allowed; this is how it starts.
+    /// A line exceeded the limit; contains its start.
     TooLong(Ends),
-    /// There was no memory for the rest of a line; this is how it starts.
+    /// There was no memory for the rest of a line; contains its start.
     NoMemory(Ends),
-    /// The end of such a line was reached.
+    /// The end of a skipped line was reached.
     Skipped(Ends),
 }
 
 impl Line {
-    /// A line counts until the last part of it is gone; `pending` bytes have come of the next one.
+    /// Charges a line to `memory` until its last reference is dropped; `pending` is the size of the
+    /// next line so far.
     pub(super) fn count(self, memory: &mut Reader, pending: usize) -> Self {
         match self {
             Self::Text(text) => Self::Text(memory.finish(text, pending)),
@@ -51,7 +52,7 @@ impl Line {
     }
 }
 
-/// How a line starts and, once that is known, ends.
+/// The start of a line and, once known, its end.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ends {
     head: Vec<u8>,
@@ -63,7 +64,7 @@ impl Lines {
         Self { buffer: BytesMut::new(), searched: 0, long: Buffer::new(max), max, skipped: None }
     }
 
-    /// Another length, from the next line on.
+    /// Changes the longest length, from the next line on.
     pub(super) fn resize(&mut self, max: usize) {
         if max != self.max && self.long.is_empty() && self.skipped.is_none() {
             self.max = max;
@@ -71,7 +72,7 @@ impl Lines {
         }
     }
 
-    /// Where to read into: never full.
+    /// Returns the buffer to read into, which is never full.
     pub(super) fn space(&mut self) -> &mut BytesMut {
         if self.buffer.capacity() - self.buffer.len() < LOW {
             self.buffer.reserve(if self.long.is_empty() { CHUNK } else { LONG });
@@ -79,18 +80,18 @@ impl Lines {
         &mut self.buffer
     }
 
-    /// Bytes of the line that has not ended.
+    /// Returns the size of the incomplete line.
     pub(super) fn pending(&self) -> usize {
         self.long.len() + self.buffer.len()
     }
 
-    /// Drops the line that has not ended, with what is still to come of it.
+    /// Drops the incomplete line and skips the rest of it.
     pub(super) fn give_up(&mut self) -> Line {
         let ends = self.start_skipping(self.buffer.len());
         Line::NoMemory(ends)
     }
 
-    /// The next line, if all of it is there. To be called until it gives `None`.
+    /// Returns the next complete line. Must be called until it returns `None`.
     pub(super) fn next(&mut self) -> Option<Line> {
         loop {
             if self.skipped.is_some() {
@@ -129,7 +130,7 @@ impl Lines {
         }
     }
 
-    /// What came after the last line end.
+    /// Returns the input after the last line end.
     pub(super) fn rest(mut self) -> Bytes {
         if self.long.is_empty() {
             return self.buffer.freeze();
@@ -138,7 +139,7 @@ impl Lines {
         self.long.take()
     }
 
-    /// Moves the next part of a long line to where the line is.
+    /// Moves the next part of a long line to its own buffer.
     fn keep(&mut self, end: usize) {
         self.long.extend(self.buffer.get(..end).unwrap_or_default());
         self.buffer.advance(end);
@@ -155,7 +156,7 @@ impl Lines {
         }
         let so_far = Ends { head: ends.head.clone(), tail: Vec::new() };
         if end == self.buffer.len() {
-            // Also gives back the memory that the line took.
+            // Also frees the memory of the line.
             self.buffer = BytesMut::new();
         } else {
             self.buffer.advance(end);
@@ -184,7 +185,7 @@ impl Lines {
 }
 
 impl Ends {
-    /// Both ends of a whole line.
+    /// Returns both ends of a whole line.
     pub(super) fn of(line: &[u8]) -> Self {
         let mut ends = Self { head: line.get(..END).unwrap_or(line).to_vec(), tail: Vec::new() };
         ends.more(line);
@@ -198,7 +199,7 @@ impl Ends {
         self.tail.drain(..surplus);
     }
 
-    /// Whom the line was for, as far as its ends tell.
+    /// Returns the addressee of the line, as far as its ends reveal it.
     pub(super) fn addressee(&self) -> Addressee {
         let mut seen = Seen::default();
         let head = match std::str::from_utf8(&self.head) {
@@ -206,7 +207,7 @@ impl Ends {
             Err(error) => self.head.get(..error.valid_up_to()).unwrap_or(&[]),
         };
         if let Ok(mut scanner) = Scanner::new(head, 2) {
-            // It is cut off, so this fails by design: what was seen before counts.
+            // The text is cut off, so this always fails: only the members before the cut count.
             let _ = scanner.object(Keys::Distinct, &mut |scanner, member| {
                 let enough = ScanError { what: Fault::End, at: 0 };
                 match &*member.name(head) {
@@ -239,8 +240,8 @@ impl Ends {
         }
     }
 
-    /// How it starts, for a log, when it does not look like a message (whose contents no log should
-    /// have).
+    /// Returns the start of the line for a log, unless it looks like a message: contents of
+    /// messages must not be logged.
     pub(super) fn excerpt(&self) -> String {
         match self.head.trim_ascii_start().first() {
             Some(b'{' | b'[') | None => "(a message)".to_owned(),
@@ -251,12 +252,12 @@ impl Ends {
     }
 }
 
-/// Whom a line was for.
+/// The addressee of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Addressee {
-    /// It answers, or started to answer, the request with this id.
+    /// A response, or its start, to the request with this id.
     Call(u64),
-    /// It is no answer at all.
+    /// Not a response.
     Nobody,
     Unknown,
 }
@@ -274,8 +275,8 @@ impl Default for Seen {
     }
 }
 
-/// The id of a message that ends in `,"id":7}`, as some servers write them: only the outermost
-/// object ends there.
+/// Finds the id of a message that ends in `,"id":7}`, as some servers write them: only the
+/// outermost object ends there.
 fn id_at_end(tail: &[u8]) -> Option<u64> {
     let rest = tail.trim_ascii_end().strip_suffix(b"}")?.trim_ascii_end();
     let before = rest.iter().rposition(|byte| !byte.is_ascii_digit())?;
@@ -286,7 +287,7 @@ fn id_at_end(tail: &[u8]) -> Option<u64> {
     number(id)
 }
 
-/// JSON text as a number of the kind that the gateway mints.
+/// Parses JSON text as an id minted by the gateway.
 pub(super) fn number(raw: &[u8]) -> Option<u64> {
     std::str::from_utf8(raw).ok()?.parse().ok()
 }

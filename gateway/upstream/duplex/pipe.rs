@@ -1,5 +1,5 @@
-//! The writing side of a line connection: whoever sends writes at once when nothing else waits, and
-//! a task writes the rest. It never blocks a sender and never puts a line end inside a message.
+//! The writing side of a line connection: a sender writes directly if the queue is empty, and a
+//! task writes the rest. Never blocks a sender and never writes a line end inside a message.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -19,17 +19,17 @@ use super::exchange::{Exchange, Outgoing, count_outgoing};
 use crate::failure::{Kind, UpstreamError};
 use crate::voucher::Voucher;
 
-/// Messages that go into one write.
+/// Number of messages per write.
 const BATCH: usize = 32;
-/// Bytes that may wait, one message aside.
+/// Most queued bytes; a single message may be longer.
 const MAX_QUEUED: usize = 64 << 20;
-/// How long answers may still come in after the server has stopped reading.
+/// Time for responses to arrive after the server has stopped reading.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
 pub(super) struct Pipe<W> {
     state: Mutex<State<W>>,
     bell: Arc<Bell>,
-    /// Rings `bell`. One waker for everybody, so that it is the task that goes on when the pipe has
+    /// Wakes `bell`. The same waker for all writes, so that the task continues when the pipe has
     /// room.
     waker: Waker,
     capacity: usize,
@@ -37,12 +37,12 @@ pub(super) struct Pipe<W> {
 }
 
 struct State<W> {
-    /// Gone when the peer has been told that nothing more comes, or cannot be told anything.
+    /// `None` once the writing side is closed or broken.
     writer: Option<W>,
     queue: VecDeque<Item>,
     /// Bytes in `queue`.
     bytes: usize,
-    /// Bytes of the first message (with its line end) that are out already.
+    /// Bytes of the first message (with its line end) already written.
     written: usize,
     closing: bool,
     broken: Option<io::Error>,
@@ -81,7 +81,7 @@ impl<W: AsyncWrite + Unpin + Send + 'static> Pipe<W> {
         Self { state: Mutex::new(state), bell, waker, capacity, budget }
     }
 
-    /// Writes what can be written now; the bell rings when more can.
+    /// Writes as much as possible without blocking; `bell` is notified when the pipe has room.
     fn drain(&self, state: &mut State<W>) {
         if let Err(error) = state.drain(&mut Context::from_waker(&self.waker)) {
             state.writer = None;
@@ -91,7 +91,7 @@ impl<W: AsyncWrite + Unpin + Send + 'static> Pipe<W> {
     }
 }
 
-/// Writes what the senders could not, until the connection is closed or broken.
+/// Writes the remaining queue, until the connection is closed or broken.
 pub(super) async fn run<W: AsyncWrite + Unpin + Send + 'static>(
     pipe: Arc<Pipe<W>>,
     exchange: Arc<Exchange>,
@@ -104,7 +104,7 @@ pub(super) async fn run<W: AsyncWrite + Unpin + Send + 'static>(
             break error;
         }
         if state.writer.is_none() {
-            // Closed by us: answers may still come in, as long as the server likes.
+            // Closed by the gateway: responses can still arrive for as long as the server runs.
             return;
         }
     };
@@ -213,8 +213,8 @@ impl<W: AsyncWrite + Unpin + Send + 'static> Outgoing for Pipe<W> {
     }
 }
 
-/// JSON text without line ends: outside of strings they are only white space, and inside they
-/// cannot stand.
+/// Replaces line ends in JSON text by spaces. They can only be white space between tokens, because
+/// strings cannot contain them.
 ///
 /// Carriage returns too, because many servers read with universal line ends.
 fn one_line(text: Bytes) -> Bytes {

@@ -23,7 +23,7 @@ use crate::incoming::Intake;
 const SOON: Duration = Duration::from_secs(5);
 const BOUNDS: Bounds = Bounds { message_bytes: 2000, depth: 16, outgoing: 4 };
 
-/// What reached the inbox or a client channel, as one line of text.
+/// The calls of the inbox and the client channels, as lines of text.
 type Log = mpsc::UnboundedSender<String>;
 
 struct Recorder(Log);
@@ -69,7 +69,7 @@ impl Drop for Over {
 struct Client(&'static str, Log);
 
 impl ClientChannel for Client {
-    /// Names that begin alike are of one principal.
+    /// Returns the principal: clients with the same initial share it.
     fn principal(&self) -> u64 {
         self.0.as_bytes()[0].into()
     }
@@ -146,13 +146,13 @@ impl Wire {
         self.output.write_all(text.as_ref()).await.unwrap();
     }
 
-    /// The server closes its output.
+    /// Closes the server's output.
     fn hang_up(&mut self) {
         let (output, _) = tokio::io::duplex(1);
         drop(std::mem::replace(&mut self.output, output));
     }
 
-    /// The next line that the server gets.
+    /// Returns the next line received by the server.
     async fn heard(&mut self) -> String {
         timeout(SOON, self.input.next_line())
             .await
@@ -161,7 +161,7 @@ impl Wire {
             .expect("no end")
     }
 
-    /// The next thing that the gateway's side saw.
+    /// Returns the next event on the gateway's side.
     async fn saw(&mut self) -> String {
         timeout(SOON, self.seen.recv()).await.expect("nothing was seen").unwrap()
     }
@@ -285,7 +285,7 @@ async fn an_oversized_answer_is_known_by_either_end() {
     for oversized in [
         format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"text":"{filler}"}}}}"#),
         format!(r#"{{"result":{{"text":"{filler}"}},"jsonrpc":"2.0","id":1}}"#),
-        // Small enough to be whole in one chunk.
+        // Small enough to arrive in a single chunk.
         format!(
             r#"{{"result":{{"text":"{}"}},"jsonrpc":"2.0","id":1}}"#,
             &filler[..BOUNDS.message_bytes]
@@ -359,7 +359,7 @@ async fn dropping_a_call_cancels_it_once_and_only_while_it_runs() {
         wire.heard().await,
         r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"reason":"the caller no longer waits"}}"#
     );
-    // A late answer is no nonsense.
+    // A late response does not count as invalid.
     let next = wire.call(2, None).await;
     wire.say(answer(1) + &answer(2)).await;
     assert!(result(next).await.is_ok());
@@ -490,7 +490,7 @@ async fn progress_goes_to_its_call_and_other_notes_to_the_only_one() {
     assert_eq!(wire.saw().await, "note notifications/message false");
     wire.say(progress("2")).await;
     assert_eq!(wire.saw().await, "progress of two: 5");
-    // Of nobody: a finished call, a number that is a text, nothing at all.
+    // Progress without a call: a finished call, a number as text, and null.
     wire.say(answer(2) + &progress("2") + &progress("\"1\"") + &progress("null") + log).await;
     assert_eq!(wire.saw().await, "log of one");
     assert!(result(two).await.is_ok());
@@ -555,7 +555,7 @@ async fn questions_are_answered_attributed_and_bounded() {
     }
     wire.say(question(32)).await;
     assert!(wire.heard().await.starts_with(r#"{"jsonrpc":"2.0","id":32,"error":{"code":-32603,"#));
-    // The same id twice is nonsense; taking one back makes room for another.
+    // A repeated id is invalid; a cancelled question frees its slot.
     wire.say(question(5)).await;
     wire.say("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":5}}\n").await;
     assert_eq!(wire.saw().await, "question over");
@@ -626,7 +626,7 @@ async fn a_gigabyte_costs_no_memory() {
     assert_eq!(input.read(&mut [0; 1]).await.unwrap(), 0);
 }
 
-/// Resident memory of this process in KiB.
+/// Returns the resident memory of this process in KiB.
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();

@@ -1,4 +1,4 @@
-//! What is known of the way to a server, for those who describe requests to it.
+//! Properties of an HTTP connection, for traces and metrics.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -8,14 +8,14 @@ use lockgate_protocol::modern::SESSION_HEADER;
 use super::HttpTransport;
 
 impl HttpTransport {
-    /// The legacy session at the server.
+    /// Returns the id of the legacy session at the server.
     pub(crate) fn session(&self) -> Option<String> {
         let base = self.base.load();
         let session = base.get(SESSION_HEADER)?;
         session.to_str().ok().map(str::to_owned)
     }
 
-    /// The version of HTTP that the server spoke last, such as `1.1`.
+    /// Returns the HTTP version of the last response, such as `1.1`.
     pub(crate) fn version(&self) -> Option<&'static str> {
         match self.version.load(Relaxed) {
             1 => Some("1.1"),

@@ -1,4 +1,4 @@
-//! What it means when a request gets no answer, or a status that is none.
+//! Errors for requests that were answered by a status instead of a JSON-RPC response.
 
 use std::time::Duration;
 
@@ -8,22 +8,23 @@ use http::header::RETRY_AFTER;
 use super::Posted;
 use crate::failure::{Kind, UpstreamError};
 
-/// `Retry-After` in seconds, if there is one.
+/// Returns `Retry-After`, if it is given in seconds; at most an hour.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
     Some(Duration::from_secs(seconds).min(Duration::from_secs(3600)))
 }
 
-/// Begins the words for a status without a JSON-RPC answer.
+/// Prefix of the message for a status without a JSON-RPC response.
 pub const HTTP_STATUS: &str = "the server answered with HTTP status";
 
-/// What a status without a JSON-RPC answer means.
+/// Returns the error for a status without a JSON-RPC response.
 pub(crate) fn status_failure(posted: &Posted, has_session: bool) -> UpstreamError {
     let status = posted.status;
     let words = format!("{HTTP_STATUS} {}", status.as_u16());
     match status.as_u16() {
         401 | 403 | 407 => UpstreamError::new(Kind::NeedsAuth, words),
-        // Some servers say 400 where the specification says 404; no request of ours is malformed.
+        // Some servers send 400 where the specification requires 404. The gateway's own requests
+        // are never malformed.
         400 | 404 if has_session => {
             UpstreamError::new(Kind::SessionLost, "the server has forgotten the session")
         }

@@ -1,7 +1,7 @@
-//! Between the gateway and each server that it starts stands the gateway's own program once more,
-//! as the server's parent: it ends the server and everything that the server started, also what
-//! left its process group, when the gateway says so and when the gateway is gone, however it ended.
-//! The server's streams do not pass through it. It is no command for people.
+//! The guard: the gateway's own program, run as the parent of each server that it starts. It kills
+//! the server and all descendants, including those that left the process group, on the gateway's
+//! order or when the gateway is gone for any reason. The server's streams do not pass through it.
+//! Not meant to be run by people.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, IoSliceMut, Read, Write};
@@ -25,29 +25,29 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::plan::Plan;
 
-/// The first argument that asks for this mode, and the name that the process shows: one that who
-/// ends all processes of the gateway's name does not meet.
+/// The first argument that selects this mode, and the displayed process name, which differs from
+/// the gateway's so that killing by name spares the guard.
 pub(super) const ROLE: &str = "guard-server";
 pub(super) const NAME: &str = "server-guard";
-/// What the gateway may order: to ask the server to end, and to end all of it at once.
+/// Orders of the gateway: send SIGTERM to the server, or kill all descendants at once.
 pub(super) const TERMINATE: u8 = b'T';
 pub(super) const KILL: u8 = b'K';
-/// How the first answer begins: the server's process id follows, or the error of its start.
+/// The kind of the first answer, followed by the server's process id or the error of its start.
 pub(super) const STARTED: u8 = b'S';
 pub(super) const FAILED: u8 = b'F';
-/// Bytes of that answer. The second and last one is the server's wait status, in the four bytes of
-/// an `i32`.
+/// Length of that answer in bytes. The second and last answer is the server's wait status, in the
+/// four bytes of an `i32`.
 pub(super) const ANSWER: usize = 5;
 
-/// How long a server may take to end by itself when the gateway is gone.
+/// Time for a server to exit by itself when the gateway is gone.
 const GRACE: Duration = Duration::from_secs(1);
-/// How long descendants are killed that start others meanwhile, or that the kernel holds.
+/// Longest time spent killing descendants that fork meanwhile, or that the kernel holds.
 const LONGEST_END: Duration = Duration::from_secs(2);
-/// Between two looks for them.
+/// Pause between two scans for descendants.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Guards a server, if the command line asks for it; call it before anything else. Returns only
-/// when it was not asked, or when nothing of the server is left.
+/// Runs as a guard if the command line requests it. Call it before anything else. Returns only if
+/// it was not requested, or when no process of the server is left.
 #[must_use]
 pub fn guard(mut arguments: impl Iterator<Item = OsString>) -> Option<ExitCode> {
     if arguments.nth(1)? != ROLE {
@@ -63,7 +63,7 @@ pub fn guard(mut arguments: impl Iterator<Item = OsString>) -> Option<ExitCode> 
 }
 
 fn guard_server() -> io::Result<ExitCode> {
-    // Standard input is the way to the gateway; it ends with the gateway.
+    // Standard input is the socket to the gateway; it ends with the gateway.
     let mut control = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     rustix::thread::set_name(c"server-guard")?;
     #[cfg(target_os = "linux")]
@@ -88,13 +88,13 @@ fn guard_server() -> io::Result<ExitCode> {
         .spawn(move || obey(orders, server, &obeyed))?;
     let status = wait_for(server, &running)?;
     end_descendants();
-    // Whoever asked may be gone.
+    // The gateway may be gone.
     let _ = control.write_all(&status.as_raw().to_le_bytes());
     Ok(ExitCode::SUCCESS)
 }
 
-/// Keeps this process alive when its group is asked to end: handlers that do nothing, because a
-/// signal that is ignored would be ignored by what the process starts too. Keep the result.
+/// Keeps this process alive when its group is signalled. Installs handlers without effect, because
+/// ignored signals would be inherited by child processes. Keep the result alive.
 ///
 /// # Errors
 /// The kernel has no room for a handler.
@@ -115,7 +115,7 @@ pub fn outlive_signals() -> io::Result<tokio::runtime::Runtime> {
     Ok(runtime)
 }
 
-/// What to start, and what the server reads from.
+/// Receives the plan and the server's standard input.
 fn receive_plan(mut control: &UnixStream) -> io::Result<(Plan, OwnedFd)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -158,7 +158,7 @@ fn start_server(plan: &Plan, stdin: OwnedFd) -> io::Result<Pid> {
     Err(io::ErrorKind::InvalidData.into())
 }
 
-/// Lets go of the streams, so that they end when the server ends them.
+/// Releases the standard streams, so that they end with the server's copies.
 fn drop_streams() -> io::Result<()> {
     let nothing = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
     rustix::stdio::dup2_stdin(&nothing)?;
@@ -173,8 +173,8 @@ fn send_answer(control: &mut UnixStream, kind: u8, number: i32) -> io::Result<()
     control.write_all(&answer)
 }
 
-/// Does what the gateway orders, until it orders the end or is gone. What the server leaves behind
-/// when it ends is ended by whoever waits for it.
+/// Executes the gateway's orders until it orders the end or is gone. Descendants that outlive the
+/// server are killed by the thread that waits for it.
 fn obey(mut control: UnixStream, server: Pid, running: &Mutex<bool>) {
     loop {
         let mut order = [0];
@@ -192,8 +192,7 @@ fn obey(mut control: UnixStream, server: Pid, running: &Mutex<bool>) {
     signal_server(server, Signal::KILL, running);
 }
 
-/// To the server and the rest of its group. The number is the server's as long as nobody has waited
-/// for it.
+/// Signals the server's process group. Its id is valid until the server has been reaped.
 fn signal_server(server: Pid, signal: Signal, running: &Mutex<bool>) {
     let running = running.lock();
     if *running && kill_process_group(server, signal).is_err() {
@@ -202,11 +201,10 @@ fn signal_server(server: Pid, signal: Signal, running: &Mutex<bool>) {
     }
 }
 
-/// Waits for the server, and for orphans on the way.
+/// Waits for the server, reaping orphans on the way.
 fn wait_for(server: Pid, running: &Mutex<bool>) -> io::Result<WaitStatus> {
     loop {
-        // It is looked at first and taken away under the lock, so that nobody signals a number that
-        // is free again.
+        // Checks first and reaps under the lock, so that a reused process id is never signalled.
         match waitid(WaitId::All, WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
@@ -221,8 +219,8 @@ fn wait_for(server: Pid, running: &Mutex<bool>) -> io::Result<WaitStatus> {
     }
 }
 
-/// Kills what the server left behind. Only own children are killed, whose numbers are theirs until
-/// they are waited for; what those started becomes an own child then.
+/// Kills the remaining descendants. Only direct children are killed, because their ids are valid
+/// until they are reaped; the guard then adopts their own children.
 fn end_descendants() {
     let began = Instant::now();
     while began.elapsed() < LONGEST_END {
@@ -249,8 +247,7 @@ fn own_children() -> Vec<Pid> {
     for entry in processes.flatten() {
         let Some(id) = parse_pid(&entry.file_name()) else { continue };
         let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else { continue };
-        // The name of the program, in brackets, may hold anything; after it come the state and the
-        // parent.
+        // The program name, in parentheses, may contain anything; the state and the parent follow.
         let Some((_, after)) = stat.rsplit_once(')') else { continue };
         if after.split_whitespace().nth(1) == Some(own.as_str()) {
             children.push(id);

@@ -1,4 +1,4 @@
-//! The gateway's side of a guard: starts it, hands it what to start, and hears how that went.
+//! The gateway's side of a guard: starts it, sends it the plan, and receives the result.
 
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
@@ -26,8 +26,7 @@ pub(super) struct Guarded {
     pub(super) stderr: ChildStderr,
 }
 
-/// The process id of a server and, where the kernel has such things, a handle that means no other
-/// process ever.
+/// The process id of a server and, if the kernel supports it, a pidfd, which is never reused.
 pub(super) type Started = (u32, Option<OwnedFd>);
 
 fn without_stream() -> io::Error {
@@ -35,7 +34,7 @@ fn without_stream() -> io::Error {
 }
 
 impl Guarded {
-    /// Starts `program` as a guard and gives it its plan.
+    /// Starts `program` as a guard and sends it its plan.
     #[allow(
         clippy::disallowed_methods,
         reason = "the one place that starts programs, behind a guard"
@@ -47,8 +46,7 @@ impl Guarded {
         builder.arg0(NAME).arg(ROLE).env_clear().process_group(0);
         builder.stdin(OwnedFd::from(theirs)).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut process = builder.spawn()?;
-        // The builder holds the guard's end, without which nobody would see that the guard has
-        // ended.
+        // The builder holds the guard's end of the socket, which would hide the end of the guard.
         drop(builder);
         let stdout = process.stdout.take().ok_or_else(without_stream)?;
         let stderr = process.stderr.take().ok_or_else(without_stream)?;
@@ -83,7 +81,7 @@ impl Guarded {
     }
 }
 
-/// Sends bytes, and with them the right to use an open file.
+/// Sends bytes together with a file descriptor.
 fn send_with_descriptor(
     socket: &BlockingStream,
     bytes: &[u8],

@@ -1,5 +1,5 @@
-//! What a child needs to reach others behind a company's proxy and authorities, for servers whose
-//! configuration lets them have it: what the gateway itself uses, and what its environment names.
+//! The environment that a child needs behind a company's proxy and certificate authorities, if its
+//! configuration permits it: the gateway's own settings, and variables of its environment.
 
 use std::collections::BTreeMap;
 
@@ -36,8 +36,9 @@ const NAMES: [&str; 27] = [
     "npm_config_cafile",
 ];
 
-/// The environment of a child that has the network: its own on top, then what the configuration
-/// says, then what the gateway's environment has. Some of the values hold passwords.
+/// Returns the environment of a child with network access: the child's own variables take
+/// precedence over the gateway's configuration, and that over the gateway's environment. Some of
+/// the values contain passwords.
 pub(crate) fn environment(
     own: &BTreeMap<String, String>,
     config: &Config,
@@ -68,15 +69,15 @@ pub(crate) fn environment(
         for name in ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "PIP_CERT"] {
             all.insert(name.to_owned(), whole.clone().into_owned());
         }
-        // Node adds to its own authorities.
+        // Node adds these to its own authorities.
         all.insert("NODE_EXTRA_CA_CERTS".to_owned(), file.to_string_lossy().into_owned());
     }
     all.extend(own.clone());
     all
 }
 
-/// For a child that ended at its start: which of these the gateway has and the child was not given,
-/// and how to give it.
+/// Suggests `inherit: [network]` for a child that failed at its start, if the gateway has such a
+/// variable and the child does not.
 pub(crate) fn explain_withheld(own: &BTreeMap<String, String>) -> Option<String> {
     let mut withheld = NAMES.iter().filter(|name| !own.contains_key(**name));
     let name = withheld.find(|name| variable(name).is_some())?;
@@ -86,8 +87,7 @@ pub(crate) fn explain_withheld(own: &BTreeMap<String, String>) -> Option<String>
     ))
 }
 
-/// Names the variable with a proxy that the gateway does not use, for a server that cannot be
-/// looked up.
+/// Names a proxy variable that the gateway does not use, after a failed DNS lookup.
 pub(crate) fn explain_unused_proxy(config: &Config) -> Option<String> {
     if config.route.is_some() {
         return None;

@@ -1,11 +1,10 @@
-//! What a guard is to start, as bytes on their way from the gateway to it: fields with a NUL
-//! between them, which none of them can hold.
+//! The encoding of a guard's plan: fields separated by NUL, which none of them can contain.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
-/// A program, with all of its environment.
+/// A program with its complete environment.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Plan {
     pub(super) command: OsString,
@@ -15,7 +14,7 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// None if a field holds a NUL, which no program can be started with.
+    /// Returns `None` if a field contains a NUL, which no program can be started with.
     pub(super) fn encode(&self) -> Option<Vec<u8>> {
         let cwd = match &self.cwd {
             Some(cwd) => cwd.as_os_str(),

@@ -1,5 +1,5 @@
-//! What a child says on stderr: into the log, and the last lines kept to show when something goes
-//! wrong. It is free-form text from outside: bounded, escaped, and never a reason to do anything.
+//! The standard error of a child: logged, and its last lines kept for error reports. The text is
+//! untrusted: bounded, escaped, and never interpreted.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -10,11 +10,11 @@ use memchr::memchr;
 use parking_lot::Mutex;
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 
-/// Bytes of one line that are kept.
+/// Bytes kept per line.
 const MAX_LINE: usize = 8 << 10;
-/// Lines that are kept.
+/// Number of lines kept.
 const KEPT: usize = 20;
-/// Lines a second that are logged at level info; the rest go to level debug.
+/// Lines per second logged at level info; the rest are logged at level debug.
 const LOUD: u32 = 20;
 
 /// The last lines.
@@ -80,8 +80,8 @@ fn keep(line: &[u8], length: usize, slug: &str, tail: &Tail, loudness: &mut Loud
     tail.push(shown);
 }
 
-/// Text that cannot move a cursor, change a colour or turn the reading direction of whatever shows
-/// it.
+/// Escapes control characters and marks of the reading direction, so that the text cannot affect
+/// the display.
 fn printable(line: &[u8]) -> String {
     let text = String::from_utf8_lossy(line);
     let mut shown = String::with_capacity(text.len());
@@ -98,7 +98,7 @@ fn printable(line: &[u8]) -> String {
     shown
 }
 
-/// How many lines were logged in this second.
+/// The number of lines logged in the current second.
 #[derive(Default)]
 struct Loudness {
     since: Option<Instant>,

@@ -18,7 +18,7 @@ use crate::status::{Stage, StageError};
 const SOON: Duration = Duration::from_secs(10);
 const GRACE: Duration = Duration::from_millis(300);
 
-/// A program that is a guard; cargo builds it with these tests.
+/// Returns the guard program, which cargo builds with these tests.
 fn guard() -> PathBuf {
     let own = std::env::current_exe().unwrap();
     let path = own.parent().and_then(Path::parent).unwrap().join("examples/guard");
@@ -49,7 +49,7 @@ fn pid(text: &str) -> Pid {
     Pid::from_raw(text.parse().unwrap()).unwrap()
 }
 
-/// Whether a process runs; one that only waits to be waited for does not.
+/// Reports whether a process runs; zombies do not.
 fn runs(pid: Pid) -> bool {
     let stat =
         std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
@@ -103,7 +103,7 @@ async fn grandchildren_do_not_outlive_a_leader_that_exits() {
     drop(stdin);
     assert_eq!(timeout(SOON, child.close(SOON)).await.unwrap(), "exited with code 0");
     gone(|| runs(grandchild)).await;
-    // Its standard output has ended too: nobody holds it any more.
+    // Its standard output has ended too, because no process holds it.
     timeout(SOON, stdout.read_to_end(&mut Vec::new())).await.unwrap().unwrap();
 }
 
@@ -143,8 +143,7 @@ fn the_end_of_the_runtime_kills_the_group() {
     drop((child, stdin));
 }
 
-/// One that leaves the group, one that is nobody's child any more, and one that ignores what it
-/// can.
+/// A process that leaves the group, an orphan, and a process that ignores signals.
 const STRAYS: &str = "setsid sh -c 'echo $$; exec sleep 1000' & \
     (setsid sh -c 'trap \"\" TERM HUP INT; echo $$; while :; do sleep 0.01; done' &) ; ";
 
@@ -178,7 +177,7 @@ async fn a_guard_that_is_killed_takes_the_child_along() {
     let server = pid(&child.id().to_string());
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
     let guard = pid(stat.rsplit(')').next().unwrap().split_whitespace().nth(1).unwrap());
-    // What a supervisor of services sends to everything does not end it.
+    // The guard survives SIGTERM, which a service manager sends to all processes.
     kill_process(guard, Signal::TERM).unwrap();
     assert!(timeout(GRACE, child.wait()).await.is_err() && runs(guard));
     kill_process(guard, Signal::KILL).unwrap();

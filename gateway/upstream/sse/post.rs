@@ -1,6 +1,6 @@
-//! Messages on their way to an HTTP+SSE server: a bounded queue, and the task that posts what is in
-//! it. Requests are posted side by side; notifications and responses keep their place, so that
-//! nothing overtakes them.
+//! Messages to an HTTP+SSE server: a bounded queue, and the task that posts its entries. Requests
+//! are posted concurrently; notifications and responses are posted in order, and later messages
+//! wait for them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,16 +20,15 @@ use crate::duplex::{Exchange, Outgoing, count_outgoing};
 use crate::failure::{Kind, UpstreamError};
 use crate::voucher::{Identification, Voucher};
 
-/// Requests that are posted at once.
+/// Number of requests posted concurrently.
 const SIDE_BY_SIDE: usize = 32;
-/// How long a server may take to accept a request; some answer the POST only when the call is done.
+/// Time for a server to accept a request; some answer the POST only when the call has ended.
 const REQUEST_WAIT: Duration = Duration::from_secs(300);
-/// How long it may take to accept a notification or a response, which hold up what comes after
-/// them.
+/// Time for a server to accept a notification or a response, which later messages wait for.
 const NOTE_WAIT: Duration = Duration::from_secs(10);
-/// Bytes that may wait, one message aside.
+/// Most queued bytes; a single message may be longer.
 const MAX_QUEUED: usize = 64 << 20;
-/// Bytes of the body of an acceptance, which nobody reads.
+/// Most bytes read of the body of an acceptance, which is discarded.
 const MAX_ACCEPTANCE: usize = 64 << 10;
 
 pub(super) struct Posts {
@@ -46,7 +45,7 @@ struct State {
     closing: bool,
 }
 
-/// One message that waits.
+/// A queued message.
 struct Item {
     id: Option<u64>,
     text: Bytes,
@@ -58,7 +57,7 @@ impl Posts {
         Self { state: Mutex::default(), capacity, budget, more: Notify::new() }
     }
 
-    /// The next message; `None` when no more will come.
+    /// Waits for the next message; `None` once the queue is closed and empty.
     async fn next(&self) -> Option<Item> {
         loop {
             {
@@ -134,8 +133,8 @@ impl Outgoing for Posts {
     }
 }
 
-/// Posts what comes until the connection is closed, then ends it: the server learns of it by the
-/// end of its stream.
+/// Posts the queued messages until the connection is closed, then ends it. The server notices by
+/// the end of its stream.
 pub(super) async fn run(
     posts: Arc<Posts>,
     origin: Origin,
@@ -187,11 +186,11 @@ async fn deliver_within(
     }
 }
 
-/// Posts one message; any 2xx is an acceptance.
+/// Posts a message; any 2xx status means accepted.
 async fn deliver(origin: &Origin, message: http::Request<Payload>) -> Result<(), UpstreamError> {
     let response = origin.send(message).await?;
     let status = response.status();
-    // Read to its end so that the connection can be used again.
+    // Read to its end, so that the connection can be reused.
     let read = response.into_body().collect_limited(MAX_ACCEPTANCE).await;
     if status.is_success() {
         if let Err(error) = read {

@@ -1,5 +1,4 @@
-//! Requests to an HTTP+SSE server, and what it means when they get no answer or a status that is
-//! none.
+//! Requests to an HTTP+SSE server, and errors for those that were refused by a status.
 
 use std::time::Duration;
 
@@ -22,7 +21,8 @@ pub(super) fn make_request(
     request
 }
 
-/// What a status other than 2xx means. A refused message has not run; anything else may have.
+/// Returns the error for a status other than 2xx. A refused message was not processed; any other
+/// may have been.
 pub(super) fn read_status(status: StatusCode) -> UpstreamError {
     let words = format!("the server answered with HTTP status {}", status.as_u16());
     match status.as_u16() {

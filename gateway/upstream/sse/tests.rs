@@ -48,7 +48,7 @@ impl Inbox for Recorder {
     }
 }
 
-/// One request that the server got, and the way to answer it.
+/// A request received by the server, and the stream for its response.
 struct Arrived {
     line: String,
     headers: String,
@@ -69,7 +69,7 @@ impl Arrived {
     }
 }
 
-/// A server whose every request is answered by the test.
+/// A server with responses written by the test.
 struct Server {
     url: Url,
     arrived: mpsc::UnboundedReceiver<Arrived>,
@@ -129,7 +129,7 @@ impl Server {
         (connecting, seen)
     }
 
-    /// What connecting gives when the server answers the GET with `text`.
+    /// Returns the error of connecting when the server responds to the GET with `text`.
     async fn refuses(&mut self, text: &str) -> UpstreamError {
         let (connecting, _seen) = self.connect();
         let mut get = self.next().await;
@@ -138,7 +138,7 @@ impl Server {
         timeout(SOON, connecting).await.unwrap().unwrap().err().expect("it connected")
     }
 
-    /// A connection and its stream.
+    /// Opens a connection and returns it with its stream.
     async fn open(&mut self) -> (Arc<Duplex>, Arrived, mpsc::UnboundedReceiver<String>) {
         let (connecting, seen) = self.connect();
         let mut get = self.next().await;
@@ -171,7 +171,7 @@ async fn serve(socket: TcpStream, sender: mpsc::UnboundedSender<Arrived>) {
     reader.read_exact(&mut body).await.unwrap();
     let body = String::from_utf8(body).unwrap();
     sender.send(Arrived { line: line.trim_end().to_owned(), headers, body, reply: writer }).ok();
-    // Holds the reading half until the client is done.
+    // Keeps the reading half open until the client is done.
     let _ = reader.read(&mut [0; 1]).await;
 }
 
@@ -226,7 +226,7 @@ async fn messages_are_posted_to_the_endpoint_and_answers_come_on_the_stream() {
     assert_eq!(timeout(SOON, seen.recv()).await.unwrap().unwrap(), "note some/note");
 }
 
-/// Says a name.
+/// A voucher with a fixed name.
 struct Says(&'static str);
 
 impl Voucher for Says {
@@ -253,7 +253,7 @@ async fn each_post_says_for_whom_it_is_and_the_stream_whose_it_is() {
         assert!(post.headers.contains(&told), "{}", post.headers);
         assert_eq!(post.headers.matches("lockgate-identity").count(), 1);
         post.accept().await;
-        // Who asked is who takes it back.
+        // A cancellation carries the identity of the call.
         call.abort();
         let cancelled = server.next().await;
         assert!(cancelled.body.contains("notifications/cancelled"), "{}", cancelled.body);
