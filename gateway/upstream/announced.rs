@@ -1,10 +1,10 @@
-//! Lists that a server said have changed on the connection that all clients share, until they have
-//! been read again. Clients are told of it then, also when a list reads as before.
+//! Lists that a server announced as changed on the shared connection. Clients are notified once the
+//! lists have been read again, even if a list reads as before.
 
 use lockgate_protocol::method::Method;
 use parking_lot::Mutex;
 
-/// Tools, prompts, resources: which of them were announced since the lists were last read.
+/// Flags for tools, prompts and resources announced since the lists were last read.
 #[derive(Default)]
 pub(crate) struct Announced(Mutex<[bool; 3]>);
 

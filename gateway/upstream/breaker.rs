@@ -1,4 +1,4 @@
-//! Stops calling a server that keeps failing, and tries it again with one call after a while.
+//! A circuit breaker: blocks calls to a server that keeps failing, and later admits one trial call.
 
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
@@ -8,11 +8,11 @@ use parking_lot::Mutex;
 use crate::config;
 use crate::status::BreakerState;
 
-/// Counts transport failures in a row.
+/// Counts consecutive transport failures.
 pub(crate) struct Breaker {
     config: Mutex<config::Breaker>,
     state: Mutex<State>,
-    /// The failure that opened it last.
+    /// The failure that last opened the breaker.
     why: Mutex<Cow<'static, str>>,
 }
 
@@ -24,7 +24,7 @@ enum State {
     Open {
         until: Instant,
     },
-    /// One call is trying.
+    /// A trial call is running.
     Trying,
 }
 
@@ -37,17 +37,17 @@ impl Breaker {
         }
     }
 
-    /// From now on it opens by these.
+    /// Replaces the configuration, for future failures.
     pub(crate) fn configure(&self, config: config::Breaker) {
         *self.config.lock() = config;
     }
 
-    /// What opened it, in words.
+    /// Sets the failure that opened the breaker.
     pub(crate) fn because(&self, words: Cow<'static, str>) {
         *self.why.lock() = words;
     }
 
-    /// How it stands, for whoever looks.
+    /// Returns the state for display.
     pub(crate) fn state(&self, now: Instant) -> BreakerState {
         match *self.state.lock() {
             State::Closed { failures } => BreakerState::Closed { failures },
@@ -59,7 +59,7 @@ impl Breaker {
         }
     }
 
-    /// Whether a call may go out now; if not, how long to wait.
+    /// Reports whether a call may be sent now; the error is the time to wait.
     pub(crate) fn admit(&self, now: Instant) -> Result<(), Duration> {
         let mut state = self.state.lock();
         match *state {
@@ -73,7 +73,7 @@ impl Breaker {
         }
     }
 
-    /// The server answered.
+    /// Records a response of the server.
     pub(crate) fn success(&self) {
         let mut state = self.state.lock();
         if !matches!(*state, State::Closed { failures: 0 }) {
@@ -81,7 +81,7 @@ impl Breaker {
         }
     }
 
-    /// The transport failed. Gives true when this opened the breaker.
+    /// Records a transport failure. Returns true if this opened the breaker.
     pub(crate) fn failure(&self, now: Instant) -> bool {
         let config::Breaker { failures: most, cooldown } = *self.config.lock();
         let mut state = self.state.lock();
@@ -96,7 +96,7 @@ impl Breaker {
         opens
     }
 
-    /// The trying call ended without saying anything about the server (it was cancelled).
+    /// Ends a trial call without a result (it was cancelled).
     pub(crate) fn abandon(&self, now: Instant) {
         let mut state = self.state.lock();
         if matches!(*state, State::Trying) {

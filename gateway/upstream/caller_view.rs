@@ -1,6 +1,6 @@
-//! What a built-in server may know of the caller of one call, and see with the caller's eyes. The
-//! request path makes it; it gives nothing that policy hides, and reaches servers only through the
-//! same decision as the caller's own requests.
+//! A built-in server's view of the caller of a call. Created by the request path: it exposes
+//! nothing that policy hides, and reaches servers only through the same decision as the caller's
+//! own requests.
 
 use std::sync::Arc;
 
@@ -10,39 +10,40 @@ use crate::Upstream;
 use crate::catalog::Kind;
 use crate::future::BoxFuture;
 
-/// See the module.
+/// The caller's identity, and the servers and items visible to the caller.
 pub trait CallerView: Send + Sync {
-    /// Who authenticated the caller.
+    /// Returns the issuer that authenticated the caller.
     fn issuer(&self) -> &str;
 
-    /// Who the caller is to the issuer.
+    /// Returns the caller's subject at the issuer.
     fn subject(&self) -> &str;
 
-    /// The caller's organisation, if it has one.
+    /// Returns the caller's organisation, if any.
     fn organisation(&self) -> Option<&str>;
 
-    /// Whether the caller runs the gateway.
+    /// Reports whether the caller is an operator of the gateway.
     fn is_operator(&self) -> bool {
         false
     }
 
-    /// The servers that the caller can see at its endpoint.
+    /// Returns the servers visible at the caller's endpoint.
     fn servers(&self) -> Vec<Arc<dyn Upstream>>;
 
-    /// The items of one list as the caller sees them.
+    /// Returns the items of a list as exposed to the caller.
     fn items(&self, kind: Kind) -> Vec<VisibleItem>;
 
-    /// `resources/read` in the caller's name: JSON text of the result, or words for the caller.
+    /// Sends `resources/read` on behalf of the caller. Returns the JSON text of the result, or a
+    /// message for the caller.
     fn read<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, Result<Bytes, String>>;
 }
 
-/// One item of a list as a caller sees it.
+/// A list item as exposed to a caller.
 #[derive(Clone, Debug)]
 pub struct VisibleItem {
-    /// The server it is from.
+    /// The server of the item.
     pub slug: Arc<str>,
     /// Its name or URI at the caller's endpoint.
     pub exposed: Arc<str>,
-    /// The item in the server's own words: JSON text of an object.
+    /// The server's own definition: JSON text of an object.
     pub text: Bytes,
 }

@@ -1,5 +1,5 @@
-//! What one server offers: its four lists as raw items, complete (every page), in the server's own
-//! order and bytes.
+//! The catalog of a server: its four lists as raw items, complete (all pages), in the server's
+//! own order and bytes.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -13,54 +13,52 @@ use lockgate_protocol::revision::Era;
 
 use crate::list_memory::ListMemory;
 
-/// A server's lists and what it said at the handshake. Immutable; a new one is made when anything
-/// changes.
+/// A server's lists and handshake data. Immutable; replaced on every change.
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
-    /// Grows with every change of this server's lists.
+    /// Increases with every change of this server's lists.
     pub version: u64,
     pub tools: Vec<Item>,
     pub prompts: Vec<Item>,
     pub resources: Vec<Item>,
     pub templates: Vec<Item>,
-    /// Items of the four lists that are only offered to clients that a server can ask things, where
-    /// that is known.
+    /// Items of the four lists that are offered only to interactive clients, as far as they were
+    /// read.
     pub asking: [Vec<Item>; 4],
-    /// Those items are for clients of this era alone; `None`: of both.
+    /// The era of the clients that are offered those items; `None` for both.
     pub asking_era: Option<Era>,
     /// The server's instructions, if any.
     pub instructions: Option<Arc<str>>,
-    /// Which features it declared.
+    /// The declared features.
     pub offers: Offers,
-    /// JSON text of the extensions it declared (`capabilities.extensions`), if any.
+    /// JSON text of the declared extensions (`capabilities.extensions`), if any.
     pub extensions: Option<Bytes>,
-    /// Least `ttlMs` of its lists (modern servers), in milliseconds.
+    /// Smallest `ttlMs` of the lists (modern servers), in milliseconds.
     pub ttl_ms: Option<u64>,
-    /// Whether every list said `cacheScope: public`.
+    /// Whether all lists have `cacheScope: public`.
     pub public: bool,
-    /// Some tool wants headers that repeat its arguments.
+    /// Whether any tool declares headers that repeat its arguments.
     pub has_headers: bool,
-    /// What was left out and why (items over a limit, invalid header annotations, items without a
-    /// name).
+    /// Omitted items and the reasons (over a limit, invalid header annotations, no name).
     pub omitted: Vec<String>,
-    /// When they were read, where that was by an earlier process or client.
+    /// When the lists were read, if that was by an earlier process or client.
     pub read_at: Option<SystemTime>,
-    /// What they hold of the memory for lists.
+    /// The charge of the lists to the memory for lists.
     pub memory: ListMemory,
 }
 
-/// One tool, prompt, resource or template.
+/// A tool, prompt, resource or template.
 #[derive(Clone, Debug)]
 pub struct Item {
-    /// Its own name (tools, prompts), URI (resources) or URI template (templates).
+    /// The server's own name (tools, prompts), URI (resources) or URI template (templates).
     pub key: Arc<str>,
-    /// The item as the server wrote it: JSON text of an object.
+    /// The server's definition: JSON text of an object.
     pub text: Bytes,
-    /// Headers that repeat arguments (`x-mcp-header`), tools only; `None` when there are none.
+    /// Headers that repeat arguments (`x-mcp-header`), tools only; `None` if there are none.
     pub headers: Option<Arc<ParamHeaders>>,
 }
 
-/// Which list.
+/// The kind of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     Tools,
@@ -70,7 +68,7 @@ pub enum Kind {
 }
 
 impl Item {
-    /// Bytes of memory that it takes.
+    /// Returns the size in memory, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         size_of::<Self>() + self.key.len() + self.text.len()
     }
@@ -79,7 +77,7 @@ impl Item {
 impl Kind {
     pub const ALL: [Self; 4] = [Self::Tools, Self::Prompts, Self::Resources, Self::Templates];
 
-    /// The member of the list result that holds the items.
+    /// Returns the member of the list result that contains the items.
     #[must_use]
     pub fn member(self) -> &'static str {
         match self {
@@ -90,13 +88,13 @@ impl Kind {
         }
     }
 
-    /// The member of an item that is its key.
+    /// Returns the member of an item that is its key.
     #[must_use]
     pub fn key(self) -> &'static str {
         self.form().key
     }
 
-    /// What its items look like.
+    /// Returns the form of its items.
     #[must_use]
     pub fn form(self) -> &'static Form {
         match self {
@@ -109,7 +107,7 @@ impl Kind {
 }
 
 impl Catalog {
-    /// Whether it says the same as another one, versions aside.
+    /// Reports whether the catalogs are equal, apart from their versions.
     #[must_use]
     pub fn same_as(&self, other: &Self) -> bool {
         Kind::ALL.into_iter().all(|kind| self.lists_alike(other, kind))
@@ -120,19 +118,19 @@ impl Catalog {
             && self.asking_era == other.asking_era
     }
 
-    /// Whether one list says the same as in another catalog.
+    /// Reports whether a list is equal in both catalogs.
     pub(crate) fn lists_alike(&self, other: &Self, kind: Kind) -> bool {
         alike(self.items(kind), other.items(kind))
             && alike(self.asking_items(kind), other.asking_items(kind))
     }
 
-    /// The items of one list that are only offered to clients that can be asked things.
+    /// Returns the items of a list that are offered only to interactive clients.
     #[must_use]
     pub fn asking_items(&self, kind: Kind) -> &[Item] {
         &self.asking[kind as usize]
     }
 
-    /// Adds what `full`, the lists that such a client got, has beyond this.
+    /// Adds the items of `full`, the lists of an interactive client, that are missing here.
     pub(crate) fn add_asking(&mut self, full: &Self) {
         for kind in Kind::ALL {
             let known: HashSet<&str> = self.items(kind).iter().map(|item| &*item.key).collect();
@@ -147,7 +145,7 @@ impl Catalog {
         self.memory.add(&full.memory);
     }
 
-    /// Bytes of memory that its items take.
+    /// Returns the size of all items in memory, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         let mut bytes = 0;
         for kind in Kind::ALL {
@@ -158,7 +156,7 @@ impl Catalog {
         bytes
     }
 
-    /// The items of one list that are offered to everybody.
+    /// Returns the items of a list that are offered to all clients.
     #[must_use]
     pub fn items(&self, kind: Kind) -> &[Item] {
         match kind {

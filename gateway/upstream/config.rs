@@ -1,4 +1,4 @@
-//! What one upstream is, already validated. It reads no file and no environment.
+//! The validated configuration of an upstream. Reads no files and no environment.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -7,62 +7,62 @@ use std::time::Duration;
 
 use lockgate_egress::Policy;
 
-/// One MCP server that the gateway calls. Two equal values mean: nothing to change at a reload.
+/// An MCP server that the gateway calls. A reload changes nothing if the values are equal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Given name, `^[a-z0-9-]+$`, at most 64 characters; the namespace of its tools.
     pub slug: String,
-    /// The organisation that it belongs to; none for the operator's, which all share.
+    /// The owning organisation; `None` for the operator's servers, which all share.
     pub organisation: Option<Arc<str>>,
     pub transport: Transport,
-    /// Over HTTP: it is told for whom each request is, in statements for this audience.
+    /// For HTTP: the audience of the identity assertions sent with each request; `None` sends none.
     pub identity: Option<Arc<str>>,
-    /// Over HTTP: to which addresses its host may lead.
+    /// For HTTP: the addresses that its host may resolve to.
     pub addresses: Policy,
     pub era: EraChoice,
-    /// Arguments of calls are held against the tools' schemas before they are sent.
+    /// Whether arguments are validated against the tools' schemas before a call.
     pub validates_arguments: bool,
     /// Not connected and not listed when false.
     pub enabled: bool,
-    /// Legacy servers: whose calls share one connection.
+    /// For legacy servers: the sharing of connections.
     pub sessions: Sessions,
-    /// Time for one call, 1–300 s.
+    /// Timeout of a call, 1–300 s.
     pub call_timeout: Duration,
-    /// Time for single tools by their own name, 1–300 s.
+    /// Timeouts of individual tools by their own name, 1–300 s.
     pub tool_timeouts: BTreeMap<String, Duration>,
-    /// How long every place may be taken without a word of the server before calls that wait are
-    /// turned away.
+    /// Longest silence of the server while all permits are taken, before waiting calls are
+    /// rejected.
     pub stall_timeout: Duration,
-    /// Time to start, shake hands and read all lists.
+    /// Timeout for the start, the handshake and reading all lists.
     pub start_timeout: Duration,
-    /// It is connected when somebody uses it, and disconnected when nobody has for so long; without
-    /// it, it stays connected.
+    /// Idle time after which an on-demand server is disconnected; `None` keeps it connected.
     pub rests_after: Option<Duration>,
     pub limits: Limits,
     pub breaker: Breaker,
-    /// Checks that it still answers; none when it is switched off.
+    /// Health checks; `None` if disabled.
     pub health: Option<Health>,
 }
 
-/// How bytes get there.
+/// The transport to a server.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Transport {
-    /// A child process; `env` is all it gets besides `PATH`, `HOME`, `LANG`, `TMPDIR` and the like.
+    /// A child process; `env` is its environment besides `PATH`, `HOME`, `LANG`, `TMPDIR` and the
+    /// like.
     Stdio {
         command: String,
         args: Vec<String>,
         env: BTreeMap<String, String>,
         cwd: Option<PathBuf>,
-        /// It gets what leads out of this network too.
+        /// Whether it also receives proxy and certificate settings.
         has_network: bool,
     },
-    /// Streamable HTTP, with fallback to HTTP+SSE when the server only has that.
+    /// Streamable HTTP, with a fallback to HTTP+SSE if the server only offers that.
     Http { url: url::Url, headers: BTreeMap<String, String> },
     /// HTTP+SSE (2024-11-05).
     Sse { url: url::Url, headers: BTreeMap<String, String> },
 }
 
-/// Which protocol era to speak.
+/// The protocol era to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EraChoice {
     Auto,
@@ -70,56 +70,56 @@ pub enum EraChoice {
     Legacy,
 }
 
-/// Who shares a connection to a legacy server.
+/// The sharing of connections to a legacy server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sessions {
-    /// A client that can be asked has its own; the others share one.
+    /// Each interactive client has its own; the others share one.
     Auto,
-    /// One connection for everybody; the server may not ask clients anything.
+    /// One connection for all clients; the server may not ask clients anything.
     Shared,
-    /// One connection (over stdio: one process) for each legacy client session.
+    /// One connection (over stdio: one process) per legacy client session.
     Client,
 }
 
-/// Bounds on what an upstream may send and hold.
+/// Limits on the messages and lists of an upstream, and on calls to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of one response message.
+    /// Bytes of a response message.
     pub response_bytes: usize,
-    /// Bytes of one SSE event.
+    /// Bytes of an SSE event.
     pub event_bytes: usize,
-    /// Bytes of one stdio line.
+    /// Bytes of a stdio line.
     pub line_bytes: usize,
     /// Nesting of a message.
     pub depth: usize,
-    /// Calls that run at once.
+    /// Concurrent calls.
     pub concurrency: usize,
-    /// Calls that wait for a place.
+    /// Calls waiting for a permit.
     pub queue: usize,
     /// Connections that belong to one client each.
     pub client_connections: usize,
-    /// Items of each list.
+    /// Items per list.
     pub list_items: usize,
-    /// Pages of each list.
+    /// Pages per list.
     pub list_pages: usize,
-    /// Bytes of one description or title of an item, also within its schemas.
+    /// Bytes of a description or title of an item, also within its schemas.
     pub description_bytes: usize,
 }
 
-/// Default of [`Limits::client_connections`] where each is a process.
+/// Default of [`Limits::client_connections`] over stdio, where each is a process.
 pub const CLIENT_PROCESSES: usize = 16;
 /// Default of [`Limits::client_connections`] over HTTP.
 pub const CLIENT_CONNECTIONS: usize = 1024;
 
-/// Opens after `failures` transport failures in a row; tries again after `cooldown`.
+/// Opens after `failures` consecutive transport failures; admits a trial call after `cooldown`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Breaker {
     pub failures: u32,
     pub cooldown: Duration,
 }
 
-/// A server that was silent for `interval` is asked for a sign of life, and is unresponsive when
-/// none comes within `timeout`.
+/// Health checks: a server that was silent for `interval` is pinged, and becomes unresponsive if it
+/// sends nothing within `timeout`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
     pub interval: Duration,
@@ -127,18 +127,18 @@ pub struct Health {
 }
 
 impl Limits {
-    /// Whether the same lists come out of reading them.
+    /// Reports whether reading the lists under both limits gives the same result.
     pub(crate) fn reads_lists_alike(&self, other: &Self) -> bool {
         (self.list_items, self.list_pages, self.description_bytes)
             == (other.list_items, other.list_pages, other.description_bytes)
     }
 }
 
-/// How long a server that somebody added while the gateway runs stays connected without use.
+/// Idle time of a server that was added at run time.
 const REST: Duration = Duration::from_secs(300);
 
 impl Config {
-    /// Bytes of one message on a connection that carries many.
+    /// Returns the longest message, in bytes, on a connection that multiplexes messages.
     pub(crate) fn message_bytes(&self) -> usize {
         let limits = &self.limits;
         let most = match self.transport {
@@ -148,11 +148,11 @@ impl Config {
         most.min(limits.response_bytes)
     }
 
-    /// Whether two configurations lead to the same server in the same way, so that a connection by
-    /// one of them serves for the other.
+    /// Reports whether both configurations reach the same server in the same way, so that a
+    /// connection can be kept.
     #[must_use]
     pub fn is_reached_alike(&self, other: &Self) -> bool {
-        // All of it by name, so that nobody adds a setting without saying which kind it is.
+        // Destructured, so that a new setting does not compile until it is classified here.
         let Self {
             slug,
             organisation,
@@ -179,8 +179,8 @@ impl Config {
                 == (&other.era, &other.enabled, &other.sessions, &other.rests_after)
     }
 
-    /// A server over HTTP that an organisation has added: with the bounds that servers of the
-    /// configuration file have by default, and connected only while it is used.
+    /// Returns the configuration of an HTTP server added by an organisation: default limits of the
+    /// configuration file, and connected on demand.
     #[must_use]
     pub fn of_organisation(
         organisation: Arc<str>,
@@ -193,7 +193,7 @@ impl Config {
             slug,
             organisation: Some(organisation),
             transport,
-            // It is told by the operator's own servers alone.
+            // Only the operator's own servers receive identity assertions.
             identity: None,
             addresses,
             era: EraChoice::Auto,

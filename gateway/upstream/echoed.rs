@@ -1,5 +1,5 @@
-//! Credentials of a server that it sends back: removed as they are, as JSON escapes them,
-//! percent-encoded, and in base64 at every offset. Other encodings are not found.
+//! Removes a server's credentials from its responses: verbatim, JSON-escaped, percent-encoded, and
+//! in base64 at every offset. Other encodings are not detected.
 
 use std::collections::BTreeMap;
 
@@ -12,28 +12,28 @@ use url::Url;
 
 use crate::config::Transport;
 
-/// Shorter values are no secrets, but parts of words.
+/// Shortest secret. Shorter values would match parts of words.
 const SHORTEST: usize = 8;
-/// Written in their place.
+/// The replacement text.
 const HIDDEN: &str = "[redacted]";
-/// What the name of a header, a variable or a parameter of a URL with a credential has.
+/// Substrings in names of headers, variables or URL parameters that carry a credential.
 const NAMES: [&str; 8] =
     ["auth", "key", "token", "secret", "cookie", "passw", "passphrase", "credential"];
-/// Shortest value that counts as a credential in a header of any name, and its fewest digits.
+/// Shortest random-looking value that counts as a credential in any header, and its fewest digits.
 const RANDOM: usize = 20;
 const DIGITS: usize = 4;
 
-/// The credentials of one server in each form that is looked for.
+/// The credentials of a server in each searched form.
 pub(crate) struct Credentials {
-    /// Finds any of the forms in one pass: most messages hold none. `None` if they are too long for
-    /// an automaton.
+    /// Finds any of the forms in one pass: most messages contain none. `None` if they are too long
+    /// for an automaton.
     any: Option<AhoCorasick>,
     finders: Vec<Finder<'static>>,
     longest: usize,
 }
 
 impl Credentials {
-    /// The credentials that a server is sent or started with; `None` if there are none.
+    /// Collects the credentials that a server is sent or started with; `None` if there are none.
     pub(crate) fn of(transport: &Transport) -> Option<Self> {
         let parameters = match transport {
             Transport::Stdio { .. } => BTreeMap::new(),
@@ -53,13 +53,13 @@ impl Credentials {
         Self::new(values.into_iter())
     }
 
-    /// All forms of the values of headers; `None` if there is nothing to look for.
+    /// Builds all forms of the given values; `None` if there is nothing to search for.
     pub(crate) fn new<'a>(values: impl Iterator<Item = &'a str>) -> Option<Self> {
         let mut forms = Vec::new();
         for secret in values.flat_map(secrets) {
             forms.extend(forms_of(&secret));
         }
-        // A longer form goes first where one begins as another does.
+        // Longer forms first, because a form may be a prefix of another.
         forms.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         forms.dedup();
         let longest = forms.first()?.len();
@@ -68,7 +68,7 @@ impl Credentials {
         Some(Self { any, finders, longest })
     }
 
-    /// The text without the credentials.
+    /// Returns the text with credentials removed.
     pub(crate) fn hide(&self, text: &str) -> String {
         match self.replaced(text.as_bytes()) {
             Some((clean, _)) => String::from_utf8_lossy(&clean).into_owned(),
@@ -76,8 +76,8 @@ impl Credentials {
         }
     }
 
-    /// The message without the credentials. Without any it is the same bytes; a copy keeps them, so
-    /// that they go on to count in the account of bytes in flight.
+    /// Returns the message with credentials removed. A message without any is returned as is; a
+    /// cleaned copy holds the original, so that its memory stays charged to the budget.
     pub(crate) fn hide_in(&self, text: Bytes) -> Bytes {
         match self.replaced(&text) {
             Some((clean, _)) => Bytes::from_owner(Clean { clean, _counted: text }),
@@ -85,8 +85,8 @@ impl Credentials {
         }
     }
 
-    /// The text with the credentials replaced, and the place behind the last of them; `None` if
-    /// there are none.
+    /// Returns the text with credentials replaced, and the position after the last replacement;
+    /// `None` if there are none.
     fn replaced(&self, text: &[u8]) -> Option<(Vec<u8>, usize)> {
         if self.any.as_ref().is_some_and(|any| !any.is_match(text)) {
             return None;
@@ -115,7 +115,7 @@ impl Credentials {
     }
 }
 
-/// A message without credentials, and the one that it was made of.
+/// A cleaned message, and the original.
 struct Clean {
     clean: Vec<u8>,
     _counted: Bytes,
@@ -127,8 +127,8 @@ impl AsRef<[u8]> for Clean {
     }
 }
 
-/// Removes credentials from an answer that passes in pieces: the end of a piece is held back as
-/// long as it could begin one.
+/// Removes credentials from an answer that is streamed in pieces: the end of each piece is held
+/// back while it could be the start of a credential.
 pub(crate) struct PieceFilter<'a> {
     credentials: Option<&'a Credentials>,
     held: Vec<u8>,
@@ -139,7 +139,7 @@ impl<'a> PieceFilter<'a> {
         Self { credentials, held: Vec::new() }
     }
 
-    /// What can be passed on once this piece has come in.
+    /// Adds a piece. Returns the bytes that can be forwarded.
     pub(crate) fn push(&mut self, piece: Bytes) -> Bytes {
         let Some(credentials) = self.credentials else { return piece };
         let mut text = std::mem::take(&mut self.held);
@@ -150,7 +150,7 @@ impl<'a> PieceFilter<'a> {
         clean.into()
     }
 
-    /// The rest, after the last piece.
+    /// Returns the remaining bytes after the last piece.
     pub(crate) fn finish(self) -> Bytes {
         self.held.into()
     }
@@ -158,16 +158,16 @@ impl<'a> PieceFilter<'a> {
 
 fn is_credential(name: &str, value: &str) -> bool {
     let name = name.to_ascii_lowercase().replace("author_", "").replace("author-", "");
-    // Paths to keys are none, and neither are words.
+    // Paths to keys and plain words are not credentials.
     NAMES.iter().any(|part| name.contains(part)) && !value.starts_with('/') && !is_word(value)
 }
 
-/// Whether a value is a name such as `created_at`.
+/// Reports whether a value is a name such as `created_at`.
 fn is_word(value: &str) -> bool {
     value.bytes().all(|b| b.is_ascii_lowercase() || matches!(b, b'_' | b'.'))
 }
 
-/// Whether a value is long, without spaces, and of letters and digits.
+/// Reports whether a value is long, without spaces, and of letters and digits.
 fn is_random(value: &str) -> bool {
     value.len() >= RANDOM
         && !value.contains([' ', '/'])
@@ -179,7 +179,7 @@ fn parameters(url: &Url) -> BTreeMap<String, String> {
     url.query_pairs().map(|(name, value)| (name.into_owned(), value.into_owned())).collect()
 }
 
-/// The secrets in a value: without its scheme, and of `Basic` the password too.
+/// Returns the secrets in a value: without its scheme, and for `Basic` also the password.
 fn secrets(value: &str) -> Vec<String> {
     let (scheme, secret) = match value.split_once(' ') {
         Some((scheme, secret)) if !secret.contains(' ') => (scheme, secret),
@@ -196,7 +196,7 @@ fn secrets(value: &str) -> Vec<String> {
     all
 }
 
-/// Texts of which one is in every text that holds the secret in one of the encodings.
+/// Returns substrings of all encodings: every text with the secret contains a substring.
 fn forms_of(secret: &str) -> Vec<String> {
     let quoted = serde_json::Value::from(secret).to_string();
     let escaped = quoted.trim_matches('"').to_owned();
@@ -205,7 +205,7 @@ fn forms_of(secret: &str) -> Vec<String> {
     for before in 0..3 {
         let mut bytes = vec![0; before];
         bytes.extend_from_slice(secret.as_bytes());
-        // Signs at both ends also hold bits of what stands beside it.
+        // Characters at both ends also encode bits of the adjacent bytes.
         let first = (before * 8).div_ceil(6);
         let end = bytes.len() * 8 / 6;
         for engine in [STANDARD_NO_PAD, URL_SAFE_NO_PAD] {
@@ -217,8 +217,7 @@ fn forms_of(secret: &str) -> Vec<String> {
     forms
 }
 
-/// Everything but letters, digits and the four signs that need it nowhere, with digits of both
-/// cases.
+/// Percent-encodes all but the unreserved characters, with hex digits of both cases.
 fn percent(secret: &str) -> [String; 2] {
     let mut forms = [String::new(), String::new()];
     for byte in secret.bytes() {

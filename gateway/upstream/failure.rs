@@ -1,5 +1,4 @@
-//! Why a call to an upstream gave no answer: whose fault, whether it may have run, and words for a
-//! person.
+//! Errors of calls to upstreams: the cause, whether the call may have run, and a message.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -7,55 +6,55 @@ use std::time::Duration;
 use lockgate_admission::reader::NoMemory;
 use lockgate_egress::SendError;
 
-/// No answer. `sent` is what decides whether anybody may try again.
+/// A call without an answer. `sent` decides whether a retry is allowed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{kind}: {words}")]
 pub struct UpstreamError {
     pub kind: Kind,
-    /// The request may have reached the server.
+    /// Whether the request may have reached the server.
     pub sent: bool,
-    /// What happened, for the caller; no secrets and no addresses.
+    /// A message for the caller, without secrets and addresses.
     pub words: Cow<'static, str>,
-    /// When trying again makes sense.
+    /// When a retry makes sense.
     pub retry_after: Option<Duration>,
 }
 
-/// What kind of failure it was.
+/// The kind of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Kind {
     /// Not connected: down, starting, disabled, or the breaker is open.
     #[error("unavailable")]
     Unavailable,
-    /// The connection broke while the call ran.
+    /// The connection broke during the call.
     #[error("connection lost")]
     Lost,
     #[error("timed out")]
     Timeout,
-    /// What it sent is not an answer to what was asked.
+    /// The response does not match the request.
     #[error("broken answer")]
     Garbage,
-    /// Its answer is larger than allowed.
+    /// The response exceeds the size limit.
     #[error("answer too large")]
     TooLarge,
-    /// The gateway has no memory for its answer.
+    /// The gateway has no memory for the response.
     #[error("no memory for the answer")]
     NoMemory,
-    /// Too many calls are running and waiting already.
+    /// Too many calls are running and waiting.
     #[error("overloaded")]
     Overloaded,
-    /// All connections that clients may have of their own are in use.
+    /// All connections that belong to single clients are in use.
     #[error("no connection for the client")]
     ClientConnections,
-    /// Its places are all taken, and it has said nothing for a while.
+    /// All permits are taken, and the server has been silent for a while.
     #[error("stalled")]
     Stalled,
-    /// Too many calls wait in the whole gateway.
+    /// Too many calls are waiting in the whole gateway.
     #[error("busy")]
     Busy,
-    /// The server wants credentials that it was not given.
+    /// The server requires credentials that it was not given.
     #[error("needs authorization")]
     NeedsAuth,
-    /// The server answered that its session is gone.
+    /// The server reported that its session is gone.
     #[error("session lost")]
     SessionLost,
     /// The server has no such resource.
@@ -64,7 +63,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// One of few words, for `error.type` of spans and metrics.
+    /// Returns the value of `error.type` for spans and metrics, from a small set.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Unavailable => "unavailable",
@@ -84,7 +83,7 @@ impl Kind {
     }
 }
 
-/// A request that got no answer.
+/// The error for a request that got no response.
 impl From<SendError> for UpstreamError {
     fn from(error: SendError) -> Self {
         let kind = if error.sent { Kind::Lost } else { Kind::Unavailable };
@@ -105,20 +104,20 @@ impl UpstreamError {
         Self { kind, sent: false, words: words.into(), retry_after: None }
     }
 
-    /// There is no room for what the server sent, beside what others hold.
+    /// Returns the error for a message that did not fit into the memory budget.
     #[must_use]
     pub fn no_memory() -> Self {
         Self::new(Kind::NoMemory, lockgate_admission::budget::DROPPED).after_send()
     }
 
-    /// Too many large messages wait to be scanned.
+    /// Returns the error for a message dropped because too many large messages wait for parsing.
     pub(crate) fn no_turn() -> Self {
         let words = "the answer was dropped, because too many large messages wait to be read; what \
             was called may have had its effect";
         Self::new(Kind::NoMemory, words).after_send()
     }
 
-    /// The same failure of a request that may have reached the server.
+    /// Marks the request as possibly received by the server.
     #[must_use]
     pub fn after_send(mut self) -> Self {
         self.sent = true;
@@ -131,14 +130,14 @@ impl UpstreamError {
         self
     }
 
-    /// Whether there was no place for the call.
+    /// Reports whether the call was rejected for lack of a permit.
     #[must_use]
     pub fn is_refusal(&self) -> bool {
         matches!(self.kind, Kind::Overloaded | Kind::ClientConnections | Kind::Stalled | Kind::Busy)
     }
 
-    /// Whether the breaker counts it: the server's transport failed, rather than the call or our
-    /// own bounds.
+    /// Reports whether the breaker counts the failure: the server's transport failed, rather than
+    /// the call or a limit of the gateway.
     #[must_use]
     pub fn is_transport(&self) -> bool {
         matches!(self.kind, Kind::Lost | Kind::Timeout | Kind::Garbage)

@@ -1,6 +1,6 @@
-//! The futures that traits of this layer give.
+//! The future type of this crate's traits.
 
 use std::pin::Pin;
 
-/// A future that borrows and may move between threads.
+/// A boxed future that borrows and is `Send`.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

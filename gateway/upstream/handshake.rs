@@ -1,6 +1,6 @@
-//! Finding out which era a server speaks, and opening a connection in it. Only `server/discover`
-//! and `initialize` are ever sent as a probe, never anything with effects; no answer that says
-//! nothing about the era is taken for one.
+//! Detects a server's era and opens a connection in it. Only `server/discover` and `initialize` are
+//! sent as probes, never a request with effects. A response that is inconclusive about the era is
+//! not interpreted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,44 +23,43 @@ use crate::failure::{Kind, UpstreamError};
 use crate::http::{Extra, HttpTransport, Post, Posted, status_failure};
 use crate::status::{Stage, StageError};
 
-/// How long one probe may take before its silence is read as an answer (stdio) or as a failure
-/// (HTTP).
+/// Timeout of a probe. Silence means legacy on stdio, and a failure over HTTP.
 const PROBE: Duration = Duration::from_secs(10);
-/// Longest answer of a handshake: it is read into a tree, which takes many times its bytes.
+/// Longest handshake response: it is parsed into a tree, which takes many times its size.
 const MAX_ANSWER: usize = 1 << 20;
 
-/// Who we say that we are.
+/// The gateway's identity and capabilities for a handshake.
 pub(crate) struct Introduction {
-    /// JSON text of our `Implementation`.
+    /// JSON text of the gateway's `Implementation`.
     pub(crate) info: Arc<[u8]>,
     /// `ClientCapabilities` for a legacy `initialize`.
     pub(crate) capabilities: Value,
 }
 
-/// What the probe said.
+/// The result of a probe.
 enum Probe {
     Modern(Revision, Box<Discovery>),
     Legacy,
-    /// It does not answer in the protocol: legacy, if it is an MCP server at all.
+    /// The response is not MCP: legacy, if it is an MCP server at all.
     Foreign(UpstreamError),
-    /// The child ended when it saw a modern request (servers on older SDKs do).
+    /// The child exited on receiving a modern request (servers on older SDKs do).
     Gone,
-    /// It says nothing about the era; the words say why.
+    /// Inconclusive, for the given reason.
     Nothing(UpstreamError),
-    /// It contradicts itself or refuses something of ours; ask once more before giving up.
+    /// Contradictory, or a refusal of the gateway's request; probed once more before giving up.
     Again(String),
     Incompatible(String),
 }
 
-/// A handshake that failed.
+/// A failed handshake.
 pub(crate) struct HandshakeError {
     pub(crate) trouble: StageError,
     pub(crate) needs_auth: bool,
-    /// Start it again and open with `initialize` at once.
+    /// Restart the server and begin with `initialize`.
     pub(crate) retry_legacy: bool,
     /// Try HTTP+SSE instead of Streamable HTTP.
     pub(crate) maybe_sse: bool,
-    /// It refused `initialize` as a modern server does.
+    /// The server refused `initialize` as a modern server does.
     pub(crate) modern: bool,
 }
 
@@ -79,7 +78,7 @@ impl From<UpstreamError> for HandshakeError {
     }
 }
 
-/// Opens a connection over `transport` and says who is at the other end. Ids 1 to 3 are used up.
+/// Opens a connection over `transport` and returns the server's properties. Uses ids 1 to 3.
 pub(crate) async fn open(
     transport: &ServerTransport,
     choice: EraChoice,
@@ -124,7 +123,7 @@ pub(crate) async fn open(
         Ok(welcome) => return Ok(legacy_peer(welcome, transport_name)),
         Err(refused) => refused,
     };
-    // A slow server may answer the probe only now, and be modern for good from then on.
+    // A slow server may respond to the probe only now, and stay modern from then on.
     if refused.modern
         && choice == EraChoice::Auto
         && let Probe::Modern(revision, found) = probe(transport, intro, 2).await
@@ -193,7 +192,7 @@ async fn probe(transport: &ServerTransport, intro: &Introduction, id: u64) -> Pr
                     UpstreamError::new(Kind::Timeout, "the server did not answer within 10 s")
                         .after_send(),
                 ),
-                // Not an answer to what was asked: a server of another era may say anything.
+                // Not a valid response: a server of another era may send anything.
                 Ok(Err(failure)) if failure.kind == Kind::Garbage => Probe::Foreign(failure),
                 Ok(Err(failure)) => Probe::Nothing(failure),
                 Ok(Ok(posted)) => judge_http(&posted),
@@ -202,7 +201,8 @@ async fn probe(transport: &ServerTransport, intro: &Introduction, id: u64) -> Pr
     }
 }
 
-/// protocol: versioning, server/discover. Any error that is not one of the modern era means legacy.
+/// Interprets a response to `server/discover` (protocol: versioning). Any error that is not
+/// specific to the modern era means legacy.
 fn judge_duplex(response: &Response) -> Probe {
     if response.text.len() > MAX_ANSWER {
         return Probe::Incompatible(
@@ -326,7 +326,7 @@ async fn initialize(
     Ok(welcome)
 }
 
-/// `notifications/initialized`, before anything else is sent.
+/// Sends `notifications/initialized`, before anything else.
 async fn confirm(transport: &ServerTransport) {
     let text = outbound::whole(write::notification(Method::Initialized.as_str(), b"{}").into());
     match transport {
@@ -347,7 +347,7 @@ fn refused_status(posted: &Posted) -> HandshakeError {
     refused
 }
 
-/// Session id and version, which every later request of a legacy session carries.
+/// Returns the session id and version headers of all later requests of a legacy session.
 fn session_headers(session: Option<HeaderValue>, revision: Revision) -> HeaderMap {
     let mut headers = HeaderMap::new();
     if let Some(id) = session
@@ -364,7 +364,7 @@ fn session_headers(session: Option<HeaderValue>, revision: Revision) -> HeaderMa
     headers
 }
 
-/// The transport of a legacy server, kept for the stream of its session.
+/// Returns the HTTP transport, which the stream of a legacy session uses.
 pub(crate) fn http(transport: &ServerTransport) -> Option<&Arc<HttpTransport>> {
     match transport {
         ServerTransport::Http(transport) => Some(transport),

@@ -1,6 +1,6 @@
-//! Whether a connected server still answers. One that was silent for a while is asked something
-//! cheap that its era has to answer. One that does not answer is unresponsive; it is given up once
-//! nothing that it was asked explains the silence.
+//! Health checks of a connected server. After a silent interval, the server gets a cheap request
+//! that its era requires it to answer. If it does not, it is unresponsive; it is disconnected once
+//! no outstanding request explains its silence.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -13,16 +13,16 @@ use crate::connection::{Ask, Connection, ServerTransport};
 use crate::failure::UpstreamError;
 use crate::settings::Settings;
 
-/// The longest time for a sign of life that a server gets by being ended again and again.
+/// Upper bound of the timeout after repeated disconnects.
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(300);
-/// Between two looks at a server that does not answer.
+/// Interval of checks of an unresponsive server.
 const LOOK: Duration = Duration::from_millis(200);
-/// The gateway itself may have been stopped, and finds its clock ahead of what waits to be read.
+/// Delay before a second check: after a pause of the gateway's own process, the timeout may fire
+/// before a received response is read.
 const SECOND_LOOK: Duration = Duration::from_millis(100);
 
-/// How often in a row a server was ended because it was silent. Some do one thing at a time for
-/// longer than they are given, and each time they are given twice as long, until one of their calls
-/// is answered.
+/// Number of consecutive disconnects for silence. Some servers are busy with a single request for
+/// longer than the timeout, so it doubles each time, until a call is answered.
 #[derive(Debug, Default)]
 pub(crate) struct SilentEnds(AtomicU32);
 
@@ -31,14 +31,14 @@ impl SilentEnds {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A call was answered.
+    /// Resets the count after an answered call.
     pub(crate) fn reset(&self) {
         if self.0.load(Ordering::Relaxed) > 0 {
             self.0.store(0, Ordering::Relaxed);
         }
     }
 
-    /// How long the server has for a sign of life.
+    /// Returns the current timeout.
     fn timeout(&self, health: &Health) -> Duration {
         let times = self.0.load(Ordering::Relaxed).min(16);
         let longest = LONGEST_TIMEOUT.max(health.timeout);
@@ -46,8 +46,8 @@ impl SilentEnds {
     }
 }
 
-/// Checks for as long as it is polled; gives words when the server has to be given up. `tell` hears
-/// why a server has become unresponsive, and nothing when it is that no more.
+/// Checks for as long as it is polled, and returns the reason for a disconnect. `tell` is called
+/// with a reason when the server becomes unresponsive, and with `None` when it recovers.
 pub(crate) async fn watch(
     settings: &Settings,
     silent_ends: &SilentEnds,
@@ -100,7 +100,7 @@ async fn check_by(
     }
 }
 
-/// Tells of changes alone, also where the way of checking changes in between.
+/// Reports only changes, even if the configuration of checks changes in between.
 struct Told<F> {
     is_silent: AtomicBool,
     tell: F,
@@ -114,11 +114,11 @@ impl<F: Fn(Option<&str>)> Told<F> {
     }
 }
 
-/// What came of one question.
+/// The result of a check.
 enum Heard {
     Alive,
     Nothing,
-    /// The server is there and does not know us, or nobody is there.
+    /// The server rejected the request, or is unreachable.
     Refused(String),
 }
 
@@ -127,20 +127,20 @@ struct Check<'a> {
     silent_ends: &'a SilentEnds,
     connection: &'a Connection,
     question: Option<Method>,
-    /// The server has answered this question before, so that silence means something.
+    /// Whether the server has answered this request before, so that silence is significant.
     is_proven: bool,
 }
 
 impl<'a> Check<'a> {
     fn new(health: &'a Health, silent_ends: &'a SilentEnds, connection: &'a Connection) -> Self {
-        // The handshake of the modern era was the same question. Some legacy servers never answer a
+        // The handshake of the modern era was the same request. Some legacy servers never answer a
         // ping.
         let modern = connection.era() == Era::Modern;
         let question = if modern { Method::Discover } else { Method::Ping };
         Self { health, silent_ends, connection, question: Some(question), is_proven: modern }
     }
 
-    /// Waits until the server has said nothing for the interval.
+    /// Waits until the server has been silent for the interval.
     async fn silence(&self) {
         loop {
             let due = self.connection.last_heard() + self.health.interval;
@@ -172,8 +172,8 @@ impl<'a> Check<'a> {
         if self.connection.last_heard() > sent { Heard::Alive } else { Heard::Nothing }
     }
 
-    /// Takes another question, one that this server has answered at its start, if it never answered
-    /// this one.
+    /// Switches to a list request, which this server answered at its start, if it never answered
+    /// the current request.
     fn doubts_question(&mut self) -> bool {
         if self.is_proven {
             return false;
@@ -189,7 +189,7 @@ impl<'a> Check<'a> {
         true
     }
 
-    /// Until the server is heard again, or is to be given up for these reasons.
+    /// Waits until the server recovers, or returns the reason for a disconnect.
     async fn while_unresponsive(&mut self, words: &str) -> Option<String> {
         let silent_at = self.connection.last_heard();
         loop {
@@ -203,7 +203,7 @@ impl<'a> Check<'a> {
                 return Some(format!("{words}, and has said nothing for {silence} s"));
             }
             match self.connection.transport {
-                // An answer that comes late is heard.
+                // A late response counts as a sign of life.
                 ServerTransport::Duplex(_) => tokio::time::sleep(LOOK).await,
                 ServerTransport::Http(_) => match self.ask().await {
                     Heard::Alive => return None,

@@ -1,4 +1,4 @@
-//! What a connection to a server gives and takes, whatever bytes carry it. It knows no era.
+//! The receiving interface of a connection, for any transport and era.
 
 use std::sync::Arc;
 
@@ -8,28 +8,28 @@ use lockgate_protocol::jsonrpc::Request;
 use crate::call::ClientChannel;
 use crate::future::BoxFuture;
 
-/// Takes what a server sends on its own over one connection. None of its methods waits.
+/// Receives unsolicited messages of a server on a connection. None of its methods waits.
 pub(crate) trait Inbox: Send + Sync + 'static {
-    /// A notification that belongs to no running call (progress of a running call goes to its
-    /// client channel). `running` is the client channel of the only call in flight, when there is
+    /// Receives a notification that belongs to no running call (progress of a running call goes to
+    /// its client channel). `running` is the client channel of the call in flight, if there is
     /// exactly one.
     fn notification(&self, note: Request, running: Option<Arc<dyn ClientChannel>>);
 
-    /// A request of the server. Gives the response to send back as JSON text. `running` as above.
+    /// Receives a request of the server and returns the response as JSON text. `running` as above.
     fn question(
         &self,
         question: Request,
         running: Option<Arc<dyn ClientChannel>>,
     ) -> BoxFuture<'static, Bytes>;
 
-    /// Whether the server's requests are answered: in the modern era servers have none.
+    /// Reports whether the server's requests are answered: modern servers have none.
     fn answers(&self) -> bool {
         true
     }
 
-    /// Bytes of the server have come in, whatever they mean.
+    /// Records that bytes of the server have arrived.
     fn heard(&self) {}
 
-    /// The connection is over and nothing more will come; called once, with words for a person.
+    /// Reports the end of the connection; called once, with the reason.
     fn closed(&self, words: String);
 }

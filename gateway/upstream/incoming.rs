@@ -1,6 +1,5 @@
-//! What comes in from servers over HTTP, bodies and event streams: read within the bounds of one
-//! message and within the account of bytes in flight, which holds up a server as long as there is
-//! no room.
+//! Input from servers over HTTP, as bodies and event streams. It is read within the limits of a
+//! message and of the memory budget, which holds up a server while there is no room.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -22,28 +21,26 @@ use crate::failure::{Kind, UpstreamError};
 use crate::inbox::Inbox;
 use crate::server_id::ServerId;
 
-/// Longest delay that a server may ask for before its stream is resumed.
+/// Longest delay accepted from a server before its stream is resumed.
 const MAX_RETRY: Duration = Duration::from_secs(10);
-/// Pause before a stream is resumed, where the server names none.
+/// Default pause before a stream is resumed.
 const DEFAULT_RETRY: Duration = Duration::from_millis(200);
-/// How long the rest of a stream may take after its response, before its connection is given up.
+/// Time for a stream to end after its response, before its connection is dropped.
 const DRAIN: Duration = Duration::from_millis(250);
 
-/// Bytes of a message that are scanned in less than the time that others on the same thread may be
-/// held up.
+/// Largest message, in bytes, that may be scanned without delaying other tasks on the thread.
 const LARGE: usize = 1 << 20;
-/// From this size on an answer goes to the client as it comes in, where nothing has to be known of
-/// its end first.
+/// Size from which an answer is streamed to the client, if its end need not be inspected first.
 const STREAMED: usize = 256 << 10;
 
-/// Where what one server sends is counted and scanned.
+/// The accounting and parsing of a server's input.
 #[derive(Clone)]
 pub(crate) struct Intake {
     pub(crate) budget: Arc<Budget>,
     apart: Arc<Apart>,
-    /// As whom the server takes turns: with its organisation, or alone.
+    /// Identity used for fair queueing: the server within its organisation, or alone.
     server: CallerId,
-    /// Removed from each message; none of a server without credentials.
+    /// Secrets to remove from each message; `None` for a server without credentials.
     credentials: Option<Arc<Credentials>>,
 }
 
@@ -72,10 +69,10 @@ impl Intake {
         )
     }
 
-    /// Scans one message; a large one on a thread of its own.
+    /// Parses a message, on a separate thread if it is large.
     ///
     /// # Errors
-    /// Too many large messages wait for that.
+    /// Too many large messages are waiting.
     pub(crate) async fn parse(
         &self,
         text: Bytes,
@@ -84,7 +81,7 @@ impl Intake {
         if text.len() <= LARGE {
             return Ok(parse(text, depth, self.credentials.as_deref()));
         }
-        // Boxed, as is everything that is rare, so that the future of a call stays small.
+        // Boxed, as are all rare paths, to keep the future of a call small.
         Box::pin(async move {
             let Ok(turn) = self.apart.turn(self.server).await else {
                 return Err(UpstreamError::no_turn());
@@ -108,15 +105,15 @@ fn parse(
     jsonrpc::parse(text, depth, SentBy::Server)
 }
 
-/// What became of a body.
+/// The result of reading a body.
 pub(crate) enum ReadBody {
     Whole(Bytes),
-    /// The sink has all of it.
+    /// The sink received all of it.
     Streamed,
 }
 
-/// Reads a body of at most `max` bytes. One that came in one piece is not copied. A large one goes
-/// to the sink as it comes, if the sink takes it as the answer to the request with that id.
+/// Reads a body of at most `max` bytes. A body that arrives in one piece is not copied. A large
+/// body is streamed to the sink, if the sink accepts it as the answer to the request with that id.
 pub(crate) async fn read_body(
     mut body: Body,
     max: usize,
@@ -174,7 +171,7 @@ pub(crate) async fn read_body(
     Ok(ReadBody::Whole(reader.finish(whole.take(), 0)))
 }
 
-/// Begins to hand an answer on, if the sink takes it.
+/// Starts streaming an answer, if the sink accepts it.
 fn begin<'a>(
     intake: &'a Intake,
     sink: &dyn ResponseSink,
@@ -189,7 +186,7 @@ fn begin<'a>(
     taken.then_some(filter)
 }
 
-/// Hands the rest of an answer on, of at most `left` bytes, as fast as the client reads.
+/// Streams the rest of an answer, of at most `left` bytes, at the client's pace.
 async fn stream_rest(
     mut body: Body,
     mut left: usize,
@@ -222,7 +219,7 @@ async fn stream_rest(
     }
 }
 
-/// The next bytes of a body; `None` at its end.
+/// Reads the next bytes of a body; `None` at its end.
 async fn next_piece(body: &mut Body) -> Result<Option<Bytes>, UpstreamError> {
     loop {
         match body.data().await {
@@ -233,7 +230,7 @@ async fn next_piece(body: &mut Body) -> Result<Option<Bytes>, UpstreamError> {
     }
 }
 
-/// Where the lines of an event are put together.
+/// The buffer that assembles the lines of an event.
 pub(crate) struct Lines {
     buffer: Buffer,
     max: usize,
@@ -257,21 +254,21 @@ impl Assembly for Lines {
     }
 }
 
-/// An event stream that is being read.
+/// An event stream being read.
 pub(crate) struct EventReader {
     body: Option<Body>,
     decoder: Decoder<Lines>,
     reader: Reader,
-    /// Hears that the server is alive.
+    /// Notified of every sign of life of the server.
     inbox: Arc<dyn Inbox>,
     max: usize,
     pub(crate) last_id: Option<String>,
-    /// The pause before the stream is resumed, where the server names one.
+    /// The pause before the stream is resumed, if specified by the server.
     pub(crate) retry: Option<Duration>,
 }
 
 impl EventReader {
-    /// Events of at most `max` bytes.
+    /// Creates a reader for events of at most `max` bytes.
     pub(crate) fn new(
         body: Body,
         max: usize,
@@ -289,7 +286,7 @@ impl EventReader {
         }
     }
 
-    /// How long to wait before the stream is resumed.
+    /// Returns the pause before the stream is resumed.
     pub(crate) fn pause(&self) -> Duration {
         self.retry.unwrap_or(DEFAULT_RETRY)
     }
@@ -300,8 +297,8 @@ impl EventReader {
         self.reader.shrink_to(0);
     }
 
-    /// The next event; `None` at the end of the stream. Its data count until the last part of them
-    /// is gone.
+    /// Returns the next event, or `None` at the end of the stream. Its data is charged to the
+    /// budget until the last reference is dropped.
     pub(crate) async fn next(&mut self) -> Result<Option<Event>, UpstreamError> {
         loop {
             match self.decoder.next() {
@@ -344,7 +341,7 @@ impl EventReader {
         event
     }
 
-    /// Lets the stream end in the background, so that its connection can be used again.
+    /// Drains the stream in the background, so that its connection can be reused.
     pub(crate) fn drain(mut self) {
         let Some(mut body) = self.body.take() else { return };
         let rest = async move { while let Some(Ok(_)) = body.frame().await {} };
@@ -363,7 +360,7 @@ fn too_large(max: usize) -> UpstreamError {
     body_failure(&BodyError::TooLarge(max))
 }
 
-/// What a body that broke off or is too long means.
+/// Returns the error for a body that broke off or is too long.
 pub(crate) fn body_failure(error: &BodyError) -> UpstreamError {
     let words = error.to_string();
     match error {

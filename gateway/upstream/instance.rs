@@ -1,22 +1,21 @@
-//! A number for each server of this process that no other one has or gets: names and addresses in
-//! memory come back.
+//! A process-wide unique number for each server. Names and memory addresses may be reused.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
-/// The number of one server, for as long as the process runs.
+/// The number of a server, for the lifetime of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Instance(u64);
 
 impl Instance {
-    /// A number that nothing has had.
+    /// Returns a number never used before.
     #[must_use]
     pub fn mint() -> Self {
         Self(NEXT.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// As part of a digest.
+    /// Returns the number as bytes for a digest.
     #[must_use]
     pub fn to_bytes(self) -> [u8; 8] {
         self.0.to_le_bytes()

@@ -1,7 +1,7 @@
-//! What a server offers only to clients that it can ask things in the legacy era. It is read on a
-//! connection that declares what the gateway carries, which is opened once a client needs to know.
-//! Nothing is called on it. A modern server that speaks legacy too is looked at in the same way for
-//! legacy clients.
+//! Items that a server offers only to interactive clients in the legacy era. They are read on a
+//! probe connection that declares all capabilities the gateway forwards, opened when a client first
+//! needs them. No calls are sent on it. A modern server that also speaks legacy is probed in the
+//! same way for legacy clients.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,15 +19,15 @@ use crate::shared::Shared;
 use crate::status::State;
 use crate::{config, lists};
 
-/// Pause before a connection that was lost or refused is opened again; doubles up to the longest.
+/// Pause before a lost or refused connection is reopened; doubles up to `LONGEST_PAUSE`.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
-/// What was known for this long starts the pauses anew.
+/// A connection that lasted this long resets the pause.
 const STABLE: Duration = Duration::from_secs(30);
 
 impl Shared {
-    /// Whether clients of this era that can be asked may have connections of their own to the
-    /// server behind `connection`.
+    /// Reports whether interactive clients of this era may have their own connections to the server
+    /// behind `connection`.
     fn may_ask(&self, connection: &Connection, era: Era) -> bool {
         let is_open = match connection.era() {
             // The only client has its own lists on the shared connection.
@@ -37,7 +37,7 @@ impl Shared {
         is_open && self.config.load().sessions != config::Sessions::Shared
     }
 
-    /// How the server asks things of modern clients while their calls run.
+    /// Returns how the server sends questions to modern clients during their calls.
     pub(crate) fn back_channel(&self) -> BackChannel {
         if self.config.load().sessions == config::Sessions::Shared {
             return BackChannel::None;
@@ -46,18 +46,18 @@ impl Shared {
             Some(live) if live.era() == Era::Modern => BackChannel::None,
             Some(live) if live.has_no_stream.load(Ordering::Relaxed) => BackChannel::PerCall,
             None if self.config.load().era == EraChoice::Modern => BackChannel::None,
-            // One that is not connected may be any server.
+            // A server that is not connected may be of any kind.
             Some(_) | None => BackChannel::PerConnection,
         }
     }
 
-    /// Waits until it is known what is only offered to clients of this era that can be asked, or
-    /// cannot be known now.
+    /// Waits until the items for interactive clients of this era have been read, or cannot be read
+    /// now.
     pub(crate) async fn wait_for_interactive(&self, era: Era) {
         let state = &self.interactive;
         match &*self.live.load() {
             Some(live) if !self.may_ask(live, era) => return,
-            // Which era it has is not known, and modern clients wait for its lists no longer.
+            // The era is unknown, and modern clients no longer wait for the lists.
             None if era == Era::Modern => return,
             _ => {}
         }
@@ -82,7 +82,7 @@ impl Shared {
     }
 }
 
-/// Keeps what is known up to date, for as long as it is polled.
+/// Keeps these items up to date, for as long as it is polled.
 pub(crate) async fn keep(shared: &Shared, connection: &Connection) {
     let state = &shared.interactive;
     let is_modern = connection.era() == Era::Modern;
@@ -138,8 +138,7 @@ pub(crate) async fn keep(shared: &Shared, connection: &Connection) {
     }
 }
 
-/// Reads the lists, now and whenever they change, until the connection is over; gives the words
-/// why.
+/// Reads the lists, now and on every change, until the connection ends, and returns the reason.
 async fn watch(shared: &Shared, probe: &Connection, over: &Over) -> String {
     let mut rereading = Rereading::new();
     loop {
@@ -157,7 +156,7 @@ async fn watch(shared: &Shared, probe: &Connection, over: &Over) -> String {
         }
         shared.interactive.settle();
         rereading.read(began, Instant::now());
-        // A process is not kept for that alone.
+        // A process is not kept for this alone.
         if matches!(probe.transport, ServerTransport::Duplex(_))
             && probe.peer.transport_name == "stdio"
         {

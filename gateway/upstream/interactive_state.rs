@@ -1,5 +1,4 @@
-//! How far the gateway is in finding out what a legacy server offers only to clients that it can
-//! ask things.
+//! The state of reading the items that a legacy server offers only to interactive clients.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,30 +12,29 @@ use tokio::sync::Notify;
 use crate::catalog::{Catalog, Kind};
 use crate::connection::Connection;
 
-/// How long the connection may take to end.
+/// Time for the connection to close.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// How far the gateway is in finding out.
+/// The progress and results of the probe connection.
 #[derive(Default)]
 pub(crate) struct InteractiveState {
     pub(crate) wanted: AtomicBool,
     pub(crate) begin: Notify,
-    /// A modern server that offers a legacy era as well, which legacy clients that can be asked
-    /// get.
+    /// Whether the server is modern but also speaks legacy, which interactive legacy clients use.
     pub(crate) dual: AtomicBool,
-    /// It is known, or cannot be known now.
+    /// Whether the items were read, or cannot be read now.
     pub(crate) settled: AtomicBool,
     pub(crate) settling: Notify,
-    /// The lists have to be read again.
+    /// Requests another read of the lists.
     pub(crate) stale: Arc<Notify>,
     pub(crate) probe: Mutex<Option<Arc<Connection>>>,
-    /// The lists that everybody gets, and those that the probe got.
+    /// The lists for all clients, and those of the probe connection.
     pub(crate) plain: Mutex<Option<Catalog>>,
     pub(crate) full: Mutex<Option<Catalog>>,
 }
 
 impl InteractiveState {
-    /// Adds what is known to the lists that everybody gets.
+    /// Adds the items of the probe connection to the lists for all clients.
     pub(crate) fn complete(&self, plain: &mut Catalog) {
         *self.plain.lock() = Some(plain.clone());
         if let Some(full) = &*self.full.lock() {
@@ -45,7 +43,7 @@ impl InteractiveState {
         }
     }
 
-    /// Forgets the lists.
+    /// Drops the lists.
     pub(crate) fn forget(&self) {
         *self.plain.lock() = None;
         *self.full.lock() = None;
@@ -56,14 +54,14 @@ impl InteractiveState {
         self.dual.load(Ordering::Acquire)
     }
 
-    /// Whether the lists that the probe got have what a call is about.
+    /// Reports whether the probe's lists contain the target of a call.
     pub(crate) fn offers(&self, method: Method, target: &str) -> bool {
         let full = self.full.lock();
         let Some(full) = &*full else { return false };
         let items = match method {
             Method::ToolsCall => full.items(Kind::Tools),
             Method::PromptsGet => full.items(Kind::Prompts),
-            // What can be read need not be listed.
+            // Readable resources need not be listed.
             Method::ResourcesRead | Method::Subscribe | Method::Unsubscribe => {
                 return full.offers.resources;
             }
@@ -77,7 +75,7 @@ impl InteractiveState {
         self.settling.notify_waiters();
     }
 
-    /// Ends the connection, if there is one.
+    /// Closes the probe connection, if any.
     pub(crate) async fn end(&self) {
         let probe = self.probe.lock().take();
         if let Some(probe) = probe {

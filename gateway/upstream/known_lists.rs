@@ -1,5 +1,5 @@
-//! Lists of a server that outlive the process: as bytes, read again with the eyes that read the
-//! server's own answers. Nothing secret is in them.
+//! Stored lists of a server, which outlive the process: as bytes, parsed by the same code as the
+//! server's own responses. They contain no secrets.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -16,24 +16,24 @@ use crate::catalog::{Catalog, Item, Kind};
 use crate::future::BoxFuture;
 use crate::lists;
 
-/// Keeps the last good lists of one server where they outlive the process.
+/// Persists the last good lists of a server.
 pub trait CatalogMemory: Send + Sync + 'static {
-    /// The lists that were kept, if there are any.
+    /// Loads the stored lists, if any.
     fn load(&self) -> BoxFuture<'_, Option<Catalog>>;
 
-    /// Has lists kept that were just read. Returns at once.
+    /// Stores lists that were just read. Returns at once.
     fn keep(&self, catalog: &Catalog);
 }
 
-/// The form of what is kept; another one is not read.
+/// The version of the stored form; other versions are ignored.
 const FORM: u64 = 1;
-/// Deeper than any item of a server may be.
+/// Deeper than any accepted item of a server.
 const DEPTH: usize = 1024;
 
-/// Members of what is kept for what only clients get that can be asked.
+/// Members for the items offered only to interactive clients.
 const ASKING: [&str; 4] = ["askingTools", "askingPrompts", "askingResources", "askingTemplates"];
 
-/// What a server offers, by name.
+/// Returns the offered features with their names.
 fn offers_of(catalog: &mut Offers) -> [(&'static str, &mut bool); 9] {
     [
         ("tools", &mut catalog.tools),
@@ -49,7 +49,7 @@ fn offers_of(catalog: &mut Offers) -> [(&'static str, &mut bool); 9] {
 }
 
 impl Catalog {
-    /// The lists as bytes, in the shape of a server's answer.
+    /// Encodes the lists in the shape of a server's response.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut offers = self.offers;
@@ -81,8 +81,8 @@ impl Catalog {
         text
     }
 
-    /// The lists that bytes hold, which were read from the server then; `None` where they hold
-    /// none.
+    /// Decodes stored lists, which were read from the server at `read_at`; `None` if they are
+    /// invalid.
     #[must_use]
     pub fn decode(text: Bytes, read_at: SystemTime) -> Option<Self> {
         let Ok(Message::Response(response)) = jsonrpc::parse(text, DEPTH, SentBy::Server) else {

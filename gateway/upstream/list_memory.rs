@@ -1,32 +1,32 @@
-//! The memory of lists: what they take while they are read and for as long as anybody has them. The
-//! lists of the operator's servers count among the bytes of messages; those of organisations have
-//! accounts of their own, where lists at rest make room for others.
+//! Memory accounting of lists, while they are read and for as long as they are referenced. Lists of
+//! the operator's servers are charged to the budget of messages; those of organisations have
+//! budgets of their own, in which lists of idle servers are evicted for others.
 
 use std::sync::Arc;
 
 use lockgate_admission::budget::{Budget, Hold};
 
-/// Bytes of a server's lists that count nowhere: the operator decides how many servers there are.
+/// Uncharged bytes per operator's server: the operator decides on their number.
 const FREE: usize = 64 << 10;
 
-/// Why there is none.
+/// Why lists could not grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoRoom {
-    /// One server may not have more.
+    /// The limit of a server.
     OfServer,
-    /// All have too much together.
+    /// The limit of all servers together.
     OfAll,
 }
 
-/// An account of lists.
+/// A budget for lists.
 pub(crate) trait ListAccount: Send + Sync {
     fn budget(&self) -> &Arc<Budget>;
 
-    /// Has lists forgotten that nobody uses, as far as that helps.
+    /// Evicts lists of idle servers to free up to `bytes`, as far as possible.
     fn make_room(&self, bytes: usize);
 }
 
-/// The memory of the lists of one server while they are read.
+/// The memory of a server's lists while they are read.
 pub(crate) struct ListHold {
     accounts: Vec<Arc<dyn ListAccount>>,
     holds: Vec<Hold>,
@@ -35,18 +35,18 @@ pub(crate) struct ListHold {
     most: usize,
 }
 
-/// Held by lists for as long as anybody has them.
+/// The charge of lists, held for as long as they are referenced.
 #[derive(Clone, Default)]
 pub struct ListMemory(Vec<Arc<ListHold>>);
 
 impl ListHold {
-    /// Of one of the operator's servers.
+    /// Creates the charge for a server of the operator.
     pub(crate) fn of_operator(budget: &Arc<Budget>) -> Self {
         let holds = vec![Hold::none(Arc::clone(budget))];
         Self { accounts: Vec::new(), holds, bytes: 0, free: FREE, most: usize::MAX }
     }
 
-    /// Of a server that may have so much, and counts in all of these.
+    /// Creates the charge for a server with the limit `most`, which counts in all of the accounts.
     pub(crate) fn in_accounts(accounts: Vec<Arc<dyn ListAccount>>, most: usize) -> Self {
         let mut holds = Vec::with_capacity(accounts.len());
         for account in &accounts {
@@ -55,15 +55,16 @@ impl ListHold {
         Self { accounts, holds, bytes: 0, free: 0, most }
     }
 
-    /// Counts all of it: there is one for each client, as many as clients want.
+    /// Removes the uncharged part: these lists exist once per client, and the number of clients is
+    /// unbounded.
     pub(crate) fn count_all(self) -> Self {
         Self { free: 0, ..self }
     }
 
-    /// Takes more.
+    /// Charges more bytes.
     ///
     /// # Errors
-    /// [`NoRoom`]: this is left out.
+    /// [`NoRoom`]: the bytes were not charged.
     pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), NoRoom> {
         let total = self.bytes.saturating_add(bytes);
         if total > self.most {
@@ -83,7 +84,7 @@ impl ListHold {
         Ok(())
     }
 
-    /// As much as a server may have, in words.
+    /// Returns the limit of a server as text.
     pub(crate) fn most(&self) -> String {
         format!("{} MiB", self.most >> 20)
     }
@@ -94,7 +95,7 @@ impl ListHold {
 }
 
 impl ListMemory {
-    /// These lists have items of the other ones, too.
+    /// Adds the charge of other lists, which share items with these.
     pub(crate) fn add(&mut self, other: &Self) {
         self.0.extend(other.0.iter().cloned());
     }

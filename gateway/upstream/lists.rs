@@ -1,4 +1,4 @@
-//! Reading every page of every list of a server, within bounds, into one catalog.
+//! Reads all pages of all lists of a server into a catalog, within limits.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::screen;
 
 /// Longest key of an item, in bytes.
 const MAX_KEY: usize = 8 * 1024;
-/// Items of a page of which it is told in words why they are left out.
+/// Number of omitted items per page that are reported with a reason.
 const MAX_TOLD: usize = 20;
 
 fn method(kind: Kind) -> Method {
@@ -32,8 +32,8 @@ fn method(kind: Kind) -> Method {
     }
 }
 
-/// Reads all lists that the server declared. A list that it refuses is empty, and `omitted` says
-/// so.
+/// Reads all lists that the server declared. A list that it refuses is empty and mentioned in
+/// `omitted`.
 ///
 /// # Errors
 /// The transport failed, or the server sent something that is not a list.
@@ -88,7 +88,7 @@ pub(crate) async fn read(
     Ok(catalog)
 }
 
-/// One list while its pages are read.
+/// A list during reading.
 struct Reading<'a> {
     connection: &'a Connection,
     kind: Kind,
@@ -120,12 +120,12 @@ impl Reading<'_> {
         Ok(self.items)
     }
 
-    /// Says what is missing in the list.
+    /// Records a missing part of the list.
     fn omit(&mut self, words: &str) {
         self.catalog.omitted.push(format!("{}: {words}", self.kind.member()));
     }
 
-    /// One page; `None` when the answer cannot be read, which ends the list.
+    /// Requests a page. Returns `None` if the response is an error, which ends the list.
     async fn ask_for_page(
         &mut self,
         cursor: Option<&Bytes>,
@@ -144,7 +144,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Takes one page. Gives the cursor of the next one, if the list goes on.
+    /// Adds a page. Returns the cursor of the next page, if any.
     fn take_page(
         &mut self,
         text: &Bytes,
@@ -162,7 +162,7 @@ impl Reading<'_> {
             return Ok(None);
         }
         let Some(span) = scan::find(members, text, "nextCursor") else { return Ok(None) };
-        // A copy, so that it does not keep its whole page alive.
+        // A copy, so that the cursor does not keep its whole page alive.
         let cursor = Bytes::copy_from_slice(span.of(text));
         if !cursor.starts_with(b"\"") {
             return Ok(None);
@@ -174,7 +174,7 @@ impl Reading<'_> {
         Ok(Some(cursor))
     }
 
-    /// Takes the items of one page. Gives true when the list is full.
+    /// Adds the items of a page. Returns whether the list is full.
     fn take_items(&mut self, text: &Bytes, array: Span) -> Result<bool, UpstreamError> {
         let items = list::items(text, array, self.kind.form(), self.limits.depth);
         let (raw, bad) = match items {
@@ -185,7 +185,7 @@ impl Reading<'_> {
         let mut left_out = LeftOut::default();
         let mut full = false;
         for item in raw {
-            // Items that are left out are remembered by their keys alone, but remembered.
+            // Omitted items count too, because their keys are kept to detect duplicates.
             let are_enough = self.keys.len() >= self.limits.list_items.saturating_mul(2);
             if are_enough || self.items.len() >= self.limits.list_items {
                 let most = self.limits.list_items;
@@ -212,7 +212,7 @@ impl Reading<'_> {
         Ok(full)
     }
 
-    /// An item as it is shown; `None` when it is left out.
+    /// Returns the item as exposed, or `None` if it is omitted.
     fn admit_item(&mut self, raw: Raw, left_out: &mut LeftOut) -> Option<Item> {
         let kind = self.kind;
         let noun = kind.form().noun;
@@ -246,8 +246,8 @@ impl Reading<'_> {
                 left_out.tell(format!("tool {}: {words}", short(&key)));
                 None
             }
-            // Only HTTP gives the annotations a meaning, so without it they are dropped rather than
-            // the tool.
+            // The annotations only matter over HTTP. On other transports they are dropped, not the
+            // tool.
             Err(_) => Some(Item { key, text: without_annotations(&text), headers: None }),
         }
     }
@@ -266,13 +266,13 @@ fn note_cache(catalog: &mut Catalog, ttl: Option<&[u8]>, scope: Option<&[u8]>) {
     catalog.public &= scope == Some(b"\"public\"");
 }
 
-/// A time that is not negative.
+/// Parses a TTL that is not negative.
 fn read_ttl(text: &[u8]) -> Option<u64> {
     let ttl: i64 = std::str::from_utf8(text).ok()?.parse().ok()?;
     u64::try_from(ttl).ok()
 }
 
-/// What is left out of one page: the first ones in words, of the others how many there are.
+/// The items omitted from a page: reasons of the first items, the number of the others.
 #[derive(Default)]
 struct LeftOut {
     told: Vec<String>,
@@ -292,7 +292,7 @@ impl LeftOut {
     }
 }
 
-/// The header annotations of a tool, if it is one and has some.
+/// Returns the header annotations of a tool; `None` for other items and tools without any.
 pub(crate) fn headers(kind: Kind, item: &[u8]) -> Result<Option<Arc<ParamHeaders>>, String> {
     if kind != Kind::Tools {
         return Ok(None);

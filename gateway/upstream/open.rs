@@ -1,5 +1,5 @@
-//! Opens a connection to a server in the way that its configuration says: what carries the bytes,
-//! then the handshake. A connection declares what whoever is behind it declared, and nothing else.
+//! Opens a connection to a server as configured: first the transport, then the handshake. A
+//! connection declares exactly the capabilities of the client it serves.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -26,37 +26,37 @@ use crate::status::Stage;
 use crate::voucher::{Identification, Voucher};
 use crate::{process, sse};
 
-/// How long a process may take to end by itself.
+/// Time for a process to exit by itself.
 const GRACE: Duration = Duration::from_secs(2);
-/// Messages queued for a process that does not read.
+/// Most messages queued for a process that does not read.
 const OUTGOING: usize = 1024;
 
-/// What a connection is for.
+/// The purpose of a connection.
 pub(crate) enum Role {
-    /// The calls of everybody. It declares nothing, because what the server would ask could be
-    /// meant for anybody.
+    /// Calls of all clients. Declares no capabilities, because a question could not be attributed
+    /// to a client.
     Shared,
-    /// One client's.
+    /// Calls of a client.
     Session(SessionRole),
-    /// Reading what is only offered to clients that can be asked things. Nobody is behind it.
+    /// Reading the items for interactive clients. Serves no client.
     Probe,
 }
 
-/// One client session, by its key.
+/// A client session, by its key.
 pub(crate) struct SessionRole {
     pub(crate) key: u64,
     pub(crate) session: Weak<dyn ClientSession>,
-    /// What the client declared.
+    /// The capabilities declared by the client.
     pub(crate) capabilities: Value,
     pub(crate) voucher: Option<Arc<dyn Voucher>>,
 }
 
-/// What the gateway carries between a legacy server and a client that declared it.
+/// Returns the capabilities that the gateway forwards between legacy servers and clients.
 fn bridged() -> Value {
     json!({"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}})
 }
 
-/// Opens one connection. What goes wrong on the way to a server says where that is.
+/// Opens a connection. Errors on the way to a remote server name its address.
 pub(crate) async fn open(
     shared: &Shared,
     role: Role,
@@ -72,7 +72,7 @@ pub(crate) async fn open(
             (trouble.stage, url.host_str(), url.port_or_known_default())
         {
             let words = trouble.words.strip_prefix("connect failed: ").unwrap_or(&trouble.words);
-            // A proxy that failed is named with the server that it was to reach.
+            // The error of a failed proxy already names the proxy and the server.
             if !words.starts_with("proxy ") {
                 trouble.words = format!("{host}:{port}: {words}");
             }
@@ -89,7 +89,7 @@ pub(crate) async fn open(
 async fn open_there(shared: &Shared, role: Role) -> Result<(Connection, Over), HandshakeError> {
     let over = Over::default();
     let config = shared.config.load_full();
-    // Only the legacy era has connections of their own for clients.
+    // Only the legacy era has connections per client.
     let (choice, stale) = match role {
         Role::Shared => (choose_era(shared, config.era), &shared.stale),
         Role::Session(_) => (EraChoice::Legacy, &shared.stale),
@@ -142,7 +142,7 @@ async fn open_there(shared: &Shared, role: Role) -> Result<(Connection, Over), H
     }
 }
 
-/// Ends a child that has refused, and adds how it ended.
+/// Ends a child after a failed handshake, and adds its exit status to the error.
 async fn end_refused(
     refused: &mut HandshakeError,
     child: process::Child,
@@ -164,8 +164,8 @@ fn choose_era(shared: &Shared, configured: EraChoice) -> EraChoice {
     configured
 }
 
-/// What a server that wants to know is told: on a client's own connection for that client, else
-/// for the gateway.
+/// Returns the identity for a server that requires it: the client's on its own connection,
+/// otherwise the gateway's.
 fn identify(shared: &Shared, role: &Role) -> Option<Identification> {
     let audience = shared.config.load().identity.clone()?;
     let client = match role {
@@ -179,7 +179,7 @@ fn identify(shared: &Shared, role: &Role) -> Option<Identification> {
     Some(Identification { audience, owner })
 }
 
-/// Of a child that has ended: how, and what it may have missed.
+/// Adds the exit status of a child, and a hint if it may lack network settings.
 fn add_end(words: &mut String, exit: &str, transport: &Transport) {
     *words = format!("{words}; it {exit}");
     if let Transport::Stdio { env, has_network: false, .. } = transport
@@ -189,7 +189,7 @@ fn add_end(words: &mut String, exit: &str, transport: &Transport) {
     }
 }
 
-/// What carries the bytes to the server: a process, an HTTP origin or an event stream.
+/// Opens the transport: a process, an HTTP origin or an event stream.
 async fn carry(
     shared: &Shared,
     inbox: &Arc<dyn Inbox>,
@@ -274,9 +274,9 @@ fn bounds(config: &Config) -> Bounds {
     Bounds { message_bytes, depth: config.limits.depth, outgoing: OUTGOING }
 }
 
-/// Opens the stream on which a legacy server asks and tells one session outside of calls. Returns
-/// when it stands, or after a moment when it does not; it goes on until the connection is over.
-/// What may have been missed while the stream was down is told when it stands again.
+/// Opens the stream on which a legacy server sends messages to a session outside of calls.
+/// Returns when it is established, or after a second; the stream is followed until the connection
+/// ends. After an interruption, lists and subscribed resources are treated as changed.
 pub(crate) async fn follow_session(connection: &Arc<Connection>) {
     let Some(transport) = handshake::http(&connection.transport).cloned() else { return };
     let opened = Arc::new(Notify::new());

@@ -1,5 +1,4 @@
-//! A server's questions on one connection that are being answered, so that the server can take one
-//! back. It asks nobody.
+//! Open questions of a server on a connection, which the server can cancel.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,11 +10,11 @@ use parking_lot::Mutex;
 
 use crate::future::BoxFuture;
 
-/// By their id as JSON text.
+/// Open questions by their id as JSON text.
 #[derive(Default)]
 pub(crate) struct OpenQuestions(Mutex<HashMap<Bytes, AbortHandle>>);
 
-/// A question is open as long as this is there.
+/// Keeps a question open until dropped.
 struct Open {
     questions: Arc<OpenQuestions>,
     id: Bytes,
@@ -36,7 +35,7 @@ impl OpenQuestions {
         self.0.lock().contains_key(id)
     }
 
-    /// The answer to a question, which is open until then; none when it is taken back.
+    /// Awaits the answer to a question, which is open until then; `None` if it is cancelled.
     pub(crate) fn answer(
         self: &Arc<Self>,
         id: Bytes,
@@ -52,13 +51,13 @@ impl OpenQuestions {
         }
     }
 
-    /// A server no longer wants an answer to its question; false when it means something else.
+    /// Handles a cancellation of the server; false if it names no open question.
     pub(crate) fn take_back(&self, note: &Request) -> bool {
         let question = note.param("requestId").and_then(|id| self.0.lock().remove(id));
         question.inspect(AbortHandle::abort).is_some()
     }
 
-    /// Nobody answers any more.
+    /// Cancels all questions.
     pub(crate) fn abort_all(&self) {
         let questions = std::mem::take(&mut *self.0.lock());
         questions.values().for_each(AbortHandle::abort);

@@ -1,7 +1,6 @@
-//! What the servers of one organisation have together, so that no organisation takes it from
-//! others: places for calls, for connections that are made and for servers that are connected, and
-//! memory for lists. Where there is none left, the server gives way that nobody has used for
-//! longest.
+//! Limits shared by the servers of an organisation, so that no organisation starves the others:
+//! concurrent calls, connection attempts and connected servers, and memory for lists. When a limit
+//! is reached, the least recently used server yields.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -15,34 +14,34 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::list_memory::{ListAccount, ListHold};
 
-/// Servers that are being connected at once, and those that are connected, of all organisations.
+/// Concurrent connection attempts and connected servers, of all organisations.
 const STARTS: usize = 64;
 const AWAKE: usize = 1024;
-/// Places of an organisation to connect servers that calls alone may take.
+/// Connection attempts of an organisation reserved for calls.
 const FOR_CALLS: usize = 2;
-/// More than an organisation has integrations.
+/// Larger than the number of an organisation's integrations.
 const QUEUE: usize = 4096;
-/// How long a server waits for others to rest.
+/// Longest wait for other servers to disconnect.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// Lists of an organisation that are looked up in the store at once.
+/// Concurrent loads of stored lists per organisation.
 const RECALLS: usize = 2;
 
-/// When lists have to make room, so much more as this part of an account.
+/// Fraction of the budget that an eviction frees in addition.
 const SLACK: usize = 16;
 
-/// What one organisation may have.
+/// The limits of an organisation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sizes {
-    /// Servers that are being connected at once.
+    /// Concurrent connection attempts.
     pub(crate) starts: usize,
-    /// Servers that are connected at once.
+    /// Connected servers.
     pub(crate) awake: usize,
-    /// Bytes of all its lists, and of those of one server.
+    /// Bytes of all lists, and of the lists of a server.
     pub(crate) lists: usize,
     pub(crate) lists_of_server: usize,
 }
 
-/// What all organisations share.
+/// The limits shared by all organisations.
 pub struct Organisations {
     sizes: Sizes,
     calls: Pools,
@@ -57,11 +56,11 @@ struct AllLists {
     parts: Mutex<Vec<Weak<OrganisationPart>>>,
 }
 
-/// See the module.
+/// The limits and servers of an organisation.
 pub struct OrganisationPart {
     pub(crate) calls: Membership,
     starts: Arc<ConcurrencyLimit>,
-    /// Those of them that whoever wants lists may take.
+    /// The part of `starts` available for reading lists.
     starts_for_lists: Semaphore,
     awake: Arc<ConcurrencyLimit>,
     lists: Arc<Budget>,
@@ -72,28 +71,28 @@ pub struct OrganisationPart {
     pub(crate) recalls: Semaphore,
 }
 
-/// Held while a server is connected.
+/// A permit to connect a server, held during the attempt.
 pub(crate) struct Start<'a> {
     _permit: Option<Permit>,
     _for_lists: Option<SemaphorePermit<'a>>,
 }
 
-/// A server that may have to rest for another one.
+/// A server that can be disconnected in favour of another.
 pub(crate) trait Idle: Send + Sync {
-    /// How long nobody has used it; none while somebody does.
+    /// Returns the time since its last use; `None` while it is in use.
     fn idle_for(&self) -> Option<Duration>;
 
-    /// Whether it has a place among those that are connected.
+    /// Reports whether it has a slot among the connected servers.
     fn is_awake(&self) -> bool;
 
-    /// Has it rest.
+    /// Requests that it disconnects.
     fn give_way(&self);
 
-    /// Forgets its lists while it rests; gives the bytes that they took.
+    /// Drops its lists if it rests, and returns their size in bytes.
     fn forget_lists(&self) -> usize;
 }
 
-/// Why a server is connected: callers of the two do not wait behind each other.
+/// The purpose of a connection attempt: the two queue separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Call = 1,
@@ -107,7 +106,8 @@ impl Default for Sizes {
 }
 
 impl Organisations {
-    /// `calls`: the places of calls at all servers; `lists`: bytes of memory for all lists.
+    /// Creates the shared limits. `calls` limits the calls at all servers; `lists` is the memory
+    /// for all lists in bytes.
     #[must_use]
     pub fn new(calls: Pools, lists: usize) -> Self {
         Self::with_sizes(calls, lists, Sizes::default())
@@ -119,7 +119,7 @@ impl Organisations {
         Self { sizes, calls, starts: pools(STARTS), awake: pools(AWAKE), lists }
     }
 
-    /// The part of one more organisation.
+    /// Adds an organisation.
     #[must_use]
     pub fn join(&self) -> Arc<OrganisationPart> {
         let part = Arc::new_cyclic(|itself| OrganisationPart {
@@ -142,26 +142,26 @@ impl Organisations {
     }
 }
 
-/// So many places in all; the queues are bounded by how many servers there are.
+/// Returns a limit of `places` in total; the queue is bounded by the number of servers.
 fn pools(places: usize) -> Pools {
     Pools { running: Pool::new(places), waiting: Pool::new(usize::MAX / 2) }
 }
 
-/// The places of one more organisation, of those of all.
+/// Returns the limit of an additional organisation within `pools`.
 fn limit(running: usize, pools: &Pools) -> Arc<ConcurrencyLimit> {
     let bounds = Bounds { running, waiting: QUEUE };
     ConcurrencyLimit::new(bounds, Charge::Turns, Some(pools.join_organisation()))
 }
 
 impl OrganisationPart {
-    /// One more server of the organisation.
+    /// Adds a server of the organisation.
     pub(crate) fn add(&self, server: Weak<dyn Idle>) {
         let mut servers = self.servers.lock();
         servers.retain(|other| other.strong_count() > 0);
         servers.push(server);
     }
 
-    /// Waits until a server may be connected.
+    /// Waits for a permit to connect a server.
     pub(crate) async fn wait_for_start(&self, purpose: Purpose) -> Start<'_> {
         let for_lists = match purpose {
             Purpose::Lists => self.starts_for_lists.acquire().await.ok(),
@@ -173,8 +173,8 @@ impl OrganisationPart {
         }
     }
 
-    /// A place among the servers that are connected, for which another one rests where there is
-    /// none; none when all of them are in use.
+    /// Acquires a slot among the connected servers, disconnecting an idle server if all are taken.
+    /// Returns `None` if all remain in use.
     pub(crate) async fn take_place(&self) -> Option<Permit> {
         if let Some(permit) = self.awake.try_acquire(CallerId::alone(0)) {
             return Some(permit);
@@ -191,7 +191,7 @@ impl OrganisationPart {
         }
     }
 
-    /// Its servers that nobody uses, the idlest last.
+    /// Returns its idle servers, the longest idle last.
     fn find_idle(&self, fits: impl Fn(&dyn Idle) -> bool) -> Vec<(Duration, Arc<dyn Idle>)> {
         let mut idle = Vec::new();
         for server in self.servers.lock().iter().filter_map(Weak::upgrade) {
@@ -205,7 +205,7 @@ impl OrganisationPart {
         idle
     }
 
-    /// The memory for lists of one of its servers.
+    /// Returns the memory for the lists of a server of the organisation.
     pub(crate) fn hold_lists(&self) -> ListHold {
         let mut accounts: Vec<Arc<dyn ListAccount>> = Vec::new();
         if let Some(itself) = self.itself.upgrade() {
@@ -242,7 +242,7 @@ impl ListAccount for AllLists {
     }
 }
 
-/// The idlest, which are last, go first.
+/// Evicts the lists of the longest idle servers, which are last, first.
 fn forget_lists(mut idle: Vec<(Duration, Arc<dyn Idle>)>, bytes: usize, budget: &Budget) {
     let wanted = bytes.saturating_add(budget.limit() / SLACK);
     let mut freed: usize = 0;

@@ -1,32 +1,30 @@
-//! How long a server may be silent because of what it was asked: some servers do one thing at a
-//! time and answer nothing else meanwhile, so that only the time of their calls tells the slow from
-//! the hung.
+//! Requests that may explain a server's silence: some servers process requests sequentially, so
+//! that only the timeouts of their calls distinguish slow from hung.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// How long a call that nobody waits for any more explains silence: the time that a call has by
-/// default.
+/// Time for which an abandoned call explains silence: the default timeout of a call.
 const ABANDONED: Duration = Duration::from_secs(60);
 
-/// What one connection was asked and has not answered.
+/// The unanswered requests of a connection.
 #[derive(Debug, Default)]
 pub(crate) struct Outstanding(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// How many requests wait, by their time limits.
+    /// Number of waiting requests by timeout.
     waiting: BTreeMap<Duration, usize>,
-    /// The longest time that a request may still take which somebody gave up, because the server
-    /// may be at it.
+    /// The longest time that an abandoned request may still take, because the server may be
+    /// processing it.
     abandoned: Option<Duration>,
-    /// When there was first something to do.
+    /// When the first of the current requests was sent.
     since: Option<Instant>,
 }
 
-/// One request until its answer. Dropped without one, somebody gave up.
+/// A request until its answer. Counts as abandoned if dropped before.
 pub(crate) struct Unanswered<'a> {
     outstanding: Option<&'a Outstanding>,
     limit: Duration,
@@ -37,7 +35,7 @@ impl State {
         self.waiting.is_empty() && self.abandoned.is_none()
     }
 
-    /// The longest time limit of what the server may be at.
+    /// Returns the longest timeout among these requests.
     fn longest(&self) -> Duration {
         let waiting = self.waiting.last_key_value().map(|(limit, _)| *limit);
         waiting.max(self.abandoned).unwrap_or_default()
@@ -45,7 +43,7 @@ impl State {
 }
 
 impl Outstanding {
-    /// A request that the server may take so long for.
+    /// Adds a request with the given timeout.
     pub(crate) fn begin(&self, limit: Duration) -> Unanswered<'_> {
         let mut state = self.0.lock();
         if state.is_empty() {
@@ -55,7 +53,7 @@ impl Outstanding {
         Unanswered { outstanding: Some(self), limit }
     }
 
-    /// The server has answered something that it was asked last: what was given up is done.
+    /// Clears abandoned requests after the server has answered a later request.
     pub(crate) fn catch_up(&self) {
         self.0.lock().abandoned = None;
     }
@@ -64,12 +62,12 @@ impl Outstanding {
         self.0.lock().is_empty()
     }
 
-    /// Whether somebody still waits for an answer.
+    /// Reports whether a caller is waiting for an answer.
     pub(crate) fn is_waited_for(&self) -> bool {
         !self.0.lock().waiting.is_empty()
     }
 
-    /// Until when a server that was last heard at `heard` may be silent because of what it does.
+    /// Returns until when a server last heard at `heard` may be silent because of these requests.
     pub(crate) fn covers_until(&self, heard: Instant) -> Instant {
         let state = self.0.lock();
         match state.since {
@@ -93,7 +91,7 @@ impl Outstanding {
 }
 
 impl Unanswered<'_> {
-    /// There was an answer, or there will certainly be none.
+    /// Removes a request that was answered, or certainly never will be.
     pub(crate) fn end(mut self) {
         if let Some(outstanding) = self.outstanding.take() {
             outstanding.leave(self.limit, false);

@@ -1,6 +1,6 @@
-//! The lists of a connection that belongs to one client. A server of the legacy era may change them
-//! for that client alone ("log in", "enable a toolset"); they are read on that connection once it
-//! announces a change, and kept as the difference to the lists that all clients get.
+//! The lists of a connection that belongs to a client. A legacy server may change them for that
+//! client alone ("log in", "enable a toolset"). They are read on that connection once it announces
+//! a change, and stored as the difference from the lists for all clients.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use tokio::sync::Notify;
 use crate::catalog::{Catalog, Item, Kind};
 use crate::list_memory::{ListHold, ListMemory, NoRoom};
 
-/// The lists that servers announce changes of; templates are announced with resources.
+/// The lists with change announcements; templates are announced with resources.
 pub(crate) const ANNOUNCED: [Kind; 3] = [Kind::Tools, Kind::Prompts, Kind::Resources];
 
-/// The difference between the lists of one client's connection and those that all clients get.
+/// The difference between the lists of a client's connection and those for all clients.
 #[derive(Debug, Default)]
 pub struct OwnLists {
-    /// The same for the same difference, whichever client has it.
+    /// A hash of the difference, independent of the client.
     pub mark: [u8; 16],
     added: [Vec<Item>; 4],
     removed: [Vec<Arc<str>>; 4],
@@ -28,26 +28,26 @@ pub struct OwnLists {
 }
 
 impl OwnLists {
-    /// Returns the items that only this client gets, or gets with another definition.
+    /// Returns the items that only this client has, or has with another definition.
     #[must_use]
     pub fn added(&self, kind: Kind) -> &[Item] {
         &self.added[kind as usize]
     }
 
-    /// Returns the keys of items that this client does not get.
+    /// Returns the keys of items that this client lacks.
     #[must_use]
     pub fn removed(&self, kind: Kind) -> &[Arc<str>] {
         &self.removed[kind as usize]
     }
 
-    /// Whether it is no difference.
+    /// Reports whether there is no difference.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.kinds().is_empty()
     }
 
-    /// Compares the lists of a connection with the shared ones, as they are offered to a client:
-    /// `asked` is its era, if it can be asked things.
+    /// Compares the lists of a connection with the shared lists, as offered to a client: `asked` is
+    /// its era, if it is interactive.
     pub(crate) fn compare(own: &Catalog, shared: &Catalog, asked: Option<Era>) -> Self {
         let mut lists = Self::default();
         let gets_asking = asked.is_some() && shared.asking_era.is_none_or(|era| asked == Some(era));
@@ -60,7 +60,7 @@ impl OwnLists {
                     lists.added[kind as usize].push(item.clone());
                 }
             }
-            // A list that was refused or broke off says nothing of what the client does not get.
+            // A list that was refused or is incomplete does not show which items the client lacks.
             if own.omitted.iter().any(|line| line.starts_with(kind.member())) {
                 continue;
             }
@@ -91,7 +91,7 @@ impl OwnLists {
         mark
     }
 
-    /// Counts what it keeps in memory.
+    /// Charges the difference to the memory for lists.
     pub(crate) fn with_memory(mut self, mut hold: ListHold) -> Result<Self, NoRoom> {
         for kind in Kind::ALL {
             for item in self.added(kind) {
@@ -105,7 +105,7 @@ impl OwnLists {
         Ok(self)
     }
 
-    /// The announced kinds in which it differs from the shared lists.
+    /// Returns the announced kinds that differ from the shared lists.
     pub(crate) fn kinds(&self) -> Vec<Kind> {
         ANNOUNCED.into_iter().filter(|kind| self.differs_in(*kind)).collect()
     }
@@ -116,23 +116,23 @@ impl OwnLists {
     }
 }
 
-/// What is known of the lists of one client's connection.
+/// The state of the lists of a client's connection.
 #[derive(Default)]
 pub(crate) struct OwnState {
     lists: ArcSwapOption<OwnLists>,
-    /// The kinds that were announced and not read yet, one bit each.
+    /// The kinds that were announced but not yet read, one bit each.
     announced: AtomicU8,
-    /// How often a change was announced, and how many of these a reading includes.
+    /// The number of announced changes, and the number covered by the last read.
     changes: AtomicU64,
     read: AtomicU64,
-    /// The lists have to be read.
+    /// Requests a read of the lists.
     stale: Notify,
-    /// They have been read.
+    /// Signals the end of a read.
     settled: Notify,
 }
 
 impl OwnState {
-    /// Returns the lists; empty ones while a change is read.
+    /// Returns the lists; empty while a change is read.
     pub(crate) fn lists(&self) -> Option<Arc<OwnLists>> {
         self.lists.load_full().or_else(|| self.is_pending().then(Arc::default))
     }
@@ -152,20 +152,20 @@ impl OwnState {
         self.read_again();
     }
 
-    /// Has the lists read: a change of them may have been missed.
+    /// Requests a read of the lists, because a change may have been missed.
     pub(crate) fn read_again(&self) {
         self.changes.fetch_add(1, Ordering::AcqRel);
         self.stale.notify_one();
     }
 
-    /// Has lists that differ read again, because those that all clients get are others now.
+    /// Requests a read of lists that differ, because the shared lists have changed.
     pub(crate) fn compare_again(&self) {
         if self.lists.load().is_some() {
             self.stale.notify_one();
         }
     }
 
-    /// Waits until what was announced so far has been read.
+    /// Waits until all changes announced so far have been read.
     pub(crate) async fn settle(&self) {
         let wanted = self.changes.load(Ordering::Acquire);
         loop {
@@ -177,7 +177,7 @@ impl OwnState {
         }
     }
 
-    /// Returns the kinds that were announced, and how often until now.
+    /// Returns the announced kinds and the number of changes so far.
     pub(crate) fn begin_reading(&self) -> (Vec<Kind>, u64) {
         let until = self.changes.load(Ordering::Acquire);
         let announced = self.announced.swap(0, Ordering::AcqRel);
@@ -195,7 +195,7 @@ impl OwnState {
         self.stale.notified().await;
     }
 
-    /// Replaces the lists; returns those of before.
+    /// Replaces the lists and returns the previous value.
     pub(crate) fn replace(&self, lists: Option<OwnLists>) -> Option<Arc<OwnLists>> {
         self.lists.swap(lists.map(Arc::new))
     }

@@ -1,5 +1,5 @@
-//! Reading the lists of a connection that belongs to one client, whenever the server announces a
-//! change on it, and telling the client of what is different.
+//! Reads the lists of a connection that belongs to a client whenever the server announces a
+//! change on it, and notifies the client of differences.
 
 use std::time::Instant;
 
@@ -14,8 +14,8 @@ use crate::shared::Shared;
 use crate::{Announcement, Event};
 
 impl Shared {
-    /// Reads the lists of a client's connection whenever it announces a change, for as long as it
-    /// is polled.
+    /// Reads the lists of a client's connection on every announced change, for as long as it is
+    /// polled.
     pub(crate) async fn follow_own_lists(&self, connection: &Connection, asked: Option<Era>) {
         let state = connection.own_lists();
         let mut rereading = Rereading::new();
@@ -32,7 +32,7 @@ impl Shared {
         }
     }
 
-    /// Reads them once. Lists that cannot be read stay as they were.
+    /// Reads the lists once. If that fails, the old lists stay.
     async fn read_own_lists(&self, connection: &Connection, asked: Option<Era>) {
         let config = self.config.load_full();
         let reading = lists::read(connection, &config.limits, b"{}", self.hold_lists());
@@ -64,7 +64,7 @@ impl Shared {
         }
     }
 
-    /// Forgets the lists of a connection that is over: its client gets the shared ones again.
+    /// Drops the lists of a connection that has ended: its client gets the shared lists again.
     pub(crate) fn end_own_lists(&self, connection: &Connection) {
         let state = connection.own_lists();
         let last = state.replace(None);

@@ -1,5 +1,5 @@
-//! The lists of a server as others see them: replaced as one by those that were read, taken over
-//! from an earlier process or client, or forgotten while nobody uses them.
+//! The published lists of a server: replaced atomically by a new read, restored from an earlier
+//! process or client, or dropped while the server is idle.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,7 +12,7 @@ use crate::shared::Shared;
 use crate::status::State;
 
 impl Shared {
-    /// The memory for lists that are about to be read.
+    /// Returns the memory for lists that are about to be read.
     pub(crate) fn hold_lists(&self) -> ListHold {
         match &self.around.part {
             Some(part) => part.hold_lists(),
@@ -20,14 +20,15 @@ impl Shared {
         }
     }
 
-    /// Publishes lists that were just read; the version grows only when something differs.
+    /// Publishes lists that were just read; the version changes only if they differ.
     pub(crate) fn publish(&self, mut catalog: Catalog) {
         self.read_at.store(self.now_ms(), Ordering::Relaxed);
         self.interactive.complete(&mut catalog);
         self.replace_catalog(catalog);
     }
 
-    /// Takes over lists that an earlier process or client has read, unless this one has read some.
+    /// Restores lists that an earlier process or client has read, unless lists have already been
+    /// read.
     pub(crate) fn restore(&self, mut catalog: Catalog) {
         let mut hold = self.hold_lists();
         if hold.grow(catalog.bytes()).is_err() {
@@ -65,8 +66,8 @@ impl Shared {
         let _ = self.events().send(Event::Changed { server: self.id.clone() });
     }
 
-    /// Forgets the lists of a server that rests: whoever wants them next has them looked up. Gives
-    /// the bytes that they took.
+    /// Drops the lists of a resting server, which are reloaded on demand. Returns their size in
+    /// bytes.
     pub(crate) fn forget_catalog(&self) -> usize {
         let replacing = self.replacing.lock();
         let old = self.catalog.load();

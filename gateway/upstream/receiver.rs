@@ -1,5 +1,5 @@
-//! What a server says on its own: log messages, changes, questions. Each goes to the call or
-//! session that it belongs to; what belongs to nobody is answered or dropped here.
+//! Unsolicited messages of a server: log messages, change notifications and questions. Each is
+//! routed to its call or session; messages that belong to neither are answered or dropped here.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,38 +28,38 @@ use crate::sole::SoleClient;
 use crate::topics::Topic;
 use crate::{Event, Events};
 
-/// The receiving end of one connection.
+/// The receiving end of a connection.
 pub(crate) struct Receiver {
     pub(crate) id: ServerId,
     pub(crate) metrics: Arc<ServerMetrics>,
     pub(crate) events: Events,
-    /// The lists have changed on the server.
+    /// Signals that the server's lists have changed.
     pub(crate) stale: Arc<Notify>,
     pub(crate) announced: Arc<Announced>,
-    /// The lists of the connection, where it belongs to one client.
+    /// The state of the connection's own lists, if it belongs to a client.
     pub(crate) own_lists: OwnState,
     pub(crate) behind: Behind,
-    /// The server speaks the modern era, as far as it is known.
+    /// Whether the server speaks the modern era, as far as detected.
     pub(crate) modern: AtomicBool,
-    /// Why the connection is over, once it is.
+    /// Why the connection ended, once it has.
     pub(crate) over: Over,
     pub(crate) acknowledgements: Acknowledgements,
     pub(crate) paces: Paces,
     pub(crate) last_heard: LastHeard,
 }
 
-/// Longest question or notification: they are read into trees and kept for many, which takes many
-/// times their bytes.
+/// Longest question or notification. They are parsed into trees and kept for many clients, which
+/// takes many times their size.
 const MAX_MESSAGE: usize = 1 << 20;
-/// Log messages outside of calls that are passed on within one second.
+/// Log messages outside of calls forwarded per second.
 const LOGGED: u32 = 50;
-/// News of tasks that are passed on within one second. Clients of a server that has more ask for
-/// them, as its `pollInterval` says.
+/// Task updates forwarded per second. Clients of a server that sends more poll the tasks at its
+/// `pollInterval`.
 const TASK_NEWS: u32 = 200;
-/// The same of updates of resources.
+/// Resource updates forwarded per second.
 const UPDATES: u32 = 500;
 
-/// How often a server tells what everybody is looked through for.
+/// Rates of the notifications that are matched against all clients.
 #[derive(Default)]
 pub(crate) struct Paces {
     logged: Pace,
@@ -67,7 +67,7 @@ pub(crate) struct Paces {
     updates: Pace,
 }
 
-/// Counts messages, so that one server cannot crowd out what others have to tell.
+/// A rate limit per second, so that a server cannot crowd out the notifications of others.
 #[derive(Default)]
 struct Pace(Mutex<Option<(Instant, u32)>>);
 
@@ -87,15 +87,15 @@ impl Pace {
     }
 }
 
-/// Who is behind a connection.
+/// The clients served by a connection.
 pub(crate) enum Behind {
-    /// Whoever calls.
+    /// Any clients.
     Anybody,
-    /// Whoever calls, which is always the same client.
+    /// Always the same client.
     Sole(Arc<SoleClient>),
-    /// One client session, by its key.
+    /// A client session, by its key.
     Session(u64, Weak<dyn ClientSession>),
-    /// Nobody: the gateway itself looks at lists.
+    /// No client: the gateway reads lists on it.
     Nobody,
 }
 
@@ -116,7 +116,7 @@ impl Behind {
         }
     }
 
-    /// The key of the only session that is behind it.
+    /// Returns the key of the only session served by the connection.
     pub(crate) fn session_key(&self) -> Option<u64> {
         match self {
             Self::Session(key, _) => Some(*key),
@@ -125,20 +125,19 @@ impl Behind {
     }
 }
 
-/// What servers were told on a connection that they may ask.
+/// The capabilities for questions that the gateway declared on a connection.
 enum Declared {
-    /// Nothing.
     Nothing,
-    /// What the gateway carries, though there is nobody who could answer.
+    /// All capabilities that the gateway forwards, although no client can answer.
     ForNobody,
-    /// What the client behind it can answer.
+    /// The capabilities of its client.
     OfClient,
 }
 
-/// A question on its way to whom it is for.
+/// The destination of a question.
 struct Asker {
     server: ServerId,
-    /// The way back of the only call that runs.
+    /// The channel of the only running call.
     running: Option<Arc<dyn ClientChannel>>,
     session: Option<Arc<dyn ClientSession>>,
     declared: Declared,
@@ -147,9 +146,9 @@ struct Asker {
 impl Asker {
     async fn ask(&self, method: Method, params: Bytes) -> Result<Bytes, QuestionError> {
         match self.declared {
-            // Whoever calls just now need not be whom the question is about.
+            // The current caller need not be the client that the question is meant for.
             Declared::Nothing => return Err(QuestionError::Undeclared),
-            // What was declared has to be answered, if only with nothing.
+            // A declared capability requires a response, even if it is empty.
             Declared::ForNobody if method == Method::Roots => {
                 return Ok(Bytes::from_static(br#"{"roots":[]}"#));
             }
@@ -164,10 +163,10 @@ impl Asker {
     }
 }
 
-/// Who waits for the acknowledgement of a listen, by its id.
+/// Receivers of listen acknowledgements, by request id.
 pub(crate) type Acknowledgements = Arc<Mutex<HashMap<u64, oneshot::Sender<BTreeSet<Topic>>>>>;
 
-/// Says once that a connection is over.
+/// A one-time signal that a connection has ended, with the reason.
 #[derive(Clone, Default)]
 pub(crate) struct Over(Arc<OverState>);
 
@@ -187,7 +186,7 @@ impl Over {
         self.0.words.lock().is_some()
     }
 
-    /// Waits for the end; gives the words.
+    /// Waits for the end and returns the reason.
     pub(crate) async fn wait(&self) -> String {
         loop {
             let wake = self.0.wake.notified();
@@ -214,8 +213,8 @@ impl Inbox for Receiver {
                         self.announced.add(note.method);
                     }
                 }
-                // Also for one client's connection: the server may have no stream for the shared
-                // one to announce on what has changed for all.
+                // Also on a client's connection: the server may have no stream on which the
+                // shared connection would receive changes that concern all clients.
                 self.stale.notify_one();
             }
             Method::ResourceUpdated => {
@@ -228,7 +227,8 @@ impl Inbox for Receiver {
             Method::Message => match (running, self.behind.session()) {
                 (Some(channel), _) => channel.log(&note),
                 (None, Some(session)) => session.log(&self.id, &note),
-                // It may be about any client's call: whoever takes it decides whom it may be told.
+                // It may concern any client's call: the receiver of the event decides on its
+                // audience.
                 (None, None)
                     if !matches!(self.behind, Behind::Anybody)
                         || !self.paces.logged.admits(LOGGED, Instant::now()) =>
@@ -308,27 +308,27 @@ impl Inbox for Receiver {
 }
 
 impl Receiver {
-    /// A resource has changed, or may have while nobody heard of it.
+    /// Reports that a resource has changed, or may have while notifications were missed.
     pub(crate) fn tell_updated(&self, uri: String) {
         let session = self.behind.session_key();
         let server = self.id.clone();
         let _ = self.events.send(Event::Updated { server, uri, session });
     }
 
-    /// A list of the only client of the connection has changed.
+    /// Marks a list of the connection's only client as changed.
     fn announce_own(&self, method: Method) {
         self.own_lists.announce(method);
         self.note_own_lists();
     }
 
-    /// Has the client look here for lists of its own from now on.
+    /// Notes with the client session that it may have lists of its own at this server.
     pub(crate) fn note_own_lists(&self) {
         if let Some(session) = self.behind.session() {
             session.note_own_lists(&self.id);
         }
     }
 
-    /// A task has news.
+    /// Reports a task update.
     fn tell_task(&self, note: &Request) {
         let Some(id) = note.param_str("taskId") else { return };
         if self.paces.task_news.admits(TASK_NEWS, Instant::now()) {
@@ -353,12 +353,12 @@ fn subscription_id(note: &Request) -> Option<u64> {
     std::str::from_utf8(note.meta(meta::SUBSCRIPTION_ID)?).ok()?.parse().ok()
 }
 
-/// An error response to a question of the server.
+/// Returns an error response to a question of the server.
 fn refuse(id: &[u8], code: i64, words: &str) -> Bytes {
     write::error(Some(id), code, words, None).into()
 }
 
-/// The texts in a list that is a member of an object.
+/// Returns the strings in a list member of an object.
 fn texts_of<'a>(object: &'a Value, member: &str) -> impl Iterator<Item = String> + use<'a> {
     let list = match object.get(member) {
         Some(Value::Array(list)) => list.as_slice(),
@@ -367,7 +367,7 @@ fn texts_of<'a>(object: &'a Value, member: &str) -> impl Iterator<Item = String>
     list.iter().filter_map(Value::as_str).map(str::to_owned)
 }
 
-/// The `params` of a message as JSON text; `{}` when there are none.
+/// Returns the `params` of a message as JSON text; `{}` if absent.
 fn params_text(message: &Request) -> Vec<u8> {
     let mut out = Vec::with_capacity(message.text.len());
     let mut object = write::Object::open(&mut out);

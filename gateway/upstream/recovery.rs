@@ -1,5 +1,5 @@
-//! When a server that is down is tried again: by itself, or sooner because somebody calls it.
-//! However many callers there are, one attempt is made at a time.
+//! The schedule of attempts to reconnect a server that is down: after a pause, or sooner on behalf
+//! of a call. Attempts never run concurrently, however many callers there are.
 
 use std::time::Duration;
 
@@ -8,22 +8,22 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// The least time between a failed attempt and the next one that is made because of a call.
+/// Shortest time between a failed attempt and the next attempt on behalf of a call.
 const REST: Duration = Duration::from_secs(1);
-/// Attempts take no larger share of the time than one in so many, however many calls come.
+/// The same as a multiple of the failed attempt's duration, however many calls arrive.
 const SHARE: u32 = 2;
 
-/// When a server that is down is tried again.
+/// The schedule of attempts for a server.
 pub(crate) struct Recovery {
     wanted: Notify,
     state: Mutex<Attempts>,
 }
 
 struct Attempts {
-    /// So many have failed.
+    /// The number of failed attempts.
     failed: u64,
-    /// When the next one begins by itself, and when it may begin because of a call; none while one
-    /// is made.
+    /// When the next attempt starts by itself, and the earliest time on behalf of a call; `None`
+    /// during an attempt.
     next: Option<(Instant, Instant)>,
 }
 
@@ -34,8 +34,8 @@ impl Default for Recovery {
 }
 
 impl Recovery {
-    /// An attempt has failed after so long, or without a time a connection was lost; the next one
-    /// comes after `pause`, or sooner when somebody wants it.
+    /// Schedules the next attempt after `pause`, or sooner on behalf of a call. `failed_after` is
+    /// the duration of a failed attempt; `None` if an established connection was lost.
     pub(crate) fn schedule(&self, failed_after: Option<Duration>, pause: Duration) {
         let now = Instant::now();
         let rest = failed_after.map_or(REST, |took| REST.max(took * SHARE));
@@ -53,7 +53,7 @@ impl Recovery {
             () = self.wanted.notified() => tokio::time::sleep_until(due.min(allowed)).await,
         }
         self.state.lock().next = None;
-        // Who wanted it while it was about to begin has it.
+        // Clears requests made meanwhile: the attempt that starts now serves them.
         let _ = self.wanted.notified().now_or_never();
     }
 
@@ -61,7 +61,7 @@ impl Recovery {
         self.state.lock().failed
     }
 
-    /// Asks for an attempt. False when none comes soon.
+    /// Requests an attempt. Returns false if none starts soon.
     pub(crate) fn want(&self) -> bool {
         let next = self.state.lock().next;
         let Some((due, allowed)) = next else { return true };

@@ -1,4 +1,4 @@
-//! Reading the lists of a connected server again, and telling of what it announced meanwhile.
+//! Reads the lists of a connected server again, and notifies clients of lists announced meanwhile.
 
 use std::sync::Arc;
 
@@ -10,7 +10,8 @@ use crate::own_lists::ANNOUNCED;
 use crate::shared::Shared;
 use crate::{Announcement, Event};
 
-/// What we can carry to a modern server, declared when its lists are read: they may depend on it.
+/// The capabilities that the gateway forwards to modern servers, declared when their lists are
+/// read, which may depend on them.
 pub(crate) const CARRIED: &[u8] = concat!(
     r#"{"elicitation":{"form":{},"url":{}},"sampling":{},"roots":{},"extensions":{"#,
     r#""io.modelcontextprotocol/tasks":{},"io.modelcontextprotocol/ui":"#,
@@ -18,10 +19,10 @@ pub(crate) const CARRIED: &[u8] = concat!(
 )
 .as_bytes();
 
-/// Reads the lists again. An error means that the server is gone.
+/// Reads the lists again. An error means that the connection is lost.
 pub(crate) async fn refresh(shared: &Arc<Shared>, connection: &Connection) -> Result<(), String> {
     let before = shared.catalog.load_full();
-    // What is announced from now on is read once more.
+    // Changes announced from here on cause another read.
     let announced = shared.announced.take();
     let read = read_again(shared, connection).await;
     shared.tell_announced(announced, &before);
@@ -51,7 +52,7 @@ async fn read_again(shared: &Shared, connection: &Connection) -> Result<(), Stri
                 the old ones stay");
         }
         Ok(Err(failure)) => return Err(failure.words.to_string()),
-        // It may be at something else, and then the old lists are good enough.
+        // It may be busy with other requests, and the old lists remain usable.
         Err(_) if !connection.outstanding.is_empty() && config.health.is_some() => {}
         Err(_) => {
             return Err("the server did not answer in time when its lists were read again".into());
@@ -61,8 +62,8 @@ async fn read_again(shared: &Shared, connection: &Connection) -> Result<(), Stri
 }
 
 impl Shared {
-    /// Tells of lists that were announced and that read as they did before: those that read
-    /// otherwise are seen by everybody who can see what is new.
+    /// Announces lists that were announced by the server but read as before. Lists that differ need
+    /// no announcement: their changes are published with the catalog.
     fn tell_announced(&self, announced: [bool; 3], before: &Catalog) {
         let after = self.catalog.load();
         let mut lists = Vec::new();

@@ -1,19 +1,19 @@
-//! When a server's lists are read again: soon after it tells of a change, and the less often the
-//! longer it goes on telling. What it told last is always read.
+//! The schedule of list reads: soon after a server announces a change, and less often the longer it
+//! keeps announcing. The last announcement is always followed by a read.
 
 use std::time::{Duration, Instant};
 
 /// Changes within this time are read once.
 const SETTLE: Duration = Duration::from_millis(250);
-/// The longest pause between readings that went fast; it begins with `SETTLE` and doubles.
+/// Longest pause between quick reads; the pause starts at `SETTLE` and doubles.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// A server that told of nothing for so long begins with the short pause anew.
+/// Time without announcements that resets the pause.
 const QUIET: Duration = Duration::from_secs(5);
 
-/// See the module.
+/// The schedule for a connection.
 pub(crate) struct Rereading {
     due: Option<Instant>,
-    /// The latest reading ended then.
+    /// When the latest read ended.
     ended: Option<Instant>,
     pause: Duration,
 }
@@ -23,7 +23,7 @@ impl Rereading {
         Self { due: None, ended: None, pause: SETTLE }
     }
 
-    /// The server says that a list has changed.
+    /// Schedules a read after the server announced a change.
     pub(crate) fn announce(&mut self, now: Instant) {
         let soon = now + SETTLE;
         let Some(ended) = self.ended else {
@@ -36,8 +36,8 @@ impl Rereading {
         self.due.get_or_insert(soon.max(ended + self.pause));
     }
 
-    /// A list of one client has changed, which the client may use at once: the first reading does
-    /// not wait for further changes.
+    /// Schedules a read after a change for a client, which may use it at once: the first read
+    /// does not wait for further changes.
     pub(crate) fn announce_own(&mut self, now: Instant) {
         if self.ended.is_none_or(|ended| now > ended + QUIET.max(self.pause)) {
             self.pause = SETTLE;
@@ -47,21 +47,20 @@ impl Rereading {
         }
     }
 
-    /// A call could not connect: the server may be gone, which reading shows. Sooner than an
-    /// announcement, once in a while.
+    /// Schedules a read after a call could not connect, which reveals whether the server is gone.
+    /// Sooner than for an announcement, but limited in rate.
     pub(crate) fn suspect(&mut self, now: Instant) {
         let earliest = self.ended.map_or(now, |ended| now.max(ended + SETTLE));
         self.due = Some(self.due.map_or(earliest, |due| due.min(earliest)));
     }
 
-    /// The lists have been read in this time. The next reading waits at least as long as this one
-    /// took.
+    /// Records a read. The next read waits for at least the duration of this read.
     pub(crate) fn read(&mut self, began: Instant, ended: Instant) {
         self.pause = (self.pause * 2).min(LONGEST_PAUSE).max(ended.duration_since(began));
         (self.due, self.ended) = (None, Some(ended));
     }
 
-    /// Waits until the lists are to be read; for ever while nothing is announced. Cancel safe.
+    /// Waits until a read is due; pending while nothing was announced. Cancel safe.
     pub(crate) async fn wait(&self) {
         match self.due {
             Some(due) => tokio::time::sleep_until(due.into()).await,

@@ -1,6 +1,6 @@
-//! A server that is connected only while somebody uses it. It rests until a call, a subscription or
-//! a list that is not known yet wakes it, and rests again when nobody has used it for a while, or
-//! another server of its organisation needs its place. Its lists stay known meanwhile.
+//! On-demand connections. A resting server is connected for a call, a subscription or a list not
+//! yet read, and disconnected after idle time or when another server of its organisation needs the
+//! slot. Its lists stay available meanwhile.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,26 +17,26 @@ use crate::organisations::{Idle, Purpose, Start};
 use crate::shared::Shared;
 use crate::status::State;
 
-/// Between two looks at whether a server is used.
+/// Longest interval between idle checks.
 const LONGEST_LOOK: Duration = Duration::from_secs(10);
-/// How long a connection is kept that nobody gets any more: who has it may be about to call.
+/// Time that a connection is kept after it was withdrawn: a caller may be about to use it.
 const PARTING: Duration = Duration::from_secs(1);
-/// How long lists that stay the same are not kept again.
+/// Interval at which unchanged lists are stored again, in milliseconds.
 const KEPT_MS: u64 = 3_600_000;
-/// How long a task keeps a server connected, in milliseconds.
+/// Longest time that a task keeps a server connected, in milliseconds.
 const LONGEST_TASK_MS: u64 = 3_600_000;
-/// How long it may take to end.
+/// Time for a process to exit by itself.
 const GRACE: Duration = Duration::from_secs(2);
 
 impl Shared {
-    /// Somebody uses the server.
+    /// Records a use of the server.
     pub(crate) fn record_use(&self) {
         if self.rests_after.is_some() {
             self.used_at.store(self.now_ms(), Ordering::Relaxed);
         }
     }
 
-    /// Has a server that rests connected.
+    /// Connects a resting server.
     pub(crate) fn wake(&self) {
         if self.status.load().state != State::Resting {
             return;
@@ -54,14 +54,14 @@ impl Shared {
         self.woken.notify_one();
     }
 
-    /// Somebody waits to call it: whoever only wants lists does not come before.
+    /// Connects the server for a call, ahead of servers connected only for their lists.
     pub(crate) fn wake_for_call(&self) {
         self.called.notify_one();
         self.wake();
     }
 
-    /// Wakes it if what is known of its lists is not of this process, or not of late. One that was
-    /// not there is tried once, now and then: lists alone do not keep it awake.
+    /// Connects the server if its lists were not read by this process, or are out of date. After a
+    /// failure it is tried only once per idle time: lists alone do not keep it connected.
     pub(crate) fn wake_for_lists(&self) {
         let status = self.status.load();
         if status.trouble.is_none() {
@@ -79,10 +79,10 @@ impl Shared {
         }
     }
 
-    /// Waits until its organisation may connect one more; what it gives is held until that is done.
+    /// Waits for permission of its organisation to connect; the permit is held during the attempt.
     ///
     /// # Errors
-    /// Why it may not, in words.
+    /// Why it may not connect.
     pub(crate) async fn admit_start(&self) -> Result<Option<Start<'_>>, &'static str> {
         let Some(part) = &self.around.part else { return Ok(None) };
         if self.place.lock().is_none() {
@@ -105,13 +105,13 @@ impl Shared {
         }
     }
 
-    /// Lets it rest from now on.
+    /// Marks the server as resting and releases its slot.
     pub(crate) fn begin_rest(&self) {
         self.set_status(|status| status.state = State::Resting);
         *self.place.lock() = None;
     }
 
-    /// Whether nobody has used it for as long as it stays connected.
+    /// Reports whether its idle time has passed.
     pub(crate) fn is_unused(&self) -> bool {
         let Some(after) = self.rests_after else {
             return false;
@@ -120,7 +120,7 @@ impl Shared {
         unused >= u64::try_from(after.as_millis()).unwrap_or(u64::MAX) && !self.is_in_use()
     }
 
-    /// Whether somebody is about to hear or get something of it.
+    /// Reports whether calls, subscriptions, sessions or tasks use the server.
     fn is_in_use(&self) -> bool {
         self.calls.running() > 0
             || self.calls.waiting() > 0
@@ -130,7 +130,7 @@ impl Shared {
             || self.live.load().as_ref().is_some_and(|live| live.outstanding.is_waited_for())
     }
 
-    /// Notes a task that clients may ask about: at a legacy server it ends with the connection.
+    /// Records a task that clients may poll: at a legacy server it ends with the connection.
     pub(crate) fn record_task(&self, answer: &Answer) {
         let Outcome::Result(_, members) = &answer.outcome else { return };
         let legacy = scan::find(members, &answer.text, "task");
@@ -146,8 +146,7 @@ impl Shared {
         self.tasks_until.fetch_max(until, Ordering::Relaxed);
     }
 
-    /// Waits until nobody has used the server for as long as it stays connected; for ever where it
-    /// always does.
+    /// Waits until its idle time has passed; pending forever if it is always connected.
     pub(crate) async fn unused(&self) {
         let Some(after) = self.rests_after else {
             return std::future::pending().await;
@@ -170,8 +169,7 @@ impl Shared {
         }
     }
 
-    /// Whether calls run or wait, on whichever connection, also those whose clients are asked
-    /// something.
+    /// Reports whether calls run or wait on any connection, including those with open questions.
     fn has_calls(&self) -> bool {
         self.calls.running() > 0
             || self.calls.waiting() > 0
@@ -179,8 +177,8 @@ impl Shared {
             || self.live.load().as_ref().is_some_and(|live| live.outstanding.is_waited_for())
     }
 
-    /// Waits until its calls have ended, or the time is over. Who has found it just now may be
-    /// about to call.
+    /// Waits until its calls have ended, for at most `longest`. Starts with a pause, because a
+    /// caller that has just found the server may be about to call.
     pub(crate) async fn finish_calls(&self, longest: Duration) {
         tokio::time::sleep(PARTING).await;
         let idle = async {
@@ -191,8 +189,8 @@ impl Shared {
         let _ = tokio::time::timeout(longest, idle).await;
     }
 
-    /// Ends the connection of a server that rests, behind the last of its calls. Who has subscribed
-    /// on it in the last moment gets another one.
+    /// Closes the connection of a resting server after the last of its calls. A client that
+    /// subscribed on it at the last moment causes a new connection.
     pub(crate) fn part(self: &Arc<Self>, connection: Arc<Connection>) {
         let shared = Arc::clone(self);
         tokio::spawn(async move {
@@ -211,7 +209,7 @@ impl Shared {
         });
     }
 
-    /// Has the lists of an earlier process looked up, if nothing is known in this one.
+    /// Loads the stored lists of an earlier process, unless lists have already been read.
     pub(crate) fn recall(self: &Arc<Self>) -> Option<JoinHandle<()>> {
         let memory = self.memory.clone()?;
         if self.catalog.load().version > 0 {
@@ -229,7 +227,7 @@ impl Shared {
         }))
     }
 
-    /// Has lists kept for the next process: those that differ, and others now and then.
+    /// Stores lists for the next process: at once if they differ, otherwise once per [`KEPT_MS`].
     pub(crate) fn remember(&self, catalog: &Catalog, is_same: bool) {
         let Some(memory) = &self.memory else { return };
         let now = self.now_ms().max(1);

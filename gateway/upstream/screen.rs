@@ -1,6 +1,6 @@
-//! What is taken out of an item before anybody sees it: icons that make whoever shows them fetch
-//! from their own network or run a script, and, with the whole item, descriptions beyond a bound.
-//! Page: basic/index.mdx (icons).
+//! Sanitizes list items: removes icons that would make a client fetch from its own network or run a
+//! script, and detects descriptions over a limit (their items are omitted). Page: basic/index.mdx
+//! (icons).
 
 use lockgate_egress::Policy;
 use lockgate_protocol::scan::{self, Keys, Scanner};
@@ -8,12 +8,12 @@ use lockgate_protocol::strings::{self, Place};
 use lockgate_protocol::write::Object;
 use url::{Host, Url};
 
-/// Names under which there is no public host.
+/// Names that never belong to public hosts.
 const INNER: [&str; 5] = ["localhost", "local", "internal", "lan", "home.arpa"];
 
-/// The item without such icons, and how many there were; `None` when there are none.
+/// Returns the item without unsafe icons, and their number; `None` if there are none.
 pub(crate) fn without_unsafe_icons(item: &[u8]) -> Option<(Vec<u8>, usize)> {
-    // The word may be written with escapes.
+    // The name may be written with escapes.
     if !has(item, b"icons") && !has(item, b"\\u") {
         return None;
     }
@@ -55,7 +55,7 @@ fn source(icon: &[u8]) -> Option<String> {
     Some(icon.get("src")?.as_str()?.to_owned())
 }
 
-/// An image in itself, or at a host of the public internet, over TLS.
+/// Reports whether a source is an inline image, or on a public host over TLS.
 fn is_safe(source: &str) -> bool {
     let Ok(url) = Url::parse(source) else { return false };
     match (url.scheme(), url.host()) {
@@ -83,8 +83,8 @@ fn is_at_or_under(name: &str, end: &str) -> bool {
     rest.is_empty() || rest.ends_with('.')
 }
 
-/// The length of a description of the item, at its root or in a schema, that has more than `most`
-/// bytes.
+/// Returns the length of the longest description of the item, at its root or in a schema, if it
+/// exceeds `most` bytes.
 pub(crate) fn too_long_description(item: &[u8], most: usize) -> Option<usize> {
     if item.len() <= most {
         return None;

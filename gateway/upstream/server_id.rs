@@ -1,5 +1,5 @@
-//! Which server something is about. A slug names one server among those that an organisation sees;
-//! of all servers of the gateway, the organisation that a server belongs to has to be said too.
+//! Identifies a server. A slug is unique among the servers visible to an organisation; within the
+//! whole gateway, it needs the owning organisation as well.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,16 +7,16 @@ use std::sync::Arc;
 
 use crate::Upstream;
 
-/// A server among all: see the module.
+/// A gateway-wide server id.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ServerId {
-    /// The organisation that it belongs to; none for the operator's, which all share.
+    /// The owning organisation; `None` for the operator's servers, which all share.
     pub organisation: Option<Arc<str>>,
     pub slug: Arc<str>,
 }
 
 impl ServerId {
-    /// One of the operator's servers.
+    /// Returns the id of a server of the operator.
     #[must_use]
     pub fn shared(slug: &str) -> Self {
         Self { organisation: None, slug: slug.into() }
@@ -27,14 +27,14 @@ impl ServerId {
         Self { organisation: server.organisation().cloned(), slug: server.slug().into() }
     }
 
-    /// Whether it is this server's.
+    /// Reports whether this is the id of `server`.
     #[must_use]
     pub fn names(&self, server: &dyn Upstream) -> bool {
         *self.slug == *server.slug() && self.organisation.as_ref() == server.organisation()
     }
 }
 
-/// `slug`, or `organisation/slug`: slugs have no `/`.
+/// `slug`, or `organisation/slug`: slugs contain no `/`.
 impl fmt::Display for ServerId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(organisation) = &self.organisation {
@@ -45,7 +45,7 @@ impl fmt::Display for ServerId {
 }
 
 impl dyn Upstream {
-    /// Its name among all servers, as [`ServerId`] writes it.
+    /// Returns the server's gateway-wide name, in the format of [`ServerId`].
     #[must_use]
     pub fn qualified_name(&self) -> Cow<'_, str> {
         match self.organisation() {

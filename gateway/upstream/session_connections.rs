@@ -1,6 +1,5 @@
-//! The connections of one server that belong to one client each. When there is no room for
-//! another, the one that has been idle for longest is closed at once; while all are in use, callers
-//! wait.
+//! The connections of one server that belong to one client each. When there is no room for another,
+//! the least recently used idle connection is closed at once; while all are in use, callers wait.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,19 +11,19 @@ use tokio::sync::{Notify, OnceCell};
 
 use crate::connection::Connection;
 
-/// Part of all connections that one principal may hold for subscriptions alone while others need a
-/// connection.
+/// Fraction of all connections that a principal may hold for subscriptions alone while others
+/// need a connection.
 const SUBSCRIBED_SHARE: usize = 4;
-/// How long a connection may take to end.
+/// Time for a connection to close.
 pub(crate) const GRACE: Duration = Duration::from_secs(2);
-/// Between two attempts of a waiting caller, besides those that a released connection causes.
+/// Interval of a waiting caller's attempts, besides those caused by a released connection.
 const RETRY_INTERVAL: Duration = Duration::from_millis(250);
 
-/// The connections of one server that are not shared.
+/// The connections of a server that are not shared.
 #[derive(Default)]
 pub(crate) struct Sessions {
     held: Mutex<HashMap<u64, Held>>,
-    /// A connection is no longer in use.
+    /// Signals that a connection is no longer in use.
     released: Notify,
     waiting: AtomicUsize,
 }
@@ -44,11 +43,11 @@ pub(crate) type Slot = Arc<OnceCell<Arc<Connection>>>;
 pub(crate) struct Owner {
     pub(crate) key: u64,
     pub(crate) principal: u64,
-    /// It stands for calls of a modern client, each of which has a connection while it runs.
+    /// Whether it serves a modern client, which uses a connection per call while the call runs.
     pub(crate) is_modern: bool,
 }
 
-/// How many connections there may be, and how callers wait for one.
+/// The limits on connections and on waiting for them.
 #[derive(Clone, Copy)]
 pub(crate) struct SlotLimits {
     pub(crate) connections: usize,
@@ -63,7 +62,7 @@ pub(crate) struct SlotUse<'a> {
     _release: Release<'a>,
 }
 
-/// Wakes the callers that wait for a slot.
+/// Wakes the callers that wait for a slot on drop.
 struct Release<'a>(&'a Notify);
 
 impl Drop for Release<'_> {
@@ -72,7 +71,7 @@ impl Drop for Release<'_> {
     }
 }
 
-/// Counts a caller among those that wait.
+/// Counts a waiting caller.
 struct Waiting<'a>(&'a AtomicUsize);
 
 impl Drop for Waiting<'_> {
@@ -82,8 +81,8 @@ impl Drop for Waiting<'_> {
 }
 
 impl Sessions {
-    /// Returns the slot of a client, after waiting for one that another client no longer uses.
-    /// `None` when too many callers wait, or after the time to wait.
+    /// Returns the slot of a client, waiting until another client releases a slot if all are in
+    /// use. Returns `None` if too many callers wait, or after the time to wait.
     pub(crate) async fn slot(&self, owner: Owner, limits: SlotLimits) -> Option<SlotUse<'_>> {
         if let Some(found) = self.try_slot(owner, limits.connections) {
             return Some(found);
@@ -115,7 +114,7 @@ impl Sessions {
             return Some(self.begin_use(&held.slot));
         }
         if slots.len() >= most {
-            // Connections that failed to open or were cancelled while they opened.
+            // Removes connections that failed to open or were cancelled while opening.
             slots.retain(|_, held| held.slot.initialized() || Arc::strong_count(&held.slot) > 1);
         }
         let own = slots.values().filter(|held| held.is_of_modern_caller(owner)).count();
@@ -136,7 +135,7 @@ impl Sessions {
         SlotUse { slot: Arc::clone(slot), _release: Release(&self.released) }
     }
 
-    /// Ends those that their clients have not used for so long and that tell them nothing.
+    /// Closes connections idle for longer than `longest` and without subscriptions.
     pub(crate) fn close_idle(&self, longest: Duration) {
         let mut slots = self.held.lock();
         let mut idle = Vec::new();
@@ -152,12 +151,12 @@ impl Sessions {
         }
     }
 
-    /// Whether no client has one.
+    /// Reports whether no client has a connection.
     pub(crate) fn is_empty(&self) -> bool {
         self.held.lock().is_empty()
     }
 
-    /// Whether somebody waits for an answer on one of them.
+    /// Reports whether a caller waits for an answer on any of the connections.
     pub(crate) fn are_asked(&self) -> bool {
         for held in self.held.lock().values() {
             if let Some(connection) = held.slot.get()
@@ -169,7 +168,7 @@ impl Sessions {
         false
     }
 
-    /// All of them.
+    /// Returns all open connections.
     pub(crate) fn all(&self) -> Vec<Arc<Connection>> {
         let slots = self.held.lock();
         let mut all = Vec::with_capacity(slots.len());
@@ -181,18 +180,18 @@ impl Sessions {
         all
     }
 
-    /// A session's connection, if there is one.
+    /// Returns a session's connection, if any.
     pub(crate) fn find(&self, key: u64) -> Option<Arc<Connection>> {
         self.held.lock().get(&key)?.slot.get().cloned()
     }
 
-    /// Ends a session's connection in the background.
+    /// Closes a session's connection in the background.
     pub(crate) fn forget(&self, key: u64) {
         close(self.held.lock().remove(&key));
         self.released.notify_waiters();
     }
 
-    /// Whether this is the slot of a client still.
+    /// Reports whether this is still the slot of the client.
     pub(crate) fn holds(&self, key: u64, used: &SlotUse<'_>) -> bool {
         match self.held.lock().get(&key) {
             Some(known) => Arc::ptr_eq(&known.slot, &used.slot),
@@ -200,7 +199,7 @@ impl Sessions {
         }
     }
 
-    /// Forgets a connection of a client, if it is this one; whoever uses it keeps it.
+    /// Removes a client's connection, if it is this one; current users keep it.
     pub(crate) fn remove(&self, key: u64, lost: &Arc<Connection>) {
         let mut slots = self.held.lock();
         if let Some(held) = slots.get(&key)
@@ -211,7 +210,7 @@ impl Sessions {
         }
     }
 
-    /// Takes all of them, to be closed.
+    /// Removes and returns all open connections, for closing.
     pub(crate) fn take(&self) -> Vec<Arc<Connection>> {
         let mut slots = self.held.lock();
         let mut all = Vec::new();
@@ -224,9 +223,9 @@ impl Sessions {
     }
 }
 
-/// Returns the owner of the connection that has been idle for longest, of those that match and that
-/// no call uses. A connection with subscriptions is closed only for another principal, when its own
-/// has more than its share of them and no other connection is idle.
+/// Returns the key of the longest idle connection among those that match. A connection with
+/// subscriptions is closed only for another principal, when its own exceeds its share of them and
+/// no other connection is idle.
 fn find_idlest(
     slots: &HashMap<u64, Held>,
     wanted_by: Owner,
@@ -249,7 +248,7 @@ fn find_idlest(
 }
 
 impl Held {
-    /// Whether it is opened, carries a call, or waits for an answer of its client.
+    /// Reports whether it is being opened, carries a call, or waits for an answer of its client.
     fn is_in_use(&self) -> bool {
         let Some(connection) = self.slot.get() else { return true };
         Arc::strong_count(&self.slot) > 1
@@ -257,12 +256,12 @@ impl Held {
             || connection.is_asking()
     }
 
-    /// Whether it stands for calls of this modern caller.
+    /// Reports whether it serves calls of this modern caller.
     fn is_of_modern_caller(&self, caller: Owner) -> bool {
         self.owner.is_modern && caller.is_modern && self.owner.principal == caller.principal
     }
 
-    /// Whether something runs on it, or is told on it.
+    /// Reports whether it has outstanding requests or subscriptions.
     fn is_at_work(&self) -> bool {
         let is_busy = self.slot.get().is_some_and(|open| !open.outstanding.is_empty());
         is_busy || self.has_subscriptions()
@@ -273,7 +272,7 @@ impl Held {
     }
 }
 
-/// Ends a connection in the background.
+/// Closes a connection in the background.
 fn close(held: Option<Held>) {
     if let Some(held) = held
         && let Some(connection) = held.slot.get().cloned()

@@ -1,5 +1,5 @@
-//! The configuration of one server as it is now. What does not change how the server is reached may
-//! be replaced while it is connected; calls read what they need of it and hold nothing.
+//! The current configuration of a server. Settings that do not affect the connection are replaced
+//! while it is open; calls read them when needed.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 
 use crate::config::{Config, Health};
 
-/// See the module.
+/// The current configuration and a signal for its changes.
 pub(crate) struct Settings {
     current: ArcSwap<Config>,
     changed: Notify,
@@ -19,7 +19,7 @@ impl Settings {
         Arc::new(Self { current: ArcSwap::from_pointee(config), changed: Notify::new() })
     }
 
-    /// As they are now; not to be held for long.
+    /// Returns the current configuration; the guard should not be held for long.
     pub(crate) fn load(&self) -> Guard<Arc<Config>> {
         self.current.load()
     }
@@ -33,7 +33,7 @@ impl Settings {
         self.changed.notify_waiters();
     }
 
-    /// Waits until signs of life are asked for in another way.
+    /// Waits until the configuration of health checks differs from `from`.
     pub(crate) async fn health_changed(&self, from: Option<&Health>) {
         loop {
             let changed = self.changed.notified();

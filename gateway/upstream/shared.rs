@@ -1,5 +1,5 @@
-//! What the calls to one server and its supervisor share: its configuration, its live connection,
-//! its state and its lists.
+//! The state shared by a server's calls and its supervisor: the configuration, the live
+//! connection, the status and the lists.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -37,100 +37,99 @@ use crate::topics::{SessionTopics, Wanted};
 use crate::voucher::{Identification, Voucher};
 use crate::{Event, Events};
 
-/// What a client of a server shares with all others.
+/// Resources shared by the clients of all servers.
 #[derive(Clone)]
 pub struct Surroundings {
     pub connector: Arc<Connector>,
     pub egress: lockgate_egress::Config,
     pub events: Events,
-    /// Where servers are counted; nobody sees it without.
+    /// Registry of per-server metrics; not exported if `None`.
     pub metrics: Option<Arc<Metrics>>,
-    /// Where one client alone is served.
+    /// Present if the gateway serves a single client.
     pub sole: Option<Arc<SoleClient>>,
-    /// Places that the calls of all servers share.
+    /// Limits shared by the calls of all servers.
     pub pools: Pools,
-    /// What the servers of one organisation have together.
+    /// Limits shared by the servers of an organisation.
     pub part: Option<Arc<OrganisationPart>>,
-    /// The account of bytes in flight, which what comes in from servers counts in.
+    /// The memory budget that data from servers is charged to.
     pub budget: Arc<Budget>,
-    /// Where large answers are read, so that nothing else on a thread waits for them.
+    /// The threads that parse large answers, so that they block no other task.
     pub apart: Arc<Apart>,
     /// JSON text of the gateway's own `Implementation`.
     pub info: Arc<[u8]>,
-    /// Says who the gateway is, to servers that want to know; none where no server does.
+    /// Asserts the gateway's identity to servers that require it; `None` if no server does.
     pub voucher: Option<Arc<dyn Voucher>>,
-    /// The program that stands between the gateway and a child process; it begins with
+    /// The program that runs between the gateway and a child process; it starts with
     /// [`crate::guard`].
     pub guard: PathBuf,
 }
 
-/// What calls and the supervisor share.
+/// The state shared by a server's calls and its supervisor.
 pub(crate) struct Shared {
     pub(crate) config: Arc<Settings>,
-    /// For as long as it is not used it stays connected: a part of the configuration that stays.
+    /// Idle time after which the server disconnects. Not affected by `reconfigure`.
     pub(crate) rests_after: Option<Duration>,
     pub(crate) id: ServerId,
     pub(crate) around: Surroundings,
-    /// Where the server is counted.
     pub(crate) metrics: Arc<ServerMetrics>,
-    /// For HTTP and SSE: where to, and the configured headers.
+    /// For HTTP and SSE: the destination and the configured headers.
     pub(crate) origin: Option<(Origin, HeaderMap)>,
-    /// What is removed from its messages.
+    /// Secrets to remove from its messages.
     pub(crate) credentials: Option<Arc<Credentials>>,
     pub(crate) live: ArcSwapOption<Connection>,
     pub(crate) status: ArcSwap<Status>,
     pub(crate) catalog: ArcSwap<Catalog>,
-    /// Held while the catalog is replaced: lists of before do not come after those of now.
+    /// Held while the catalog is replaced, so that older lists never overwrite newer lists.
     pub(crate) replacing: Mutex<()>,
-    /// Catalogs that there have been.
+    /// The number of catalogs so far.
     pub(crate) versions: AtomicU64,
-    /// Woken at every change of the status.
+    /// Signals every change of the status.
     pub(crate) changed: Notify,
-    /// The lists have to be read again.
+    /// Requests another read of the lists.
     pub(crate) stale: Arc<Notify>,
     pub(crate) announced: Arc<Announced>,
-    /// A call could not connect.
+    /// Signals that a call could not connect.
     pub(crate) suspect: Notify,
-    /// When the server last said anything on any connection.
+    /// When the server last sent anything on any connection.
     pub(crate) last_heard: Arc<LastHeard>,
     pub(crate) recovery: Recovery,
     pub(crate) silent_ends: Arc<SilentEnds>,
     pub(crate) closing: CancellationToken,
     pub(crate) breaker: Breaker,
-    /// Calls that run and wait.
+    /// Running and waiting calls.
     pub(crate) calls: Arc<ConcurrencyLimit>,
     pub(crate) sessions: Sessions,
     pub(crate) wanted: Wanted,
     pub(crate) session_topics: SessionTopics,
     pub(crate) interactive: InteractiveState,
-    /// Where its lists outlive the process.
+    /// Stores the lists beyond the life of the process.
     pub(crate) memory: Option<Arc<dyn CatalogMemory>>,
-    /// When that got them last, in ms since `epoch`, and 0 before.
+    /// When `memory` last received the lists, in ms since `epoch`; 0 before.
     pub(crate) kept_at: AtomicU64,
-    /// Wakes a server that rests.
+    /// Wakes a resting server.
     pub(crate) woken: Notify,
-    /// Another server of its organisation needs its place.
+    /// Requests the server's slot for another server of its organisation.
     pub(crate) gives_way: Notify,
-    /// Its place among the servers that are connected, where that is bounded.
+    /// Its slot among the connected servers, if their number is limited.
     pub(crate) place: Mutex<Option<Permit>>,
-    /// Somebody waits to call it.
+    /// Signals that a call waits for a connection.
     pub(crate) called: Notify,
-    /// Until when it has a task that somebody may ask about, in ms since `epoch`.
+    /// Latest time until which clients may poll a task of the server, in ms since `epoch`.
     pub(crate) tasks_until: AtomicU64,
-    /// When somebody last used the server, in ms since `epoch`.
+    /// When the server was last used, in ms since `epoch`.
     pub(crate) used_at: AtomicU64,
-    /// Start with `initialize` at once: what an earlier start has found out.
+    /// Whether to start with `initialize`, as found by an earlier attempt.
     pub(crate) known_legacy: AtomicBool,
-    /// Streamable HTTP is not there, HTTP+SSE is.
+    /// Whether the server offers HTTP+SSE instead of Streamable HTTP.
     pub(crate) known_sse: AtomicBool,
-    /// When the log last said that calls are turned away, in ms since `epoch`.
+    /// When rejected calls were last logged, in ms since `epoch`.
     pub(crate) refusal_noted: AtomicU64,
     /// When the lists were read, in ms since `epoch`.
     pub(crate) read_at: AtomicU64,
     pub(crate) epoch: Instant,
 }
 
-/// A configuration that no client can be made from.
+/// An error in a configuration that prevents creating its client.
 #[derive(Debug, thiserror::Error)]
 #[error("server {slug}: {words}")]
 pub struct ServerSetupError {
@@ -138,7 +137,7 @@ pub struct ServerSetupError {
     pub words: String,
 }
 
-/// Where a remote server is, and the headers that it gets with each request.
+/// Returns the address of a remote server and the configured request headers.
 fn find_origin(
     config: &Config,
     around: &Surroundings,
@@ -158,7 +157,7 @@ fn bounds_of_calls(config: &Config) -> Bounds {
     Bounds { running: config.limits.concurrency, waiting: config.limits.queue }
 }
 
-/// How a server is before anything was done with it.
+/// Returns the status of a server before its first connection.
 fn first_status(config: &Config) -> Status {
     let state = match (config.enabled, config.rests_after) {
         (false, _) => State::Disabled,
@@ -243,7 +242,7 @@ impl Shared {
         })
     }
 
-    /// Takes over another configuration of the same server, reached alike.
+    /// Applies a new configuration of the same server with the same transport.
     pub(crate) fn reconfigure(&self, config: Config) {
         let old = self.config.load_full();
         if *old == config {
@@ -258,13 +257,13 @@ impl Shared {
             self.stale.notify_one();
             self.interactive.stale.notify_one();
         }
-        // It may have failed for what is changed now.
+        // The old configuration may have caused the failure.
         if self.status.load().state == State::Failed {
             let _ = self.recovery.want();
         }
     }
 
-    /// The last lines that the shared connection's process wrote to stderr.
+    /// Returns the last lines of the shared process's standard error.
     pub(crate) fn stderr_tail(&self) -> Vec<String> {
         match self.live.load().as_ref() {
             Some(live) => live.stderr_tail(),
@@ -272,7 +271,7 @@ impl Shared {
         }
     }
 
-    /// Has the connections that there are keep to the bounds of messages as they are now.
+    /// Applies the current message limits to all open connections.
     pub(crate) fn bound_messages(&self) {
         let config = self.config.load_full();
         for connection in self.sessions.all().iter().chain(self.live.load().iter()) {
@@ -286,7 +285,7 @@ impl Shared {
         &self.around.events
     }
 
-    /// Replaces the status and tells everybody.
+    /// Replaces the status and notifies all waiters and subscribers.
     pub(crate) fn set_status(&self, change: impl Fn(&mut Status)) {
         self.status.rcu(|old| {
             let mut new = Status::clone(old);
@@ -318,7 +317,7 @@ impl Shared {
         });
     }
 
-    /// A server may say in its answer what it was given; nobody is told that.
+    /// Removes credentials that a server may have echoed in its answer.
     fn hide_credentials(&self, words: &str) -> String {
         let Some((_, configured)) = &self.origin else { return words.to_owned() };
         let mut headers = configured.clone();
@@ -338,7 +337,7 @@ impl Shared {
         u64::try_from(self.epoch.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Whether the lists are older than the server said that they keep, and than a minute.
+    /// Reports whether the lists are older than both the server's TTL and a minute.
     pub(crate) fn is_out_of_date(&self) -> bool {
         let keeps = self.catalog.load().ttl_ms.unwrap_or(0).max(60_000);
         self.now_ms().saturating_sub(self.read_at.load(Ordering::Relaxed)) > keeps

@@ -1,6 +1,6 @@
-//! The only client of a gateway that serves one alone, over stdio. What it declares goes to legacy
-//! servers on the connection that everybody would share otherwise, so that one process of each
-//! server is enough.
+//! The client of a gateway that serves a single client over stdio. Its capabilities are declared to
+//! legacy servers on the connection that is otherwise shared, so that one process per server
+//! suffices.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -12,12 +12,12 @@ use tokio::sync::watch;
 
 use crate::call::ClientSession;
 
-/// How long servers wait for what the client declares. It says so first of all.
+/// Longest wait of servers for the client's capabilities, which its first message contains.
 const WAIT: Duration = Duration::from_secs(3);
 
-/// See the module.
+/// The capabilities and session of the only client.
 pub struct SoleClient {
-    /// JSON text of its capabilities, once it has declared any.
+    /// JSON text of its capabilities, once declared.
     declared: watch::Sender<Option<Bytes>>,
     /// Its legacy session.
     session: Mutex<Option<Weak<dyn ClientSession>>>,
@@ -29,13 +29,13 @@ impl SoleClient {
         Arc::new(Self { declared: watch::Sender::new(None), session: Mutex::new(None) })
     }
 
-    /// Whether the client has not declared anything yet.
+    /// Reports whether the client has not declared capabilities yet.
     #[must_use]
     pub fn is_new(&self) -> bool {
         self.declared.borrow().is_none()
     }
 
-    /// The client declares its capabilities: JSON text. What it declared first stays.
+    /// Records the client's capabilities (JSON text). Only the first call has an effect.
     pub fn declare(&self, capabilities: &Bytes) {
         self.declared.send_if_modified(|declared| {
             let is_first = declared.is_none();
@@ -46,22 +46,23 @@ impl SoleClient {
         });
     }
 
-    /// The client has opened a legacy session.
+    /// Records the client's legacy session.
     pub fn open_session(&self, session: &Arc<dyn ClientSession>) {
         *self.session.lock() = Some(Arc::downgrade(session));
     }
 
-    /// Its legacy session, while there is one.
+    /// Returns its legacy session, while it exists.
     pub(crate) fn session(&self) -> Option<Arc<dyn ClientSession>> {
         self.session.lock().as_ref().and_then(Weak::upgrade)
     }
 
-    /// Whether servers have been told just these capabilities.
+    /// Reports whether exactly these capabilities were declared to servers.
     pub(crate) fn has_declared(&self, capabilities: &Bytes) -> bool {
         self.declared.borrow().as_ref() == Some(capabilities)
     }
 
-    /// What servers are told. Waits a little for the client, which then declares nothing.
+    /// Returns the capabilities to declare to servers. Waits briefly for the client; after that,
+    /// the empty set is final.
     pub(crate) async fn capabilities(&self) -> Value {
         let mut declared = self.declared.subscribe();
         let _ = tokio::time::timeout(WAIT, declared.wait_for(Option::is_some)).await;

@@ -1,4 +1,5 @@
-//! How a server is: its state, the stage that failed and why, in words a person can act on.
+//! The status of a server: its state, the stage that failed and the reason, in words that a person
+//! can act on.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,37 +9,37 @@ use lockgate_protocol::revision::{Era, Revision};
 use lockgate_text::date;
 use serde_json::{Map, Value, json};
 
-/// A snapshot of how a server is.
+/// A snapshot of a server's status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
     pub state: State,
     pub since: SystemTime,
-    /// What was found at the last handshake.
+    /// The properties found at the last handshake.
     pub peer: Option<Peer>,
-    /// Why it is not connected, when it is not.
+    /// Why it is not connected, if so.
     pub trouble: Option<StageError>,
-    /// Starts and connects after the first one.
+    /// Starts and connects after the first.
     pub restarts: u64,
-    /// When it was last connected, of one that is not now.
+    /// When it was last connected, if it is not now.
     pub last_good: Option<SystemTime>,
 }
 
 /// The states of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
-    /// Starting, or waiting to be tried again for the first time.
+    /// Starting, or waiting for the first retry.
     Pending,
     Connected,
-    /// Connected, but it does not answer: it is slow, or hangs.
+    /// Connected but not answering: slow or hung.
     Unresponsive,
     NeedsAuth,
     Failed,
     Disabled,
-    /// Not connected, because nobody uses it: it is connected when somebody does.
+    /// Disconnected while idle; connected on demand.
     Resting,
 }
 
-/// What a server said of itself.
+/// The self-description of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
     pub era: Era,
@@ -50,41 +51,41 @@ pub struct Peer {
     pub version: String,
 }
 
-/// The stage that failed, and why.
+/// The stage that failed, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StageError {
     pub stage: Stage,
     pub words: String,
-    /// The last lines of the child's stderr, if it is a child.
+    /// The last lines of a child's standard error.
     pub stderr: Vec<String>,
 }
 
-/// How much a server may be asked at once and how long, and how it stands with that now.
+/// The limits for calls to a server, and their current use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stats {
     pub start_timeout: Duration,
     pub call_timeout: Duration,
-    /// Tools with a time of their own.
+    /// Tools with their own timeouts.
     pub tool_timeouts: BTreeMap<String, Duration>,
-    /// Calls that run, and how many may.
+    /// Running calls, and their limit.
     pub running: usize,
     pub concurrency: usize,
-    /// Calls that wait for a place, and how many may.
+    /// Waiting calls, and their limit.
     pub waiting: usize,
     pub queue: usize,
-    /// Since the server last said anything.
+    /// Time since the server last sent anything.
     pub silent: Duration,
     pub breaker: BreakerState,
 }
 
-/// Whether calls to a server are let through.
+/// Whether calls to a server are admitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BreakerState {
-    /// They are; so many have failed in a row.
+    /// Admitted; the number of consecutive failures.
     Closed { failures: u32 },
-    /// They are not, because of the last failure, until so much time has passed.
+    /// Blocked because of the last failure, until the time has passed.
     Open { why: String, retry_in: Duration },
-    /// One call is trying whether the server answers again.
+    /// One trial call is running.
     Trying { why: String },
 }
 
@@ -100,7 +101,7 @@ impl BreakerState {
 }
 
 impl Stats {
-    /// For people and programs: times in milliseconds.
+    /// Returns the statistics as JSON, with times in milliseconds.
     #[must_use]
     pub fn json(&self) -> Value {
         let mut breaker = json!({"state": self.breaker.as_str()});
@@ -134,7 +135,7 @@ fn to_ms(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The stages on the way to a connected server.
+/// The stages of connecting to a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stage {
     Start,
@@ -182,8 +183,8 @@ impl Stage {
     }
 }
 
-/// What the words of a failure may contain, what everybody may know of it then, and which step of
-/// connecting it was that failed, where that is more than the stage says.
+/// Substrings of an error's words, the corresponding reason that is safe to publish, and the failed
+/// step of connecting, if it is more precise than the stage.
 const REASONS: &[(&str, &str, Option<&str>)] = &[
     ("within the time allowed", "no connection came about in time", None),
     (", while reaching ", "the proxy on the way to it failed", None),
@@ -206,8 +207,8 @@ const REASONS: &[(&str, &str, Option<&str>)] = &[
 ];
 
 impl StageError {
-    /// Why, for those who may not read the words: they can hold addresses, commands and what the
-    /// server itself said.
+    /// Returns a reason without the confidential parts of the words: addresses, commands and text
+    /// of the server.
     #[must_use]
     pub fn reason(&self) -> &'static str {
         let known = REASONS.iter().find(|(part, ..)| self.words.contains(part));
@@ -223,14 +224,14 @@ impl StageError {
         )
     }
 
-    /// Returns whether the server took longer than it may, rather than failed.
+    /// Reports whether the server timed out, rather than failed.
     #[must_use]
     pub fn is_timeout(&self) -> bool {
         self.reason().ends_with("in time")
     }
 
-    /// The step that failed, as precisely as the words tell: `start`, `dns`, `connect`, `tls`,
-    /// `http`, `auth`, `handshake`, `list` or `run`.
+    /// Returns the failed step, as precisely as the words reveal it: `start`, `dns`, `connect`,
+    /// `tls`, `http`, `auth`, `handshake`, `list` or `run`.
     #[must_use]
     pub fn step(&self) -> &'static str {
         let known = REASONS.iter().find(|(part, ..)| self.words.contains(part));
@@ -243,7 +244,7 @@ impl StageError {
 }
 
 impl Status {
-    /// Why the server does not answer, for those who may not read the words of its trouble.
+    /// Returns why the server is unavailable, without the confidential words of its trouble.
     #[must_use]
     pub fn reason(&self) -> String {
         match (self.state, &self.trouble) {
@@ -257,13 +258,13 @@ impl Status {
         }
     }
 
-    /// Whether it may answer soon, without anybody doing something about it.
+    /// Reports whether it may recover without intervention.
     #[must_use]
     pub fn is_passing(&self) -> bool {
         !matches!(self.state, State::NeedsAuth | State::Disabled)
     }
 
-    /// Since when it is as it is (RFC 3339).
+    /// Returns when the state last changed (RFC 3339).
     #[must_use]
     pub fn since_text(&self) -> String {
         date::of_time(self.since)

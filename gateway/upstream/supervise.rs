@@ -1,5 +1,5 @@
-//! Keeps one server connected: opens, reads its lists, follows its changes, and starts over with
-//! growing pauses when it is lost. What it finds goes into the status, in words a person can act
+//! Keeps a server connected: opens the connection, reads the lists, follows changes, and
+//! reconnects with growing pauses. Records failures in the status, in words that a person can act
 //! on.
 
 use std::sync::Arc;
@@ -24,16 +24,16 @@ use crate::shared::Shared;
 use crate::status::{self, Stage, StageError, State};
 use crate::{Event, health, lists};
 
-/// Pause before the first restart; doubles up to the longest.
+/// Pause before the first restart; doubles up to `LONGEST_PAUSE`.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// A connection that stood this long starts the pauses anew.
+/// A connection that lasted this long resets the pause.
 const STABLE: Duration = Duration::from_secs(30);
-/// How long a process may take to end by itself.
+/// Time for a process to exit by itself.
 const GRACE: Duration = Duration::from_secs(2);
-/// How long a failure waits to be told for the lists that an earlier process knew.
+/// Longest delay of a failure report while the stored lists are loaded.
 const RECALLED: Duration = Duration::from_secs(2);
-/// How long a server may take to acknowledge a listen.
+/// Time for a server to acknowledge a listen.
 const ACKNOWLEDGE: Duration = Duration::from_secs(5);
 
 /// Runs until the client is closed.
@@ -52,7 +52,7 @@ pub(crate) async fn supervise(shared: Arc<Shared>) {
         };
         let Ended::Lost(refused) = ended else { continue };
         shared.live.store(None);
-        // Whoever asks now waits for the state, and gets the lists of before with it.
+        // The failure ends the wait of pending requests, which should find the stored lists.
         if let Some(recalled) = recalled {
             let _ = tokio::time::timeout(RECALLED, recalled).await;
         }
@@ -81,7 +81,8 @@ pub(crate) async fn supervise(shared: Arc<Shared>) {
     }
 }
 
-/// Doubling, with a jitter of a quarter so that servers do not come back in step.
+/// Returns an exponential pause. A jitter of up to a quarter keeps servers from reconnecting in
+/// step.
 fn pause(failures: u32) -> Duration {
     let base =
         FIRST_PAUSE.saturating_mul(1 << failures.saturating_sub(1).min(10)).min(LONGEST_PAUSE);
@@ -103,11 +104,11 @@ fn report(shared: &Shared, refused: &HandshakeError) {
 /// How a connection ended.
 enum Ended {
     Lost(HandshakeError),
-    /// Nobody used the server: it rests now.
+    /// The server was idle and rests now.
     Unused,
 }
 
-/// One life of a connection, from start to end.
+/// Runs a connection from start to end.
 async fn cycle(shared: &Arc<Shared>) -> Ended {
     let (connection, over) = match connect(shared).await {
         Ok(connected) => connected,
@@ -118,7 +119,7 @@ async fn cycle(shared: &Arc<Shared>) -> Ended {
     });
     let (words, grace) = tokio::select! {
         words = stay(shared, &connection, &over) => (words, GRACE),
-        // Nothing that it is told helps.
+        // A hanging server gets no grace period.
         words = hung => {
             shared.silent_ends.record();
             (words, Duration::ZERO)
@@ -137,7 +138,7 @@ async fn cycle(shared: &Arc<Shared>) -> Ended {
     let mut refused = HandshakeError::new(Stage::Run, words);
     if let Some(child) = child {
         let exit = child.close(grace).await;
-        // It may have been given up for its end.
+        // The reason may already contain the exit status.
         if !refused.trouble.words.ends_with(&exit) {
             refused.trouble.words = format!("{}; it {exit}", refused.trouble.words);
         }
@@ -146,7 +147,7 @@ async fn cycle(shared: &Arc<Shared>) -> Ended {
     Ended::Lost(refused)
 }
 
-/// Connects, reads the lists, and lets calls through.
+/// Connects, reads the lists, and admits calls.
 async fn connect(shared: &Arc<Shared>) -> Result<(Arc<Connection>, Over), HandshakeError> {
     let _start = match shared.admit_start().await {
         Ok(start) => start,
@@ -177,7 +178,7 @@ async fn connect(shared: &Arc<Shared>) -> Result<(Arc<Connection>, Over), Handsh
     }
     shared.breaker.success();
     shared.live.store(Some(Arc::clone(&connection)));
-    // They may be others than when it was opened.
+    // The limits may have changed since the connection was opened.
     shared.bound_messages();
     shared.set_status(|status| {
         status.state = State::Connected;
@@ -197,7 +198,7 @@ fn describe_peer(connection: &Connection) -> status::Peer {
     }
 }
 
-/// Shows that a connected server has become unresponsive, or answers again.
+/// Updates the status when a connected server becomes unresponsive or recovers.
 fn tell_health(shared: &Shared, why: Option<&str>) {
     match why {
         Some(words) => {
@@ -217,7 +218,8 @@ fn tell_health(shared: &Shared, why: Option<&str>) {
     }
 }
 
-/// Without lists where there is no memory for them: the old ones stay.
+/// Opens the shared connection and reads the lists; returns no lists if there is no memory for
+/// them; the old lists then stay.
 async fn bring_up(
     shared: &Arc<Shared>,
 ) -> Result<(Arc<Connection>, Option<Catalog>, Over), HandshakeError> {
@@ -251,7 +253,7 @@ async fn bring_up(
     Ok((Arc::new(connection), catalog, over))
 }
 
-/// Follows a connected server until it is lost; gives the words why.
+/// Follows a connected server until the connection is lost, and returns the reason.
 async fn stay(shared: &Arc<Shared>, connection: &Arc<Connection>, over: &Over) -> String {
     let follow = follow(shared, connection);
     let interactive = interactive_catalog::keep(shared, connection);
@@ -276,8 +278,8 @@ async fn stay(shared: &Arc<Shared>, connection: &Arc<Connection>, over: &Over) -
     }
 }
 
-/// The stream on which the server tells of changes; gives words when that shows that the server is
-/// lost.
+/// Follows the stream of change notifications. Returns a reason if it reveals that the connection
+/// is lost.
 async fn follow(shared: &Arc<Shared>, connection: &Arc<Connection>) -> String {
     match (connection.era(), &connection.transport) {
         (Era::Modern, _) => listen(shared, connection).await,
@@ -298,13 +300,14 @@ async fn follow(shared: &Arc<Shared>, connection: &Arc<Connection>) -> String {
     std::future::pending().await
 }
 
-/// Changes may have been missed while a stream was down.
+/// Treats lists, resources and tasks as changed after a stream was down.
 fn missed(shared: &Shared) {
     shared.stale.notify_one();
     updated(shared);
 }
 
-/// Resources and tasks that clients want to hear of may have news that nobody heard.
+/// Reports all subscribed resources and tasks as updated, because notifications may have been
+/// missed.
 fn updated(shared: &Shared) {
     for uri in shared.wanted.uris() {
         let server = shared.id.clone();
@@ -315,9 +318,9 @@ fn updated(shared: &Shared) {
     }
 }
 
-/// `subscriptions/listen`, opened again whenever it ends or the set of wanted resources changes. An
-/// old stream is kept until the new one is acknowledged, so that nothing is missed in between.
-/// Returns when the server has none.
+/// Keeps a `subscriptions/listen` request open, and reopens it when it ends or the subscriptions
+/// change. The old stream is kept until the new one is acknowledged, so that nothing is missed in
+/// between. Returns if the server offers no such stream.
 async fn listen(shared: &Arc<Shared>, connection: &Arc<Connection>) {
     let mut old: Option<Held> = None;
     let mut pause = FIRST_PAUSE;
@@ -333,7 +336,7 @@ async fn listen(shared: &Arc<Shared>, connection: &Arc<Connection>) {
         let got = tokio::select! {
             topics = acknowledged => topics.ok(),
             ended = &mut held.0 => match ended {
-                // It has no such stream, and will not have one as long as this connection stands.
+                // The server has no such stream, and will have none on this connection.
                 Ok(Ok(false)) if !stood => return,
                 _ => None,
             },
@@ -345,8 +348,7 @@ async fn listen(shared: &Arc<Shared>, connection: &Arc<Connection>) {
             match (stood, pause > FIRST_PAUSE) {
                 (true, true) => missed(shared),
                 (true, false) => {}
-                // The lists have just been read; what came before this life of the server was not
-                // heard.
+                // The lists were just read, but updates before this connection were missed.
                 (false, _) => updated(shared),
             }
             (pause, stood) = (FIRST_PAUSE, true);
@@ -367,7 +369,7 @@ async fn listen(shared: &Arc<Shared>, connection: &Arc<Connection>) {
     }
 }
 
-/// A stream that ends when it is dropped.
+/// A listen stream, aborted on drop.
 struct Held(tokio::task::JoinHandle<Result<bool, UpstreamError>>);
 
 impl Drop for Held {
@@ -376,8 +378,7 @@ impl Drop for Held {
     }
 }
 
-/// One listen stream, until it ends.
-/// `false` when the server refused it.
+/// Runs a listen stream until it ends. Returns `false` if the server refused it.
 async fn hold(
     connection: Arc<Connection>,
     id: u64,

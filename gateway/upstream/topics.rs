@@ -1,4 +1,4 @@
-//! What clients want to hear of resources and tasks of one server, counted for each.
+//! Subscriptions of clients to the resources and tasks of a server, with reference counts.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-/// Something of a server that may have news.
+/// An object of a server with update notifications.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Topic {
     /// A resource, by its URI.
@@ -15,11 +15,11 @@ pub(crate) enum Topic {
     Task(String),
 }
 
-/// What clients want to hear of.
+/// The current subscriptions.
 #[derive(Default)]
 pub(crate) struct Wanted {
     counts: Mutex<BTreeMap<Topic, usize>>,
-    /// The set of topics has changed: the listen stream has to be replaced.
+    /// Signals a change of the set of topics: the listen stream has to be replaced.
     pub(crate) changed: Notify,
     acknowledged: Mutex<BTreeSet<Topic>>,
     pub(crate) news: Notify,
@@ -46,12 +46,12 @@ impl Wanted {
         ids
     }
 
-    /// Whether nobody wants to hear of anything.
+    /// Reports whether there are no subscriptions.
     pub(crate) fn is_empty(&self) -> bool {
         self.counts.lock().is_empty()
     }
 
-    /// A modern server has acknowledged these.
+    /// Records the topics that a modern server has acknowledged.
     pub(crate) fn acknowledge(&self, topics: BTreeSet<Topic>) {
         *self.acknowledged.lock() = topics;
         self.news.notify_waiters();
@@ -72,7 +72,7 @@ impl Wanted {
         let mut counts = self.counts.lock();
         match counts.get_mut(topic) {
             Some(1) => {
-                // Whoever wants it again waits for an acknowledgement of its own.
+                // A new subscription waits for its own acknowledgement.
                 self.acknowledged.lock().remove(topic);
                 counts.remove(topic).is_some()
             }
@@ -85,22 +85,22 @@ impl Wanted {
     }
 }
 
-/// Resources that sessions with a connection of their own want to hear of, by session.
+/// Resource subscriptions of sessions with their own connection, by session.
 #[derive(Default)]
 pub(crate) struct SessionTopics(Mutex<HashMap<u64, OfSession>>);
 
 #[derive(Default)]
 struct OfSession {
     counts: BTreeMap<String, usize>,
-    /// Cancelled when there are none any more.
+    /// Cancelled when no subscriptions are left.
     over: CancellationToken,
 }
 
-/// What a resource is to a session that wants to hear of it.
+/// The effect of a new subscription on its session.
 pub(crate) struct Added {
-    /// Nobody in the session wanted it before.
+    /// Whether it is the session's first subscription to the resource.
     pub(crate) first: bool,
-    /// The session wanted nothing before: cancelled when it wants nothing again.
+    /// Present for the session's first subscription: cancelled when none are left.
     pub(crate) begun: Option<CancellationToken>,
 }
 
@@ -114,7 +114,8 @@ impl SessionTopics {
         Added { first: *count == 1, begun }
     }
 
-    /// True when nobody in the session wants it any more.
+    /// Removes a subscription. Returns true if the session has no other subscription to the
+    /// resource.
     pub(crate) fn remove(&self, session: u64, uri: &str) -> bool {
         let mut all = self.0.lock();
         let Some(topics) = all.get_mut(&session) else { return false };
@@ -139,7 +140,7 @@ impl SessionTopics {
         topics.counts.keys().cloned().collect()
     }
 
-    /// The session has ended.
+    /// Removes all subscriptions of a session that has ended.
     pub(crate) fn forget(&self, session: u64) {
         if let Some(topics) = self.0.lock().remove(&session) {
             topics.over.cancel();

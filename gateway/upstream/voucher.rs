@@ -1,31 +1,30 @@
-//! For whom a request to a server is made: servers over HTTP that want to know get it with every
-//! request, as a header whose value they can verify. Nobody's header is sent to another server, and
-//! none is logged.
+//! Identity assertions: HTTP servers that require them receive the requester's identity with every
+//! request, in a verifiable header. An assertion is never sent to another server and never logged.
 
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-/// The header that says for whom a request is made. The gateway alone writes it.
+/// The header with the identity assertion. Only the gateway sets it.
 pub const IDENTITY_HEADER: &str = "lockgate-identity";
 
-/// Says who somebody is: one caller, or the gateway itself.
+/// Asserts the identity of a caller, or of the gateway itself.
 pub trait Voucher: Send + Sync + 'static {
-    /// A signed statement for this audience alone, which is good for a minute at most; none when
-    /// the gateway has no key (any more). Without it the server has to refuse the request.
+    /// Returns a signed assertion for this audience alone, valid for at most a minute; `None` if
+    /// the gateway has no key (any more). A server has to refuse a request without an assertion.
     fn vouch(&self, audience: &Arc<str>) -> Option<HeaderValue>;
 }
 
-/// How one connection to a server that wants to know says for whom its requests are.
+/// The identity assertions on a connection to a server that requires them.
 #[derive(Clone)]
 pub(crate) struct Identification {
     pub(crate) audience: Arc<str>,
-    /// Whose the connection is: one client's, or the gateway's own where several share it.
+    /// The connection's owner: a client, or the gateway itself on a shared connection.
     pub(crate) owner: Arc<dyn Voucher>,
 }
 
 impl Identification {
-    /// Adds the header, for the caller of a request or else for whose the connection is.
+    /// Adds the header on behalf of the caller, or of the connection's owner.
     pub(crate) fn add(&self, headers: &mut HeaderMap, caller: Option<&dyn Voucher>) {
         static NAME: HeaderName = HeaderName::from_static(IDENTITY_HEADER);
         let voucher = caller.unwrap_or(&*self.owner);

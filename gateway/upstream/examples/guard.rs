@@ -1,4 +1,4 @@
-//! A program that is nothing but a guard of servers; the tests of this crate start theirs with it.
+//! A program that is only a guard of servers; the tests of this crate start their servers with it.
 
 use std::process::ExitCode;
 

@@ -14,13 +14,13 @@ fn silence_is_covered_by_what_was_asked() {
     let first = outstanding.begin(LONG);
     let second = outstanding.begin(SHORT);
     assert!(outstanding.covers_until(heard) >= heard + LONG);
-    // What was heard later counts from then.
+    // Later bytes of the server restart the time.
     let later = heard + Duration::from_secs(30);
     assert_eq!(outstanding.covers_until(later), later + LONG);
     first.end();
     second.end();
     assert_eq!(outstanding.covers_until(heard), heard);
-    // The next one alone counts, not what was before.
+    // Only the new request counts.
     let third = outstanding.begin(SHORT);
     assert_eq!(outstanding.covers_until(later), later + SHORT);
     third.end();
@@ -48,7 +48,7 @@ fn a_call_that_nobody_waits_for_explains_no_longer_than_a_call_takes_by_default(
     assert_eq!(outstanding.covers_until(later), later + LONG);
     waiting.end();
     assert_eq!(outstanding.covers_until(later), later + LONG);
-    // Whoever still waits has the time that was promised.
+    // Waiting callers keep their full timeout.
     let patient = outstanding.begin(hour);
     assert_eq!(outstanding.covers_until(later), later + hour);
     outstanding.catch_up();

@@ -34,7 +34,7 @@ fn the_difference_is_what_is_new_other_or_missing() {
     assert_ne!(own.mark, other.mark);
 }
 
-/// What all get depends on whether a client can be asked things.
+/// The shared lists depend on whether a client is interactive.
 #[test]
 fn a_client_is_compared_with_what_others_like_it_get() {
     let mut shared = lists(&[("a", "1")]);
@@ -54,7 +54,7 @@ fn a_list_that_was_refused_removes_nothing() {
     assert_eq!(removed(&OwnLists::compare(&Catalog::default(), &shared, None)), ["a"]);
 }
 
-/// A reading counts for what was announced before it, and the end for everything.
+/// A read covers earlier announcements only; the end covers all.
 #[tokio::test]
 async fn what_is_announced_while_lists_are_read_is_read_again() {
     let state = OwnState::default();

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Announcements every 10 ms for a minute; gives when lists are read, in milliseconds.
+/// Announces a change every 10 ms for a minute; returns the times of reads in milliseconds.
 fn readings(took: u64) -> Vec<u64> {
     let mut rereading = Rereading::new();
     let begin = Instant::now();

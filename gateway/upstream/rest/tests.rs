@@ -1,4 +1,4 @@
-//! A server that is connected while it is used, on a connection of this test.
+//! On-demand connections, with a server in this test.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -27,7 +27,7 @@ const SOON: Duration = Duration::from_secs(10);
 const REST: Duration = Duration::from_millis(150);
 const HERE: Policy = Policy::Organisation { private: false, loopback: true };
 
-/// A legacy server that counts its handshakes.
+/// Starts a legacy server that counts its handshakes.
 async fn serve() -> (url::Url, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap()).parse().unwrap();
@@ -105,7 +105,8 @@ fn around() -> Surroundings {
     };
     let apart = Bounds { running: 1, waiting: 8 };
     Surroundings {
-        // The machine's authorities are read once, because another test counts memory.
+        // The system's certificate authorities are loaded only once, because another test measures
+        // memory.
         connector: Arc::clone(CONNECTOR.get_or_init(|| Arc::new(Connector::new(&egress).unwrap()))),
         egress,
         events: tokio::sync::broadcast::channel(64).0,
@@ -208,7 +209,7 @@ async fn a_server_is_connected_while_it_is_used_and_its_lists_stay_known() {
     client.close().await;
 }
 
-/// Servers of one organisation, which may have so much.
+/// Servers of an organisation with the given limits.
 struct Tenancy(Surroundings);
 
 impl Tenancy {
@@ -218,7 +219,7 @@ impl Tenancy {
         Self(Surroundings { part: Some(all.join()), ..around })
     }
 
-    /// One that stays connected when nobody uses it.
+    /// Starts a server with a long idle time.
     fn start(&self, url: url::Url) -> Arc<Client> {
         let config = Config { rests_after: Some(SOON * 10), ..config(url) };
         let client = Client::new(config, self.0.clone()).unwrap();
@@ -336,7 +337,7 @@ async fn a_server_with_a_task_rests_when_that_is_over() {
     client.close().await;
 }
 
-/// What outlives a client.
+/// Storage that outlives a client.
 #[derive(Default)]
 struct Kept(parking_lot::Mutex<Option<Vec<u8>>>, AtomicUsize);
 
