@@ -1,9 +1,10 @@
-//! Which IP addresses may be connected to, decided on resolved addresses and never on names.
-//! An IPv6 address that carries an IPv4 address (mapped, NAT64, 6to4) counts as what it carries.
+//! The policy for IP addresses of outbound connections, applied to resolved addresses and never to
+//! names. An IPv6 address that embeds an IPv4 address (mapped, NAT64, 6to4) is classified as the
+//! latter.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// What an address is for, as far as a decision needs to know (IANA special-purpose registries).
+/// The purpose of an address, as far as policies distinguish it (IANA special-purpose registries).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
     /// Globally routable unicast.
@@ -16,37 +17,36 @@ pub enum Class {
     LinkLocal,
     /// Well-known metadata services of cloud platforms outside the link-local range.
     Metadata,
-    /// `0.0.0.0/8` and `::`, which many systems take for this machine.
+    /// `0.0.0.0/8` and `::`, which many systems treat as this machine.
     Unspecified,
     /// Multicast and limited broadcast.
     Multicast,
-    /// Documentation, benchmarking, future use, tunnels that hide their end: nothing public lives
-    /// there.
+    /// Documentation, benchmarking, future use, tunnels with a hidden end: no public hosts.
     Reserved,
 }
 
-/// Who named the host decides what it may resolve to.
+/// The addresses that a host may resolve to, depending on the source of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Policy {
-    /// The operator's own configuration: private networks and loopback are fine; link-local,
-    /// metadata, unspecified and multicast addresses only if the configuration holds that literal
-    /// address instead of a name.
+    /// The operator's own configuration: private networks and loopback are permitted; link-local,
+    /// metadata, unspecified and multicast addresses only if the configuration contains that
+    /// literal address instead of a name.
     Operator,
-    /// The administrator of an organisation: what the operator allows beside globally routable
-    /// addresses, and nothing else, whether the URL holds an address or a name.
+    /// The administrator of an organisation: globally routable addresses and those that the
+    /// operator permits, regardless of whether the URL contains an address or a name.
     Organisation {
         /// Private networks.
         private: bool,
         /// This machine.
         loopback: bool,
     },
-    /// Anybody else, such as an upstream server: globally routable addresses alone.
+    /// Any other source, such as an upstream server: globally routable addresses alone.
     Public,
 }
 
 impl Policy {
-    /// Whether `address` may be connected to; `literal` says that the URL held this address and not
-    /// a name.
+    /// Reports whether a connection to `address` is permitted; `literal` is set if the URL contains
+    /// this address instead of a name.
     pub fn permits(self, address: IpAddr, literal: bool) -> bool {
         match (self, classify(address)) {
             (_, Class::Global) => true,
@@ -62,7 +62,7 @@ impl Policy {
     }
 }
 
-/// The class of an address, looking through IPv4 addresses carried inside IPv6 ones.
+/// Returns the class of an address; for an embedded IPv4 address its class.
 pub fn classify(address: IpAddr) -> Class {
     match address {
         IpAddr::V4(v4) => classify_v4(v4),
@@ -73,7 +73,7 @@ pub fn classify(address: IpAddr) -> Class {
     }
 }
 
-/// Metadata services that sit on otherwise ordinary addresses: Azure, Alibaba Cloud, Oracle Cloud.
+/// Metadata services at otherwise ordinary addresses: Azure, Alibaba Cloud, Oracle Cloud.
 const METADATA_V4: [Ipv4Addr; 3] = [
     Ipv4Addr::new(168, 63, 129, 16),
     Ipv4Addr::new(100, 100, 100, 200),
@@ -111,7 +111,7 @@ fn classify_v6(address: Ipv6Addr) -> Class {
         return Class::Metadata;
     }
     match address.segments() {
-        // AWS: instance metadata, and what gives containers their credentials.
+        // AWS: instance metadata, and the credentials service for containers.
         [0xfd00, 0xec2, ..] => Class::Metadata,
         [0, 0, 0, 0, 0, 0, 0, 0] => Class::Unspecified,
         [0, 0, 0, 0, 0, 0, 0, 1] => Class::Loopback,
@@ -127,7 +127,7 @@ fn classify_v6(address: Ipv6Addr) -> Class {
     }
 }
 
-/// The IPv4 address that the network would deliver this IPv6 address to.
+/// Returns the IPv4 address that the network would deliver this IPv6 address to.
 fn carried(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let (high, low) = match address.segments() {
         // `::` and `::1` are addresses of their own, the rest of the range is "IPv4-compatible".

@@ -1,5 +1,5 @@
-//! The authorities that servers are held against as a file of PEM, for child processes: they read
-//! one file instead of the system's, so that it must hold these too.
+//! The trusted certificate authorities as a PEM file, for child processes: they read it instead of
+//! the system's file, so it must contain the system's authorities too.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -10,10 +10,9 @@ use parking_lot::Mutex;
 use rustls_pki_types::CertificateDer;
 use tempfile::NamedTempFile;
 
-/// Characters in a line of PEM.
 const LINE: usize = 64;
 
-/// Written once, in the folder for temporary files; taken away with this.
+/// Written once, into the temporary directory; deleted on drop.
 #[derive(Default)]
 pub(crate) struct AuthoritiesFile(Mutex<Option<NamedTempFile>>);
 

@@ -1,5 +1,5 @@
-//! A response body that carries its connection: read to the end, it gives the connection back;
-//! dropped before, it closes it. It decodes nothing and buffers nothing that was not asked for.
+//! A response body that owns its connection: reading to the end returns the connection to the pool,
+//! dropping it earlier closes the connection. Decodes nothing, and buffers only on request.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -13,19 +13,19 @@ use hyper::body::Incoming;
 
 use crate::http1::{Http1Connection, IdleConnections};
 
-/// The body of a response. Frame by frame it is an [`http_body::Body`], which is what event streams
-/// need; whole it is [`Body::collect_limited`]. Dropping it before its end closes the connection,
+/// The body of a response. Event streams use it as an [`http_body::Body`], frame by frame;
+/// [`Body::collect_limited`] reads it as a whole. Dropping it before its end closes the connection,
 /// which is how a modern MCP request is cancelled.
 pub struct Body {
     incoming: Incoming,
-    /// Gone when the end was seen.
+    /// `None` once the end was reached.
     held: Option<(Http1Connection, Arc<dyn IdleConnections>)>,
 }
 
-/// A body that did not arrive.
+/// An error while reading a body.
 #[derive(Debug, thiserror::Error)]
 pub enum BodyError {
-    /// Longer than the caller takes.
+    /// Longer than the caller's limit.
     #[error("the response is larger than {0} bytes")]
     TooLarge(usize),
     /// The connection broke, or the framing was wrong.
@@ -46,13 +46,13 @@ impl Body {
         body
     }
 
-    /// The next frame; `None` at the end. Cancel safe.
+    /// Returns the next frame; `None` at the end. Cancel safe.
     pub async fn frame(&mut self) -> Option<Result<Frame<Bytes>, BodyError>> {
         poll_fn(|cx| Pin::new(&mut *self).poll_frame(cx)).await
     }
 
-    /// The whole body, refused beyond `max` bytes before that much is held. A body that came in one
-    /// piece is not copied; trailers are read and dropped.
+    /// Reads the whole body, with an error beyond `max` bytes before that much is buffered. A body
+    /// that arrives in one piece is not copied; trailers are discarded.
     pub async fn collect_limited(mut self, max: usize) -> Result<Bytes, BodyError> {
         if self.size_hint().lower() > max as u64 {
             return Err(BodyError::TooLarge(max));
@@ -86,7 +86,8 @@ impl Body {
         Ok(whole.freeze())
     }
 
-    /// The next bytes, which may be none; `None` at the end. Trailers are dropped. Cancel safe.
+    /// Returns the next bytes, possibly empty; `None` at the end. Trailers are discarded. Cancel
+    /// safe.
     pub async fn data(&mut self) -> Result<Option<Bytes>, BodyError> {
         while let Some(frame) = self.frame().await {
             if let Ok(data) = frame?.into_data() {

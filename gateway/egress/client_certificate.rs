@@ -1,6 +1,6 @@
-//! The gateway's own certificate, for servers that ask their clients for one: two PEM files, read
-//! again for each handshake, so that a new pair needs no restart. A pair that does not load leaves
-//! the one in use in place.
+//! The gateway's client certificate, for servers that request one: two PEM files, read again for
+//! each handshake, so that rotation needs no restart. If a new pair fails to load, the current pair
+//! stays in use.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use rustls_pki_types::CertificateDer;
 use crate::error::CertificateError;
 use crate::tls::{self, Pair};
 
-/// Where a certificate and its key are.
+/// The paths of a certificate and its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientCertificate {
     /// With its chain.
@@ -22,10 +22,10 @@ pub struct ClientCertificate {
 }
 
 impl ClientCertificate {
-    /// Whether the files can be used as they are now.
+    /// Checks whether the files can currently be used.
     ///
     /// # Errors
-    /// The file that cannot, and why.
+    /// The unusable file, and the reason.
     pub fn check(&self) -> Result<(), CertificateError> {
         self.make_config(&[], &self.read()?)?;
         Ok(())
@@ -67,7 +67,7 @@ pub(crate) struct OwnCertificate {
 struct Current {
     pair: Pair,
     config: Arc<ClientConfig>,
-    /// Why what the files hold now is not in use; empty while it is.
+    /// Why the current files are not in use; empty while they are.
     trouble: String,
 }
 
@@ -82,12 +82,12 @@ impl OwnCertificate {
         Ok(Self { files, authorities, current })
     }
 
-    /// What a handshake goes by that begins now. Reads files, away from the threads that serve.
+    /// Returns the configuration for a new handshake. Reads files, on a blocking thread.
     pub(crate) async fn config(self: &Arc<Self>) -> Arc<ClientConfig> {
         let own = Arc::clone(self);
         match tokio::task::spawn_blocking(move || own.read_again()).await {
             Ok(config) => config,
-            // The process ends.
+            // The runtime is shutting down.
             Err(_) => Arc::clone(&self.current.lock().config),
         }
     }

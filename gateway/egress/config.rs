@@ -1,4 +1,4 @@
-//! What outbound connections need to know, already validated. It reads no file and no environment.
+//! The validated configuration of outbound connections. Reads no files and no environment.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,18 +9,19 @@ use crate::route::Route;
 /// How the gateway reaches other hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// PEM bundle of further certificate authorities, besides the system's.
+    /// PEM bundle of additional certificate authorities, besides the system's.
     pub ca_file: Option<PathBuf>,
-    /// Whether `SSL_CERT_FILE` and `SSL_CERT_DIR` say where the system's authorities are.
+    /// Whether `SSL_CERT_FILE` and `SSL_CERT_DIR` replace the locations of the system's
+    /// authorities.
     pub from_environment: bool,
-    /// What is reached through a proxy; databases and stores never are.
+    /// The proxy and its exceptions. Databases and stores never use it.
     pub route: Option<Route>,
-    /// Time for name lookup, connect and TLS handshake together.
+    /// Timeout for name lookup, connect and TLS handshake together.
     pub connect_timeout: Duration,
     /// Idle connections kept per server.
     pub idle_connections: usize,
-    /// How long an idle connection is kept.
+    /// Time for which an idle connection is kept.
     pub idle_timeout: Duration,
-    /// Where servers of organisations may be.
+    /// The permitted addresses of organisations' servers.
     pub organisations: Policy,
 }

@@ -1,6 +1,6 @@
-//! One connection: resolve once, check all addresses, connect to a checked one, shake hands for the
-//! name. It never resolves a name twice for one connection, and goes through no proxy but the one
-//! of the configuration.
+//! Opens connections: resolves a name once, checks all addresses, connects to a checked address,
+//! and does the TLS handshake for the name. Never resolves a name twice for a connection, and uses
+//! no proxy but the configured one.
 
 use std::fmt;
 use std::io;
@@ -30,17 +30,16 @@ use crate::stream::Stream;
 use crate::target::Target;
 use crate::tls;
 
-/// How long a connection is silent before the kernel asks whether the other end is there, and how
-/// often it asks then; Linux gives up after nine questions.
+/// Idle time before TCP keepalive probes, and their interval; Linux gives up after nine probes.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(15);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
-/// Addresses tried for one connection; all are checked.
+/// Addresses tried per connection; all are checked.
 const MAX_ATTEMPTS: usize = 8;
 
-/// Time to connect to another gateway: one that is gone may not refuse.
+/// Time to connect to another gateway: a host that is down may not refuse.
 const PEER_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Opens connections. One for the whole process, shared by all origins.
+/// Opens connections. Shared by all origins of the process.
 pub struct Connector {
     resolver: Arc<dyn Resolve>,
     tls: Arc<ClientConfig>,
@@ -52,8 +51,8 @@ pub struct Connector {
 }
 
 impl Connector {
-    /// Reads the system's certificate authorities and `ca_file`; blocks on files, so call it at
-    /// start or reload.
+    /// Loads the system's certificate authorities and `ca_file`. Blocks on files: call it at start
+    /// or reload.
     pub fn new(config: &Config) -> Result<Self, SetupError> {
         let authorities = tls::authorities(config)?;
         Ok(Self {
@@ -67,23 +66,25 @@ impl Connector {
         })
     }
 
-    /// The same for the servers of one organisation, whose lookups take turns, and who are shown
-    /// no certificate.
+    /// Returns a connector for the servers of an organisation, with a limit on concurrent lookups
+    /// and no client certificate.
     #[must_use]
     pub fn for_organisation(&self) -> Self {
         Self { resolver: Arc::new(OfOrganisation::new()), own: None, ..self.share() }
     }
 
-    /// The same for servers that are shown a certificate when they ask for one. Blocks on files.
+    /// Returns a connector that presents a certificate to servers that request one. Blocks on
+    /// files.
     ///
     /// # Errors
-    /// It cannot be used.
+    /// The certificate cannot be used.
     pub fn with_client_certificate(&self, files: ClientCertificate) -> Result<Self, SetupError> {
         let own = OwnCertificate::load(files, Arc::clone(&self.authorities))?;
         Ok(Self { own: Some(Arc::new(own)), ..self.share() })
     }
 
-    /// The same for one host at a known address: names lead there, and no proxy is used.
+    /// Returns a connector for a host at a known address: all names resolve to it, and no proxy is
+    /// used.
     #[must_use]
     pub fn for_peer(&self, address: SocketAddr) -> Self {
         Self {
@@ -107,14 +108,13 @@ impl Connector {
         }
     }
 
-    /// The certificates (DER) of the authorities that servers are held against, for a driver with
-    /// sockets of its own.
+    /// Returns the trusted certificate authorities (DER), for drivers with sockets of their own.
     pub fn authorities(&self) -> impl Iterator<Item = &[u8]> {
         self.authorities.iter().map(|certificate| &**certificate)
     }
 
-    /// A file with the same authorities (PEM), for programs with sockets of their own. It is
-    /// written when it is first asked for, and goes with the last of the connectors that share it.
+    /// Returns a file with the same authorities (PEM), for programs with sockets of their own. It
+    /// is written on first use, and deleted with the last connector that shares it.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -122,7 +122,7 @@ impl Connector {
         self.file.path(&self.authorities)
     }
 
-    /// One new connection, directly or through the operator's proxy. Lookup, connect and handshake
+    /// Opens a connection, directly or through the operator's proxy. Lookup, connect and handshake
     /// share `connect_timeout`.
     pub async fn connect(&self, target: &Target, policy: Policy) -> Result<Stream, ConnectError> {
         let deadline = Instant::now() + self.timeout;
@@ -140,8 +140,9 @@ impl Connector {
         self.route.as_deref()?.via(target)
     }
 
-    /// The proxy looks up what the operator named: behind it, names of the world outside are often
-    /// not known. What others named is looked up and checked here, and the proxy gets the address.
+    /// Opens a tunnel. The proxy resolves names from the operator's configuration, because external
+    /// names are often unknown behind a proxy. Names from other sources are resolved and checked
+    /// here, and the proxy receives the address.
     async fn tunnel(
         &self,
         proxy: &Proxy,
@@ -157,8 +158,8 @@ impl Connector {
         self.open_tunnel(proxy, &authority, deadline).await
     }
 
-    /// Opens a tunnel to `authority` (`host:port`). Every failure of it names the proxy, which the
-    /// operator has configured.
+    /// Opens a tunnel to `authority` (`host:port`). Every error names the proxy, which the operator
+    /// has configured.
     pub(crate) async fn open_tunnel(
         &self,
         proxy: &Proxy,
@@ -174,7 +175,7 @@ impl Connector {
         opened.map_err(|cause| proxy.failure(authority, &cause))
     }
 
-    /// One new connection for a protocol that is not HTTP: none is offered by ALPN.
+    /// Opens a connection for a protocol other than HTTP: without ALPN.
     pub async fn connect_without_alpn(
         &self,
         target: &Target,
@@ -201,9 +202,8 @@ impl Connector {
         shake_hands(Arc::new(config), name, tcp).await
     }
 
-    /// One new connection that begins in the clear and asks for TLS in the words of its own
-    /// protocol: `request` is sent, and the server must answer with the byte `yes`. No protocol is
-    /// offered by ALPN.
+    /// Opens a connection that begins in plain text and requests TLS in its own protocol: sends
+    /// `request`, and the server must respond with the byte `yes`. Without ALPN.
     pub async fn connect_upgraded(
         &self,
         target: &Target,
@@ -225,7 +225,7 @@ impl Connector {
         timeout_at(deadline, upgrade).await?
     }
 
-    /// Shakes hands for the target's name, if it wants TLS.
+    /// Does the TLS handshake for the target's name, if it uses TLS.
     pub(crate) async fn secure(
         &self,
         tcp: TcpStream,
@@ -255,7 +255,7 @@ impl Connector {
         open(&self.find_addresses(target, policy).await?, deadline).await
     }
 
-    /// At least one, and all permitted.
+    /// Returns the addresses of a target: at least one, and all permitted.
     async fn find_addresses(
         &self,
         target: &Target,
@@ -277,7 +277,7 @@ impl fmt::Debug for Connector {
     }
 }
 
-/// Every address of a name.
+/// Returns all addresses of a name.
 pub(crate) async fn look_up(
     resolver: &dyn Resolve,
     name: &str,
@@ -289,14 +289,14 @@ pub(crate) async fn look_up(
     }
 }
 
-/// A connection to the first of these addresses that answers.
+/// Connects to the first of these addresses that answers.
 pub(crate) async fn open(
     addresses: &[SocketAddr],
     deadline: Instant,
 ) -> Result<TcpStream, ConnectError> {
     let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
     for (tried, address) in addresses.iter().enumerate() {
-        // An address that does not answer may use up its share of the time, not the others' shares.
+        // An unresponsive address may use up its share of the time, but not the others' shares.
         let left = deadline.saturating_duration_since(Instant::now());
         let share = left / u32::try_from(addresses.len() - tried).unwrap_or(1).max(1);
         #[allow(clippy::disallowed_methods, reason = "the one place that opens connections")]
@@ -316,15 +316,15 @@ pub(crate) async fn open(
     }
 }
 
-/// Has the kernel find out when the other end is gone without a word, such as a machine that lost
-/// its power: a call that waits for it ends after about a minute then.
+/// Enables TCP keepalive, which detects a peer that disappeared without closing, such as a machine
+/// that lost power: a waiting call then fails after about a minute.
 fn keep_alive(tcp: &TcpStream) -> io::Result<()> {
     let keepalive = TcpKeepalive::new().with_time(KEEPALIVE_IDLE).with_interval(KEEPALIVE_INTERVAL);
     SockRef::from(tcp).set_tcp_keepalive(&keepalive)
 }
 
-/// Asks for TLS in the clear. One byte is read and no more: what else came in the clear is not
-/// taken for part of the encrypted stream.
+/// Requests TLS in plain text. Reads a single byte: further plain-text bytes must not be mistaken
+/// for the encrypted stream.
 async fn ask_for_tls(tcp: &mut TcpStream, request: &[u8], yes: u8) -> io::Result<()> {
     tcp.write_all(request).await?;
     if tcp.read_u8().await? != yes {
@@ -344,7 +344,7 @@ async fn shake_hands(
     }
 }
 
-/// As many addresses as are tried; none is a failure.
+/// Truncates the addresses to the number that is tried; fails if there are none.
 pub(crate) fn some(mut found: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, ConnectError> {
     found.truncate(MAX_ATTEMPTS);
     if found.is_empty() {
@@ -354,8 +354,8 @@ pub(crate) fn some(mut found: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, Connec
     }
 }
 
-/// All or nothing: a name with one forbidden address is refused whole, whatever order the answers
-/// came in.
+/// Checks the addresses. A name with a single forbidden address is refused as a whole, in any order
+/// of the addresses.
 fn checked(
     found: Vec<SocketAddr>,
     policy: Policy,

@@ -1,4 +1,4 @@
-//! What can go wrong on the way out. No error text holds a header, a body or a URL's query.
+//! Errors of outbound connections. No message contains a header, a body or a URL's query.
 
 use std::io;
 use std::net::IpAddr;
@@ -10,16 +10,16 @@ use tokio::time::error::Elapsed;
 /// A connector or an origin that cannot be built from its configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
-    /// `ca_file` cannot be read or holds no certificate.
+    /// `ca_file` cannot be read or contains no certificate.
     #[error("certificate authorities: {0}")]
     Authorities(String),
-    /// TLS cannot be set up at all.
+    /// TLS cannot be set up.
     #[error("TLS: {0}")]
     Tls(#[from] rustls::Error),
-    /// The certificate that servers are to be shown cannot be used.
+    /// The client certificate cannot be used.
     #[error("client certificate: {0}")]
     Certificate(#[from] CertificateError),
-    /// The URL is not one that the gateway connects to.
+    /// The URL is not supported.
     #[error("URL: {0}")]
     Url(&'static str),
 }
@@ -35,31 +35,31 @@ pub enum CertificateError {
     Pair { cert: PathBuf, key: PathBuf, cause: rustls::Error },
 }
 
-/// No connection was made. The request has not left.
+/// No connection was made. The request was not sent.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// The name does not resolve, or to no address.
     #[error("name lookup failed: {0}")]
     Resolve(io::Error),
-    /// One of the addresses behind the name is not allowed, so none is used.
+    /// An address of the name is not permitted, so none is used.
     #[error("the address {0} is not allowed here")]
     Refused(IpAddr),
-    /// No address answered; the error of the last one tried.
+    /// No address answered; the error of the last attempt.
     #[error("connect failed: {0}")]
     Connect(io::Error),
-    /// The operator's proxy made no tunnel.
+    /// The operator's proxy opened no tunnel.
     #[error(transparent)]
     Proxy(ProxyError),
     /// The certificate is not valid for this name, or the handshake failed.
     #[error("TLS handshake failed: {}", describe(.0))]
     Tls(io::Error),
-    /// Lookup, connect and handshake together took longer than allowed.
+    /// Lookup, connect and handshake together exceeded the timeout.
     #[error("no connection within the time allowed")]
     Timeout,
 }
 
-/// A failure on the way to the operator's proxy, or of the proxy itself. The cause alone may be
-/// shown to callers: the addresses are the operator's.
+/// A failure on the way to the operator's proxy, or of the proxy itself. Only `cause` may be shown
+/// to callers: the addresses are the operator's.
 #[derive(Debug, thiserror::Error)]
 #[error("proxy {proxy}: {cause}, while reaching {target}")]
 pub struct ProxyError {
@@ -74,11 +74,11 @@ impl From<Elapsed> for ConnectError {
     }
 }
 
-/// A request that got no response head.
+/// A request without a response head.
 #[derive(Debug, thiserror::Error)]
 #[error("{cause}")]
 pub struct SendError {
-    /// Whether the request may have reached the server. When false it certainly did not run, and
+    /// Whether the request may have reached the server. If false, it certainly did not run, and
     /// repeating it is safe.
     pub sent: bool,
     #[source]
@@ -100,8 +100,8 @@ impl SendError {
     }
 }
 
-/// What failed in a connection, where TLS calls it by the names of its own parts. What the other
-/// side has against a client's certificate comes after the handshake, with TLS 1.3.
+/// Describes a connection error, explaining TLS errors with technical names. With TLS 1.3, a server
+/// rejects a client certificate only after the handshake.
 #[must_use]
 pub fn describe(error: &io::Error) -> String {
     use rustls::{AlertDescription, CertificateError as Invalid, Error, InvalidMessage};

@@ -1,5 +1,5 @@
-//! Which addresses a caller's URL may lead to: public ones, and those that the operator has named.
-//! The address is what counts, whatever name stood in the URL.
+//! The addresses that a caller's URL may lead to: public ones, and those permitted by the operator.
+//! Checks apply to the address, not to the name in the URL.
 
 use std::net::IpAddr;
 
@@ -7,21 +7,21 @@ use ipnet::IpNet;
 
 use crate::address::{Class, classify};
 
-/// Public addresses and the networks named.
+/// Public addresses and the permitted networks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Guard {
     networks: Vec<IpNet>,
 }
 
 impl Guard {
-    /// Opens these networks besides the public addresses.
+    /// Permits these networks besides the public addresses.
     #[must_use]
     pub fn new(networks: Vec<IpNet>) -> Self {
         Self { networks }
     }
 
-    /// Whether an address may be connected to. Metadata services, link-local and multicast
-    /// addresses have to be named alone, not by a network around them.
+    /// Reports whether a connection to the address is permitted. Metadata services, link-local and
+    /// multicast addresses must be listed individually, not as part of a network.
     #[must_use]
     pub fn permits(&self, address: IpAddr) -> bool {
         let mut named = self.networks.iter().filter(|net| net.contains(&address));

@@ -1,6 +1,6 @@
-//! One exchange with a host that a caller named: a connection of its own, to an address that the
-//! guard permits, and no redirect, cookie or decompression. Nothing is kept: what was checked for
-//! one request is not used for another.
+//! Requests to hosts named by callers: each on its own connection, to an address permitted by the
+//! guard, without redirects, cookies or decompression. Nothing is reused: a check for one request
+//! does not apply to another.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -27,7 +27,7 @@ use crate::resolve::Resolve;
 use crate::stream::Stream;
 use crate::target::Target;
 
-/// Goes where callers want to go, as far as a guard lets it.
+/// Sends requests to URLs of callers, within the limits of a guard.
 #[derive(Clone)]
 pub struct GuardedClient {
     connector: Arc<Connector>,
@@ -39,7 +39,7 @@ pub struct GuardedClient {
 /// Why there was no response head.
 #[derive(Debug, thiserror::Error)]
 pub enum GuardedError {
-    /// The URL or a header is not one that can be sent.
+    /// The URL or a header cannot be sent.
     #[error(transparent)]
     Url(#[from] SetupError),
     #[error(transparent)]
@@ -56,8 +56,8 @@ impl GuardedClient {
         Self { connector, resolver, guard, proxy }
     }
 
-    /// Sends one request and waits for the response head. `Host` and `Connection` are set here.
-    /// There is no timeout but the one for connecting.
+    /// Sends a request and waits for the response head. Sets `Host` and `Connection`. Only
+    /// connecting has a timeout.
     pub async fn send(
         &self,
         method: Method,
@@ -91,7 +91,7 @@ impl GuardedClient {
         }
     }
 
-    /// One new connection to an address that the guard permits, directly or through its proxy.
+    /// Opens a connection to an address permitted by the guard, directly or through its proxy.
     async fn connect(&self, target: &Target) -> Result<Stream, ConnectError> {
         let deadline = Instant::now() + self.connector.timeout;
         let reach = async {
@@ -110,7 +110,7 @@ impl GuardedClient {
         self.connector.secure(tcp, target, deadline).await
     }
 
-    /// The addresses of a host, all of them permitted.
+    /// Returns the addresses of a host, all of them permitted.
     async fn addresses(&self, target: &Target) -> Result<Vec<SocketAddr>, ConnectError> {
         let (host, port) = target.parts();
         let found = match host {
@@ -136,19 +136,19 @@ impl fmt::Debug for GuardedClient {
     }
 }
 
-/// The body of a response and its connection, which ends with it.
+/// The body of a response. Owns its connection, which is closed on drop.
 pub struct ResponseBody {
     incoming: Incoming,
     _link: Http1Connection,
 }
 
 impl ResponseBody {
-    /// The next piece of the body as it was sent; `None` at the end. Cancel safe.
+    /// Returns the next piece of the body as it was sent; `None` at the end. Cancel safe.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, BodyError> {
         loop {
             match poll_fn(|cx| Pin::new(&mut self.incoming).poll_frame(cx)).await {
                 None => return Ok(None),
-                // What is no data are trailers.
+                // Other frames are trailers.
                 Some(frame) => {
                     if let Ok(data) = frame?.into_data() {
                         return Ok(Some(data));

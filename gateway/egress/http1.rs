@@ -1,5 +1,5 @@
-//! One HTTP/1.1 connection and the task that drives it. The task ends with the connection, and the
-//! connection with this.
+//! An HTTP/1.1 connection and the task that drives it. The task ends with the connection, which
+//! closes when `Http1Connection` is dropped.
 
 use std::sync::Arc;
 
@@ -13,41 +13,40 @@ use tokio::task::JoinHandle;
 use crate::payload::Payload;
 use crate::stream::Stream;
 
-/// Bytes of a response head. hyper's own default is its whole read buffer, 400 kB.
+/// Longest response head in bytes. hyper's default is its whole read buffer, 400 kB.
 const MAX_HEAD: usize = 64 << 10;
-/// Bytes that one connection reads ahead of whoever takes them, which no account counts. hyper's
-/// own default is 400 kB.
+/// Largest read-ahead of a connection in bytes, which no budget is charged for. hyper's default is
+/// 400 kB.
 const MAX_BUFFER: usize = 128 << 10;
 
-/// Where a connection waits for its next request.
+/// The pool of connections waiting for their next request.
 pub(crate) trait IdleConnections: Send + Sync {
-    /// Keeps a connection, or closes it when there are enough.
+    /// Keeps a connection, or closes it if there are enough.
     fn keep(self: Arc<Self>, connection: Http1Connection);
 }
 
-/// The way to put requests into a connection. Dropping it closes the socket, whatever state the
-/// exchange is in.
+/// The sending side of a connection. Dropping it closes the socket, in any state of the exchange.
 pub(crate) struct Http1Connection {
     sender: SendRequest<Payload>,
     driver: JoinHandle<()>,
 }
 
 impl Http1Connection {
-    /// Prepares a connected stream for HTTP/1.1. Nothing is sent.
+    /// Prepares a connected stream for HTTP/1.1. Sends nothing.
     pub(crate) async fn new(stream: Stream) -> hyper::Result<Self> {
         let mut builder = Builder::new();
         builder.max_header_size(MAX_HEAD).max_buf_size(MAX_BUFFER);
         let (sender, connection) = builder.handshake(TokioIo::new(stream)).await?;
         let driver = tokio::spawn(async {
-            // What goes wrong is told to whoever waits for the exchange.
+            // Errors are reported to the waiting exchange.
             let _ = connection.await;
         });
         Ok(Self { sender, driver })
     }
 
-    /// Sends a request and waits for the response head. The error holds the request if none of it
-    /// was written: hyper looks for a close by the server before it takes up a request, so a stale
-    /// connection costs nothing but this.
+    /// Sends a request and waits for the response head. The error contains the request if none of
+    /// it was written: hyper checks for a close by the server before it takes a request, so a stale
+    /// connection does not lose the request.
     pub(crate) async fn send(
         &mut self,
         request: Request<Payload>,
@@ -55,12 +54,12 @@ impl Http1Connection {
         self.sender.try_send_request(request).await
     }
 
-    /// Whether the last exchange is over on both sides and another one may start.
+    /// Reports whether the last exchange is over on both sides, so that the next can start.
     pub(crate) fn is_ready(&self) -> bool {
         self.sender.is_ready()
     }
 
-    /// Whether there will never be another exchange.
+    /// Reports whether no further exchange is possible.
     pub(crate) fn is_closed(&self) -> bool {
         self.sender.is_closed()
     }
@@ -68,8 +67,7 @@ impl Http1Connection {
 
 impl Drop for Http1Connection {
     fn drop(&mut self) {
-        // hyper would notice by itself, but only when it looks; a cancelled call must be seen by
-        // the server now.
+        // hyper would only notice at its next poll; the server must see a cancelled call at once.
         self.driver.abort();
     }
 }

@@ -1,6 +1,6 @@
-//! The one way out: every socket that the gateway opens to another host is opened here. Names are
-//! resolved once, all addresses are checked, and a checked one is connected to. No proxy from the
-//! environment, no redirect, no cookie, no decompression, no header of its own but `Host`.
+//! Outbound connections: every socket to another host is opened here. Names are resolved once, all
+//! addresses are checked, and the connection goes to a checked address. No proxy from the
+//! environment, no redirects, no cookies, no decompression, no added header but `Host`.
 
 mod address;
 mod authorities_file;

@@ -1,5 +1,4 @@
-//! What a request carries: a text in at most three pieces, so that a large one is not copied to be
-//! put together.
+//! A request body in at most three pieces, so that a large text need not be copied.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -8,7 +7,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
-/// The body of a request; empty pieces are left out.
+/// The body of a request; empty pieces are omitted.
 #[derive(Clone, Debug, Default)]
 pub struct Payload([Bytes; 3]);
 

@@ -1,9 +1,9 @@
-//! Requests to one origin over a bounded stack of idle connections. Nothing is ever sent twice
-//! unless none of it was sent.
+//! Requests to an origin over a bounded stack of idle connections. A request is repeated only if
+//! none of it was sent.
 //!
-//! Who drives a connection was decided by `examples/egress_cost.rs` (microseconds of CPU per
+//! `examples/egress_cost.rs` decided which task drives a connection (microseconds of CPU per
 //! request, 1 KiB each way, loopback, two shared cores; range over three runs, each the median of
-//! five interleaved rounds; `naive` lets the caller poll the connection):
+//! five interleaved rounds; in `naive` the caller polls the connection):
 
 //
 // | runtime, callers | task per connection | naive | this pool |
@@ -39,14 +39,14 @@ use crate::http1::{Http1Connection, IdleConnections};
 use crate::payload::Payload;
 use crate::target::Target;
 
-/// One scheme, host and port, and the connections to it. Cheap to clone; clones share the
+/// A scheme, host and port, and the connections to it. Cheap to clone; clones share the
 /// connections.
 #[derive(Clone)]
 pub struct Origin(Arc<Pool>);
 
 impl Origin {
-    /// An origin for this URL; nothing is connected yet. The URL's path and query only become
-    /// [`Origin::uri`].
+    /// Creates an origin for this URL without connecting. The URL's path and query are only used
+    /// for [`Origin::uri`].
     pub fn new(
         connector: Arc<Connector>,
         url: &Url,
@@ -74,16 +74,14 @@ impl Origin {
         })))
     }
 
-    /// Path and query of the URL that this origin was made from, in the form that a request line
-    /// wants.
+    /// Returns the path and query of the origin's URL, in the form of a request line.
     pub fn uri(&self) -> &Uri {
         &self.0.uri
     }
 
-    /// Sends one request and waits for the response head. `Host` is set here, whatever the request
-    /// says; scheme and authority of its URI are ignored. Dropping the future closes the connection
-    /// that it uses. There is no timeout but the one for connecting: deadlines belong to the
-    /// caller.
+    /// Sends a request and waits for the response head. Sets `Host`, and ignores scheme and
+    /// authority of the request's URI. Dropping the future closes the connection. Only connecting
+    /// has a timeout: deadlines are the caller's responsibility.
     pub async fn send(
         &self,
         request: impl Into<Box<Request<Payload>>>,
@@ -97,8 +95,8 @@ impl Origin {
                 None => Uri::default(),
             };
         }
-        // Each turn that fails uses up an idle connection; connections that others give back
-        // meanwhile do not count.
+        // Each failed attempt consumes an idle connection. The bound excludes connections returned
+        // meanwhile.
         for _ in 0..self.0.capacity {
             let Some(link) = self.0.take() else { break };
             match self.exchange(link, request).await {
@@ -115,7 +113,8 @@ impl Origin {
         self.exchange(link, request).await.map_err(|(error, _)| error)
     }
 
-    /// One try on one connection. The error holds the request if it may be tried on another one.
+    /// Sends a request on a connection. The error contains the request if it may be sent on
+    /// another.
     async fn exchange(
         &self,
         mut link: Http1Connection,
@@ -132,7 +131,7 @@ impl Origin {
         }
     }
 
-    /// Connections that wait for a request now.
+    /// Returns the number of idle connections.
     pub fn idle(&self) -> usize {
         let mut open = 0;
         for shelf in &self.0.shelves {
@@ -153,7 +152,7 @@ impl fmt::Debug for Origin {
     }
 }
 
-/// What clones of an origin and the bodies of its responses share.
+/// The state shared by clones of an origin and the bodies of its responses.
 pub(crate) struct Pool {
     connector: Arc<Connector>,
     target: Target,
@@ -162,16 +161,17 @@ pub(crate) struct Pool {
     uri: Uri,
     capacity: usize,
     idle_timeout: Duration,
-    /// One for each thread, as far as that goes: a connection is driven by the thread that made it,
-    /// and a call that uses it from there wakes nobody else.
+    /// A shelf per thread, up to `SHELVES`: a connection is driven by the thread that made it, so a
+    /// call on the same thread wakes no other.
     shelves: [Mutex<Shelf>; SHELVES],
 }
 
 #[derive(Default)]
 struct Shelf {
-    /// The one used last is on top and is taken first, so that the rest can age. Sorted by time.
+    /// The most recently used connection is on top and taken first, so that the rest can expire.
+    /// Sorted by time.
     idle: Vec<Idle>,
-    /// Whether a sweeper runs.
+    /// Whether a sweeper is running.
     swept: bool,
 }
 
@@ -180,10 +180,10 @@ struct Idle {
     since: Instant,
 }
 
-/// Shelves of one origin; threads beyond that share.
+/// Shelves per origin; additional threads share.
 const SHELVES: usize = 16;
 
-/// The shelf of the current thread.
+/// Returns the shelf of the current thread.
 fn slot() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
@@ -197,8 +197,8 @@ impl Pool {
         &self.shelves[slot % SHELVES]
     }
 
-    /// The connection used last among those that are ready. One whose driver has not yet seen the
-    /// end of the last exchange stays; one that has ended, or has waited too long, goes.
+    /// Takes the most recently used ready connection. A connection stays if its driver has not yet
+    /// processed the end of the last exchange; closed and expired connections are removed.
     fn take(&self) -> Option<Http1Connection> {
         let mut shelf = self.shelf(slot()).lock();
         while let Some(at) =
@@ -212,7 +212,7 @@ impl Pool {
         None
     }
 
-    /// Closes what has waited too long and says when to look again; `None` when nothing is left.
+    /// Closes expired connections and returns the next expiry; `None` if no connection is left.
     fn expire(&self, slot: usize, now: Instant) -> Option<Instant> {
         let mut shelf = self.shelf(slot).lock();
         let old =
@@ -226,8 +226,8 @@ impl Pool {
     }
 }
 
-/// Runs while there are idle connections, so that a quiet server does not keep sockets; ends with
-/// the last one or the origin.
+/// Closes idle connections on expiry, so that an unused server keeps no sockets. Ends with the last
+/// connection or the origin.
 async fn sweep(pool: std::sync::Weak<Pool>, slot: usize, first: Duration) {
     let mut next = Instant::now() + first;
     loop {

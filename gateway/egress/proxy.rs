@@ -1,5 +1,5 @@
-//! A tunnel through an operator's HTTP proxy (`CONNECT`). The proxy comes from configuration alone,
-//! never from the environment, and what goes through the tunnel is checked as if there were none.
+//! Tunnels through an operator's HTTP proxy (`CONNECT`). The proxy comes from configuration alone,
+//! never from the environment, and tunnelled connections are checked like direct connections.
 
 use std::fmt;
 use std::io;
@@ -14,29 +14,29 @@ use url::Url;
 use crate::error::{ConnectError, ProxyError, SetupError};
 use crate::target::Target;
 
-/// Longest answer to `CONNECT`.
+/// Longest response to `CONNECT`, in bytes.
 const MAX_HEAD: usize = 8 << 10;
 
 const UNFIT: &str = "the proxy's credentials cannot be sent";
 
-/// An HTTP proxy that makes tunnels.
+/// An HTTP proxy that opens tunnels.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Proxy {
     /// With user and password: never shown.
     url: Url,
     pub(crate) target: Target,
     authorization: Option<HeaderValue>,
-    /// The proxy looks names up, and so decides which address is behind them.
+    /// Whether the proxy resolves names, and thereby chooses the addresses.
     pub(crate) resolves: bool,
 }
 
 impl Proxy {
-    /// A proxy at an `http` URL. User and password are sent to it as `Proxy-Authorization: Basic`.
-    /// With `resolves` the proxy gets names instead of addresses, so that nothing here can check
-    /// where they lead.
+    /// Creates a proxy at an `http` URL. User and password are sent to it as `Proxy-Authorization:
+    /// Basic`. With `resolves` the proxy receives names instead of addresses, so that addresses
+    /// cannot be checked here.
     ///
     /// # Errors
-    /// A URL that is no plain `http://host:port`, or credentials that no header can hold.
+    /// A URL other than a plain `http://host:port`, or credentials that are invalid in a header.
     pub fn new(
         url: &Url,
         credentials: Option<(&str, &str)>,
@@ -57,7 +57,7 @@ impl Proxy {
         Ok(Self { url, target, authorization, resolves })
     }
 
-    /// The URL with user and password in it, as programs take it from `HTTPS_PROXY`: a secret.
+    /// Returns the URL with user and password, in the format of `HTTPS_PROXY`: a secret.
     pub fn secret_url(&self) -> &Url {
         &self.url
     }
@@ -67,7 +67,7 @@ impl Proxy {
         self.authorization.is_some()
     }
 
-    /// Returns the error for a tunnel to `authority` that failed because of this.
+    /// Returns the error for a tunnel to `authority` that failed because of the proxy.
     pub(crate) fn failure(&self, authority: &str, cause: &ConnectError) -> ConnectError {
         let (host, port) = self.target.parts();
         let cause = match cause {
@@ -78,7 +78,7 @@ impl Proxy {
         ConnectError::Proxy(ProxyError { proxy, target: authority.to_owned(), cause })
     }
 
-    /// Makes a tunnel to `authority` (`host:port`) of a fresh connection to the proxy.
+    /// Opens a tunnel to `authority` (`host:port`) on a fresh connection to the proxy.
     pub(crate) async fn tunnel(&self, tcp: &mut TcpStream, authority: &str) -> io::Result<()> {
         let mut request =
             format!("CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n").into_bytes();
@@ -91,7 +91,7 @@ impl Proxy {
         tcp.write_all(&request).await?;
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
-            // Byte by byte: what follows the head belongs to the tunnel.
+            // Byte by byte: any bytes after the head belong to the tunnel.
             let byte = tcp.read_u8().await?;
             head.push(byte);
             if head.len() > MAX_HEAD {

@@ -1,5 +1,5 @@
-//! From names to addresses. What comes back is checked by the connector, once, and never looked up
-//! again for the same connection.
+//! Name resolution. The connector checks the addresses once, and never resolves the name again for
+//! the same connection.
 
 use std::future::Future;
 use std::io;
@@ -14,19 +14,19 @@ pub type Addresses<'a> = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>
 
 /// Looks up names.
 pub trait Resolve: Send + Sync + 'static {
-    /// Every address of a name, with this port.
+    /// Returns all addresses of a name, with this port.
     fn resolve<'a>(&'a self, name: &'a str, port: u16) -> Addresses<'a>;
 }
 
-/// The system's own lookup.
+/// The system's resolver.
 #[derive(Clone, Copy, Debug)]
 pub struct System;
 
-/// The system's own lookup for the servers of one organisation.
+/// The system's resolver for the servers of an organisation.
 #[derive(Debug)]
 pub(crate) struct OfOrganisation(Arc<Semaphore>);
 
-/// No lookup: one known address.
+/// A resolver that always returns a known address.
 #[derive(Debug)]
 pub(crate) struct Fixed(pub(crate) SocketAddr);
 
@@ -36,9 +36,9 @@ impl Resolve for Fixed {
     }
 }
 
-/// Lookups at once. One that nobody waits for any more goes on, on a thread that others want.
+/// Limit of concurrent lookups. An abandoned lookup continues, and occupies a thread.
 static LOOKUPS: Semaphore = Semaphore::const_new(64);
-/// The same for all organisations, and for each.
+/// The same for all organisations together, and for each.
 static OF_ORGANISATIONS: Semaphore = Semaphore::const_new(128);
 const OF_ONE: usize = 4;
 
@@ -69,8 +69,8 @@ impl Resolve for OfOrganisation {
     }
 }
 
-/// Looks it up on a thread, which has its place until it is done: nothing interrupts the system's
-/// lookup.
+/// Resolves a name on a blocking thread. The permit is held until the lookup ends, because the
+/// system's resolver cannot be interrupted.
 async fn look_up(name: &str, port: u16, place: impl Send + 'static) -> io::Result<Vec<SocketAddr>> {
     let name = name.to_owned();
     let looking = tokio::task::spawn_blocking(move || {

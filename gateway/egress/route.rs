@@ -1,5 +1,5 @@
-//! Which hosts are reached through the operator's proxy. It goes by what the configuration names,
-//! host and port, and never looks a name up.
+//! Selects the hosts that are reached through the operator's proxy, by configured host and port.
+//! Never resolves names.
 
 use std::net::IpAddr;
 
@@ -9,7 +9,7 @@ use url::Host;
 use crate::proxy::Proxy;
 use crate::target::Target;
 
-/// A proxy, and what is reached without it. This machine always is.
+/// A proxy and its exceptions. This machine is always an exception.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
     proxy: Proxy,
@@ -27,7 +27,7 @@ pub struct Direct {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Hosts {
     All,
-    /// A name with all below it, or what is below it alone.
+    /// A name and all its subdomains, or the subdomains alone.
     Domain {
         name: String,
         below_alone: bool,
@@ -36,8 +36,9 @@ enum Hosts {
 }
 
 impl Direct {
-    /// Reads `name`, `.name`, `*.name`, an address, a network or `*`, each with `:port` or without.
-    /// A name stands for all names below it; `.name` and `*.name` for those alone.
+    /// Parses `name`, `.name`, `*.name`, an address, a network or `*`, each with an optional
+    /// `:port`. A name includes its subdomains; `.name` and `*.name` stand for the subdomains
+    /// alone.
     pub fn parse(text: &str) -> Option<Self> {
         let (hosts, port) = match parse_network(text) {
             Some(network) => (Hosts::Network(network), None),
@@ -90,14 +91,14 @@ impl Route {
         self.direct.iter().map(|direct| direct.text.as_str())
     }
 
-    /// What is reached without the proxy, as programs take it from `NO_PROXY`.
+    /// Returns all exceptions, in the format of `NO_PROXY`.
     pub fn no_proxy(&self) -> String {
         let mut all = vec!["localhost", "127.0.0.1", "::1"];
         all.extend(self.direct());
         all.join(",")
     }
 
-    /// The proxy, if this is reached through it.
+    /// Returns the proxy for a target; `None` for a direct connection.
     pub(crate) fn via(&self, target: &Target) -> Option<&Proxy> {
         let (host, port) = target.parts();
         if is_here(host) || self.direct.iter().any(|direct| direct.matches(host, port)) {
@@ -148,7 +149,7 @@ fn parse_hosts(host: &str) -> Option<Hosts> {
     }
     let below = host.strip_prefix("*.").or_else(|| host.strip_prefix('.'));
     let name = below.unwrap_or(host);
-    // As URLs have it: in lower case, and in ASCII.
+    // Normalized like URLs: lowercase ASCII.
     match Host::parse(name).ok()? {
         Host::Domain(name) if !name.contains('*') => {
             Some(Hosts::Domain { name, below_alone: below.is_some() })

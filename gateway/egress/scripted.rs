@@ -1,5 +1,5 @@
-//! A server for tests that answers each connection with bytes decided beforehand. It understands
-//! just enough HTTP to know where a request ends.
+//! A test server with predefined responses per connection. It parses just enough HTTP to find the
+//! end of a request.
 
 #![allow(clippy::unwrap_used)]
 
@@ -20,18 +20,18 @@ use crate::config::Config;
 use crate::connect::Connector;
 use crate::pool::Origin;
 
-/// Instead of an answer: send nothing until the client closes.
+/// Instead of a response: sends nothing until the client closes.
 pub(crate) const HOLD: &str = "hold";
 
 pub(crate) struct Scripted {
     pub(crate) port: u16,
-    /// Requests as they came, head and body.
+    /// Requests as received, head and body.
     pub(crate) requests: Arc<Mutex<Vec<String>>>,
-    /// One message for each connection that has ended, with its number.
+    /// The number of each connection that has ended.
     pub(crate) ended: mpsc::UnboundedReceiver<usize>,
 }
 
-/// Serves one connection for each script; a connection closes after its last answer unless that is
+/// Serves a connection per script; a connection closes after its last response unless that is
 /// [`HOLD`].
 pub(crate) async fn serve(scripts: &'static [&'static [&'static str]]) -> Scripted {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

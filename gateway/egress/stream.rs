@@ -1,4 +1,4 @@
-//! A connected byte stream, plain or under TLS. It hides which, and passes vectored writes on.
+//! A connected byte stream, plain or TLS, with support for vectored writes.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -8,14 +8,14 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
-/// One connection to a checked address.
+/// A connection to a checked address.
 #[derive(Debug)]
 pub struct Stream(Inner);
 
 #[derive(Debug)]
 enum Inner {
     Plain(TcpStream),
-    /// Boxed: a TLS session is a kilobyte, and plain connections should not pay for it.
+    /// Boxed: a TLS session takes a kilobyte, which plain connections should not pay for.
     Tls(Box<TlsStream<TcpStream>>),
 }
 

@@ -1,4 +1,4 @@
-//! Where a connection goes: host, port, and whether TLS is spoken. It looks up nothing.
+//! The destination of a connection: host, port, and use of TLS. Resolves nothing.
 
 use std::net::IpAddr;
 
@@ -7,18 +7,18 @@ use url::{Host, Url};
 
 use crate::error::SetupError;
 
-/// Where a connection goes, taken from a URL once.
+/// The destination of a connection, parsed from a URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     host: Host<String>,
     port: u16,
-    /// The name that the certificate must hold; none for plain connections.
+    /// The name required in the certificate; `None` for plain connections.
     name: Option<ServerName<'static>>,
 }
 
 impl Target {
-    /// Takes host, port and scheme from an `http` or `https` URL. User information is refused,
-    /// since it would be a credential in a place that gets logged.
+    /// Takes host, port and scheme from an `http` or `https` URL. Rejects user information, because
+    /// URLs are logged.
     pub fn new(url: &Url) -> Result<Self, SetupError> {
         let tls = match url.scheme() {
             "http" => false,
@@ -48,7 +48,7 @@ impl Target {
         Ok(Self { host, port, name })
     }
 
-    /// The name that the certificate must hold, where TLS is spoken.
+    /// Returns the name required in the certificate, if TLS is used.
     pub(crate) fn name(&self) -> Option<&ServerName<'static>> {
         self.name.as_ref()
     }

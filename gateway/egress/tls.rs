@@ -1,5 +1,5 @@
 //! TLS settings of outbound connections: the system's authorities plus the operator's, HTTP/1.1 by
-//! ALPN. There is no switch that turns verification off.
+//! ALPN. Verification cannot be disabled.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use crate::config::Config;
 use crate::error::SetupError;
 
-/// More than any authority bundle holds (Mozilla's has about 150).
+/// More than any bundle of authorities contains (Mozilla's has about 150).
 const MAX_AUTHORITIES: usize = 4096;
 
 /// A certificate with its chain, and its key.
@@ -23,9 +23,9 @@ pub(crate) struct Pair {
     pub(crate) key: PrivateKeyDer<'static>,
 }
 
-/// Client settings shared by all connections, so that session resumption works across them; `own`
-/// is shown to servers that ask for a certificate, in each handshake: some that ask (OpenSSL's,
-/// unless told how) refuse sessions that are resumed.
+/// Creates client settings, to be shared by all connections for session resumption. `own` is
+/// presented to servers that request a certificate. Resumption is then disabled, because some of
+/// these servers (OpenSSL's, by default) reject resumed sessions.
 pub(crate) fn client(
     authorities: &[CertificateDer<'static>],
     own: Option<&Pair>,
@@ -47,8 +47,8 @@ pub(crate) fn client(
     Ok(Arc::new(config))
 }
 
-/// A machine without a certificate store is fine until a TLS server is called, which then fails by
-/// name.
+/// Returns the authorities to trust. A machine without a certificate store is not an error here: a
+/// TLS handshake then fails.
 pub(crate) fn authorities(config: &Config) -> Result<Vec<CertificateDer<'static>>, SetupError> {
     let mut all = system(config.from_environment);
     all.retain(|certificate| check_authority(certificate).is_ok());
@@ -63,8 +63,7 @@ pub(crate) fn authorities(config: &Config) -> Result<Vec<CertificateDer<'static>
     Ok(all)
 }
 
-/// The system's authorities, where the system has them; with `from_environment` where
-/// `SSL_CERT_FILE` and `SSL_CERT_DIR` say.
+/// Loads the system's authorities; with `from_environment` from `SSL_CERT_FILE` and `SSL_CERT_DIR`.
 fn system(from_environment: bool) -> Vec<CertificateDer<'static>> {
     if from_environment || !openssl_probe::has_ssl_cert_env_vars() {
         return rustls_native_certs::load_native_certs().certs;
@@ -76,16 +75,16 @@ fn system(from_environment: bool) -> Vec<CertificateDer<'static>> {
     all
 }
 
-/// Whether a file holds authorities that can be used.
+/// Checks whether a file contains usable authorities.
 ///
 /// # Errors
-/// What is wrong with it, in words.
+/// The mistake in the file.
 pub fn check_authorities(path: &Path) -> Result<(), String> {
     read_authorities(path)?;
     Ok(())
 }
 
-/// The certificates of a file, or what is wrong with it.
+/// Reads the certificates of a file, or returns the mistake in it.
 fn read_authorities(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let file = match CertificateDer::pem_file_iter(path) {
         Ok(file) => file,

@@ -1,5 +1,5 @@
-//! Judges a URL that somebody gave before anything connects to it, so that they hear at once of
-//! what every connection would refuse. What a name resolves to is judged at each connection alone.
+//! Checks a URL when it is entered, to report at once if every connection would refuse it. The
+//! addresses of a name are only checked when connecting.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -8,21 +8,21 @@ use url::{Host, Url};
 use crate::address::{Class, Policy, classify};
 use crate::target::Target;
 
-/// A URL that no connection will be made to.
+/// A URL that no connection is made to.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}: {way_out}")]
 pub struct RefusedUrl {
-    /// What is wrong with it; the URL is the subject.
+    /// The mistake; the URL is the subject.
     pub message: String,
     pub way_out: String,
 }
 
 impl Policy {
-    /// Whether connections to this URL may be made, as far as that can be said without looking a
-    /// name up.
+    /// Checks whether connections to this URL are permitted, as far as possible without resolving
+    /// names.
     ///
     /// # Errors
-    /// [`RefusedUrl`], in words for who gave it.
+    /// [`RefusedUrl`], with a message for the author of the URL.
     pub fn check_url(self, url: &Url) -> Result<(), RefusedUrl> {
         if let Err(error) = Target::new(url) {
             let way_out = "write it like https://mcp.example.com/mcp".to_owned();
@@ -43,7 +43,7 @@ impl Policy {
     }
 }
 
-/// Names that mean this machine wherever they are looked up (RFC 6761, 6.3).
+/// Reports whether a name always means this machine (RFC 6761, 6.3).
 fn is_localhost(name: &str) -> bool {
     let name = name.strip_suffix('.').unwrap_or(name);
     name == "localhost" || name.ends_with(".localhost")

@@ -46,8 +46,8 @@ async fn dropping_a_stream_before_its_end_closes_the_connection() {
 
 #[tokio::test]
 async fn a_waiting_reader_is_woken_by_what_arrives_later() {
-    // The second answer is written when a second request arrives on the same connection, which a
-    // plain socket lets us send late.
+    // The second response is written when a second request arrives on the same connection, which a
+    // plain socket can send late.
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let origin = origin(listener.local_addr().unwrap().port(), &config());
     let (go, wait) = tokio::sync::oneshot::channel::<()>();
@@ -84,7 +84,7 @@ async fn collecting_stops_at_the_limit_announced_or_not() {
     for _ in 0..3 {
         let body = origin.send(post(&origin, "")).await.unwrap().into_body();
         assert!(matches!(body.collect_limited(4).await, Err(BodyError::TooLarge(4))));
-        // What is left of it is not waited for.
+        // The rest of the body is not awaited.
         assert_eq!(origin.idle(), 0);
     }
 }

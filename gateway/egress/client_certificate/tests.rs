@@ -27,7 +27,7 @@ fn authority() -> Authority {
     CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
 }
 
-/// Writes a pair into the folder, and says which certificate it is.
+/// Writes a pair into the folder, and returns its certificate.
 fn write(folder: &Path, by: &Authority) -> Vec<u8> {
     let key = KeyPair::generate().unwrap();
     let made = CertificateParams::new(vec!["gate".into()]).unwrap().signed_by(&key, by).unwrap();
@@ -40,7 +40,7 @@ fn files(folder: &Path) -> ClientCertificate {
     ClientCertificate { cert: folder.join("cert.pem"), key: folder.join("key.pem") }
 }
 
-/// What a server wants that asks for a certificate of that authority.
+/// Returns an acceptor that requests a certificate of that authority.
 fn acceptor(by: &Authority) -> TlsAcceptor {
     let key = KeyPair::generate().unwrap();
     let made = CertificateParams::new(vec!["localhost".into()]).unwrap().signed_by(&key, by);
@@ -59,8 +59,8 @@ fn acceptor(by: &Authority) -> TlsAcceptor {
     TlsAcceptor::from(Arc::new(server))
 }
 
-/// The certificate that the server is shown, with TLS for HTTP or for another protocol, or why
-/// there is no connection.
+/// Returns the certificate presented to the server, with ALPN for HTTP or without, or the reason
+/// for a failed connection.
 async fn shown(connector: &Connector, server: &TlsAcceptor, alpn: bool) -> Result<Vec<u8>, String> {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -70,7 +70,7 @@ async fn shown(connector: &Connector, server: &TlsAcceptor, alpn: bool) -> Resul
             true => connector.connect(&target, Policy::Operator).await,
             false => connector.connect_without_alpn(&target, Policy::Operator).await,
         };
-        // With TLS 1.3 the server's word on the certificate comes behind the handshake.
+        // With TLS 1.3, the server rejects the certificate after the handshake.
         let read = connected.unwrap().read(&mut [0]).await;
         read.map_err(|error| crate::describe(&error))
     };
@@ -119,7 +119,7 @@ async fn a_new_pair_is_shown_from_the_next_handshake_on_and_a_broken_one_never()
     let first = write(folder.path(), &by);
     let own = plain.with_client_certificate(files(folder.path())).unwrap();
     assert_eq!(shown(&own, &server, true).await, Ok(first.clone()));
-    // Half of the next pair is there, then a file is away.
+    // Half of the next pair is written, then a file is removed.
     let old = std::fs::read(folder.path().join("key.pem")).unwrap();
     let second = write(folder.path(), &by);
     let new = std::fs::read(folder.path().join("key.pem")).unwrap();

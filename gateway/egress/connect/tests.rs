@@ -73,7 +73,7 @@ async fn loopback_is_refused_to_the_public_policy_before_anything_is_sent() {
     }
 }
 
-/// A name server that says something else each time.
+/// A resolver with a different result each time.
 struct Changing(parking_lot::Mutex<Vec<&'static [&'static str]>>);
 
 impl Resolve for Changing {
@@ -165,8 +165,7 @@ async fn tls_holds_for_the_name_in_the_url_and_the_authorities_given() {
     };
     let trusting = Config { ca_file: Some(file.path().to_owned()), ..config() };
     assert_eq!(call("localhost", trusting.clone()).await.unwrap(), "ok");
-    // The right certificate for another name, and the right name with an authority that nobody
-    // named.
+    // The right certificate for another name, and the right name with an unknown authority.
     for (host, config) in [("127.0.0.1", trusting), ("localhost", config())] {
         let error = call(host, config).await.unwrap_err();
         assert!(

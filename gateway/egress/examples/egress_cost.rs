@@ -1,9 +1,9 @@
-//! CPU time of one request over three ways to drive an HTTP/1.1 connection, against an echo server
-//! in another process.
+//! CPU time of a request for three ways to drive an HTTP/1.1 connection, against an echo server in
+//! another process.
 //!
 //! `cargo run --release -p lockgate-egress --example egress_cost [REQUESTS] [BODY_BYTES]` prints
 //! microseconds of this process's CPU time per request, the median of five interleaved rounds; `…
-//! REQUESTS BODY_BYTES WAY THREADS TASKS` runs one way alone.
+//! REQUESTS BODY_BYTES WAY THREADS TASKS` runs a single way.
 
 #![allow(
     clippy::disallowed_methods,
@@ -65,7 +65,7 @@ fn main() -> Result<(), Failure> {
     result
 }
 
-/// One way alone, for a profiler.
+/// Runs a single way, for a profiler.
 fn alone(
     way: &str,
     threads: usize,
@@ -259,7 +259,7 @@ impl Client {
     }
 }
 
-/// CPU time of all threads of this process, user and system.
+/// Returns the CPU time of all threads of this process, user and system.
 fn cpu() -> Result<Duration, Failure> {
     let mut nanoseconds = 0u64;
     for entry in std::fs::read_dir("/proc/self/task")? {

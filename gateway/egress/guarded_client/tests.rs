@@ -12,7 +12,7 @@ use crate::scripted::{config, serve};
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
-/// A name server that says something else each time.
+/// A resolver with a different result each time.
 struct Script(Mutex<VecDeque<Vec<&'static str>>>);
 
 impl Resolve for Script {
@@ -75,7 +75,7 @@ async fn loopback_gets_no_packet_unless_it_is_named() {
     );
 }
 
-/// What a future has to say without waiting.
+/// Returns the result of a future if it is ready.
 fn futures_now<T>(future: impl Future<Output = T>) -> Option<T> {
     let mut future = std::pin::pin!(future);
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
@@ -89,7 +89,7 @@ fn futures_now<T>(future: impl Future<Output = T>) -> Option<T> {
 async fn a_name_is_looked_up_once_for_a_connection_and_what_it_says_then_counts() {
     let server = serve(&[&[OK]]).await;
     let canary = TcpListener::bind(("127.0.0.2", server.port)).await.unwrap();
-    // First the address that is open, later the one that is not: rebinding.
+    // First a permitted address, later a forbidden address: DNS rebinding.
     let names = script(&[
         &["127.0.0.1"],
         &["127.0.0.2"],
@@ -108,7 +108,7 @@ async fn a_name_is_looked_up_once_for_a_connection_and_what_it_says_then_counts(
 
 #[tokio::test]
 async fn a_tunnel_goes_to_the_checked_address() {
-    // One connection is both: the proxy's answer, then that of the server behind it.
+    // Each connection serves both: the proxy's response, then that of the server behind it.
     let proxy =
         serve(&[&["HTTP/1.1 200 Connected\r\n\r\n", OK], &["HTTP/1.1 200 Connected\r\n\r\n", OK]])
             .await;

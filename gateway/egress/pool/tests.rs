@@ -19,7 +19,7 @@ async fn one_connection_serves_one_request_after_another() {
     let origin = origin(server.port, &config());
     assert_eq!(text(origin.send(post(&origin, "one")).await.unwrap()).await, "ok");
     assert_eq!(origin.idle(), 1);
-    // A response without a body gives its connection back before anybody reads.
+    // A response without a body returns its connection before any read.
     let accepted = origin.send(post(&origin, "two")).await.unwrap();
     assert_eq!((accepted.status().as_u16(), origin.idle()), (202, 1));
     assert_eq!(text(origin.send(post(&origin, "three")).await.unwrap()).await, "ok");
@@ -87,7 +87,7 @@ async fn a_connection_that_cannot_be_made_means_not_sent() {
 
 #[tokio::test]
 async fn dropping_the_request_closes_the_connection() {
-    // Reads the request, answers nothing, and ends when the client has closed.
+    // Reads the request, sends no response, and ends when the client has closed.
     let mut server = serve(&[&["", HOLD]]).await;
     let origin = origin(server.port, &config());
     let mut sending = Box::pin(origin.send(post(&origin, "one")));
@@ -129,7 +129,7 @@ async fn idle_connections_are_closed_after_their_time() {
     let origin =
         origin(server.port, &Config { idle_timeout: Duration::from_millis(20), ..config() });
     text(origin.send(post(&origin, "")).await.unwrap()).await;
-    // Nobody asks for it: the sweeper alone closes it.
+    // No request uses it: the sweeper alone closes it.
     assert_eq!(server.ended.recv().await, Some(0));
     assert_eq!(origin.idle(), 0);
 }
