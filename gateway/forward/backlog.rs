@@ -1,5 +1,5 @@
-//! What a receiver has not taken yet: read from the trail's files on threads for blocking work,
-//! with the mark of how far it is. What was read and not taken is read again.
+//! The records that a receiver has not acknowledged: read from the audit trail's files on blocking
+//! threads, with a persistent cursor. Unacknowledged records are read again after a failure.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,35 +12,35 @@ use tokio_util::sync::CancellationToken;
 
 use super::trouble::ForwardError;
 
-/// Between two looks at whether there is more.
+/// Interval of checks for new records.
 const LOOK: Duration = Duration::from_millis(200);
-/// How often the mark is written at most.
+/// Shortest interval between writes of the cursor.
 const SAVE: Duration = Duration::from_secs(1);
 
-/// See the module.
+/// The unacknowledged part of the audit trail for one receiver.
 pub(super) struct Backlog {
     to: &'static str,
     path: PathBuf,
     trail: Arc<AuditCounters>,
     pub(super) counters: Arc<ForwardCounters>,
-    /// None while it is at work, and after what was read has to be read again.
+    /// `None` during a read, and when records have to be read again.
     tail: Option<Tail>,
     cursor: Arc<Cursor>,
-    /// Number of the last record that was taken.
+    /// Number of the last acknowledged record.
     taken: u64,
-    /// The same of those that were read.
+    /// Number of the last record read.
     read: u64,
-    /// How many were read since then, and how many of those were gone.
+    /// Records read since the last acknowledgement, and the lost records among them.
     count: u64,
     lost: u64,
-    /// What the mark says, and when it was written.
+    /// Value of the written cursor, and the time of the last write.
     saved: u64,
     saved_at: Instant,
     is_told: bool,
 }
 
 impl Backlog {
-    /// Goes on where the mark says. Without one it begins with what this process writes.
+    /// Continues after the cursor, or without a cursor with the first record of this process.
     pub(super) fn open(
         path: &Path,
         to: &'static str,
@@ -84,22 +84,22 @@ impl Backlog {
         })
     }
 
-    /// How many records were not taken.
+    /// Returns the number of unacknowledged records.
     pub(super) fn waiting(&self) -> u64 {
         self.trail.last().saturating_sub(self.taken)
     }
 
-    /// Number of the last record that was taken.
+    /// Returns the number of the last acknowledged record.
     pub(super) fn taken(&self) -> u64 {
         self.taken
     }
 
-    /// Whether all that is written has been read.
+    /// Reports whether all written records have been read.
     fn is_read(&self) -> bool {
         self.read >= self.trail.last()
     }
 
-    /// Waits until something has not been taken; `false` when nothing is left at the end.
+    /// Waits for an unacknowledged record; returns `false` at the end if none is left.
     pub(super) async fn wait(&mut self, ending: &CancellationToken) -> bool {
         while self.waiting() == 0 {
             if ending.is_cancelled() {
@@ -116,7 +116,7 @@ impl Backlog {
         true
     }
 
-    /// Waits until there may be more to read.
+    /// Waits until there may be unread records.
     pub(super) async fn more(&self) {
         loop {
             tokio::time::sleep(LOOK).await;
@@ -126,7 +126,7 @@ impl Backlog {
         }
     }
 
-    /// The next records, if there are any.
+    /// Reads the next records, if any.
     pub(super) async fn next(&mut self) -> Result<Option<Records>, ForwardError> {
         let tail = match self.tail.take() {
             Some(tail) => Ok(tail),
@@ -154,12 +154,12 @@ impl Backlog {
         Ok(records)
     }
 
-    /// What was read was sent, and most likely arrives.
+    /// Counts the read records as sent, although they may still be lost.
     pub(super) fn set_sent(&self) {
         self.counters.set_sent(self.read);
     }
 
-    /// What was read was taken.
+    /// Marks the read records as acknowledged.
     pub(super) async fn set_taken(&mut self) {
         self.taken = self.read;
         self.set_sent();
@@ -179,7 +179,7 @@ impl Backlog {
         }
     }
 
-    /// What was read and not taken is read again.
+    /// Reads unacknowledged records again.
     pub(super) fn rewind(&mut self) {
         self.tail = None;
         self.read = self.taken;
@@ -188,7 +188,7 @@ impl Backlog {
         self.set_sent();
     }
 
-    /// Writes the mark, if it has moved.
+    /// Writes the cursor, if it has changed.
     pub(super) async fn save(&mut self) {
         self.saved_at = Instant::now();
         if self.saved == self.taken {

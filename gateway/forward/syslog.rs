@@ -1,9 +1,9 @@
-//! Syslog over TCP, mostly under TLS. It has no acknowledgements, and what was written may still be
-//! lost with the connection. But a receiver that closes its side after we have closed ours has read
-//! everything: so each connection is ended after a while, and what it carried counts as taken when
-//! the other side ends it too. Until then it is kept, and sent again when the connection fails.
-//! Under TLS only its last word (`close_notify`) is the receiver's own: an end without it could be
-//! anybody's on the way. Some receivers never say it, so it is asked of those that have said it.
+//! Syslog over TCP, usually with TLS. The protocol has no acknowledgements, and written data may be
+//! lost with the connection. But a receiver that closes its side after the gateway has read
+//! everything. So each connection is closed after a while, and its records count as acknowledged
+//! once the receiver closes too; after a failure they are sent again. Under TLS only `close_notify`
+//! is authentic. Some receivers never send it, so it is required only of receivers that have sent
+//! it before.
 
 use std::io;
 use std::sync::Arc;
@@ -20,34 +20,34 @@ use tokio_util::sync::CancellationToken;
 use super::backlog::Backlog;
 use super::trouble::ForwardError;
 
-/// How long a connection is used; what is sent again after a failure is at most so old.
+/// Lifetime of a connection, which bounds the age of records sent again after a failure.
 const ROUND: Duration = Duration::from_secs(30);
-/// And how much it carries.
+/// Most bytes per connection.
 const MOST: usize = 16 << 20;
-/// How long some records may take to be written, and the other side to end the connection.
+/// Time to write some records, and for the receiver to close the connection.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 const CLOSED: &str = "it has closed the connection";
 const CUT: &str = "the connection ended without the last word of TLS, which it has said before";
 
-/// How the other side ended a connection after us.
+/// How the receiver closed a connection after the gateway.
 enum End {
-    /// In a way that is its own: with the last word of TLS, or without TLS.
+    /// Authentically: with `close_notify`, or without TLS.
     Said,
-    /// Without that word. What it had not read would have reset the connection, if nobody stands
-    /// between.
+    /// Without `close_notify`. Unread data would have caused a reset, unless the network
+    /// interfered.
     Bare,
 }
 
-/// A receiver of syslog.
+/// A syslog receiver.
 pub(super) struct Collector {
     connector: Arc<Connector>,
     target: Target,
     sender: Sender,
-    /// The last connection was ended by both sides. Else the next one ends as soon as nothing
-    /// waits, to know where we are.
+    /// Whether both sides closed the last connection. If not, the next connection is closed as soon
+    /// as the backlog is empty, to confirm delivery.
     is_proven: bool,
-    /// It has said how it ends, so that an end of another kind is not taken for its own.
+    /// Whether it has ever sent `close_notify`, which is then required.
     has_said: bool,
 }
 
@@ -62,7 +62,7 @@ impl Collector {
         })
     }
 
-    /// Sends what waits and what comes, over one connection.
+    /// Sends the backlog and new records over a single connection.
     pub(super) async fn deliver(
         &mut self,
         backlog: &mut Backlog,
@@ -130,7 +130,7 @@ async fn write(stream: &mut Stream, messages: &[u8]) -> Result<(), ForwardError>
     }
 }
 
-/// Waits for the end of a connection that should go on; receivers of syslog say nothing.
+/// Waits for an unexpected end of the connection; syslog receivers send no data.
 async fn watch(stream: &mut Stream) -> ForwardError {
     let mut said = [0; 256];
     loop {
@@ -142,10 +142,10 @@ async fn watch(stream: &mut Stream) -> ForwardError {
     }
 }
 
-/// Ends our side, and waits for the other one to have read everything and end its own.
+/// Closes the gateway's side, and waits until the receiver has read everything and closes its own.
 async fn finish(mut stream: Stream) -> Result<End, ForwardError> {
     let mut said = [0; 256];
-    // Whoever has ended it before us has not read to our end.
+    // A receiver that closed first has not read everything.
     while let Some(read) = stream.read(&mut said).now_or_never() {
         if read.map_err(|error| lost(&error))? == 0 {
             return Err(ForwardError::new(&CLOSED));

@@ -1,11 +1,11 @@
-//! Why a receiver has not taken what it was sent, in words without secrets.
+//! Why delivery to a receiver failed, in words without secrets.
 
 use std::time::Duration;
 
 #[derive(Debug)]
 pub(super) struct ForwardError {
     pub(super) words: String,
-    /// What is waited at least before the next attempt.
+    /// Shortest pause before the next attempt.
     pub(super) pause: Duration,
 }
 

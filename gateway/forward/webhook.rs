@@ -1,7 +1,7 @@
-//! Records as signed HTTP requests. A body is lines of the trail's file as they stand there: what
-//! takes JSON lines (Vector, Filebeat, Logstash, Splunk's raw endpoint) takes it, and
-//! put together the bodies are a trail that verifies; an array would have to be taken apart first.
-//! A status of 2xx is what takes them, and nothing else lets them go.
+//! Records as signed HTTP requests. A body consists of unmodified lines of the trail's file, as
+//! accepted by receivers of JSON lines (Vector, Filebeat, Logstash, Splunk's raw endpoint). The
+//! concatenated bodies are a verifiable trail; an array would have to be taken apart first. Only a
+//! status of 2xx acknowledges records.
 
 use std::time::Duration;
 
@@ -16,17 +16,17 @@ use super::trouble::ForwardError;
 use crate::signed_post::SignedPost;
 
 const MEDIA_TYPE: &str = "application/x-ndjson";
-/// What is waited after an answer that says that the same will not be taken.
+/// Pause after a permanent rejection.
 const REFUSED: Duration = Duration::from_secs(30);
-/// Longest pause that an answer can ask for.
+/// Longest pause that a response can request.
 const MOST_ASKED: Duration = Duration::from_secs(60);
-/// Digits of a hash in the id of a request: enough to tell trails apart.
+/// Hash digits in the id of a request: enough to distinguish trails.
 const DIGITS: usize = 16;
 
-/// An address that takes records.
+/// A webhook that receives records.
 pub(super) struct Poster {
     post: SignedPost,
-    /// What was read and not taken.
+    /// Records read but not acknowledged.
     held: Option<Body>,
 }
 
@@ -36,6 +36,8 @@ struct Body {
 }
 
 impl Poster {
+    /// Creates the client.
+    ///
     /// # Errors
     /// Its address or a header cannot be used.
     pub(super) fn new(config: &Webhook, outside: &Outside) -> anyhow::Result<Self> {
@@ -45,7 +47,7 @@ impl Poster {
         Ok(Self { post, held: None })
     }
 
-    /// Sends what waits, one body after the other.
+    /// Sends the backlog, a body at a time.
     pub(super) async fn deliver(&mut self, backlog: &mut Backlog) -> Result<(), ForwardError> {
         loop {
             let body = match self.held.take() {
@@ -82,7 +84,7 @@ impl Poster {
 }
 
 impl Body {
-    /// The id is the same whenever the same is sent.
+    /// Creates a body. Its id is the same for every attempt.
     fn new(records: Records) -> Self {
         let Records { first, last, lines, .. } = records;
         let line = lines.trim_ascii_end().rsplit(|byte| *byte == b'\n').next();

@@ -1,8 +1,8 @@
-//! Days and seconds as dates of the Gregorian calendar, also for times before it began.
+//! Days and seconds as dates of the proleptic Gregorian calendar.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Seconds since 1970 as a date and time of day in UTC (RFC 3339).
+/// Formats seconds since 1970 as a date and time of day in UTC (RFC 3339).
 #[must_use]
 pub fn of_seconds(seconds: i64) -> String {
     let (year, month, day) = of_days(seconds.div_euclid(86_400));
@@ -15,17 +15,17 @@ pub fn of_seconds(seconds: i64) -> String {
     )
 }
 
-/// A time as a date and time of day in UTC (RFC 3339), in whole seconds.
+/// Formats a time as a date and time of day in UTC (RFC 3339), in whole seconds.
 #[must_use]
 pub fn of_time(time: SystemTime) -> String {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
     of_seconds(i64::try_from(since.as_secs()).unwrap_or(0))
 }
 
-/// Year, month and day of so many days since 1970-01-01.
+/// Converts days since 1970-01-01 to year, month and day.
 #[must_use]
 pub fn of_days(days: i64) -> (i64, i64, i64) {
-    // In years that begin in March, so that a leap day is the last of its year.
+    // With years that begin in March, so that a leap day is the last of its year.
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);
     let day_of_era = shifted.rem_euclid(146_097);

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-/// The bytes as digits in lower case.
+/// Encodes bytes as lowercase digits.
 #[must_use]
 pub fn encode(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len() * 2);
@@ -12,7 +12,7 @@ pub fn encode(bytes: &[u8]) -> String {
     text
 }
 
-/// The byte that two digits stand for, in either case.
+/// Decodes two digits, in either case.
 #[must_use]
 pub fn byte(high: u8, low: u8) -> Option<u8> {
     let high = char::from(high).to_digit(16)?;
@@ -20,7 +20,7 @@ pub fn byte(high: u8, low: u8) -> Option<u8> {
     u8::try_from(high * 16 + low).ok()
 }
 
-/// The bytes that digits stand for; `None` where something else is among them, or one is left over.
+/// Decodes digits; `None` for other characters or an odd number of digits.
 #[must_use]
 pub fn decode(digits: &[u8]) -> Option<Vec<u8>> {
     if !digits.len().is_multiple_of(2) {

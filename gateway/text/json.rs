@@ -1,6 +1,5 @@
-//! JSON read into a tree, where every parser would read the same: a key that stands twice in an
-//! object, at any depth, makes the whole unreadable, because some parsers take the first and some
-//! the last of them.
+//! JSON as a tree, with an unambiguous interpretation: a duplicate key, at any depth, makes the
+//! text invalid, because some parsers use its first value and some its last.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -8,42 +7,42 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-/// Deepest nesting that serde_json reads at all.
+/// Deepest nesting supported by serde_json.
 pub const MAX_DEPTH: usize = 127;
-/// Characters of a key that are shown.
+/// Characters of a key shown in errors.
 const SHOWN: usize = 64;
 
-/// How a text is read.
+/// The rules for reading a text.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader {
     /// Deepest nesting.
     pub depth: usize,
-    /// Most members of one object.
+    /// Most members of an object.
     pub members: usize,
-    /// How a key is compared with the others of its object, or why none like it may stand there.
-    /// Told whether the object is the outermost value.
+    /// Maps a key to its form for comparison within its object, or rejects it. The flag is true for
+    /// the outermost object.
     pub key: fn(&str, bool) -> Result<String, &'static str>,
 }
 
 impl Reader {
-    /// One that compares keys as they are.
+    /// Creates a reader that compares keys as they are.
     #[must_use]
     pub const fn exact(depth: usize) -> Self {
         Self { depth, members: usize::MAX, key: |key, _| Ok(key.to_owned()) }
     }
 
-    /// Reads one value.
+    /// Parses a single value.
     ///
     /// # Errors
-    /// Why it cannot be read, or could be read in two ways.
+    /// Why the text is invalid or ambiguous.
     pub fn read(self, text: &[u8]) -> Result<Value, String> {
         self.go_through(text, true)
     }
 
-    /// Reads one value and keeps nothing of it. Gives an empty one of its kind.
+    /// Validates a single value and discards its content. Returns an empty value of its kind.
     ///
     /// # Errors
-    /// Why it cannot be read, or could be read in two ways.
+    /// Why the text is invalid or ambiguous.
     pub fn check(self, text: &[u8]) -> Result<Value, String> {
         self.go_through(text, false)
     }
@@ -63,7 +62,7 @@ impl Reader {
     }
 }
 
-/// serde_json's words without the position.
+/// Returns serde_json's message without the position.
 fn plain(error: &serde_json::Error) -> String {
     let words = error.to_string();
     match words.split_once(" at line ") {
@@ -72,12 +71,12 @@ fn plain(error: &serde_json::Error) -> String {
     }
 }
 
-/// A value, and how much deeper it may go.
+/// A value, with the remaining nesting depth.
 #[derive(Clone, Copy)]
 struct Level {
     rules: Reader,
     left: usize,
-    /// What is read is kept.
+    /// Whether the content is kept.
     keeps: bool,
 }
 

@@ -1,6 +1,6 @@
-//! What texts are made of, for every layer alike: characters that nobody sees, escapes, hexadecimal
-//! digits, dates, names of organisations, files of PEM, and JSON that has one reading. A rule about
-//! them stands here once, so that it cannot differ from place to place. It knows no protocol.
+//! Text formats shared by all layers: invisible characters, escapes, hexadecimal digits, dates,
+//! names of organisations, PEM files, and unambiguous JSON. Each rule is implemented here once, so
+//! that layers cannot differ. Independent of any protocol.
 
 pub mod date;
 pub mod hex;

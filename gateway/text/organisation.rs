@@ -1,14 +1,14 @@
 //! Names of organisations. They come from keys, tokens, certificates and requests, and are compared
-//! byte for byte, so two that look alike must not both be names.
+//! byte for byte, so names that look alike must not both be valid.
 
 /// Longest name, in bytes.
 pub const MAX_BYTES: usize = 256;
 
-/// Signs beside letters and digits. There is no slash, which separates an organisation from its
-/// server in records.
+/// Permitted characters besides letters and digits. Without a slash, which separates an
+/// organisation from its server in records.
 const SIGNS: &str = "-_.:,;@+&'()#!=$%~";
 
-/// Returns what is wrong with a name, to be read after "it"; `None` for a good one.
+/// Returns the mistake in a name, to be read after "it"; `None` for a valid name.
 #[must_use]
 pub fn find_mistake(name: &str) -> Option<&'static str> {
     if name.is_empty() || name.len() > MAX_BYTES {

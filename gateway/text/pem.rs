@@ -1,11 +1,11 @@
-//! Certificates and keys in files of PEM, and what is wrong with such a file, in words.
+//! Certificates and keys in PEM files, and descriptions of mistakes in such files.
 
 use std::path::{Path, PathBuf};
 
 use rustls_pki_types::pem::{Error, PemObject};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
-/// More than any file of certificates holds.
+/// More than any certificate file contains.
 const MAX_CERTIFICATES: usize = 4096;
 
 /// Why a file cannot be used.
@@ -19,10 +19,10 @@ pub enum FileError {
     NoKey { path: PathBuf },
 }
 
-/// The certificates of a file, in their order; perhaps none.
+/// Reads the certificates of a file, in their order; possibly none.
 ///
 /// # Errors
-/// It cannot be read, or is no PEM.
+/// The file cannot be read, or is not PEM.
 pub fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, FileError> {
     match CertificateDer::pem_file_iter(path).and_then(|all| all.take(MAX_CERTIFICATES).collect()) {
         Ok(certificates) => Ok(certificates),
@@ -30,10 +30,10 @@ pub fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Fi
     }
 }
 
-/// A certificate and those that it leads to.
+/// Reads a certificate with its chain.
 ///
 /// # Errors
-/// It cannot be read, or there is none.
+/// The file cannot be read, or contains no certificate.
 pub fn read_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, FileError> {
     let chain = read_certificates(path)?;
     if chain.is_empty() {
@@ -42,14 +42,14 @@ pub fn read_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, FileError
     Ok(chain)
 }
 
-/// A private key.
+/// Reads a private key.
 ///
 /// # Errors
-/// It cannot be read, or there is none that can be used.
+/// The file cannot be read, or contains no usable key.
 pub fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, FileError> {
     match PrivateKeyDer::from_pem_file(path) {
         Ok(key) => Ok(key),
-        // The lines by which older programs say how a key is encrypted are no base64.
+        // The encryption headers of older programs are not base64.
         Err(Error::NoItemsFound | Error::Base64Decode(_)) => {
             Err(FileError::NoKey { path: path.to_owned() })
         }
@@ -57,7 +57,7 @@ pub fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, FileError> {
     }
 }
 
-/// For a message that names the file already.
+/// Describes an error for a message that already names the file.
 #[must_use]
 pub fn describe(error: &Error) -> String {
     match error {

@@ -1,8 +1,8 @@
-//! Escapes of URIs: `%` and two hexadecimal digits.
+//! Percent-encoding in URIs.
 
 use crate::hex;
 
-/// The byte of the escape that stands here.
+/// Returns the byte encoded at this position, if there is an escape.
 #[must_use]
 pub fn byte(text: &[u8], at: usize) -> Option<u8> {
     match text.get(at..at + 3)? {
@@ -11,8 +11,7 @@ pub fn byte(text: &[u8], at: usize) -> Option<u8> {
     }
 }
 
-/// The text with its escapes decoded once; `None` when it has none. A `%` without two digits stands
-/// for itself.
+/// Decodes the escapes of a text once; `None` if there are none. A `%` without two digits is kept.
 #[must_use]
 pub fn decode(text: &[u8]) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
@@ -33,7 +32,7 @@ pub fn decode(text: &[u8]) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// The text with its escapes decoded once; `None` where a `%` has not two digits.
+/// Decodes the escapes of a text once; `None` if a `%` is not followed by two digits.
 #[must_use]
 pub fn decode_strictly(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len());

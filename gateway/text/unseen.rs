@@ -1,26 +1,26 @@
-//! Characters that nobody sees. Layers differ in what they do about them (refuse, take out, write
-//! as an escape), and in which kinds concern them, but not in which characters they are.
+//! Invisible characters. Layers differ in their treatment (reject, remove, escape) and in the kinds
+//! that concern them, but not in the set of characters.
 
-/// Why a character cannot be seen.
+/// Why a character is invisible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unseen {
-    /// A control character, line ends and tabs among them.
+    /// A control character, including line ends and tabs.
     Control,
-    /// It takes no room.
+    /// It has no width.
     NoWidth,
-    /// It turns the direction of text.
+    /// It changes the direction of text.
     Direction,
     /// A line or paragraph separator.
     LineBreak,
-    /// A variation selector: part of the symbol before it.
+    /// A variation selector: part of the preceding symbol.
     Selector,
     /// A tag character, which can carry hidden text.
     Tag,
-    /// A private character, which looks as a font likes.
+    /// A private-use character, displayed as the font defines.
     Private,
 }
 
-/// What makes a character invisible; nothing for one that is seen.
+/// Returns why a character is invisible; `None` for a visible character.
 #[must_use]
 pub fn unseen(c: char) -> Option<Unseen> {
     if c.is_control() {
@@ -43,8 +43,8 @@ pub fn unseen(c: char) -> Option<Unseen> {
     })
 }
 
-/// Whether a character takes no room by itself or changes how its neighbours stand. Selectors and
-/// private characters do not count: they belong to what people write.
+/// Reports whether a character has no width of its own or changes the display of its neighbours.
+/// Selectors and private-use characters do not count: they occur in ordinary text.
 #[must_use]
 pub fn is_unseen(c: char) -> bool {
     !matches!(unseen(c), None | Some(Unseen::Selector | Unseen::Private))

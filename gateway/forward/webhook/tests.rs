@@ -1,4 +1,4 @@
-//! What a body is called.
+//! The id of a body.
 
 use super::*;
 

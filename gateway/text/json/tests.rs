@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::*;
 
-/// Objects within objects are compared without case, and no key at the top begins with `_`.
+/// A reader that ignores the case of keys and rejects keys that begin with `_` at the top level.
 const LOOSE: Reader = Reader {
     depth: 3,
     members: 4,
