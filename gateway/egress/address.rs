@@ -35,9 +35,9 @@ pub enum Policy {
     /// The administrator of an organisation: globally routable addresses and those that the
     /// operator permits, regardless of whether the URL contains an address or a name.
     Organisation {
-        /// Private networks.
+        /// Whether private networks are permitted.
         private: bool,
-        /// This machine.
+        /// Whether this machine is permitted.
         loopback: bool,
     },
     /// Any other source, such as an upstream server: globally routable addresses alone.

@@ -57,7 +57,6 @@ impl ClientCertificate {
     }
 }
 
-/// A certificate in use.
 pub(crate) struct OwnCertificate {
     files: ClientCertificate,
     authorities: Arc<[CertificateDer<'static>]>,

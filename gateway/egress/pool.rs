@@ -171,7 +171,6 @@ struct Shelf {
     /// The most recently used connection is on top and taken first, so that the rest can expire.
     /// Sorted by time.
     idle: Vec<Idle>,
-    /// Whether a sweeper is running.
     swept: bool,
 }
 

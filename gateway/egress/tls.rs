@@ -16,7 +16,6 @@ use crate::error::SetupError;
 /// More than any bundle of authorities contains (Mozilla's has about 150).
 const MAX_AUTHORITIES: usize = 4096;
 
-/// A certificate with its chain, and its key.
 #[derive(PartialEq, Eq)]
 pub(crate) struct Pair {
     pub(crate) chain: Vec<CertificateDer<'static>>,

@@ -84,12 +84,10 @@ impl Backlog {
         })
     }
 
-    /// Returns the number of unacknowledged records.
     pub(super) fn waiting(&self) -> u64 {
         self.trail.last().saturating_sub(self.taken)
     }
 
-    /// Returns the number of the last acknowledged record.
     pub(super) fn taken(&self) -> u64 {
         self.taken
     }
@@ -126,7 +124,6 @@ impl Backlog {
         }
     }
 
-    /// Reads the next records, if any.
     pub(super) async fn next(&mut self) -> Result<Option<Records>, ForwardError> {
         let tail = match self.tail.take() {
             Some(tail) => Ok(tail),

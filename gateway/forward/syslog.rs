@@ -39,7 +39,6 @@ enum End {
     Bare,
 }
 
-/// A syslog receiver.
 pub(super) struct Collector {
     connector: Arc<Connector>,
     target: Target,

@@ -76,7 +76,6 @@ fn plain(error: &serde_json::Error) -> String {
 struct Level {
     rules: Reader,
     left: usize,
-    /// Whether the content is kept.
     keeps: bool,
 }
 

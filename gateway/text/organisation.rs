@@ -4,7 +4,7 @@
 /// Longest name, in bytes.
 pub const MAX_BYTES: usize = 256;
 
-/// Permitted characters besides letters and digits. Without a slash, which separates an
+/// Permitted characters besides letters and digits. The slash is reserved: it separates an
 /// organisation from its server in records.
 const SIGNS: &str = "-_.:,;@+&'()#!=$%~";
 

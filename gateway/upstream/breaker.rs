@@ -37,7 +37,6 @@ impl Breaker {
         }
     }
 
-    /// Replaces the configuration, for future failures.
     pub(crate) fn configure(&self, config: config::Breaker) {
         *self.config.lock() = config;
     }
@@ -47,7 +46,6 @@ impl Breaker {
         *self.why.lock() = words;
     }
 
-    /// Returns the state for display.
     pub(crate) fn state(&self, now: Instant) -> BreakerState {
         match *self.state.lock() {
             State::Closed { failures } => BreakerState::Closed { failures },
@@ -73,7 +71,6 @@ impl Breaker {
         }
     }
 
-    /// Records a response of the server.
     pub(crate) fn success(&self) {
         let mut state = self.state.lock();
         if !matches!(*state, State::Closed { failures: 0 }) {

@@ -145,7 +145,6 @@ impl Catalog {
         self.memory.add(&full.memory);
     }
 
-    /// Returns the size of all items in memory, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         let mut bytes = 0;
         for kind in Kind::ALL {

@@ -42,7 +42,6 @@ use request_headers::{describe_request, describe_trace};
 
 /// The first id after those of the handshake.
 const FIRST_ID: u64 = 4;
-/// The transport of a connection.
 pub(crate) enum ServerTransport {
     Http(Arc<HttpTransport>),
     Duplex(Arc<Duplex>),
@@ -52,7 +51,6 @@ pub(crate) enum ServerTransport {
 pub(crate) struct Connection {
     pub(crate) transport: ServerTransport,
     pub(crate) peer: Peer,
-    /// The child process, for stdio.
     pub(crate) child: Mutex<Option<Child>>,
     /// JSON text of the gateway's `Implementation`.
     info: Arc<[u8]>,
@@ -64,11 +62,9 @@ pub(crate) struct Connection {
     pub(crate) has_no_stream: AtomicBool,
     /// Legacy: the level last set with `logging/setLevel`, plus one; 0 if never set.
     level: AtomicU8,
-    /// Legacy: URIs subscribed to on this connection.
     pub(crate) subscribed: Mutex<BTreeSet<String>>,
 }
 
-/// The properties of a server found by the handshake.
 #[derive(Clone, Debug)]
 pub(crate) struct Peer {
     pub(crate) revision: Revision,
@@ -155,7 +151,6 @@ impl Connection {
         self.receiver.over.set(words.to_owned());
     }
 
-    /// Returns when the server last sent anything.
     pub(crate) fn last_heard(&self) -> Instant {
         self.receiver.last_heard.get()
     }
@@ -174,7 +169,6 @@ impl Connection {
         }
     }
 
-    /// Returns the last lines of the process's standard error.
     pub(crate) fn stderr_tail(&self) -> Vec<String> {
         match self.child.lock().as_ref() {
             Some(child) => child.stderr_tail(),

@@ -123,7 +123,6 @@ impl Duplex {
         self.exchange.is_open()
     }
 
-    /// Reports whether the server waits for an answer to a question of its own.
     pub(crate) fn is_asking(&self) -> bool {
         self.exchange.is_asking()
     }
@@ -134,7 +133,6 @@ impl Duplex {
         self.exchange.outgoing.close();
     }
 
-    /// Returns the number of invalid messages that were dropped.
     #[cfg(test)]
     fn dropped(&self) -> u64 {
         self.exchange.dropped()
@@ -151,7 +149,6 @@ impl Drop for Duplex {
 struct Waiting<'a> {
     exchange: &'a Exchange,
     id: u64,
-    /// The requester's identity.
     voucher: Option<Arc<dyn Voucher>>,
     cancellable: bool,
 }

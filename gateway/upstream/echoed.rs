@@ -14,7 +14,6 @@ use crate::config::Transport;
 
 /// Shortest secret. Shorter values would match parts of words.
 const SHORTEST: usize = 8;
-/// The replacement text.
 const HIDDEN: &str = "[redacted]";
 /// Substrings in names of headers, variables or URL parameters that carry a credential.
 const NAMES: [&str; 8] =
@@ -115,7 +114,6 @@ impl Credentials {
     }
 }
 
-/// A cleaned message, and the original.
 struct Clean {
     clean: Vec<u8>,
     _counted: Bytes,
@@ -150,7 +148,6 @@ impl<'a> PieceFilter<'a> {
         clean.into()
     }
 
-    /// Returns the remaining bytes after the last piece.
     pub(crate) fn finish(self) -> Bytes {
         self.held.into()
     }

@@ -30,13 +30,11 @@ const MAX_ANSWER: usize = 1 << 20;
 
 /// The gateway's identity and capabilities for a handshake.
 pub(crate) struct Introduction {
-    /// JSON text of the gateway's `Implementation`.
     pub(crate) info: Arc<[u8]>,
     /// `ClientCapabilities` for a legacy `initialize`.
     pub(crate) capabilities: Value,
 }
 
-/// The result of a probe.
 enum Probe {
     Modern(Revision, Box<Discovery>),
     Legacy,
@@ -51,7 +49,6 @@ enum Probe {
     Incompatible(String),
 }
 
-/// A failed handshake.
 pub(crate) struct HandshakeError {
     pub(crate) trouble: StageError,
     pub(crate) needs_auth: bool,

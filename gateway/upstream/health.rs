@@ -38,7 +38,6 @@ impl SilentEnds {
         }
     }
 
-    /// Returns the current timeout.
     fn timeout(&self, health: &Health) -> Duration {
         let times = self.0.load(Ordering::Relaxed).min(16);
         let longest = LONGEST_TIMEOUT.max(health.timeout);
@@ -114,7 +113,6 @@ impl<F: Fn(Option<&str>)> Told<F> {
     }
 }
 
-/// The result of a check.
 enum Heard {
     Alive,
     Nothing,

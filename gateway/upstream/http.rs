@@ -262,7 +262,7 @@ impl HttpTransport {
         }
     }
 
-    /// Dispatches a message of a stream. Returns the expected response, if this is it.
+    /// Dispatches a message of a stream. Returns the message if it is the expected response.
     fn take(
         self: &Arc<Self>,
         message: Message,

@@ -40,7 +40,6 @@ pub(crate) struct Intake {
     apart: Arc<Apart>,
     /// Identity used for fair queueing: the server within its organisation, or alone.
     server: CallerId,
-    /// Secrets to remove from each message; `None` for a server without credentials.
     credentials: Option<Arc<Credentials>>,
 }
 
@@ -105,7 +104,6 @@ fn parse(
     jsonrpc::parse(text, depth, SentBy::Server)
 }
 
-/// The result of reading a body.
 pub(crate) enum ReadBody {
     Whole(Bytes),
     /// The sink received all of it.
@@ -254,7 +252,6 @@ impl Assembly for Lines {
     }
 }
 
-/// An event stream being read.
 pub(crate) struct EventReader {
     body: Option<Body>,
     decoder: Decoder<Lines>,
@@ -286,7 +283,6 @@ impl EventReader {
         }
     }
 
-    /// Returns the pause before the stream is resumed.
     pub(crate) fn pause(&self) -> Duration {
         self.retry.unwrap_or(DEFAULT_RETRY)
     }

@@ -43,7 +43,6 @@ impl InteractiveState {
         }
     }
 
-    /// Drops the lists.
     pub(crate) fn forget(&self) {
         *self.plain.lock() = None;
         *self.full.lock() = None;

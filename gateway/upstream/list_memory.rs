@@ -1,6 +1,6 @@
 //! Memory accounting of lists, while they are read and for as long as they are referenced. Lists of
 //! the operator's servers are charged to the budget of messages; those of organisations have
-//! budgets of their own, in which lists of idle servers are evicted for others.
+//! budgets of their own, in which lists of resting servers are evicted for others.
 
 use std::sync::Arc;
 
@@ -9,7 +9,6 @@ use lockgate_admission::budget::{Budget, Hold};
 /// Uncharged bytes per operator's server: the operator decides on their number.
 const FREE: usize = 64 << 10;
 
-/// Why lists could not grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoRoom {
     /// The limit of a server.
@@ -22,7 +21,7 @@ pub(crate) enum NoRoom {
 pub(crate) trait ListAccount: Send + Sync {
     fn budget(&self) -> &Arc<Budget>;
 
-    /// Evicts lists of idle servers to free up to `bytes`, as far as possible.
+    /// Evicts lists of resting servers to free at least `bytes`, as far as possible.
     fn make_room(&self, bytes: usize);
 }
 

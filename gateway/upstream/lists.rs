@@ -88,7 +88,7 @@ pub(crate) async fn read(
     Ok(catalog)
 }
 
-/// A list during reading.
+/// A list that is being read.
 struct Reading<'a> {
     connection: &'a Connection,
     kind: Kind,
@@ -120,7 +120,6 @@ impl Reading<'_> {
         Ok(self.items)
     }
 
-    /// Records a missing part of the list.
     fn omit(&mut self, words: &str) {
         self.catalog.omitted.push(format!("{}: {words}", self.kind.member()));
     }

@@ -26,7 +26,6 @@ use crate::status::Stage;
 use crate::voucher::{Identification, Voucher};
 use crate::{process, sse};
 
-/// Time for a process to exit by itself.
 const GRACE: Duration = Duration::from_secs(2);
 /// Most messages queued for a process that does not read.
 const OUTGOING: usize = 1024;
@@ -36,13 +35,11 @@ pub(crate) enum Role {
     /// Calls of all clients. Declares no capabilities, because a question could not be attributed
     /// to a client.
     Shared,
-    /// Calls of a client.
     Session(SessionRole),
     /// Reading the items for interactive clients. Serves no client.
     Probe,
 }
 
-/// A client session, by its key.
 pub(crate) struct SessionRole {
     pub(crate) key: u64,
     pub(crate) session: Weak<dyn ClientSession>,

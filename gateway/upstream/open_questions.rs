@@ -57,7 +57,6 @@ impl OpenQuestions {
         question.inspect(AbortHandle::abort).is_some()
     }
 
-    /// Cancels all questions.
     pub(crate) fn abort_all(&self) {
         let questions = std::mem::take(&mut *self.0.lock());
         questions.values().for_each(AbortHandle::abort);

@@ -26,10 +26,9 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// Concurrent loads of stored lists per organisation.
 const RECALLS: usize = 2;
 
-/// Fraction of the budget that an eviction frees in addition.
+/// An eviction frees an additional `1 / SLACK` of the budget.
 const SLACK: usize = 16;
 
-/// The limits of an organisation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sizes {
     /// Concurrent connection attempts.
@@ -50,7 +49,6 @@ pub struct Organisations {
     lists: Arc<AllLists>,
 }
 
-/// The lists of all organisations' servers.
 struct AllLists {
     budget: Arc<Budget>,
     parts: Mutex<Vec<Weak<OrganisationPart>>>,
@@ -85,7 +83,7 @@ pub(crate) trait Idle: Send + Sync {
     /// Reports whether it has a slot among the connected servers.
     fn is_awake(&self) -> bool;
 
-    /// Requests that it disconnects.
+    /// Requests a disconnect.
     fn give_way(&self);
 
     /// Drops its lists if it rests, and returns their size in bytes.
@@ -154,14 +152,12 @@ fn limit(running: usize, pools: &Pools) -> Arc<ConcurrencyLimit> {
 }
 
 impl OrganisationPart {
-    /// Adds a server of the organisation.
     pub(crate) fn add(&self, server: Weak<dyn Idle>) {
         let mut servers = self.servers.lock();
         servers.retain(|other| other.strong_count() > 0);
         servers.push(server);
     }
 
-    /// Waits for a permit to connect a server.
     pub(crate) async fn wait_for_start(&self, purpose: Purpose) -> Start<'_> {
         let for_lists = match purpose {
             Purpose::Lists => self.starts_for_lists.acquire().await.ok(),

@@ -116,7 +116,6 @@ impl OwnLists {
     }
 }
 
-/// The state of the lists of a client's connection.
 #[derive(Default)]
 pub(crate) struct OwnState {
     lists: ArcSwapOption<OwnLists>,
@@ -141,7 +140,6 @@ impl OwnState {
         self.read.load(Ordering::Acquire) < self.changes.load(Ordering::Acquire)
     }
 
-    /// Records that the server announced a change of a list on the connection.
     pub(crate) fn announce(&self, method: Method) {
         let bit = match method {
             Method::ToolsChanged => 1,
@@ -195,7 +193,6 @@ impl OwnState {
         self.stale.notified().await;
     }
 
-    /// Replaces the lists and returns the previous value.
     pub(crate) fn replace(&self, lists: Option<OwnLists>) -> Option<Arc<OwnLists>> {
         self.lists.swap(lists.map(Arc::new))
     }

@@ -64,7 +64,6 @@ const INHERITED: [&str; 12] = [
 pub(crate) struct Child {
     #[cfg(test)]
     id: u32,
-    /// Orders to the guard.
     orders: mpsc::Sender<u8>,
     /// How the child ended, once it has.
     exit: watch::Receiver<Option<String>>,
@@ -133,7 +132,6 @@ async fn start_guarded(
     Ok((guarded, started))
 }
 
-/// Builds the plan for the guard.
 #[allow(
     clippy::disallowed_methods,
     reason = "a child inherits a few names of the gateway's environment"
@@ -164,7 +162,6 @@ impl Child {
         self.id
     }
 
-    /// Returns the last lines of its standard error.
     pub(crate) fn stderr_tail(&self) -> Vec<String> {
         self.tail.lines()
     }

@@ -28,7 +28,6 @@ use crate::sole::SoleClient;
 use crate::topics::Topic;
 use crate::{Event, Events};
 
-/// The receiving end of a connection.
 pub(crate) struct Receiver {
     pub(crate) id: ServerId,
     pub(crate) metrics: Arc<ServerMetrics>,
@@ -87,7 +86,6 @@ impl Pace {
     }
 }
 
-/// The clients served by a connection.
 pub(crate) enum Behind {
     /// Any clients.
     Anybody,
@@ -328,7 +326,6 @@ impl Receiver {
         }
     }
 
-    /// Reports a task update.
     fn tell_task(&self, note: &Request) {
         let Some(id) = note.param_str("taskId") else { return };
         if self.paces.task_news.admits(TASK_NEWS, Instant::now()) {

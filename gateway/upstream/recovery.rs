@@ -13,14 +13,12 @@ const REST: Duration = Duration::from_secs(1);
 /// The same as a multiple of the failed attempt's duration, however many calls arrive.
 const SHARE: u32 = 2;
 
-/// The schedule of attempts for a server.
 pub(crate) struct Recovery {
     wanted: Notify,
     state: Mutex<Attempts>,
 }
 
 struct Attempts {
-    /// The number of failed attempts.
     failed: u64,
     /// When the next attempt starts by itself, and the earliest time on behalf of a call; `None`
     /// during an attempt.
@@ -44,7 +42,6 @@ impl Recovery {
         state.next = Some((now + pause, now + rest));
     }
 
-    /// Waits for the time of the next attempt.
     pub(crate) async fn wait(&self) {
         let next = self.state.lock().next;
         let Some((due, allowed)) = next else { return };

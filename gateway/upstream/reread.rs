@@ -10,7 +10,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// Time without announcements that resets the pause.
 const QUIET: Duration = Duration::from_secs(5);
 
-/// The schedule for a connection.
 pub(crate) struct Rereading {
     due: Option<Instant>,
     /// When the latest read ended.
@@ -23,7 +22,6 @@ impl Rereading {
         Self { due: None, ended: None, pause: SETTLE }
     }
 
-    /// Schedules a read after the server announced a change.
     pub(crate) fn announce(&mut self, now: Instant) {
         let soon = now + SETTLE;
         let Some(ended) = self.ended else {

@@ -29,7 +29,6 @@ const LONGEST_TASK_MS: u64 = 3_600_000;
 const GRACE: Duration = Duration::from_secs(2);
 
 impl Shared {
-    /// Records a use of the server.
     pub(crate) fn record_use(&self) {
         if self.rests_after.is_some() {
             self.used_at.store(self.now_ms(), Ordering::Relaxed);
@@ -98,7 +97,6 @@ impl Shared {
         }))
     }
 
-    /// Waits as long as the server rests.
     pub(crate) async fn rest(&self) {
         while self.status.load().state == State::Resting {
             self.woken.notified().await;

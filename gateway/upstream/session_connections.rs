@@ -11,15 +11,14 @@ use tokio::sync::{Notify, OnceCell};
 
 use crate::connection::Connection;
 
-/// Fraction of all connections that a principal may hold for subscriptions alone while others
-/// need a connection.
+/// Divisor of the number of connections: the share that a principal may hold for subscriptions
+/// alone while others need a connection.
 const SUBSCRIBED_SHARE: usize = 4;
 /// Time for a connection to close.
 pub(crate) const GRACE: Duration = Duration::from_secs(2);
 /// Interval of a waiting caller's attempts, besides those caused by a released connection.
 const RETRY_INTERVAL: Duration = Duration::from_millis(250);
 
-/// The connections of a server that are not shared.
 #[derive(Default)]
 pub(crate) struct Sessions {
     held: Mutex<HashMap<u64, Held>>,
@@ -28,7 +27,6 @@ pub(crate) struct Sessions {
     waiting: AtomicUsize,
 }
 
-/// A slot and its owner.
 struct Held {
     slot: Slot,
     owner: Owner,
@@ -168,7 +166,6 @@ impl Sessions {
         false
     }
 
-    /// Returns all open connections.
     pub(crate) fn all(&self) -> Vec<Arc<Connection>> {
         let slots = self.held.lock();
         let mut all = Vec::with_capacity(slots.len());
@@ -180,12 +177,10 @@ impl Sessions {
         all
     }
 
-    /// Returns a session's connection, if any.
     pub(crate) fn find(&self, key: u64) -> Option<Arc<Connection>> {
         self.held.lock().get(&key)?.slot.get().cloned()
     }
 
-    /// Closes a session's connection in the background.
     pub(crate) fn forget(&self, key: u64) {
         close(self.held.lock().remove(&key));
         self.released.notify_waiters();

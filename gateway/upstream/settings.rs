@@ -8,7 +8,6 @@ use tokio::sync::Notify;
 
 use crate::config::{Config, Health};
 
-/// The current configuration and a signal for its changes.
 pub(crate) struct Settings {
     current: ArcSwap<Config>,
     changed: Notify,

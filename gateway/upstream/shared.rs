@@ -43,7 +43,7 @@ pub struct Surroundings {
     pub connector: Arc<Connector>,
     pub egress: lockgate_egress::Config,
     pub events: Events,
-    /// Registry of per-server metrics; not exported if `None`.
+    /// The metrics of all servers; `None` if they are not exported.
     pub metrics: Option<Arc<Metrics>>,
     /// Present if the gateway serves a single client.
     pub sole: Option<Arc<SoleClient>>,
@@ -81,7 +81,6 @@ pub(crate) struct Shared {
     pub(crate) catalog: ArcSwap<Catalog>,
     /// Held while the catalog is replaced, so that older lists never overwrite newer lists.
     pub(crate) replacing: Mutex<()>,
-    /// The number of catalogs so far.
     pub(crate) versions: AtomicU64,
     /// Signals every change of the status.
     pub(crate) changed: Notify,
@@ -90,13 +89,11 @@ pub(crate) struct Shared {
     pub(crate) announced: Arc<Announced>,
     /// Signals that a call could not connect.
     pub(crate) suspect: Notify,
-    /// When the server last sent anything on any connection.
     pub(crate) last_heard: Arc<LastHeard>,
     pub(crate) recovery: Recovery,
     pub(crate) silent_ends: Arc<SilentEnds>,
     pub(crate) closing: CancellationToken,
     pub(crate) breaker: Breaker,
-    /// Running and waiting calls.
     pub(crate) calls: Arc<ConcurrencyLimit>,
     pub(crate) sessions: Sessions,
     pub(crate) wanted: Wanted,
@@ -157,7 +154,6 @@ fn bounds_of_calls(config: &Config) -> Bounds {
     Bounds { running: config.limits.concurrency, waiting: config.limits.queue }
 }
 
-/// Returns the status of a server before its first connection.
 fn first_status(config: &Config) -> Status {
     let state = match (config.enabled, config.rests_after) {
         (false, _) => State::Disabled,
@@ -263,7 +259,6 @@ impl Shared {
         }
     }
 
-    /// Returns the last lines of the shared process's standard error.
     pub(crate) fn stderr_tail(&self) -> Vec<String> {
         match self.live.load().as_ref() {
             Some(live) => live.stderr_tail(),

@@ -12,14 +12,13 @@ use tokio::sync::watch;
 
 use crate::call::ClientSession;
 
-/// Longest wait of servers for the client's capabilities, which its first message contains.
+/// Longest wait for the client's capabilities, which its first message contains.
 const WAIT: Duration = Duration::from_secs(3);
 
 /// The capabilities and session of the only client.
 pub struct SoleClient {
     /// JSON text of its capabilities, once declared.
     declared: watch::Sender<Option<Bytes>>,
-    /// Its legacy session.
     session: Mutex<Option<Weak<dyn ClientSession>>>,
 }
 
@@ -51,7 +50,6 @@ impl SoleClient {
         *self.session.lock() = Some(Arc::downgrade(session));
     }
 
-    /// Returns its legacy session, while it exists.
     pub(crate) fn session(&self) -> Option<Arc<dyn ClientSession>> {
         self.session.lock().as_ref().and_then(Weak::upgrade)
     }

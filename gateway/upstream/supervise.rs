@@ -218,8 +218,8 @@ fn tell_health(shared: &Shared, why: Option<&str>) {
     }
 }
 
-/// Opens the shared connection and reads the lists; returns no lists if there is no memory for
-/// them; the old lists then stay.
+/// Opens the shared connection and reads the lists. Returns `None` for the lists if there is no
+/// memory for them, so that the old lists stay.
 async fn bring_up(
     shared: &Arc<Shared>,
 ) -> Result<(Arc<Connection>, Option<Catalog>, Over), HandshakeError> {

@@ -15,7 +15,6 @@ pub(crate) enum Topic {
     Task(String),
 }
 
-/// The current subscriptions.
 #[derive(Default)]
 pub(crate) struct Wanted {
     counts: Mutex<BTreeMap<Topic, usize>>,
@@ -46,7 +45,6 @@ impl Wanted {
         ids
     }
 
-    /// Reports whether there are no subscriptions.
     pub(crate) fn is_empty(&self) -> bool {
         self.counts.lock().is_empty()
     }
@@ -100,7 +98,7 @@ struct OfSession {
 pub(crate) struct Added {
     /// Whether it is the session's first subscription to the resource.
     pub(crate) first: bool,
-    /// Present for the session's first subscription: cancelled when none are left.
+    /// Present for the session's first subscription. Cancelled when none are left.
     pub(crate) begun: Option<CancellationToken>,
 }
 

@@ -38,7 +38,6 @@ enum Way {
     Spawned,
     /// The caller polls sender and connection with its own waker.
     Naive,
-    /// This crate.
     Origin,
 }
 

@@ -9,12 +9,11 @@ use crate::failure::UpstreamError;
 use crate::shared::Shared;
 use crate::status::{Stage, State};
 
-/// Wait for a server that is starting or reconnecting.
+/// Longest wait for a server that is starting or reconnecting.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// Wait for a server that has failed and is retried.
+/// Longest wait for a server that has failed and is retried.
 const RETRY_TIMEOUT: Duration = Duration::from_secs(2);
 impl Shared {
-    /// Waits for the shared connection.
     pub(super) async fn coming_up(&self) -> Result<Arc<Connection>, UpstreamError> {
         self.called.notify_one();
         let failed = self.recovery.failed();

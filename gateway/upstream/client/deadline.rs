@@ -134,9 +134,8 @@ struct Clock {
     start: Instant,
     limit: Duration,
     state: Mutex<ClockState>,
-    /// Held by the answer that acquires the permit; concurrent answers share that permit.
+    /// Held while an answer acquires the permit, which concurrent answers then share.
     returning: tokio::sync::Mutex<()>,
-    /// Signals a refusal.
     news: Notify,
     /// Signals that the server withdrew a question.
     taken_back: Notify,
@@ -146,7 +145,6 @@ struct Clock {
 
 #[derive(Default)]
 struct ClockState {
-    /// Number of open questions.
     asking: u32,
     since: Option<Instant>,
     total: Duration,
@@ -264,7 +262,7 @@ impl Watched {
                 Err(_) => late(clock.limit),
             },
         };
-        // The server has already started on the call.
+        // The call has already had an effect before its question.
         clock.refuse(refusal.after_send());
         Err(QuestionError::Gone)
     }
@@ -309,7 +307,7 @@ impl Drop for Asking<'_> {
     }
 }
 
-/// Counts an answer as waiting for a permit.
+/// Counts an answer that waits for a permit.
 struct Returning<'a>(&'a Clock);
 
 impl<'a> Returning<'a> {

@@ -29,7 +29,6 @@ pub(super) fn begin(
     })
 }
 
-/// Ends the span with the result of the request.
 pub(super) fn end(trace: &CallTrace, result: &Result<Answer, UpstreamError>) {
     trace.end(|span| match result {
         Ok(answer) => match &answer.outcome {

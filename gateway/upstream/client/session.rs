@@ -1,5 +1,5 @@
 //! Connections that each serve a single client, for legacy servers that keep state or ask
-//! questions. A client is a legacy session, or the equivalent for a modern client.
+//! questions. A client is a legacy session or its equivalent for modern clients.
 
 use std::sync::Arc;
 

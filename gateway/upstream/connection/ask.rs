@@ -23,21 +23,17 @@ pub(crate) struct Ask<'a> {
     pub(crate) outbound: Outbound<'a>,
     /// JSON text of the client's capabilities, for modern servers.
     pub(crate) capabilities: &'a [u8],
-    /// `Mcp-Param-*` headers.
     pub(crate) params: &'a [(&'a str, String)],
     pub(crate) channel: Option<Arc<dyn ClientChannel>>,
-    /// Receives the answer if it is large.
     pub(crate) sink: Option<Arc<dyn ResponseSink>>,
     /// The requester's identity; `None` for the connection's owner.
     pub(crate) voucher: Option<Arc<dyn Voucher>>,
-    /// The metrics of the called tool.
     pub(crate) tool: Option<Arc<ToolMetrics>>,
     /// Longest silent processing; `None` for requests that stay open or answer elsewhere.
     pub(crate) limit: Option<Duration>,
 }
 
 impl<'a> Ask<'a> {
-    /// Creates a request of the gateway itself.
     pub(crate) fn own(method: Method, replaced: &'a [(&'a str, Option<Vec<u8>>)]) -> Self {
         Self {
             id: None,

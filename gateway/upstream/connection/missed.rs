@@ -4,7 +4,7 @@ use super::Connection;
 use crate::own_lists::OwnState;
 
 impl Connection {
-    /// Returns the key of the session that has the connection to itself, if any.
+    /// Returns the key of the session that the connection belongs to, if any.
     pub(crate) fn session_key(&self) -> Option<u64> {
         self.receiver.behind.session_key()
     }
@@ -26,7 +26,6 @@ impl Connection {
         self.tell_updated();
     }
 
-    /// Reports all subscribed resources as updated.
     pub(crate) fn tell_updated(&self) {
         let uris = self.subscribed.lock().clone();
         for uri in uris {

@@ -14,11 +14,9 @@ use crate::failure::{Kind, UpstreamError};
 /// The sender of a call's result.
 type Answer = oneshot::Sender<Result<Response, UpstreamError>>;
 
-/// The purpose of a pending request.
 pub(super) enum Role {
     /// A call, with the channel to its client.
     Call(Option<Arc<dyn ClientChannel>>),
-    /// A subscription that stays open.
     Listen,
 }
 
@@ -134,7 +132,6 @@ impl Calls {
         Found::Waiting
     }
 
-    /// Returns the client channel of a call.
     pub(super) fn channel(&self, id: u64) -> Option<Arc<dyn ClientChannel>> {
         match self.0.lock().pending.get(&id) {
             Some((_, Role::Call(channel))) => channel.clone(),
@@ -142,7 +139,6 @@ impl Calls {
         }
     }
 
-    /// Returns the id of the only call in flight.
     pub(super) fn only(&self) -> Option<u64> {
         self.0.lock().only().map(|(id, _)| id)
     }

@@ -78,7 +78,6 @@ pub(crate) fn count_outgoing(text: Bytes, budget: &Arc<Budget>) -> Result<Bytes,
     }
 }
 
-/// Both directions of a connection.
 pub(crate) struct Exchange {
     pub(super) calls: Calls,
     pub(super) outgoing: Arc<dyn Outgoing>,
@@ -87,7 +86,6 @@ pub(crate) struct Exchange {
     /// Limit of an incoming message.
     message_bytes: AtomicUsize,
     depth: AtomicUsize,
-    /// Open questions of the server.
     questions: Arc<OpenQuestions>,
     /// The tasks of this connection; `None` once it has ended.
     tasks: Mutex<Option<Vec<AbortHandle>>>,
@@ -117,7 +115,6 @@ impl Exchange {
         })
     }
 
-    /// Changes the limits of later messages.
     pub(super) fn bound_messages(&self, message_bytes: usize, depth: usize) {
         self.message_bytes.store(message_bytes, Ordering::Relaxed);
         self.depth.store(depth, Ordering::Relaxed);
@@ -172,7 +169,6 @@ impl Exchange {
         self.inbox.closed(words.to_owned());
     }
 
-    /// Fails a call, if it is still waiting.
     pub(crate) fn fail(&self, id: u64, failure: UpstreamError) {
         self.calls.settle(id, Err(failure));
     }
@@ -184,7 +180,6 @@ impl Exchange {
         }
     }
 
-    /// Records that bytes have arrived.
     pub(crate) fn heard(&self) {
         self.inbox.heard();
     }

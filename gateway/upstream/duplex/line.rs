@@ -7,7 +7,7 @@ use lockgate_admission::reader::Reader;
 use lockgate_protocol::scan::{Fault, Keys, ScanError, Scanner};
 use memchr::memchr;
 
-/// Smallest read buffer.
+/// Space reserved for each read.
 const CHUNK: usize = 16 << 10;
 /// Free space below which the buffer grows.
 const LOW: usize = 4 << 10;
@@ -80,7 +80,6 @@ impl Lines {
         &mut self.buffer
     }
 
-    /// Returns the size of the incomplete line.
     pub(super) fn pending(&self) -> usize {
         self.long.len() + self.buffer.len()
     }
@@ -252,7 +251,6 @@ impl Ends {
     }
 }
 
-/// The addressee of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Addressee {
     /// A response, or its start, to the request with this id.

@@ -40,7 +40,6 @@ struct State<W> {
     /// `None` once the writing side is closed or broken.
     writer: Option<W>,
     queue: VecDeque<Item>,
-    /// Bytes in `queue`.
     bytes: usize,
     /// Bytes of the first message (with its line end) already written.
     written: usize,

@@ -8,7 +8,6 @@ use lockgate_protocol::modern::SESSION_HEADER;
 use super::HttpTransport;
 
 impl HttpTransport {
-    /// Returns the id of the legacy session at the server.
     pub(crate) fn session(&self) -> Option<String> {
         let base = self.base.load();
         let session = base.get(SESSION_HEADER)?;

@@ -12,7 +12,6 @@ use super::{Extra, HttpTransport};
 use crate::call::{ClientChannel, ResponseSink};
 use crate::voucher::Voucher;
 
-/// A message to post.
 pub(crate) struct Post<'a> {
     /// The id of the request in `message`; `None` for notifications and responses.
     pub(crate) id: Option<u64>,
@@ -31,7 +30,6 @@ impl Post<'_> {
     }
 }
 
-/// The result of a POST.
 pub(crate) struct Posted {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,

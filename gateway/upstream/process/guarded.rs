@@ -34,7 +34,6 @@ fn without_stream() -> io::Error {
 }
 
 impl Guarded {
-    /// Starts `program` as a guard and sends it its plan.
     #[allow(
         clippy::disallowed_methods,
         reason = "the one place that starts programs, behind a guard"

@@ -17,7 +17,6 @@ const KEPT: usize = 20;
 /// Lines per second logged at level info; the rest are logged at level debug.
 const LOUD: u32 = 20;
 
-/// The last lines.
 #[derive(Default)]
 pub(super) struct Tail(Mutex<VecDeque<String>>);
 
@@ -35,7 +34,6 @@ impl Tail {
     }
 }
 
-/// Reads until the end.
 pub(super) async fn follow(stderr: impl AsyncRead + Unpin, slug: String, tail: Arc<Tail>) {
     let mut reader = BufReader::new(stderr);
     let mut line = Vec::new();

@@ -45,7 +45,6 @@ struct State {
     closing: bool,
 }
 
-/// A queued message.
 struct Item {
     id: Option<u64>,
     text: Bytes,
