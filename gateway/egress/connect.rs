@@ -277,7 +277,6 @@ impl fmt::Debug for Connector {
     }
 }
 
-/// Returns all addresses of a name.
 pub(crate) async fn look_up(
     resolver: &dyn Resolve,
     name: &str,

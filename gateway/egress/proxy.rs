@@ -67,7 +67,6 @@ impl Proxy {
         self.authorization.is_some()
     }
 
-    /// Returns the error for a tunnel to `authority` that failed because of the proxy.
     pub(crate) fn failure(&self, authority: &str, cause: &ConnectError) -> ConnectError {
         let (host, port) = self.target.parts();
         let cause = match cause {

@@ -25,7 +25,6 @@ pub(crate) const HOLD: &str = "hold";
 
 pub(crate) struct Scripted {
     pub(crate) port: u16,
-    /// Requests as received, head and body.
     pub(crate) requests: Arc<Mutex<Vec<String>>>,
     /// The number of each connection that has ended.
     pub(crate) ended: mpsc::UnboundedReceiver<usize>,

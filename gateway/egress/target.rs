@@ -48,7 +48,6 @@ impl Target {
         Ok(Self { host, port, name })
     }
 
-    /// Returns the name required in the certificate, if TLS is used.
     pub(crate) fn name(&self) -> Option<&ServerName<'static>> {
         self.name.as_ref()
     }

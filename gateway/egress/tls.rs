@@ -83,7 +83,6 @@ pub fn check_authorities(path: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Reads the certificates of a file, or returns the mistake in it.
 fn read_authorities(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let file = match CertificateDer::pem_file_iter(path) {
         Ok(file) => file,

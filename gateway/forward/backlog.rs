@@ -92,7 +92,6 @@ impl Backlog {
         self.taken
     }
 
-    /// Reports whether all written records have been read.
     fn is_read(&self) -> bool {
         self.read >= self.trail.last()
     }

@@ -68,7 +68,6 @@ pub enum Kind {
 }
 
 impl Item {
-    /// Returns the size in memory, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         size_of::<Self>() + self.key.len() + self.text.len()
     }

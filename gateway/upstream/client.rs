@@ -260,7 +260,6 @@ impl Shared {
         result
     }
 
-    /// Returns the `Mcp-Param-*` headers declared by a modern server's tool.
     fn param_headers(&self, connection: &Connection, call: &Call<'_>) -> Option<Arc<ParamHeaders>> {
         if !connection.takes_param_headers() || call.method != Method::ToolsCall {
             return None;

@@ -47,12 +47,10 @@ pub(crate) enum ServerTransport {
     Duplex(Arc<Duplex>),
 }
 
-/// A server after its handshake.
 pub(crate) struct Connection {
     pub(crate) transport: ServerTransport,
     pub(crate) peer: Peer,
     pub(crate) child: Mutex<Option<Child>>,
-    /// JSON text of the gateway's `Implementation`.
     info: Arc<[u8]>,
     ids: AtomicU64,
     receiver: Arc<Receiver>,
@@ -146,7 +144,6 @@ impl Connection {
         &self.receiver.over
     }
 
-    /// Marks the connection as lost, after a call found it dead.
     pub(crate) fn mark_lost(&self, words: &str) {
         self.receiver.over.set(words.to_owned());
     }
@@ -290,7 +287,6 @@ impl Connection {
         }
     }
 
-    /// Ends the session, the stream and the process.
     pub(crate) async fn close(&self, grace: Duration) {
         self.receiver.over.set("it was closed".to_owned());
         match &self.transport {
@@ -336,7 +332,6 @@ async fn post_for(
     }
 }
 
-/// Returns the headers of a request, beside those that every request carries.
 fn headers(ask: &Ask<'_>, modern: bool) -> Extra {
     let mut headers = Extra::new();
     describe_trace(&mut headers, ask.outbound.trace);

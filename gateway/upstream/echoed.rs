@@ -164,7 +164,6 @@ fn is_word(value: &str) -> bool {
     value.bytes().all(|b| b.is_ascii_lowercase() || matches!(b, b'_' | b'.'))
 }
 
-/// Reports whether a value is long, without spaces, and of letters and digits.
 fn is_random(value: &str) -> bool {
     value.len() >= RANDOM
         && !value.contains([' ', '/'])

@@ -31,7 +31,6 @@ impl SilentEnds {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Resets the count after an answered call.
     pub(crate) fn reset(&self) {
         if self.0.load(Ordering::Relaxed) > 0 {
             self.0.store(0, Ordering::Relaxed);

@@ -137,7 +137,6 @@ impl HttpTransport {
         Box::new(self.request(Verb::POST, headers, text, voucher))
     }
 
-    /// Posts a message and waits for its response.
     pub(crate) async fn post(self: &Arc<Self>, post: Post<'_>) -> Result<Posted, UpstreamError> {
         let Post { id, message, channel, sink, voucher } = post;
         let response = self.origin.send(message).await?;

@@ -217,7 +217,6 @@ async fn stream_rest(
     }
 }
 
-/// Reads the next bytes of a body; `None` at its end.
 async fn next_piece(body: &mut Body) -> Result<Option<Bytes>, UpstreamError> {
     loop {
         match body.data().await {

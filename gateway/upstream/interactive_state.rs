@@ -74,7 +74,6 @@ impl InteractiveState {
         self.settling.notify_waiters();
     }
 
-    /// Closes the probe connection, if any.
     pub(crate) async fn end(&self) {
         let probe = self.probe.lock().take();
         if let Some(probe) = probe {

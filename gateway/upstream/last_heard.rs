@@ -26,7 +26,6 @@ impl LastHeard {
         Self { server: Some(Arc::clone(server)), ..Self::new() }
     }
 
-    /// Records that bytes have arrived.
     pub(crate) fn record(&self) {
         let now = Instant::now();
         self.store(now);
@@ -40,7 +39,6 @@ impl LastHeard {
         self.at_ms.store(ms.unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// Returns when bytes last arrived.
     pub(crate) fn get(&self) -> Instant {
         self.epoch + Duration::from_millis(self.at_ms.load(Ordering::Relaxed))
     }

@@ -83,7 +83,6 @@ impl ListHold {
         Ok(())
     }
 
-    /// Returns the limit of a server as text.
     pub(crate) fn most(&self) -> String {
         format!("{} MiB", self.most >> 20)
     }

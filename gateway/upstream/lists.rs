@@ -88,7 +88,6 @@ pub(crate) async fn read(
     Ok(catalog)
 }
 
-/// A list that is being read.
 struct Reading<'a> {
     connection: &'a Connection,
     kind: Kind,
@@ -265,7 +264,6 @@ fn note_cache(catalog: &mut Catalog, ttl: Option<&[u8]>, scope: Option<&[u8]>) {
     catalog.public &= scope == Some(b"\"public\"");
 }
 
-/// Parses a TTL that is not negative.
 fn read_ttl(text: &[u8]) -> Option<u64> {
     let ttl: i64 = std::str::from_utf8(text).ok()?.parse().ok()?;
     u64::try_from(ttl).ok()

@@ -43,7 +43,6 @@ pub(crate) enum Role {
 pub(crate) struct SessionRole {
     pub(crate) key: u64,
     pub(crate) session: Weak<dyn ClientSession>,
-    /// The capabilities declared by the client.
     pub(crate) capabilities: Value,
     pub(crate) voucher: Option<Arc<dyn Voucher>>,
 }

@@ -35,7 +35,6 @@ impl State {
         self.waiting.is_empty() && self.abandoned.is_none()
     }
 
-    /// Returns the longest timeout among these requests.
     fn longest(&self) -> Duration {
         let waiting = self.waiting.last_key_value().map(|(limit, _)| *limit);
         waiting.max(self.abandoned).unwrap_or_default()
@@ -43,7 +42,6 @@ impl State {
 }
 
 impl Outstanding {
-    /// Adds a request with the given timeout.
     pub(crate) fn begin(&self, limit: Duration) -> Unanswered<'_> {
         let mut state = self.0.lock();
         if state.is_empty() {

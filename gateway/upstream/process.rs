@@ -65,7 +65,6 @@ pub(crate) struct Child {
     #[cfg(test)]
     id: u32,
     orders: mpsc::Sender<u8>,
-    /// How the child ended, once it has.
     exit: watch::Receiver<Option<String>>,
     tail: Arc<Tail>,
 }
@@ -156,7 +155,6 @@ fn plan(
 }
 
 impl Child {
-    /// Returns the process id, which is also logged.
     #[cfg(test)]
     pub(crate) fn id(&self) -> u32 {
         self.id

@@ -12,7 +12,6 @@ use crate::shared::Shared;
 use crate::status::State;
 
 impl Shared {
-    /// Returns the memory for lists that are about to be read.
     pub(crate) fn hold_lists(&self) -> ListHold {
         match &self.around.part {
             Some(part) => part.hold_lists(),

@@ -40,7 +40,6 @@ pub(crate) struct Receiver {
     pub(crate) behind: Behind,
     /// Whether the server speaks the modern era, as far as detected.
     pub(crate) modern: AtomicBool,
-    /// Why the connection ended, once it has.
     pub(crate) over: Over,
     pub(crate) acknowledgements: Acknowledgements,
     pub(crate) paces: Paces,
@@ -350,7 +349,6 @@ fn subscription_id(note: &Request) -> Option<u64> {
     std::str::from_utf8(note.meta(meta::SUBSCRIPTION_ID)?).ok()?.parse().ok()
 }
 
-/// Returns an error response to a question of the server.
 fn refuse(id: &[u8], code: i64, words: &str) -> Bytes {
     write::error(Some(id), code, words, None).into()
 }

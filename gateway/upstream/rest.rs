@@ -35,7 +35,6 @@ impl Shared {
         }
     }
 
-    /// Connects a resting server.
     pub(crate) fn wake(&self) {
         if self.status.load().state != State::Resting {
             return;

@@ -104,7 +104,6 @@ impl Sessions {
         }
     }
 
-    /// Returns the slot of a client without waiting.
     fn try_slot(&self, owner: Owner, most: usize) -> Option<SlotUse<'_>> {
         let mut slots = self.held.lock();
         if let Some(held) = slots.get_mut(&owner.key) {
@@ -149,7 +148,6 @@ impl Sessions {
         }
     }
 
-    /// Reports whether no client has a connection.
     pub(crate) fn is_empty(&self) -> bool {
         self.held.lock().is_empty()
     }
@@ -251,7 +249,6 @@ impl Held {
             || connection.is_asking()
     }
 
-    /// Reports whether it serves calls of this modern caller.
     fn is_of_modern_caller(&self, caller: Owner) -> bool {
         self.owner.is_modern && caller.is_modern && self.owner.principal == caller.principal
     }

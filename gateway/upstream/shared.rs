@@ -64,7 +64,6 @@ pub struct Surroundings {
     pub guard: PathBuf,
 }
 
-/// The state shared by a server's calls and its supervisor.
 pub(crate) struct Shared {
     pub(crate) config: Arc<Settings>,
     /// Idle time after which the server disconnects. Not affected by `reconfigure`.
@@ -134,7 +133,6 @@ pub struct ServerSetupError {
     pub words: String,
 }
 
-/// Returns the address of a remote server and the configured request headers.
 fn find_origin(
     config: &Config,
     around: &Surroundings,

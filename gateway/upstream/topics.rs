@@ -138,7 +138,6 @@ impl SessionTopics {
         topics.counts.keys().cloned().collect()
     }
 
-    /// Removes all subscriptions of a session that has ended.
     pub(crate) fn forget(&self, session: u64) {
         if let Some(topics) = self.0.lock().remove(&session) {
             topics.over.cancel();

@@ -262,7 +262,7 @@ impl Watched {
                 Err(_) => late(clock.limit),
             },
         };
-        // The call has already had an effect before its question.
+        // The call may have had effects before its question.
         clock.refuse(refusal.after_send());
         Err(QuestionError::Gone)
     }

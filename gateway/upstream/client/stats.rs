@@ -7,7 +7,6 @@ use crate::failure::{Kind, UpstreamError};
 use crate::status::{State, Stats};
 
 impl Shared {
-    /// Returns the error for calls that cannot be made now.
     pub(super) fn unavailable(&self) -> UpstreamError {
         let status = self.status.load();
         let words = match (&status.trouble, status.state) {

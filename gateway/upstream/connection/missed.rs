@@ -9,7 +9,6 @@ impl Connection {
         self.receiver.behind.session_key()
     }
 
-    /// Returns the state of its lists, for a connection that belongs to a client.
     pub(crate) fn own_lists(&self) -> &OwnState {
         &self.receiver.own_lists
     }

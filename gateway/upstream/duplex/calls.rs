@@ -11,7 +11,6 @@ use tokio::sync::oneshot;
 use crate::call::ClientChannel;
 use crate::failure::{Kind, UpstreamError};
 
-/// The sender of a call's result.
 type Answer = oneshot::Sender<Result<Response, UpstreamError>>;
 
 pub(super) enum Role {

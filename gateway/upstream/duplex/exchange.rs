@@ -25,7 +25,6 @@ use crate::incoming::Intake;
 use crate::open_questions::OpenQuestions;
 use crate::voucher::Voucher;
 
-/// The limits of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
     /// Longest incoming message, in bytes.
@@ -184,7 +183,6 @@ impl Exchange {
         self.inbox.heard();
     }
 
-    /// Parses and dispatches a message.
     pub(crate) async fn message(self: &Arc<Self>, text: Bytes) {
         match self.intake.parse(text.clone(), self.depth()).await {
             Ok(Ok(message)) => self.dispatch(message),

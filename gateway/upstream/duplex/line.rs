@@ -184,7 +184,6 @@ impl Lines {
 }
 
 impl Ends {
-    /// Returns both ends of a whole line.
     pub(super) fn of(line: &[u8]) -> Self {
         let mut ends = Self { head: line.get(..END).unwrap_or(line).to_vec(), tail: Vec::new() };
         ends.more(line);

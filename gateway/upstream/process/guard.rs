@@ -115,7 +115,6 @@ pub fn outlive_signals() -> io::Result<tokio::runtime::Runtime> {
     Ok(runtime)
 }
 
-/// Receives the plan and the server's standard input.
 fn receive_plan(mut control: &UnixStream) -> io::Result<(Plan, OwnedFd)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
