@@ -70,10 +70,10 @@ impl Rule {
     /// Returns whether the policy denies everything of its servers, regardless of the arguments.
     pub(crate) fn denies_whole_servers(&self) -> bool {
         self.denies()
+            && !self.only_limits()
             && self.what.is_of_whole_servers()
             && self.when.is_none()
             && self.arguments.is_none()
-            && self.rate.is_none()
     }
 
     pub(crate) fn denies_by_uri(&self) -> bool {

@@ -293,6 +293,11 @@ fn a_server_is_there_where_words_may_fit() {
     assert!(reaches(json!([named("allow", json!({"words": ["get"]}))])));
     assert!(reaches(json!([named("allow", json!({})), named("deny", json!({"words": ["get"]}))])));
     assert!(!reaches(json!([named("allow", json!({"prompts": ["other/*"], "words": ["get"]}))])));
+    let whole = named("deny", json!({"servers": ["db"]}));
+    let mut limits = whole.clone();
+    limits["response"] = json!({"max_bytes": 100});
+    assert!(!reaches(json!([named("allow", json!({})), whole])));
+    assert!(reaches(json!([named("allow", json!({})), limits])), "it only limits responses");
 }
 
 #[test]
