@@ -1,6 +1,6 @@
-//! That requests were decided on or have ended, for those who look at it as it happens: in the
-//! organisation of their callers, or everywhere. Nothing is told of the requests themselves, which
-//! the audit trail is asked for. While nobody listens it costs a look.
+//! Wake-ups for live views of request activity, per organisation of the callers or for the whole
+//! gateway. They carry no details of the requests, which the audit trail has. Without subscribers a
+//! report costs one atomic load.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-/// See the module.
+/// Channels that signal that a request was decided on or has ended.
 pub(crate) struct Activity {
     everywhere: watch::Sender<()>,
-    /// By the organisation of callers: of those that somebody listens in.
+    /// By the callers' organisation, for organisations that have subscribers.
     organisations: Mutex<HashMap<Arc<str>, watch::Sender<()>>>,
-    /// Somebody listens, or did a moment ago.
+    /// Whether there are subscribers, as of the last `listen` or `tell`.
     is_heard: AtomicBool,
 }
 
@@ -29,7 +29,7 @@ impl Default for Activity {
 }
 
 impl Activity {
-    /// From now on, in one organisation or everywhere. Many at once are one.
+    /// Subscribes to one organisation, or to all. Reports made in quick succession are coalesced.
     pub(crate) fn listen(&self, organisation: Option<&str>) -> watch::Receiver<()> {
         let mut organisations = self.organisations.lock();
         self.is_heard.store(true, Ordering::Relaxed);
@@ -39,7 +39,7 @@ impl Activity {
         channel.subscribe()
     }
 
-    /// Tells of a request by somebody of this organisation.
+    /// Reports a request of a caller of this organisation.
     pub(crate) fn tell(&self, organisation: &str) {
         if !self.is_heard.load(Ordering::Relaxed) {
             return;

@@ -1,6 +1,6 @@
-//! What clients answer to questions of servers (elicitation, sampling, roots), held against what
-//! was asked. What was not asked, or is no member of its result, is left out; what does not fit is
-//! refused, and no server hears of it. Pages: basic/patterns/mrtr.mdx, client/elicitation.mdx,
+//! Checks clients' answers to servers' questions (elicitation, sampling, roots) against the
+//! questions. Answers without a question and unknown members are dropped; an invalid answer is
+//! refused and never reaches the server. Pages: basic/patterns/mrtr.mdx, client/elicitation.mdx,
 //! client/sampling.mdx, client/roots.mdx (2026-07-28).
 
 mod form;
@@ -16,26 +16,25 @@ use serde_json::{Map, Value};
 
 use form::Form;
 
-/// Most bytes of all forms that one sealed state remembers.
+/// Limit on the serialised questions in a sealed state, in bytes.
 const MAX_QUESTIONS: usize = 12 * 1024;
 
-/// What one answer is to.
+/// The part of a question that its answer is checked against.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Question {
-    /// An elicitation with fields to fill in.
     Form(Form),
-    /// An elicitation that leads elsewhere: its answer has no content.
+    /// An elicitation by URL: its answer has no content.
     Url,
     Sample,
     Roots,
 }
 
-/// What a server asked in one round, by its own keys.
+/// The questions of a round, by the server's own keys.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Questions(BTreeMap<String, Question>);
 
 impl Question {
-    /// The question that a request asks; `None` for anything that no client can be asked.
+    /// Returns the question of a request, or `None` for methods that clients cannot be asked.
     pub(crate) fn of(method: Method, params: &Value) -> Option<Self> {
         match method {
             Method::Sample => Some(Self::Sample),
@@ -46,10 +45,10 @@ impl Question {
         }
     }
 
-    /// Takes an answer: the members that its result has, as they were written.
+    /// Validates an answer and returns it with only its known members, copied verbatim.
     ///
     /// # Errors
-    /// What is wrong with it, in words.
+    /// Describes the flaw.
     pub(crate) fn take(&self, raw: &[u8]) -> Result<Vec<u8>, String> {
         let answer = Answer::read(raw)?;
         let mut out = Vec::with_capacity(raw.len());
@@ -110,8 +109,8 @@ impl Question {
 }
 
 impl Questions {
-    /// The questions of an `inputRequests`. `None` when they are too many to remember in a token,
-    /// or none that clients have.
+    /// Parses an `inputRequests`. Returns `None` if it is not an object, is too long for a sealed
+    /// state, or has a method that clients cannot be asked.
     pub(crate) fn of(requests: &[u8]) -> Option<Self> {
         let Ok(Value::Object(all)) = serde_json::from_slice(requests) else { return None };
         let mut questions = BTreeMap::new();
@@ -126,7 +125,7 @@ impl Questions {
         Some(questions)
     }
 
-    /// As it stands in a sealed state.
+    /// Serialises the questions for a sealed state.
     pub(crate) fn sealed(&self) -> Value {
         let mut all = Map::new();
         for (key, question) in &self.0 {
@@ -144,21 +143,21 @@ impl Questions {
         Some(Self(questions))
     }
 
-    /// Takes an `inputResponses`: the answers to what was asked. Which of them are missing is the
-    /// server's to say.
+    /// Validates an `inputResponses` and keeps the answers to these questions. Missing answers are
+    /// left to the server to reject.
     ///
     /// # Errors
-    /// What is wrong with one of them, in words.
+    /// Describes the first flaw.
     pub(crate) fn take(&self, raw: &[u8]) -> Result<Vec<u8>, String> {
         take_each(raw, |key| self.0.get(key).cloned())
     }
 }
 
-/// Takes the answers to questions of a task, which its server alone remembers: what is an answer to
-/// something. The rest is left out.
+/// Filters the answers to questions of a task, which only its server remembers: answers that fit no
+/// kind of question are dropped.
 ///
 /// # Errors
-/// They are no object.
+/// The answers are not a JSON object.
 pub(crate) fn take_unremembered(raw: &[u8]) -> Result<Vec<u8>, String> {
     let all = Answer::read(raw)?;
     take_each(raw, |key| {
@@ -169,7 +168,7 @@ pub(crate) fn take_unremembered(raw: &[u8]) -> Result<Vec<u8>, String> {
     })
 }
 
-/// What this may be an answer to.
+/// Infers the kind of question from the members of an answer.
 fn guess_question(answer: &[u8]) -> Option<Question> {
     let answer = Answer::read(answer).ok()?;
     Some(if answer.member("role").is_some() {
@@ -251,7 +250,6 @@ fn take_roots(answer: &Answer<'_>, object: &mut Object<'_>) -> Result<(), String
     Ok(())
 }
 
-/// An object, and where its members stand.
 struct Answer<'a> {
     raw: &'a [u8],
     members: Members,

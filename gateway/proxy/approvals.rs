@@ -1,5 +1,5 @@
-//! Calls that wait for a person: what callers were asked, and what waits for others. All of it is
-//! bounded and kept in memory alone, so that a gateway that starts anew knows of no approval.
+//! Calls that await approval by their caller or by approvers. The tables are bounded and kept in
+//! memory only, so a restart forgets all approvals.
 
 pub(crate) mod announced;
 pub(crate) mod asked;
@@ -16,31 +16,28 @@ use waiting::WaitingCalls;
 
 use crate::quota::Quotas;
 
-/// See the module.
+/// The tables of calls that await approval.
 #[derive(Default)]
 pub(crate) struct Approvals {
     pub(crate) asked: AskedCalls,
     pub(crate) waiting: WaitingCalls,
-    /// Approvers can reach this gateway.
     is_open: AtomicBool,
-    /// Where it is told that a call begins to wait for approvers.
     announcements: OnceLock<mpsc::Sender<Announcement>>,
-    /// What waits to be told, of each caller.
+    /// Queued announcements per caller.
     pub(crate) announced: Arc<Quotas>,
 }
 
 impl Approvals {
-    /// Approvers can reach this gateway from now on.
+    /// Records that approvers can reach this gateway from now on.
     pub(crate) fn open(&self) {
         self.is_open.store(true, Ordering::Relaxed);
     }
 
-    /// Whether approvers can reach this gateway.
     pub(crate) fn are_open(&self) -> bool {
         self.is_open.load(Ordering::Relaxed)
     }
 
-    /// Has it told there that a call begins to wait for approvers; the first one stays.
+    /// Sets the channel for announcements; only the first call has an effect.
     pub(crate) fn announce_to(&self, sender: mpsc::Sender<Announcement>) {
         let _ = self.announcements.set(sender);
     }
@@ -49,7 +46,6 @@ impl Approvals {
         self.announcements.get()
     }
 
-    /// How many calls wait for a person.
     pub(crate) fn len(&self) -> usize {
         self.asked.len() + self.waiting.len()
     }

@@ -1,6 +1,6 @@
-//! The step between a call that policies allow and its server where one of them asks: the caller
-//! approves it, or others do, or it is not made. What was approved is what runs, once. Calls that
-//! no policy asks about do not come here.
+//! Obtains the approval that a policy requires before a call reaches its server: from the caller,
+//! from other approvers, or both. The approved call is executed unchanged and once. Calls that need
+//! no approval do not pass through here.
 
 mod announce;
 pub(crate) mod answer;
@@ -37,15 +37,13 @@ use crate::transport::Text;
 use answer::{CallerAnswer, KEY, is_approval};
 use call::ApprovedCall;
 
-/// What comes of a call that has to be approved.
+/// The outcome of the approval step.
 pub(crate) enum Step {
-    /// It was approved.
     Go(Permitted),
-    /// Its caller is asked, by this answer.
+    /// The caller is asked with this response.
     Ask(Text),
 }
 
-/// One call on its way to an approval.
 struct Asking<'a> {
     gateway: &'a Gateway,
     context: &'a RequestContext,
@@ -54,10 +52,10 @@ struct Asking<'a> {
     bounds: Bounds,
 }
 
-/// Has a call approved.
+/// Obtains the approval of a call, or returns the response that asks its caller for it.
 ///
 /// # Errors
-/// It is not, in words for its caller.
+/// The call is not approved.
 pub(crate) async fn obtain_approval(
     gateway: &Gateway,
     context: &RequestContext,
@@ -83,15 +81,15 @@ pub(crate) async fn obtain_approval(
     }
 }
 
-/// The server of an approved call has paused it with questions to a modern client, whose next
-/// request goes on with it.
+/// Lets a modern client's next request continue an approved call, which its server has paused with
+/// questions, without a new approval.
 pub(crate) fn open_round(gateway: &Gateway, context: &RequestContext, permitted: &Permitted) {
     if let Some(digest) = permitted.approved() {
         gateway.approvals.asked.open_round(*digest, bounds(context));
     }
 }
 
-/// A call that a built-in tool makes for its caller: nobody can be asked about it.
+/// Refuses a built-in tool's nested call if it needs approval, because its caller cannot be asked.
 pub(crate) fn refuse_nested(
     context: &RequestContext,
     permitted: Permitted,
@@ -111,7 +109,7 @@ fn bounds(context: &RequestContext) -> Bounds {
     Bounds { all: limits.approvals, of_principal: limits.approvals_per_principal }
 }
 
-/// Why a call is not made.
+/// Why a call is not made: a failed approval, or a failed request.
 enum Stop {
     Approval(ApprovalError),
     Request(RequestError),
@@ -139,7 +137,7 @@ impl Asking<'_> {
     async fn run(self, channel: Option<&CallChannel>) -> Result<Step, Stop> {
         let answer = self.permitted.answer().copied();
         if answer.is_none() && self.context.request.param("requestState").is_some() {
-            // The next round of a call that was approved and whose server has questions.
+            // The next round of an approved call, paused by its server's questions.
             return match self.gateway.approvals.asked.take_round(&self.call.digest) {
                 true => Ok(self.go()),
                 false => Err(ApprovalError::Unknown.into()),
@@ -182,21 +180,21 @@ impl Asking<'_> {
         Step::Go(self.permitted.with_approval(digest))
     }
 
-    /// Whether anybody but the caller could ever approve something: approvers come over HTTP, with
-    /// a credential of their own.
+    /// Returns whether anyone but the caller could approve: approvers use HTTP and their own
+    /// credential.
     fn has_approvers(&self) -> bool {
         let authenticator = &self.context.snapshot.authenticator;
         self.gateway.approvals.are_open() && authenticator.has_credentials()
     }
 
-    /// The rules that want an approval of the caller, or those that want one of others.
+    /// Returns the rules that require the caller's approval, or those that require others'.
     fn rules(&self, for_caller: bool) -> Vec<Arc<ApprovalRule>> {
         let mut rules = self.permitted.approvals().to_vec();
         rules.retain(|rule| rule.is_for_caller() == for_caller);
         rules
     }
 
-    /// How long somebody has for an answer.
+    /// Returns the time to answer: the shortest of the rules' limits and `approval_timeout`.
     fn life(&self, for_caller: bool) -> Duration {
         let mut life = self.context.snapshot.config.limits.approval_timeout;
         for rule in self.permitted.approvals() {
@@ -213,7 +211,7 @@ impl Asking<'_> {
         self.call.question(self.context, &self.permitted, &self.rules(true))
     }
 
-    /// Asks a modern caller, whose next request brings the answer.
+    /// Asks a modern caller, to answer with its next request.
     fn ask_modern(&self) -> Result<Step, Stop> {
         let Self { context, permitted, call, .. } = self;
         let params = self.question();
@@ -255,8 +253,8 @@ impl Asking<'_> {
         Ok(Step::Ask(write::result(context.request.id(), &result).into()))
     }
 
-    /// Takes the question that a modern caller has answered, or brought back without an answer: it
-    /// was asked about this very call.
+    /// Takes the question of a modern caller's request, answered or not, and checks that it is
+    /// about this call.
     fn take_question(&self, answer: &CallerAnswer) -> Result<(), ApprovalError> {
         let asked = match self.gateway.approvals.asked.take(&answer.nonce) {
             Ok(asked) => asked,
@@ -272,7 +270,6 @@ impl Asking<'_> {
         Ok(())
     }
 
-    /// Asks a legacy caller on its session.
     async fn ask_legacy(&self, channel: Option<&CallChannel>) -> Result<(), Stop> {
         let Some(channel) = channel else { return Err(ApprovalError::CannotAsk.into()) };
         let params = self.question().to_string();
@@ -299,7 +296,6 @@ impl Asking<'_> {
         }
     }
 
-    /// Waits until everybody who has to approve the call has.
     async fn wait_for_others(&self, channel: Option<&CallChannel>) -> Result<Vec<Principal>, Stop> {
         let life = self.life(false);
         let mut random = [0; 8];
@@ -321,7 +317,7 @@ impl Asking<'_> {
         let client_left = async {
             match channel {
                 Some(channel) => channel.client_left().await,
-                // A modern call ends with its client.
+                // A modern call is dropped when its client disconnects.
                 None => std::future::pending().await,
             }
         };
@@ -330,7 +326,7 @@ impl Asking<'_> {
             ending = &mut receiver => ending.ok(),
             () = client_left => return Err(ApprovalError::Left.into()),
             () = tokio::time::sleep(life) => {
-                // Whoever was told that an approval counted was told the truth.
+                // A vote that was confirmed in the meantime has to count.
                 receiver.close();
                 receiver.try_recv().ok()
             }

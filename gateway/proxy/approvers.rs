@@ -1,5 +1,5 @@
-//! What approvers do: they look at the calls that wait for them, and approve or deny them. Who may
-//! approve what is said by policies alone.
+//! The operations of approvers: list waiting calls, approve and deny them. Policies alone decide on
+//! eligibility.
 
 use lockgate_authn::{Principal, Role};
 use lockgate_protocol::sealed::Purpose;
@@ -12,12 +12,12 @@ use crate::approvals::waiting::{Approver, VoteError, WaitingCall, join_names};
 use crate::gateway::Gateway;
 use crate::unix_time;
 
-/// An answer of an approver that does not count.
+/// The refusal of an approver's vote.
 #[derive(Debug, thiserror::Error)]
 #[error("{words}")]
 pub struct ApproverError {
     words: String,
-    /// Nothing with this id waits for this approver.
+    /// No call with this id waits for this approver.
     pub is_unknown: bool,
 }
 
@@ -28,18 +28,18 @@ impl From<VoteError> for ApproverError {
 }
 
 impl Gateway {
-    /// Approvers can reach this gateway from now on: without them, what others have to approve is
+    /// Accepts approvers from now on. Until then, calls that need the approval of others are
     /// refused at once.
     pub fn admit_approvers(&self) {
         self.approvals.open();
     }
 
-    /// Has it told there that a call begins to wait for approvers: once for each gateway.
+    /// Sets the channel for announcements of waiting calls; only the first call has an effect.
     pub fn announce_approvals(&self, sender: mpsc::Sender<Announcement>) {
         self.approvals.announce_to(sender);
     }
 
-    /// Whether a token is the one of the link to this call, and still good.
+    /// Returns whether the token is that of the link to this call, and has not expired.
     #[must_use]
     pub fn opens_approval(&self, id: &str, token: &str) -> bool {
         let sealer = &self.snapshot().sealer;
@@ -47,19 +47,19 @@ impl Gateway {
         opened.is_ok()
     }
 
-    /// The call of this id, if this approver may approve it.
+    /// Returns the call with this id if the approver may decide on it.
     #[must_use]
     pub fn find_approval(&self, approver: &Principal, id: &str) -> Option<Value> {
         self.approvals.waiting.find(self.approver(approver), id)
     }
 
-    /// The calls that this approver may approve, the oldest first.
+    /// Lists the calls that the approver may decide on, oldest first.
     #[must_use]
     pub fn list_approvals(&self, approver: &Principal) -> Vec<Value> {
         self.approvals.waiting.list(self.approver(approver))
     }
 
-    /// Counts the answer of an approver; gives how the call stands then.
+    /// Counts a vote and returns the call's new state.
     ///
     /// # Errors
     /// [`ApproverError`].
@@ -85,7 +85,7 @@ impl Gateway {
         Approver { principal, is_operator: role == Role::Operator }
     }
 
-    /// Writes into the audit trail that one of several has approved a call.
+    /// Records in the audit trail an approval that does not suffice alone.
     fn record_vote(&self, call: &WaitingCall, approver: &Principal) -> Result<(), VoteError> {
         let Some(trail) = &self.audit else { return Ok(()) };
         let written = trail.approval(&audit::Approval {

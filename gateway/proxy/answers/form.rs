@@ -1,11 +1,11 @@
-//! The fields that an elicitation asks for, without the words that only people read: types, choices
-//! and bounds. A form is flat, so nothing here recurses into what a client sends. Schema:
+//! The fields of an elicitation: types, choices and bounds, without titles and descriptions. A form
+//! is flat, so checking an answer never recurses into client input. Schema:
 //! `PrimitiveSchemaDefinition` (2026-07-28).
 
 use lockgate_protocol::list;
 use serde_json::{Map, Value};
 
-/// Keywords of a field that decide what fits. `enum` stands for lists of constants with titles too.
+/// Keywords that decide whether a value fits. `enum` also holds the constants of titled choices.
 const KEYWORDS: [&str; 9] = [
     "type",
     "enum",
@@ -18,16 +18,15 @@ const KEYWORDS: [&str; 9] = [
     "items",
 ];
 
-/// See the module.
+/// The fields of an elicitation that its answer is checked against.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Form {
-    /// `None` where what was asked is not known.
+    /// `None` if the schema is unknown.
     fields: Option<Map<String, Value>>,
     required: Vec<String>,
 }
 
 impl Form {
-    /// The form of a `requestedSchema`.
     pub(super) fn of(schema: Option<&Value>) -> Self {
         let Some(schema) = schema else { return Self::any() };
         let Some(properties) = schema["properties"].as_object() else { return Self::any() };
@@ -42,7 +41,7 @@ impl Form {
         Self { fields: Some(fields), required }
     }
 
-    /// A form of which nothing is known but that it is flat.
+    /// Returns a form of unknown schema, which accepts any flat content.
     pub(super) fn any() -> Self {
         Self { fields: None, required: Vec::new() }
     }
@@ -63,12 +62,11 @@ impl Form {
         Some(Self { fields: Some(fields), required })
     }
 
-    /// Whether the form has a field of this name. Others are left out of an answer.
+    /// Returns whether the form has a field of this name. Other members are left out of an answer.
     pub(super) fn names(&self, name: &str) -> bool {
         self.fields.as_ref().is_none_or(|fields| fields.contains_key(name))
     }
 
-    /// Checks the values of the form's fields.
     pub(super) fn check(&self, content: &Map<String, Value>) -> Result<(), String> {
         for (name, value) in content.iter().filter(|(name, _)| self.names(name)) {
             let field = self.fields.as_ref().and_then(|fields| fields.get(name));
@@ -96,7 +94,7 @@ fn texts_of(list: &[Value]) -> Vec<String> {
     texts
 }
 
-/// What decides of one field.
+/// Keeps the keywords of a field that decide whether a value fits.
 fn field_of(schema: &Value) -> Value {
     let mut field = Map::new();
     for keyword in KEYWORDS {
@@ -112,7 +110,7 @@ fn field_of(schema: &Value) -> Value {
     Value::Object(field)
 }
 
-/// Choices of which several may be taken.
+/// Keeps the choices of a multi-select field.
 fn field_of_item(schema: &Value) -> Value {
     let mut item = Map::new();
     for keyword in ["type", "enum"] {
@@ -126,7 +124,7 @@ fn field_of_item(schema: &Value) -> Value {
     Value::Object(item)
 }
 
-/// `oneOf` or `anyOf` with a `const` each, which is how choices have titles.
+/// Returns the constants of titled choices: `oneOf` or `anyOf` with a `const` each.
 fn constants(schema: &Value) -> Option<Value> {
     let choices = schema.get("oneOf").or(schema.get("anyOf"))?.as_array()?;
     let mut constants = Vec::with_capacity(choices.len());
@@ -176,7 +174,7 @@ fn fits_item(item: &Value, one: &Value) -> bool {
     (one.is_string() || !is_text) && is_flat(one) && !one.is_array() && is_choice(item, one)
 }
 
-/// Whether a value is one of those that may be chosen, where there are such.
+/// Returns whether a value is among the choices, if there are any.
 fn is_choice(schema: &Value, value: &Value) -> bool {
     match schema.get("enum") {
         Some(Value::Array(choices)) => choices.contains(value),
@@ -184,7 +182,7 @@ fn is_choice(schema: &Value, value: &Value) -> bool {
     }
 }
 
-/// Characters, as JSON Schema counts them.
+/// Counts characters as JSON Schema does: code points.
 #[allow(clippy::cast_precision_loss, reason = "a length that is compared with a bound")]
 fn count(text: &str) -> f64 {
     text.chars().count() as f64

@@ -1,5 +1,5 @@
-//! What may be told elsewhere of a call that waits for approvers: whose it is and which tool. Its
-//! arguments are for the eyes of approvers alone.
+//! The announcement of a call that waits for approvers: its caller and its tool. Arguments are left
+//! out, because only approvers may see them.
 
 use std::time::SystemTime;
 
@@ -7,11 +7,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::quota::QuotaPermit;
 
-/// What is told of a call, for as long as the call waits.
+/// An announcement, obsolete once the call no longer waits.
 pub struct Announcement {
     pub approval: WaitingApproval,
     over: CancellationToken,
-    /// Its caller's share of what waits to be told.
     _share: QuotaPermit,
 }
 
@@ -24,27 +23,27 @@ impl Announcement {
         Self { approval, over, _share: share }
     }
 
-    /// Whether the call waits no more: nobody needs to hear of it.
+    /// Returns whether the call no longer waits, so that the announcement can be dropped.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.over.is_cancelled() || self.approval.expires <= SystemTime::now()
     }
 }
 
-/// See the module.
+/// The details of a waiting call that may be sent outside the gateway.
 #[derive(Clone, Debug)]
 pub struct WaitingApproval {
     pub id: String,
     /// `issuer|subject`.
     pub caller: String,
     pub organisation: Option<String>,
-    /// As it is listed.
+    /// The listed name.
     pub tool: String,
     pub server: String,
-    /// Whose approvals the policies need, in words.
+    /// Approvers that the policies require, as text.
     pub needs: Vec<String>,
     pub asked: SystemTime,
     pub expires: SystemTime,
-    /// What opens the page of this call, until it expires.
+    /// Token of the link to the call's page, valid until `expires`.
     pub token: String,
 }

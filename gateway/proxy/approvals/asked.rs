@@ -1,5 +1,5 @@
-//! What modern callers were asked and have not answered, and approved calls that their servers have
-//! paused with questions. Each is taken once; of one caller's, the oldest makes room.
+//! Open approval questions to modern callers, and approved calls paused by their servers'
+//! questions. Each is taken once. At a caller's limit, the question that expires first is dropped.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,39 +11,36 @@ use parking_lot::Mutex;
 use crate::approvals::bounds::{Bounds, NoRoom};
 use crate::quota::{QuotaPermit, Quotas};
 
-/// How long the next round of an approved call may take: as long as the state that its client was
-/// given is good.
+/// Time for the next round of an approved call: the lifetime of the request state that its client
+/// holds.
 const ROUND_LIFE: Duration = Duration::from_secs(600);
 
-/// What stands for one question.
+/// The key of a question.
 pub(crate) type Nonce = [u8; 16];
 
-/// A question to a caller.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct AskedCall {
     pub(crate) owner: Principal,
-    /// Of the very call that was asked about.
+    /// Digest of the call that the question is about.
     pub(crate) digest: [u8; 32],
-    /// Of the policies that asked.
+    /// Fingerprint of the policies at the time of the question.
     pub(crate) policies: [u8; 32],
     pub(crate) expires: Instant,
 }
 
-/// Why a question cannot be answered.
+/// Why an answered question cannot be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TakeError {
     Unknown,
     Expired,
 }
 
-/// See the module.
 #[derive(Default)]
 pub(crate) struct AskedCalls {
     tables: Mutex<Tables>,
     shares: Arc<Quotas>,
 }
 
-/// A question, and its place among those of its owner and its organisation.
 struct Asked {
     call: AskedCall,
     _share: QuotaPermit,
@@ -56,10 +53,10 @@ struct Tables {
 }
 
 impl AskedCalls {
-    /// Remembers a question until it is answered or expires.
+    /// Stores a question until it is answered or expires.
     ///
     /// # Errors
-    /// There are as many of all callers as there may be, or of its organisation.
+    /// The limit of all callers, or of the organisation, is reached.
     pub(crate) fn ask(&self, nonce: Nonce, call: AskedCall, bounds: Bounds) -> Result<(), NoRoom> {
         let mut tables = self.tables.lock();
         let now = Instant::now();
@@ -73,10 +70,10 @@ impl AskedCalls {
         Ok(())
     }
 
-    /// Takes a question that is answered: once.
+    /// Removes and returns an answered question, so that it counts only once.
     ///
     /// # Errors
-    /// It is not known, or its time is over.
+    /// The question is unknown or has expired.
     pub(crate) fn take(&self, nonce: &Nonce) -> Result<AskedCall, TakeError> {
         let Some(asked) = self.tables.lock().asked.remove(nonce) else {
             return Err(TakeError::Unknown);
@@ -87,7 +84,7 @@ impl AskedCalls {
         }
     }
 
-    /// The server of an approved call has paused it: its next round needs no other approval.
+    /// Allows the paused call's next round without a new approval.
     pub(crate) fn open_round(&self, digest: [u8; 32], bounds: Bounds) {
         let mut tables = self.tables.lock();
         let now = Instant::now();
@@ -97,7 +94,7 @@ impl AskedCalls {
         }
     }
 
-    /// Takes the next round of an approved call: once.
+    /// Takes the next round of an approved call; returns `false` if there is none.
     pub(crate) fn take_round(&self, digest: &[u8; 32]) -> bool {
         let until = self.tables.lock().rounds.remove(digest);
         matches!(until, Some(until) if until > Instant::now())
@@ -110,7 +107,7 @@ impl AskedCalls {
 }
 
 impl Tables {
-    /// Where somebody was asked as much as they may be, the question that expires first goes.
+    /// Drops the owner's question that expires first if the owner has reached its limit.
     fn make_room(&mut self, owner: &Principal, most: usize) {
         let mut of_owner = 0;
         let mut oldest: Option<(Instant, Nonce)> = None;

@@ -1,19 +1,17 @@
-//! How many calls may wait for people.
+//! Limits on calls that await approval.
 
 use crate::quota::Exhausted;
 
-/// How many may wait.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
     pub(crate) all: usize,
     pub(crate) of_principal: usize,
 }
 
-/// There is no room for one more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoRoom {
     All,
-    /// Its organisation leaves half of all to others.
+    /// An organisation may hold at most half of the limit on all.
     OfOrganisation,
     OfPrincipal,
 }

@@ -1,5 +1,5 @@
-//! Calls that are held until others than their callers have approved them. Whoever approves is told
-//! that it counted only when the call can still go on; a call whose client has left is gone.
+//! Calls held until approvers other than their callers have decided. A vote is confirmed only while
+//! the call can still proceed, which it cannot after its client has disconnected.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,15 +15,15 @@ use crate::approvals::bounds::{Bounds, NoRoom};
 use crate::quota::{QuotaPermit, Quotas};
 use crate::rights::subject;
 
-/// How the wait for others ended.
+/// The decision on a held call.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Ending {
-    /// By these people.
+    /// The principals that approved.
     Approved(Vec<Principal>),
     Denied(Principal),
 }
 
-/// Why an answer of an approver does not count.
+/// Why an approver's vote does not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum VoteError {
     #[error("no call with this id waits for an approval of yours")]
@@ -36,7 +36,6 @@ pub(crate) enum VoteError {
     Unrecorded,
 }
 
-/// The names of policies that have a call approved, for records and for people.
 pub(crate) fn join_names(rules: &[Arc<ApprovalRule>]) -> String {
     let mut names: Vec<&str> = Vec::with_capacity(rules.len());
     for rule in rules {
@@ -45,22 +44,20 @@ pub(crate) fn join_names(rules: &[Arc<ApprovalRule>]) -> String {
     names.join(", ")
 }
 
-/// Records an approval that counts while the call waits for others.
+/// Records a vote that counts while the call waits for more.
 pub(crate) type RecordVote<'a> = &'a dyn Fn(&WaitingCall) -> Result<(), VoteError>;
 
-/// Somebody who looks at the calls that wait, or answers.
+/// A principal that lists waiting calls or votes on them.
 #[derive(Clone, Copy)]
 pub(crate) struct Approver<'a> {
     pub(crate) principal: &'a Principal,
-    /// Runs the gateway: is of every organisation.
+    /// Operators are members of every organisation.
     pub(crate) is_operator: bool,
 }
 
-/// One call that waits.
 pub(crate) struct WaitingCall {
     pub(crate) id: String,
     pub(crate) requester: Principal,
-    /// What approvers are shown of it.
     pub(crate) shown: Value,
     pub(crate) rules: Vec<Arc<ApprovalRule>>,
     pub(crate) asked: SystemTime,
@@ -69,19 +66,18 @@ pub(crate) struct WaitingCall {
 }
 
 struct Votes {
-    /// Who has approved, and for which of the rules that counts.
+    /// The approvers so far, each with the rules that the approval counts for.
     approved: Vec<(Principal, Vec<bool>)>,
     sender: Option<oneshot::Sender<Ending>>,
 }
 
-/// See the module.
 #[derive(Default)]
 pub(crate) struct WaitingCalls {
     calls: Arc<Mutex<BTreeMap<String, Arc<WaitingCall>>>>,
     shares: Arc<Quotas>,
 }
 
-/// A place among the calls that wait, given back when dropped.
+/// A slot among the waiting calls; the call is removed on drop.
 pub(crate) struct WaitingPermit {
     calls: Arc<Mutex<BTreeMap<String, Arc<WaitingCall>>>>,
     id: String,
@@ -108,10 +104,10 @@ impl WaitingCall {
         (Self { id, requester, shown, rules, asked, expires, votes }, receiver)
     }
 
-    /// For which of the rules somebody's approval counts; nothing where it does for none.
+    /// Returns for which rules an approval counts, or `None` if it counts for none.
     fn counts(&self, approver: Approver<'_>) -> Option<Vec<bool>> {
         let subject = subject(approver.principal);
-        // Who need not show a credential on this machine may be the requester in another dress.
+        // Local and anonymous callers need no credential, so they may be the requester itself.
         if subject.is_anonymous() || subject.issuer == LOCAL {
             return None;
         }
@@ -119,13 +115,13 @@ impl WaitingCall {
         let is_member = approver.is_operator || organisation == self.requester.organisation();
         let mut counts = Vec::new();
         for rule in &self.rules {
-            // An approver of another organisation has to be named by it.
+            // A rule accepts members of another organisation only if it names organisations.
             counts.push(rule.accepts(&subject) && (is_member || rule.names_organisations()));
         }
         if counts.contains(&true) { Some(counts) } else { None }
     }
 
-    /// The call as somebody sees it who may approve it; nothing for everybody else.
+    /// Returns the call for an eligible approver, and `None` for others and the requester.
     fn show_to(&self, approver: Approver<'_>) -> Option<Value> {
         if is_same_person(&self.requester, approver.principal) {
             return None;
@@ -139,7 +135,7 @@ impl WaitingCall {
         Some(shown)
     }
 
-    /// How many approvals each rule has and needs, as approvers see it.
+    /// Reports for each rule how many approvals it has and needs.
     fn progress(&self, votes: &Votes) -> Value {
         let mut rules = Vec::new();
         for (at, rule) in self.rules.iter().enumerate() {
@@ -149,7 +145,6 @@ impl WaitingCall {
         rules.into()
     }
 
-    /// Whether every rule has the approvals that it needs.
     fn has_enough(&self, votes: &Votes) -> bool {
         for (at, rule) in self.rules.iter().enumerate() {
             if approvals_of(votes, at) < rule.approvals {
@@ -206,7 +201,7 @@ impl WaitingCall {
     }
 }
 
-/// In whatever organisation.
+/// Compares identities regardless of organisation and roles.
 fn is_same_person(one: &Principal, other: &Principal) -> bool {
     one.issuer == other.issuer && one.subject == other.subject
 }
@@ -228,10 +223,10 @@ fn voters_of(votes: &Votes) -> Vec<Principal> {
 }
 
 impl WaitingCalls {
-    /// Lets a call wait.
+    /// Adds a call until its permit is dropped.
     ///
     /// # Errors
-    /// As many wait as may, of all callers, of this one or of its organisation.
+    /// The limit of all callers, of the requester or of its organisation is reached.
     pub(crate) fn hold(&self, call: WaitingCall, bounds: Bounds) -> Result<WaitingPermit, NoRoom> {
         let share = self.shares.take_of_all(&call.requester, bounds.of_principal, bounds.all)?;
         let mut calls = self.calls.lock();
@@ -243,7 +238,7 @@ impl WaitingCalls {
         Ok(WaitingPermit { calls: Arc::clone(&self.calls), id, _share: share })
     }
 
-    /// What somebody may approve, the oldest first.
+    /// Lists the calls that the approver may decide on, oldest first.
     pub(crate) fn list(&self, approver: Approver<'_>) -> Vec<Value> {
         let mut calls = Vec::new();
         for call in self.calls.lock().values() {
@@ -257,7 +252,7 @@ impl WaitingCalls {
         all
     }
 
-    /// The call of this id, if this approver may approve it.
+    /// Returns the call with this id if the approver may decide on it.
     pub(crate) fn find(&self, approver: Approver<'_>, id: &str) -> Option<Value> {
         self.get(id)?.show_to(approver)
     }
@@ -266,7 +261,7 @@ impl WaitingCalls {
         self.calls.lock().get(id).cloned()
     }
 
-    /// Counts the answer of an approver; gives how the call stands then.
+    /// Counts a vote and returns the call's new state.
     ///
     /// # Errors
     /// [`VoteError`].

@@ -1,5 +1,5 @@
-//! Tells whoever was configured that a call begins to wait for approvers. It waits for nobody: a
-//! message that there is no room for is dropped, and counted.
+//! Announces to the configured webhook that a call waits for approvers. Sending never blocks: a
+//! message that finds the queue full is dropped and counted.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -13,8 +13,8 @@ use super::shown::show_text;
 use crate::approvals::announced::{Announcement, WaitingApproval};
 
 impl Asking<'_> {
-    /// Has it told that a call waits, until the call is `over`. Calls that come and go take no more
-    /// room than those that may wait at once.
+    /// Queues the announcement of a call, valid until `over`. A caller's share of the queue is
+    /// limited to the number of its calls that may wait at once.
     pub(super) fn announce(&self, id: &str, expires: SystemTime, over: &CancellationToken) {
         let approvals = &self.gateway.approvals;
         let Some(sender) = approvals.announcements() else { return };

@@ -1,5 +1,5 @@
-//! What a modern caller is given along with the question whether a call may be made, and what it
-//! brings back: a sealed state that is good for that request of that caller, and its answer.
+//! The sealed state that accompanies an approval question to a modern caller, and the answer that
+//! comes back with it. The state is bound to that caller and that request.
 
 use std::time::Duration;
 
@@ -15,19 +15,15 @@ use crate::peers::without_holder;
 use crate::rescue::{ApprovalError, RequestError};
 use crate::{tokens, unix_time};
 
-/// The key of the question.
 pub(crate) const KEY: &str = "approval";
 
-/// What a caller answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CallerAnswer {
-    /// The question that it is an answer to.
     pub(crate) nonce: Nonce,
-    /// Nothing where it brought the question back without an answer.
+    /// `None` if the request carried no answer.
     pub(crate) approves: Option<bool>,
 }
 
-/// Seals the state of a question to the caller.
 pub(crate) fn seal(
     context: &RequestContext,
     server: &dyn Upstream,
@@ -39,15 +35,15 @@ pub(crate) fn seal(
     let [realm, subject, endpoint] = context.bind();
     let server = server.qualified_name();
     let bound = [realm, subject, endpoint, server.as_bytes(), target.as_bytes(), &digest];
-    // A second more than the question is remembered, so that whoever comes late is told so.
+    // One second longer than the question is stored, so that a late answer is reported as expired.
     let expires = unix_time::now() + life.as_secs() + 1;
     context.snapshot.sealer.seal(Purpose::Approval, &bound, expires, nonce).ok()
 }
 
-/// The answer that a request brings; nothing when its state is not of a question of ours.
+/// Reads the answer of a request; `None` if its state is not that of an approval question.
 ///
 /// # Errors
-/// The answer is none to what was asked, or comes too late.
+/// The answer does not fit the question, or is late.
 pub(crate) fn read(
     context: &RequestContext,
     server: &dyn Upstream,
@@ -89,7 +85,6 @@ fn read_decision(context: &RequestContext, responses: &[u8]) -> Result<Option<bo
     Ok(answers.get(KEY).map(is_approval))
 }
 
-/// Whether the result of an elicitation approves the call.
 pub(crate) fn is_approval(result: &Value) -> bool {
     result["action"] == "accept" && result["content"]["decision"] == "approve"
 }

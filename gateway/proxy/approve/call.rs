@@ -1,5 +1,5 @@
-//! The very call that a person is asked about: its digest, which what runs is held against, and how
-//! it is shown.
+//! A call as it is submitted for approval: the digest that the executed call is compared with, and
+//! its description for approvers.
 
 use std::sync::Arc;
 
@@ -12,21 +12,21 @@ use crate::authorize::Permitted;
 use crate::canonical::write_canonical;
 use crate::context::RequestContext;
 
-/// Longest request that can be asked about: what a person approves has to be looked at, and many
-/// may wait.
+/// Limit on the request in bytes: approvers have to read it, and many calls may wait at once.
 pub(crate) const MAX_REQUEST: usize = 64 * 1024;
 
-/// See the module.
 pub(crate) struct ApprovedCall {
-    /// Of principal, endpoint, server, tool, its definition, the arguments as the server gets them,
-    /// and the policies as they are now.
+    /// Digest of principal, endpoint, server, tool and its definition, the arguments as sent to the
+    /// server, and the current policies.
     pub(crate) digest: [u8; 32],
     arguments: Vec<u8>,
 }
 
 impl ApprovedCall {
+    /// Creates the call with its digest.
+    ///
     /// # Errors
-    /// It cannot be shown to anybody; why.
+    /// The call is too large to be shown, or its arguments have no canonical form.
     pub(crate) fn new(context: &RequestContext, permitted: &Permitted) -> Result<Self, Refusal> {
         if context.request.text.len() > MAX_REQUEST {
             let words = format!("it has more than {} KiB", MAX_REQUEST / 1024);
@@ -52,7 +52,7 @@ impl ApprovedCall {
         let [realm, subject, endpoint] = context.bind();
         let name = permitted.server().qualified_name();
         let target = permitted.target().as_bytes();
-        // Another server under the same name, or other policies under theirs, is another call.
+        // A server or policies that were replaced under the same name make it a different call.
         let server = permitted.server().instance().to_bytes();
         let policies = context.snapshot.policy.fingerprint();
         let mut parts =
@@ -67,12 +67,10 @@ impl ApprovedCall {
         Ok(Self { digest: *hasher.finalize().as_bytes(), arguments })
     }
 
-    /// The digest as people compare it.
     pub(crate) fn digest_text(&self) -> String {
         blake3::Hash::from_bytes(self.digest).to_hex().to_string()
     }
 
-    /// What an approver is shown of it.
     pub(crate) fn show(&self, context: &RequestContext, permitted: &Permitted) -> Value {
         let principal = &context.principal;
         let tool = permitted.listed().unwrap_or("");
@@ -93,7 +91,7 @@ impl ApprovedCall {
         })
     }
 
-    /// The question to the caller, as parameters of an elicitation.
+    /// Returns the parameters of the elicitation that asks the caller.
     pub(crate) fn question(
         &self,
         context: &RequestContext,

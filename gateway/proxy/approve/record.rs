@@ -1,4 +1,4 @@
-//! What becomes of a call that somebody has to approve, in the log and the audit trail.
+//! Log and audit records of calls that need approval.
 
 use lockgate_authn::Principal;
 use lockgate_telemetry::audit;
@@ -8,8 +8,7 @@ use crate::approvals::waiting::join_names;
 use crate::rescue::{ApprovalError, RequestError};
 
 impl Asking<'_> {
-    /// Until [`GoneRecord::disarm`], the end of this is that nobody waits for the approval any
-    /// more.
+    /// Records the approval as abandoned on drop, unless [`GoneRecord::disarm`] is called.
     pub(super) fn watch_departure(&self) -> GoneRecord<'_> {
         GoneRecord { asking: self, is_over: false }
     }
@@ -28,8 +27,8 @@ impl Asking<'_> {
         Err(ApprovalError::Expired.into())
     }
 
-    /// Writes what happened into the log and the audit trail; without a record the call is not
-    /// made, if the operator says so.
+    /// Records a state in the log and the audit trail. If the operator requires audit records, a
+    /// failed record stops the call.
     pub(super) fn record(&self, state: &'static str, by: &[Principal]) -> Result<(), RequestError> {
         let Self { gateway, context, permitted, call, .. } = self;
         let rule = join_names(permitted.approvals());
@@ -57,14 +56,14 @@ impl Asking<'_> {
     }
 }
 
-/// Records that nobody waits for the approval any more: the client has left, or the gateway ends.
+/// Guard that records an approval as abandoned: the client has disconnected, or the gateway stops.
 pub(super) struct GoneRecord<'a> {
     asking: &'a Asking<'a>,
     is_over: bool,
 }
 
 impl GoneRecord<'_> {
-    /// Somebody has answered, or nobody in time.
+    /// Cancels the record: the approval was decided or has expired.
     pub(super) fn disarm(mut self) {
         self.is_over = true;
     }

@@ -1,5 +1,5 @@
-//! Arguments as the person sees them who approves a call: as they are sent, without secrets and
-//! what the policies take out of answers, long texts cut, and nothing that cannot be seen.
+//! A call's arguments as its approvers see them: as sent, but without secrets and text that
+//! policies remove from responses. Long strings are cut, and invisible characters escaped.
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
@@ -11,16 +11,16 @@ use lockgate_text::unseen::is_unseen;
 
 use crate::response::scrub::texts::texts;
 
-/// Longest text that is shown whole, in characters.
+/// Longest string that is shown uncut, in characters.
 const MAX_STRING: usize = 1000;
-/// Most bytes of arguments that are shown.
+/// Limit on the arguments that are shown, in bytes.
 const MAX_SHOWN: usize = 16 * 1024;
 
-/// Instead of arguments that are no JSON any more when secrets are taken out: two members that get
-/// the same name. Nothing would look like a call without arguments.
+/// Shown when removing secrets leaves invalid JSON, because two members get the same name. An empty
+/// text would look like a call without arguments.
 const HIDDEN: &str = "(not shown: several names of members in it look like secrets)";
 
-/// See the module; `rule` is what the policies say of answers.
+/// Renders arguments for approvers; `rule` is the policies' response filter.
 pub(super) fn show_arguments(raw: &[u8], rule: Option<&Response>) -> String {
     let clean = match Response::all(secrets().into_iter().chain(rule)) {
         Some(rule) => texts(&rule, "", raw),
@@ -39,7 +39,7 @@ pub(super) fn show_arguments(raw: &[u8], rule: Option<&Response>) -> String {
     shown
 }
 
-/// A text with escapes for what cannot be seen.
+/// Escapes invisible characters.
 pub(super) fn show_text(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -51,7 +51,7 @@ pub(super) fn show_text(text: &str) -> String {
     out
 }
 
-/// What looks like a secret is shown to nobody, whatever policies say.
+/// Returns the filter for secrets, which applies regardless of policies.
 fn secrets() -> Option<&'static Response> {
     static SECRETS: OnceLock<Option<Response>> = OnceLock::new();
     let compiled =
@@ -59,8 +59,8 @@ fn secrets() -> Option<&'static Response> {
     compiled.as_ref()
 }
 
-/// The same JSON on one line, with texts decoded and cut. Everything else stays as it was written:
-/// a number that this machine cannot hold is the number that the server gets.
+/// Writes the JSON on one line, with strings decoded and cut. Numbers are copied verbatim: parsing
+/// could round a number that the server receives in full.
 fn write_shown(raw: &[u8], out: &mut Vec<u8>) -> Result<(), ScanError> {
     let mut scanner = Scanner::new(raw, scan::MAX_DEPTH)?;
     match scanner.peek() {

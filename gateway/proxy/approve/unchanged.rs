@@ -1,5 +1,5 @@
-//! What must not have changed while somebody thought about a call: policies, the caller, the tool,
-//! and who approved it.
+//! Checks after an approval that the policies, the caller, the tool and the approvers have not
+//! changed in the meantime.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::rescue::ApprovalError;
 use crate::rights::CallerRights;
 
 impl Asking<'_> {
-    /// Whoever approved the call has to be who it was while others thought about it.
+    /// Checks that the approvers' credentials are still valid, with the same roles.
     pub(super) fn check_approvers(&self, approvers: &[Principal]) -> Result<(), ApprovalError> {
         let now = self.gateway.snapshot();
         for approver in approvers {
@@ -26,7 +26,7 @@ impl Asking<'_> {
         Ok(())
     }
 
-    /// Nothing may have changed of what was approved while somebody thought about it.
+    /// Checks that the policies, the caller's rights and the tool are those of the question.
     pub(super) fn check_unchanged(&self) -> Result<(), ApprovalError> {
         let was = self.context;
         let now = self.gateway.snapshot();

@@ -1,4 +1,4 @@
-//! Questions and rounds: each is taken once, in time, and the oldest of its owner makes room.
+//! Questions and rounds are taken once and in time; a full owner loses the oldest question.
 
 use lockgate_authn::Identity;
 

@@ -1,5 +1,4 @@
-//! Whose approval counts, how many are needed, and that nobody is told of an approval that came too
-//! late.
+//! Eligibility and number of approvers, and votes that arrive too late.
 
 use std::time::Duration;
 
@@ -20,7 +19,7 @@ fn user(principal: &Principal) -> Approver<'_> {
     Approver { principal, is_operator: false }
 }
 
-/// What policies with these approvals ask of a call.
+/// Returns the approval rules of policies with these approvals.
 fn rules(approvals: &[Value]) -> Vec<Arc<ApprovalRule>> {
     let mut policies = vec![json!({"name": "all", "effect": "allow"})];
     for (at, approval) in approvals.iter().enumerate() {
@@ -76,7 +75,7 @@ fn every_policy_gets_its_number_of_different_people() {
     assert_eq!(vote(&principal("sue", &["other"]), false).err(), Some(VoteError::Unknown));
     assert_eq!(vote(&bob, true).unwrap().1["state"], "waiting");
     assert_eq!(vote(&bob, true).err(), Some(VoteError::Twice));
-    // The same person with another role is the same person.
+    // Identity does not depend on roles.
     assert_eq!(vote(&principal("bob", &["lead"]), true).err(), Some(VoteError::Twice));
     assert_eq!(vote(&joe, true).unwrap().1["state"], "waiting");
     let listed = calls.list(user(&eve));
@@ -105,7 +104,7 @@ fn one_who_denies_is_enough_also_after_having_approved() {
     assert_eq!(receiver.try_recv(), Ok(Ending::Denied(bob.clone())));
     drop(permit);
     assert_eq!(calls.len(), 0);
-    // Nobody waits any more: whoever answers is told so.
+    // The caller has gone, so a vote is refused.
     let (waiting, receiver) = call("2", &ann, needed());
     let _permit = calls.hold(waiting, BOUNDS).unwrap();
     drop(receiver);

@@ -1,4 +1,4 @@
-//! What people see is what is sent, as far as it can be shown.
+//! Approvers see the arguments that are sent, as far as they can be shown.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ fn numbers_are_shown_as_they_are_sent() {
     let raw = r#"{ "id": 18446744073709551617, "rate": 1e400, "sum": 0.10, "one": [1.0, -0] }"#;
     let wanted = r#"{"id":18446744073709551617,"rate":1e400,"sum":0.10,"one":[1.0,-0]}"#;
     assert_eq!(shown(raw), wanted);
-    // Escapes hide nothing.
+    // Text behind escapes is shown.
     assert_eq!(shown(r#"{"\u0072m":"\u002drf"}"#), r#"{"rm":"-rf"}"#);
 }
 
