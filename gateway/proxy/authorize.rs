@@ -1,5 +1,5 @@
-//! May they? What policy hides is not in the view, and answers like what does not exist; then
-//! rates, then arguments. Only here is a [`Permitted`] made, and without one no server is reached.
+//! Authorization: visibility in the view (hidden items are reported as unknown), then rate limits,
+//! then arguments. Servers are reached only with a [`Permitted`], which only this module creates.
 
 mod completion;
 mod evaluate;
@@ -31,7 +31,6 @@ use crate::rescue::RequestError;
 use crate::tokens::Resumption;
 use crate::{answers, approve, tokens, unix_time};
 
-/// Decides on a request that is for one server.
 pub(crate) fn authorize(context: &RequestContext) -> Result<Permitted, RequestError> {
     match context.request.method {
         Method::ToolsCall => authorize_tool(context),
@@ -47,14 +46,14 @@ pub(crate) fn authorize(context: &RequestContext) -> Result<Permitted, RequestEr
     }
 }
 
-/// Bytes of a URI, and of answers to questions, that are looked at in less than 5 ms.
+/// Sizes, in bytes, up to which a URI or the answers to questions are checked in less than 5 ms.
 const QUICK_URI: usize = 512;
 const QUICK_ANSWERS: usize = 64 * 1024;
 
-/// Whether the decision may take so long that it has to be made apart.
+/// Returns whether authorization may take so long that it has to run on the CPU pool.
 pub(crate) fn is_slow(context: &RequestContext) -> bool {
     let request = &context.request;
-    // URIs are compared with templates, and policies that deny with several forms of them.
+    // URIs are matched against templates, and in several forms against policies that deny.
     if bytes_of(request, "uri") > QUICK_URI
         || bytes_of(request, "ref") > QUICK_URI
         || bytes_of(request, "inputResponses") > QUICK_ANSWERS
@@ -84,8 +83,8 @@ fn bytes_of(request: &Request, name: &str) -> usize {
     request.param(name).unwrap_or(b"").len()
 }
 
-/// The answer about a name that nothing has: that it is unknown, or that a server which may have it
-/// is not there yet. Of what policy would hide, it is the former in any case.
+/// Returns the error for an unknown name: not found, or not there yet if a server that has never
+/// been listed may have it. Names that policy would hide are always reported as not found.
 fn unknown_name(context: &RequestContext, kind: Kind, name: &str) -> RequestError {
     if let Some(server) = missing::find_server(context, kind, name) {
         server.revive();
@@ -132,7 +131,7 @@ fn authorize_tool(context: &RequestContext) -> Result<Permitted, RequestError> {
     Ok(permitted.with_judgement(judged))
 }
 
-/// Holds the arguments, as the server would get them, against the tool's schema.
+/// Validates the arguments, after changes by policy, against the tool's schema.
 #[cold]
 fn check_arguments(
     context: &RequestContext,
@@ -171,7 +170,7 @@ fn authorize_resource(context: &RequestContext) -> Result<Permitted, RequestErro
     Ok(permit_round(context, found.server, found.own, "uri")?.with_judgement(judged))
 }
 
-/// A request that may be the next round of an earlier one.
+/// Permits a request, which may continue an earlier call.
 fn permit_round(
     context: &RequestContext,
     server: Arc<dyn Upstream>,
@@ -203,8 +202,8 @@ fn permit_round(
     })
 }
 
-/// A task is found by the token that we made of its server and id; a foreign token is an unknown
-/// task.
+/// Authorizes a task request by the token that the gateway made of server and task id. A token of
+/// another caller is reported as an unknown task.
 fn authorize_task(context: &RequestContext) -> Result<Permitted, RequestError> {
     let token = require_string(&context.request, "taskId")?;
     let Some(task) = find_task(context, &token) else {
@@ -223,17 +222,16 @@ fn authorize_task(context: &RequestContext) -> Result<Permitted, RequestError> {
     Ok(permitted.with_held(held).with_response(task.response))
 }
 
-/// A task of a tool that its caller may still use.
+/// A task of a tool that the caller may still use.
 pub(crate) struct Task {
     pub(crate) server: Arc<dyn Upstream>,
     /// The server's own id.
     pub(crate) own: String,
-    /// What may come back from the tool.
     response: Option<Arc<Response>>,
 }
 
-/// The task behind a token that this caller was given here. What policy hides meanwhile takes its
-/// tasks along.
+/// Finds the task behind a token issued to this caller at this endpoint, unless policy now hides
+/// its tool.
 pub(crate) fn find_task(context: &RequestContext, token: &str) -> Option<Task> {
     let plain = context
         .snapshot
@@ -251,7 +249,7 @@ pub(crate) fn find_task(context: &RequestContext, token: &str) -> Option<Task> {
     Some(Task { server: Arc::clone(&seen.entry.server), own: own.to_owned(), response })
 }
 
-/// The capability that a tasks request needs.
+/// Checks that the client has declared the tasks extension.
 pub(crate) fn require_tasks(context: &RequestContext) -> Result<(), RequestError> {
     use lockgate_protocol::capabilities::{TASKS, declares};
     if declares(&context.caller.capabilities, &["extensions", TASKS]) {

@@ -1,5 +1,5 @@
-//! Batches of messages, which revision 2025-03-26 alone has: answered by one array, or by a stream
-//! once one of the calls has something to say before its answer, such as a question. Pages:
+//! JSON-RPC batches, which exist only in revision 2025-03-26. The response is a single array, or a
+//! stream if a call sends a message, such as a question, before its response. Pages:
 //! basic/index.mdx, basic/transports.mdx (2025-03-26).
 
 use std::sync::Arc;
@@ -23,11 +23,10 @@ use crate::session::Session;
 use crate::snapshot::Snapshot;
 use crate::transport::{Events, Exchange, ExchangeKind, Outgoing, Reply, Text};
 
-/// Messages of one batch.
 const MAX_BATCH: usize = 64;
 
-/// A batch: only in sessions of 2025-03-26. Its requests run side by side, each counted and
-/// authorized by itself.
+/// Processes a batch in a session of revision 2025-03-26. Its requests run concurrently, each
+/// counted and authorized individually.
 pub(crate) async fn receive_batch(
     gateway: &Arc<Gateway>,
     snapshot: &Arc<Snapshot>,
@@ -63,8 +62,8 @@ pub(crate) async fn receive_batch(
     batch.answer().await
 }
 
-/// The exchange without its body, which lives as long as the answers. Clients of that revision get
-/// whole answers.
+/// Copies the exchange without its body, to live as long as the responses. Streamed bodies are
+/// disabled: clients of that revision get whole responses.
 fn own_exchange(exchange: &Exchange) -> Exchange {
     Exchange {
         endpoint: exchange.endpoint.clone(),
@@ -78,7 +77,6 @@ fn own_exchange(exchange: &Exchange) -> Exchange {
     }
 }
 
-/// The answers of one batch.
 #[derive(Default)]
 struct Batch {
     pending: FuturesUnordered<BoxFuture<'static, Reply>>,
@@ -116,7 +114,7 @@ impl Batch {
         }
     }
 
-    /// The next message of all streams, and of the calls that have not answered yet.
+    /// Returns the next message of any stream or pending call.
     async fn next(mut self) -> Option<(Outgoing, Self)> {
         loop {
             if let Some(text) = self.done.pop() {
@@ -135,7 +133,7 @@ impl Batch {
     }
 }
 
-/// An event without an id: no single stream could be resumed after it.
+/// Creates an event without an id, because merged streams cannot be resumed.
 fn event(data: Text) -> Outgoing {
     Outgoing { data, ..Outgoing::default() }
 }
@@ -146,7 +144,6 @@ fn refuse_batch(gateway: &Gateway, exchange: &Exchange, words: &'static str) -> 
     problem.reply(None, Era::Legacy)
 }
 
-/// One message of a batch.
 async fn answer_one(
     gateway: Arc<Gateway>,
     snapshot: Arc<Snapshot>,

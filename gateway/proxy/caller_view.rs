@@ -1,5 +1,5 @@
-//! What a built-in server sees with its caller's eyes: the caller's view, and reads that take the
-//! caller's own path (`authorize`, `dispatch`). It can reach nothing else.
+//! A built-in server's access to its caller's view, with reads that pass through `authorize` and
+//! `dispatch` as the caller's own requests do. Nothing else is reachable.
 
 use std::sync::Arc;
 
@@ -16,19 +16,17 @@ use crate::gateway::Gateway;
 use crate::rescue::RequestError;
 use crate::transport::Text;
 
-/// Takes a request through authorization and to its server, and gives the answer as the caller
-/// would get it.
+/// Authorizes a request, sends it to its server and returns the response that the caller would get.
 pub(crate) type Forward =
     for<'a> fn(&'a Gateway, Box<RequestContext>) -> BoxFuture<'a, Result<Text, RequestError>>;
 
-/// The caller of one request.
 pub(crate) struct RequestCallerView<'a> {
     pub(crate) gateway: &'a Gateway,
     pub(crate) context: &'a RequestContext,
     pub(crate) forward: Forward,
 }
 
-/// A request of the same caller at the same endpoint, about one URI.
+/// Builds a request for a URI by the same caller at the same endpoint.
 pub(crate) fn about(context: &RequestContext, method: Method, uri: &str) -> Option<RequestContext> {
     let mut params = Vec::new();
     let mut object = Object::open(&mut params);

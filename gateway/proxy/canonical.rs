@@ -1,13 +1,13 @@
-//! One way of writing what JSON says, which digests of requests are made of. Numbers stay as they
-//! were written, because readers differ in how exact they take them.
+//! A canonical form of JSON for digests of requests. Numbers are copied verbatim, because parsers
+//! differ in precision.
 
 use lockgate_protocol::scan::{self, Keys, ScanError, Scanner};
 use lockgate_protocol::write;
 
-/// JSON whose members are in order and whose texts are written in one way.
+/// Writes JSON with sorted members and uniform string escapes.
 ///
 /// # Errors
-/// Two members of an object have the same name, or there are too many.
+/// An object has duplicate or too many members.
 pub(crate) fn write_canonical(raw: &[u8], out: &mut Vec<u8>) -> Result<(), ScanError> {
     let mut scanner = Scanner::new(raw, scan::MAX_DEPTH)?;
     match scanner.peek() {

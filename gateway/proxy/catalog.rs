@@ -1,5 +1,5 @@
-//! The merged picture of every server's tools, prompts, resources and templates, and how the part
-//! of it that may be seen at one endpoint is made. Both are immutable: a change makes a new one.
+//! The merged catalog of all servers' tools, prompts, resources and templates, and the views of it
+//! per endpoint. Both are immutable and replaced on changes.
 
 mod entry;
 mod hidden;
@@ -36,24 +36,21 @@ use views::Views;
 
 use crate::inspect::{self, Known};
 
-/// Every server by slug.
 pub(crate) type Servers = BTreeMap<Slug, Arc<dyn Upstream>>;
 
-/// All servers' items under their exposed names, in the order in which they are listed.
+/// All servers' items under their exposed names, in list order.
 pub(crate) struct Catalog {
-    /// Grows with every rebuild that changed something.
+    /// Incremented by each merge.
     pub(crate) version: u64,
     pub(crate) servers: Servers,
     items: [Vec<Arc<Entry>>; 4],
-    /// Tools that nobody sees until an operator has looked at them.
+    /// Tools that are hidden until an operator has reviewed them.
     quarantined: Vec<Arc<Entry>>,
-    /// What each server declared, and its instructions.
     declared: BTreeMap<Slug, Declared>,
-    /// What callers see of it.
     pub(crate) views: Views,
 }
 
-/// What a server said of itself, and how it was, when the catalog was merged.
+/// A server's declarations and status at the time of the merge.
 #[derive(Clone)]
 struct Declared {
     offers: Offers,
@@ -62,14 +59,14 @@ struct Declared {
     instructions: Option<Arc<str>>,
     status: Arc<Status>,
     version: u64,
-    /// When its lists were read, where that was in an earlier process.
+    /// When its lists were read, if an earlier process did so.
     read_at: Option<SystemTime>,
-    /// How long its lists keep, in milliseconds; unknown where it has none.
+    /// How long its lists may be cached, in milliseconds; `None` if there are none.
     keep_ms: Option<u64>,
 }
 
 impl Declared {
-    /// What the server offers; everything, as long as it has never been asked.
+    /// Returns the offered features: all of them until the server has been listed.
     fn offers(&self) -> Offers {
         let unknown = self.version == 0 && self.status.state != State::Disabled;
         let all = Offers {
@@ -82,7 +79,7 @@ impl Declared {
         if unknown { all } else { self.offers }
     }
 
-    /// Whether a server has the same lists, and is as it was, as far as that shows to anybody.
+    /// Returns whether the server still has the same lists and visible status.
     fn is_still_said_by(&self, server: &dyn Upstream) -> bool {
         let status = server.status();
         let catalog = server.catalog();
@@ -93,7 +90,7 @@ impl Declared {
     }
 }
 
-/// Whether nobody can tell two statuses apart.
+/// Returns whether two statuses are indistinguishable to clients.
 fn looks_the_same(one: &Status, other: &Status) -> bool {
     let same_trouble = match (&one.trouble, &other.trouble) {
         (Some(one), Some(other)) => one.stage == other.stage && one.reason() == other.reason(),
@@ -130,7 +127,6 @@ fn read_declared(
 }
 
 impl Catalog {
-    /// Merges what the servers offer now.
     pub(crate) fn merge(
         servers: Servers,
         naming: Naming,
@@ -165,12 +161,11 @@ impl Catalog {
         Self { version, servers, items, quarantined, declared, views: Views::default() }
     }
 
-    /// All tools, quarantined ones too.
+    /// Returns all tools, including quarantined tools.
     pub(crate) fn tools(&self) -> impl Iterator<Item = &Arc<Entry>> {
         self.items(ListKind::Tools).iter().chain(&self.quarantined)
     }
 
-    /// How many tools of a server are quarantined.
     pub(crate) fn quarantined(&self, slug: &Slug) -> usize {
         self.quarantined.iter().filter(|entry| entry.slug == *slug).count()
     }
@@ -179,12 +174,11 @@ impl Catalog {
         &self.items[index(kind)]
     }
 
-    /// The version of a server's lists that was merged.
     pub(crate) fn merged_version(&self, slug: &str) -> Option<u64> {
         Some(self.declared.get(slug)?.version)
     }
 
-    /// Whether these are the servers that were merged.
+    /// Returns whether the catalog was merged from exactly these servers.
     pub(crate) fn is_of(&self, servers: &Servers) -> bool {
         if self.servers.len() != servers.len() {
             return false;
@@ -197,7 +191,7 @@ impl Catalog {
         true
     }
 
-    /// Whether merging these servers now would give the same.
+    /// Returns whether merging these servers now would give the same catalog.
     pub(crate) fn reflects(&self, servers: &Servers) -> bool {
         if !self.is_of(servers) {
             return false;

@@ -1,5 +1,4 @@
-//! May they ask for values of an argument? Of what they may not use they may not: it answers like
-//! what does not exist.
+//! Authorization of completion requests. Hidden prompts and resources are reported as unknown.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -38,11 +37,11 @@ pub(super) fn authorize_completion(context: &RequestContext) -> Result<Permitted
     Ok(Permitted::new(server, Method::Complete, own, replaced).with_judgement(judged))
 }
 
-/// What values are asked for.
+/// The prompt or resource in `params.ref`.
 struct Reference<'a> {
     raw: &'a [u8],
     members: scan::Members,
-    /// The member that names it.
+    /// The member that holds the name or URI.
     key: &'static str,
     name: Cow<'a, str>,
 }
@@ -60,7 +59,6 @@ fn read_reference(context: &RequestContext) -> Option<Reference<'_>> {
     Some(Reference { raw, members, key, name })
 }
 
-/// What values may be asked for.
 struct Completed {
     server: Arc<dyn Upstream>,
     /// The server's own name or URI.
@@ -84,8 +82,8 @@ fn authorize_prompt_values(
     Ok(Completed { server: Arc::clone(&seen.entry.server), own, judged })
 }
 
-/// What may not be read cannot be completed either; and only what is listed can, so that a server
-/// need not be asked about anything else, in words that would tell it from what is hidden.
+/// Authorizes completion for a listed resource that the caller may read. Others are refused without
+/// asking the server, since its errors would distinguish hidden from missing resources.
 fn authorize_resource_values(
     context: &RequestContext,
     uri: &str,

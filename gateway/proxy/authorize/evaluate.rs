@@ -1,5 +1,4 @@
-//! What policy says of a request for something that is in the view: how often, then with which
-//! arguments; and the answer where it says no.
+//! Evaluation of policy for a visible item: rate limits, then arguments, and the error of a denial.
 
 use lockgate_policy::{DenyReason, Held, Kind, PolicyDenial, Target, Verdict};
 use lockgate_protocol::method::Method;
@@ -10,7 +9,7 @@ use crate::rescue::RequestError;
 use crate::rights::CallerRights;
 use crate::snapshot::Snapshot;
 
-/// Takes a request that is for no server in particular (lists, discovery) from its allowances.
+/// Charges a request for no particular server (lists, discovery) to the caller's rate limits.
 pub(crate) fn admit(
     snapshot: &Snapshot,
     rights: &CallerRights,
@@ -34,7 +33,7 @@ fn take_allowance(
     }
 }
 
-/// Decides on something that is in the view: how often, then with which arguments.
+/// Decides on a visible item: rate limits, then arguments.
 pub(super) fn evaluate(
     context: &RequestContext,
     verdict: &Verdict,
@@ -76,8 +75,8 @@ fn evaluate_target(
     Ok(Judgement { passed, held, response: verdict.response().cloned() })
 }
 
-/// The answer to arguments that policy refuses: for a tool a result that the model reads and can
-/// mend, as the specification has it for input that does not validate; for anything else an error.
+/// Builds the response to denied arguments: for a tool a result that the model can read and
+/// correct, as the specification requires for invalid input; for other items an error.
 fn write_denial(
     context: &RequestContext,
     target: &Target<'_>,
@@ -109,8 +108,8 @@ fn write_denial(
     problem.denied(denied.rule)
 }
 
-/// The answer about what is not there, or is hidden, which is the same: it counts as a request by
-/// its method, so that names cannot be guessed without limit.
+/// Returns the error for a missing or hidden item. The request counts against the method's rate
+/// limits, so that names cannot be guessed without bound.
 pub(super) fn answer_missing(context: &RequestContext, problem: RequestError) -> RequestError {
     take_allowance(&context.snapshot, &context.rights, context.request.method, None)
         .err()

@@ -1,5 +1,5 @@
-//! A name that nothing has while a server has never been asked for its lists: it may be one of that
-//! server's, as far as policy would show it. Nothing is called by such a name.
+//! Unknown names while a server has never been listed: the name may be that server's, as far as
+//! policy would show it. Calls are never routed by such a name.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use lockgate_upstream::{State, Upstream};
 use crate::catalog::{category, organisation_of};
 use crate::context::RequestContext;
 
-/// The server of this caller's view that is not there yet and may have the name.
+/// Finds a server in the caller's view that is not ready yet and may have the name.
 pub(super) fn find_server<'a>(
     context: &'a RequestContext,
     kind: Kind,
@@ -43,7 +43,7 @@ pub(super) fn find_server<'a>(
     None
 }
 
-/// What the server would call it, if the name were made of the server's.
+/// Strips the server's namespace from an exposed name.
 fn own_name<'a>(context: &RequestContext, slug: &Slug, name: &'a str) -> Option<&'a str> {
     let rest = name.strip_prefix(slug.as_str())?;
     let separators = [context.snapshot.naming.separator.as_str(), "__", "/"];
@@ -51,7 +51,7 @@ fn own_name<'a>(context: &RequestContext, slug: &Slug, name: &'a str) -> Option<
     if own.is_empty() { None } else { Some(own) }
 }
 
-/// What policy says of something that is not in the view by itself; nothing when it hides it.
+/// Returns the verdict on an item that is not in the view, or `None` if policy hides it.
 pub(super) fn find_verdict(context: &RequestContext, target: &Target<'_>) -> Option<Verdict> {
     let subject = context.rights.subject();
     let verdict = context

@@ -1,5 +1,5 @@
-//! Leave to reach one server with one request. Only `authorize` can make it: its constructors end
-//! there.
+//! [`Permitted`] and its parts. Only `authorize` creates permits, since constructors are visible up
+//! to there.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -15,61 +15,58 @@ use super::task_support::TaskUse;
 use crate::approve::answer::CallerAnswer;
 use crate::tokens::{Replaced, Resumption};
 
-/// What policy says of one request that it allows.
+/// The policies' decision on a permitted request.
 pub(super) struct Judgement {
-    /// With which arguments it goes on.
     pub(super) passed: Passed,
-    /// Places among the requests that may run at the same time.
+    /// Slots under the policies' concurrency limits.
     pub(super) held: Vec<Held>,
-    /// What may come back.
+    /// Filter for the response.
     pub(super) response: Option<Arc<Response>>,
 }
 
-/// A call that runs already, and what its client answers to it.
+/// A running call that waits for its client's answers.
 pub(crate) struct Parked {
     pub(crate) handle: Box<str>,
     /// JSON text of an object.
     pub(crate) answers: Option<Vec<u8>>,
 }
 
-/// What a person has to say before the server is reached.
 #[derive(Clone, Default)]
 struct Approval {
     rules: Vec<Arc<ApprovalRule>>,
     answer: Option<CallerAnswer>,
-    /// What was approved.
+    /// Digest of the approved call.
     given: Option<[u8; 32]>,
 }
 
-/// Leave to reach one server with one request.
+/// A permit to send one request to one server.
 pub(crate) struct Permitted {
     server: Arc<dyn Upstream>,
     method: Method,
     /// The server's own name, URI or task id.
     target: String,
-    /// Members of `params` with another value for the server.
+    /// Members of `params` that are replaced for the server.
     replaced: Vec<Replaced>,
     metrics: Option<Arc<ToolMetrics>>,
-    /// The name under which it is listed, by which records are searched; tools and prompts only.
+    /// The listed name, under which records are searched; tools and prompts only.
     listed: Option<Arc<str>>,
-    /// The policy that allows it.
     rule: Option<Arc<str>>,
-    /// The policy on trial that would have denied it, and why.
+    /// The denial by a policy in dry-run mode.
     would: Option<Box<DryRunDenial>>,
-    /// What may come back.
+    /// Filter for the response.
     response: Option<Arc<Response>>,
-    /// Places among the requests that may run at the same time.
+    /// Slots under the policies' concurrency limits.
     held: Option<Arc<Vec<Held>>>,
-    /// It goes on with a call that runs already.
+    /// The running call that this request continues.
     parked: Option<Box<Parked>>,
-    /// Where the next round goes on, when the server asks.
+    /// Where the next round continues if the server asks a question.
     resumption: Resumption,
     task_use: TaskUse,
-    /// Who has to approve it first, where somebody has to.
+    /// The approval that is needed, if any.
     approval: Option<Box<Approval>>,
 }
 
-/// What the gateway asks for a task that it makes: that its result stays for an hour.
+/// Parameters of a task that the gateway requests: its result is kept for an hour.
 const TASK: &[u8] = br#"{"ttl":3600000}"#;
 
 impl Permitted {
@@ -97,7 +94,7 @@ impl Permitted {
         }
     }
 
-    /// As the tool wants it: with a task that its client follows or the gateway does, or without.
+    /// Adds or removes the `task` parameter as the tool requires.
     pub(super) fn with_task(mut self, is_asked: bool, task_use: TaskUse) -> Self {
         match task_use {
             TaskUse::OfGateway | TaskUse::Converted => {
@@ -110,22 +107,22 @@ impl Permitted {
         self
     }
 
-    /// The call runs as a task that the gateway has made.
+    /// Returns whether the call runs as a task that the gateway requested.
     pub(crate) fn runs_task(&self) -> bool {
         matches!(self.task_use, TaskUse::OfGateway | TaskUse::Converted)
     }
 
-    /// The call runs as a task that the gateway follows.
+    /// Returns whether the gateway follows the task to its end.
     pub(crate) fn follows_task(&self) -> bool {
         self.task_use == TaskUse::OfGateway
     }
 
-    /// The call runs as a task that its client follows in the way of the tasks extension.
+    /// Returns whether the client follows the task through the tasks extension.
     pub(crate) fn converts_task(&self) -> bool {
         self.task_use == TaskUse::Converted
     }
 
-    /// The call makes a task that its client follows.
+    /// Returns whether the call creates a task that its client follows.
     pub(crate) fn makes_task(&self) -> bool {
         self.task_use == TaskUse::OfClient
     }
@@ -135,7 +132,6 @@ impl Permitted {
         self
     }
 
-    /// The call that it goes on with, if one runs already.
     pub(crate) fn take_parked(&mut self) -> Option<Box<Parked>> {
         self.parked.take()
     }
@@ -144,7 +140,6 @@ impl Permitted {
         self.parked.is_some()
     }
 
-    /// Says where the next round goes on.
     pub(crate) fn resume_at(&mut self, resumption: Resumption) {
         self.resumption = resumption;
     }
@@ -153,7 +148,7 @@ impl Permitted {
         &self.resumption
     }
 
-    /// As policy has it: with the arguments that it wrote, and the places that it gave.
+    /// Applies the policies' decision, including rewritten arguments and approvals.
     pub(super) fn with_judgement(mut self, judgement: Judgement) -> Self {
         let Judgement { passed, held, response } = judgement;
         if let Some(denied) = passed.dry_run {
@@ -170,24 +165,22 @@ impl Permitted {
         self.with_held(held).with_response(response)
     }
 
-    /// What the caller answered to the question whether the call may be made.
     pub(super) fn with_answer(mut self, answer: CallerAnswer) -> Self {
         self.approval.get_or_insert_default().answer = Some(answer);
         self
     }
 
-    /// The same once it is approved.
+    /// Marks the call with this digest as approved.
     pub(crate) fn with_approval(mut self, digest: [u8; 32]) -> Self {
         self.approval.get_or_insert_default().given = Some(digest);
         self
     }
 
-    /// Whether somebody has to approve it before the server is reached.
+    /// Returns whether an approval is needed and not yet given.
     pub(crate) fn awaits_approval(&self) -> bool {
         matches!(&self.approval, Some(approval) if approval.given.is_none())
     }
 
-    /// The policies that have it approved.
     pub(crate) fn approvals(&self) -> &[Arc<ApprovalRule>] {
         match &self.approval {
             Some(approval) => &approval.rules,
@@ -199,12 +192,10 @@ impl Permitted {
         self.approval.as_ref()?.answer.as_ref()
     }
 
-    /// The digest of the call that was approved, where one was.
     pub(crate) fn approved(&self) -> Option<&[u8; 32]> {
         self.approval.as_ref()?.given.as_ref()
     }
 
-    /// What the request holds until it has ended.
     pub(super) fn with_held(mut self, held: Vec<Held>) -> Self {
         self.held = if held.is_empty() { None } else { Some(Arc::new(held)) };
         self
@@ -215,24 +206,21 @@ impl Permitted {
         self
     }
 
-    /// The name under which it is listed.
     pub(super) fn with_listed(mut self, listed: &Arc<str>) -> Self {
         self.listed = Some(Arc::clone(listed));
         self
     }
 
-    /// Where the call is counted.
     pub(super) fn with_metrics(mut self, metrics: Option<Arc<ToolMetrics>>) -> Self {
         self.metrics = metrics;
         self
     }
 
-    /// The policy that allows it; none for requests that belong to an earlier one.
+    /// Returns the policy that allows the request; `None` for requests of an earlier call.
     pub(crate) fn rule(&self) -> Option<&Arc<str>> {
         self.rule.as_ref()
     }
 
-    /// The name of that policy.
     pub(crate) fn rule_name(&self) -> Option<&str> {
         self.rule.as_deref()
     }
@@ -249,27 +237,25 @@ impl Permitted {
         &self.target
     }
 
-    /// The name under which it is listed, which may be another one than was used.
+    /// Returns the listed name, which may differ from the name in the request.
     pub(crate) fn listed(&self) -> Option<&str> {
         self.listed.as_deref()
     }
 
-    /// What a policy on trial would have done.
     pub(crate) fn would(&self) -> Option<&DryRunDenial> {
         self.would.as_deref()
     }
 
-    /// What may come back; anything without it.
     pub(crate) fn response(&self) -> Option<&Response> {
         self.response.as_deref()
     }
 
-    /// The same for what outlives this leave.
+    /// Returns the response filter for use beyond the permit's lifetime.
     pub(crate) fn shared_response(&self) -> Option<Arc<Response>> {
         self.response.clone()
     }
 
-    /// Where the call is counted, for tools.
+    /// Returns the tool's metrics; `None` for other items.
     pub(crate) fn metrics(&self) -> Option<Arc<ToolMetrics>> {
         self.metrics.clone()
     }
@@ -278,8 +264,8 @@ impl Permitted {
         &self.replaced
     }
 
-    /// The same leave for the next round of the same request: answers to the server's questions,
-    /// its state.
+    /// Returns the permit for the same request's next round, with answers to the server's questions
+    /// and the server's state.
     pub(crate) fn next_round(&self, responses: Option<Vec<u8>>, state: Option<Vec<u8>>) -> Self {
         let mut replaced = self.replaced.clone();
         replaced.retain(|(name, _)| !matches!(*name, "inputResponses" | "requestState"));
@@ -304,7 +290,6 @@ impl Permitted {
     }
 }
 
-/// Why a policy denies, for people who read records.
 pub(super) fn describe_reason(because: &DenyReason) -> Cow<'static, str> {
     match because {
         DenyReason::Hidden => "the policy hides it".into(),

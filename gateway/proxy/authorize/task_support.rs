@@ -1,5 +1,5 @@
-//! Whether a tool of a legacy server runs as a task (2025-11-25, server/tools.mdx, basic/utilities/
-//! tasks.mdx), and what that means for a call that asks for one, or does not.
+//! Task support of a legacy server's tool, and its effect on calls with and without a task request.
+//! Pages: server/tools.mdx, basic/utilities/tasks.mdx (2025-11-25).
 
 use lockgate_protocol::capabilities::{TASKS, declares};
 use lockgate_protocol::code;
@@ -10,23 +10,23 @@ use crate::catalog::Entry;
 use crate::context::RequestContext;
 use crate::rescue::RequestError;
 
-/// What becomes of a call.
+/// How a call runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TaskUse {
-    /// It is an ordinary one.
+    /// As an ordinary call.
     None,
-    /// Its client follows the task.
+    /// As a task that the client follows.
     OfClient,
-    /// The gateway follows the task in its client's place.
+    /// As a task that the gateway follows on behalf of the client.
     OfGateway,
-    /// Its client follows the task in the way of the tasks extension.
+    /// As a task that the client follows through the tasks extension.
     Converted,
 }
 
-/// How a call of a tool is made.
+/// Decides how a tool call runs.
 ///
 /// # Errors
-/// The client asks for a task that the tool does not run as.
+/// The client requests a task for a tool without task support.
 pub(super) fn find_use(context: &RequestContext, entry: &Entry) -> Result<TaskUse, RequestError> {
     let asks = context.revision == Revision::V2025_11_25 && context.request.param("task").is_some();
     match (asks, find_support(entry)) {
@@ -41,7 +41,7 @@ pub(super) fn find_use(context: &RequestContext, entry: &Entry) -> Result<TaskUs
     }
 }
 
-/// Whether a modern client follows tasks.
+/// Returns whether a modern client supports the tasks extension.
 fn has_extension(context: &RequestContext) -> bool {
     context.era() == Era::Modern && declares(&context.caller.capabilities, &["extensions", TASKS])
 }
@@ -53,7 +53,7 @@ enum Support {
     Required,
 }
 
-/// What the tool's definition says, where its server has tasks.
+/// Reads the tool's task support, if its server supports legacy tasks.
 fn find_support(entry: &Entry) -> Support {
     let status = entry.server.status();
     let is_legacy = matches!(&status.peer, Some(peer) if peer.era == Era::Legacy);

@@ -1,4 +1,4 @@
-//! The canonical form that a digest is made of: alike for what is the same, and for nothing else.
+//! The canonical form is equal for equivalent JSON only.
 
 use proptest::prelude::*;
 use serde_json::Value;

@@ -1,5 +1,4 @@
-//! One item of one server in the merged picture, and what policy says of it for one class of
-//! callers.
+//! Items of the merged catalog, and policy's verdict on them for a class of callers.
 
 use std::sync::Arc;
 
@@ -11,39 +10,35 @@ use lockgate_upstream::{Item, ListKind, Upstream};
 
 use crate::inspect::Inspected;
 
-/// One tool, prompt, resource or template of one server.
 #[derive(Clone)]
 pub(crate) struct Entry {
     pub(crate) slug: Slug,
     pub(crate) server: Arc<dyn Upstream>,
-    /// The exposed name or URI.
     pub(crate) exposed: Arc<str>,
     pub(crate) item: Item,
     pub(crate) audience: Audience,
-    /// Where calls are counted; tools only.
+    /// Call metrics; tools only.
     pub(crate) metrics: Option<Arc<ToolMetrics>>,
-    /// What its definition is like; tools only.
+    /// Findings about the definition; tools only.
     pub(crate) inspected: Option<Arc<Inspected>>,
-    /// What arguments are held against before the server gets them, where the operator wants that.
+    /// Schema for validating arguments before the server gets them, if the operator enables it.
     pub(crate) arguments: Option<Arc<InputSchema>>,
-    /// The category of a built-in server.
     pub(super) category: Option<Arc<str>>,
-    /// What the server says of the tool.
     pub(super) annotations: Annotations,
 }
 
-/// To whom a server offers an item.
+/// The clients to which a server offers an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Audience {
     Everybody,
-    /// Clients that it can ask things.
+    /// Clients that the server can ask questions.
     CanBeAsked,
-    /// The same of the legacy era alone.
+    /// Legacy clients that the server can ask questions.
     LegacyCanBeAsked,
 }
 
 impl Audience {
-    /// Whether it has a client in it: its era, if it can be asked things.
+    /// Returns whether a client is included; `asked` is its era if it can be asked questions.
     pub(crate) fn includes(self, asked: Option<Era>) -> bool {
         match self {
             Self::Everybody => true,
@@ -53,7 +48,6 @@ impl Audience {
     }
 }
 
-/// An entry and what policy says of it.
 #[derive(Clone)]
 pub(crate) struct ViewEntry {
     pub(crate) entry: Arc<Entry>,
@@ -61,7 +55,6 @@ pub(crate) struct ViewEntry {
 }
 
 impl Entry {
-    /// The entry as policy sees it.
     pub(crate) fn target(&self, kind: Kind) -> Target<'_> {
         Target {
             kind,
@@ -75,7 +68,7 @@ impl Entry {
     }
 }
 
-/// A resource by its URI, listed or not, and what policy says of it.
+/// A resource found by URI, listed or not, and policy's verdict on it.
 pub(crate) struct Found {
     pub(crate) server: Arc<dyn Upstream>,
     pub(crate) own: String,
@@ -102,7 +95,7 @@ pub(crate) fn index(kind: ListKind) -> usize {
     kind as usize
 }
 
-/// The category of a built-in server is its slug.
+/// Returns the category of a built-in server, which is its slug.
 pub(crate) fn category(server: &dyn Upstream) -> Option<Arc<str>> {
     match &server.status().peer {
         Some(peer) if peer.transport == "builtin" => Some(server.slug().into()),
@@ -110,7 +103,6 @@ pub(crate) fn category(server: &dyn Upstream) -> Option<Arc<str>> {
     }
 }
 
-/// The name of the organisation that a server belongs to, where it belongs to one.
 pub(crate) fn organisation_of(server: &dyn Upstream) -> Option<&str> {
     Some(&**server.organisation()?)
 }

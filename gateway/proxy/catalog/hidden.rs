@@ -1,5 +1,5 @@
-//! Why something is not there for a caller: for the audit trail, which may know what the caller may
-//! not. Everything is looked at, whether there is such a thing or not; nothing here decides.
+//! Finds out why an item is missing for a caller, for the audit trail, which may record more than
+//! the caller may see. Nothing here affects a decision.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use super::entry::{Entry, category, organisation_of};
 use crate::rights::CallerRights;
 use crate::transport::Endpoint;
 
-/// The rule that is named for a tool that waits for somebody to look at it.
+/// Rule name that is recorded for quarantined tools.
 const QUARANTINE: &str = "pins";
 
-/// Who asks, where, and under which rules.
+/// A caller at an endpoint, and the policy that applies.
 pub(crate) struct Asking<'a> {
     pub(crate) endpoint: &'a Endpoint,
     pub(crate) policy: &'a Policy,
@@ -25,7 +25,7 @@ pub(crate) struct Asking<'a> {
 }
 
 impl Catalog {
-    /// The server of something that exists but is hidden from a caller, and the rule that hides it.
+    /// Returns the server of an existing item and the rule that hides the item, if any.
     pub(crate) fn hides(
         &self,
         asking: &Asking<'_>,
@@ -57,7 +57,7 @@ impl Catalog {
         name: &str,
     ) -> Option<(String, Arc<str>)> {
         let mut found = None;
-        // Through to the end, so that no entry takes less time than another.
+        // Visits all entries, so that the time taken reveals nothing about an entry.
         for entry in self.items(list) {
             if asking.means(entry, name) {
                 let hidden = asking.hidden_by(entry, kind);
@@ -67,7 +67,7 @@ impl Catalog {
         found
     }
 
-    /// A resource need not be listed to be there: its server is enough.
+    /// Resources need not be listed: a URI on an existing server is enough.
     fn hides_resource(
         &self,
         asking: &Asking<'_>,
@@ -102,7 +102,7 @@ impl Catalog {
 }
 
 impl Asking<'_> {
-    /// Whether a name means an entry at this endpoint, in any spelling.
+    /// Returns whether the name, in any accepted spelling, refers to the entry at this endpoint.
     fn means(&self, entry: &Entry, name: &str) -> bool {
         let slug = &entry.slug;
         let own = &*entry.item.key;
@@ -116,7 +116,6 @@ impl Asking<'_> {
         }
     }
 
-    /// The server of an entry and the rule that hides it, if one does.
     fn hidden_by(&self, entry: &Entry, kind: Kind) -> Option<(String, Arc<str>)> {
         let rule = self.rule(&entry.target(kind))?;
         Some((entry.server.qualified_name().into_owned(), rule))

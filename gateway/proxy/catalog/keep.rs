@@ -1,15 +1,14 @@
-//! How long what is listed keeps: never longer than any server behind it said. Nothing here looks
-//! at the clock.
+//! Cache lifetimes of lists, bounded by those of the servers behind them. Independent of the clock.
 
 use lockgate_protocol::revision::Era;
 use lockgate_upstream::{Catalog, ListKind, Status};
 
-/// How long clients may keep what we list, at most, in milliseconds; changes are told to those who
-/// listen.
+/// Longest time in milliseconds for clients to cache a list. Subscribed clients are notified of
+/// changes.
 pub(crate) const KEEP_MS: u64 = 60_000;
 
-/// How long the lists of a server may be kept without being asked for again: as it says itself;
-/// where its revision has no way to say so, as long as it tells of changes.
+/// Returns for how many milliseconds a server's lists may be cached: its TTL in the modern era,
+/// else `None` if they are empty, [`KEEP_MS`] if the server announces changes, or 0.
 pub(super) fn keep_ms(catalog: &Catalog, status: &Status) -> Option<u64> {
     let is_builtin = matches!(&status.peer, Some(peer) if peer.transport == "builtin");
     let told = is_builtin || catalog.offers.list_changed;

@@ -1,6 +1,5 @@
-//! How the part of the catalogs that may be seen at one endpoint is made: of what the operator
-//! offers to all, and of what the caller's organisation has beside that. The operator's comes first
-//! wherever both want the same slug, name or URI.
+//! Builds views from two catalogs: that of the operator's servers, and that of the caller's
+//! organisation. Where slugs, names or URIs collide, the operator's take precedence.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -20,16 +19,14 @@ use super::view::{Degraded, View};
 use super::{Catalog, Declared};
 use crate::rights::CallerRights;
 
-/// The catalogs of one caller.
+/// The catalogs that a caller may see.
 #[derive(Clone, Copy)]
 pub(crate) struct Layers<'a> {
-    /// Of the operator's servers.
     pub(crate) shared: &'a Catalog,
-    /// Of the servers of the caller's organisation.
     pub(crate) own: Option<&'a Catalog>,
 }
 
-/// The servers that an endpoint is about.
+/// The servers of an endpoint.
 #[derive(Clone, Copy)]
 pub(crate) enum Selection<'a> {
     All,
@@ -37,7 +34,6 @@ pub(crate) enum Selection<'a> {
     Assigned(&'a BTreeSet<ServerId>),
 }
 
-/// By what rules a view is made, and for whom.
 #[derive(Clone, Copy)]
 pub(crate) struct Viewing<'a> {
     pub(crate) policy: &'a Arc<Policy>,
@@ -45,7 +41,6 @@ pub(crate) struct Viewing<'a> {
     pub(crate) naming: Naming,
 }
 
-/// A server that a view may have.
 struct Chosen<'a> {
     slug: &'a Slug,
     server: &'a Arc<dyn Upstream>,
@@ -59,15 +54,15 @@ impl Selection<'_> {
         match self {
             Self::All => true,
             Self::One(only) => only == server.slug(),
-            // A slug of an organisation may be one of the operator's by now.
+            // By id, because an operator's server may have the same slug by now.
             Self::Assigned(servers) => servers.contains(&ServerId::of(server)),
         }
     }
 }
 
 impl<'a> Layers<'a> {
-    /// What a caller may see of these servers; `None` where one is asked for that has nothing for
-    /// it.
+    /// Builds a caller's view of these servers. `None` for a single server that shows the caller
+    /// nothing.
     pub(crate) fn view(self, selection: Selection<'_>, viewing: Viewing<'_>) -> Option<View> {
         let chosen = self.choose(selection);
         let namespaced = !matches!(selection, Selection::One(_));
@@ -97,7 +92,7 @@ impl<'a> Layers<'a> {
         chosen
     }
 
-    /// The entries of a list that a caller may see, in the order of their servers.
+    /// Returns the visible entries of a list, grouped by server.
     fn find_visible(
         self,
         kind: ListKind,
@@ -128,8 +123,8 @@ impl<'a> Layers<'a> {
         visible
     }
 
-    /// The names, in lower case, of an organisation's tools or prompts that the operator's have:
-    /// seen by their callers or not, so that a name says nothing about what is hidden.
+    /// Returns the lower-case names of an organisation's tools or prompts that collide with the
+    /// operator's, visible or not: renaming only on visible collisions would reveal hidden names.
     fn find_taken_names(self, kind: ListKind, own: &[Arc<Entry>]) -> HashSet<String> {
         let mut taken = HashSet::new();
         if matches!(kind, ListKind::Resources | ListKind::Templates) {
@@ -148,8 +143,8 @@ impl<'a> Layers<'a> {
         taken
     }
 
-    /// The servers that a caller may know of: those of which it sees something, and those without
-    /// anything that policy lets it reach.
+    /// Keeps the servers that the caller may see: those with visible entries, and those without
+    /// entries that policy lets the caller reach.
     fn find_visible_servers(
         self,
         seen: &[Vec<ViewEntry>; 4],
@@ -183,7 +178,6 @@ fn is_chosen(chosen: &ChosenServers<'_>, entry: &Entry) -> bool {
     }
 }
 
-/// An entry whose name is taken gets one that nothing else has.
 fn rename_taken<'a>(
     entry: &'a Arc<Entry>,
     taken: &HashSet<String>,
@@ -244,7 +238,7 @@ fn entries_of(seen: &[ViewEntry]) -> Vec<Arc<Entry>> {
     entries
 }
 
-/// Resources that keep their own URI mean a server of the operator's where one lists them too.
+/// Maps web URIs to servers. The operator's servers take precedence over an organisation's.
 fn add_web_resources(view: &mut View) {
     let mut shared = Vec::new();
     for entry in &view.items[index(ListKind::Resources)] {
@@ -262,7 +256,7 @@ fn add_web_resources(view: &mut View) {
     }
 }
 
-/// The entry with what policy says of it, unless policy hides it.
+/// Returns the entry with policy's verdict, unless policy hides it.
 fn judge_entry(viewing: Viewing<'_>, kind: ListKind, entry: &Arc<Entry>) -> Option<ViewEntry> {
     let kind = match kind {
         ListKind::Tools => Kind::Tool,
@@ -291,11 +285,11 @@ fn degraded(slug: &Slug, declared: &Declared) -> Option<Degraded> {
     let is_well = match status.state {
         State::Connected | State::Disabled => true,
         State::Resting => status.trouble.is_none(),
-        // What it offers is known, and it is only connected again.
+        // The server's offers are known, and the server is only reconnecting.
         State::Pending => status.trouble.is_none() && status.peer.is_some() && declared.version > 0,
         _ => false,
     };
-    // The words may name commands and addresses, which are the operator's business.
+    // Only the short reason: full error texts may contain commands and addresses.
     let reason = match declared.read_at {
         None if is_well => return None,
         None => status.reason(),
@@ -314,8 +308,8 @@ fn degraded(slug: &Slug, declared: &Declared) -> Option<Degraded> {
     })
 }
 
-/// The table that calls are routed by: exposed names first, then other spellings as far as only one
-/// entry has them.
+/// Builds the routing table: exposed names take precedence over aliases, and ambiguous aliases are
+/// left out.
 fn names_of(all: &[ViewEntry], namespaced: bool, naming: Naming) -> HashMap<Box<str>, ViewEntry> {
     let mut table: HashMap<Box<str>, ViewEntry> = HashMap::with_capacity(all.len());
     for seen in all {

@@ -1,17 +1,17 @@
-//! What a client knows of its lists, in a few bytes: enough to see that they are others now,
-//! without keeping a view alive.
+//! Compact marks of the lists that a client was last notified of, to detect changes without keeping
+//! the view alive.
 
 use lockgate_upstream::ListKind;
 
 use super::entry::index;
 
-/// One number for each list of a view; the same for the same list.
+/// A hash for each list of a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ListMarks(pub(super) [u64; 4]);
 
 impl ListMarks {
-    /// The lists to tell of: those that differ, and those that servers announced. Templates are
-    /// told of with resources.
+    /// Returns the lists to notify clients of: those that differ, and those that servers announced.
+    /// Changes of templates count as changes of resources.
     pub(crate) fn changes(self, after: Self, announced: &[ListKind]) -> Vec<ListKind> {
         let mut lists = Vec::new();
         for kind in ListKind::ALL {
@@ -27,7 +27,7 @@ impl ListMarks {
         lists
     }
 
-    /// Of a caller who sees nothing.
+    /// Returns the marks of a caller without a view.
     pub(crate) fn none() -> Self {
         Self([0; 4])
     }

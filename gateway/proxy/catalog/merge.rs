@@ -1,4 +1,4 @@
-//! The items of all servers under their exposed names, in the order in which they are listed.
+//! Merges the items of all servers under their exposed names, in list order.
 
 use std::sync::Arc;
 
@@ -13,14 +13,12 @@ use lockgate_upstream::{Catalog, Item, ListKind, Upstream};
 use super::entry::{Audience, Entry, category, organisation_of};
 use crate::inspect::{self, ArgumentCheck, Known, Looking};
 
-/// One server and what it offers now.
 pub(super) struct ServerLists<'a> {
     pub(super) slug: &'a Slug,
     pub(super) server: &'a Arc<dyn Upstream>,
     pub(super) lists: Arc<Catalog>,
 }
 
-/// One item of one server.
 struct Offered<'a> {
     slug: &'a Slug,
     server: &'a Arc<dyn Upstream>,
@@ -28,7 +26,6 @@ struct Offered<'a> {
     audience: Audience,
 }
 
-/// By what rules lists are merged.
 pub(super) struct Merger<'a> {
     pub(super) naming: Naming,
     pub(super) pins: &'a Pins,
@@ -37,7 +34,6 @@ pub(super) struct Merger<'a> {
 }
 
 impl Merger<'_> {
-    /// One list of all servers.
     pub(super) fn merge_lists(
         &self,
         kind: ListKind,
@@ -82,8 +78,8 @@ impl Merger<'_> {
         }
     }
 
-    /// Returns an item that one client alone gets from a server. Such tools are counted together,
-    /// because there may be as many as clients.
+    /// Returns an item that a server lists for a single client. Such tools share a metric, to bound
+    /// the number of metrics.
     pub(super) fn make_own_entry(
         &self,
         kind: ListKind,

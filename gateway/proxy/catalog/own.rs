@@ -1,5 +1,5 @@
-//! The catalog of a client with connections that list something else: the entries of those
-//! servers are replaced, under the same names, pins and quarantine as all others.
+//! Catalogs for clients with connections that list other items: these replace the server's shared
+//! entries, under the same rules for names, pins and quarantine.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -17,7 +17,6 @@ use super::{Catalog, is_quarantined};
 use crate::inspect::Known;
 use crate::own_lists::OwnDelta;
 
-/// The rules that entries are made by.
 #[derive(Clone, Copy)]
 pub(crate) struct OwnRules<'a> {
     pub(crate) naming: Naming,
@@ -26,7 +25,7 @@ pub(crate) struct OwnRules<'a> {
 }
 
 impl Catalog {
-    /// Returns the catalog with the lists of one client's connections.
+    /// Returns the catalog with the lists of a client's own connections applied.
     pub(crate) fn with_own(&self, deltas: &[OwnDelta], rules: OwnRules<'_>) -> Self {
         let OwnRules { naming, pins, metrics } = rules;
         let merger = Merger { naming, pins, metrics, known: Known::default() };
@@ -77,7 +76,7 @@ impl Catalog {
         let left: HashSet<Arc<str>> = own.map(|entry| Arc::clone(&entry.item.key)).collect();
         let mut entries = Vec::with_capacity(added.len());
         for item in added {
-            // A later connection adds what an earlier one does not have.
+            // A later connection adds only items that earlier connections do not have.
             if !left.contains(&item.key) {
                 let exposed = names.expose(&item.key, merger.naming);
                 entries.push(merger.make_own_entry(kind, (slug, server), item, exposed));
@@ -87,7 +86,7 @@ impl Catalog {
         items.splice(at..at, entries);
     }
 
-    /// The entries of a list, quarantined ones too.
+    /// Returns the entries of a list, including quarantined tools.
     fn all(&self, kind: ListKind) -> impl Iterator<Item = &Arc<Entry>> {
         let quarantined: &[Arc<Entry>] = match kind {
             ListKind::Tools => &self.quarantined,
@@ -97,13 +96,12 @@ impl Catalog {
     }
 }
 
-/// The exposed names of one list, for further items of a server.
+/// The exposed names of a list, for naming further items of a server.
 struct Names<'a> {
     slug: &'a Slug,
     kind: ListKind,
-    /// Those of the server's own items, by key.
+    /// Names of the server's own items, by key.
     known: HashMap<Arc<str>, Arc<str>>,
-    /// All names, in lower case.
     taken: HashSet<String>,
 }
 
@@ -119,8 +117,8 @@ impl<'a> Names<'a> {
         names
     }
 
-    /// Returns the name of an item: that of the shared item that it replaces, or one that no other
-    /// entry has.
+    /// Returns an item's name: that of the shared item that it replaces, or a name that is not
+    /// taken.
     fn expose(&mut self, key: &str, naming: Naming) -> Arc<str> {
         if let Some(known) = self.known.get(key) {
             return Arc::clone(known);

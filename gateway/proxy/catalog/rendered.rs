@@ -1,17 +1,17 @@
-//! Where the pages of a view's lists are kept once they have been written.
+//! Cache of the serialised pages of a view's lists.
 
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
-/// The pages of a view's lists, written when they are first asked for.
+/// The pages of a view's lists, serialised on first use.
 #[derive(Default)]
 pub(crate) struct Rendered(pub(crate) [[[OnceLock<Arc<Pages>>; 5]; 4]; 2]);
 
-/// One list as clients of one revision see it.
+/// A list as clients of one revision see it.
 pub(crate) struct Pages {
-    /// The same for the same list, also after a rebuild: cursors stay good as long as nothing has
-    /// changed.
+    /// Identifies the content, also across rebuilds, so that cursors stay valid until the list
+    /// changes.
     pub(crate) mark: String,
     /// JSON text of an array each.
     pub(crate) pages: Vec<Bytes>,

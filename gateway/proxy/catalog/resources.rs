@@ -1,5 +1,4 @@
-//! Questions about a view's resources: which one a URI means, and which URIs are listed or
-//! described.
+//! Lookups of a view's resources by URI.
 
 use std::sync::Arc;
 
@@ -13,7 +12,7 @@ use super::template::{self, Steps};
 use super::view::View;
 
 impl View {
-    /// The server and its own URI behind a URI that a client uses, listed or not.
+    /// Finds the server and its own URI behind a client's URI, listed or not.
     pub(crate) fn resource(&self, uri: &str, kind: Kind) -> Option<Found> {
         let (slug, own) = if self.namespaced {
             match uri::own(uri) {
@@ -26,7 +25,7 @@ impl View {
             (self.servers.keys().next()?.clone(), uri.to_owned())
         };
         uri::validate(&own, uri::MAX_URI).ok()?;
-        // Servers take many spellings of a resource, and policies are held against one.
+        // Servers accept many spellings, but policies are checked against a single spelling.
         let is_known = match uri::form(&own) {
             Form::Canonical => true,
             Form::Expanded => self.describes(uri),
@@ -59,7 +58,7 @@ impl View {
         Some(Found { server: Arc::clone(server), own, exposed, category, verdict })
     }
 
-    /// Whether a resource or a template with this URI is listed.
+    /// Returns whether a resource or a template with this URI is listed.
     pub(crate) fn lists(&self, uri: &str) -> bool {
         for kind in [ListKind::Resources, ListKind::Templates] {
             for entry in self.entries(kind, Some(Era::Legacy)) {
@@ -71,13 +70,12 @@ impl View {
         false
     }
 
-    /// Whether a resource with this URI is listed, or one that a listed template expands to.
+    /// Returns whether a resource with this URI is listed, or a listed template expands to the URI.
     pub(crate) fn describes(&self, uri: &str) -> bool {
         self.describes_within(uri, &mut Steps::of_request())
     }
 
-    /// The same for one of many URIs: no more than so many steps are spent on templates, and beyond
-    /// them the answer is no.
+    /// Like [`Self::describes`], with a budget for many URIs. Returns `false` once it is used up.
     pub(crate) fn describes_within(&self, uri: &str, steps: &mut Steps) -> bool {
         let mut templates = self.entries(ListKind::Templates, Some(Era::Legacy));
         self.lists(uri) || templates.any(|entry| template::describes(self.shown(entry), uri, steps))

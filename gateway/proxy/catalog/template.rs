@@ -1,46 +1,43 @@
-//! Whether a URI is one that a template expands to (RFC 6570, all levels), in time proportional to
-//! the URI for each variable, and within the steps that whoever asks may spend. In doubt it says
-//! no: of a template that it cannot read, to pairs in another order, to `/` for `{x}`, and to
-//! reserved characters in names of pairs. It says yes to what clients write for a value: escapes
-//! that are not needed, and `!*'()`, which `encodeURIComponent` leaves. Values of one variable may
-//! differ.
+//! Matches URIs against templates (RFC 6570, all levels) in time proportional to the URI for each
+//! variable, within the caller's budget. Errs towards no match: for templates that cannot be
+//! parsed, pairs in another order, `/` for `{x}`, and reserved characters in names of pairs.
+//! Accepts the encodings that clients use: unneeded escapes, and `!*'()`, which
+//! `encodeURIComponent` leaves unescaped. Values of a repeated variable may differ.
 
 use lockgate_protocol::uri::MAX_URI;
 use lockgate_protocol::uri::template::{Expression, Modifier, Variable};
 use lockgate_text::percent;
 
-/// Longest template that describes anything.
+/// Longest template that matches anything.
 const TEMPLATE_BYTES: usize = 2048;
-/// Most variables.
 const VARIABLES: usize = 32;
 
-/// Steps for each byte of the URI that one variable costs, and each piece of text.
+/// Steps for each byte of the URI, per variable and per literal.
 const STEPS_OF_VARIABLE: usize = 8;
 const STEPS_OF_TEXT: usize = 2;
-/// Bytes at the beginning that are looked at in one step.
+/// Bytes of a common prefix that are compared per step.
 const BYTES_OF_STEP: usize = 8;
 
-/// What looking for the template of URIs may still cost: about how many places in a URI are looked
-/// at. So that nobody keeps a thread busy with long URIs and many templates. Once they are used up,
-/// nothing is described any more.
+/// Remaining budget for matching URIs against templates, roughly in positions of a URI that are
+/// visited. It keeps long URIs and many templates from occupying a thread. Once it is used up,
+/// nothing matches.
 pub(crate) struct Steps(usize);
 
 impl Steps {
-    /// Those of one request, some hundredths of a second.
+    /// Budget of a request, some hundredths of a second.
     const OF_REQUEST: usize = 8_000_000;
 
     pub(crate) fn of_request() -> Self {
         Self(Self::OF_REQUEST)
     }
 
-    /// False when there are not that many left.
+    /// Deducts steps; returns `false` once the budget is used up.
     fn take(&mut self, steps: usize) -> bool {
         self.0 = self.0.saturating_sub(steps);
         self.0 > 0
     }
 }
 
-/// Whether the template expands to the URI.
 pub(super) fn describes(template: &str, uri: &str, steps: &mut Steps) -> bool {
     if template.len() > TEMPLATE_BYTES || uri.len() > MAX_URI {
         return false;
@@ -52,7 +49,7 @@ pub(super) fn describes(template: &str, uri: &str, steps: &mut Steps) -> bool {
     let Some(open) = template.find('{') else {
         return !template.contains('}') && whole.text(0, template) == Some(uri.len());
     };
-    // How it begins and ends is cheap to look at, and tells most templates apart.
+    // Comparing the literal ends is cheap and rules out most templates.
     let (first, mut rest) = template.split_at(open);
     let last = template.rsplit(|c| !stays(c)).next().unwrap_or("");
     let Some(begin) = whole.text(0, first) else { return false };
@@ -83,7 +80,6 @@ pub(super) fn describes(template: &str, uri: &str, steps: &mut Steps) -> bool {
         && uri.literal(&places, rest).last() == Some(&true)
 }
 
-/// Bytes at the beginning of two texts that are the same.
 fn bytes_alike(one: &str, other: &str) -> usize {
     let mut alike = 0;
     for (a, b) in one.bytes().zip(other.bytes()) {
@@ -95,12 +91,12 @@ fn bytes_alike(one: &str, other: &str) -> usize {
     alike
 }
 
-/// Whether the character of a template's text can only stand for itself.
+/// Returns whether a literal character is never percent-encoded in an expansion.
 fn stays(c: char) -> bool {
     c == '%' || matches!(u8::try_from(c), Ok(byte) if is_legal(byte, true))
 }
 
-/// For every place in a URI, and the end of it, whether a part of the template may end there.
+/// For each position in a URI, including its end, whether a prefix of the template can end there.
 type Places = Vec<bool>;
 
 #[derive(Clone, Copy)]
@@ -111,7 +107,7 @@ impl Uri<'_> {
         vec![false; self.0.len() + 1]
     }
 
-    /// The places, each moved by the way that begins there.
+    /// Applies `way` to each set position.
     fn moved(self, from: &[bool], way: impl Fn(usize) -> Option<usize>) -> Places {
         let mut to = self.nowhere();
         for (at, &here) in from.iter().enumerate() {
@@ -122,12 +118,11 @@ impl Uri<'_> {
         to
     }
 
-    /// What it may cost to look for a text of the template.
+    /// Estimates the steps to match a literal.
     fn cost(self, from: &[bool], text: &str) -> usize {
         STEPS_OF_TEXT * from.len() + text.len() * from.iter().filter(|&&here| here).count()
     }
 
-    /// Text of the template.
     fn literal(self, from: &[bool], text: &str) -> Places {
         if text.chars().all(stays) {
             return self.moved(from, |at| self.end_of(at, text.as_bytes()));
@@ -135,7 +130,7 @@ impl Uri<'_> {
         self.moved(from, |at| self.text(at, text))
     }
 
-    /// The end of a text of the template here.
+    /// Returns the end of a literal that begins at `at`.
     fn text(self, mut at: usize, text: &str) -> Option<usize> {
         for c in text.chars() {
             let mut buffer = [0; 4];
@@ -153,12 +148,12 @@ impl Uri<'_> {
         self.0.get(at..at + text.len()) == Some(text)
     }
 
-    /// The end of just these bytes here.
+    /// Returns the end of exactly these bytes at `at`.
     fn end_of(self, at: usize, text: &[u8]) -> Option<usize> {
         if self.is(at, text) { Some(at + text.len()) } else { None }
     }
 
-    /// The end of an escaped character here; of this one, if one is named.
+    /// Returns the end of an escaped character at `at`; `None` for `wanted` accepts any.
     fn character(self, at: usize, wanted: Option<char>) -> Option<usize> {
         let first = percent::byte(self.0, at)?;
         let length = match first {
@@ -179,7 +174,7 @@ impl Uri<'_> {
         }
     }
 
-    /// The end of one character of a value.
+    /// Returns the end of a value's character at `at`.
     fn one(self, at: usize, reserved: bool) -> Option<usize> {
         if is_legal(*self.0.get(at)?, reserved) {
             return Some(at + 1);
@@ -187,7 +182,7 @@ impl Uri<'_> {
         if let Some(end) = self.character(at, None) {
             return Some(end);
         }
-        // Where reserved characters stay, so do escapes in the value, whatever they stand for.
+        // Expansion of reserved characters keeps escapes of the value, even invalid UTF-8.
         if reserved && percent::byte(self.0, at).is_some() { Some(at + 3) } else { None }
     }
 
@@ -228,12 +223,12 @@ impl Uri<'_> {
         }
     }
 
-    /// `name=value`; where an empty value has no `=`, the name alone.
+    /// Matches `name=value`; unless `equals`, an empty value leaves the name alone.
     fn named(self, from: &[bool], variable: &Variable<'_>, between: u8, equals: bool) -> Places {
         let (comma, most) = match variable.modifier {
             Modifier::None => (b',', usize::MAX),
             Modifier::Prefix(most) => (0, most),
-            // Of a map, whose names are its own, or of a list.
+            // The names are those of a map, or the variable's for a list.
             Modifier::Explode => return self.pairs(from, between, equals),
         };
         let name = variable.name.as_bytes();
@@ -241,7 +236,7 @@ impl Uri<'_> {
         let value = self.moved(&name, |at| self.end_of(at, b"="));
         let mut ends = self.value(&value, false, comma, most);
         if !equals {
-            // No value runs over a `=`, so these are the empty ones.
+            // Values cannot contain `=`, so these are the empty values.
             for (end, empty) in ends.iter_mut().zip(&value) {
                 *end &= !empty;
             }
@@ -250,7 +245,7 @@ impl Uri<'_> {
         ends
     }
 
-    /// Characters of a value, at most so many, and this sign between its items.
+    /// Matches values of at most `most` characters, with `between` separating items.
     fn value(self, from: &[bool], reserved: bool, between: u8, most: usize) -> Places {
         let mut least = vec![usize::MAX; from.len()];
         for (used, &here) in least.iter_mut().zip(from) {
@@ -275,8 +270,8 @@ impl Uri<'_> {
         least.into_iter().map(|used| used <= most && used != usize::MAX).collect()
     }
 
-    /// `name=value` and again, with this sign between; whether a name without a value has its `=`
-    /// too.
+    /// Matches `name=value` pairs separated by `between`. With `equals`, a name without a value
+    /// keeps its `=`.
     fn pairs(self, begins: &[bool], between: u8, equals: bool) -> Places {
         let mut begins = begins.to_vec();
         let mut names = self.nowhere();
@@ -305,7 +300,7 @@ fn union(mut one: Places, other: &[bool]) -> Places {
     one
 }
 
-/// Whether a value may have this as it is.
+/// Returns whether a value may contain the byte unescaped.
 fn is_legal(byte: u8, reserved: bool) -> bool {
     byte.is_ascii_alphanumeric()
         || b"-._~!*'()".contains(&byte)

@@ -1,5 +1,5 @@
-//! The part of the catalog that one class of callers sees at one endpoint. A name is looked up
-//! here, never taken apart.
+//! The part of the catalog that a class of callers sees at an endpoint. Names are looked up, never
+//! parsed.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
@@ -16,13 +16,12 @@ use super::mark::ListMarks;
 use super::rendered::Rendered;
 use crate::rights::CallerRights;
 
-/// What an entry takes in a view, beside its name and text: its place in the tables of names and
-/// lists.
+/// Memory per entry in bytes, beside its name and text: its slots in the tables of names and lists.
 const ENTRY_WEIGHT: usize = 512;
-/// What a view takes without any entry.
+/// Memory of an empty view in bytes.
 const VIEW_WEIGHT: usize = 4 * 1024;
 
-/// A server that a client should know to be missing.
+/// A server with lists that may be missing or out of date.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Degraded {
     pub(crate) server: String,
@@ -30,12 +29,12 @@ pub(crate) struct Degraded {
     /// RFC 3339.
     pub(crate) since: String,
     pub(crate) reason: String,
-    /// What it offers; everything, as long as it has never been asked.
+    /// The offered features: all of them until the server has been listed.
     pub(super) offers: Offers,
 }
 
 impl Degraded {
-    /// Whether something may be missing of a list, or be out of date in it.
+    /// Returns whether a list may lack entries of this server, or show them out of date.
     fn concerns(&self, kind: ListKind) -> bool {
         match kind {
             ListKind::Tools => self.offers.tools,
@@ -45,33 +44,31 @@ impl Degraded {
     }
 }
 
-/// What one endpoint shows: the catalog under its policy and names.
+/// The catalog at an endpoint, filtered by policy.
 pub(crate) struct View {
-    /// Names and URIs carry the server's slug.
+    /// Whether names and URIs carry the server's slug.
     pub(crate) namespaced: bool,
     pub(crate) servers: BTreeMap<Slug, Arc<dyn Upstream>>,
     pub(crate) items: [Vec<Arc<Entry>>; 4],
-    /// Tools and prompts by the name that clients use, other spellings included.
+    /// Tools and prompts by name, including aliases.
     pub(super) names: [HashMap<Box<str>, ViewEntry>; 2],
-    /// Servers by resources that keep their own URI (`http`, `https`).
+    /// Servers of resources that keep their own URI (`http`, `https`).
     pub(super) web: HashMap<Box<str>, Slug>,
     pub(crate) offers: Offers,
-    /// What servers declare that the gateway need not understand.
+    /// Extensions that servers declare, which the gateway passes on.
     pub(crate) extensions: Map<String, Value>,
     pub(crate) instructions: Vec<(Slug, Arc<str>)>,
     pub(crate) degraded: Vec<Degraded>,
-    /// How long its lists keep, in milliseconds: as long as those of the server whose keep
-    /// shortest.
+    /// Shortest cache lifetime of the servers' lists, in milliseconds.
     pub(crate) keep_ms: u64,
     pub(crate) rendered: Rendered,
     pub(super) marks: [OnceLock<ListMarks>; 2],
-    /// Whose view it is: of everybody in the same class.
+    /// The policy and rights of the class of callers that share the view.
     pub(super) policy: Arc<Policy>,
     pub(super) rights: CallerRights,
 }
 
 impl View {
-    /// The tool that clients call by this name.
     pub(crate) fn tool(&self, name: &str) -> Option<&ViewEntry> {
         self.names[0].get(name)
     }
@@ -80,12 +77,12 @@ impl View {
         self.names[1].get(name)
     }
 
-    /// What a client sees of an item: its name or URI here.
+    /// Returns the name or URI of an entry at this endpoint.
     pub(crate) fn shown<'a>(&self, entry: &'a Entry) -> &'a Arc<str> {
         if self.namespaced { &entry.exposed } else { &entry.item.key }
     }
 
-    /// The entries of a list for a client: its era, if it can be asked things.
+    /// Returns a list's entries for a client; `asked` is its era if it can be asked questions.
     pub(crate) fn entries(
         &self,
         kind: ListKind,
@@ -94,13 +91,13 @@ impl View {
         self.items[index(kind)].iter().filter(move |entry| entry.audience.includes(asked))
     }
 
-    /// The server, if it is seen here.
+    /// Returns the server if it is visible here.
     pub(crate) fn server(&self, id: &ServerId) -> Option<&Arc<dyn Upstream>> {
         let server = self.servers.get(&*id.slug)?;
         if id.names(&**server) { Some(server) } else { None }
     }
 
-    /// Whether a list of a server shows here: it has an entry, or may have one later.
+    /// Returns whether a server's list has visible entries, or is empty for now.
     pub(crate) fn lists_of(&self, id: &ServerId, kind: ListKind) -> bool {
         let Some(server) = self.server(id) else { return false };
         let slug = &*id.slug;
@@ -113,7 +110,7 @@ impl View {
         self.items[index(kind)].iter().any(|entry| entry.slug.as_str() == slug)
     }
 
-    /// Of the lists as clients see them that can be asked things, or not.
+    /// Returns the marks of the lists, for clients that can be asked questions or for others.
     pub(crate) fn marks(&self, asked: bool) -> ListMarks {
         *self.marks[usize::from(asked)]
             .get_or_init(|| ListMarks(ListKind::ALL.map(|kind| self.mark(kind, asked))))
@@ -122,7 +119,7 @@ impl View {
     fn mark(&self, kind: ListKind, asked: bool) -> u64 {
         let asked = if asked { Some(Era::Legacy) } else { None };
         let mut hasher = blake3::Hasher::new();
-        // What a list says of servers that are missing is a part of it, but for the time.
+        // The degraded servers and their states are part of a list; reasons and times are not.
         for degraded in &self.degraded {
             if !degraded.concerns(kind) {
                 continue;
@@ -143,8 +140,8 @@ impl View {
         u64::from_le_bytes(mark)
     }
 
-    /// What it takes beside the catalog, in bytes, about: a place in several tables for each entry,
-    /// and its text once more in the pages of a list.
+    /// Estimates the view's memory beside the catalog, in bytes: slots in several tables for each
+    /// entry, and the entry's text once more in the serialised pages.
     pub(super) fn weight(&self) -> usize {
         let mut weight = VIEW_WEIGHT;
         for entry in self.items.iter().flatten() {

@@ -1,6 +1,6 @@
-//! The views that were made of one catalog of the operator's servers, alone or with the catalog of
-//! an organisation, when somebody first asked for them. They go with either; what all of them may
-//! take is bounded, and the view that was used longest ago goes first.
+//! Cache of the views of the operator's catalog, alone or combined with that of an organisation,
+//! built on first use. A view is dropped when either catalog is replaced. The memory is bounded,
+//! and the least recently used view is evicted first.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,37 +11,35 @@ use parking_lot::RwLock;
 use super::view::View;
 use crate::transport::Endpoint;
 
-/// What the views of the operator's servers alone may take together, in bytes as [`View::weight`]
-/// estimates them; and what those of all organisations with servers of their own may.
+/// Limit on each of: the views of the operator's servers alone, those of all organisations, and
+/// those of clients with lists of their own. In bytes, as estimated by [`View::weight`].
 const MAX_WEIGHT: usize = 64 * 1024 * 1024;
-/// Stands for callers without an organisation.
+/// Key for callers without an organisation.
 const NO_ORGANISATION: u64 = u64::MAX;
 
-/// See the module.
 #[derive(Default)]
 pub(crate) struct Views {
     kept: RwLock<KeptViews>,
-    /// Counts uses, so that it is known which view was used last.
     uses: AtomicU64,
 }
 
 #[derive(Default)]
 struct KeptViews {
     shared: Layer,
-    /// With something of an organisation: by the number of what that had then.
+    /// Views that include an organisation's servers, by the number of the organisation's state.
     own: Shares,
-    /// Of callers with lists of their own, by the same number; [`NO_ORGANISATION`] without one.
+    /// Views of callers with lists of their own, by the same number or [`NO_ORGANISATION`].
     of_clients: Shares,
 }
 
-/// The layers of many owners, which share the room.
+/// The layers of several owners within a shared limit.
 #[derive(Default)]
 struct Shares {
     layers: HashMap<u64, Layer>,
     weight: usize,
 }
 
-/// Views that are made of the same.
+/// Views built from the same catalogs.
 #[derive(Default)]
 struct Layer {
     by_endpoint: HashMap<Endpoint, HashMap<[u8; 16], KeptView>>,
@@ -55,8 +53,8 @@ struct KeptView {
 }
 
 impl Views {
-    /// The view of a class of callers at an endpoint, if it has been made; `own` where it has
-    /// something of an organisation.
+    /// Returns the cached view of a class of callers at an endpoint; `own` is the number of the
+    /// organisation's state if the view includes it.
     pub(crate) fn get(
         &self,
         own: Option<u64>,
@@ -77,7 +75,7 @@ impl Views {
         Some(Arc::clone(&found.view))
     }
 
-    /// Returns a view of callers with lists of their own, by what stands for their class and lists.
+    /// Returns the cached view of callers with lists of their own, by the mark of class and lists.
     pub(crate) fn get_of_client(
         &self,
         own: Option<u64>,
@@ -89,7 +87,7 @@ impl Views {
         self.find_in(layer, endpoint, mark)
     }
 
-    /// Keeps such a view. They have room of their own, so that they take none of the others.
+    /// Keeps such a view, under a limit separate from that of shared views.
     pub(crate) fn keep_of_client(
         &self,
         own: Option<u64>,
@@ -102,8 +100,8 @@ impl Views {
         self.kept.write().of_clients.keep_within(MAX_WEIGHT, owner, (endpoint, mark), view, used)
     }
 
-    /// Keeps a view of the operator's servers. Where another caller of the class was faster, gives
-    /// that one's.
+    /// Keeps a view of the operator's servers. Returns the existing view if another caller of the
+    /// class has stored one first.
     pub(crate) fn keep(&self, endpoint: &Endpoint, class: [u8; 16], view: View) -> Arc<View> {
         self.keep_within(MAX_WEIGHT, endpoint, class, view)
     }
@@ -121,7 +119,7 @@ impl Views {
         shared.insert(endpoint, class, view, weight, self.count_use())
     }
 
-    /// Keeps a view that has something of an organisation, unless that has something else by now.
+    /// Keeps a view that includes an organisation's state, if that state is still current.
     pub(crate) fn keep_own(
         &self,
         own: u64,
@@ -143,22 +141,21 @@ impl Views {
         view: View,
     ) -> Arc<View> {
         let mut kept = self.kept.write();
-        // Looked at with the lock: whoever changes what the organisation has forgets its views
-        // then.
+        // Checked under the lock: a change of the organisation drops its views under the same lock.
         if !is_current() {
             return Arc::new(view);
         }
         kept.own.keep_within(max, own, (endpoint, class), view, self.count_use())
     }
 
-    /// Forgets those that have something of an organisation: it has something else now.
+    /// Drops the views that include an organisation's former state.
     pub(crate) fn forget(&self, own: u64) {
         let mut kept = self.kept.write();
         kept.own.forget(own);
         kept.of_clients.forget(own);
     }
 
-    /// Forgets all of them: other rules apply now.
+    /// Drops all views, because policy or naming has changed.
     pub(crate) fn clear(&self) {
         *self.kept.write() = KeptViews::default();
     }
@@ -169,7 +166,7 @@ impl Views {
 }
 
 impl Shares {
-    /// Keeps a view; those of the owner with the heaviest views make room for it.
+    /// Keeps a view; evicts views of the heaviest owner to make room.
     fn keep_within(
         &mut self,
         max: usize,
@@ -197,8 +194,8 @@ impl Shares {
         }
     }
 
-    /// Drops a view of the owner with the heaviest views, so that each has a share of the room.
-    /// `false` when that would be the newcomer, which has none that could go.
+    /// Evicts a view of the heaviest owner, so that all owners get a share of the memory. Returns
+    /// `false` if the newcomer is the heaviest and has no view to evict.
     fn drop_of_heaviest(&mut self, newcomer: u64, weight: usize) -> bool {
         let mut heaviest: Option<(usize, u64)> = None;
         for (&own, layer) in &self.layers {
@@ -240,7 +237,7 @@ impl Layer {
         view
     }
 
-    /// Gives what it took; nothing when there is none.
+    /// Evicts the least recently used view and returns its weight, or 0 if there is none.
     fn drop_least_used(&mut self) -> usize {
         let Some((endpoint, class)) = self.find_least_used() else { return 0 };
         let Some(classes) = self.by_endpoint.get_mut(&endpoint) else { return 0 };

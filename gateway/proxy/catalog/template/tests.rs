@@ -1,4 +1,4 @@
-//! Tests of `template`: what the operators of RFC 6570 expand to, and nothing else.
+//! Tests of `template`: the expansions of the operators of RFC 6570, and nothing else.
 
 use super::*;
 
@@ -39,10 +39,10 @@ fn a_template_describes_what_it_expands_to() {
         ("a:x{?y:3}", &["a:x?y=val"]),
         ("a:x?fixed=yes{&y,z}", &["a:x?fixed=yes", "a:x?fixed=yes&y=1&z=2"]),
         ("a://{x}{y}", &["a://", "a://xy"]),
-        // Text of a template is escaped where a URI cannot have it, by some and not by others.
+        // Literals that are not allowed in a URI are escaped by some clients only.
         ("a://ü/{x}", &["a://%C3%BC/1", "a://%c3%bc/1", "a://ü/1"]),
         ("a://%20/{x}", &["a://%20/1"]),
-        // What JavaScript's `encodeURIComponent` leaves as it is.
+        // Characters that JavaScript's `encodeURIComponent` leaves unescaped.
         ("a://{x}", &["a://it's(1)!*"]),
         ("a://{user-id}/{a.b}", &["a://1/2"]),
     ];
@@ -78,7 +78,7 @@ fn and_nothing_else() {
                 "a:bäc", "a:b\"c",
             ],
         ),
-        // Escapes of one character each, all of it.
+        // Each escape is a whole character.
         ("a:{x}", &["a:%", "a:%2", "a:%2G", "a:%C3", "a:%C3x", "a:%FF", "a:%C0%80", "a:%ED%A0%80"]),
         ("a:{x:3}", &["a:value", "a:v,a", "a:%C3%A9%C3%A9%C3%A9%C3%A9"]),
         ("a:{x*}", &["a:k=v,red", "a:red,k=v", "a:k=v=w", "a:=v"]),
@@ -110,7 +110,7 @@ fn and_nothing_else() {
         ),
         ("a:x?fixed=yes{&y}", &["a:x?fixed=yes?y=1", "a:x?fixed=no&y=1"]),
         ("a:x{?y*}", &["a:x?y", "a:x?=v"]),
-        // What cannot be read describes nothing.
+        // Templates that cannot be parsed match nothing.
         ("a://{x", &["a://y", "a://{x", "a://"]),
         ("a://x}", &["a://x}", "a://x"]),
         ("a://{}", &["a://", "a://x"]),
@@ -143,8 +143,7 @@ fn no_template_and_no_uri_take_long() {
     assert!(began.elapsed() < std::time::Duration::from_secs(20), "{:?}", began.elapsed());
 }
 
-/// Many templates and long URIs: beyond the steps of one request the answer is no, also to what
-/// would be described.
+/// Beyond a request's budget nothing matches, not even URIs that otherwise would.
 #[test]
 fn many_templates_together_do_not_take_long() {
     let began = std::time::Instant::now();
@@ -155,7 +154,7 @@ fn many_templates_together_do_not_take_long() {
     assert!(!super::describes("d://{a}", "d://a", &mut steps));
     assert!(describes("d://{a}", "d://a"));
     assert!(began.elapsed() < std::time::Duration::from_secs(4), "{:?}", began.elapsed());
-    // Those that begin or end in another way cost next to nothing, unless they are long and alike.
+    // Templates that differ at an end are cheap, unless they share a long prefix with the URI.
     let mut steps = Steps::of_request();
     for n in 0..1000 {
         assert!(!super::describes(&format!("d://{{a,b,c,d}}/t{n}"), &uri, &mut steps));

@@ -1,4 +1,4 @@
-//! Tests of `views`, and of what is left of catalogs that were replaced.
+//! Tests of `views`, and of the memory of catalogs that were replaced.
 
 use std::time::SystemTime;
 
@@ -16,7 +16,7 @@ use super::*;
 use crate::catalog::{Catalog, Layers, Selection, Servers, Viewing};
 use crate::rights::CallerRights;
 
-/// A server whose list is set by the test.
+/// A server with a list that the test sets.
 struct Scripted(parking_lot::Mutex<Arc<lockgate_upstream::Catalog>>);
 
 impl Scripted {
