@@ -1,6 +1,5 @@
-//! The way back to a client while its call runs: progress under its own token, log messages at its
-//! level, questions that it declared it can answer. Nothing here waits for a slow client, except a
-//! question.
+//! The channel to a client while its call runs: progress under the client's own token, log messages
+//! at its level, and questions that it supports. Only questions wait for a slow client.
 
 mod progress;
 
@@ -27,63 +26,59 @@ use crate::session::{Log, Session};
 use lockgate_admission::budget::{Budget, Hold};
 use progress::Progress;
 
-/// Messages that wait for a modern client which reads slowly; further progress and logs are
-/// dropped.
+/// Messages queued for a slow modern client; further progress and log messages are dropped.
 const BACKLOG: usize = 256;
 
 /// Longest progress token, in bytes of JSON.
 const MAX_TOKEN: usize = 256;
 
-/// Where the messages of one call go.
 pub(crate) enum Destination {
     /// A modern client's response stream.
     Channel(mpsc::Sender<Waiting>, Arc<Budget>),
-    /// A legacy session's stream, kept so that it can be resumed. It is made when there is
-    /// something to say.
+    /// A resumable stream of a legacy session, created with its first message.
     Log {
         session: Arc<Session>,
         log: OnceLock<Arc<Log>>,
         begun: Notify,
-        /// Told when the client leaves before there is a stream.
+        /// Signals that the client disconnected before there was a stream.
         left: Notify,
     },
 }
 
 impl Destination {
-    /// A stream of a legacy session, once there is something to say.
+    /// Targets a legacy session's stream, which is created with its first message.
     pub(crate) fn of_session(session: Arc<Session>) -> Self {
         Self::Log { session, log: OnceLock::new(), begun: Notify::new(), left: Notify::new() }
     }
 }
 
-/// A message that waits for a modern client, and what it takes of the account while it does.
+/// A message queued for a modern client, counted against the byte budget.
 pub(crate) struct Waiting {
     pub(crate) text: Bytes,
     _held: Hold,
 }
 
-/// The client channel of one call.
 pub(crate) struct CallChannel {
     outlet: Destination,
     /// The client's progress token as JSON text.
     token: Option<Bytes>,
     level: Option<LogLevel>,
     revision: Revision,
-    /// Whose words these are, where the client only knows the gateway.
+    /// Prefix for questions of a server that the client sees only through the gateway.
     label: Option<String>,
     slug: String,
     progress: Mutex<Progress>,
     log_pace: LogPace,
-    /// A place among the messages that wait, for the last progress.
+    /// Reserved queue slot for the last progress.
     last_place: Mutex<Option<mpsc::OwnedPermit<Waiting>>>,
-    /// What may come back.
+    /// Filter for messages to the client.
     response: Option<Arc<Response>>,
     this: Weak<Self>,
 }
 
-/// When progress is tried again that a client was too slow to take.
+/// Interval after which progress is retried for a slow client.
 const RETRY: Duration = Duration::from_millis(100);
-/// Pause between two looks whether a client has come back to its stream.
+/// Interval of checks for a client's return to its stream.
 const LOOK: Duration = Duration::from_secs(1);
 
 impl CallChannel {
@@ -118,12 +113,12 @@ impl CallChannel {
         }
     }
 
-    /// The same with what policy says of what may come back.
+    /// Sets the response filter.
     pub(crate) fn with(self, response: Option<Arc<Response>>) -> Arc<Self> {
         Arc::new_cyclic(|this| Self { response, this: this.clone(), ..self })
     }
 
-    /// As much of a message as its client may see.
+    /// Applies the response filter.
     fn clean(&self, text: Vec<u8>) -> Bytes {
         if let Some(rule) = &self.response
             && let Some(clean) = scrub::message(rule, &text)
@@ -151,15 +146,14 @@ impl CallChannel {
         }
     }
 
-    /// Sends the newest progress if it is time for it, and otherwise later.
+    /// Sends the newest progress if its interval has passed, otherwise schedules it.
     fn send_progress(&self) {
         let mut progress = self.progress.lock();
         let wait = match progress.due(Instant::now()) {
             None => return,
             Some(Err(wait)) => wait,
             Some(Ok(text)) => match &self.outlet {
-                // It does not take the place of the last one, and is tried again when there is
-                // another.
+                // The reserved slot stays free for the last progress; retry later.
                 Destination::Channel(channel, _) if channel.capacity() == 0 => {
                     progress.hold(text);
                     RETRY
@@ -185,7 +179,7 @@ impl CallChannel {
         }
     }
 
-    /// The call is over: what was held back of its progress goes before the answer.
+    /// Sends the held progress at the end of the call, ahead of the response.
     pub(crate) fn finish(&self) {
         let Some(text) = self.progress.lock().take_held() else { return };
         let place = self.last_place.lock().take();
@@ -201,7 +195,7 @@ impl CallChannel {
         }
     }
 
-    /// Asks a legacy client something of the gateway's own: an elicitation.
+    /// Asks a legacy client the gateway's own question, an elicitation.
     pub(crate) async fn ask_own(
         &self,
         params: &[u8],
@@ -214,15 +208,15 @@ impl CallChannel {
         session.question(log, &self.slug, Method::Elicit, params, Some(limit)).await
     }
 
-    /// The client has gone away before its call had a stream.
+    /// Signals that the client disconnected before its call had a stream.
     pub(crate) fn record_departure(&self) {
         if let Destination::Log { left, .. } = &self.outlet {
             left.notify_one();
         }
     }
 
-    /// Ready when a legacy client cannot hear the answer of its call any more: its session is over,
-    /// it has left, or it has lost the stream and does not come back.
+    /// Completes when a legacy client cannot receive the response any more: its session has ended,
+    /// or the client has disconnected or abandoned its stream.
     pub(crate) async fn client_left(&self) {
         let Destination::Log { session, log, left, .. } = &self.outlet else {
             return std::future::pending().await;
@@ -242,7 +236,7 @@ impl CallChannel {
         }
     }
 
-    /// The stream of a legacy call, made now if there is none yet.
+    /// Returns the stream of a legacy call, creating it if needed.
     fn begin(&self) -> Option<&Arc<Log>> {
         let Destination::Log { session, log, begun, .. } = &self.outlet else { return None };
         let log = log.get_or_init(|| session.new_log());
@@ -250,7 +244,7 @@ impl CallChannel {
         Some(log)
     }
 
-    /// Waits until there is something to say to a legacy client; gives the stream.
+    /// Waits for the first message to a legacy client and returns the stream.
     pub(crate) async fn begun(&self) -> Arc<Log> {
         if let Destination::Log { log, begun, .. } = &self.outlet {
             loop {
@@ -263,7 +257,7 @@ impl CallChannel {
         std::future::pending().await
     }
 
-    /// The stream of a legacy call, if there was something to say.
+    /// Returns the stream of a legacy call, if it has begun.
     pub(crate) fn stream(&self) -> Option<Arc<Log>> {
         match &self.outlet {
             Destination::Log { log, .. } => log.get().cloned(),
@@ -272,7 +266,7 @@ impl CallChannel {
     }
 }
 
-/// The progress token of a request, if it is a number or a text.
+/// Returns the progress token of a request if it is a number or a string.
 fn read_token(request: &Request) -> Option<Bytes> {
     let token = request.meta(meta::PROGRESS_TOKEN)?;
     let is_number = matches!(token.first(), Some(b'-' | b'0'..=b'9'));

@@ -1,4 +1,4 @@
-//! What the request path needs to know, already validated. It reads no file and no environment.
+//! Validated configuration of the request path.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -8,97 +8,94 @@ use lockgate_policy::pin::Pins;
 /// The gateway's own identity and the limits of the request path.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Config {
-    /// `serverInfo.name` that clients see.
+    /// `serverInfo.name` for clients.
     pub name: String,
-    /// `serverInfo.title`, if any.
     pub title: Option<String>,
-    /// Text put before the upstreams' own instructions, if any.
+    /// Text that precedes the upstreams' instructions.
     pub instructions: Option<String>,
     pub names: Names,
     pub limits: Limits,
     /// Secret from which the keys of sealed tokens (cursors, request states, task ids) are derived.
-    /// Without one each start makes a new one, and tokens do not outlive the process.
+    /// If `None`, each start generates a secret, and tokens do not outlive the process.
     pub secret: Option<String>,
-    /// Secrets that still open tokens and seal none.
+    /// Former secrets, which open tokens but seal none.
     pub old_secrets: Vec<String>,
-    /// Tools as they were approved.
+    /// Approved tool definitions.
     pub pins: Pins,
-    /// How this gateway and others reach each other; `None` where it is alone.
+    /// Addresses of this gateway and its peers; `None` for a single gateway.
     pub replicas: Option<Replicas>,
 }
 
-/// Where this gateway is for the others, and where they are.
+/// The addresses of a group of gateways.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replicas {
     pub address: SocketAddr,
-    /// Names or addresses, each with a port, that lead to all gateways.
+    /// Names or addresses with ports that resolve to all gateways.
     pub peers: Vec<(String, u16)>,
-    /// The name in the certificate of all gateways, where they serve TLS.
+    /// Name in the certificate of all gateways, if they serve TLS.
     pub tls_name: Option<String>,
 }
 
-/// How exposed names are made from a server's slug and a tool's own name.
+/// Rules for building exposed names from a server's slug and a tool's own name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Names {
     /// One of `__`, `_`, `-`, `.`, `/`.
     pub separator: String,
-    /// Longest exposed name, 32–128 characters; longer ones get a hash suffix.
+    /// Longest exposed name, 32–128 characters; longer names get a hash suffix.
     pub max_length: usize,
 }
 
-/// Bounds of the request path.
+/// Limits of the request path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Nesting of a message (arrays and objects).
     pub depth: usize,
-    /// Legacy sessions alive at once; one more `initialize` is answered with 503.
+    /// Concurrent legacy sessions; further `initialize` requests get a 503.
     pub sessions: usize,
-    /// Legacy sessions of one principal alive at once; one more of its `initialize` is answered
-    /// with 503.
+    /// Concurrent legacy sessions per principal; further `initialize` requests get a 503.
     pub sessions_per_principal: usize,
-    /// Time without a request after which a legacy session ends.
+    /// Idle time after which a legacy session ends.
     pub session_idle: Duration,
-    /// Bytes of request bodies and of answers that are in flight, over all clients.
+    /// Bytes of request bodies and responses in flight, over all clients.
     pub bytes_in_flight: usize,
-    /// Calls that run at once at all servers together.
+    /// Concurrent calls, over all servers.
     pub concurrent_requests: usize,
-    /// Calls that wait at once for all servers together.
+    /// Queued calls, over all servers.
     pub queued_requests: usize,
-    /// Large or difficult requests that wait to be looked at.
+    /// Queued large or complex requests that await a policy decision.
     pub queued_judgements: usize,
-    /// Items of one page of a list.
+    /// Items per page of a list.
     pub page_items: usize,
-    /// How long the first list waits for servers that are still starting.
+    /// Longest wait of the first list for servers that are still starting.
     pub discovery_deadline: Duration,
-    /// `subscriptions/listen` streams and legacy GET streams alive at once, per principal.
+    /// Concurrent `subscriptions/listen` streams and legacy GET streams per principal.
     pub streams_per_principal: usize,
-    /// Connections that one address may have. The streams of one organisation other than
-    /// `default` are at most half as many.
+    /// Connections per client address. The streams of an organisation other than `default` are
+    /// limited to half as many.
     pub connections_per_address: usize,
-    /// Resource URIs that one session or one listen may subscribe to.
+    /// Resource URIs per session or `subscriptions/listen`.
     pub subscriptions: usize,
-    /// Messages buffered for a client that reads slowly or resumes later, per stream.
+    /// Messages buffered per stream for a client that reads slowly or resumes later.
     pub stream_buffer: usize,
-    /// Rounds of questions to a client within one call.
+    /// Rounds of questions to a client within a call.
     pub question_rounds: usize,
-    /// How long a client may take to answer one question.
+    /// Time for a client to answer a question.
     pub question_timeout: Duration,
     /// Calls of modern clients at legacy servers that wait for answers to questions.
     pub parked_calls: usize,
-    /// The same of one principal.
+    /// Limit of the same calls per principal.
     pub parked_calls_per_principal: usize,
-    /// Bytes of a client's answers to the questions of one round.
+    /// Bytes of a client's answers to the questions of a round.
     pub answer_bytes: usize,
-    /// Calls that wait for others than their callers to approve them, and as many questions to
-    /// callers.
+    /// Calls that wait for approvers, and likewise open approval questions to callers.
     pub approvals: usize,
-    /// The same of one principal.
+    /// Limit of the same calls and questions per principal.
     pub approvals_per_principal: usize,
-    /// How long a call waits for its approval at most.
+    /// Longest wait of a call for its approval.
     pub approval_timeout: Duration,
 }
 
-/// Never shows the secret.
+/// Omits the secret.
 impl std::fmt::Debug for Config {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Config")

@@ -1,5 +1,5 @@
-//! A request of a known caller in a known era: what every later step reads. A server is reached
-//! with a [`Permitted`](crate::authorize::Permitted) alone, which is made from it.
+//! A request with a known caller and era. Reaching a server also requires a
+//! [`Permitted`](crate::authorize::Permitted), which is made from this context.
 
 use std::sync::Arc;
 
@@ -18,26 +18,25 @@ use crate::snapshot::Snapshot;
 use crate::trace_context;
 use crate::transport::{Endpoint, Transport};
 
-/// A request of a known caller in a known era, at an endpoint that exists.
+/// A request at an existing endpoint, its caller and its environment.
 pub(crate) struct RequestContext {
     pub(crate) snapshot: Arc<Snapshot>,
     pub(crate) view: Arc<View>,
     pub(crate) endpoint: Endpoint,
     pub(crate) transport: Transport,
     pub(crate) principal: Principal,
-    /// What policy knows of the caller here.
     pub(crate) rights: CallerRights,
     pub(crate) request: Request,
     pub(crate) revision: Revision,
     pub(crate) caller: Caller,
     pub(crate) session: Option<Arc<Session>>,
-    /// Where the exchange that carries it stands in the client's trace, or what caused it here.
+    /// Trace position of the exchange, or of the request that caused this request.
     pub(crate) trace: Option<TraceContext>,
-    /// What is measured of it, if it is a client's.
+    /// Metrics and span; `None` for requests of the gateway itself.
     pub(crate) operation: Option<Box<ServerOperation>>,
-    /// Legacy: by which the client can cancel it, until the call takes it over.
+    /// Legacy: handle for cancellation by the client, until the call takes it over.
     pub(crate) running: Option<Running>,
-    /// Its answer may be passed on while it comes in.
+    /// Whether the response may be streamed.
     pub(crate) takes_streamed_body: bool,
 }
 
@@ -46,7 +45,7 @@ impl RequestContext {
         self.revision.era()
     }
 
-    /// Another request of the same caller at the same endpoint.
+    /// Returns the context of another request of the same caller at the same endpoint.
     pub(crate) fn instead(&self, request: Request) -> Self {
         Self {
             snapshot: Arc::clone(&self.snapshot),
@@ -66,12 +65,11 @@ impl RequestContext {
         }
     }
 
-    /// By what rules its caller sees something, and where.
     pub(crate) fn seeing(&self) -> Seeing<'_> {
         Seeing { endpoint: &self.endpoint, snapshot: &self.snapshot, rights: &self.rights }
     }
 
-    /// Where it stands in a trace, if it does: what it causes is below that.
+    /// Returns the position in a trace, if any; spans of this request are its children.
     pub(crate) fn position(&self) -> Option<TraceContext> {
         if let Some(operation) = &self.operation
             && let Some(context) = operation.context()
@@ -84,30 +82,29 @@ impl RequestContext {
         }
     }
 
-    /// Whether servers of either era can ask the caller things.
     pub(crate) fn can_be_asked(&self) -> bool {
         self.caller.interactive
     }
 
-    /// Whether this caller is offered an entry of its view.
+    /// Returns whether an entry of the view is offered to this caller.
     pub(crate) fn sees(&self, entry: &Entry) -> bool {
         let asked = if self.can_be_asked() { Some(self.era()) } else { None };
         entry.audience.includes(asked)
     }
 
-    /// The tool that clients call by this name, if this caller is offered it.
+    /// Returns the tool of this name if it is offered to this caller.
     pub(crate) fn tool(&self, name: &str) -> Option<&ViewEntry> {
         let seen = self.view.tool(name)?;
         if self.sees(&seen.entry) { Some(seen) } else { None }
     }
 
-    /// The prompt of this name, if this caller is offered it.
+    /// Returns the prompt of this name if it is offered to this caller.
     pub(crate) fn prompt(&self, name: &str) -> Option<&ViewEntry> {
         let seen = self.view.prompt(name)?;
         if self.sees(&seen.entry) { Some(seen) } else { None }
     }
 
-    /// What sealed tokens are bound to.
+    /// Returns the parts that sealed tokens are bound to.
     pub(crate) fn bind(&self) -> [&[u8]; 3] {
         let principal = &self.principal;
         [principal.realm().as_bytes(), principal.subject.as_bytes(), self.endpoint.bound()]

@@ -1,5 +1,5 @@
-//! Calls of the tools of organisations' servers, by day (UTC), until they are taken to be kept. It
-//! holds no more than there are servers, times the days since the last time.
+//! Counts of tool calls per server of an organisation and per day (UTC), until they are taken for
+//! storage. The size is bounded by the number of servers times the days since the last take.
 
 use std::collections::HashMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -9,22 +9,20 @@ use parking_lot::Mutex;
 
 const SECONDS: u64 = 86_400;
 
-/// Calls of one server on one day.
+/// Calls of a server on one day.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CallCount {
     pub calls: u64,
     pub failed: u64,
 }
 
-/// By server, and by the number of the day since 1970.
+/// Counts by server and by days since 1970.
 pub type CallsByDay = HashMap<(ServerId, u64), CallCount>;
 
-/// See the module.
 #[derive(Default)]
 pub(crate) struct DailyCalls(Mutex<CallsByDay>);
 
 impl DailyCalls {
-    /// Counts a call that has ended now.
     pub(crate) fn count(&self, server: ServerId, has_failed: bool) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let mut all = self.0.lock();
@@ -37,7 +35,7 @@ impl DailyCalls {
         std::mem::take(&mut *self.0.lock())
     }
 
-    /// Adds counts that could not be kept to those that have come since.
+    /// Merges counts that could not be stored back in.
     pub(crate) fn put_back(&self, counts: CallsByDay) {
         let mut all = self.0.lock();
         for (key, CallCount { calls, failed }) in counts {

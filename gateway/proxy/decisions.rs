@@ -1,5 +1,5 @@
-//! Decisions for people who want to know why: one is explained, or cases are tried, with the
-//! policies and the catalog of this moment. Nothing is called, and no rate is taken from.
+//! Explanations of policy decisions, and policy test cases, on the current policies and catalog. No
+//! server is called, and no rate limit is charged.
 
 use std::time::Duration;
 
@@ -14,19 +14,19 @@ use crate::catalog::Catalog;
 use crate::gateway::Gateway;
 use crate::snapshot::Snapshot;
 
-/// Who asks for what.
+/// A request to explain.
 pub struct DecisionQuestion {
     pub kind: Kind,
-    /// `server/name`, or the name at `/mcp`.
+    /// `server/name`, or the name exposed at `/mcp`.
     pub name: String,
-    /// The path of the endpoint.
+    /// Path of the endpoint.
     pub endpoint: String,
     pub subject: Caller,
     /// JSON text.
     pub arguments: Option<String>,
 }
 
-/// Too many wait for a thread that takes long work.
+/// The queue for the CPU pool is full.
 #[derive(Debug, thiserror::Error)]
 #[error("too many difficult requests wait to be looked at (limits.queued_judgements)")]
 pub struct TooManyJudgements {
@@ -34,8 +34,8 @@ pub struct TooManyJudgements {
 }
 
 impl Gateway {
-    /// Explains the decision on one request, on the time of whoever asks for the explanation; words
-    /// where the question cannot be understood.
+    /// Explains the decision on a request. The time is charged to `asking`. The inner error
+    /// describes an invalid question.
     ///
     /// # Errors
     /// [`TooManyJudgements`].
@@ -49,7 +49,7 @@ impl Gateway {
         self.judge_apart(asking, move || explain_one(&snapshot, &catalog, &question)).await
     }
 
-    /// Tries cases; gives the name of each and what is not as it says.
+    /// Runs cases and returns each case's name and its deviations from the expected decision.
     ///
     /// # Errors
     /// [`TooManyJudgements`].
@@ -115,7 +115,7 @@ fn try_one(snapshot: &Snapshot, catalog: &Catalog, case: &Case) -> Vec<String> {
     }
 }
 
-/// What is meant by a name: something of the catalog, or something of a server that is not there.
+/// Resolves a name to a catalog entry, or to an assumed item of a server that is not there.
 fn find_asked(
     snapshot: &Snapshot,
     catalog: &Catalog,

@@ -1,6 +1,6 @@
-//! The servers of the gateway from their two sources, the operator's configuration and the
-//! organisations, and the catalog that is merged from each. A change of one source merges nothing
-//! of another. Nothing here keeps a catalog that another one has replaced.
+//! The gateway's servers by source (the operator's configuration, or an organisation) and the
+//! catalog merged from each. A change of a source rebuilds its own catalog only. Replaced catalogs
+//! are not kept here.
 
 mod about;
 mod changes;
@@ -38,14 +38,13 @@ use server_set::ServerSet;
 use wakes::Wakes;
 pub(crate) use wakes::{Source, Wanted};
 
-/// Events that wait for a slow reader before the oldest are lost.
+/// Events buffered for a slow receiver before the oldest are lost.
 const BACKLOG: usize = 1024;
 
-/// See the module.
 pub(crate) struct Directory {
     shared: ServerSet,
     catalog: ArcSwap<Catalog>,
-    /// Those that have something, by name.
+    /// Organisations with servers or agents, by name.
     organisations: ArcSwap<HashMap<Arc<str>, Arc<Organisation>>>,
     changing: Mutex<()>,
     pub(crate) events: Events,
@@ -72,21 +71,20 @@ impl Directory {
         }
     }
 
-    /// Replaces the operator's servers.
     pub(crate) fn set_servers(&self, servers: impl IntoIterator<Item = Arc<dyn Upstream>>) {
         let others = self.shared.replace(servers);
         self.wakes.add(None, Wanted::Merge);
         self.tell_replaced(others);
     }
 
-    /// Tells of servers that are gone, or that another one has replaced.
+    /// Sends events for servers that were removed or replaced.
     fn tell_replaced(&self, servers: Vec<ServerId>) {
         for server in servers {
             let _ = self.events.send(Event::Changed { server });
         }
     }
 
-    /// Replaces what an organisation has; one that has nothing is gone.
+    /// Replaces an organisation's servers and agents; an organisation without any is removed.
     pub(crate) fn set_organisation(
         &self,
         name: &str,
@@ -119,17 +117,15 @@ impl Directory {
             self.catalog.load().views.forget(last.number);
             self.tools.tell_changes(&last.catalog, None);
         }
-        // Other servers are merged for being others; other agents change no list of a server.
+        // Changed servers cause a merge anyway; agents do not affect server lists.
         self.wakes.add(Some(Arc::clone(&organisation.name)), Wanted::Tell);
         self.tell_replaced(others);
     }
 
-    /// The operator's servers.
     pub(crate) fn servers(&self) -> Vec<Arc<dyn Upstream>> {
         self.shared.get().into_values().collect()
     }
 
-    /// The servers of an organisation.
     pub(crate) fn servers_of(&self, organisation: &str) -> Vec<Arc<dyn Upstream>> {
         match self.organisation(organisation) {
             Some(own) => own.set.get().into_values().collect(),
@@ -137,14 +133,14 @@ impl Directory {
         }
     }
 
-    /// The servers that members of an organisation may have reached.
+    /// Returns all servers that members of an organisation may have used.
     pub(crate) fn servers_for(&self, organisation: &str) -> Vec<Arc<dyn Upstream>> {
         let mut servers = self.servers();
         servers.extend(self.servers_of(organisation));
         servers
     }
 
-    /// All servers of all organisations.
+    /// Returns the servers of all organisations.
     pub(crate) fn own_servers(&self) -> Vec<Arc<dyn Upstream>> {
         let mut servers = Vec::new();
         for organisation in self.organisations.load().values() {
@@ -163,19 +159,18 @@ impl Directory {
 
     pub(crate) fn organisation(&self, name: &str) -> Option<Arc<Organisation>> {
         let all = self.organisations.load();
-        // Where there are none, looking for one costs nothing.
+        // Skip hashing the name in the common case without organisations.
         if all.is_empty() {
             return None;
         }
         all.get(name).cloned()
     }
 
-    /// The catalog of the operator's servers.
+    /// Returns the catalog of the operator's servers.
     pub(crate) fn catalog(&self) -> Arc<Catalog> {
         self.catalog.load_full()
     }
 
-    /// The catalog of the servers of a source.
     pub(crate) fn catalog_of(&self, source: &Source) -> Option<Arc<Catalog>> {
         match source {
             None => Some(self.catalog()),
@@ -183,7 +178,7 @@ impl Directory {
         }
     }
 
-    /// What a caller may see at an endpoint now; `None` when there is no such endpoint for it.
+    /// Returns a caller's view at an endpoint, or `None` if the endpoint does not exist for it.
     pub(crate) fn view(
         &self,
         endpoint: &Endpoint,
@@ -203,13 +198,13 @@ impl Directory {
             return Some(known);
         }
         let selection = select(endpoint, None, snapshot, rights)?;
-        // Names of endpoints that do not exist are not remembered: anybody can make them up.
+        // Unknown endpoints are not cached: clients could make up any number of them.
         let viewing = Viewing { policy: &snapshot.policy, rights, naming: snapshot.naming };
         let view = Layers { shared: &shared, own: None }.view(selection, viewing)?;
         Some(shared.views.keep(endpoint, class, view))
     }
 
-    /// The same for a member of an organisation that has something of its own.
+    /// Returns the view of a member of an organisation with servers or agents.
     fn own_view(
         &self,
         (organisation, state): (&Organisation, &State),
@@ -236,18 +231,17 @@ impl Directory {
         Some(kept)
     }
 
-    /// Waits until every server of the operator is connected or has failed, or the deadline has
-    /// passed.
+    /// Waits until each of the operator's servers has connected or failed, or the deadline passes.
     pub(crate) async fn settle_shared(&self, deadline: Duration) {
         self.shared.settle(|_| true, deadline).await;
     }
 
-    /// Waits until every server of the operator, and those of the organisation that a request is
-    /// about, is connected or has failed, or the deadline has passed. Costs nothing afterwards.
+    /// Waits likewise for the operator's servers and for those of the organisation that the request
+    /// may concern. Returns immediately once all are known.
     pub(crate) async fn settle(&self, organisation: &str, about: About<'_>, deadline: Duration) {
         match self.organisation(organisation) {
             None => self.settle_shared(deadline).await,
-            // Boxed, as is everything that is rare, so that the future of a request stays small.
+            // Boxed because it is rare, to keep the future of a request small.
             Some(own) => {
                 Box::pin(async move {
                     let state = own.state();
@@ -272,8 +266,8 @@ impl Directory {
         }
     }
 
-    /// Merges the servers of a source again, if that would give another catalog, or that is wanted
-    /// anyway. Tells whether there is something to tell clients of.
+    /// Merges a source's servers again if the catalog would change or a merge is requested. Returns
+    /// whether clients have to be notified.
     pub(crate) fn rebuild(
         &self,
         source: &Source,
@@ -286,7 +280,7 @@ impl Directory {
             None => None,
             Some(name) => match self.organisation(name) {
                 Some(own) => Some(own),
-                // It is gone: what its members saw of it goes with their next look.
+                // The organisation was removed, so its members' views change.
                 None => {
                     self.changes.send(source.as_ref(), Change::Catalog(Arc::clone(announced)));
                     return true;
@@ -321,7 +315,7 @@ impl Directory {
         tells
     }
 
-    /// Something outside the servers changed what is visible (policy, names).
+    /// Rebuilds all catalogs after a change of policy or naming.
     pub(crate) fn refresh(&self) {
         self.catalog.load().views.clear();
         self.wakes.add(None, Wanted::Merge);
@@ -331,7 +325,7 @@ impl Directory {
     }
 }
 
-/// Returns the servers that an endpoint is about; `None` when it is not there for the caller.
+/// Returns the servers of an endpoint; `None` if the endpoint does not exist for the caller.
 fn select<'a>(
     endpoint: &'a Endpoint,
     state: Option<&'a State>,

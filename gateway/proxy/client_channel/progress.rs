@@ -1,22 +1,21 @@
-//! How much of a call's progress its client is told: each step as long as there are few, then the
-//! newest one, a few times a second. The last one comes before the answer.
+//! Throttling of a call's progress: a burst of steps, then the newest step at intervals. The last
+//! step is sent before the response.
 
 use std::time::{Duration, Instant};
 
 use crate::pace::Pace;
 
-/// Time between steps that are told, once there are many.
+/// Interval between steps after the burst.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// Steps that are told at once before that.
+/// Steps that are sent immediately.
 const BURST: u32 = 20;
 
-/// See the module.
 pub(super) struct Progress {
     last: Option<f64>,
     pace: Pace,
-    /// The newest step, as long as it has not been told.
+    /// The newest step that has not been sent.
     held: Option<Vec<u8>>,
-    /// Somebody is going to look at `held` again.
+    /// Whether a timer is set for `held`.
     pub(super) timer: bool,
 }
 
@@ -27,7 +26,7 @@ impl Default for Progress {
 }
 
 impl Progress {
-    /// Whether a step leads on: progress only ever grows.
+    /// Records a step and returns whether it is an increase; progress may only grow.
     pub(super) fn grows(&mut self, value: f64) -> bool {
         let grows = match self.last {
             Some(last) => value > last,
@@ -39,7 +38,7 @@ impl Progress {
         grows
     }
 
-    /// Takes the newest step, in place of one that was not told.
+    /// Holds the newest step in place of an earlier unsent step.
     pub(super) fn hold(&mut self, text: Vec<u8>) {
         self.held = Some(text);
     }
@@ -48,7 +47,7 @@ impl Progress {
         self.held.take()
     }
 
-    /// The step that is to be told now, or how long it has to wait; `None` when there is none.
+    /// Returns the step to send now, or the time to wait; `None` if no step is held.
     pub(super) fn due(&mut self, now: Instant) -> Option<Result<Vec<u8>, Duration>> {
         self.held.as_ref()?;
         match self.pace.admit(now) {

@@ -1,5 +1,5 @@
-//! Which servers of an organisation a request may be about, as far as that shows before anything is
-//! known of them: the others need not be connected for it. Nothing is routed by this.
+//! Narrows down which of an organisation's servers a request may concern, before their lists are
+//! known: other servers need not be connected for it. Not used for routing.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -11,26 +11,26 @@ use lockgate_upstream::{ServerId, Upstream};
 
 use crate::transport::Endpoint;
 
-/// No exposed name is cut so short that it has less of its slug.
+/// Exposed names keep at least this many bytes of their slug when they are shortened.
 const SHOWN: usize = 32;
 
-/// See the module.
+/// The endpoint and target of a request.
 pub(crate) struct About<'a> {
     pub(super) endpoint: &'a Endpoint,
     target: Target<'a>,
 }
 
 enum Target<'a> {
-    /// Lists, and whatever is found in them.
+    /// Lists and resources.
     Any,
     /// A tool or a prompt.
     Named(Cow<'a, str>),
-    /// What is known already.
+    /// No server that is still unknown.
     None,
 }
 
 impl<'a> About<'a> {
-    /// All that there is at an endpoint.
+    /// Returns the target for everything at an endpoint.
     pub(crate) fn all(endpoint: &'a Endpoint) -> Self {
         Self { endpoint, target: Target::Any }
     }
@@ -53,7 +53,7 @@ impl<'a> About<'a> {
         Self { endpoint, target }
     }
 
-    /// Whether it may be about a server; `assigned` are those of the agent whose endpoint it is.
+    /// Returns whether the request may concern a server; `assigned` are the agent's servers.
     pub(super) fn concerns(
         &self,
         server: &dyn Upstream,
@@ -62,7 +62,7 @@ impl<'a> About<'a> {
         let slug = server.slug();
         let is_there = match self.endpoint {
             Endpoint::All => true,
-            // Its own names say nothing of it.
+            // Names at a server's own endpoint carry no slug.
             Endpoint::Server(only) => return only == slug && !self.is_of_known(),
             Endpoint::Agent(_) => {
                 matches!(assigned, Some(assigned) if assigned.contains(&ServerId::of(server)))

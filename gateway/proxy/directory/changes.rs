@@ -1,5 +1,5 @@
-//! What listeners hear. Each organisation has a channel of its own beside that of the operator's
-//! servers, so that nobody hears of another's changes, and none can crowd out the others'.
+//! Notifications of changes. Each organisation has its own channel beside that of the operator's
+//! servers, so that changes stay private to it and cannot crowd out those of others.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,30 +9,29 @@ use parking_lot::Mutex;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
-/// Changes that wait for a slow reader before the oldest are lost.
+/// Changes buffered for a slow receiver before the oldest are lost.
 const BACKLOG: usize = 1024;
-/// The same of one organisation's servers.
+/// Limit of the same changes for an organisation's servers.
 const OWN_BACKLOG: usize = 256;
 
-/// What listeners hear.
+/// A change that clients may be notified of.
 #[derive(Clone, Debug)]
 pub(crate) enum Change {
-    /// There is another catalog, or servers say of lists that they have changed.
+    /// The catalog was replaced, or servers announced changed lists.
     Catalog(Arc<[Announcement]>),
-    /// A resource of a server, by its own URI, has changed, as was said on this connection.
+    /// A resource, by the server's own URI, was updated, as reported on this subscription.
     Updated { server: ServerId, uri: Arc<str>, on: Subscription },
-    /// A task of a server, by its own id, has news.
+    /// A task, by the server's own id, has changed.
     Task { server: ServerId, id: Arc<str> },
 }
 
-/// See the module.
 pub(crate) struct Changes {
     shared: broadcast::Sender<Change>,
-    /// Of the organisations that somebody listens in.
+    /// Channels of organisations with receivers.
     own: Mutex<HashMap<Arc<str>, broadcast::Sender<Change>>>,
 }
 
-/// The changes that members of one organisation hear.
+/// Receives the changes for members of an organisation.
 pub(crate) struct ChangeReceiver {
     shared: broadcast::Receiver<Change>,
     own: broadcast::Receiver<Change>,
@@ -59,7 +58,7 @@ impl Changes {
         ChangeReceiver { shared: self.shared.subscribe(), own }
     }
 
-    /// Tells of a change of one organisation, or of the operator's servers, of which all hear.
+    /// Sends a change to an organisation's receivers, or to all for the operator's servers.
     pub(crate) fn send(&self, organisation: Option<&Arc<str>>, change: Change) {
         match organisation {
             None => drop(self.shared.send(change)),
@@ -73,7 +72,7 @@ impl Changes {
 }
 
 impl ChangeReceiver {
-    /// Cancel safe.
+    /// Receives the next change. Cancel safe.
     pub(crate) async fn recv(&mut self) -> Result<Change, RecvError> {
         tokio::select! {
             change = self.shared.recv() => change,

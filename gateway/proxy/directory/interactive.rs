@@ -1,4 +1,4 @@
-//! Waiting for what servers offer only to clients that they can ask things.
+//! Waits for items that servers offer only to clients that can be asked questions.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -11,9 +11,9 @@ use super::{Directory, Organisation};
 use crate::catalog::Servers;
 
 impl Directory {
-    /// Waits until it is known and merged what servers offer to clients of this era that can be
-    /// asked things, at most for the deadline. The servers are those that a member of the
-    /// organisation sees.
+    /// Waits until the servers' offers to clients of this era that can be asked questions are known
+    /// and merged, or the deadline passes. `servers` are those in the view of the organisation's
+    /// member.
     pub(crate) async fn wait_for_interactive(
         &self,
         organisation: &str,
@@ -37,7 +37,7 @@ impl Directory {
         let _ = tokio::time::timeout(deadline, known).await;
     }
 
-    /// Whether a server has lists that are not merged yet.
+    /// Returns whether a server has lists that are not merged yet.
     fn is_behind(&self, server: &dyn Upstream) -> bool {
         let catalog = self.catalog_of(&server.organisation().cloned());
         let Some(catalog) = catalog else { return false };
@@ -45,8 +45,8 @@ impl Directory {
         matches!(merged, Some(merged) if merged < server.catalog().version)
     }
 
-    /// The same for modern clients, once for each catalog. `true` when there was something to wait
-    /// for, so that views may be others now.
+    /// Waits likewise for modern clients, once for each catalog. Returns whether a catalog has
+    /// changed meanwhile, so that views have to be looked up again.
     pub(crate) async fn wait_for_interactive_modern(
         &self,
         organisation: &str,

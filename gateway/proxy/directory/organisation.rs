@@ -1,5 +1,5 @@
-//! What one organisation has: servers of its own with their catalog, and agents. What may be seen
-//! of it is replaced as one, under a number of its own, so that a view is never of half a change.
+//! An organisation's servers, their catalog, and its agents. Catalog and agents are replaced as a
+//! single numbered state, so that a view never mixes two states.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -14,16 +14,16 @@ use super::server_set::ServerSet;
 use crate::catalog::Catalog;
 use crate::single_principal::SinglePrincipal;
 
-/// The servers that are assigned to one agent.
+/// The servers that are assigned to an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentServers {
     pub id: String,
     pub owner: AgentOwner,
-    /// Those that are not there are no mistake.
+    /// May include servers that do not exist.
     pub servers: BTreeSet<ServerId>,
 }
 
-/// The principal, in the agent's organisation, whose agent it is.
+/// The principal, in the agent's organisation, that owns the agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentOwner {
     pub issuer: String,
@@ -31,7 +31,7 @@ pub struct AgentOwner {
 }
 
 impl AgentServers {
-    /// Whether a member of its organisation may use it.
+    /// Returns whether a member of the organisation may use the agent.
     fn is_for(&self, principal: &Principal, role: Role) -> bool {
         let is_owner =
             *self.owner.issuer == *principal.issuer && *self.owner.subject == *principal.subject;
@@ -39,19 +39,17 @@ impl AgentServers {
     }
 }
 
-/// See the module.
 pub(crate) struct Organisation {
     pub(crate) name: Arc<str>,
     pub(super) set: ServerSet,
     state: ArcSwap<State>,
     changing: Mutex<()>,
-    /// Of those who reach its servers.
     pub(crate) single_principal: SinglePrincipal,
 }
 
-/// What may be seen of an organisation now.
+/// The current catalog and agents of an organisation.
 pub(crate) struct State {
-    /// No other state of any organisation has it.
+    /// Unique among the states of all organisations.
     pub(crate) number: u64,
     pub(crate) catalog: Arc<Catalog>,
     agents: Arc<HashMap<String, AgentServers>>,
@@ -64,13 +62,13 @@ impl State {
         Self { number: NEXT_NUMBER.fetch_add(1, Ordering::Relaxed), catalog, agents }
     }
 
-    /// The servers of an agent, whoever asks.
+    /// Returns the servers of an agent, without a check of the caller.
     pub(super) fn assigned_to(&self, id: &str) -> Option<&BTreeSet<ServerId>> {
         Some(&self.agents.get(id)?.servers)
     }
 
-    /// The servers of an agent, if it is there for this member of the organisation. Unknown and
-    /// foreign look alike.
+    /// Returns the servers of an agent if this member of the organisation may use it. Unknown
+    /// agents and those of others are not distinguished.
     pub(crate) fn find_agent(
         &self,
         id: &str,
@@ -97,12 +95,12 @@ impl Organisation {
         self.state.load_full()
     }
 
-    /// Whether its catalog is of the servers that it has now, each as it is.
+    /// Returns whether the catalog was merged from exactly the current servers.
     pub(crate) fn is_merged(&self) -> bool {
         self.state().catalog.is_of(&self.set.get())
     }
 
-    /// Gives the number of the state that is over; none when nothing changes.
+    /// Replaces the agents and returns the number of the former state; `None` if nothing changes.
     pub(super) fn replace_agents(&self, agents: Vec<AgentServers>) -> Option<u64> {
         let mut by_id = HashMap::with_capacity(agents.len());
         for agent in agents {
@@ -117,7 +115,7 @@ impl Organisation {
         Some(old.number)
     }
 
-    /// Gives the number of the state that is over.
+    /// Replaces the catalog and returns the number of the former state.
     pub(super) fn replace_catalog(&self, catalog: Catalog) -> u64 {
         let _changing = self.changing.lock();
         let old = self.state.load();

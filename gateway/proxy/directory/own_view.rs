@@ -1,4 +1,4 @@
-//! What a caller may see at an endpoint with the lists of its own connections.
+//! Views for callers with connections that list other items.
 
 use std::sync::Arc;
 
@@ -13,7 +13,6 @@ use crate::snapshot::Snapshot;
 use crate::suspects::log_new_suspects;
 use crate::transport::Endpoint;
 
-/// The rules, the caller and the endpoint of a view.
 #[derive(Clone, Copy)]
 pub(crate) struct Seeing<'a> {
     pub(crate) endpoint: &'a Endpoint,
@@ -22,14 +21,14 @@ pub(crate) struct Seeing<'a> {
 }
 
 impl Directory {
-    /// Returns a server as it was merged.
+    /// Returns a server from the catalog that includes it.
     pub(crate) fn find_merged(&self, id: &ServerId) -> Option<Arc<dyn Upstream>> {
         let source: Source = id.organisation.clone();
         self.catalog_of(&source)?.servers.get(&*id.slug).cloned()
     }
 
-    /// Returns the view of a caller with lists of its own. Callers of one class
-    /// with the same differences share it.
+    /// Returns the view of a caller with lists of its own. Callers of a class with the same
+    /// differences share it.
     pub(crate) fn view_with(
         &self,
         deltas: &[OwnDelta],
@@ -64,7 +63,7 @@ impl Directory {
     }
 }
 
-/// Stands for a class of callers with these lists.
+/// Computes the cache key of a class of callers with these lists.
 fn compute_mark(class: [u8; 16], organisation: Option<u64>, deltas: &[OwnDelta]) -> [u8; 16] {
     let mut hasher = blake3::Hasher::new();
     hasher.update(&class).update(&organisation.map_or(u64::MAX, |own| own).to_le_bytes());

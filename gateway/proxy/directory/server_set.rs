@@ -1,5 +1,5 @@
-//! Servers from one source: the operator's, or those of one organisation. Whether all of them have
-//! come up is asked for here, and what they offer to clients that can be asked things.
+//! The servers of a source: the operator's, or those of an organisation. Tracks whether all have
+//! come up, and whether their offers to clients that can be asked questions are known.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -13,14 +13,13 @@ use tokio::sync::Notify;
 
 use crate::catalog::{Catalog, Servers};
 
-/// See the module.
 pub(crate) struct ServerSet {
     servers: Mutex<Servers>,
-    /// Those of which something is known, and is merged; or which somebody has waited for in vain.
+    /// Servers with merged lists, with a failure, or with a request that has waited in vain.
     known: Mutex<HashSet<Instance>>,
-    /// The version of the catalog that has what servers offer to modern clients that can be asked.
+    /// Catalog version with the offers to modern clients that can be asked questions.
     pub(super) interactive_known: AtomicU64,
-    /// All of them are known.
+    /// Whether all servers are in `known`.
     settled: AtomicBool,
     settling: Notify,
 }
@@ -38,7 +37,7 @@ impl Default for ServerSet {
 }
 
 impl ServerSet {
-    /// Replaces the servers. Returns those that are gone or that another one has replaced.
+    /// Replaces the servers. Returns those that were removed or replaced.
     pub(super) fn replace(
         &self,
         servers: impl IntoIterator<Item = Arc<dyn Upstream>>,
@@ -66,8 +65,8 @@ impl ServerSet {
         self.servers.lock().clone()
     }
 
-    /// Waits until something is known of every server that a request is about, or the deadline has
-    /// passed; those that rest are connected for it. Costs nothing once all are known.
+    /// Waits until each server that the request may concern is known, or the deadline passes.
+    /// Resting servers are connected for that. Returns immediately once all servers are known.
     pub(super) async fn settle(
         &self,
         is_about: impl Fn(&dyn Upstream) -> bool,
@@ -100,7 +99,7 @@ impl ServerSet {
             }
         };
         if tokio::time::timeout(deadline, wait).await.is_err() {
-            // Slow servers are waited for once, by whoever comes first.
+            // Only the first request waits for a slow server.
             self.record_known(wanted.iter());
         }
     }
@@ -120,19 +119,19 @@ impl ServerSet {
         self.settled.store(is_settled, Ordering::Release);
     }
 
-    /// These servers have been merged into a catalog: whether something is known of each of them is
-    /// known, and it is in the catalog. What came while they were merged is merged next.
+    /// Records the servers that this catalog includes as known. Lists that arrived during the merge
+    /// are left to the next merge.
     pub(super) fn merged(&self, servers: &Servers, catalog: &Catalog) {
         let mut known = Vec::new();
         for (slug, server) in servers {
-            // In this order: what is known by the first look is read by the second.
+            // In this order: lists that arrive between the two checks change the version.
             let is_unknown = is_unknown(&**server);
             let version = server.catalog().version;
             let is_late = matches!(catalog.merged_version(slug), Some(merged) if merged != version);
             if !is_late && !is_unknown {
                 known.push(server);
             } else if version == 0 && server.status().state == State::Resting {
-                // Its lists were forgotten; nobody is at work on them.
+                // The lists were dropped, and the server is not connecting.
                 self.known.lock().remove(&server.instance());
             }
         }
@@ -141,7 +140,7 @@ impl ServerSet {
     }
 }
 
-/// Whether nothing is known of a server yet, not even why it is not there.
+/// Returns whether a server has neither lists nor a failure to report.
 fn is_unknown(server: &dyn Upstream) -> bool {
     let status = server.status();
     let is_coming = match status.state {

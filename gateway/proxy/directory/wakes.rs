@@ -1,4 +1,4 @@
-//! The sources that something is wanted of whatever their servers say.
+//! Work requested for a source, independent of events from its servers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,19 +6,18 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// Where servers are from: an organisation, or none, which is the operator's configuration.
+/// The origin of servers: an organisation, or `None` for the operator's configuration.
 pub(crate) type Source = Option<Arc<str>>;
 
-/// What is wanted of a source.
+/// Work on a source, in ascending order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Wanted {
-    /// Its clients look whether their lists are others.
+    /// Clients are notified if their lists have changed.
     Tell,
-    /// It is merged, which is more.
+    /// The source is merged, which includes `Tell`.
     Merge,
 }
 
-/// See the module.
 #[derive(Default)]
 pub(crate) struct Wakes {
     sources: Mutex<BTreeMap<Source, Wanted>>,
@@ -34,7 +33,7 @@ impl Wakes {
         self.notify.notify_one();
     }
 
-    /// Waits for some. Cancel safe.
+    /// Waits for requested work. Cancel safe.
     pub(crate) async fn wait(&self) {
         self.notify.notified().await;
     }
