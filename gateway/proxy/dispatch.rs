@@ -1,6 +1,6 @@
-//! Requests that an endpoint answers, in either era: lists and discovery from the view, everything
-//! else by the server that `authorize` permits. One JSON object when nothing streams, an event
-//! stream when something does.
+//! Dispatch of requests in either era: lists and discovery are served from the view, other requests
+//! by the server that `authorize` permits. The response is a single JSON object, or an event stream
+//! if messages precede it.
 
 mod answer;
 mod converted_task;
@@ -41,7 +41,7 @@ use crate::session::{Log, Session};
 use crate::session_stream::{silence, stream_call};
 use crate::transport::{Reply, Text, Transport};
 
-/// A request of a known caller.
+/// Handles a request of an authenticated caller.
 pub(crate) async fn answer_request(gateway: &Arc<Gateway>, context: Box<RequestContext>) -> Reply {
     let kind = match context.request.method {
         Method::ToolsList => ListKind::Tools,
@@ -82,7 +82,7 @@ pub(crate) async fn answer_request(gateway: &Arc<Gateway>, context: Box<RequestC
     write_reply(&context, answer)
 }
 
-/// Lists and discovery: how often.
+/// Charges lists and discovery to the rate limits.
 fn admit_list(gateway: &Gateway, context: &RequestContext) -> Result<(), RequestError> {
     match authorize::admit(&context.snapshot, &context.rights, context.request.method) {
         Ok(_) => Ok(()),
@@ -108,7 +108,7 @@ fn write_reply(context: &RequestContext, answer: Result<Text, RequestError>) -> 
     }
 }
 
-/// A request for one server.
+/// Authorizes a request for a server and runs the call.
 async fn forward_request(gateway: &Arc<Gateway>, context: Box<RequestContext>) -> Reply {
     let (context, permitted) = authorize_request(gateway, context).await;
     let permitted = match permitted {
@@ -129,8 +129,7 @@ async fn forward_request(gateway: &Arc<Gateway>, context: Box<RequestContext>) -
     }
 }
 
-/// The decision on a request. One that may take long is made apart, so that nothing else on this
-/// thread waits for it.
+/// Authorizes a request; on the CPU pool if that may take long, to keep this thread responsive.
 async fn authorize_request(
     gateway: &Gateway,
     context: Box<RequestContext>,
@@ -139,7 +138,7 @@ async fn authorize_request(
         let permitted = authorize::authorize(&context);
         return (context, permitted);
     }
-    // Boxed, as is everything that is rare, so that the future of a request stays small.
+    // Boxed because it is rare, to keep the future of a request small.
     Box::pin(async move {
         let Ok(turn) = gateway.apart.turn(context.principal.caller_id()).await else {
             let wait = gateway.apart.limit().expected_wait();
@@ -154,7 +153,7 @@ async fn authorize_request(
     .await
 }
 
-/// Whether a modern client wants to hear anything before the answer.
+/// Returns whether a modern client requests progress or log messages.
 fn may_stream(context: &RequestContext) -> bool {
     context.request.meta(meta::PROGRESS_TOKEN).is_some() || context.caller.log_level.is_some()
 }
@@ -180,7 +179,7 @@ fn open_channel(
     .with(permitted.shared_response())
 }
 
-/// A modern call that has nothing to say before its answer. Dropping it cancels the call.
+/// Runs a modern call without messages ahead of the response. Dropping the future cancels the call.
 async fn run_modern(
     gateway: &Arc<Gateway>,
     context: Box<RequestContext>,
@@ -204,8 +203,8 @@ async fn run_modern(
     }
 }
 
-/// A modern call that may stream: JSON when the answer comes first, else a stream. Dropping either
-/// cancels the call.
+/// Runs a modern call that may stream: the reply is JSON if the response comes first, else a
+/// stream. Dropping either cancels the call.
 async fn stream_modern(
     gateway: &Arc<Gateway>,
     context: Box<RequestContext>,
@@ -228,7 +227,7 @@ async fn stream_modern(
             stream_rest(first, receiver, work, gateway.streams.of_call())
         }
         (context, answer) = &mut work => {
-            // What came with the answer comes before it.
+            // Messages that arrived with the response are sent before it.
             let mut early = Vec::new();
             while let Ok(waiting) = receiver.try_recv() {
                 early.push(waiting);
@@ -241,9 +240,8 @@ async fn stream_modern(
     }
 }
 
-/// A legacy call. It goes on when the client goes away, and can be cancelled by its id. It becomes
-/// a stream of the session, one that can be resumed, when there is something to say before the
-/// answer.
+/// Runs a legacy call. It continues if the client disconnects, and can be cancelled by its id. The
+/// reply becomes a resumable stream of the session if a message precedes the response.
 async fn run_legacy(
     gateway: &Arc<Gateway>,
     mut context: Box<RequestContext>,
@@ -291,7 +289,7 @@ async fn run_legacy(
     }
 }
 
-/// Ends a stream with the answer; a client that has cancelled gets none.
+/// Ends a stream with the response, or without one if the client has cancelled the call.
 fn finish_stream(log: &Log, context: &RequestContext, answer: Result<Text, RequestError>) {
     if let Some(session) = &context.session {
         session.cancel_questions(log);
@@ -303,8 +301,8 @@ fn finish_stream(log: &Log, context: &RequestContext, answer: Result<Text, Reque
     log.finish(last, RequestError::dropped().text(Some(context.request.id())).into());
 }
 
-/// A request that a built-in server makes in its caller's name: decided and record like the
-/// caller's own, without a way back to the client.
+/// Handles a request of a built-in server on behalf of its caller: authorized and recorded like the
+/// caller's own requests, but without a channel to the client.
 pub(crate) fn forward_nested(
     gateway: &Gateway,
     context: Box<RequestContext>,
@@ -323,7 +321,7 @@ pub(crate) fn forward_nested(
     })
 }
 
-/// Calls the server and writes its answer for the client, and counts how that went.
+/// Calls the server, renders its response for the client and records the outcome.
 async fn call_server(
     gateway: &Gateway,
     context: &RequestContext,

@@ -1,6 +1,6 @@
-//! The task that follows the servers: what they tell goes on to sessions and listeners, and their
-//! changes are merged at the pace that [`Pace`] allows, each source's by itself, outside of the
-//! threads that serve clients.
+//! The background task that processes the servers' events: it passes notifications on to sessions
+//! and subscribers, and merges changed lists, each source at its own [`Pace`], on blocking threads
+//! apart from those that serve clients.
 
 mod coalesce;
 mod pace;
@@ -23,12 +23,12 @@ use crate::gateway::Gateway;
 use coalesce::{Update, Updates};
 use pace::Pace;
 
-/// Announcements of one source that wait to be told together.
+/// Announcements of a source that are queued for the next merge.
 const MAX_ANNOUNCED: usize = 4096;
-/// Organisations that are merged at the same time; the operator's servers wait for none of them.
+/// Concurrent merges of organisations; the operator's servers are exempt from the limit.
 const MAX_MERGING: usize = 4;
 
-/// Follows the servers until the gateway is gone.
+/// Processes events until the gateway stops.
 pub(crate) async fn follow(gateway: Arc<Gateway>) {
     let directory = &gateway.directory;
     let mut events = directory.events.subscribe();
@@ -91,7 +91,7 @@ fn take_event(gateway: &Arc<Gateway>, event: Event, merges: &mut Merges, updates
     }
 }
 
-/// Tells of a resource that has changed, as was said on this connection.
+/// Sends a resource update, as reported on this subscription, to sessions and subscribers.
 fn tell_updated(gateway: &Gateway, update: Update) {
     let Update { server, uri, on } = update;
     gateway.tell_updated(&server, &uri, on);
@@ -99,30 +99,27 @@ fn tell_updated(gateway: &Gateway, update: Update) {
     gateway.directory.changes.send(organisation.as_ref(), Change::Updated { server, uri, on });
 }
 
-/// What has to be merged, and when.
 #[derive(Default)]
 struct Merges {
     sources: HashMap<Source, Pending>,
-    /// When they are due, in that order; what is out of date in it is passed over.
+    /// Due times in ascending order; obsolete entries are skipped.
     agenda: BTreeSet<(Instant, Source)>,
 }
 
-/// What is known of one source.
 #[derive(Default)]
 struct Pending {
     pace: Pace,
     announced: Vec<Announcement>,
-    /// Something that is wanted whatever its servers say.
+    /// Work requested independently of the servers' events.
     wanted: Option<Wanted>,
-    /// Nothing while it is merged.
+    /// Empty while a merge is running, which holds it.
     reported: Reported,
     is_merging: bool,
 }
 
-/// A source that was merged.
 struct Merged {
     source: Source,
-    /// The source is there.
+    /// Whether the source still exists.
     stays: bool,
     reported: Reported,
     began: Instant,
@@ -133,7 +130,7 @@ impl Merges {
         self.sources.entry(source.clone()).or_default()
     }
 
-    /// Something of a source has changed.
+    /// Schedules a merge after a change of the source.
     fn announce(&mut self, source: &Source) {
         let pending = self.of(source);
         let due = pending.pace.announce(Instant::now());
@@ -142,8 +139,8 @@ impl Merges {
         }
     }
 
-    /// Something is wanted of a source whatever its servers say. Whoever changes an organisation
-    /// waits for that.
+    /// Schedules requested work. An organisation's is not delayed, because the caller that made the
+    /// change waits for it.
     fn wake(&mut self, source: &Source, wanted: Wanted) {
         let pending = self.of(source);
         pending.wanted = pending.wanted.max(Some(wanted));
@@ -164,8 +161,8 @@ impl Merges {
         }
     }
 
-    /// Waits for a source that is to be merged; for ever while there is none. Where as many are
-    /// merged as may be, for the operator's servers alone. Cancel safe.
+    /// Waits for the next source to merge, forever if there is none. With the limit of concurrent
+    /// merges reached, only the operator's servers qualify. Cancel safe.
     async fn next_due(&self, is_full: bool) -> (Instant, Source) {
         let next = match is_full {
             true => self.agenda.iter().find(|(_, source)| source.is_none()),
@@ -180,7 +177,6 @@ impl Merges {
         }
     }
 
-    /// Begins to merge a source that is due.
     fn begin(
         &mut self,
         gateway: &Arc<Gateway>,
@@ -222,7 +218,7 @@ impl Merges {
     }
 }
 
-/// Whether the source is there.
+/// Merges a source and returns whether it still exists.
 fn merge(
     gateway: &Gateway,
     source: &Source,
@@ -241,13 +237,13 @@ fn merge(
     catalog.is_some()
 }
 
-/// What the metrics know of each server: its restarts, and the version of its lists.
+/// The restarts and list version of each server that are included in the metrics.
 #[derive(Default)]
 struct Reported(HashMap<Slug, (u64, u64)>);
 
 impl Reported {
-    /// Counts states, restarts and changes of the servers of a source, and forgets those that are
-    /// gone.
+    /// Updates the metrics of a source's servers, and removes those of servers that no longer
+    /// exist.
     fn report(&mut self, source: &Source, catalog: Option<&Catalog>, metrics: &Metrics) {
         let organisation = source.as_deref();
         self.0.retain(|slug, _| {

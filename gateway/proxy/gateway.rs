@@ -1,6 +1,5 @@
-//! What all requests share: the snapshot of the configuration, the directory of servers, sessions,
-//! streams, the account of bytes, and where things are counted and recorded. The steps of a request
-//! are in the modules above this one.
+//! The gateway's state: configuration snapshot, directory of servers, sessions, streams, byte
+//! budget, metrics and audit trail. The steps of a request are in the modules above.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
@@ -35,54 +34,50 @@ use crate::transport::Exchange;
 use crate::unix_time;
 use lockgate_admission::budget::Budget;
 
-/// Subscriptions that one principal may have made at once: what its listens ask for together.
+/// Subscriptions in progress per principal, over all of its `subscriptions/listen` streams.
 pub(crate) const MAX_SUBSCRIBING: usize = 1024;
 
-/// How long a cursor of a list beside MCP is good, in seconds.
+/// Lifetime of a cursor of a list outside MCP, in seconds.
 const CURSOR_LIFE: u64 = 24 * 60 * 60;
 
-/// See the module.
+/// The state that all requests share.
 pub struct Gateway {
     pub(crate) snapshot: ArcSwap<Snapshot>,
     pub(crate) directory: Directory,
     pub(crate) sessions: Sessions,
     pub(crate) modern_clients: Arc<ModernClients>,
-    /// Where one client alone is served.
+    /// The client of a gateway that serves a single client.
     pub(crate) sole: Option<Arc<SoleClient>>,
     pub(crate) parked: Arc<ParkedCalls>,
-    /// The other gateways of this secret, where there are any.
+    /// The other gateways with the same secret, if any.
     pub(crate) peers: OnceLock<Arc<dyn Peers>>,
-    /// The gateway is going away: streams end, nothing new is begun.
+    /// Cancelled on shutdown: streams end, and new streams are refused.
     pub(crate) stopping: CancellationToken,
-    /// Calls that still run are answered without their servers.
+    /// Set at the end of the shutdown period: running calls are answered with an error.
     pub(crate) ending: watch::Sender<bool>,
-    /// Streams open now.
     pub(crate) streams: Arc<Streams>,
-    /// Subscriptions that are being made at servers, also of clients that have left.
+    /// Subscriptions in progress at servers, also of clients that have disconnected.
     pub(crate) subscribing: Arc<Quotas>,
-    /// Calls that wait for a person.
     pub(crate) approvals: Approvals,
     pub(crate) single_principal: SinglePrincipal,
     pub(crate) activity: Activity,
     /// Calls of organisations' servers that are not stored yet.
     pub(crate) daily_calls: DailyCalls,
     pub(crate) budget: Arc<Budget>,
-    /// Where work is done that would hold up others.
+    /// Thread pool for work that would block request threads.
     pub(crate) apart: Arc<Apart>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) tracer: Option<Tracer>,
-    /// Where decisions and outcomes are recorded.
     pub(crate) audit: Option<Trail>,
 }
 
 impl Gateway {
-    /// Replaces the set of servers; those that are in both stay connected.
+    /// Replaces the set of servers; those in both sets stay connected.
     pub fn set_servers(&self, servers: impl IntoIterator<Item = Arc<dyn Upstream>>) {
         self.directory.set_servers(servers);
     }
 
-    /// Replaces what an organisation has: servers of its own, which are in that organisation, and
-    /// agents. An organisation that has neither is forgotten.
+    /// Replaces an organisation's servers and agents. An organisation without either is removed.
     pub fn set_organisation(
         &self,
         name: &str,
@@ -94,7 +89,7 @@ impl Gateway {
         self.directory.set_organisation(name, servers, agents, rules);
     }
 
-    /// Waits until requests are served by what an organisation was given, at most for the deadline.
+    /// Waits until an organisation's current servers are merged, or the deadline passes.
     pub async fn settle_changes(&self, organisation: &str, deadline: Duration) {
         let mut changes = self.directory.changes.subscribe(organisation);
         let merged = async {
@@ -110,31 +105,31 @@ impl Gateway {
         let _ = tokio::time::timeout(deadline, merged).await;
     }
 
-    /// The servers of an organisation.
+    /// Returns the servers of an organisation.
     #[must_use]
     pub fn servers_of(&self, organisation: &str) -> Vec<Arc<dyn Upstream>> {
         self.directory.servers_of(organisation)
     }
 
-    /// Whether the operator has a server of this slug, which hides those of organisations.
+    /// Returns whether the operator has a server with this slug, which then takes precedence.
     #[must_use]
     pub fn has_shared(&self, slug: &str) -> bool {
         self.directory.find_server(&ServerId::shared(slug)).is_some()
     }
 
-    /// The operator's servers, by slug.
+    /// Returns the operator's servers, by slug.
     #[must_use]
     pub fn servers(&self) -> Vec<Arc<dyn Upstream>> {
         self.directory.servers()
     }
 
-    /// Tools that operators should know of: new, changed, or with text that hides something.
+    /// Returns tools that operators should review: new, changed, or with suspicious text.
     #[must_use]
     pub fn suspects(&self) -> Vec<Suspect> {
         suspects::suspects(&self.directory.catalog())
     }
 
-    /// The same of an organisation's own servers.
+    /// Returns the tools to review of an organisation's own servers.
     #[must_use]
     pub fn suspects_of(&self, organisation: &str) -> Vec<Suspect> {
         match self.directory.organisation(organisation) {
@@ -143,8 +138,8 @@ impl Gateway {
         }
     }
 
-    /// Tools of the operator's servers, or of an organisation's, that are not as they were
-    /// approved; none where nothing is pinned.
+    /// Returns tools of the operator or an organisation that differ from their approved
+    /// definitions, or `None` without a lock file.
     #[must_use]
     pub fn pin_changes(&self, organisation: Option<&str>) -> Option<Vec<PinChange>> {
         let snapshot = self.snapshot();
@@ -159,71 +154,70 @@ impl Gateway {
         Some(suspects::pin_changes(&catalog, lock))
     }
 
-    /// The account of bytes in flight.
+    /// Returns the budget of bytes in flight.
     #[must_use]
     pub fn budget(&self) -> &Arc<Budget> {
         &self.budget
     }
 
-    /// Where large messages are looked at.
+    /// Returns the thread pool for large messages.
     #[must_use]
     pub fn apart(&self) -> &Arc<Apart> {
         &self.apart
     }
 
-    /// Where servers send their events.
+    /// Returns the channel for servers' events.
     #[must_use]
     pub fn events(&self) -> Events {
         self.directory.events.clone()
     }
 
-    /// Where servers are counted.
+    /// Returns the metrics.
     #[must_use]
     pub fn metrics(&self) -> Arc<Metrics> {
         Arc::clone(&self.metrics)
     }
 
-    /// Takes the counts of calls of organisations' servers since the last time.
+    /// Takes the counts of calls of organisations' servers since the last take.
     #[must_use]
     pub fn take_daily_calls(&self) -> CallsByDay {
         self.daily_calls.take()
     }
 
-    /// Puts back counts that could not be kept.
+    /// Merges counts that could not be stored back in.
     pub fn put_back_daily_calls(&self, counts: CallsByDay) {
         self.daily_calls.put_back(counts);
     }
 
-    /// Waits until every server is connected or has failed, at most for the discovery deadline.
+    /// Waits until each of the operator's servers has connected or failed, or the deadline passes.
     pub async fn settle(&self) {
         let deadline = self.snapshot.load().config.limits.discovery_deadline;
         self.directory.settle_shared(deadline).await;
     }
 
-    /// Ends all streams properly and takes no new ones.
+    /// Ends all streams and refuses new streams.
     pub fn stop(&self) {
         self.stopping.cancel();
     }
 
-    /// The time for running calls is over: each is answered with an error at once.
+    /// Answers all running calls with an error at once, at the end of the shutdown period.
     pub fn end(&self) {
         self.ending.send_replace(true);
     }
 
-    /// A place for an event stream that is kept open for a caller.
+    /// Reserves a slot for a caller's event stream.
     ///
     /// # Errors
-    /// It has as many as one may have, or its organisation.
+    /// The limit of the caller or of its organisation is reached.
     pub fn stream(&self, caller: &Principal) -> Result<OpenStream, TooManyStreams> {
         let limits = &self.snapshot().config.limits;
         self.streams.open(caller, limits.streams_per_principal, limits.connections_per_address)
     }
 
-    /// Room in the audit trail for a change that somebody is about to make; none where there is no
-    /// trail.
+    /// Reserves room in the audit trail for a change; `None` without a trail.
     ///
     /// # Errors
-    /// [`RecordError`], when nothing is to be changed without a record.
+    /// [`RecordError`] if the operator requires records, and there is no room.
     pub fn reserve_change(&self) -> Result<Option<ChangePlace>, RecordError> {
         match &self.audit {
             Some(trail) => Ok(Some(trail.reserve_change()?)),
@@ -231,8 +225,8 @@ impl Gateway {
         }
     }
 
-    /// A place in a list beside MCP, as a cursor that nobody reads, moves or gives away. `None`
-    /// when it cannot be sealed.
+    /// Seals a position in a list outside MCP as a cursor, bound to list and caller. Returns `None`
+    /// if it cannot be sealed.
     #[must_use]
     pub fn seal_cursor(&self, list: &str, caller: &Principal, place: u64) -> Option<String> {
         let sealer = &self.snapshot().sealer;
@@ -241,7 +235,7 @@ impl Gateway {
         sealer.seal(Purpose::Cursor, &bind, expires, &place.to_be_bytes()).ok()
     }
 
-    /// The place that a cursor of this list stands for, if it was given to this caller.
+    /// Returns the position in a cursor of this list and caller.
     #[must_use]
     pub fn open_cursor(&self, list: &str, caller: &Principal, cursor: &str) -> Option<u64> {
         let sealer = &self.snapshot().sealer;
@@ -267,7 +261,7 @@ impl Gateway {
         self.go_on_with(id, principal, exchange)
     }
 
-    /// Goes on with a session that another process has opened, or this gateway before a restart.
+    /// Resumes a session opened by another process, or by this gateway before a restart.
     #[cold]
     fn go_on_with(
         &self,
@@ -299,17 +293,17 @@ impl Gateway {
         self.sessions.find(&session.id, principal, endpoint)
     }
 
-    /// Sets the way to the other gateways, once.
+    /// Sets the connection to the other gateways; only the first call has an effect.
     pub fn set_peers(&self, peers: Arc<dyn Peers>) {
         let _ = self.peers.set(peers);
     }
 
-    /// Returns where the other gateways reach this one.
+    /// Returns the address at which other gateways reach this gateway.
     pub(crate) fn own_address(&self) -> Option<SocketAddr> {
         Some(self.peers.get()?.address())
     }
 
-    /// Has a session's questions name this gateway, where there are others.
+    /// Makes a session's questions name this gateway, if there are others.
     pub(crate) fn name_holder(&self, session: &Session, snapshot: &Snapshot) {
         if let Some(address) = self.own_address()
             && let Some(holder) = peers::name_session_holder(
@@ -324,14 +318,14 @@ impl Gateway {
         }
     }
 
-    /// Exports spans that have ended; waits three seconds at most.
+    /// Exports ended spans, for at most three seconds.
     pub async fn flush_spans(&self) {
         if let Some(tracer) = &self.tracer {
             tracer.flush().await;
         }
     }
 
-    /// Remembers who reaches a server.
+    /// Records that a principal has used a server.
     pub(crate) fn record_caller(&self, caller: &Principal, server: &dyn Upstream) {
         let caller = caller.key();
         match server.organisation() {
@@ -344,7 +338,7 @@ impl Gateway {
         }
     }
 
-    /// Ends a session and gives back what it held.
+    /// Ends a session and releases its resources.
     pub(crate) fn end_session(&self, session: &Session) {
         if self.sessions.remove(session) {
             self.measure_session(session);
@@ -353,7 +347,7 @@ impl Gateway {
         for server in self.directory.servers_for(session.principal().organisation()) {
             server.forget_session(lockgate_upstream::ClientSession::key(session));
             for at in &held {
-                // What stood on its own connection ends with that.
+                // Subscriptions on the session's own connection end with it.
                 if at.server.names(&*server) && at.given == Some(Subscription::Shared) {
                     at.clone().give_back(Arc::clone(&server));
                 }

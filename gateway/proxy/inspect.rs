@@ -1,6 +1,5 @@
-//! Tools are looked at when lists are merged: how they stand to the lock file, and what their texts
-//! hide. What is quarantined is taken out before any view is made, so that lists and calls cannot
-//! disagree about it.
+//! Inspection of tools when lists are merged: comparison with the lock file, and search for hidden
+//! text. Quarantined tools are removed before any view is built, so that lists and calls agree.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -14,31 +13,29 @@ use lockgate_protocol::name::Slug;
 use lockgate_protocol::strings::{self, Place};
 use lockgate_upstream::{Item, Upstream};
 
-/// Members whose values mean something to programs, so that nothing is taken out of them.
+/// Members with values for programs, which are never stripped.
 const EXACT: [&str; 8] =
     ["name", "uri", "uriTemplate", "enum", "const", "default", "pattern", "examples"];
 
-/// A definition that was looked at.
 #[derive(Debug)]
 pub(crate) struct Inspected {
-    /// As the server wrote it.
+    /// The definition as the server wrote it.
     original: Bytes,
     pub(crate) fingerprint: String,
     pub(crate) findings: Vec<Finding>,
-    /// It has invisible characters.
+    /// Whether it has invisible characters.
     unseen: bool,
     pub(crate) standing: Option<Standing>,
     pub(crate) quarantined: bool,
-    /// What arguments are held against.
     pub(crate) arguments: ArgumentCheck,
 }
 
-/// Whether the arguments of a tool are held against its schema.
+/// Validation of a tool's arguments against its schema.
 #[derive(Clone, Debug)]
 pub(crate) enum ArgumentCheck {
     Off,
     Schema(Arc<InputSchema>),
-    /// The schema cannot be used; the log has said so.
+    /// The schema cannot be used, which has been logged.
     Impossible,
 }
 
@@ -62,14 +59,13 @@ impl ArgumentCheck {
 }
 
 impl Inspected {
-    /// The definition as the server wrote it.
     pub(crate) fn original(&self) -> &[u8] {
         &self.original
     }
 }
 
-/// How a server is called in the lock file. No slug begins with `@`, and no name of an organisation
-/// has a `/` there, so that nobody approves for others.
+/// Returns the server's name in the lock file. `@` cannot begin a slug, and an organisation's `/`
+/// is escaped, so that no organisation can approve tools of others.
 pub(crate) fn name_in_lock(server: &dyn Upstream) -> Cow<'_, str> {
     match server.organisation() {
         None => Cow::Borrowed(server.slug()),
@@ -80,18 +76,16 @@ pub(crate) fn name_in_lock(server: &dyn Upstream) -> Cow<'_, str> {
     }
 }
 
-/// How a tool is looked at.
 #[derive(Clone, Copy)]
 pub(crate) struct Looking<'a> {
-    /// It comes with the gateway.
+    /// Whether the tool is built in.
     pub(crate) builtin: bool,
-    /// Its server wants arguments held against its schema.
+    /// Whether the operator enables validation of arguments for the server.
     pub(crate) validates: bool,
     pub(crate) pins: &'a Pins,
 }
 
-/// Definitions that were looked at when the catalog before was merged, by the server's slug and its
-/// name for the tool.
+/// Inspections of the previous catalog, by slug and the server's own name of the tool.
 #[derive(Default)]
 pub(crate) struct Known<'a>(HashMap<(&'a str, &'a str), &'a Arc<Inspected>>);
 
@@ -100,8 +94,8 @@ impl<'a> Known<'a> {
         self.0.insert((slug, own), inspected);
     }
 
-    /// Looks at a tool of a server, which has a slug and a name among all servers. Tools that come
-    /// with the gateway change with it, and are not pinned.
+    /// Inspects a tool, reusing an earlier inspection of the same text. `server` is the name in the
+    /// lock file. Built-in tools are part of the release and are not pinned.
     pub(crate) fn inspect(
         &self,
         (slug, server): (&Slug, &str),
@@ -147,13 +141,13 @@ impl<'a> Known<'a> {
 fn look(text: &[u8]) -> (String, Vec<Finding>, bool) {
     match Pin::of(text) {
         Ok(pin) => (pin.fingerprint, pin::inspect(&pin.definition), cleaned(text).is_some()),
-        // The item was scanned when it came in; what cannot be read twice is nothing that anybody
-        // approved.
+        // Not expected, since the item was scanned on receipt. An empty fingerprint matches no
+        // approval.
         Err(_) => (String::new(), Vec::new(), false),
     }
 }
 
-/// An item as clients see it.
+/// Returns the item as clients see it.
 pub(crate) fn shown(item: &Item, pins: &Pins) -> Item {
     if pins.hidden_text == HiddenText::Strip
         && let Some(text) = cleaned(&item.text)
@@ -163,7 +157,7 @@ pub(crate) fn shown(item: &Item, pins: &Pins) -> Item {
     item.clone()
 }
 
-/// The text without invisible characters, if it has some.
+/// Returns the text without invisible characters, or `None` if it has none.
 fn cleaned(text: &[u8]) -> Option<Vec<u8>> {
     if text.is_ascii() && memchr::memmem::find(text, b"\\u").is_none() {
         return None;
@@ -174,7 +168,7 @@ fn cleaned(text: &[u8]) -> Option<Vec<u8>> {
     })
 }
 
-/// What a server says of itself, as clients see it.
+/// Returns a server's instructions as clients see them.
 pub(crate) fn instructions(text: &Arc<str>, pins: &Pins) -> Arc<str> {
     if pins.hidden_text != HiddenText::Report
         && let Some(stripped) = pin::strip(text)

@@ -1,5 +1,5 @@
-//! Questions of a modern server to a legacy client: the gateway asks them one after the other and
-//! calls again with the answers. Modern clients get the questions themselves.
+//! A modern server's questions to a legacy client: the gateway asks them in sequence and repeats
+//! the call with the answers. Modern clients get the questions themselves.
 
 use lockgate_protocol::code;
 use lockgate_protocol::method::Method;
@@ -10,14 +10,14 @@ use crate::authorize::Permitted;
 use crate::client_channel::CallChannel;
 use crate::rescue::RequestError;
 
-/// Most questions of one round.
+/// Limit on the questions of a round.
 const MAX_QUESTIONS: usize = 32;
 
-/// Longest questions, and longest answer to one: they are read into trees, which take many times
-/// their bytes.
+/// Limit in bytes on the questions of a round and on an answer; their parsed form takes many times
+/// that memory.
 const MAX_TREE: usize = 1 << 20;
 
-/// A server may pause only some requests, and has to say what for.
+/// Checks that the server may pause this request, and has given questions or a state.
 pub(crate) fn check_questions(permitted: &Permitted, answer: &Answer) -> Result<(), RequestError> {
     if answer.kind == AnswerKind::InputRequired && answer.text.len() > MAX_TREE {
         return Err(fault(permitted, "asked questions that are too long"));
@@ -36,13 +36,12 @@ pub(crate) fn check_questions(permitted: &Permitted, answer: &Answer) -> Result<
     Err(fault(permitted, "paused a request without saying what for"))
 }
 
-/// What is wrong with what a server asks.
 fn fault(permitted: &Permitted, words: &str) -> RequestError {
     let slug = permitted.server().slug();
     RequestError::new(code::INTERNAL, format!("server {slug} {words}"))
 }
 
-/// Asks what the server wants to know; gives leave for the next round.
+/// Asks the client the server's questions and returns the permit for the next round.
 pub(crate) async fn ask_client(
     permitted: &Permitted,
     answer: &Answer,
@@ -55,7 +54,7 @@ pub(crate) async fn ask_client(
         Err(_) => return Err(fault(permitted, "asked questions that are not understood")),
     };
     if questions.is_empty() {
-        // Nothing to ask: the server wants to be called again later.
+        // Without questions, the server expects the call to be repeated later.
         tokio::time::sleep(std::time::Duration::from_millis(250)).await;
         return Ok(permitted.next_round(None, state));
     }
@@ -81,8 +80,8 @@ pub(crate) async fn ask_client(
                 let words = "has a question that this client did not declare that it can answer";
                 return Err(fault(permitted, words));
             }
-            // Only an elicitation has a result that means no answer. An answer that does not fit is
-            // not one that the user cancelled.
+            // Only an elicitation has a result that means "no answer", and an invalid answer is not
+            // a cancellation by the user.
             Err(reason)
                 if method != Method::Elicit || matches!(reason, QuestionError::Unusable(_)) =>
             {

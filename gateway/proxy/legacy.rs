@@ -34,7 +34,7 @@ pub(crate) use initialize::initialize;
 pub(crate) use subscribe::tell_updated;
 use subscribe::{subscribe, unsubscribe};
 
-/// A request or notification within a session.
+/// Handles a request or notification within a session.
 pub(crate) async fn receive(
     gateway: &Arc<Gateway>,
     snapshot: Arc<Snapshot>,
@@ -91,7 +91,7 @@ pub(crate) async fn receive(
     }
 }
 
-/// A request once the lists that it is looked up in are known.
+/// Waits for the lists that a request depends on and creates its context.
 async fn prepare_request(
     gateway: &Arc<Gateway>,
     snapshot: Arc<Snapshot>,
@@ -101,7 +101,7 @@ async fn prepare_request(
     (request, operation): (Request, Box<ServerOperation>),
 ) -> Result<Box<RequestContext>, Box<Reply>> {
     let rights = CallerRights::new(&snapshot.policy, principal.clone(), &session.endpoint);
-    // It can be cancelled from now on, also while it waits for servers.
+    // Registered first, so that the client can also cancel the wait for servers.
     let running = session.run(request.id_bytes());
     tokio::select! {
         biased;
@@ -113,7 +113,7 @@ async fn prepare_request(
         let seeing = Seeing { endpoint: &session.endpoint, snapshot: &snapshot, rights: &rights };
         tokio::select! {
             biased;
-            // Boxed, as is everything that is rare, so that the future of a request stays small.
+            // Boxed because it is rare, to keep the future of a request small.
             () = Box::pin(gateway.settle_own_lists(&own, &request, seeing)) => {}
             () = running.token.cancelled() => return Err(Box::new(silence())),
         }
@@ -130,7 +130,7 @@ async fn prepare_request(
         transport: exchange.transport,
         rights,
         caller: session.caller(snapshot.voucher(&principal)),
-        // The session's owner, with what this request's own credential grants.
+        // The session's owner, with the rights of this request's own credential.
         principal,
         revision: session.revision,
         session: Some(session),
@@ -143,7 +143,7 @@ async fn prepare_request(
     }))
 }
 
-/// The answer to a request that has no result but that it is done.
+/// Writes the reply to a request with an empty result.
 fn write_done(id: &[u8], result: Result<(), RequestError>) -> Reply {
     match result {
         Ok(()) => {
@@ -154,7 +154,7 @@ fn write_done(id: &[u8], result: Result<(), RequestError>) -> Reply {
     }
 }
 
-/// The same where the span of the request is told of it.
+/// Writes such a reply and records an error in the request's span.
 fn write_noted(id: &[u8], context: &RequestContext, result: Result<(), RequestError>) -> Reply {
     if let Err(problem) = &result {
         server_operation::refuse(context.operation.as_deref(), problem);
@@ -162,7 +162,7 @@ fn write_noted(id: &[u8], context: &RequestContext, result: Result<(), RequestEr
     write_done(id, result)
 }
 
-/// Refuses a request that no step behind this one has noted.
+/// Refuses and records a request that no later step will record.
 fn refuse(
     gateway: &Gateway,
     exchange: &Exchange,
@@ -175,8 +175,8 @@ fn refuse(
     problem.reply(Some(id), Era::Legacy)
 }
 
-/// Waits for servers that are still starting and, for a client that can be asked things, for what
-/// they offer to such clients alone. Costs nothing once that is known.
+/// Waits for servers that are still starting and, if the client can be asked questions, for the
+/// servers' offers to such clients. Returns immediately once both are known.
 async fn await_lists(
     gateway: &Gateway,
     snapshot: &Snapshot,
@@ -199,7 +199,7 @@ async fn await_lists(
     }
 }
 
-/// A version that we do not know, on a session that has negotiated one.
+/// Returns the error for an unknown version in a session.
 fn check_version(headers: &HeaderMap) -> Option<RequestError> {
     let version = header(headers, &VERSION)?;
     if matches!(Revision::parse(version), Some(revision) if revision.era() == Era::Legacy) {
@@ -235,7 +235,7 @@ fn set_level(session: &Session, request: &Request) -> Result<(), RequestError> {
     Err(RequestError::invalid("`params.level` is not a log level"))
 }
 
-/// The stream for messages outside calls, or a stream of a call that is resumed.
+/// Opens the stream for messages outside calls, or resumes the stream of a call.
 pub(crate) fn open_stream(
     gateway: &Arc<Gateway>,
     snapshot: &Arc<Snapshot>,
@@ -267,7 +267,7 @@ pub(crate) fn open_stream(
     gateway.end_subscriptions(&session, snapshot);
     let reader = match find_resumed(&session, &exchange.headers) {
         Some((log, after)) => log.read(after),
-        // A new stream outside calls starts with what has not been read by an earlier one.
+        // A new stream begins with the messages that earlier streams have not delivered.
         None => {
             let log = session.listen();
             log.read(log.delivered())
@@ -279,8 +279,8 @@ pub(crate) fn open_stream(
     }
 }
 
-/// The stream that a client resumes, and the event after which it does. An event that is not known,
-/// any more or at all, says nothing of the session: the stream is a new one then.
+/// Returns the stream to resume and the last event that the client received. An unknown or expired
+/// event is not an error: the client gets a new stream.
 fn find_resumed(session: &Session, headers: &HeaderMap) -> Option<(Arc<Log>, u64)> {
     let last = header(headers, &HeaderName::from_static("last-event-id"))?;
     let (number, after) = parse_event_id(last)?;
@@ -288,7 +288,7 @@ fn find_resumed(session: &Session, headers: &HeaderMap) -> Option<(Arc<Log>, u64
     if log.has_numbered(after) { Some((log, after)) } else { None }
 }
 
-/// A GET or DELETE that names no session: 404 where there is no endpoint, 405 where there is one.
+/// Refuses a GET or DELETE without a session: 404 if the endpoint does not exist, otherwise 405.
 fn refuse_without_session(
     gateway: &Gateway,
     snapshot: &Snapshot,
@@ -309,7 +309,6 @@ fn refuse_without_session(
         .reply(None, Era::Legacy)
 }
 
-/// Ends a session.
 pub(crate) fn end_session(
     gateway: &Arc<Gateway>,
     snapshot: &Snapshot,

@@ -1,5 +1,5 @@
-//! The request path: authentication, policy, routing to a server, and the response in the client's
-//! era. Does no I/O of its own.
+//! The request path: reads a request, authorizes it, calls its server and responds in the client's
+//! era. Opens no sockets or files.
 
 mod activity;
 mod answers;

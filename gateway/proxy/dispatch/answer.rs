@@ -1,4 +1,4 @@
-//! What the gateway answers itself: pages of merged lists, and what it is.
+//! Responses of the gateway itself: pages of merged lists, and discovery.
 
 use bytes::Bytes;
 use lockgate_protocol::capabilities::{Offers, add_extensions};
@@ -18,14 +18,14 @@ use crate::snapshot::Snapshot;
 use crate::transport::Text;
 use crate::{list, unix_time};
 
-/// How long a cursor can be used.
+/// Lifetime of a cursor, in seconds.
 const CURSOR_LIFE: u64 = 3600;
-/// How long clients may keep what we list while servers are missing, at most.
+/// Longest cache lifetime of lists while servers are degraded.
 const DEGRADED_TTL_MS: u64 = 2_000;
-/// Longest instructions, in bytes.
+/// Limit on joined instructions, in bytes.
 const MAX_INSTRUCTIONS: usize = 32 * 1024;
 
-/// One page of a merged list: our head and tail around bytes that were written once.
+/// Writes a page of a merged list: a head and tail around the cached bytes of the items.
 pub(super) fn write_page(context: &RequestContext, kind: ListKind) -> Result<Text, RequestError> {
     let limits = &context.snapshot.config.limits;
     let list = list::find_pages(
@@ -61,7 +61,7 @@ pub(super) fn write_page(context: &RequestContext, kind: ListKind) -> Result<Tex
     Ok(Text::Shared([head.into(), page.clone(), Bytes::from_static(b"}}")]))
 }
 
-/// The page that is asked for and its number; nothing where the cursor is not one of this list.
+/// Returns the requested page and its number, or `None` if the cursor is not of this list.
 fn find_page<'a>(context: &RequestContext, list: &'a Pages) -> Option<(usize, &'a Bytes)> {
     let number = match context.request.param("cursor") {
         None => 0,
@@ -70,13 +70,12 @@ fn find_page<'a>(context: &RequestContext, list: &'a Pages) -> Option<(usize, &'
     Some((number, list.pages.get(number)?))
 }
 
-/// Whose cursor it is, and of which list.
+/// Returns the binding of a cursor to its caller, endpoint and list.
 fn cursor_binding(context: &RequestContext) -> [&[u8]; 4] {
     let bind = context.bind();
     [bind[0], bind[1], bind[2], context.request.method.as_str().as_bytes()]
 }
 
-/// The number of the page that a cursor stands for, if it is one of this list.
 fn read_cursor(context: &RequestContext, mark: &str, cursor: &[u8]) -> Option<usize> {
     let token = scan::as_str(cursor)?;
     let binding = cursor_binding(context);
@@ -95,12 +94,12 @@ fn write_cache_hints(object: &mut Object<'_>, view: &View) {
     object.raw("cacheScope", b"\"private\"");
 }
 
-/// Never more than any of the servers said.
+/// Returns the shortest cache lifetime of the servers in the view.
 fn ttl_ms(view: &View) -> u64 {
     if view.degraded.is_empty() { view.keep_ms } else { view.keep_ms.min(DEGRADED_TTL_MS) }
 }
 
-/// Who we are (modern), and which servers' items are missing.
+/// Writes the server info (modern era) and the degraded servers.
 fn write_list_meta(object: &mut Object<'_>, context: &RequestContext) {
     let missing = !context.view.degraded.is_empty();
     let modern = context.era() == Era::Modern;
@@ -117,7 +116,6 @@ fn write_list_meta(object: &mut Object<'_>, context: &RequestContext) {
     inner.close();
 }
 
-/// The servers whose items are missing or may be out of date, since when and why.
 fn list_degraded(view: &View) -> Value {
     let mut all = Vec::with_capacity(view.degraded.len());
     for one in &view.degraded {
@@ -156,7 +154,7 @@ pub(super) fn write_discovery(context: &RequestContext) -> Text {
     Text::Whole(write::result(context.request.id(), result.to_string().as_bytes()).into())
 }
 
-/// The servers' instructions under headings, up to a bound.
+/// Joins the servers' instructions under headings. Texts that would exceed the limit are left out.
 pub(crate) fn join_instructions(snapshot: &Snapshot, view: &View) -> Option<String> {
     let mut all = snapshot.config.instructions.clone().unwrap_or_default();
     for (slug, text) in &view.instructions {

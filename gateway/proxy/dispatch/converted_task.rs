@@ -1,7 +1,7 @@
-//! Tasks of legacy servers (2025-11-25) for modern clients that follow tasks themselves: made where
-//! a tool runs as nothing else, and told as the tasks extension has it. Nobody can be asked on the
-//! connection where they run, so none of them wants to know anything. Pages:
-//! basic/utilities/tasks.mdx (2025-11-25), ext-tasks specification/draft/tasks.md.
+//! Tasks of legacy servers (2025-11-25) for modern clients with the tasks extension, created for
+//! tools that require a task and converted to the extension's format. They run on a connection that
+//! cannot carry questions, so none has to be answered. Pages: basic/utilities/tasks.mdx
+//! (2025-11-25), ext-tasks specification/draft/tasks.md.
 
 use lockgate_protocol::jsonrpc::{ErrorObject, Outcome};
 use lockgate_protocol::list;
@@ -19,7 +19,7 @@ use crate::context::RequestContext;
 use crate::rescue::RequestError;
 use crate::response::missing_content;
 
-/// Whether a modern client asks about a task of a legacy server.
+/// Returns whether a modern client's request is about a task of a legacy server.
 pub(super) fn is_about_one(context: &RequestContext, permitted: &Permitted) -> bool {
     let is_about_task =
         matches!(permitted.method(), Method::TasksGet | Method::TasksUpdate | Method::TasksCancel);
@@ -30,7 +30,7 @@ pub(super) fn is_about_one(context: &RequestContext, permitted: &Permitted) -> b
     matches!(&status.peer, Some(peer) if peer.era == Era::Legacy)
 }
 
-/// What a call has made, as the extension has it.
+/// Converts the response that created a task.
 pub(super) fn convert_created(
     permitted: &Permitted,
     answer: &Answer,
@@ -50,7 +50,6 @@ pub(super) fn convert_created(
     Ok(Answer { kind: AnswerKind::Task, ..created })
 }
 
-/// Answers a request about a task.
 pub(super) async fn answer(
     context: &RequestContext,
     permitted: &Permitted,
@@ -62,14 +61,14 @@ pub(super) async fn answer(
     match permitted.method() {
         Method::TasksGet => describe(&task, &mut object).await?,
         Method::TasksCancel => cancel(&task).await?,
-        // It is there; nothing was asked that could be answered.
+        // Checks that the task exists; it has no questions to answer.
         _ => drop(task.look().await?),
     }
     object.close();
     read_response(&**permitted.server(), write::result(b"0", &result))
 }
 
-/// One that has ended cannot be cancelled, which is no mistake of a client of the extension.
+/// Cancels a task. The extension permits cancelling a task that has ended.
 async fn cancel(task: &FollowedTask<'_>) -> Result<(), RequestError> {
     let params = json!({"taskId": task.own});
     let answer = task.ask(Method::TasksCancel, &params, None).await?;
@@ -80,13 +79,13 @@ async fn cancel(task: &FollowedTask<'_>) -> Result<(), RequestError> {
     }
 }
 
-/// How a task is, with what it has ended with.
+/// Writes the state of a task, including its result or error.
 async fn describe(task: &FollowedTask<'_>, object: &mut Object<'_>) -> Result<(), RequestError> {
     let (status, described) = task.look().await?;
     let Outcome::Result(span, _) = &described.outcome else { return Ok(()) };
     let described = span.of(&described.text);
     if !matches!(status.as_str(), "completed" | "failed") {
-        // There is nothing to ask for where it cannot be answered.
+        // Questions are not reported, since they cannot be answered.
         let shown = if status == "input_required" { "working" } else { status.as_str() };
         write_task(object, described, Some(shown));
         return Ok(());
@@ -97,7 +96,7 @@ async fn describe(task: &FollowedTask<'_>, object: &mut Object<'_>) -> Result<()
             write_task(object, described, Some("failed"));
             write_error(object.key("error"), *error, &ended.text);
         }
-        // Also one that says of itself that it failed: only an error of the protocol is a failure.
+        // Includes results with `isError`: only a protocol error makes the task a failure.
         Outcome::Result(..) => {
             write_task(object, described, Some("completed"));
             let content = missing_content(&ended, task.permitted.response().is_some());
@@ -107,7 +106,7 @@ async fn describe(task: &FollowedTask<'_>, object: &mut Object<'_>) -> Result<()
     Ok(())
 }
 
-/// The members of a task of 2025-11-25 under the names of the extension.
+/// Writes the members of a 2025-11-25 task under the names of the extension.
 fn write_task(object: &mut Object<'_>, task: &[u8], status: Option<&str>) {
     for (name, new) in [
         ("taskId", "taskId"),
@@ -122,7 +121,7 @@ fn write_task(object: &mut Object<'_>, task: &[u8], status: Option<&str>) {
         match (instead, list::member(task, name)) {
             (Some(status), _) => object.string(new, status),
             (None, Some(value)) => object.raw(new, value),
-            // A time without end has to be said.
+            // The extension requires `ttlMs`; `null` means unlimited.
             (None, None) if name == "ttl" => object.raw(new, b"null"),
             (None, None) => {}
         }
@@ -139,7 +138,7 @@ fn write_error(out: &mut Vec<u8>, error: ErrorObject, text: &[u8]) {
     object.close();
 }
 
-/// The result of a task without what belongs to the server's own hop.
+/// Writes the result of a task without the hop-by-hop members of `_meta`.
 fn write_result(out: &mut Vec<u8>, ended: &Answer, missing_content: Option<Vec<u8>>) {
     let mut object = Object::open(out);
     if let Some(content) = missing_content {

@@ -1,5 +1,5 @@
-//! Legacy calls whose client has gone: they go on, because that client has not cancelled them, for
-//! as long as nobody else wants their place at the server.
+//! Legacy calls after the disconnection of their client, which does not cancel them: they continue
+//! until another call needs their slot at the server.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use crate::transport::Text;
 
 pub(super) type Work = BoxFuture<'static, (Box<RequestContext>, Result<Text, RequestError>)>;
 
-/// A call that is handed to the runtime when it is dropped before its end: a legacy client that
-/// goes away has not cancelled it. There it goes on for as long as nobody else wants its place.
+/// A call that moves to a background task if dropped before its end. It is aborted there when
+/// another call needs the slot.
 pub(super) struct Detached {
     work: Option<Work>,
     server: Arc<dyn Upstream>,
@@ -35,7 +35,7 @@ impl Detached {
         Arc::clone(&self.server)
     }
 
-    /// The call, to be finished elsewhere.
+    /// Runs the call to its end, without moving it to a background task on drop.
     pub(super) async fn take(mut self) -> (Box<RequestContext>, Result<Text, RequestError>) {
         match self.work.take() {
             Some(work) => work.await,
@@ -73,11 +73,11 @@ impl Drop for Detached {
     }
 }
 
-/// Ready when a call has to leave its place at a server: its client is gone, and somebody else
-/// waits for it. What it gives is to be kept until the call has ended.
+/// Completes when an abandoned call has to free its slot for a waiting call. The caller keeps the
+/// promise until the abandoned call has ended.
 pub(super) async fn reclaim<'a>(server: &'a dyn Upstream, stream: Option<&Log>) -> Promise<'a> {
     loop {
-        // A call with a client does not stand in the way of those without.
+        // A call with a client is not aborted for others.
         while !is_abandoned(stream) {
             tokio::time::sleep(AWAY / 10).await;
         }
@@ -88,7 +88,7 @@ pub(super) async fn reclaim<'a>(server: &'a dyn Upstream, stream: Option<&Log>) 
     }
 }
 
-/// Whether no client is there for a call, which may have a stream that its client could read.
+/// Returns whether the client of a detached call is gone; with a stream, it may come back to read.
 fn is_abandoned(stream: Option<&Log>) -> bool {
     match stream {
         Some(stream) => stream.is_abandoned(),

@@ -1,4 +1,4 @@
-//! Which rule hides what a request has asked for, for records.
+//! Finds the rule that hides a requested item, for records.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::catalog::Asking;
 use crate::context::RequestContext;
 use crate::gateway::Gateway;
 
-/// What hides the thing that was asked for, if it exists: its server and the rule.
+/// Returns the server of the requested item and the rule that hides it, if the item exists.
 pub(super) fn find_hiding_rule(
     gateway: &Gateway,
     context: &RequestContext,
@@ -34,7 +34,7 @@ pub(super) fn find_hiding_rule(
     }
 }
 
-/// What hides a thing as the first of these kinds as which anything hides it.
+/// Returns the server and hiding rule for the first kind that is hidden.
 fn hides(
     gateway: &Gateway,
     context: &RequestContext,
@@ -62,7 +62,7 @@ fn hides(
     None
 }
 
-/// What a completion is for: whether a prompt, and its name or URI.
+/// Reads the reference of a completion: whether it is a prompt, and the name or URI.
 pub(super) fn read_reference(raw: &[u8]) -> Option<(bool, String)> {
     let mut scanner = scan::Scanner::new(raw, scan::MAX_DEPTH).ok()?;
     let (_, members) = scanner.members(scan::Keys::Strict).ok()?;

@@ -1,7 +1,7 @@
-//! Calls of modern clients at legacy servers that may ask while they run: begun in a task of their
-//! own, so that they go on between two requests of the client. What the server asks becomes the
-//! answer to the client's request, and what the client answers then goes to the call that waits.
-//! Pages: basic/patterns/mrtr.mdx (2026-07-28), client/elicitation.mdx (2025-11-25).
+//! Calls of modern clients at legacy servers that may ask questions during a call. The call runs in
+//! a task of its own, so that it outlives a single request. The server's questions become the
+//! response to the client's request, and the client's next request carries the answers to the
+//! parked call. Pages: basic/patterns/mrtr.mdx (2026-07-28), client/elicitation.mdx (2025-11-25).
 
 use std::sync::Arc;
 
@@ -29,12 +29,12 @@ use crate::parked::{Bridge, ParkedCall};
 use crate::rescue::RequestError;
 use crate::tokens::{Replaced, Resumption};
 
-/// Most elicitations that one error asks for.
+/// Limit on the elicitations in an error.
 const MAX_ELICITATIONS: usize = 32;
-/// Longest `data` of such an error: it is read into a tree, which takes many times its bytes.
+/// Limit on the `data` of such an error in bytes; its parsed form takes many times that memory.
 const MAX_DATA: usize = 1 << 20;
 
-/// What a call needs, once it runs apart from the request that began it.
+/// The owned data of a call that runs apart from its first request.
 struct OwnedCall {
     server: Arc<dyn Upstream>,
     method: Method,
@@ -65,7 +65,7 @@ impl OwnedCall {
     }
 }
 
-/// Whether the server may ask while the call runs, or does so already.
+/// Returns whether the server may ask questions during the call, or has asked already.
 pub(super) fn may_park(context: &RequestContext, permitted: &Permitted) -> bool {
     if permitted.is_parked() {
         return true;
@@ -76,15 +76,15 @@ pub(super) fn may_park(context: &RequestContext, permitted: &Permitted) -> bool 
             permitted.method(),
             Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead
         )
-        // A task is followed on the connection that all share.
+        // Tasks are followed on the shared connection.
         && !permitted.runs_task()
         && permitted.server().back_channel() != BackChannel::None
 }
 
-/// Begins a call, or goes on with one, until the server answers or asks.
+/// Starts or resumes a call and runs it until the server responds or asks questions.
 ///
 /// # Errors
-/// The call that it should go on with is over, or there is no room for one that waits.
+/// The call to resume is over, or the limit of parked calls is reached.
 pub(super) async fn make_call(
     gateway: &Gateway,
     context: &RequestContext,
@@ -109,7 +109,7 @@ pub(super) async fn make_call(
     }
 }
 
-/// Begins a call on a connection that it shares with no other call which could be asked about.
+/// Starts a call in a lane; alone there if the server's questions may not name their call.
 fn begin(
     gateway: &Gateway,
     context: &RequestContext,
@@ -156,7 +156,7 @@ fn begin(
     Ok(ParkedCall::new(bridge, AbortOnDropHandle::new(task), lease))
 }
 
-/// Returns the lanes with a connection that has what is called; none where all have it.
+/// Returns the lanes with a connection that lists the item; empty if all do.
 fn find_lanes(gateway: &Gateway, context: &RequestContext, permitted: &Permitted) -> Vec<u64> {
     let kind = match permitted.method() {
         Method::ToolsCall => ListKind::Tools,
@@ -167,7 +167,7 @@ fn find_lanes(gateway: &Gateway, context: &RequestContext, permitted: &Permitted
     own_lists::find_adding(&own, &**permitted.server(), (kind, permitted.target()))
 }
 
-/// Takes the answers to the call that waits for them.
+/// Takes the parked call and passes it the client's answers.
 fn resume(
     gateway: &Gateway,
     parked: &Parked,
@@ -190,7 +190,7 @@ fn resume(
     Ok(call)
 }
 
-/// The questions of a running call as a modern server would ask them.
+/// Writes the questions of a running call in the format of a modern server.
 fn write_questions(
     questions: Vec<(String, Method, bytes::Bytes)>,
     depth: usize,
@@ -204,7 +204,7 @@ fn write_questions(
     write_input_required(requests, depth)
 }
 
-/// What belongs to the server's own hop, or to the legacy era.
+/// Removes members that are hop-by-hop or specific to the legacy era.
 fn remove_hop_members(params: &mut Value) {
     if let Value::Object(params) = params {
         params.remove("elicitationId");
@@ -219,7 +219,7 @@ fn write_input_required(
 ) -> Result<Answer, RequestError> {
     let result = json!({"resultType": "input_required", "inputRequests": Value::Object(requests)});
     let message = json!({"jsonrpc": "2.0", "id": 0, "result": result});
-    // A result of ours is two levels deeper than the question in it.
+    // The questions are nested deeper in this message than in the server's own.
     match jsonrpc::parse(message.to_string().into(), depth + 4, SentBy::Server) {
         Ok(Message::Response(response)) => Ok(Answer {
             text: response.text,
@@ -230,8 +230,8 @@ fn write_input_required(
     }
 }
 
-/// An error of a legacy server that wants its user to open something first, as a modern server
-/// would say it; nothing for other errors, and for clients that did not declare that they can.
+/// Converts a legacy server's URL elicitation error to a modern question. Returns `None` for other
+/// errors, and for clients without the capability.
 pub(super) fn ask_to_open(
     context: &RequestContext,
     permitted: &mut Permitted,

@@ -1,5 +1,5 @@
-//! How requests were decided and how they went: metrics, spans and audit records, written once when
-//! a call ends, however it ends.
+//! Metrics, spans and audit records of decisions and calls. A call's outcome is recorded once, on
+//! drop.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -21,8 +21,8 @@ use crate::rescue::RequestError;
 use crate::tool_news::EndedCall;
 use crate::transport::Endpoint;
 
-/// One record of a request that policy refused. The caller of something hidden is told what the
-/// caller of something unknown is; the record says which rule hides it.
+/// Records a request that policy refused. The caller of a hidden item gets the error of an unknown
+/// item; the record names the rule that hides the item.
 pub(crate) fn audit_denial(gateway: &Gateway, context: &RequestContext, problem: &RequestError) {
     let hidden = match &problem.rule {
         None if problem.is_unknown => find_hiding_rule(gateway, context),
@@ -44,7 +44,7 @@ pub(crate) fn audit_denial(gateway: &Gateway, context: &RequestContext, problem:
     }
     if let Some(trail) = &gateway.audit {
         let decision = Decision::Deny(rule.as_deref(), &problem.message);
-        // The request is refused in any case.
+        // A failure to record changes nothing: the request is refused anyway.
         drop(trail.decide(
             &describe_request(context, server.as_deref(), find_name(context), None),
             find_arguments(context),
@@ -71,7 +71,7 @@ pub(crate) fn audit_denial(gateway: &Gateway, context: &RequestContext, problem:
     }
 }
 
-/// Counts a request that came no further, under what stopped it.
+/// Counts a refused request by its cause.
 fn count_denial(
     gateway: &Gateway,
     context: &RequestContext,
@@ -111,7 +111,7 @@ fn completes_prompt(context: &RequestContext) -> bool {
     matches!(read_reference(raw), Some((true, _)))
 }
 
-/// The counters of the tool that was asked for, when it is there for the caller.
+/// Returns the metrics of the requested tool if the caller may see it.
 fn find_counters(context: &RequestContext) -> Option<&ToolMetrics> {
     if context.request.method != Method::ToolsCall {
         return None;
@@ -119,8 +119,8 @@ fn find_counters(context: &RequestContext) -> Option<&ToolMetrics> {
     context.tool(&context.request.param_str("name")?)?.entry.metrics.as_deref()
 }
 
-/// One record of a listen that is opened; without one it is not, if the operator says so. It has
-/// ended well as soon as it is open, because streams may be open for days.
+/// Records the opening of a `subscriptions/listen` stream, as a success at once because streams may
+/// last for days. Fails if a record is required and cannot be written.
 pub(crate) fn audit_listen(
     gateway: &Gateway,
     context: &RequestContext,
@@ -134,7 +134,7 @@ pub(crate) fn audit_listen(
     Ok(())
 }
 
-/// One record of a request that may go on; without one it may not, if the operator says so.
+/// Records a permitted request. Fails if a record is required and cannot be written.
 pub(crate) fn audit_allow<'a>(
     gateway: &'a Gateway,
     context: &RequestContext,
@@ -154,7 +154,7 @@ pub(crate) fn audit_allow<'a>(
     Ok(Some(ticket?))
 }
 
-/// The name under which what is asked for is listed, else that which was used.
+/// Returns the listed name of the item, or else the requested name.
 fn name_of<'a>(context: &'a RequestContext, permitted: &'a Permitted) -> Option<Cow<'a, str>> {
     match permitted.listed() {
         Some(listed) => Some(Cow::Borrowed(listed)),
@@ -162,7 +162,6 @@ fn name_of<'a>(context: &'a RequestContext, permitted: &'a Permitted) -> Option<
     }
 }
 
-/// Who asked for what.
 fn describe_request<'a>(
     context: &'a RequestContext,
     server: Option<&'a str>,
@@ -188,9 +187,9 @@ fn describe_request<'a>(
     }
 }
 
-/// The name or URI that was used, and of what is there under several names the one that is listed,
-/// by which records are searched. Only its beginning when it is long, because it may be as long as
-/// a whole body. The trail cuts it and says so.
+/// Returns the listed name of a visible item, by which records are searched, or else the requested
+/// name or URI. A long name is truncated, since it may be as long as a body; the audit trail
+/// shortens it further and marks the cut.
 fn find_name(context: &RequestContext) -> Option<Cow<'_, str>> {
     let request = &context.request;
     let seen = match (request.method, request.param_str("name")) {
@@ -219,7 +218,7 @@ fn find_arguments(context: &RequestContext) -> Option<&[u8]> {
     context.request.param("arguments")
 }
 
-/// A call of a tool, for those who follow what happens.
+/// Describes a tool call for subscribers of call events.
 fn ended(context: &RequestContext, outcome: Outcome, duration: Duration) -> Option<EndedCall> {
     let seen = context.view.tool(&context.request.param_str("name")?)?;
     let principal = &context.principal;
@@ -234,25 +233,25 @@ fn ended(context: &RequestContext, outcome: Outcome, duration: Duration) -> Opti
     })
 }
 
-/// One call on its way. Dropped before its end, it counts as cancelled.
+/// The record of a running call. If dropped before an outcome is set, the call counts as cancelled.
 pub(super) struct CallRecord<'a> {
     gateway: &'a Gateway,
     context: &'a RequestContext,
     tool: Option<Arc<ToolMetrics>>,
-    /// The server of an organisation; its calls are counted by day.
+    /// The organisation's server, for counting tool calls by day.
     counted: Option<ServerId>,
     trace: Option<TraceContext>,
     ticket: Option<Ticket<'a>>,
     rule: Option<Arc<str>>,
     pub(super) began: Instant,
     pub(super) outcome: Outcome,
-    /// Where it failed, if that is known better than from the outcome.
+    /// The cause of the failure, if more precise than `outcome`.
     pub(super) failure: Option<FailureType>,
 }
 
 impl<'a> CallRecord<'a> {
     /// # Errors
-    /// The call cannot be recorded, and is not to be made then.
+    /// An audit record is required and cannot be written.
     pub(super) fn begin(
         gateway: &'a Gateway,
         context: &'a RequestContext,
@@ -287,7 +286,7 @@ impl<'a> CallRecord<'a> {
         })
     }
 
-    /// Where the requests to the server stand.
+    /// Returns the trace context for the requests to the server.
     pub(super) fn call_trace(&self) -> Option<CallTrace> {
         Some(CallTrace::new(self.trace.clone()?, self.gateway.tracer.clone()))
     }
@@ -303,7 +302,6 @@ impl<'a> CallRecord<'a> {
         Some(self.failure.unwrap_or(usual))
     }
 
-    /// The line in the log.
     fn write_log(&self, duration: Duration) {
         let principal = &self.context.principal;
         let who = format!("{}:{}", principal.issuer, principal.subject);

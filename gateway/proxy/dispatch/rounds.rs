@@ -1,5 +1,5 @@
-//! The calls that one request makes at its server: for a legacy client, the gateway asks what a
-//! modern server wants to know and calls again. Gives the answer as the client gets it.
+//! The calls to a server for a request. For a legacy client, the gateway asks a modern server's
+//! questions and repeats the call with the answers. Renders the final response for the client.
 
 use std::sync::Arc;
 
@@ -24,14 +24,13 @@ use crate::rescue::RequestError;
 use crate::transport::Text;
 use crate::{interact, response};
 
-/// Bytes of an answer that are looked at in less than the time that others may be held up.
+/// Size in bytes above which a response is rendered on the CPU pool.
 const LARGE: usize = 1 << 20;
 
-/// The ways of a call back to its client.
 #[derive(Default)]
 pub(super) struct ClientPaths {
     pub(super) channel: Option<Arc<CallChannel>>,
-    /// For a large answer.
+    /// Path of a large response.
     pub(super) relay: Option<Arc<Relay>>,
 }
 
@@ -41,7 +40,7 @@ impl ClientPaths {
     }
 }
 
-/// Calls the server until it gives a result.
+/// Calls the server until it returns a result.
 pub(super) async fn run_rounds(
     gateway: &Gateway,
     context: &RequestContext,
@@ -63,7 +62,7 @@ pub(super) async fn run_rounds(
     loop {
         let server = Arc::clone(permitted.server());
         if parking::may_park(context, &permitted) {
-            // Boxed, as is everything that is rare, so that the future of a request stays small.
+            // Boxed because it is rare, to keep the future of a request small.
             let answer =
                 Box::pin(park_call(gateway, context, &mut permitted, paths.channel, record))
                     .await?;
@@ -101,8 +100,8 @@ pub(super) async fn run_rounds(
     }
 }
 
-/// The answer, or where it is a task what its client takes: the task in the client's own way, or
-/// what the task ends with.
+/// Returns the response, or for a task its form for the client: the task in the client's format, or
+/// the result that the task ends with.
 async fn settle(
     context: &RequestContext,
     permitted: &Permitted,
@@ -115,11 +114,11 @@ async fn settle(
     if !task::is_to_follow(context, permitted, &answer) {
         return Ok(answer);
     }
-    // Boxed, as is everything that is rare, so that the future of a request stays small.
+    // Boxed because it is rare, to keep the future of a request small.
     Box::pin(task::follow(context, permitted, &answer, channel)).await
 }
 
-/// Makes a call that may ask its modern client things while it runs.
+/// Makes a call that may ask its modern client questions while it runs.
 async fn park_call(
     gateway: &Gateway,
     context: &RequestContext,
@@ -138,7 +137,7 @@ async fn park_call(
     }
 }
 
-/// The last answer of a server, as the client gets it.
+/// Renders the server's final response for the client and records the outcome.
 async fn finish(
     gateway: &Gateway,
     context: &RequestContext,
@@ -154,7 +153,6 @@ async fn finish(
     write_answer(gateway, context, permitted, answer).await
 }
 
-/// Calls the server once.
 async fn make_call(
     context: &RequestContext,
     permitted: &Permitted,
@@ -185,7 +183,7 @@ async fn make_call(
 fn report(server: &dyn Upstream, failure: &UpstreamError, record: &CallRecord<'_>) -> RequestError {
     let ms = record.began.elapsed().as_millis();
     if failure.is_refusal() {
-        // Told once for many by whoever refuses: a crowd that asks again at once must not fill the
+        // The refusing limit logs refusals in aggregate, so that retrying clients cannot flood the
         // log.
         tracing::debug!(server = server.slug(), %failure, ms, "call refused");
     } else {
@@ -194,8 +192,8 @@ fn report(server: &dyn Upstream, failure: &UpstreamError, record: &CallRecord<'_
     RequestError::of_call(server, failure)
 }
 
-/// Writes the answer for the client; a large one apart, so that nothing else on this thread waits
-/// for it.
+/// Renders the response for the client; a large response on the CPU pool, to keep this thread
+/// responsive.
 async fn write_answer(
     gateway: &Gateway,
     context: &RequestContext,
@@ -210,7 +208,7 @@ async fn write_answer(
     }
     let context = context.instead(context.request.clone());
     let budget = Arc::clone(gateway.budget());
-    // Boxed, as is everything that is rare, so that the future of a request stays small.
+    // Boxed because it is rare, to keep the future of a request small.
     Box::pin(async move {
         let Ok(turn) = gateway.apart.turn(context.principal.caller_id()).await else {
             return Err(RequestError::no_turn());

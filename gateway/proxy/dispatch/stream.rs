@@ -1,4 +1,4 @@
-//! Event streams of modern calls that have something to say before their answer.
+//! Event streams of modern calls with messages ahead of the response.
 
 use bytes::Bytes;
 use http::HeaderMap;
@@ -11,7 +11,7 @@ use crate::rescue::RequestError;
 use crate::streams::OpenStream;
 use crate::transport::{Outgoing, Reply, Text};
 
-/// A stream that begins with a message, while the call goes on.
+/// Streams the first message and the further messages of a running call.
 pub(super) fn stream_rest(
     first: Waiting,
     receiver: mpsc::Receiver<Waiting>,
@@ -26,14 +26,14 @@ pub(super) fn stream_rest(
     Reply::Stream { headers: HeaderMap::new(), events: Box::pin(events) }
 }
 
-/// A stream of messages that came together with the answer.
+/// Streams messages that arrived together with the response.
 pub(super) fn stream_all(early: Vec<Waiting>, last: Text) -> Reply {
     let all = early.into_iter().map(|waiting| Text::Whole(waiting.text)).chain([last]);
     let events = futures_util::stream::iter(all.map(event));
     Reply::Stream { headers: HeaderMap::new(), events: Box::pin(events) }
 }
 
-/// What an event stream goes on with: a message that is to be sent, and where more comes from.
+/// State of an event stream: a message to send, and the sources of further messages.
 type StreamState = (Option<Bytes>, mpsc::Receiver<Waiting>, Work, OpenStream);
 
 async fn next_event(
@@ -53,7 +53,7 @@ async fn next_event(
         (context, answer) = &mut work => {
             let last = write_final_text(&context, answer);
             match receiver.try_recv() {
-                // Rare: a message slipped in together with the answer; it goes first.
+                // Rare: a message that arrived with the response is sent first.
                 Ok(waiting) => {
                     let work: Work = Box::pin(std::future::ready((context, Ok(last))));
                     Some((event(waiting.text.into()), Some((None, receiver, work, open))))

@@ -1,7 +1,7 @@
-//! Tasks that the gateway follows in its client's place: it starts one where a legacy server's tool
-//! wants nothing else (2025-11-25), asks how it is until it has ended, and gives the result as if
-//! there had been no task. The same for a modern server that answers a legacy client with a task.
-//! A task whose client has left is cancelled.
+//! Tasks that the gateway follows for a client without tasks: it creates a task if a legacy
+//! server's tool requires one (2025-11-25), polls until the task has ended, and returns the result
+//! as if there had been no task. The same applies to a modern server that answers a legacy client
+//! with a task. The task is cancelled if its client disconnects.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -28,17 +28,17 @@ use crate::gateway::Gateway;
 use crate::interact;
 use crate::rescue::RequestError;
 
-/// The longest that a task is waited for.
+/// Limit on the time that a task is followed.
 const LONGEST: Duration = Duration::from_secs(3600);
-/// Between two looks at a task, whatever its server says.
+/// Bounds of the poll interval, regardless of the server's request.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-/// Where the server says nothing.
+/// Poll interval if the server requests none.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Tasks that are looked at together for a list.
+/// Concurrent polls for a list of tasks.
 const TOGETHER: usize = 8;
 
-/// Whether a request is about one task, as the client's era has it.
+/// Returns whether the method is a task request in the client's era.
 pub(super) fn is_asked_about(context: &RequestContext, method: Method) -> bool {
     match method {
         Method::TasksGet | Method::TasksCancel => {
@@ -50,12 +50,12 @@ pub(super) fn is_asked_about(context: &RequestContext, method: Method) -> bool {
     }
 }
 
-/// Whether a session has tasks: those of 2025-11-25, where a server has them.
+/// Returns whether the session supports tasks of 2025-11-25, and a server does too.
 pub(super) fn has_legacy_tasks(context: &RequestContext) -> bool {
     context.revision == Revision::V2025_11_25 && context.view.offers.legacy_tasks
 }
 
-/// Whether the gateway has to wait for a task in its client's place.
+/// Returns whether the gateway has to follow the task on behalf of the client.
 pub(super) fn is_to_follow(
     context: &RequestContext,
     permitted: &Permitted,
@@ -65,7 +65,7 @@ pub(super) fn is_to_follow(
         || permitted.follows_task() && answer.member("task").is_some()
 }
 
-/// Waits for the task that a server has answered with; gives what it ended with.
+/// Follows the task in a server's response and returns its final result.
 pub(super) async fn follow(
     context: &RequestContext,
     permitted: &Permitted,
@@ -92,8 +92,8 @@ pub(super) async fn follow(
     ended
 }
 
-/// Waits until a task of a legacy server has ended, or wants to ask something: its result is there,
-/// or the server has a way to ask.
+/// Waits until a legacy server's task has ended or requires input. A `tasks/result` request then
+/// gets the result, or carries the server's questions.
 pub(super) async fn wait(
     context: &RequestContext,
     permitted: &Permitted,
@@ -101,7 +101,7 @@ pub(super) async fn wait(
     FollowedTask::of_client(context, permitted).wait().await
 }
 
-/// The tasks of a session, each as its server describes it now.
+/// Lists the tasks of a session, each as its server currently describes it.
 pub(super) async fn list(
     gateway: &Gateway,
     context: &RequestContext,
@@ -130,7 +130,6 @@ pub(super) async fn list(
     Ok(json!({"tasks": tasks}).to_string().into_bytes())
 }
 
-/// A task of a server that is asked about.
 pub(super) struct FollowedTask<'a> {
     pub(super) context: &'a RequestContext,
     pub(super) permitted: &'a Permitted,
@@ -139,7 +138,7 @@ pub(super) struct FollowedTask<'a> {
     /// The server's own id.
     pub(super) own: String,
     began: Instant,
-    /// There is nothing to cancel.
+    /// Whether there is nothing to cancel on drop.
     is_over: bool,
 }
 
@@ -156,14 +155,13 @@ impl<'a> FollowedTask<'a> {
         }
     }
 
-    /// One whose client can ask again, and cancel it.
+    /// Creates a handle for a task that its client follows: it is not cancelled on drop.
     pub(super) fn of_client(context: &'a RequestContext, permitted: &'a Permitted) -> Self {
         let mut task = Self::new(context, permitted, permitted.target().to_owned());
         task.is_over = true;
         task
     }
 
-    /// Asks the server about the task.
     pub(super) async fn ask(
         &self,
         method: Method,
@@ -179,7 +177,7 @@ impl<'a> FollowedTask<'a> {
         }
     }
 
-    /// How the task is: its status, and the whole answer.
+    /// Polls the task; returns its status and the whole response.
     pub(super) async fn look(&self) -> Result<(String, Answer), RequestError> {
         let answer = self.ask(Method::TasksGet, &json!({"taskId": self.own}), None).await?;
         if let Outcome::Error(error) = &answer.outcome {
@@ -193,7 +191,7 @@ impl<'a> FollowedTask<'a> {
         Ok((status, answer))
     }
 
-    /// Waits for as long as the server wants between two looks.
+    /// Waits for the poll interval, or fails after [`LONGEST`].
     async fn pause(&self, answer: &Answer) -> Result<(), RequestError> {
         if self.began.elapsed() > LONGEST {
             let words = "the task has not ended within an hour, and is cancelled";
@@ -215,7 +213,7 @@ impl<'a> FollowedTask<'a> {
         }
     }
 
-    /// A task of the extension: its result comes with its state, and so do its questions.
+    /// Follows a task of the extension: its state includes the result and the questions.
     async fn follow_modern(
         &self,
         channel: Option<&Arc<CallChannel>>,
@@ -246,7 +244,7 @@ impl<'a> FollowedTask<'a> {
         }
     }
 
-    /// Asks the client what the task wants to know, and tells the server.
+    /// Asks the client the task's questions and sends the answers to the server.
     async fn answer(
         &self,
         questions: Map<String, Value>,
@@ -295,13 +293,12 @@ fn text_of<'a>(answer: &'a Answer, name: &str) -> Option<Cow<'a, str>> {
     scan::as_str(answer.member(name)?)
 }
 
-/// How long the server wants between two looks.
 fn wanted_pause(answer: &Answer) -> Option<Duration> {
     let ms = answer.member("pollIntervalMs").or(answer.member("pollInterval"))?;
     Some(Duration::from_millis(serde_json::from_slice(ms).ok()?))
 }
 
-/// The questions that were not asked yet.
+/// Returns the questions that are not in `asked` yet, and adds them there.
 fn unasked(answer: &Answer, asked: &mut HashSet<String>) -> Map<String, Value> {
     let all = answer.member("inputRequests").unwrap_or(b"{}");
     let mut new: Map<String, Value> = serde_json::from_slice(all).unwrap_or_default();
@@ -341,7 +338,7 @@ fn make_request(method: Method, params: &Value) -> Option<Request> {
     }
 }
 
-/// A response that stands in a task, or that the gateway has written for one.
+/// Parses a response from a task, or written by the gateway for a task.
 pub(super) fn read_response(server: &dyn Upstream, text: Vec<u8>) -> Result<Answer, RequestError> {
     match jsonrpc::parse(text.into(), MAX_DEPTH, SentBy::Server) {
         Ok(Message::Response(response)) => {

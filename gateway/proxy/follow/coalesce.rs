@@ -1,5 +1,5 @@
-//! Updates of resources in a hurry: the first of a resource is told at once, what follows within a
-//! window once at its end.
+//! Coalescing of resource updates: the first update is sent at once, and further updates within a
+//! window are sent once at its end.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -7,12 +7,11 @@ use std::time::{Duration, Instant};
 
 use lockgate_upstream::{ServerId, Subscription};
 
-/// Updates of one resource within this time are told together.
+/// Window in which updates of a resource are coalesced.
 const WINDOW: Duration = Duration::from_millis(250);
-/// Resources that are remembered; of any beyond, every update is told.
+/// Limit on tracked resources; updates of others are all sent.
 const MAX_RESOURCES: usize = 4096;
 
-/// A resource of a server has changed, as the server said on one connection.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Update {
     pub(super) server: ServerId,
@@ -20,17 +19,16 @@ pub(super) struct Update {
     pub(super) on: Subscription,
 }
 
-/// See the module.
 #[derive(Default)]
 pub(super) struct Updates {
-    /// Those of the last window, and whether they came again since they were told.
+    /// Updates within their window, and whether they were repeated since they were sent.
     recent: HashMap<Update, bool>,
-    /// When the window of each of them ends, in that order.
+    /// Ends of the windows, in ascending order.
     ends: VecDeque<(Instant, Update)>,
 }
 
 impl Updates {
-    /// Whether an update is to be told now.
+    /// Returns whether to send the update now.
     pub(super) fn admit(&mut self, update: &Update, now: Instant) -> bool {
         if let Some(again) = self.recent.get_mut(update) {
             *again = true;
@@ -47,7 +45,7 @@ impl Updates {
         self.ends.push_back((now + WINDOW, update));
     }
 
-    /// Those whose window has ended and that came again in it: they are to be told now.
+    /// Returns the updates that were repeated within their window, which has ended.
     pub(super) fn take_due(&mut self, now: Instant) -> Vec<Update> {
         let mut due = Vec::new();
         while let Some((_, update)) = self.ends.pop_front_if(|(end, _)| *end <= now) {
@@ -59,7 +57,7 @@ impl Updates {
         due
     }
 
-    /// Waits until a window ends; for ever while there is none. Cancel safe.
+    /// Waits until a window ends, forever if there is none. Cancel safe.
     pub(super) async fn wait(&self) {
         match self.ends.front() {
             Some((end, _)) => tokio::time::sleep_until((*end).into()).await,

@@ -1,33 +1,31 @@
-//! When changes of servers are merged: soon after one is told of, but merging leaves most of the
-//! time to others however many servers change without end.
+//! Timing of merges: soon after a change, but with pauses proportional to the duration of merges,
+//! so that constant changes cannot occupy the gateway.
 
 use std::time::{Duration, Instant};
 
-/// Changes within this time are merged once.
+/// Delay that lets changes accumulate before a merge.
 const SETTLE: Duration = Duration::from_millis(30);
-/// After merging there is a pause of so many times as long as it took.
+/// Length of the pause after a merge, in multiples of its duration.
 const REST_FACTOR: u32 = 4;
-/// The longest such pause.
+/// Longest pause.
 const LONGEST_REST: Duration = Duration::from_secs(2);
 
-/// See the module.
 #[derive(Default)]
 pub(super) struct Pace {
-    /// When the changes that were announced are to be merged.
+    /// When the announced changes are to be merged.
     due: Option<Instant>,
-    /// Nothing is merged before.
+    /// End of the pause after the last merge.
     rest_until: Option<Instant>,
 }
 
 impl Pace {
-    /// Something has changed. Gives when that is to be merged.
+    /// Registers a change and returns when to merge.
     pub(super) fn announce(&mut self, now: Instant) -> Instant {
         let soon = now + SETTLE;
         let due = self.after_rest(soon);
         *self.due.get_or_insert(due)
     }
 
-    /// This time, or when the rest is over.
     fn after_rest(&self, time: Instant) -> Instant {
         match self.rest_until {
             Some(rest) => rest.max(time),
@@ -35,7 +33,7 @@ impl Pace {
         }
     }
 
-    /// Something has changed that nothing more comes after. Gives when it is to be merged.
+    /// Registers a change to merge without [`SETTLE`], and returns when to merge.
     pub(super) fn hurry(&mut self, now: Instant) -> Instant {
         let soon = self.after_rest(now);
         let due = match self.due {
@@ -46,13 +44,13 @@ impl Pace {
         due
     }
 
-    /// What was announced is merged from now on. Whether anything was.
+    /// Takes the announced changes; returns whether there were any.
     pub(super) fn begin(&mut self) -> bool {
         self.due.take().is_some()
     }
 
-    /// That took so long. Gives when what was announced meanwhile is to be merged, if something
-    /// was.
+    /// Starts the pause after a merge. Returns when to merge the changes announced meanwhile, if
+    /// any.
     pub(super) fn merged(&mut self, began: Instant, ended: Instant) -> Option<Instant> {
         let rest = (ended.duration_since(began) * REST_FACTOR).min(LONGEST_REST);
         self.rest_until = Some(ended + rest);

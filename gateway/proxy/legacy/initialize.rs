@@ -1,4 +1,4 @@
-//! `initialize`: how a legacy session begins. Page: basic/lifecycle.mdx (2025-11-25).
+//! `initialize`, which opens a legacy session. Page: basic/lifecycle.mdx (2025-11-25).
 
 use std::sync::Arc;
 
@@ -26,7 +26,6 @@ use crate::session::portable::{self, Opening};
 use crate::snapshot::Snapshot;
 use crate::transport::{Exchange, Reply, Text};
 
-/// Opens a session.
 pub(crate) fn initialize(
     gateway: &Arc<Gateway>,
     snapshot: &Arc<Snapshot>,
@@ -58,7 +57,7 @@ pub(crate) fn initialize(
     let limits = &snapshot.config.limits;
     let endpoint = &exchange.endpoint;
     let opening = Opening { revision, capabilities: capabilities::carried_of(declared, revision) };
-    // Without a secret of the operator's there is nobody who could go on with it.
+    // Without an operator's secret, no other process could resume the session.
     let portable = match &snapshot.config.secret {
         Some(_) => portable::seal(&snapshot.sealer, &principal, endpoint, &opening),
         None => None,
@@ -85,7 +84,7 @@ pub(crate) fn initialize(
     Reply::Message { status: StatusCode::OK, headers: session_header(&session.id), body }
 }
 
-/// Lets servers know of a new session whose client can be asked things.
+/// Announces a new session to the servers that can ask its client questions.
 fn tell_servers(gateway: &Gateway, session: &Arc<Session>, view: &View) {
     if let Some(sole) = &gateway.sole {
         sole.declare(&session.capabilities);
@@ -93,7 +92,7 @@ fn tell_servers(gateway: &Gateway, session: &Arc<Session>, view: &View) {
         sole.open_session(&session);
     }
     if session.interactive {
-        // Begun now, so that the first list has less to wait for.
+        // Started now to shorten the wait of the first list.
         for server in view.servers.values() {
             let server = Arc::clone(server);
             tokio::spawn(async move { server.wait_for_interactive(Era::Legacy).await });
@@ -101,7 +100,6 @@ fn tell_servers(gateway: &Gateway, session: &Arc<Session>, view: &View) {
     }
 }
 
-/// What the client declares that it can do.
 fn read_declared(request: &Request) -> Result<&[u8], RequestError> {
     if request.params().is_empty() {
         return Err(RequestError::invalid("`initialize` needs `params`"));

@@ -1,5 +1,5 @@
-//! `resources/subscribe` and `resources/unsubscribe` of a session, and what its client is told
-//! then. Page: server/resources.mdx (2025-11-25).
+//! `resources/subscribe` and `resources/unsubscribe` of a session, and the notifications that
+//! follow. Page: server/resources.mdx (2025-11-25).
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -47,7 +47,7 @@ pub(super) async fn subscribe(
     done
 }
 
-/// Leave to subscribe to what is there for the caller, at a server that can.
+/// Authorizes a subscription to a readable resource at a server that supports subscriptions.
 async fn permit_subscription(
     gateway: &Gateway,
     context: &RequestContext,
@@ -62,7 +62,7 @@ async fn permit_subscription(
         check_readable(gateway, read).await?;
     }
     let known = permitted.server().catalog();
-    // Said only of what is there: of anything else it would be known whose it would be.
+    // For readable resources only, since the error reveals which server has the URI.
     if known.version > 0 && !known.offers.subscribe {
         return Err(RequestError::no_subscriptions(permitted.server().slug()));
     }
@@ -102,7 +102,7 @@ async fn subscribe_to(
                 caller: context.caller.clone(),
                 _share: share,
             };
-            // A client that leaves has not taken it back, and may ask again.
+            // Spawned, because a client that disconnects has not unsubscribed and may ask again.
             tokio::spawn(making.run(new));
             outcome
         }
@@ -116,11 +116,11 @@ async fn subscribe_to(
     }
 }
 
-/// A subscription that is being made at a server.
+/// A subscription in progress at a server.
 struct Making {
     session: Arc<Session>,
     server: Arc<dyn Upstream>,
-    /// The URI that the client knows, and the server's own.
+    /// The client's URI, and the server's own.
     exposed: String,
     own: String,
     caller: Caller,
@@ -144,7 +144,7 @@ impl Making {
         };
         new.settle(made);
         if session.over.is_cancelled() {
-            // A connection may have been opened for it after the session had ended.
+            // The server may have opened a connection for the session after its end.
             server.forget_session(session.key());
         }
     }
@@ -163,8 +163,7 @@ pub(super) fn unsubscribe(gateway: &Gateway, context: &RequestContext) -> Result
     Ok(())
 }
 
-/// A resource that the session subscribed to has changed; told if it is there in what the session's
-/// caller sees.
+/// Notifies the session's client of an updated resource, if the client may see the resource.
 pub(crate) fn tell_updated(session: &Session, view: Option<&View>, server: &ServerId, own: &str) {
     let Some(view) = view else { return };
     let shown = match session.endpoint.is_namespaced() {
