@@ -384,11 +384,8 @@ impl Approvals for App {
         id: &str,
         approve: bool,
     ) -> Result<serde_json::Value, AnswerError> {
-        match self.gateway.answer_approval(approver, id, approve) {
-            Ok(answer) => Ok(answer),
-            Err(error) => {
-                Err(AnswerError { words: error.to_string(), is_unknown: error.is_unknown })
-            }
-        }
+        self.gateway
+            .answer_approval(approver, id, approve)
+            .map_err(|error| AnswerError { words: error.to_string(), is_unknown: error.is_unknown })
     }
 }

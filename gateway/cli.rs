@@ -130,9 +130,10 @@ fn print_servers(
     json: bool,
 ) -> anyhow::Result<(String, ExitCode)> {
     ask::with_gateway(loaded, Some(wait), async |gateway| {
-        let servers = match elsewhere {
-            true => show::Servers::told(remote::servers(gateway).await?),
-            false => show::Servers::of(gateway),
+        let servers = if elsewhere {
+            show::Servers::told(remote::servers(gateway).await?)
+        } else {
+            show::Servers::of(gateway)
         };
         let code = if servers.are_up() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
         Ok((servers.render(json), code))
@@ -256,13 +257,15 @@ fn load(sources: &Sources, cli: &Cli) -> Result<Loaded, ExitCode> {
 /// Tells mistakes. A check's findings are its output; for every other command they are the reason
 /// why it fails.
 fn mistaken(report: &Report, json: bool, finds: bool) -> ExitCode {
-    let text = match json {
-        true => serde_json::to_string_pretty(report).unwrap_or_default(),
-        false => report.to_string(),
+    let text = if json {
+        serde_json::to_string_pretty(report).unwrap_or_default()
+    } else {
+        report.to_string()
     };
-    let _ = match finds {
-        true => writeln!(std::io::stdout(), "{text}"),
-        false => writeln!(std::io::stderr(), "{text}"),
+    let _ = if finds {
+        writeln!(std::io::stdout(), "{text}")
+    } else {
+        writeln!(std::io::stderr(), "{text}")
     };
     ExitCode::FAILURE
 }
@@ -356,9 +359,10 @@ fn check(loaded: &Loaded, json: bool) -> ExitCode {
 /// Prints output, on a terminal what it can show alone; a reader that has gone (`| head`) is not an
 /// error.
 fn print(text: &str) -> ExitCode {
-    let _ = match std::io::stdout().is_terminal() {
-        true => writeln!(std::io::stdout(), "{}", show::for_terminal(text)),
-        false => writeln!(std::io::stdout(), "{text}"),
+    let _ = if std::io::stdout().is_terminal() {
+        writeln!(std::io::stdout(), "{}", show::for_terminal(text))
+    } else {
+        writeln!(std::io::stdout(), "{text}")
     };
     ExitCode::SUCCESS
 }

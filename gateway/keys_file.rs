@@ -142,10 +142,7 @@ fn fits(keys: &[Key], most_bytes: usize, most_values: usize) -> bool {
 
 pub(crate) fn read(file: &Path) -> anyhow::Result<Vec<Key>> {
     let folder = file.parent().unwrap_or(Path::new("/"));
-    match lockgate_config::keys::load(file, folder) {
-        Ok(keys) => Ok(keys),
-        Err(report) => bail!("{report}"),
-    }
+    lockgate_config::keys::load(file, folder).or_else(|report| bail!("{report}"))
 }
 
 /// Reads, changes and replaces the file, while nobody else does.

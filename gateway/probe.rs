@@ -36,10 +36,8 @@ async fn try_server(
     mut around: Surroundings,
     candidate: Candidate,
 ) -> Result<Offered, ProbeFailure> {
-    let addresses = match candidate.is_predefined {
-        true => Policy::Operator,
-        false => around.egress.organisations,
-    };
+    let addresses =
+        if candidate.is_predefined { Policy::Operator } else { around.egress.organisations };
     let target =
         Target::new(&candidate.url).map_err(|error| fail(ProbeStage::Dns, error.to_string()))?;
     let connected = around.connector.connect(&target, addresses).await;

@@ -309,10 +309,7 @@ impl Tenants {
         }
         let transport = Transport::Http { url: integration.url.clone(), headers };
         // What is in the catalogue, the operator chose.
-        let addresses = match integration.is_predefined {
-            true => Policy::Operator,
-            false => self.addresses,
-        };
+        let addresses = if integration.is_predefined { Policy::Operator } else { self.addresses };
         let mut config = lockgate_upstream::Config::of_organisation(
             Arc::clone(organisation),
             integration.slug.to_string(),

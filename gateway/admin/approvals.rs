@@ -78,9 +78,10 @@ async fn open_page<A: Approvals>(
 ) -> Response {
     let mut pairs = query.as_deref().unwrap_or("").split('&');
     let token = pairs.find_map(|pair| pair.strip_prefix("token=")).unwrap_or("");
-    match approvals.opens(&id, token) {
-        true => page_response("text/html", PAGE),
-        false => refuse(StatusCode::NOT_FOUND, "this link is not valid, or has expired"),
+    if approvals.opens(&id, token) {
+        page_response("text/html", PAGE)
+    } else {
+        refuse(StatusCode::NOT_FOUND, "this link is not valid, or has expired")
     }
 }
 

@@ -77,10 +77,7 @@ impl Member {
 
     /// Returns the number of permits guaranteed to the member.
     pub(crate) fn share(&self) -> usize {
-        match self.is_organisation {
-            true => self.pool.share_of_organisation(),
-            false => self.pool.share(),
-        }
+        if self.is_organisation { self.pool.share_of_organisation() } else { self.pool.share() }
     }
 
     /// Takes a permit from the share, or else from the common part.
@@ -133,10 +130,7 @@ impl Member {
 
     /// Returns the queues in which a limit without a permit waits.
     pub(crate) fn queues(&self) -> &'static [Queue] {
-        match self.is_organisation {
-            true => &[Queue::Common, Queue::Own],
-            false => &[Queue::Common],
-        }
+        if self.is_organisation { &[Queue::Common, Queue::Own] } else { &[Queue::Common] }
     }
 
     /// Registers a limit to be woken when a permit is free for it.

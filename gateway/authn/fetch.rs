@@ -82,8 +82,5 @@ impl Outside {
 }
 
 fn read(bytes: &[u8]) -> Result<Value, String> {
-    match serde_json::from_slice(bytes) {
-        Ok(document) => Ok(document),
-        Err(error) => Err(format!("the answer is not JSON: {error}")),
-    }
+    serde_json::from_slice(bytes).map_err(|error| format!("the answer is not JSON: {error}"))
 }

@@ -170,9 +170,10 @@ impl Authenticator {
                 _ => return Err(AuthnError::Missing.into()),
             },
         };
-        match self.needs.base(&principal) {
-            true => Ok(principal.on(certificate)),
-            false => Err(RefusedCaller::known(lacks_scopes(&principal), &principal)),
+        if self.needs.base(&principal) {
+            Ok(principal.on(certificate))
+        } else {
+            Err(RefusedCaller::known(lacks_scopes(&principal), &principal))
         }
     }
 

@@ -134,10 +134,7 @@ impl Provider {
     }
 
     async fn metadata(&self) -> Result<Arc<Metadata>, SignInError> {
-        match self.find_metadata().await {
-            Ok(metadata) => Ok(metadata),
-            Err(fault) => Err(SignInError::Unreachable(fault)),
-        }
+        self.find_metadata().await.map_err(SignInError::Unreachable)
     }
 
     /// The metadata, fetched by one for all who wait.

@@ -61,14 +61,15 @@ impl Init {
         let draft = draft(&files, &home, &sources.cwd)?;
         write_new(&target, &draft.text)?;
         let shown = target.strip_prefix(&sources.cwd).unwrap_or(&target);
-        let text = match json {
-            true => pretty(&json!({
+        let text = if json {
+            pretty(&json!({
                 "file": target,
                 "servers": draft.servers,
                 "variables": draft.variables,
                 "problems": draft.notes,
-            })),
-            false => describe(shown, &draft, sources),
+            }))
+        } else {
+            describe(shown, &draft, sources)
         };
         Ok((text, ExitCode::SUCCESS))
     }

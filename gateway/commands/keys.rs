@@ -114,9 +114,10 @@ pub(crate) fn run(command: &Command, file: &Path, json: bool) -> anyhow::Result<
                 revoked = *key.revoked.get_or_insert(now);
                 Ok(())
             })?;
-            match json {
-                true => Ok(pretty(&json!({"id": id, "revoked": write_time(revoked)}))),
-                false => Ok(format!("key {id} is revoked since {}", write_time(revoked))),
+            if json {
+                Ok(pretty(&json!({"id": id, "revoked": write_time(revoked)})))
+            } else {
+                Ok(format!("key {id} is revoked since {}", write_time(revoked)))
             }
         }
     }

@@ -113,9 +113,10 @@ fn overlap(found: &Overlap) -> Problem {
         Place::File { path: Arc::new(path.into()), line: line.parse().unwrap_or(0), column: 0 };
     let policy = &found.policy;
     let other = &found.other;
-    let (does, same) = match found.sets {
-        true => ("puts values in with `set`", "the same `set`"),
-        false => ("looks at arguments", "the same rules, or make them a `deny` policy"),
+    let (does, same) = if found.sets {
+        ("puts values in with `set`", "the same `set`")
+    } else {
+        ("looks at arguments", "the same rules, or make them a `deny` policy")
     };
     let what = format!(
         "policy {policy} {does}, but policy {other} may allow the same calls as they are sent"

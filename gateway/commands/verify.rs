@@ -104,10 +104,7 @@ fn report(command: &Command, configured: Option<String>, cwd: &Path) -> anyhow::
 }
 
 fn read_anchor(text: &str, from: &str) -> anyhow::Result<Anchor> {
-    match text.parse() {
-        Ok(anchor) => Ok(anchor),
-        Err(error) => Err(anyhow!("{from}: {error}")),
-    }
+    text.parse().map_err(|error| anyhow!("{from}: {error}"))
 }
 
 /// The files, and apart from them those of the trails that `lockgate call` keeps beside theirs.

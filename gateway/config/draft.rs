@@ -114,9 +114,10 @@ pub fn draft(files: &[PathBuf], home: &str, cwd: &Path) -> Result<Draft, Report>
         }
     }
     let notes = problems.finish()?;
-    let middle = match taken.is_empty() {
-        true => NO_SERVERS.to_string(),
-        false => format!("{SERVERS}servers:\n{sections}"),
+    let middle = if taken.is_empty() {
+        NO_SERVERS.to_string()
+    } else {
+        format!("{SERVERS}servers:\n{sections}")
     };
     let text = format!("{HEAD}\n{middle}\n{TAIL}");
     let servers = taken.into_keys().collect();

@@ -271,10 +271,7 @@ fn read_value(path: &Path) -> Result<String, String> {
     if bytes.len() > VALUE_BYTES {
         return Err("it is larger than 64 KiB".into());
     }
-    match String::from_utf8(bytes) {
-        Ok(text) => Ok(text),
-        Err(_) => Err("it is not UTF-8 text".into()),
-    }
+    String::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".into())
 }
 
 /// The file, or a byte more than may be taken of it.

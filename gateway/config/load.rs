@@ -225,12 +225,13 @@ impl Loading<'_> {
 
     fn import(&mut self, path: &Path, named_at: Place, secret: bool) -> Layer {
         if !path.is_file() {
-            let what = match secret {
-                true => "there is no such file".to_string(),
-                false => format!(
+            let what = if secret {
+                "there is no such file".to_string()
+            } else {
+                format!(
                     "there is no file {}",
                     source::display_path(path, &self.sources.cwd).display()
-                ),
+                )
             };
             let hint = "the path is relative to the file that names it";
             self.problems.push(Problem::error(named_at, "import", what).hint(hint));

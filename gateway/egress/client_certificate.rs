@@ -47,13 +47,10 @@ impl ClientCertificate {
         authorities: &[CertificateDer<'static>],
         pair: &Pair,
     ) -> Result<Arc<ClientConfig>, CertificateError> {
-        match tls::client(authorities, Some(pair)) {
-            Ok(config) => Ok(config),
-            Err(cause) => {
-                let cert = self.cert.clone();
-                Err(CertificateError::Pair { cert, key: self.key.clone(), cause })
-            }
-        }
+        tls::client(authorities, Some(pair)).map_err(|cause| {
+            let cert = self.cert.clone();
+            CertificateError::Pair { cert, key: self.key.clone(), cause }
+        })
     }
 }
 

@@ -282,10 +282,7 @@ pub(crate) async fn look_up(
     name: &str,
     port: u16,
 ) -> Result<Vec<SocketAddr>, ConnectError> {
-    match resolver.resolve(name, port).await {
-        Ok(addresses) => Ok(addresses),
-        Err(error) => Err(ConnectError::Resolve(error)),
-    }
+    resolver.resolve(name, port).await.map_err(ConnectError::Resolve)
 }
 
 /// Connects to the first of these addresses that answers.

@@ -54,9 +54,10 @@ impl Handler for Fake {
     }
 
     fn stream(&self, _: &Principal) -> Result<Arc<()>, TooManyStreams> {
-        match Arc::strong_count(&self.streams) <= MAX_STREAMS {
-            true => Ok(Arc::clone(&self.streams)),
-            false => Err(TooManyStreams::OfPrincipal),
+        if Arc::strong_count(&self.streams) <= MAX_STREAMS {
+            Ok(Arc::clone(&self.streams))
+        } else {
+            Err(TooManyStreams::OfPrincipal)
         }
     }
 

@@ -65,10 +65,7 @@ pub struct Server {
 }
 
 fn bind_address(address: SocketAddr, shared: bool) -> Result<StdListener, BindError> {
-    match bind_socket(address, shared) {
-        Ok(socket) => Ok(socket),
-        Err(cause) => Err(BindError::Address { address, cause }),
-    }
+    bind_socket(address, shared).map_err(|cause| BindError::Address { address, cause })
 }
 
 impl Server {

@@ -86,10 +86,7 @@ impl Remote {
     ) -> Result<(Bytes, Hold<Arc<Budget>>), Response<Bytes>> {
         let bounds = self.listener.body_bounds(&self.state, principal);
         let read = request_body::read_body(body, bounds, Arc::clone(handler.budget())).await;
-        match read {
-            Ok(body) => Ok(body),
-            Err(refusal) => Err(refuse(handler, refusal)),
-        }
+        read.map_err(|refusal| refuse(handler, refusal))
     }
 }
 

@@ -196,10 +196,7 @@ fn make_verifier(
     }
     let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
     let builder = if clients.required { builder } else { builder.allow_unauthenticated() };
-    match builder.build() {
-        Ok(verifier) => Ok(verifier),
-        Err(cause) => Err(TlsError::Authorities { path: path.clone(), cause }),
-    }
+    builder.build().map_err(|cause| TlsError::Authorities { path: path.clone(), cause })
 }
 
 #[cfg(test)]

@@ -220,9 +220,10 @@ impl Rule {
     fn check(&self, arguments: &mut Value, pass: &mut Pass) -> Result<(), Refusal> {
         let Found { places, missing } = self.at.find(arguments)?;
         if self.forbid {
-            return match places.is_empty() {
-                true => Ok(()),
-                false => Err(Refusal(format!("the argument {} must not be given", self.at.text))),
+            return if places.is_empty() {
+                Ok(())
+            } else {
+                Err(Refusal(format!("the argument {} must not be given", self.at.text)))
             };
         }
         if missing && !self.optional {

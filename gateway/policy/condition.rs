@@ -45,9 +45,10 @@ impl Condition {
         let condition = Self { program, base, findings };
         condition.try_samples()?;
         if condition.findings.asks_nothing() {
-            world::samples(|sample| match condition.holds(sample)? {
-                true => Ok(()),
-                false => {
+            world::samples(|sample| {
+                if condition.holds(sample)? {
+                    Ok(())
+                } else {
                     Err("never holds, whoever asks for whatever: take the policy out, or `when`"
                         .into())
                 }
@@ -90,10 +91,7 @@ impl Condition {
 
     /// Evaluates the condition. An error is a message for the log.
     pub(crate) fn holds(&self, world: World<'_>) -> Result<bool, String> {
-        match self.run(world) {
-            Ok(holds) => Ok(holds),
-            Err(failed) => Err(failed.words),
-        }
+        self.run(world).map_err(|failed| failed.words)
     }
 
     /// Returns the argument that made the evaluation fail, in a message for the caller; `None` if

@@ -116,9 +116,10 @@ impl<'a> Count<'a> {
             ("patternProperties", Value::Object(members)) => members.len(),
             _ => 0,
         };
-        match self.patterns > MAX_PATTERNS {
-            true => Err(format!("it has more than {MAX_PATTERNS} patterns")),
-            false => Ok(()),
+        if self.patterns > MAX_PATTERNS {
+            Err(format!("it has more than {MAX_PATTERNS} patterns"))
+        } else {
+            Ok(())
         }
     }
 

@@ -172,10 +172,7 @@ impl Path {
             );
             return Err(Refusal(words));
         }
-        let decoded = match self.uris {
-            true => refused(spelling::decode_uri(text))?,
-            false => None,
-        };
+        let decoded = if self.uris { refused(spelling::decode_uri(text))? } else { None };
         let text = decoded.as_deref().unwrap_or(text);
         self.spelled(text)?;
         let names = self.normalise(text)?;
@@ -289,10 +286,7 @@ impl Path {
 
 /// Prefixes an error with the key of its entry.
 fn under<T>(key: &str, compiled: Result<T, String>) -> Result<T, String> {
-    match compiled {
-        Ok(part) => Ok(part),
-        Err(words) => Err(format!("{key}: {words}")),
-    }
+    compiled.map_err(|words| format!("{key}: {words}"))
 }
 
 fn goes_up(text: &str) -> bool {

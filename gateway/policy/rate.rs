@@ -135,10 +135,9 @@ impl Limits {
     ) -> Result<Option<Held>, Limited> {
         let Some(limit) = self.get(at) else { return Ok(None) };
         let key = LimitKey::new(&limit.by, subject, target);
-        match limiter.take(limit.allowance(rule), &key) {
-            Ok(held) => Ok(held),
-            Err(reached) => Err(Limited { rule: Arc::clone(&rule.name), reached }),
-        }
+        limiter
+            .take(limit.allowance(rule), &key)
+            .map_err(|reached| Limited { rule: Arc::clone(&rule.name), reached })
     }
 
     /// Undoes the rate count of a [`Limits::take`].

@@ -8,8 +8,5 @@ pub struct Refusal(pub String);
 
 /// Converts the message of a failed check into a [`Refusal`].
 pub(crate) fn refused<T>(judged: Result<T, String>) -> Result<T, Refusal> {
-    match judged {
-        Ok(judged) => Ok(judged),
-        Err(words) => Err(Refusal(words)),
-    }
+    judged.map_err(Refusal)
 }

@@ -74,9 +74,10 @@ fn not_an_object(scanner: &mut Scanner<'_>) -> MessageError {
     if let Err(flaw) = scanner.end() {
         return MessageError::Parse(flaw);
     }
-    let what = match is_array {
-        true => EnvelopeError::Batch,
-        false => EnvelopeError::Scan(ScanError { what: Fault::NotObject, at: 0 }),
+    let what = if is_array {
+        EnvelopeError::Batch
+    } else {
+        EnvelopeError::Scan(ScanError { what: Fault::NotObject, at: 0 })
     };
     MessageError::Invalid { what, id: None }
 }

@@ -169,9 +169,10 @@ pub fn strip_annotations(out: &mut Vec<u8>, item: &[u8]) -> Result<(), ScanError
     let mut object = Object::open(out);
     for member in &members {
         let value = member.value.of(item);
-        match member.is(item, "inputSchema") {
-            true => object.raw("inputSchema", &header::strip(value)),
-            false => object.copy(member.key.of(item), value),
+        if member.is(item, "inputSchema") {
+            object.raw("inputSchema", &header::strip(value))
+        } else {
+            object.copy(member.key.of(item), value)
         }
     }
     object.close();

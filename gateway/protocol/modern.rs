@@ -38,10 +38,7 @@ pub fn read_discovery(result: &[u8]) -> Option<Discovery> {
     let result: Value = serde_json::from_slice(result).ok()?;
     let versions = strings(result.get("supportedVersions")?)?;
     let capabilities = result.get("capabilities").unwrap_or(&Value::Null);
-    let info = match server_info(&result) {
-        Some(info) => Some(info),
-        None => result.get("serverInfo"),
-    };
+    let info = server_info(&result).or_else(|| result.get("serverInfo"));
     let (name, version) = implementation(info);
     Some(Discovery {
         versions,

@@ -138,9 +138,10 @@ impl Asking<'_> {
         let answer = self.permitted.answer().copied();
         if answer.is_none() && self.context.request.param("requestState").is_some() {
             // The next round of an approved call, paused by its server's questions.
-            return match self.gateway.approvals.asked.take_round(&self.call.digest) {
-                true => Ok(self.go()),
-                false => Err(ApprovalError::Unknown.into()),
+            return if self.gateway.approvals.asked.take_round(&self.call.digest) {
+                Ok(self.go())
+            } else {
+                Err(ApprovalError::Unknown.into())
             };
         }
         let mut approvers = Vec::new();
@@ -283,9 +284,10 @@ impl Asking<'_> {
         gone.disarm();
         match answer {
             Ok(result) => {
-                match is_approval(&serde_json::from_slice(&result).unwrap_or(Value::Null)) {
-                    true => Ok(()),
-                    false => self.deny(&self.context.principal),
+                if is_approval(&serde_json::from_slice(&result).unwrap_or(Value::Null)) {
+                    Ok(())
+                } else {
+                    self.deny(&self.context.principal)
                 }
             }
             Err(QuestionError::Undeclared) => Err(ApprovalError::CannotAsk.into()),

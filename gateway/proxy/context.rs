@@ -76,10 +76,7 @@ impl RequestContext {
         {
             return Some(context);
         }
-        match trace_context::of_message(&self.request) {
-            Some(named) => Some(named),
-            None => self.trace.clone(),
-        }
+        trace_context::of_message(&self.request).or_else(|| self.trace.clone())
     }
 
     pub(crate) fn can_be_asked(&self) -> bool {

@@ -106,9 +106,10 @@ impl Directory {
         }
         if is_nothing || !all.contains_key(name) {
             let mut changed = HashMap::clone(&all);
-            match is_nothing {
-                true => drop(changed.remove(name)),
-                false => drop(changed.insert(name.into(), Arc::clone(&organisation))),
+            if is_nothing {
+                drop(changed.remove(name))
+            } else {
+                drop(changed.insert(name.into(), Arc::clone(&organisation)))
             }
             self.organisations.store(Arc::new(changed));
         }

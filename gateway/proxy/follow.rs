@@ -164,9 +164,10 @@ impl Merges {
     /// Waits for the next source to merge, forever if there is none. With the limit of concurrent
     /// merges reached, only the operator's servers qualify. Cancel safe.
     async fn next_due(&self, is_full: bool) -> (Instant, Source) {
-        let next = match is_full {
-            true => self.agenda.iter().find(|(_, source)| source.is_none()),
-            false => self.agenda.first(),
+        let next = if is_full {
+            self.agenda.iter().find(|(_, source)| source.is_none())
+        } else {
+            self.agenda.first()
         };
         match next {
             Some((due, source)) => {

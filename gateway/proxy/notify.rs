@@ -67,10 +67,8 @@ impl Gateway {
             };
             let rights = CallerRights::new(&snapshot.policy, principal, &session.endpoint);
             let organisation: Box<str> = rights.principal.organisation().into();
-            let agent = match session.endpoint.is_of_agent() {
-                true => Some(rights.principal.clone()),
-                false => None,
-            };
+            let agent =
+                if session.endpoint.is_of_agent() { Some(rights.principal.clone()) } else { None };
             let key = (organisation, session.endpoint.clone(), agent, rights.class.mark());
             let seen: &Seen = views.entry(key).or_insert_with(|| {
                 let view = self.directory.view(&session.endpoint, snapshot, &rights);
@@ -79,12 +77,13 @@ impl Gateway {
                 Seen { view, lists, hidden }
             });
             let own_clients = session.own_clients();
-            let view = match own_clients.is_empty() {
-                true => seen.view.clone(),
-                false => self.view_with(
+            let view = if own_clients.is_empty() {
+                seen.view.clone()
+            } else {
+                self.view_with(
                     &own_clients,
                     Seeing { endpoint: &session.endpoint, snapshot, rights: &rights },
-                ),
+                )
             };
             let mut lists: Vec<ListKind> = seen.lists.clone();
             let own = Some(session.key());

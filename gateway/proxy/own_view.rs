@@ -21,9 +21,10 @@ use crate::snapshot::Snapshot;
 impl Gateway {
     /// Returns the clients of a modern caller that declared these capabilities.
     pub(crate) fn find_own_clients(&self, principal: &Principal, declared: &Bytes) -> OwnClients {
-        match self.modern_clients.has_own_lists() {
-            true => self.modern_clients.own_clients(&(principal.clone(), declared.clone())),
-            false => OwnClients::new(),
+        if self.modern_clients.has_own_lists() {
+            self.modern_clients.own_clients(&(principal.clone(), declared.clone()))
+        } else {
+            OwnClients::new()
         }
     }
 

@@ -35,14 +35,11 @@ impl Gateway {
         credentials: &Credentials,
     ) -> Result<Principal, Reply> {
         let authenticator = Arc::clone(&self.snapshot.load().authenticator);
-        match authenticator.authenticate(credentials, endpoint.resource()).await {
-            Ok(principal) => Ok(principal),
-            Err(refused) => {
-                self.unknown(&refused, endpoint);
-                let challenge = authenticator.challenge(refused.why, endpoint.resource());
-                Err(RequestError::unauthenticated(refused.why, &challenge).reply(None, Era::Legacy))
-            }
-        }
+        authenticator.authenticate(credentials, endpoint.resource()).await.map_err(|refused| {
+            self.unknown(&refused, endpoint);
+            let challenge = authenticator.challenge(refused.why, endpoint.resource());
+            RequestError::unauthenticated(refused.why, &challenge).reply(None, Era::Legacy)
+        })
     }
 
     /// Returns the public document at a path, if any: the protected resource metadata (RFC 9728),

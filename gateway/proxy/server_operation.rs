@@ -106,9 +106,10 @@ impl ServerOperation {
     pub(crate) fn refuse(&self, problem: &RequestError) {
         let mut state = self.state.lock();
         if !problem.is_withdrawn() && problem.outcome != Outcome::Ok {
-            state.labels.ending = match problem.is_result() {
-                true => Ending::Failed(TOOL_ERROR),
-                false => Ending::answered(problem.code),
+            state.labels.ending = if problem.is_result() {
+                Ending::Failed(TOOL_ERROR)
+            } else {
+                Ending::answered(problem.code)
             };
         }
         if let Some(span) = &mut state.span {

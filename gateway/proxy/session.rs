@@ -323,9 +323,10 @@ impl Session {
 
     /// Returns this session, if it may have lists of its own.
     pub(crate) fn own_clients(&self) -> OwnClients {
-        match self.own_servers.is_any() {
-            true => vec![OwnClient { servers: Arc::clone(&self.own_servers), is_first: true }],
-            false => OwnClients::new(),
+        if self.own_servers.is_any() {
+            vec![OwnClient { servers: Arc::clone(&self.own_servers), is_first: true }]
+        } else {
+            OwnClients::new()
         }
     }
 

@@ -196,10 +196,7 @@ pub(crate) fn take_answers(
             "`params.inputResponses` has more than {most} bytes (limits.answer_bytes)"
         )));
     }
-    match take(raw) {
-        Ok(taken) => Ok(taken),
-        Err(words) => Err(RequestError::invalid(words)),
-    }
+    take(raw).map_err(RequestError::invalid)
 }
 
 /// Creates a task id for the client, which includes the called tool.

@@ -136,9 +136,10 @@ impl IntegrationSnapshot {
     fn new(record: &IntegrationRecord, place: Place, vault: &Vault, before: Option<&Self>) -> Self {
         let Place { url, auth, takes_credentials } = place;
         let before = before.filter(|before| before.version == record.version && before.url == url);
-        let mut credential = match takes_credentials {
-            true => open_credential(record, &auth, vault),
-            false => CredentialState::Outdated,
+        let mut credential = if takes_credentials {
+            open_credential(record, &auth, vault)
+        } else {
+            CredentialState::Outdated
         };
         let mut unopened = None;
         if let CredentialState::Unusable(error) = &credential {

@@ -147,16 +147,14 @@ impl StoreError {
 
 /// What the database answered, with its error in the store's words; `file` is the one of SQLite.
 pub(crate) fn answer<T>(answer: sqlx::Result<T>, file: Option<&Path>) -> Result<T, StoreError> {
-    match answer {
-        Ok(value) => Ok(value),
-        Err(error) => Err(StoreError::of(&error, file)),
-    }
+    answer.map_err(|error| StoreError::of(&error, file))
 }
 
 fn of_tls(why: &str) -> StoreError {
-    let why = match why.contains("not valid for name") {
-        true => "the certificate is for another host",
-        false => why,
+    let why = if why.contains("not valid for name") {
+        "the certificate is for another host"
+    } else {
+        why
     };
     StoreError::Unavailable(format!(
         "TLS: {why} (in `store.url`, sslrootcert=FILE names a private authority, and \

@@ -76,10 +76,8 @@ pub(crate) fn url(file: &Path, access: Access) -> Result<Url, StoreError> {
         Access::Read => "ro",
         Access::Write => "rw",
     };
-    match Url::parse(&format!("sqlite://{}?mode={mode}", path.path())) {
-        Ok(url) => Ok(url),
-        Err(_) => Err(StoreError::ReadOnly(file.to_owned())),
-    }
+    Url::parse(&format!("sqlite://{}?mode={mode}", path.path()))
+        .map_err(|_| StoreError::ReadOnly(file.to_owned()))
 }
 
 /// Makes folder and file for their owner alone, where they are missing.

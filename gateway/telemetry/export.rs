@@ -34,10 +34,7 @@ pub(crate) struct Exporter {
 impl Exporter {
     pub(crate) fn new(numbers: &Arc<Numbers>) -> Self {
         let registry = Registry::new();
-        let provider = match provider(&registry, numbers) {
-            Ok(provider) => Ok(provider),
-            Err(error) => Err(error.to_string()),
-        };
+        let provider = provider(&registry, numbers).map_err(|error| error.to_string());
         Self { registry, provider }
     }
 

@@ -48,10 +48,7 @@ impl Reader {
     }
 
     fn go_through(self, text: &[u8], keeps: bool) -> Result<Value, String> {
-        match self.read_whole(text, keeps) {
-            Ok(value) => Ok(value),
-            Err(error) => Err(plain(&error)),
-        }
+        self.read_whole(text, keeps).map_err(|error| plain(&error))
     }
 
     fn read_whole(self, text: &[u8], keeps: bool) -> serde_json::Result<Value> {

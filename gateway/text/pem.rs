@@ -24,10 +24,9 @@ pub enum FileError {
 /// # Errors
 /// The file cannot be read, or is not PEM.
 pub fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, FileError> {
-    match CertificateDer::pem_file_iter(path).and_then(|all| all.take(MAX_CERTIFICATES).collect()) {
-        Ok(certificates) => Ok(certificates),
-        Err(cause) => Err(FileError::Broken { path: path.to_owned(), cause }),
-    }
+    CertificateDer::pem_file_iter(path)
+        .and_then(|all| all.take(MAX_CERTIFICATES).collect())
+        .map_err(|cause| FileError::Broken { path: path.to_owned(), cause })
 }
 
 /// Reads a certificate with its chain.

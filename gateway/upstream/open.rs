@@ -196,9 +196,10 @@ async fn carry(
         Transport::Stdio { command, args, env, cwd, has_network } => {
             let around = &shared.around;
             let name = shared.id.to_string();
-            let env = match has_network {
-                true => &network::environment(env, &around.egress, &around.connector),
-                false => env,
+            let env = if *has_network {
+                &network::environment(env, &around.egress, &around.connector)
+            } else {
+                env
             };
             let guard = &around.guard;
             let started = process::spawn(guard, &name, command, args, env, cwd.as_deref()).await;

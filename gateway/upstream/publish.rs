@@ -56,10 +56,8 @@ impl Shared {
         for omitted in &catalog.omitted {
             tracing::warn!(server = %self.id, "left out: {omitted}");
         }
-        catalog.version = match is_same {
-            true => old.version,
-            false => self.versions.fetch_add(1, Ordering::Relaxed) + 1,
-        };
+        catalog.version =
+            if is_same { old.version } else { self.versions.fetch_add(1, Ordering::Relaxed) + 1 };
         self.catalog.store(Arc::new(catalog));
         drop(replacing);
         let _ = self.events().send(Event::Changed { server: self.id.clone() });

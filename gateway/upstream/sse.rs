@@ -120,10 +120,8 @@ fn endpoint(url: &Url, event: &Event) -> Result<Uri, UpstreamError> {
 /// Returns the path and query, the only parts of a URL in a request line.
 fn place(url: &Url) -> Result<Uri, UpstreamError> {
     let text = &url[Position::BeforePath..Position::AfterQuery];
-    match text.parse() {
-        Ok(place) => Ok(place),
-        Err(_) => Err(UpstreamError::new(Kind::Garbage, "the URL cannot be put into a request")),
-    }
+    text.parse()
+        .map_err(|_| UpstreamError::new(Kind::Garbage, "the URL cannot be put into a request"))
 }
 
 fn is_event_stream(headers: &HeaderMap) -> bool {

@@ -288,9 +288,10 @@ async fn two_other_people_approve_a_call_of_either_era() {
     for modern in [true, false] {
         let before = rig.calls();
         let call = async {
-            match modern {
-                true => rig.call(&ann, "a__wipe", json!({})).await.json(),
-                false => last(legacy_call(&rig, &ann, &id, "a__wipe").await).await,
+            if modern {
+                rig.call(&ann, "a__wipe", json!({})).await.json()
+            } else {
+                last(legacy_call(&rig, &ann, &id, "a__wipe").await).await
             }
         };
         let people = async {
@@ -358,9 +359,10 @@ async fn the_command_line_lists_approves_and_denies() {
             assert!(told.starts_with(&format!("{id} {decision}")[..id.len() + 4]), "{told}");
         };
         let (answer, ()) = tokio::join!(rig.call(&ann, "a__wipe", json!({})), person);
-        match made {
-            true => assert_eq!(answer.result()["resultType"], "complete"),
-            false => assert!(refusal(&answer).contains("it was denied by key|"), "{answer:?}"),
+        if made {
+            assert_eq!(answer.result()["resultType"], "complete")
+        } else {
+            assert!(refusal(&answer).contains("it was denied by key|"), "{answer:?}")
         }
     }
     assert_eq!(rig.calls(), 1);
@@ -651,13 +653,12 @@ async fn no_call_reaches_its_server_without_its_own_approval() {
     let others = async |n: u64, who: usize, modern: bool, fate: Fate, pause: u64| {
         tokio::time::sleep(Duration::from_millis(pause)).await;
         let key = &callers[who];
-        let stream = match modern {
-            true => modern_call("a__wipe", json!({"arguments": {"n": n}})).by(key),
-            false => {
-                let call = json!({"name": "a__wipe", "arguments": {"n": n}});
-                let id = i64::try_from(n).unwrap() + 100;
-                Request::legacy("/mcp", &sessions[who], id, "tools/call", &call).by(key)
-            }
+        let stream = if modern {
+            modern_call("a__wipe", json!({"arguments": {"n": n}})).by(key)
+        } else {
+            let call = json!({"name": "a__wipe", "arguments": {"n": n}});
+            let id = i64::try_from(n).unwrap() + 100;
+            Request::legacy("/mcp", &sessions[who], id, "tools/call", &call).by(key)
         };
         let mut held = tokio::net::TcpStream::connect(rig.gate.address).await.unwrap();
         tokio::io::AsyncWriteExt::write_all(&mut held, &stream.bytes()).await.unwrap();

@@ -110,9 +110,10 @@ async fn pages_of_apps_have_the_uris_of_the_endpoint() {
     for (path, prefix) in [("/mcp", "ui://a+"), ("/servers/a/mcp", "ui://")] {
         let session = gate.session(path, "2025-11-25").await;
         let ask = async |is_modern: bool, method: &str, params: Value| {
-            let answer = match is_modern {
-                true => Request::modern(path, method, params).send(gate.address).await,
-                false => session.ask(method, params).await,
+            let answer = if is_modern {
+                Request::modern(path, method, params).send(gate.address).await
+            } else {
+                session.ask(method, params).await
             };
             answer.result()
         };

@@ -59,10 +59,8 @@ async fn settings_are_taken_over_while_calls_run() {
     for (is_old, is_child) in [(false, false), (true, false), (false, true), (true, true)] {
         let go = Arc::new(AtomicBool::new(false));
         let script = held(is_old, &["slow", "t"], &go);
-        let server = match is_child {
-            true => Upstream::lines(script).await,
-            false => Upstream::http(script).await,
-        };
+        let server =
+            if is_child { Upstream::lines(script).await } else { Upstream::http(script).await };
         let with = |more: Value| json!({"servers": {"a": server.with(more)}});
         let gate = Gate::start(with(json!({"timeout": 60}))).await;
         let session = gate.session("/mcp", "2025-11-25").await;
@@ -162,9 +160,10 @@ async fn a_process_ends_behind_its_last_call() {
         assert_eq!(pids.len(), 1);
         let changed = async {
             until("the call runs", async || (server.count("tools/call") == 1).then_some(())).await;
-            match is_removed {
-                true => gate.configure(json!({"servers": {"b": other.config()}})),
-                false => gate.configure(with(json!({"env": {"X": "1"}}))),
+            if is_removed {
+                gate.configure(json!({"servers": {"b": other.config()}}))
+            } else {
+                gate.configure(with(json!({"env": {"X": "1"}})))
             }
             reloaded(&gate, 1).await;
             if is_removed {

@@ -261,9 +261,10 @@ fn mistakes_are_named_with_their_key_and_without_the_password() {
         ("proxy: { host: p.invalid }", "egress.proxy", "host"),
         ("from_environment: true", "egress.from_environment", "HTTPS_PROXY is not"),
     ] {
-        let text = match egress.starts_with('{') {
-            true => format!("egress: {egress}\n"),
-            false => format!("egress: {{ {egress} }}\n"),
+        let text = if egress.starts_with('{') {
+            format!("egress: {egress}\n")
+        } else {
+            format!("egress: {{ {egress} }}\n")
         };
         std::fs::write(folder.path().join("lockgate.yaml"), text).unwrap();
         let mut check = command();

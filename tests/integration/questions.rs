@@ -280,17 +280,16 @@ async fn a_question_that_ends_is_cancelled_at_its_client() {
             Some("ask") => Say::Json(question.clone()),
             Some(_) => {
                 let done = heard.result(json!({"content": []}));
-                match over_http {
-                    true => Say::Sse(format!("data: {back}\n\ndata: {done}\n\n")),
-                    false => lines(&[back.clone(), done]),
+                if over_http {
+                    Say::Sse(format!("data: {back}\n\ndata: {done}\n\n"))
+                } else {
+                    lines(&[back.clone(), done])
                 }
             }
             None => plain(heard),
         };
-        let mut server = match over_http {
-            true => Upstream::http(script).await,
-            false => Upstream::lines(script).await,
-        };
+        let mut server =
+            if over_http { Upstream::http(script).await } else { Upstream::lines(script).await };
         let seconds = if end == "late" { 1 } else { 60 };
         let gate = Gate::start(json!({"servers": {"a": server.config()},
             "limits": {"question_timeout": seconds}}))

@@ -111,9 +111,10 @@ impl Maker {
     fn structured(&mut self) -> (Value, Value) {
         let object = json!({"type": "object", "properties": {"n": {"type": "integer"}},
             "required": ["n"]});
-        match self.is_modern && self.chance() {
-            true => (json!({"type": "array", "items": {"type": "integer"}}), json!([1, 2])),
-            false => (object, json!({"n": 7})),
+        if self.is_modern && self.chance() {
+            (json!({"type": "array", "items": {"type": "integer"}}), json!([1, 2]))
+        } else {
+            (object, json!({"n": 7}))
         }
     }
 
@@ -190,9 +191,10 @@ impl Maker {
             ("annotations", self.annotations()),
         ];
         self.maybe(&mut resource, &members);
-        let mut contents = match self.chance() {
-            true => json!({"uri": uri, "text": self.text()}),
-            false => json!({"uri": uri, "blob": "AAEC"}),
+        let mut contents = if self.chance() {
+            json!({"uri": uri, "text": self.text()})
+        } else {
+            json!({"uri": uri, "blob": "AAEC"})
         };
         self.maybe(&mut contents, &[("mimeType", json!("text/x")), ("_meta", json!({"a/b": 1}))]);
         let mut result = self.complete(json!({"contents": [contents]}));

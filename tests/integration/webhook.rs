@@ -23,9 +23,12 @@ fn whsec() -> String {
 /// A receiver that fails so many times before it takes messages.
 async fn receiver(failures: usize, status: u16) -> Upstream {
     let count = AtomicUsize::new(0);
-    Upstream::http(move |_| match count.fetch_add(1, Ordering::SeqCst) < failures {
-        true => Say::Status(status, Vec::new(), json!({})),
-        false => Say::Status(204, Vec::new(), Value::Null),
+    Upstream::http(move |_| {
+        if count.fetch_add(1, Ordering::SeqCst) < failures {
+            Say::Status(status, Vec::new(), json!({}))
+        } else {
+            Say::Status(204, Vec::new(), Value::Null)
+        }
     })
     .await
 }

@@ -73,10 +73,7 @@ pub async fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let plan = Plan { rounds: options.rounds.clamp(1, 1000), window, calls: u64::MAX };
     let cells = measure(&targets, plan, progress).await;
     let ratios = ratios(&cells);
-    let text = match options.json {
-        true => format!("{:#}\n", data(&ratios)),
-        false => table(plan, &ratios),
-    };
+    let text = if options.json { format!("{:#}\n", data(&ratios)) } else { table(plan, &ratios) };
     std::io::stdout().lock().write_all(text.as_bytes()).context("print the figures")?;
     let wrong: Vec<String> =
         cells.iter().filter(|cell| cell.wrong > 0).filter_map(|cell| cell.fault.clone()).collect();

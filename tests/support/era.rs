@@ -30,10 +30,7 @@ impl Era {
     /// The era of one revision.
     #[must_use]
     pub fn of(revision: &ProtocolVersion) -> Self {
-        match *revision >= ProtocolVersion::V_2026_07_28 {
-            true => Self::Modern,
-            false => Self::Legacy,
-        }
+        if *revision >= ProtocolVersion::V_2026_07_28 { Self::Modern } else { Self::Legacy }
     }
 
     pub(crate) fn has_sessions(self) -> bool {

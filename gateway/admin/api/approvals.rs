@@ -117,9 +117,10 @@ fn answer(
         Ok(answered) => return Ok(Json(answered)),
         Err(error) => error,
     };
-    let (status, code) = match error.is_unknown {
-        true => (StatusCode::NOT_FOUND, "APPROVAL_NOT_FOUND"),
-        false => (StatusCode::CONFLICT, "APPROVAL_NOT_COUNTED"),
+    let (status, code) = if error.is_unknown {
+        (StatusCode::NOT_FOUND, "APPROVAL_NOT_FOUND")
+    } else {
+        (StatusCode::CONFLICT, "APPROVAL_NOT_COUNTED")
     };
     Err(Problem::new(status, code, error.to_string()))
 }

@@ -190,8 +190,9 @@ pub(crate) async fn unassign_integration(
             terms.registry.unassign(&terms.actor, &id, &integration, &terms.options).await
         })
         .await?;
-    match changed.is_dry_run {
-        true => answer(&state, &change, changed.before, true),
-        false => Ok(StatusCode::NO_CONTENT.into_response()),
+    if changed.is_dry_run {
+        answer(&state, &change, changed.before, true)
+    } else {
+        Ok(StatusCode::NO_CONTENT.into_response())
     }
 }

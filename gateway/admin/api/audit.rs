@@ -240,10 +240,8 @@ pub(crate) async fn search_audit(
         // What is left is how later times of the same second begin.
         time.truncate(time.trim_end_matches('Z').len());
     }
-    let organisation = match caller.sees_all() {
-        true => None,
-        false => Some(caller.organisation().to_owned()),
-    };
+    let organisation =
+        if caller.sees_all() { None } else { Some(caller.organisation().to_owned()) };
     let Some(path) = state.operations.audit_file() else {
         let detail = "the trail of this gateway is not in a file: ask who collects its output";
         return Err(Problem::new(StatusCode::CONFLICT, "NO_AUDIT_FILE", detail));

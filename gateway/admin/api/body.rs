@@ -69,15 +69,12 @@ fn parse<T: DeserializeOwned>(headers: &HeaderMap, text: &Bytes) -> Result<T, Pr
     }
     // From the text, so that what is passed on as it is stays as it was written.
     let mut reader = serde_json::Deserializer::from_slice(text);
-    match serde_path_to_error::deserialize(&mut reader) {
-        Ok(read) => Ok(read),
-        Err(error) => {
-            let pointer = write_pointer(error.path());
-            let words = error.into_inner().to_string();
-            let words = words.split(" at line ").next().unwrap_or("").to_owned();
-            Err(Problem::in_body(&pointer, words))
-        }
-    }
+    serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+        let pointer = write_pointer(error.path());
+        let words = error.into_inner().to_string();
+        let words = words.split(" at line ").next().unwrap_or("").to_owned();
+        Problem::in_body(&pointer, words)
+    })
 }
 
 fn check_type(headers: &HeaderMap) -> Result<(), Problem> {

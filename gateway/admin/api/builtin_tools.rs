@@ -94,8 +94,5 @@ pub(crate) fn rename_arguments(
             return Err(Problem::in_body(&format!("/arguments/{spelling}"), detail));
         }
     }
-    match to_raw_value(&arguments) {
-        Ok(arguments) => Ok(arguments),
-        Err(_) => Ok(given),
-    }
+    to_raw_value(&arguments).or_else(|_| Ok(given))
 }

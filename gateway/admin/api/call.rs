@@ -71,10 +71,7 @@ impl From<Problem> for CallError {
 
 /// A value as a parameter.
 pub(crate) fn param(value: &Value) -> Result<Box<RawValue>, Problem> {
-    match to_raw_value(value) {
-        Ok(raw) => Ok(raw),
-        Err(_) => Err(broken()),
-    }
+    to_raw_value(value).map_err(|_| broken())
 }
 
 /// Sends one request of the REST API. Dropping the future cancels it.
@@ -89,10 +86,7 @@ pub(crate) async fn call(
     params: Params,
 ) -> Result<CallResult, Problem> {
     let answer = send(state, caller, sent, Transport::Rest, method, params).await;
-    match answer {
-        Ok(answer) => Ok(answer),
-        Err(error) => Err(error.problem),
-    }
+    answer.map_err(|error| error.problem)
 }
 
 /// Sends one request in the name of a caller. Dropping the future cancels it.

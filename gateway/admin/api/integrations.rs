@@ -256,12 +256,11 @@ pub(crate) async fn reconnect_integration(
     let organisation = Arc::clone(&actor.organisation);
     let slug = stored.slug.clone();
     make_recorded(&state, &caller.principal, async move {
-        match operations.switch_integration(&organisation, &slug, Switch::Reconnect) {
-            true => Ok(((), Some(record))),
-            false => {
-                let detail = "the stored credentials cannot be opened: give them anew";
-                Err(Problem::new(StatusCode::CONFLICT, "CREDENTIALS_UNUSABLE", detail))
-            }
+        if operations.switch_integration(&organisation, &slug, Switch::Reconnect) {
+            Ok(((), Some(record)))
+        } else {
+            let detail = "the stored credentials cannot be opened: give them anew";
+            Err(Problem::new(StatusCode::CONFLICT, "CREDENTIALS_UNUSABLE", detail))
         }
     })
     .await?;

@@ -129,9 +129,10 @@ pub(crate) async fn delete_organisation(
             terms.registry.delete_organisation(&terms.actor, &terms.options).await
         })
         .await?;
-    match changed.is_dry_run {
-        true => Ok(answer(StatusCode::OK, changed.before, true)),
-        false => Ok(StatusCode::NO_CONTENT.into_response()),
+    if changed.is_dry_run {
+        Ok(answer(StatusCode::OK, changed.before, true))
+    } else {
+        Ok(StatusCode::NO_CONTENT.into_response())
     }
 }
 

@@ -206,10 +206,7 @@ fn in_order(one: &Place, other: &Place, descending: bool) -> Ordering {
 }
 
 fn write_cursor((rank, key): &Place, has_rank: bool) -> String {
-    match has_rank {
-        true => format!("{rank}|{key}"),
-        false => key.clone(),
-    }
+    if has_rank { format!("{rank}|{key}") } else { key.clone() }
 }
 
 fn read_cursor(cursor: &str, has_rank: bool) -> Result<Place, Problem> {

@@ -257,13 +257,10 @@ pub(crate) async fn approve_pins(
 
 /// Room for the record of the change.
 fn reserve_change(state: &ApiState) -> Result<Option<audit::ChangePlace>, Problem> {
-    match state.gateway.reserve_change() {
-        Ok(place) => Ok(place),
-        Err(unwritable) => {
-            let detail = unwritable.to_string();
-            Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "AUDIT_UNAVAILABLE", detail))
-        }
-    }
+    state.gateway.reserve_change().map_err(|unwritable| {
+        let detail = unwritable.to_string();
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "AUDIT_UNAVAILABLE", detail)
+    })
 }
 
 fn describe_error(error: ApprovalError) -> Problem {
@@ -319,17 +316,14 @@ fn choose(all: &[PinChange], wanted: &[ToolToApprove]) -> Result<Vec<ApprovedPin
             }
         }
         let Some(change) = found else {
-            return Err(match is_there {
-                true => {
-                    let detail = "the tool has another definition now: look at it again";
-                    let problem = Problem::new(StatusCode::CONFLICT, "PIN_CHANGED", detail);
-                    problem.at(&format!("/tools/{at}/fingerprint"))
-                }
-                false => {
-                    let detail = "no such tool waits to be approved; GET /api/pins/diff lists them";
-                    let problem = Problem::not_found("PIN_NOT_FOUND", detail);
-                    problem.at(&format!("/tools/{at}/name"))
-                }
+            return Err(if is_there {
+                let detail = "the tool has another definition now: look at it again";
+                let problem = Problem::new(StatusCode::CONFLICT, "PIN_CHANGED", detail);
+                problem.at(&format!("/tools/{at}/fingerprint"))
+            } else {
+                let detail = "no such tool waits to be approved; GET /api/pins/diff lists them";
+                let problem = Problem::not_found("PIN_NOT_FOUND", detail);
+                problem.at(&format!("/tools/{at}/name"))
             });
         };
         chosen.push(ApprovedPin {

@@ -206,9 +206,10 @@ pub(crate) async fn test_cases(
     let mut tested = Tested { passed: 0, failed: 0, cases: Vec::new() };
     for (name, differences) in tried {
         let passed = differences.is_empty();
-        match passed {
-            true => tested.passed += 1,
-            false => tested.failed += 1,
+        if passed {
+            tested.passed += 1
+        } else {
+            tested.failed += 1
         }
         tested.cases.push(TestedCase { name, passed, differences });
     }

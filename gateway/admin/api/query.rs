@@ -55,15 +55,12 @@ fn parse<T: DeserializeOwned>(query: &str) -> Result<T, Problem> {
             return Err(invalid(format!("the parameter `{name}` stands twice")));
         }
     }
-    match serde_path_to_error::deserialize(Value::Object(all)) {
-        Ok(read) => Ok(read),
-        Err(error) => {
-            let path = error.path().to_string();
-            let words = error.into_inner().to_string();
-            let name: String = path.chars().take(64).collect();
-            Err(invalid(if path == "." { words } else { format!("`{name}`: {words}") }))
-        }
-    }
+    serde_path_to_error::deserialize(Value::Object(all)).map_err(|error| {
+        let path = error.path().to_string();
+        let words = error.into_inner().to_string();
+        let name: String = path.chars().take(64).collect();
+        invalid(if path == "." { words } else { format!("`{name}`: {words}") })
+    })
 }
 
 fn invalid(detail: String) -> Problem {

@@ -180,9 +180,10 @@ fn describe_change(change: &Change, changed: Changed<IntegrationSet>) -> ServerS
         all.insert(integration.slug.clone(), (ServerAction::Deleted, Some(integration)));
     }
     for integration in after.integrations {
-        let action = match known.contains(&integration.slug) {
-            true => ServerAction::Updated,
-            false => ServerAction::Created,
+        let action = if known.contains(&integration.slug) {
+            ServerAction::Updated
+        } else {
+            ServerAction::Created
         };
         all.insert(integration.slug.clone(), (action, Some(integration)));
     }

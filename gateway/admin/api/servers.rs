@@ -106,9 +106,10 @@ impl Server {
         let sees_figures = may_see_figures(caller, server);
         // It moves with every call, also of others.
         let last_heard = if sees_figures { last_heard(server) } else { None };
-        let metrics = match sees_figures {
-            true => state.gateway.figures_of(server).map(ServerMetrics::from),
-            false => None,
+        let metrics = if sees_figures {
+            state.gateway.figures_of(server).map(ServerMetrics::from)
+        } else {
+            None
         };
         let last_good = match status.state {
             ServerState::Connected => match &last_heard {

@@ -152,10 +152,8 @@ impl Envelope {
 }
 
 fn keep(text: &str) -> Result<Box<RawValue>, TrpcError> {
-    match RawValue::from_string(text.to_owned()) {
-        Ok(raw) => Ok(raw),
-        Err(error) => Err(TrpcError::bad_request(error.to_string())),
-    }
+    RawValue::from_string(text.to_owned())
+        .map_err(|error| TrpcError::bad_request(error.to_string()))
 }
 
 /// The path below `/trpc/`, decoded once and as a whole.

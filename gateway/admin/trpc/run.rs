@@ -91,10 +91,7 @@ pub(super) fn check_input(
     procedure: &Procedure,
     given: Option<Value>,
 ) -> Result<Map<String, Value>, TrpcError> {
-    match procedure.input.check(given) {
-        Ok(members) => Ok(members),
-        Err(issues) => Err(TrpcError::of_issues(issues)),
-    }
+    procedure.input.check(given).map_err(TrpcError::of_issues)
 }
 
 pub(super) fn read_text<'a>(members: &'a Map<String, Value>, name: &str) -> Option<&'a str> {

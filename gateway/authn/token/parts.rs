@@ -110,9 +110,10 @@ impl<'a> Parts<'a> {
                 unknown = TokenFault::Key;
                 let fitting = jwks::fitting(keys, id, algorithm);
                 if !fitting.is_empty() {
-                    return match fitting.iter().any(|key| self.is_signed_by(key, algorithm)) {
-                        true => Ok(generation),
-                        false => Err(TokenFault::Signature),
+                    return if fitting.iter().any(|key| self.is_signed_by(key, algorithm)) {
+                        Ok(generation)
+                    } else {
+                        Err(TokenFault::Signature)
                     };
                 }
             }

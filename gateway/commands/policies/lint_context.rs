@@ -241,10 +241,7 @@ impl LintContext {
 
 /// Server and tool, as a policy may write them.
 pub(super) fn split_name(text: &str) -> Option<(&str, &str)> {
-    match text.split_once('/') {
-        Some(parts) => Some(parts),
-        None => text.split_once("__"),
-    }
+    text.split_once('/').or_else(|| text.split_once("__"))
 }
 
 /// Server and own URI of a resource: as `server/uri`, or as clients write it at the endpoint.

@@ -101,16 +101,20 @@ fn principal(text: &str, config: &Config) -> Option<Words> {
                     subjects.push(format!("key|{}", key.id));
                 }
             }
-            let hint = match subjects.is_empty() {
-                true => "`lockgate keys list` shows it".to_owned(),
-                false => format!("the key of this name is {}", subjects.join(", ")),
+            let hint = if subjects.is_empty() {
+                "`lockgate keys list` shows it".to_owned()
+            } else {
+                format!("the key of this name is {}", subjects.join(", "))
             };
             Some((format!("fits no key: the subject of a key is its id, not `{subject}`"), hint))
         }
-        _ if issuer.starts_with("certificate:") => match auth.certificates {
-            false => nobody("set `http.tls.client_ca`, or take it out"),
-            true => None,
-        },
+        _ if issuer.starts_with("certificate:") => {
+            if auth.certificates {
+                None
+            } else {
+                nobody("set `http.tls.client_ca`, or take it out")
+            }
+        }
         _ if auth.issuers.iter().any(|one| one.issuer == issuer) => None,
         _ => nobody("name it in `auth.issuers` exactly as its tokens do, or take it out"),
     }

@@ -143,9 +143,10 @@ impl Secrets {
         key: &str,
         place: &Place,
     ) -> String {
-        match is_secret_name(name) || is_secret_value(text) {
-            true => self.secret(text, name, slug, key, place),
-            false => self.plain(text, key, place),
+        if is_secret_name(name) || is_secret_value(text) {
+            self.secret(text, name, slug, key, place)
+        } else {
+            self.plain(text, key, place)
         }
     }
 
@@ -160,9 +161,10 @@ impl Secrets {
         if OPEN_HEADERS.contains(&name.to_ascii_lowercase().as_str()) {
             return self.plain(text, key, place);
         }
-        let name = match name.eq_ignore_ascii_case("authorization") {
-            true => format!("{slug}_token"),
-            false => format!("{slug}_{name}"),
+        let name = if name.eq_ignore_ascii_case("authorization") {
+            format!("{slug}_token")
+        } else {
+            format!("{slug}_{name}")
         };
         self.after_scheme(text, &name, slug, key, place)
     }
@@ -193,9 +195,10 @@ impl Secrets {
         if SCHEMES.iter().any(|scheme| text.contains(scheme)) {
             return self.after_scheme(text, &format!("{slug}_token"), slug, key, place);
         }
-        match is_secret_value(text) {
-            true => self.secret(text, &format!("{slug}_secret"), slug, key, place),
-            false => self.plain(text, key, place),
+        if is_secret_value(text) {
+            self.secret(text, &format!("{slug}_secret"), slug, key, place)
+        } else {
+            self.plain(text, key, place)
         }
     }
 
@@ -217,9 +220,10 @@ impl Secrets {
             pairs.push(match pair.split_once('=') {
                 Some((name, value)) => {
                     let variable = format!("{slug}_{name}");
-                    let made = match is_secret_name(name) || is_secret_value(value) {
-                        true => self.secret(value, &variable, slug, key, place),
-                        false => self.plain(value, key, place),
+                    let made = if is_secret_name(name) || is_secret_value(value) {
+                        self.secret(value, &variable, slug, key, place)
+                    } else {
+                        self.plain(value, key, place)
                     };
                     format!("{name}={made}")
                 }
@@ -358,9 +362,10 @@ fn variable_name(text: &str) -> String {
         }
     }
     let name = name.trim_matches('_');
-    match name.starts_with(|c: char| c.is_ascii_alphabetic()) {
-        true => name.to_string(),
-        false => format!("SECRET_{name}"),
+    if name.starts_with(|c: char| c.is_ascii_alphabetic()) {
+        name.to_string()
+    } else {
+        format!("SECRET_{name}")
     }
 }
 

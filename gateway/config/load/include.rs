@@ -89,9 +89,10 @@ impl Loading<'_> {
         let mut files = Vec::new();
         for (name, place, is_secret) in listed(root) {
             let whole = plain(&base.join(&name));
-            let found = match whole.starts_with(base) {
-                true => policies::files(&whole).and_then(|found| within(base, found)),
-                false => Err("lies outside of the folder of the file that names it".to_string()),
+            let found = if whole.starts_with(base) {
+                policies::files(&whole).and_then(|found| within(base, found))
+            } else {
+                Err("lies outside of the folder of the file that names it".to_string())
             };
             match found {
                 Ok(found) => {
@@ -128,9 +129,10 @@ impl Loading<'_> {
         }
         let first = included.seen.get(&known)?;
         let shown = name_of(file, cwd);
-        match first == place {
-            true => Some(format!("{shown} is included twice here")),
-            false => Some(format!("{shown} is included twice; the other place is {first}")),
+        if first == place {
+            Some(format!("{shown} is included twice here"))
+        } else {
+            Some(format!("{shown} is included twice; the other place is {first}"))
         }
     }
 }

@@ -142,10 +142,7 @@ impl Node {
             Value::List(_) | Value::Map(_) => self.key_place(path),
             _ => None,
         };
-        match key {
-            Some(place) => Some(place),
-            None => Some(node.place.clone()),
-        }
+        key.or_else(|| Some(node.place.clone()))
     }
 
     /// Where to point at for `path`, or for the nearest section above it that is there: what is

@@ -66,9 +66,10 @@ async fn shown(connector: &Connector, server: &TlsAcceptor, alpn: bool) -> Resul
     let port = listener.local_addr().unwrap().port();
     let target = Target::new(&Url::parse(&format!("https://localhost:{port}/")).unwrap()).unwrap();
     let connect = async {
-        let connected = match alpn {
-            true => connector.connect(&target, Policy::Operator).await,
-            false => connector.connect_without_alpn(&target, Policy::Operator).await,
+        let connected = if alpn {
+            connector.connect(&target, Policy::Operator).await
+        } else {
+            connector.connect_without_alpn(&target, Policy::Operator).await
         };
         // With TLS 1.3, the server rejects the certificate after the handshake.
         let read = connected.unwrap().read(&mut [0]).await;

@@ -31,14 +31,11 @@ pub(crate) fn expression(pattern: &str, length: usize) -> Result<Regex, String> 
     if length > MAX_PATTERN {
         return Err(format!("is longer than {MAX_PATTERN} bytes"));
     }
-    match regex::RegexBuilder::new(pattern).size_limit(PATTERN_SIZE).build() {
-        Ok(expression) => Ok(expression),
-        Err(error) => {
-            let words = error.to_string();
-            let last = words.lines().last().unwrap_or("");
-            Err(format!("is no regular expression: {}", last.trim()))
-        }
-    }
+    regex::RegexBuilder::new(pattern).size_limit(PATTERN_SIZE).build().map_err(|error| {
+        let words = error.to_string();
+        let last = words.lines().last().unwrap_or("");
+        format!("is no regular expression: {}", last.trim())
+    })
 }
 
 impl Bounds {

@@ -78,10 +78,7 @@ pub(crate) fn compile(schema: &Value) -> Result<Validator, String> {
         .should_validate_formats(true)
         .should_ignore_unknown_formats(false)
         .with_pattern_options(PatternOptions::regex().size_limit(1 << 20));
-    match options.build(schema) {
-        Ok(validator) => Ok(validator),
-        Err(error) => Err(format!("is no schema: {}", short(&error.to_string()))),
-    }
+    options.build(schema).map_err(|error| format!("is no schema: {}", short(&error.to_string())))
 }
 
 /// Checks that all keywords exist: a misspelled keyword would allow everything it should refuse.

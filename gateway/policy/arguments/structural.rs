@@ -27,10 +27,7 @@ pub(super) type Misrule = (&'static str, String);
 
 /// Adds the key of the rule to an error.
 pub(super) fn under<T>(key: &'static str, compiled: Result<T, String>) -> Result<T, Misrule> {
-    match compiled {
-        Ok(rule) => Ok(rule),
-        Err(words) => Err((key, words)),
-    }
+    compiled.map_err(|words| (key, words))
 }
 
 /// Compiles the rules of an argument. Errors carry the key of the rule.

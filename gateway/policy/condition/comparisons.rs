@@ -228,9 +228,10 @@ fn member(of: &Type, name: &str) -> Result<Type, String> {
 fn comparable(a: &Type, b: &Type, never: &str) -> Result<(), String> {
     match (said(a), said(b)) {
         (Some(a), Some(b)) if a != b => {
-            let hint = match [a, b].contains(&"a list") {
-                true => ": `in` looks into a list, as in \"guest\" in subject.roles",
-                false => "",
+            let hint = if [a, b].contains(&"a list") {
+                ": `in` looks into a list, as in \"guest\" in subject.roles"
+            } else {
+                ""
             };
             Err(format!("compares {a} with {b}, which {never}{hint}"))
         }

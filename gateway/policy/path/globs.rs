@@ -67,10 +67,7 @@ impl Globs {
 }
 
 fn build(globs: &GlobSetBuilder) -> Result<GlobSet, String> {
-    match globs.build() {
-        Ok(globs) => Ok(globs),
-        Err(error) => Err(error.to_string()),
-    }
+    globs.build().map_err(|error| error.to_string())
 }
 
 /// Checks that a glob can match a path in these roots, judging by its literal names.

@@ -78,17 +78,11 @@ pub(super) struct Shapes {
 impl Shapes {
     pub(super) fn get() -> Result<&'static Self, String> {
         static SHAPES: OnceLock<Result<Shapes, String>> = OnceLock::new();
-        match SHAPES.get_or_init(Self::compile) {
-            Ok(shapes) => Ok(shapes),
-            Err(words) => Err(words.clone()),
-        }
+        SHAPES.get_or_init(Self::compile).as_ref().map_err(Clone::clone)
     }
 
     fn compile() -> Result<Self, String> {
-        match Self::compile_regexes() {
-            Ok(shapes) => Ok(shapes),
-            Err(error) => Err(format!("known secrets: {error}")),
-        }
+        Self::compile_regexes().map_err(|error| format!("known secrets: {error}"))
     }
 
     fn compile_regexes() -> Result<Self, regex::Error> {

@@ -298,10 +298,7 @@ fn compile_globs(globs: &[String], lower: bool, key: &str) -> Result<GlobSet, St
             Err(error) => return Err(format!("{key}: {glob:?} is not a glob: {}", error.kind())),
         };
     }
-    match builder.build() {
-        Ok(globs) => Ok(globs),
-        Err(error) => Err(format!("{key}: {}", error.kind())),
-    }
+    builder.build().map_err(|error| format!("{key}: {}", error.kind()))
 }
 
 /// Checks that `default_schema` is set if the rule denies by schema. The schema of an unqualified

@@ -78,10 +78,7 @@ impl AskedCalls {
         let Some(asked) = self.tables.lock().asked.remove(nonce) else {
             return Err(TakeError::Unknown);
         };
-        match asked.call.expires > Instant::now() {
-            true => Ok(asked.call),
-            false => Err(TakeError::Expired),
-        }
+        if asked.call.expires > Instant::now() { Ok(asked.call) } else { Err(TakeError::Expired) }
     }
 
     /// Allows the paused call's next round without a new approval.

@@ -15,9 +15,10 @@ impl Asking<'_> {
 
     pub(super) fn deny<T>(&self, by: &Principal) -> Result<T, Stop> {
         self.record("denied", std::slice::from_ref(by))?;
-        let who = match *by == self.context.principal {
-            true => "its caller".to_owned(),
-            false => format!("{}|{}", by.issuer, by.subject),
+        let who = if *by == self.context.principal {
+            "its caller".to_owned()
+        } else {
+            format!("{}|{}", by.issuer, by.subject)
         };
         Err(ApprovalError::Denied(who).into())
     }

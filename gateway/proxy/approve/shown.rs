@@ -43,10 +43,7 @@ pub(super) fn show_arguments(raw: &[u8], rule: Option<&Response>) -> String {
 pub(super) fn show_text(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
-        match is_unseen(c) {
-            true => out.push_str(&format!("\\u{{{:x}}}", u32::from(c))),
-            false => out.push(c),
-        }
+        if is_unseen(c) { out.push_str(&format!("\\u{{{:x}}}", u32::from(c))) } else { out.push(c) }
     }
     out
 }

@@ -27,9 +27,10 @@ pub(super) fn authorize_completion(context: &RequestContext) -> Result<Permitted
     let mut own_reference = Vec::with_capacity(reference.len());
     let mut object = write::Object::open(&mut own_reference);
     for m in &members {
-        match m.is(reference, key) {
-            true => object.string(key, &own),
-            false => object.copy(m.key.of(reference), m.value.of(reference)),
+        if m.is(reference, key) {
+            object.string(key, &own)
+        } else {
+            object.copy(m.key.of(reference), m.value.of(reference))
         }
     }
     object.close();

@@ -27,10 +27,7 @@ fn take_allowance(
     let policy = &snapshot.policy;
     let limiter = &*snapshot.limiter;
     let held = policy.limit(limiter, &rights.class, method.as_str(), &rights.subject(), about);
-    match held {
-        Ok(held) => Ok(held),
-        Err(limited) => Err(RequestError::limited(method, &limited)),
-    }
+    held.map_err(|limited| RequestError::limited(method, &limited))
 }
 
 /// Decides on a visible item: rate limits, then arguments.
@@ -39,10 +36,7 @@ pub(super) fn evaluate(
     verdict: &Verdict,
     target: &Target<'_>,
 ) -> Result<Judgement, RequestError> {
-    match evaluate_target(context, verdict, target) {
-        Ok(judgement) => Ok(judgement),
-        Err(problem) => Err(problem.of_server(target.server)),
-    }
+    evaluate_target(context, verdict, target).map_err(|problem| problem.of_server(target.server))
 }
 
 fn evaluate_target(
@@ -56,10 +50,8 @@ fn evaluate_target(
     let policy = &context.snapshot.policy;
     let subject = rights.subject();
     let question = rights.question(&subject, target);
-    let arguments = match verdict.reads_arguments() {
-        true => context.request.param("arguments"),
-        false => None,
-    };
+    let arguments =
+        if verdict.reads_arguments() { context.request.param("arguments") } else { None };
     let passed = match policy.evaluate(verdict, &question, arguments) {
         Ok(passed) => passed,
         Err(denied) => return Err(write_denial(context, target, denied)),

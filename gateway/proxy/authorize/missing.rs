@@ -21,10 +21,7 @@ pub(super) fn find_server<'a>(
         if is_known || matches!(server.status().state, State::Connected | State::Disabled) {
             continue;
         }
-        let own = match context.view.namespaced {
-            true => own_name(context, slug, name),
-            false => Some(name),
-        };
+        let own = if context.view.namespaced { own_name(context, slug, name) } else { Some(name) };
         let Some(own) = own else { continue };
         let category = category(&**server);
         let target = Target {

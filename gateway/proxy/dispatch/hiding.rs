@@ -24,9 +24,10 @@ pub(super) fn find_hiding_rule(
         }
         Method::Complete => {
             let (is_prompt, name) = read_reference(request.param("ref")?)?;
-            let kinds = match is_prompt {
-                true => [Kind::Prompt, Kind::PromptCompletion],
-                false => [Kind::Resource, Kind::ResourceCompletion],
+            let kinds = if is_prompt {
+                [Kind::Prompt, Kind::PromptCompletion]
+            } else {
+                [Kind::Resource, Kind::ResourceCompletion]
             };
             hides(gateway, context, &kinds, &name)
         }

@@ -174,10 +174,7 @@ async fn make_call(
         timeout: None,
     };
     let server = &**permitted.server();
-    match server.call(call).await {
-        Ok(answer) => Ok(answer),
-        Err(failure) => Err(report(server, &failure, record)),
-    }
+    server.call(call).await.map_err(|failure| report(server, &failure, record))
 }
 
 fn report(server: &dyn Upstream, failure: &UpstreamError, record: &CallRecord<'_>) -> RequestError {

@@ -171,10 +171,9 @@ impl<'a> FollowedTask<'a> {
         let Some(request) = make_request(method, params) else {
             return Err(broken(&*self.server, "has a task whose id cannot be used"));
         };
-        match call(&*self.server, &self.caller, &self.own, &request, channel).await {
-            Ok(answer) => Ok(answer),
-            Err(failure) => Err(RequestError::of_call(&*self.server, &failure)),
-        }
+        call(&*self.server, &self.caller, &self.own, &request, channel)
+            .await
+            .map_err(|failure| RequestError::of_call(&*self.server, &failure))
     }
 
     /// Polls the task; returns its status and the whole response.

@@ -166,10 +166,8 @@ pub(super) fn unsubscribe(gateway: &Gateway, context: &RequestContext) -> Result
 /// Notifies the session's client of an updated resource, if the client may see the resource.
 pub(crate) fn tell_updated(session: &Session, view: Option<&View>, server: &ServerId, own: &str) {
     let Some(view) = view else { return };
-    let shown = match session.endpoint.is_namespaced() {
-        true => uri::expose(&server.slug, own),
-        false => own.into(),
-    };
+    let shown =
+        if session.endpoint.is_namespaced() { uri::expose(&server.slug, own) } else { own.into() };
     if view.resource(&shown, Kind::Resource).is_none() {
         return;
     }

@@ -28,9 +28,10 @@ impl TaskRequests {
         let snapshot = self.gateway.snapshot();
         let principal = snapshot.authenticator.current(&self.principal)?;
         let rights = CallerRights::new(&snapshot.policy, principal.clone(), &self.endpoint);
-        let own = match self.caller.interactive {
-            true => self.gateway.find_own_clients(&self.principal, &self.caller.capabilities),
-            false => OwnClients::new(),
+        let own = if self.caller.interactive {
+            self.gateway.find_own_clients(&self.principal, &self.caller.capabilities)
+        } else {
+            OwnClients::new()
         };
         let seeing = Seeing { endpoint: &self.endpoint, snapshot: &snapshot, rights: &rights };
         let context = RequestContext {

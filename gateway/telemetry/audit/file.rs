@@ -225,13 +225,10 @@ pub(super) fn real_path(path: &Path) -> io::Result<PathBuf> {
     if !is_link(path) {
         return Ok(path.to_owned());
     }
-    match fs::canonicalize(path) {
-        Ok(path) => Ok(path),
-        Err(error) => {
-            let words = format!("it is a link to what is no file yet: make that one ({error})");
-            Err(io::Error::other(words))
-        }
-    }
+    fs::canonicalize(path).map_err(|error| {
+        let words = format!("it is a link to what is no file yet: make that one ({error})");
+        io::Error::other(words)
+    })
 }
 
 #[allow(clippy::disallowed_methods, reason = "the trail's own file")]

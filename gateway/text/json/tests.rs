@@ -8,9 +8,12 @@ use super::*;
 const LOOSE: Reader = Reader {
     depth: 3,
     members: 4,
-    key: |key, outermost| match outermost && key.starts_with('_') {
-        true => Err("no such key at the top"),
-        false => Ok(key.to_lowercase()),
+    key: |key, outermost| {
+        if outermost && key.starts_with('_') {
+            Err("no such key at the top")
+        } else {
+            Ok(key.to_lowercase())
+        }
     },
 };
 

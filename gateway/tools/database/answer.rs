@@ -26,9 +26,10 @@ pub(super) struct Ask {
 impl Ask {
     /// Returns the error of a timeout.
     pub(super) fn late(&self) -> ToolError {
-        let instead = match self.own {
-            true => "try again in a moment",
-            false => "ask for less, see its plan with `explain`, or give it a larger `timeout_ms`",
+        let instead = if self.own {
+            "try again in a moment"
+        } else {
+            "ask for less, see its plan with `explain`, or give it a larger `timeout_ms`"
         };
         ToolError::new(format!(
             "the statement took longer than {} ms: {instead}",
@@ -176,15 +177,12 @@ fn compact(text: &str) -> String {
 /// to the log.
 pub(super) fn unreachable(error: &str) -> ToolError {
     // The prefix of the TLS library's certificate errors.
-    ToolError::new(match error.contains("invalid peer certificate") {
-        true => {
-            "the database's certificate is not valid for this gateway: its operator names the \
+    ToolError::new(if error.contains("invalid peer certificate") {
+        "the database's certificate is not valid for this gateway: its operator names the \
                 authority that made it in `egress.ca_file`, or mends the certificate, and finds \
                 more in the log"
-        }
-        false => {
-            "the database cannot be reached, or refuses the gateway: its operator finds the reason \
+    } else {
+        "the database cannot be reached, or refuses the gateway: its operator finds the reason \
                 in the log"
-        }
     })
 }

@@ -53,9 +53,10 @@ impl Network {
     /// Formats an error of a connection for its operator, without the password.
     pub(super) fn without_password(&self, words: &str) -> String {
         let Self { host, port, password, .. } = self;
-        let words = match password.is_empty() {
-            true => words.to_owned(),
-            false => words.replace(password.as_str(), "[redacted]"),
+        let words = if password.is_empty() {
+            words.to_owned()
+        } else {
+            words.replace(password.as_str(), "[redacted]")
         };
         format!("{host}:{port}: {words}")
     }

@@ -176,10 +176,7 @@ fn decode_text(base64: &str) -> Result<String, ToolError> {
     let Ok(bytes) = STANDARD.decode(base64) else {
         return Err(ToolError::new("the resource is not base64"));
     };
-    match String::from_utf8(bytes) {
-        Ok(text) => Ok(text),
-        Err(_) => Err(ToolError::new("the CSV is not UTF-8")),
-    }
+    String::from_utf8(bytes).map_err(|_| ToolError::new("the CSV is not UTF-8"))
 }
 
 pub(super) struct Imports(pub(super) Arc<Shared>);

@@ -108,10 +108,7 @@ impl Mysql {
                 place.leave();
                 self.idle.lock().push(session);
             }
-            match done {
-                Ok(answer) => Ok(answer),
-                Err(error) => Err(self.words(&error, ask)),
-            }
+            done.map_err(|error| self.words(&error, ask))
         };
         match tokio::time::timeout(ask.timeout + GRACE, whole).await {
             Ok(done) => done,
@@ -169,10 +166,8 @@ impl Mysql {
     async fn look(&self, mut conn: Conn) -> Result<(Session, Vec<String>), Error> {
         let (version, server) = place::server(&mut conn).await?;
         let name = Name { server, id: conn.id() };
-        let grants = match self.network.privileged {
-            true => Vec::new(),
-            false => conn.query("SHOW GRANTS").await?,
-        };
+        let grants =
+            if self.network.privileged { Vec::new() } else { conn.query("SHOW GRANTS").await? };
         Ok((Session { conn, mariadb: version.contains("MariaDB"), name }, grants))
     }
 

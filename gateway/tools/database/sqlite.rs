@@ -112,10 +112,7 @@ fn blocking(
             "the statement takes {takes} parameters, received {received}"
         )));
     }
-    match collect(&mut statement, ask) {
-        Ok(answer) => Ok(answer),
-        Err(error) => Err(refused(&error, ask)),
-    }
+    collect(&mut statement, ask).map_err(|error| refused(&error, ask))
 }
 
 fn refused(error: &rusqlite::Error, ask: &Ask) -> ToolError {

@@ -180,10 +180,7 @@ impl Gone<'_> {
 
     /// Describes a system error with its path and the number of entries deleted so far.
     fn explain<T>(&self, path: &str, result: Result<T, Errno>) -> Result<T, ToolError> {
-        match result {
-            Ok(value) => Ok(value),
-            Err(errno) => Err(self.stopped(words(path, errno))),
-        }
+        result.map_err(|errno| self.stopped(words(path, errno)))
     }
 
     fn stopped(&self, ToolError(words): ToolError) -> ToolError {

@@ -28,12 +28,11 @@ impl Encoding {
     pub(super) fn decode(self, text: String) -> Result<Vec<u8>, ToolError> {
         match self {
             Self::Utf8 => Ok(text.into_bytes()),
-            Self::Base64 => match STANDARD.decode(text.as_bytes()) {
-                Ok(bytes) => Ok(bytes),
-                Err(_) => Err(ToolError::new(
+            Self::Base64 => STANDARD.decode(text.as_bytes()).map_err(|_| {
+                ToolError::new(
                     "`content` is not base64 with padding: encode it again, without line breaks",
-                )),
-            },
+                )
+            }),
             Self::Hex => match hex::decode(text.as_bytes()) {
                 Some(bytes) => Ok(bytes),
                 None => Err(ToolError::new(
@@ -46,12 +45,11 @@ impl Encoding {
     /// Encodes bytes. Invalid UTF-8 is an error with a hint.
     pub(super) fn encode(self, path: &str, bytes: Vec<u8>) -> Result<String, ToolError> {
         match self {
-            Self::Utf8 => match String::from_utf8(bytes) {
-                Ok(text) => Ok(text),
-                Err(_) => Err(ToolError(format!(
+            Self::Utf8 => String::from_utf8(bytes).map_err(|_| {
+                ToolError(format!(
                     "{path} is not UTF-8 text: read it with `encoding` base64 or hex"
-                ))),
-            },
+                ))
+            }),
             Self::Base64 => Ok(STANDARD.encode(bytes)),
             Self::Hex => Ok(hex::encode(&bytes)),
         }

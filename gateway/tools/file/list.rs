@@ -102,9 +102,10 @@ fn list(
             return Ok(Next::End);
         }
         if at >= offset {
-            entries.push(match metadata {
-                true => describe(&path, &found.stat),
-                false => json!({"path": path, "type": kind(&found.stat)}),
+            entries.push(if metadata {
+                describe(&path, &found.stat)
+            } else {
+                json!({"path": path, "type": kind(&found.stat)})
             });
         }
         at += 1;

@@ -158,10 +158,7 @@ impl Place {
 
     /// Describes a system error, with the path.
     pub(super) fn explain<T>(&self, result: Result<T, Errno>) -> Result<T, ToolError> {
-        match result {
-            Ok(value) => Ok(value),
-            Err(errno) => Err(self.words(errno)),
-        }
+        result.map_err(|errno| self.words(errno))
     }
 
     pub(super) fn below(&self, names: &[String]) -> String {

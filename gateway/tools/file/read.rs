@@ -174,9 +174,10 @@ fn keep_wanted_lines(found: &mut Found, wanted: &Wanted, encoding: Encoding) {
         // Fewer lines than requested, although more precede them. Also drops the rest of a
         // character at the cut.
         found.truncated = first.is_none() && found.start > 0;
-        let torn = match found.truncated && encoding == Encoding::Utf8 {
-            true => rest_of_character(&found.bytes),
-            false => 0,
+        let torn = if found.truncated && encoding == Encoding::Utf8 {
+            rest_of_character(&found.bytes)
+        } else {
+            0
         };
         let from = first.unwrap_or(torn);
         found.bytes.drain(..from);

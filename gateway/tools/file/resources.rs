@@ -78,10 +78,7 @@ impl Provider for Resources {
             let files = Arc::clone(&self.0.files);
             let uri = uri.to_owned();
             let blocking = &self.0.files.blocking;
-            match blocking.run(move |_| contents(&files, &place, &uri)).await {
-                Ok(contents) => Ok(contents),
-                Err(error) => Err(error.0),
-            }
+            blocking.run(move |_| contents(&files, &place, &uri)).await.map_err(|error| error.0)
         })
     }
 

@@ -66,9 +66,10 @@ pub(super) fn text_of<'a>(object: &'a Map<String, Value>, name: &str) -> &'a str
 
 /// Builds the result of `tools/call`, within its size limit.
 pub(super) fn build_result(output: Output, cap: usize) -> Result<Value, ToolError> {
-    let content = match output.content.is_empty() {
-        true => vec![json!({"type": "text", "text": output.structured.to_string()})],
-        false => output.content,
+    let content = if output.content.is_empty() {
+        vec![json!({"type": "text", "text": output.structured.to_string()})]
+    } else {
+        output.content
     };
     let result =
         json!({"content": content, "structuredContent": output.structured, "isError": false});

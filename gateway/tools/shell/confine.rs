@@ -255,8 +255,7 @@ fn allow(
 ) -> Result<RulesetCreated, String> {
     let Ok(open) = PathFd::new(path) else { return Ok(rules) };
     let access = if path.is_dir() { access } else { access & AccessFs::from_file(NEWEST) };
-    match rules.add_rule(PathBeneath::new(open, access)) {
-        Ok(rules) => Ok(rules),
-        Err(error) => Err(format!("{}: {error}", path.display())),
-    }
+    rules
+        .add_rule(PathBeneath::new(open, access))
+        .map_err(|error| format!("{}: {error}", path.display()))
 }

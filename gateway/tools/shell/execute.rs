@@ -239,12 +239,7 @@ async fn follow(
     let mut ticks = interval_at(began + PROGRESS, PROGRESS);
     loop {
         tokio::select! {
-            ran = &mut wanted => return match ran {
-                Ok(ran) => Ok(ran),
-                Err(_) => {
-                    Err(ToolError::new("the gateway is shutting down; the program was ended"))
-                }
-            },
+            ran = &mut wanted => return ran.map_err(|_| ToolError::new("the gateway is shutting down; the program was ended")),
             _ = ticks.tick() => {
                 let seconds = began.elapsed().as_secs();
                 let total = limit.as_secs().max(seconds);

@@ -110,9 +110,10 @@ fn plan(shell: &Shell, start: Start<'_>) -> Result<Plan, rustix::io::Errno> {
     Ok(Plan {
         gateway: std::process::id(),
         program: program.file.clone(),
-        name: match program.before.is_empty() {
-            true => program.name.clone(),
-            false => program.file.display().to_string(),
+        name: if program.before.is_empty() {
+            program.name.clone()
+        } else {
+            program.file.display().to_string()
         },
         arguments,
         environment: environment(shell, program, variables),

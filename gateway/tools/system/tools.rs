@@ -121,9 +121,10 @@ impl Tool for Tools {
                     )));
                 }
             }
-            let organisation = match view.is_operator() {
-                true => None,
-                false => Some(view.organisation().unwrap_or(DEFAULT_ORGANISATION)),
+            let organisation = if view.is_operator() {
+                None
+            } else {
+                Some(view.organisation().unwrap_or(DEFAULT_ORGANISATION))
             };
             let mut tools = Vec::with_capacity(shown.len());
             for entry in &shown {

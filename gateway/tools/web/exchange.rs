@@ -194,12 +194,11 @@ fn failed(error: &GuardedError, url: &Url) -> ToolError {
         && let Cause::Http(http) = &error.cause
         && http.is_parse()
     {
-        let what = match http.is_parse_too_large() {
-            true => {
-                "an answer with more than 100 headers, or with more than 64 KiB of them, which is \
+        let what = if http.is_parse_too_large() {
+            "an answer with more than 100 headers, or with more than 64 KiB of them, which is \
                     not taken"
-            }
-            false => "an answer that is no HTTP",
+        } else {
+            "an answer that is no HTTP"
         };
         return ToolError(format!("{host} gave {what}; the request may have been carried out"));
     }

@@ -150,16 +150,15 @@ async fn told(reply: Reply, arguments: &Arguments) -> Result<Output, ToolError> 
     let format = arguments.text("format")?.to_owned();
     let start = arguments.count("start")?;
     let most = arguments.count("max_chars")?;
-    let page = match size > AT_ONCE {
-        true => {
-            let kind = kind.clone();
-            let read = tokio::task::spawn_blocking(move || readable(&reply, &kind, &format));
-            match read.await {
-                Ok(page) => page?,
-                Err(_) => return Err(ToolError::new("the page cannot be read")),
-            }
+    let page = if size > AT_ONCE {
+        let kind = kind.clone();
+        let read = tokio::task::spawn_blocking(move || readable(&reply, &kind, &format));
+        match read.await {
+            Ok(page) => page?,
+            Err(_) => return Err(ToolError::new("the page cannot be read")),
         }
-        false => readable(&reply, &kind, &format)?,
+    } else {
+        readable(&reply, &kind, &format)?
     };
     let chars = page.text.chars().count();
     let content: String = page.text.chars().skip(start).take(most).collect();

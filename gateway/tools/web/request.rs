@@ -229,9 +229,10 @@ fn told(reply: &Reply, took: Duration) -> Value {
     let kind = reading::kind(&reply.headers);
     let readable =
         reading::is_text(&kind) || (kind.is_empty() && std::str::from_utf8(&reply.body).is_ok());
-    let (encoding, body) = match readable {
-        true => ("text", reading::text(&reply.headers, &reply.body).into_owned()),
-        false => ("base64", STANDARD.encode(&reply.body)),
+    let (encoding, body) = if readable {
+        ("text", reading::text(&reply.headers, &reply.body).into_owned())
+    } else {
+        ("base64", STANDARD.encode(&reply.body))
     };
     let mut headers: Map<String, Value> = Map::new();
     for (name, value) in reply.headers.iter().take(HEADERS) {

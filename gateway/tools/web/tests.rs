@@ -178,10 +178,11 @@ async fn bodies_are_json_form_or_text() {
 
 #[tokio::test]
 async fn an_error_status_and_binary_content_are_results() {
-    let site = Site::start(|request| match request.contains("/missing") {
-        true => "HTTP/1.1 404 Not Found\r\ncontent-type: text/plain\r\ncontent-length: 2\r\n\r\nno"
-            .into(),
-        false => {
+    let site = Site::start(|request| {
+        if request.contains("/missing") {
+            "HTTP/1.1 404 Not Found\r\ncontent-type: text/plain\r\ncontent-length: 2\r\n\r\nno"
+                .into()
+        } else {
             "HTTP/1.1 200 OK\r\ncontent-type: image/png\r\ncontent-length: 3\r\n\r\n\u{1}\u{2}\u{3}"
                 .into()
         }
@@ -300,9 +301,12 @@ async fn text_is_read_by_its_charset_and_gzip_is_undone() {
 
 #[tokio::test]
 async fn a_proxy_is_used_when_it_is_configured() {
-    let proxy = Site::start(|request| match request.starts_with("CONNECT ") {
-        true => "HTTP/1.1 200 Connected\r\n\r\n".into(),
-        false => "HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nover".into(),
+    let proxy = Site::start(|request| {
+        if request.starts_with("CONNECT ") {
+            "HTTP/1.1 200 Connected\r\n\r\n".into()
+        } else {
+            "HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nover".into()
+        }
     });
     let url = url::Url::parse(&format!("http://127.0.0.1:{}", proxy.port)).unwrap();
     let proxied = |resolves| Config {

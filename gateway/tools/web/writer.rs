@@ -173,9 +173,10 @@ impl Writer {
 
     fn word(&mut self, word: &str) {
         self.flush();
-        match self.markdown && self.table.in_cell && word.contains('|') {
-            true => self.out.push_str(&word.replace('|', "\\|")),
-            false => self.out.push_str(word),
+        if self.markdown && self.table.in_cell && word.contains('|') {
+            self.out.push_str(&word.replace('|', "\\|"))
+        } else {
+            self.out.push_str(word)
         }
     }
 

@@ -148,13 +148,10 @@ impl Shared {
                 news.await;
             }
         };
-        match tokio::time::timeout(ACKNOWLEDGE, wait).await {
-            Ok(acknowledged) => Ok(acknowledged),
-            Err(_) => {
-                let words = "the server did not acknowledge the subscription";
-                Err(UpstreamError::new(Kind::Timeout, words))
-            }
-        }
+        tokio::time::timeout(ACKNOWLEDGE, wait).await.map_err(|_| {
+            let words = "the server did not acknowledge the subscription";
+            UpstreamError::new(Kind::Timeout, words)
+        })
     }
 
     pub(super) async fn unsubscribe(&self, uri: &str, given: Subscription) {

@@ -260,9 +260,10 @@ async fn tasks(client: &mut Client<'_>, server: &'static str) -> Cell {
     let arguments = json!({"seconds": 0, "label": "it"});
     if !client.is_modern() {
         let called = client.call("slow_compute", arguments).await;
-        let cell = match server == MODERN {
-            true => Cell::Adapted("the gateway waits for the task"),
-            false => Cell::No("the server's revision, or this server, has none"),
+        let cell = if server == MODERN {
+            Cell::Adapted("the gateway waits for the task")
+        } else {
+            Cell::No("the server's revision, or this server, has none")
         };
         return expect(called.text().starts_with("Computed it"), cell, &called.last);
     }

@@ -94,12 +94,11 @@ impl Schema {
             .iter_errors(value)
             .map(|error| format!("{}: {error}", error.instance_path()))
             .collect();
-        match errors.is_empty() {
-            true => Ok(()),
-            false => {
-                let errors = errors.join("; ");
-                Err(format!("{} has no such {name}: {errors:.600} in {value:.600}", self.revision))
-            }
+        if errors.is_empty() {
+            Ok(())
+        } else {
+            let errors = errors.join("; ");
+            Err(format!("{} has no such {name}: {errors:.600} in {value:.600}", self.revision))
         }
     }
 }

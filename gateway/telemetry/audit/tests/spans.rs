@@ -192,11 +192,14 @@ fn nothing_forged_stands_before_the_first_record() {
     let good = chain(Some(KEY), &[2, 2, 2]);
     let hash = "a".repeat(64);
     let forged = |from: usize, to: usize| {
-        let line = |seq: usize| match seq < to {
-            true => format!("{{\"seq\":{seq},\"kind\":\"decision\"}}\n"),
-            false => format!(
-                "{{\"seq\":{seq},\"kind\":\"decision\",\"prev\":\"{hash}\",\"hash\":\"{hash}\"}}\n"
-            ),
+        let line = |seq: usize| {
+            if seq < to {
+                format!("{{\"seq\":{seq},\"kind\":\"decision\"}}\n")
+            } else {
+                format!(
+                    "{{\"seq\":{seq},\"kind\":\"decision\",\"prev\":\"{hash}\",\"hash\":\"{hash}\"}}\n"
+                )
+            }
         };
         (from..=to).map(line).collect::<Vec<_>>()
     };

@@ -144,9 +144,10 @@ impl Span {
 
     /// The hash is another one; `keyless` when there is no key to hash with.
     pub(super) fn changed(&self, keyless: bool) -> BrokenRecord {
-        let key = match keyless && self.records.iter().any(|record| record.is("keyed")) {
-            true => "the key is missing: the chain has one",
-            false => "the key is another one",
+        let key = if keyless && self.records.iter().any(|record| record.is("keyed")) {
+            "the key is missing: the chain has one"
+        } else {
+            "the key is another one"
         };
         let words = self.words();
         self.broken(match self.records.len() {

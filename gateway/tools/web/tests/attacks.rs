@@ -132,11 +132,10 @@ async fn credentials_and_bodies_stay_with_their_origin() {
         } else {
             format!("http://other.example:{to}/end")
         };
-        match request.contains("/end") {
-            true => OK.into(),
-            false => format!(
-                "HTTP/1.1 {status} Moved\r\nlocation: {target}\r\ncontent-length: 0\r\n\r\n"
-            ),
+        if request.contains("/end") {
+            OK.into()
+        } else {
+            format!("HTTP/1.1 {status} Moved\r\nlocation: {target}\r\ncontent-length: 0\r\n\r\n")
         }
     });
     let web = scripted(&local(&[site.port, other.port]), &[&["127.0.0.1"]]);
