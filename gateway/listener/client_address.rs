@@ -1,6 +1,6 @@
-//! Where a request really comes from, behind proxies that the operator trusts: they say it in one
-//! header, which is read from the right, because everything to the left of what a trusted proxy
-//! wrote is whatever the client sent. Nobody else is believed.
+//! The client's address behind trusted proxies. A single header is read from the right, because
+//! everything left of the entry that a trusted proxy appended comes from the client. Headers from
+//! untrusted peers are ignored.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -8,17 +8,17 @@ use http::{HeaderMap, HeaderName};
 use ipnet::IpNet;
 use lockgate_authn::Peer;
 
-/// Entries of the header that are looked at, from the right.
+/// Number of header entries that are read, from the right.
 const MAX_ENTRIES: usize = 32;
 
-/// Which proxies are trusted, and in which header they name their clients.
+/// The trusted proxies, and the header in which they name their clients.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TrustedProxies {
     pub networks: Vec<IpNet>,
     pub header: ForwardedHeader,
 }
 
-/// The header that proxies write. A proxy passes the other one on as its client sent it.
+/// The header that proxies write. Proxies pass the other header on as their client sent it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ForwardedHeader {
     /// `X-Forwarded-For`
@@ -28,10 +28,10 @@ pub enum ForwardedHeader {
     Standard,
 }
 
-/// Who sent a request, and from which port, where that is known.
+/// The address of a request's client, and the port where it is present.
 pub(crate) type ClientAddress = (IpAddr, Option<u16>);
 
-/// Headers that proxies add, and other gateways, besides those named after a client's address.
+/// Headers that proxies and other gateways add, besides those named after a client's address.
 const ADDED_BY_PROXIES: [&str; 7] = [
     "via",
     "cdn-loop",
@@ -42,8 +42,8 @@ const ADDED_BY_PROXIES: [&str; 7] = [
     "x-amzn-trace-id",
 ];
 
-/// The peer of a request. A proxy on this machine makes every caller look like its user, so that
-/// any header of a proxy counts.
+/// Returns the peer of a request. Any proxy header on a loopback connection marks the peer as
+/// forwarded, because a proxy on this machine makes every caller look like the proxy's user.
 pub(crate) fn peer_of(remote: IpAddr, headers: &HeaderMap) -> Peer {
     let is_forwarded = remote.to_canonical().is_loopback()
         && headers.keys().any(|name| is_added_by_proxy(name.as_str()));
@@ -57,7 +57,7 @@ fn is_added_by_proxy(name: &str) -> bool {
 }
 
 impl TrustedProxies {
-    /// Who sent a request that came over a connection from `remote`.
+    /// Returns the client of a request that arrived over a connection from `remote`.
     pub(crate) fn find_client(&self, remote: SocketAddr, headers: &HeaderMap) -> ClientAddress {
         let mut client = (remote.ip().to_canonical(), Some(remote.port()));
         if self.networks.is_empty() {
@@ -75,7 +75,7 @@ impl TrustedProxies {
             if !self.trusts(client.0) {
                 return client;
             }
-            // What a trusted proxy does not say in a way that can be read, nobody else says for it.
+            // An unreadable entry ends the search: entries further left are not trusted either.
             let Some(named) = self.header.read(entry) else { return client };
             client = named;
         }
@@ -95,7 +95,7 @@ impl ForwardedHeader {
         }
     }
 
-    /// The address that one entry names.
+    /// Parses one entry of the header.
     fn read(self, entry: &[u8]) -> Option<ClientAddress> {
         let entry = std::str::from_utf8(entry).ok()?.trim();
         match self {
@@ -108,7 +108,7 @@ impl ForwardedHeader {
     }
 }
 
-/// The value of the first `for` of an entry of `Forwarded`.
+/// Returns the value of the first `for` parameter of a `Forwarded` entry.
 fn find_forwarded_for(entry: &str) -> Option<&str> {
     for pair in entry.split(';') {
         if let Some((name, value)) = pair.split_once('=')
@@ -124,7 +124,7 @@ fn unquote(text: &str) -> Option<&str> {
     text.strip_prefix('"')?.strip_suffix('"')
 }
 
-/// An address, with or without a port; of version 6 in brackets where there is one.
+/// Parses an address with an optional port. IPv6 addresses with a port are in brackets.
 fn read_address(text: &str) -> Option<ClientAddress> {
     if let Ok(address) = text.parse::<IpAddr>() {
         return Some((address.to_canonical(), None));

@@ -1,4 +1,4 @@
-//! What the listener needs to know, already validated. It reads no file and no environment.
+//! The listener's validated configuration. Nothing here reads a file or the environment.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::client_address::TrustedProxies;
 
-/// Where and how clients reach the gateway over HTTP.
+/// The listener's address, limits and access checks over HTTP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Address to bind.
@@ -17,7 +17,7 @@ pub struct Config {
     /// Origins (`scheme://host[:port]`) accepted besides loopback ones; each also gets CORS
     /// headers.
     pub origins: Vec<String>,
-    /// Who is believed when it says for whom it asks.
+    /// Proxies that are trusted to name their clients.
     pub trusted_proxies: TrustedProxies,
     /// TLS certificate and key (PEM files); plain HTTP without it.
     pub tls: Option<Tls>,
@@ -26,44 +26,43 @@ pub struct Config {
     pub sse: bool,
     /// Interval of comment lines on idle event streams.
     pub keep_alive: Duration,
-    /// How long whoever runs the server lets it answer between [`crate::Drain::begin`] and its end.
+    /// How long the server keeps answering between [`crate::Drain::begin`] and shutdown.
     pub drain: Duration,
-    /// It takes that long although no request runs.
+    /// Waits for the whole `drain` time even if no request is running.
     pub drains_when_idle: bool,
     pub limits: Limits,
 }
 
-/// Whom a listener is for.
+/// The audience of a listener.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Audience {
-    /// MCP, and the service for other paths beside it.
+    /// MCP, and the fallback service on other paths.
     #[default]
     Clients,
-    /// The service for other paths alone. Where there is TLS, connections without it are taken too,
-    /// as probes make them; the service is told which it is ([`crate::Remote::is_encrypted`]).
+    /// The fallback service alone. If TLS is configured, plaintext connections are accepted as
+    /// well, because probes use them; [`crate::Remote::is_encrypted`] distinguishes the two.
     Operators,
 }
 
-/// PEM files, read at start and again whenever they change.
+/// PEM files, read at start and again after each change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tls {
     pub cert: PathBuf,
     pub key: PathBuf,
-    /// Whose certificates clients may show; none are asked for without it.
+    /// Verification of client certificates. Without it, no certificate is requested.
     pub clients: Option<Clients>,
 }
 
-/// Client certificates.
+/// Settings for client certificates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clients {
-    /// PEM file of the authorities that issue them.
+    /// PEM file of the certificate authorities.
     pub ca: PathBuf,
-    /// A client without one cannot connect.
+    /// Clients without a certificate are rejected.
     pub required: bool,
 }
 
-/// BodyBounds on what a connection may send and leave unread. Whoever is turned away by one reads
-/// which it was.
+/// Limits on the bytes a connection may send or leave unread. The error names the limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of one request body, or of one line in stdio mode (413).
@@ -73,26 +72,26 @@ pub struct Limits {
     /// Time to receive the header block, and again for the body (408).
     pub read_timeout: Duration,
     pub unfinished: BodyLimits,
-    /// How long a client may take none of what is written to it; then its connection ends.
+    /// Time for a client to accept some of the written bytes; then its connection is closed.
     pub write_timeout: Duration,
-    /// Open connections. When they run out, the idlest goes that nobody known has used; if there is
-    /// none, further ones wait.
+    /// Open connections. When the limit is reached, the longest idle connection is closed,
+    /// unauthenticated connections first; if none can be closed, new connections wait.
     pub connections: usize,
-    /// Open connections of one address. One more is ended when none of its others can go.
+    /// Open connections per address. A further connection is rejected if no other can be closed.
     pub connections_per_address: usize,
 }
 
-/// BodyBounds on request bodies that are not complete yet.
+/// Limits on incomplete request bodies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BodyLimits {
-    /// Bytes per second that a body has to bring, over five seconds (408).
+    /// Minimum rate of a body in bytes per second, averaged over five seconds (408).
     pub rate: usize,
-    /// Bodies that take longer than a second, of one connection (503).
+    /// Bodies per connection that take longer than a second (503).
     pub slow_per_connection: usize,
-    /// The same of one principal (503).
+    /// Bodies per principal that take longer than a second (503).
     pub slow_per_principal: usize,
-    /// Bytes of all incomplete bodies of one connection (503).
+    /// Bytes of all incomplete bodies of a connection (503).
     pub bytes_per_connection: usize,
-    /// The same of one principal (503).
+    /// Bytes of all incomplete bodies of a principal (503).
     pub bytes_per_principal: usize,
 }

@@ -1,9 +1,8 @@
-//! Connections: what is known of each, which of them are late, which go when slots run out, and how
-//! they end at shutdown.
+//! Connection tracking: state, deadlines, eviction when slots run out, and shutdown.
 //!
-//! Tasks note what happens to their connections in plain atomics; one sweep per tick looks for
-//! those that are late. So a request costs no timer, and every phase (handshakes, half a header
-//! block, an idle or a blocked peer) is bounded.
+//! Tasks record events of their connections in atomics, and one sweep per tick finds the
+//! connections that are late. A request costs no timer, yet every phase (handshakes, a partial
+//! header block, an idle or a blocked peer) is bounded.
 
 mod content_length;
 mod eviction;

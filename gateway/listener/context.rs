@@ -1,5 +1,5 @@
-//! What all connections of a listener share, and what all requests of a connection share: whose
-//! they are, and the bounds within which their bodies are read.
+//! State shared by all connections of a listener, and state shared by all requests of a connection,
+//! with their authentication and their body bounds.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::AtomicBool;
@@ -27,7 +27,6 @@ use crate::sse_sessions::Sessions;
 use crate::turn_away::TurnedAway;
 use crate::unfinished::UnfinishedBodies;
 
-/// What all connections of a listener share.
 pub(crate) struct ListenerState {
     pub config: Config,
     pub origin_check: OriginCheck,
@@ -35,11 +34,10 @@ pub(crate) struct ListenerState {
     pub unfinished: UnfinishedBodies,
     pub slots: Arc<Slots>,
     pub turned_away: TurnedAway,
-    /// Clients are to go elsewhere with their next request.
+    /// Responses ask clients to reconnect elsewhere.
     pub draining: AtomicBool,
 }
 
-/// What all requests of a connection share.
 pub(crate) struct ConnectionContext<H, F> {
     pub listener: Arc<ListenerState>,
     pub handler: Arc<H>,
@@ -49,9 +47,8 @@ pub(crate) struct ConnectionContext<H, F> {
     pub local: IpAddr,
     /// The client certificate that TLS has verified.
     pub certificate: Option<Arc<Certificate>>,
-    /// The connection is over TLS.
     pub is_encrypted: bool,
-    /// The `Host` that passed first: nearly always the only one of a connection.
+    /// The first accepted `Host`, nearly always the only value of a connection.
     pub host: OnceLock<HeaderValue>,
 }
 
@@ -71,7 +68,6 @@ impl ListenerState {
         }
     }
 
-    /// Within what a body of this principal on a connection is read.
     pub(crate) fn body_bounds<'a>(
         &'a self,
         connection: &'a ConnectionState,
@@ -89,7 +85,7 @@ impl ListenerState {
 }
 
 impl<H: Handler, F> ConnectionContext<H, F> {
-    /// Who is behind an exchange on this connection.
+    /// Authenticates the caller of an exchange, and marks the connection as authenticated.
     pub(crate) async fn identify(
         &self,
         endpoint: &Endpoint,
@@ -100,7 +96,7 @@ impl<H: Handler, F> ConnectionContext<H, F> {
         Ok(principal)
     }
 
-    /// Takes the credentials of a request on this connection.
+    /// Takes the credentials out of a request on this connection.
     pub(crate) fn credentials(
         &self,
         headers: &mut HeaderMap,
@@ -113,7 +109,6 @@ impl<H: Handler, F> ConnectionContext<H, F> {
         })
     }
 
-    /// Reads a body of this principal within the configured bounds.
     pub(crate) async fn read_body<P>(
         &self,
         body: IncomingBody,

@@ -1,5 +1,4 @@
-//! Why the listener itself turns a request away: one status, code and set of words each, written in
-//! one place.
+//! Errors that the listener reports itself, each with its status, code and message.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -30,69 +29,69 @@ const PRINCIPAL_BYTES: &str = "too many bytes of incomplete bodies of this calle
     (http.unfinished_bytes_per_principal): send them one after another";
 const MEMORY: &str = "too many bytes are in flight (limits.bytes_in_flight): try again";
 
-/// A request that never reaches the proxy.
+/// The reason for a rejection before the request reaches the proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ListenerError {
-    /// No `Host`, or several.
+    /// A missing or repeated `Host` header.
     NoHost,
-    /// A `Host` that is none of ours: DNS rebinding, or a missing entry in the configuration.
+    /// A `Host` that is not accepted: DNS rebinding, or a missing entry in the configuration.
     Host,
     Origin,
-    /// Several `Authorization` headers.
+    /// A repeated `Authorization` header.
     Authorization,
     Method {
         allow: &'static str,
     },
     ContentType,
-    /// Several `Content-Type` headers.
+    /// A repeated `Content-Type` header.
     ContentTypes,
     /// A compressed body.
     Encoding,
     Accept,
-    /// The body is longer than this many bytes.
+    /// The body exceeds the limit in bytes.
     TooLarge {
         limit: usize,
     },
-    /// The body did not come in time.
+    /// The body did not arrive in time.
     Slow,
-    /// Too little of the body comes in a second.
+    /// The body arrives below the minimum rate.
     Pace,
-    /// The connection has too many bodies that are slow.
+    /// The connection has too many slow bodies.
     ConnectionBodies {
-        /// By then one of them has ended.
+        /// Time after which at least one body has ended.
         retry_after: Duration,
     },
-    /// The caller has too many bodies that are slow.
+    /// The caller has too many slow bodies.
     PrincipalBodies {
-        /// By then one of them has ended.
+        /// Time after which at least one body has ended.
         retry_after: Duration,
     },
-    /// The connection has too many bytes of bodies that are not complete.
+    /// The connection has too many bytes of incomplete bodies.
     ConnectionBytes,
-    /// The caller has too many bytes of bodies that are not complete.
+    /// The caller has too many bytes of incomplete bodies.
     PrincipalBytes,
-    /// More than one way to say where the body ends.
+    /// Ambiguous or unsupported body framing.
     Framing,
-    /// `Expect` with something else than 100-continue.
+    /// An `Expect` header other than `100-continue`.
     Expectation,
-    /// The body broke off or its framing is wrong.
+    /// The body is incomplete or badly framed.
     Broken,
-    /// Every place is taken and the queue is full.
+    /// Too many requests are in progress, or no session id could be generated.
     Busy,
-    /// As many streams as connections are open.
+    /// The listener-wide limit on HTTP+SSE streams is reached.
     Streams,
-    /// The caller has as many streams open as one may have.
+    /// The caller's limit on event streams is reached.
     CallersStreams(TooManyStreams),
-    /// Bodies in flight take all the memory that they may.
+    /// The limit on bytes in flight is reached.
     Memory,
-    /// There is no memory for the answer until clients have read theirs.
+    /// The memory for the response is occupied by responses that clients have not read.
     Unread,
-    /// No such HTTP+SSE session, or somebody else's.
+    /// The HTTP+SSE session does not exist or belongs to another principal.
     NoSession,
 }
 
 impl ListenerError {
-    /// Status, JSON-RPC code and words.
+    /// Returns the HTTP status, the JSON-RPC code and the message.
     pub(crate) fn describe(self) -> (StatusCode, i64, Cow<'static, str>) {
         let code = match self {
             Self::Host | Self::Origin => code::FORBIDDEN,
@@ -123,7 +122,6 @@ impl ListenerError {
         }
     }
 
-    /// There is no room now.
     fn is_overload(self) -> bool {
         self.status() == StatusCode::SERVICE_UNAVAILABLE
     }
@@ -167,7 +165,7 @@ impl ListenerError {
         words.into()
     }
 
-    /// How it is counted.
+    /// Returns the category under which the rejection is counted.
     pub(crate) fn why(self) -> Rejection {
         match self {
             Self::NoHost
@@ -195,7 +193,7 @@ impl ListenerError {
         }
     }
 
-    /// What stands in `data.reason` where a client may want to tell one from another.
+    /// Returns the `data.reason` value, for errors that clients may need to distinguish.
     fn reason(self) -> Option<&'static str> {
         Some(match self {
             Self::Origin => "origin",
@@ -214,33 +212,32 @@ impl ListenerError {
         })
     }
 
-    /// When the same request may pass, where that can be known: when a client closes its streams or
-    /// sends less at once is its own affair, and a call whose answer was dropped must not be made
-    /// again.
+    /// Returns the time after which the same request may succeed, if predictable. Limits on streams
+    /// and bytes depend on the client alone, and a call with a dropped response must not be
+    /// retried.
     fn retry_after(self) -> Option<Duration> {
         match self {
             Self::ConnectionBodies { retry_after } | Self::PrincipalBodies { retry_after } => {
                 Some(retry_after)
             }
-            // By then whoever holds the most has had to go.
+            // By then the reader with the most memory has been evicted.
             Self::Memory => Some(reader::TIMEOUT),
             _ => None,
         }
     }
 
-    /// Tells who keeps the record, whatever the transport is.
     pub(crate) fn record(self, handler: &impl Handler) {
         handler.record_rejection(self.why(), self.describe().2);
     }
 
-    /// The error object as JSON text; `id` is the request's, when it is known.
+    /// Returns the error response as JSON text. `id` is the request's id, if present.
     pub(crate) fn text(self, id: Option<&[u8]>) -> Bytes {
         let (_, code, words) = self.describe();
         let data = self.reason().map(|reason| serde_json::json!({ "reason": reason }));
         write::error(id, code, &words, data.as_ref()).into()
     }
 
-    /// The whole response. Its body has no id, because the request was not read.
+    /// Returns the complete response. Its body has no id, because the request was not read.
     pub(crate) fn response(self) -> Response<Bytes> {
         let mut response = Response::new(self.text(None));
         *response.status_mut() = self.describe().0;
@@ -251,11 +248,11 @@ impl ListenerError {
             Self::Method { allow } => {
                 headers.insert(ALLOW, HeaderValue::from_static(allow));
             }
-            // RFC 9110, 12.5.3: which encodings would be taken.
+            // RFC 9110, 12.5.3: names the accepted encodings.
             Self::Encoding => {
                 headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
             }
-            // Where this body ends, and whether what follows is a request, is not known.
+            // With ambiguous framing, the start of the next request is undefined.
             Self::Framing => {
                 headers.insert(CONNECTION, HeaderValue::from_static("close"));
             }
@@ -268,7 +265,7 @@ impl ListenerError {
     }
 }
 
-/// A time as a header has it: whole seconds, at least one.
+/// Formats a `Retry-After` value in whole seconds, at least one.
 pub(crate) fn write_retry_after(time: Duration) -> HeaderValue {
     let seconds = time.as_secs() + u64::from(time.subsec_nanos() > 0);
     seconds.max(1).into()

@@ -1,6 +1,6 @@
-//! One HTTP exchange, in order: Host and Origin, path, method, headers, the body, the proxy, the
-//! response. Everything is one concrete future, in memory that exchanges share (`future_pool`): no
-//! task and no copy of headers per request.
+//! The steps of an HTTP exchange, in order: Host and Origin, path, method, headers, body, proxy,
+//! response. An exchange is a single concrete future in pooled memory (`future_pool`), without a
+//! task or a copy of headers per request.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -33,18 +33,17 @@ static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const MCP_METHODS: &str = "POST, GET, DELETE, OPTIONS";
 const METADATA_METHODS: &str = "GET, OPTIONS";
 
-/// What a path leads to.
 #[derive(Debug, PartialEq, Eq)]
 enum Route {
     Mcp(Endpoint),
     Sse(Endpoint),
     Messages,
-    /// Protected resource metadata or a key set, if there is any.
+    /// Protected resource metadata or a key set, if the handler provides it.
     Metadata,
     Fallback,
 }
 
-/// Answers one request. A client that names its request gets the name back.
+/// Processes a request, and echoes the request id if the client sent a valid one.
 pub(crate) async fn answer_request<H: Handler, F: Fallback>(
     context: Arc<ConnectionContext<H, F>>,
     request: Request<IncomingBody>,
@@ -135,7 +134,7 @@ fn answer_error<B>(handler: &impl Handler, refusal: ListenerError) -> Response<R
     refusal.response().map(ResponseBody::whole)
 }
 
-/// Answers a request that is refused before it is routed.
+/// Answers a request that is rejected before it is routed.
 async fn refuse_request<B>(
     handler: &impl Handler,
     request: Request<IncomingBody>,
@@ -164,7 +163,7 @@ fn parse_route(path: &str, sse: bool) -> Route {
     }
 }
 
-/// The endpoint of one server or agent, and what stands behind it in the path.
+/// Returns the endpoint of a server or agent, and the rest of the path.
 fn parse_endpoint(path: &str) -> Option<(Endpoint, &str)> {
     let (kind, rest) = path.strip_prefix('/')?.split_once('/')?;
     let (name, transport) = rest.split_once('/')?;
@@ -179,7 +178,7 @@ fn parse_endpoint(path: &str) -> Option<(Endpoint, &str)> {
     Some((endpoint, transport))
 }
 
-/// Characters that need no escape in a URL; the proxy knows which slugs and agents exist.
+/// Returns whether the slug needs no escape in a URL. The proxy checks whether it exists.
 fn is_slug(slug: &str) -> bool {
     (1..=128).contains(&slug.len())
         && slug.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.~".contains(&b))
@@ -257,8 +256,8 @@ async fn answer_mcp<H: Handler, F: Fallback>(
     Ok(build_response(reply, keep_alive, Hold::none(active)))
 }
 
-/// Counts an answer for as long as it is on its way. One that there is no memory for is replaced by
-/// words that say so.
+/// Charges a reply to the budget while it is being written. If memory is insufficient, an error
+/// response replaces the reply.
 fn charge_reply(handler: &impl Handler, reply: Reply, held: &mut Hold<ActiveRequest>) -> Reply {
     let Reply::Message { body, .. } = &reply else {
         held.shrink(usize::MAX);
@@ -283,7 +282,7 @@ fn split_request(request: Request<IncomingBody>) -> (HeaderMap, IncomingBody) {
     (parts.headers, body)
 }
 
-/// Protected resource metadata and key sets: public, and the same for everybody.
+/// Answers with protected resource metadata or a key set, which are public.
 fn answer_metadata<B>(
     request: &Request<IncomingBody>,
     document: String,
@@ -293,7 +292,7 @@ fn answer_metadata<B>(
         Method::OPTIONS => return Ok(answer_preflight(request.headers(), METADATA_METHODS)),
         _ => return Err(ListenerError::Method { allow: METADATA_METHODS }),
     }
-    // A new key is published this long before it signs, at least.
+    // New keys are published at least this long before they sign.
     let is_key_set = request.uri().path().ends_with(KEY_SET);
     let lasting = if is_key_set { "max-age=300" } else { "max-age=3600" };
     let mut headers = HeaderMap::new();

@@ -1,4 +1,4 @@
-//! The gateway as the listener sees it: whoever answers an exchange.
+//! The interface between the listener and the gateway.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -12,34 +12,33 @@ use lockgate_proxy::TooManyStreams;
 use lockgate_proxy::transport::{Endpoint, Exchange, Reply};
 use lockgate_telemetry::Rejection;
 
-/// Whoever answers: the gateway, or a fake in tests.
+/// The handler of exchanges: the gateway, or a fake in tests.
 pub trait Handler: Send + Sync + 'static {
-    /// An open event stream, counted.
+    /// A permit for an open event stream.
     type Place: Send + Sync + Unpin + 'static;
 
-    /// Who is behind an exchange. Asked with its own credentials, before its body is read; refused
-    /// with the answer.
+    /// Authenticates the caller of an exchange by its credentials, before the body is read. The
+    /// error is the response to send.
     fn identify(
         &self,
         endpoint: &Endpoint,
         credentials: &Credentials,
     ) -> impl Future<Output = Result<Principal, Reply>> + Send;
 
-    /// What is public at a path, if there is anything: protected resource metadata (RFC 9728), or
-    /// a key set (RFC 7517).
+    /// Returns the public document at a path, if any: protected resource metadata (RFC 9728), or a
+    /// key set (RFC 7517).
     fn metadata(&self, path: &str) -> Option<String>;
 
-    /// A place among the event streams of a caller, until it is dropped.
+    /// Takes a permit for an event stream of the caller, held until dropped.
     ///
     /// # Errors
-    /// It has as many as one may have, or its organisation.
+    /// The limit of the caller or of its organisation is reached.
     fn stream(&self, caller: &Principal) -> Result<Self::Place, TooManyStreams>;
 
-    /// An exchange that went no further than the listener, for the record.
+    /// Records an exchange that the listener rejected.
     fn record_rejection(&self, why: Rejection, words: Cow<'static, str>);
 
-    /// The answer to a request that is refused before its route is known, in the form of what its
-    /// path serves.
+    /// Adapts the response to a request that is rejected before routing to the format of its path.
     fn describe_rejection(
         &self,
         _: &Parts,
@@ -48,13 +47,13 @@ pub trait Handler: Send + Sync + 'static {
         async { answer }
     }
 
-    /// An HTTP response that goes out, for the record.
+    /// Records the status of an outgoing HTTP response.
     fn record_response(&self, status: StatusCode);
 
-    /// The account of bytes in flight.
+    /// Returns the budget of bytes in flight.
     fn budget(&self) -> &Arc<Budget>;
 
-    /// One exchange. Dropping the future or the reply's event stream means that the client has
-    /// gone.
+    /// Handles an exchange. The listener drops the future, or the reply's event stream, when the
+    /// client disconnects.
     fn handle(&self, exchange: Exchange) -> impl Future<Output = Reply> + Send;
 }

@@ -1,5 +1,5 @@
-//! For tests: a `Handler` made of a closure, a server around it on a free port, and a client that
-//! sends raw bytes.
+//! Test support: a `Handler` made of a closure, a server around it on a free port, and a client
+//! that sends raw bytes.
 
 #![allow(clippy::unwrap_used)]
 
@@ -30,19 +30,18 @@ use crate::{Drain, Server};
 
 type Answer = dyn Fn(Exchange) -> BoxFuture<'static, Reply> + Send + Sync;
 
-/// Streams that everybody together may have.
+/// Limit on event streams of all callers together.
 const MAX_STREAMS: usize = 3;
 
 pub(crate) struct Fake {
     answer: Box<Answer>,
     budget: Arc<Budget>,
-    /// One more for every open stream.
+    /// Cloned once per open stream.
     pub(crate) streams: Arc<()>,
-    /// Why messages went no further than the listener.
     pub(crate) record_rejection: Mutex<Vec<Rejection>>,
 }
 
-/// Everybody is the bearer token that they send, except `stranger`, who is refused.
+/// Identifies each caller by its bearer token, and rejects the token `stranger`.
 impl Handler for Fake {
     type Place = Arc<()>;
 
@@ -89,7 +88,6 @@ where
     fake_within(100_000, answer)
 }
 
-/// The same with so many bytes in flight.
 pub(crate) fn fake_within<F, A>(bytes: usize, answer: F) -> Arc<Fake>
 where
     F: Fn(Exchange) -> A + Send + Sync + 'static,
@@ -103,7 +101,7 @@ where
     })
 }
 
-/// Answers every message with itself, and GET and DELETE with a word.
+/// Echoes every message, and answers GET and DELETE.
 pub(crate) fn echo() -> Arc<Fake> {
     fake(|exchange| async {
         match exchange.kind {
@@ -156,7 +154,6 @@ pub(crate) fn config() -> Config {
     }
 }
 
-/// A server that runs until it is stopped.
 pub(crate) struct Running {
     pub address: SocketAddr,
     pub drain: Drain,
@@ -200,7 +197,7 @@ impl Running {
     }
 }
 
-/// A POST that closes the connection. `head` is further header lines, each with its line end.
+/// Formats a POST that closes the connection. `head` holds further header lines, with line ends.
 pub(crate) fn post(path: &str, head: &str, body: &str) -> String {
     let length = body.len();
     format!(
@@ -209,12 +206,12 @@ pub(crate) fn post(path: &str, head: &str, body: &str) -> String {
     )
 }
 
-/// Another request that closes the connection.
+/// Formats a request without a body that closes the connection.
 pub(crate) fn plain(method: &str, path: &str, head: &str) -> String {
     format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{head}\r\n")
 }
 
-/// Reads until `end` has come; fails after a while.
+/// Reads until `end` is received; panics after a timeout.
 pub(crate) async fn read_to(stream: &mut (impl AsyncReadExt + Unpin), end: &str) -> String {
     let mut all = Vec::new();
     let read = async {

@@ -1,4 +1,4 @@
-//! Whoever answers on all paths that are not MCP.
+//! The service for all paths other than MCP.
 
 use bytes::Bytes;
 use http::{Request, Response};

@@ -1,7 +1,7 @@
-//! Memory of exchanges: large futures that live for a moment. It goes from one to the next, so that
-//! an exchange leaves no hole in the heap, which a connection that stays open would fill, and hyper
-//! keeps no room for one in every connection. A kept future waits for its next input where it is:
-//! nothing large is moved for an exchange.
+//! Pooled memory for exchanges, which are large and short-lived futures. Reuse leaves no holes in
+//! the heap for long-lived connections to fill, and hyper reserves no memory for an exchange in
+//! each connection. An idle future waits for its next input in place, so nothing large is moved per
+//! exchange.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -10,22 +10,21 @@ use std::task::{Context, Poll};
 
 use parking_lot::Mutex;
 
-/// Futures that are kept for the next exchanges.
+/// Idle futures kept in the pool.
 const KEPT: usize = 64;
 
-/// Makes a future that answers one input after the other.
+/// Creates a future that processes inputs in sequence.
 type Start<I, T> = Box<dyn Fn(Arc<Exchanged<I, T>>) -> Loop + Send + Sync>;
 
-/// A future that never ends.
+/// A future that never completes.
 type Loop = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// See the module.
 pub(crate) struct FuturePool<I, T> {
     free: Mutex<Vec<Runner<I, T>>>,
     start: Start<I, T>,
 }
 
-/// Where a future finds its next input and leaves its output.
+/// The input and output slots of a future.
 struct Exchanged<I, T> {
     input: Mutex<Option<I>>,
     output: Mutex<Option<T>>,
@@ -36,8 +35,8 @@ struct Runner<I, T> {
     future: Loop,
 }
 
-/// An input on its way through a future of a pool, which goes back when the output is there. One
-/// that is dropped earlier takes its future along.
+/// An input that a pooled future is processing. The future returns to the pool when the output is
+/// ready; dropping this before then drops the future.
 pub(crate) struct PooledFuture<I, T> {
     pool: Arc<FuturePool<I, T>>,
     runner: Option<Runner<I, T>>,
@@ -82,7 +81,7 @@ async fn work<I, T, F: Future<Output = T>>(
     loop {
         let input = poll_fn(|_| match exchanged.input.lock().take() {
             Some(input) => Poll::Ready(input),
-            // Whoever brings the next one polls.
+            // The next `PooledFuture` polls the loop again.
             None => Poll::Pending,
         });
         let output = answer(input.await).await;

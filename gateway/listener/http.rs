@@ -1,6 +1,6 @@
-//! Accepts connections and speaks HTTP/1.1 and HTTP/2 on them, with or without TLS, until it is
-//! told to stop. One [`Server`] is one accept loop on the runtime that runs it; several may share
-//! an address and all limits.
+//! Accept loops that serve HTTP/1.1 and HTTP/2, with or without TLS, until shutdown. A [`Server`]
+//! is a single accept loop on the runtime that runs it; several may share an address and all
+//! limits.
 
 mod loop_state;
 mod serve;
@@ -29,13 +29,13 @@ use serve::serve_connection;
 
 const BACKLOG: i32 = 1024;
 const ADDRESS_FULL: &str = "too many connections of one address (http.connections_per_address)";
-/// How often connections are looked at, at least and at most: a quarter of their shortest time.
+/// Bounds on the sweep interval, which is a quarter of the shorter timeout.
 const MIN_TICK: Duration = Duration::from_millis(20);
 const MAX_TICK: Duration = Duration::from_secs(1);
-/// How often the certificate files are looked at.
+/// Interval of checks for changed certificate files.
 const RELOAD: Duration = Duration::from_secs(5);
 
-/// Why a server cannot start.
+/// The reason a server cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
     #[error("cannot listen on {address}: {cause}{}", hint(cause))]
@@ -44,7 +44,7 @@ pub enum BindError {
     Tls(#[from] tls::TlsError),
 }
 
-/// What to do when an address is taken.
+/// Returns advice for an address that cannot be bound.
 fn hint(cause: &io::Error) -> &'static str {
     match cause.kind() {
         io::ErrorKind::AddrInUse => {
@@ -56,7 +56,7 @@ fn hint(cause: &io::Error) -> &'static str {
     }
 }
 
-/// A bound address that does not accept yet.
+/// A bound address that does not accept connections yet.
 pub struct Server {
     socket: StdListener,
     address: SocketAddr,
@@ -69,7 +69,7 @@ fn bind_address(address: SocketAddr, shared: bool) -> Result<StdListener, BindEr
 }
 
 impl Server {
-    /// Binds the configured address and reads the certificate, if there is one. Port 0 takes a free
+    /// Binds the configured address and reads the certificate, if configured. Port 0 selects a free
     /// port.
     ///
     /// # Errors
@@ -78,14 +78,14 @@ impl Server {
         Self::new(bind_address(config.listen, false)?, config)
     }
 
-    /// Like [`Self::bind`], but `loops` servers on the same address, for one thread and runtime
-    /// each. The kernel spreads connections over them; limits hold for all together.
+    /// Binds `loops` servers to the same address, for one thread and runtime each. The kernel
+    /// distributes connections; limits apply to all servers together.
     ///
     /// # Errors
-    /// [`BindError`]; also when somebody else listens on the address already.
+    /// [`BindError`]; also if another process listens on the address.
     pub fn bind_many(config: Config, loops: usize) -> Result<Vec<Self>, BindError> {
         let address = config.listen;
-        // A shared address could be shared with a stranger: make sure that it is free first.
+        // Another process could share a shared address, so check first that it is free.
         drop(bind_address(address, false)?);
         let first = Self::new(bind_address(address, true)?, config)?;
         let mut servers = vec![first];
@@ -118,30 +118,30 @@ impl Server {
         }
     }
 
-    /// The bound address, port included.
+    /// Returns the bound address, with its port.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The certificate that it shows, if it has one.
+    /// Returns a watch on the server certificate, if TLS is configured.
     #[must_use]
     pub fn certificate(&self) -> Option<CertificateWatch> {
         self.identity.clone().map(CertificateWatch)
     }
 
-    /// What begins its end, also while it runs.
+    /// Returns a handle to start draining, also while the server runs.
     #[must_use]
     pub fn drain(&self) -> Drain {
         Drain(Arc::clone(&self.listener))
     }
 
-    /// Accepts and answers until `shutdown` is ready; then lets requests finish for `grace` and
-    /// cuts the rest. Gives the number of connections that were cut. Connections run as tasks of
-    /// the current runtime.
+    /// Accepts connections until `shutdown` is ready, then lets requests finish for `grace` and
+    /// aborts the remaining connections. Returns the number of aborted connections. Connections run
+    /// as tasks of the current runtime.
     ///
     /// # Errors
-    /// The runtime does not take the listener.
+    /// The runtime cannot register the listener.
     pub async fn run<H: Handler, F: Fallback>(
         self,
         handler: Arc<H>,
@@ -161,7 +161,7 @@ impl Server {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut looked = Instant::now();
         let mut shutdown = std::pin::pin!(shutdown);
-        // One that was accepted while every slot was taken.
+        // A connection accepted while all slots were taken.
         let mut waiting: Option<Accepted> = None;
         loop {
             tokio::select! {
@@ -197,7 +197,7 @@ impl Server {
     }
 }
 
-/// Looks at the certificate in use, also while the server runs.
+/// Access to the certificate in use, also while the server runs.
 pub struct CertificateWatch(Arc<ServerCertificate>);
 
 impl CertificateWatch {
@@ -207,27 +207,26 @@ impl CertificateWatch {
     }
 }
 
-/// Begins the end of all servers that share an address.
+/// A handle that drains all servers sharing an address.
 pub struct Drain(Arc<ListenerState>);
 
 impl Drain {
-    /// New connections and requests are still answered. Clients are told to make further
-    /// connections, because these are going to be closed.
+    /// Starts draining. New connections and requests are still answered, but clients are asked to
+    /// open new connections, because the current connections will be closed.
     pub fn begin(&self) {
         self.0.draining.store(true, Ordering::Relaxed);
         self.0.slots.go_away();
     }
 
-    /// Returns whether no request runs and nothing is streamed.
+    /// Returns whether no request is running or streaming.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.0.slots.are_idle()
     }
 }
 
-/// Binds an address and listens. `[::]` stands for every address that the kernel has: of both
-/// families for every value of `net.ipv6.bindv6only`, and of IPv4 alone where no IPv6 socket can be
-/// opened.
+/// Binds an address and listens. `[::]` covers every address of the machine: both families
+/// regardless of `net.ipv6.bindv6only`, or IPv4 alone if no IPv6 socket can be opened.
 pub(crate) fn bind_socket(address: SocketAddr, shared: bool) -> io::Result<StdListener> {
     let is_every = address.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED);
     let (socket, address) = match open_socket(address) {
@@ -258,7 +257,7 @@ fn open_socket(address: SocketAddr) -> io::Result<Socket> {
 
 type Accepted = (TcpStream, SocketAddr);
 
-/// The next connection. Survives failing accepts (out of files, a peer that left).
+/// Accepts the next connection. Retries failed accepts (no file descriptors, a peer that left).
 async fn accept_connection(listener: &TcpListener) -> Accepted {
     let mut pause = Duration::from_millis(5);
     loop {
@@ -274,7 +273,7 @@ async fn accept_connection(listener: &TcpListener) -> Accepted {
 }
 
 impl<H: Handler, F: Fallback> LoopState<H, F> {
-    /// The last ones: whoever has been accepted by the kernel is answered too.
+    /// Serves the connections that the kernel has already accepted at shutdown.
     fn answer_accepted(
         self: &Arc<Self>,
         connections: &Arc<Connections>,
@@ -289,7 +288,7 @@ impl<H: Handler, F: Fallback> LoopState<H, F> {
         }
     }
 
-    /// Serves a connection, or gives it back while every slot is taken.
+    /// Serves a connection, or returns it if all slots are taken.
     fn begin_connection(
         self: &Arc<Self>,
         connections: &Arc<Connections>,

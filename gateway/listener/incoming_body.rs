@@ -1,6 +1,6 @@
-//! The body of a request as it comes. An HTTP/2 stream that ends while its client still sends is
-//! reset, and clients that write headers and body apart (curl) then lose the response. What is left
-//! of such a body is read behind the response, in bounds.
+//! Request bodies as they arrive. An HTTP/2 stream that ends while its client still sends is reset,
+//! and clients that send headers and body separately (curl) then lose the response. A bounded
+//! remainder of such a body is therefore read after the response.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -12,20 +12,19 @@ use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
-/// Most bytes of a body that are read behind its response.
+/// Maximum bytes read after the response.
 const MAX_REST: usize = 64 * 1024;
-/// Most time that is spent on it.
+/// Maximum time spent on reading them.
 const REST_TIME: Duration = Duration::from_secs(1);
 
-/// The body of a request, of which a small rest is read even if it was refused unread.
+/// A request body. On HTTP/2, a bounded remainder is drained when the body is dropped unread.
 pub struct IncomingBody {
-    /// Taken only when this is dropped.
+    /// `None` only during drop.
     body: Option<Incoming>,
     is_http2: bool,
 }
 
 impl IncomingBody {
-    /// Returns a request with this kind of body.
     pub(crate) fn wrap(request: Request<Incoming>) -> Request<Self> {
         let is_http2 = request.version() == Version::HTTP_2;
         request.map(|body| Self { body: Some(body), is_http2 })
@@ -66,7 +65,6 @@ impl Drop for IncomingBody {
     }
 }
 
-/// Reads to the end of a body, or to the bound.
 async fn read_rest(mut body: Incoming) {
     let mut total = 0;
     while let Some(Ok(frame)) = body.frame().await {

@@ -1,7 +1,7 @@
-//! Bytes in, bytes out: HTTP in both eras, HTTP+SSE, stdio, TLS. Hands each exchange to a
-//! [`Handler`] and writes its reply.
+//! HTTP of both eras, HTTP+SSE, stdio and TLS. Passes each exchange to a [`Handler`] and writes its
+//! reply.
 //!
-//! It bounds what a connection may send and turns strangers away; of MCP itself it decides nothing.
+//! It bounds connections and rejects unauthenticated callers, but makes no MCP decisions.
 
 #![cfg_attr(
     test,

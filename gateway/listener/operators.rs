@@ -1,6 +1,6 @@
-//! The operator's endpoints on an address of their own, and on a thread of their own: they answer
-//! whatever clients do to the gateway, and whatever its workers do. Everything else is as for
-//! clients: TLS, limits, and the checks of Host and Origin.
+//! The operator endpoints on a separate address and thread, so that they respond regardless of
+//! client load and blocked workers. TLS, limits, Host and Origin checks are the same as for
+//! clients.
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,10 +12,10 @@ use crate::exchange_handler::Handler;
 use crate::fallback::Fallback;
 use crate::http::{BindError, Server};
 
-/// Open connections, of all together and of one address.
+/// Open connections, in total and per address.
 const CONNECTIONS: usize = 128;
 
-/// Why operators are not served.
+/// The reason the operator endpoints cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum OperatorsError {
     #[error(transparent)]
@@ -24,8 +24,8 @@ pub enum OperatorsError {
     Thread(#[from] io::Error),
 }
 
-/// Answers with `service` on `address`, for as long as the process lives; everything else is as in
-/// the configuration for clients. Gives the bound address.
+/// Serves `service` on `address` for the lifetime of the process. Other settings are those for
+/// clients, except the connection limits. Returns the bound address.
 ///
 /// # Errors
 /// [`OperatorsError`].

@@ -1,6 +1,5 @@
-//! Whom a request may address and which web page may send it: the Host and Origin checks against
-//! DNS rebinding, and the CORS headers of pages that may. It knows nothing of paths, credentials or
-//! MCP.
+//! The Host and Origin checks against DNS rebinding, and the CORS headers for accepted web pages.
+//! Independent of paths, credentials and MCP.
 
 use std::net::IpAddr;
 use std::sync::OnceLock;
@@ -16,18 +15,17 @@ use http::{HeaderMap, Uri};
 use crate::config::Config;
 use crate::error::ListenerError;
 
-/// Request headers that a page may send, besides everything that starts with `mcp-`.
+/// Request headers that a page may send, besides all that start with `mcp-`.
 const HEADERS: [&str; 4] = ["authorization", "content-type", "accept", "last-event-id"];
-/// Longest `Access-Control-Request-Headers` that is looked at.
+/// Maximum length of `Access-Control-Request-Headers`; longer values are ignored.
 const MAX_REQUESTED: usize = 4096;
 
-/// The accepted hosts and origins, ready to compare.
 pub(crate) struct OriginCheck {
     any_host: bool,
     hosts: Vec<(String, Option<u16>)>,
-    /// The bound address, unless it stands for all addresses.
+    /// The bound address, unless it is a wildcard address.
     bound: Option<IpAddr>,
-    /// Normalised: lower case, default port left out.
+    /// Normalised: lower case, without the default port.
     origins: Vec<String>,
 }
 
@@ -51,11 +49,11 @@ impl OriginCheck {
         check
     }
 
-    /// Checks Host, then Origin; gives the origin that is to get CORS headers, if there is one.
+    /// Checks Host, then Origin. Returns the origin that receives CORS headers, if any.
     ///
-    /// `local` is this end of the connection: a probe may address the machine by any of its own
-    /// addresses, and an address cannot be rebound. `passed` remembers the header that passed first
-    /// on this connection.
+    /// `local` is the local address of the connection: a probe may use any address of the machine,
+    /// and an address cannot be rebound. `passed` caches the first accepted header of the
+    /// connection.
     pub(crate) fn check_request(
         &self,
         uri: &Uri,
@@ -71,7 +69,7 @@ impl OriginCheck {
         }
     }
 
-    /// Both the target's authority (HTTP/2, or an absolute target) and the header have to pass.
+    /// Checks both the target's authority (HTTP/2, or an absolute target) and the header.
     fn host(
         &self,
         authority: Option<&Authority>,
@@ -97,8 +95,8 @@ impl OriginCheck {
                 if !self.serves(host, local) {
                     return Err(ListenerError::Host);
                 }
-                // A copy: the header itself is a part of the connection's read buffer, which it
-                // would keep.
+                // Copied, because the header itself is a slice of the connection's read buffer and
+                // would keep it alive.
                 if let Ok(copy) = HeaderValue::from_bytes(header.as_bytes()) {
                     passed.get_or_init(|| copy);
                 }
@@ -148,7 +146,7 @@ fn serves_any_host(hosts: &[String]) -> bool {
     hosts.iter().any(|host| host == "*")
 }
 
-/// Adds what lets a page of `origin` read the response.
+/// Adds the headers that let a page of `origin` read the response.
 pub(crate) fn add_cors_headers(headers: &mut HeaderMap, origin: HeaderValue) {
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
     headers.insert(
@@ -158,7 +156,7 @@ pub(crate) fn add_cors_headers(headers: &mut HeaderMap, origin: HeaderValue) {
     headers.append(VARY, HeaderValue::from_static("Origin"));
 }
 
-/// Adds the answer to a preflight: the methods, and those of the requested headers that MCP has.
+/// Adds the response to a preflight: the methods, and the requested headers that are allowed.
 pub(crate) fn add_preflight_headers(
     headers: &mut HeaderMap,
     request: &HeaderMap,
@@ -194,11 +192,10 @@ fn is_mcp_header(name: &str) -> bool {
     HEADERS.iter().any(|header| header.eq_ignore_ascii_case(name))
 }
 
-/// A header that must not stand twice does.
 struct Several;
 
-/// The value of a header that may stand once. The two counts differ only when some header stands
-/// several times.
+/// Returns the value of a header that must not be repeated. `len` and `keys_len` differ only if
+/// some header is repeated.
 fn single(headers: &HeaderMap, name: HeaderName) -> Result<Option<&HeaderValue>, Several> {
     if headers.len() != headers.keys_len() && headers.get_all(&name).iter().nth(1).is_some() {
         return Err(Several);
@@ -206,7 +203,7 @@ fn single(headers: &HeaderMap, name: HeaderName) -> Result<Option<&HeaderValue>,
     Ok(headers.get(name))
 }
 
-/// `name`, `name:port`, `[v6]` or `[v6]:port` into name (without brackets) and port.
+/// Splits `name`, `name:port`, `[v6]` or `[v6]:port` into name (without brackets) and port.
 fn split(host: &str) -> Option<(&str, Option<u16>)> {
     let (name, rest) = if let Some(literal) = host.strip_prefix('[') {
         literal.split_once(']')?
@@ -234,7 +231,7 @@ fn is_loopback(name: &str) -> bool {
     }
 }
 
-/// An IP literal; names are told apart by their first byte, which is cheap.
+/// Parses an IP literal. The check of the first byte is a cheap filter for names.
 fn address(name: &str) -> Option<IpAddr> {
     let first = name.bytes().next()?;
     if !first.is_ascii_digit() && !name.contains(':') {

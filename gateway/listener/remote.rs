@@ -1,5 +1,5 @@
-//! Who sent a request to another path than the MCP ones, for whoever answers there: it is let in as
-//! a request to MCP is, and its body is read within the same bounds. It routes nothing.
+//! The sender of a request to a non-MCP path, for the fallback service. Authentication and body
+//! bounds are the same as for MCP requests.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,12 +20,11 @@ use crate::request_body;
 use crate::request_headers::bearer;
 use crate::response_body::plain;
 
-/// See the module. Found in the extensions of a request.
+/// The sender of a request, stored in the request's extensions.
 #[derive(Clone)]
 pub struct Remote {
     pub address: SocketAddr,
     pub certificate: Option<Arc<Certificate>>,
-    /// The connection is over TLS.
     pub is_encrypted: bool,
     listener: Arc<ListenerState>,
     state: Arc<ConnectionState>,
@@ -42,10 +41,10 @@ impl Remote {
         }
     }
 
-    /// Who sent a request that may call the gateway: read and judged like one to `/mcp`.
+    /// Authenticates a request under the same rules as a request to `/mcp`.
     ///
     /// # Errors
-    /// The answer to somebody who is not let in.
+    /// The response to a caller that is rejected.
     pub async fn admit<H: Handler>(
         &self,
         handler: &H,
@@ -62,22 +61,22 @@ impl Remote {
         Ok(principal)
     }
 
-    /// Counts the connection among those of known callers, as `admit` does: for whoever has found
-    /// out in another way who the caller is.
+    /// Marks the connection as authenticated, as `admit` does, for services that authenticate the
+    /// caller in another way.
     pub fn mark_authenticated(&self) {
         self.state.mark_authenticated();
     }
 
-    /// Whether TLS was to be had, and the connection has none.
+    /// Returns whether TLS is configured and the connection does not use it.
     #[must_use]
     pub fn lacks_encryption(&self) -> bool {
         self.listener.config.tls.is_some() && !self.is_encrypted
     }
 
-    /// The whole body of a request, and what it takes of the account of bytes in flight.
+    /// Reads the whole body of a request, and returns it with its hold on the budget.
     ///
     /// # Errors
-    /// The answer to a body that is too large, too slow or one too many.
+    /// The response to a body that exceeds a limit on size, rate or number.
     pub async fn read_body<H: Handler, B: Body<Data = Bytes>>(
         &self,
         handler: &H,

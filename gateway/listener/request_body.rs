@@ -1,6 +1,6 @@
-//! Reads a request body once, whole, within its bounds of size, time, pace and memory. A body that
-//! came along with its headers costs no timer, no lock and no copy. It does not look at what it
-//! reads.
+//! Reading of whole request bodies within bounds on size, time, rate and memory. A body that
+//! arrives along with its headers costs no timer, no lock and no copy. The content is not
+//! inspected.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -17,12 +17,12 @@ use tokio::time::Instant;
 use crate::error::ListenerError;
 use crate::unfinished::{ConnectionUsage, UnfinishedBodies, UnfinishedBody};
 
-/// A body that takes longer than this is slow.
+/// Time after which a body counts as slow.
 const SLOW: Duration = Duration::from_secs(1);
-/// How often the pace of a slow body is looked at, in seconds.
+/// Interval of rate checks on a slow body, in seconds.
 const WINDOW: u64 = 5;
 
-/// How much may be read, for how long, and whose it is.
+/// The bounds on a body, and its principal.
 #[derive(Clone, Copy)]
 pub(crate) struct BodyBounds<'a> {
     pub bytes: usize,
@@ -33,7 +33,7 @@ pub(crate) struct BodyBounds<'a> {
     pub principal: u64,
 }
 
-/// Who holds the memory of a body, and where the account is.
+/// A handle that holds memory for a body, and gives access to its budget.
 pub(crate) trait HasBudget: AsRef<Budget> {
     fn budget(&self) -> &Arc<Budget>;
 }
@@ -44,8 +44,8 @@ impl HasBudget for Arc<Budget> {
     }
 }
 
-/// The whole body, and what it holds of the budget. A large body counts by itself for as long as it
-/// is there.
+/// Reads the whole body. Returns it with its hold on the budget; a large body that arrives in parts
+/// instead holds its memory for as long as its bytes exist.
 pub(crate) async fn read_body<B, P>(
     body: B,
     bounds: BodyBounds<'_>,
@@ -62,7 +62,7 @@ where
         if bytes > bounds.bytes {
             return Err(ListenerError::TooLarge { limit: bounds.bytes });
         }
-        // Refused before it is sent, where there is no room for it now.
+        // Rejects a large body before the client sends it, if there is no memory at present.
         if bytes > MEDIUM {
             Box::pin(Reader::new(held.by().budget()).hold(bytes)).await?;
         }
@@ -71,7 +71,7 @@ where
     let mut body = pin!(body);
     let mut received =
         Received { first: Bytes::new(), rest: None, total: 0, declared, limit: bounds.bytes };
-    // What is here already.
+    // Reads the frames that have already arrived.
     let complete = std::future::poll_fn(|cx| {
         loop {
             match body.as_mut().poll_frame(cx) {
@@ -86,7 +86,7 @@ where
         }
     });
     if !complete.await? {
-        // From here on only what has come counts, because what was declared may never come.
+        // From here on only received bytes are charged, because declared bytes may never arrive.
         let unfinished = bounds.unfinished.begin(bounds.connection, bounds.principal);
         let mut reader = Reader::new(held.by().budget());
         count(&mut received, &mut reader, &mut held).await?;
@@ -98,8 +98,7 @@ where
     Ok((received.into_bytes(), held))
 }
 
-/// Takes the part of what has come. A large body waits for it, and is known to those who look for
-/// the largest.
+/// Charges the received bytes. A large body waits for memory, and is registered for eviction.
 async fn count<P: HasBudget>(
     received: &mut Received,
     reader: &mut Reader,
@@ -126,7 +125,7 @@ impl From<Full> for ListenerError {
     }
 }
 
-/// The frames that come later, each in its time.
+/// Reads the remaining frames within the time and rate limits.
 async fn read_rest<B, P>(
     mut body: Pin<&mut B>,
     bounds: BodyBounds<'_>,
@@ -178,7 +177,6 @@ where
     }
 }
 
-/// The part of a body that is here.
 struct Received {
     first: Bytes,
     rest: Option<Buffer>,
@@ -188,8 +186,7 @@ struct Received {
 }
 
 impl Received {
-    /// Adds a frame, which takes its part of the budget when it is `counted`; `true` at the end of
-    /// the body.
+    /// Adds a frame, and charges it if `counted`. Returns whether the body is complete.
     fn take<E, P>(
         &mut self,
         frame: Option<Result<http_body::Frame<Bytes>, E>>,

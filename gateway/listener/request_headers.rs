@@ -1,5 +1,5 @@
-//! What the headers of a request have to say: how its body is framed, what it is, what is accepted,
-//! and a bearer token, which is taken out. It knows no paths and nothing of MCP.
+//! Checks of request headers: body framing, content type, accepted types, and the bearer token,
+//! which is removed. Independent of paths and MCP.
 
 use http::header::{
     ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HeaderValue,
@@ -11,8 +11,8 @@ use lockgate_protocol::header::is_token_char;
 use crate::connection::ConnectionState;
 use crate::error::ListenerError;
 
-/// One way to say where the body ends, and nothing expected that is not done. RFC 9112, 6.1 and
-/// 6.3; RFC 9110, 10.1.1.
+/// Checks that the body framing is unambiguous (RFC 9112, 6.1 and 6.3) and that no unsupported
+/// expectation is present (RFC 9110, 10.1.1).
 pub(crate) fn check_framing(
     version: Version,
     headers: &HeaderMap,
@@ -39,9 +39,8 @@ pub(crate) fn check_framing(
     Ok(())
 }
 
-/// What the headers of a message have to say.
 pub(crate) fn check_post(headers: &HeaderMap) -> Result<(), ListenerError> {
-    // The two counts differ only when some header stands several times, which is rare.
+    // The two counts differ only if some header is repeated, which is rare.
     if headers.len() != headers.keys_len() && headers.get_all(CONTENT_TYPE).iter().nth(1).is_some()
     {
         return Err(ListenerError::ContentTypes);
@@ -63,14 +62,14 @@ pub(crate) fn check_post(headers: &HeaderMap) -> Result<(), ListenerError> {
     Ok(())
 }
 
-/// `application/json`, in no other characters than UTF-8.
+/// Returns whether the type is `application/json`, with no charset other than UTF-8.
 fn is_json(value: &[u8]) -> bool {
     let mut parts = value.split(|&b| b == b';').map(<[u8]>::trim_ascii);
     let essence = parts.next().unwrap_or(b"");
     essence.eq_ignore_ascii_case(b"application/json") && parts.all(allows_utf8)
 }
 
-/// Whether a parameter of a media type names no other character set.
+/// Returns whether a media type parameter names no other charset.
 fn allows_utf8(parameter: &[u8]) -> bool {
     match parameter.split_at_checked(b"charset=".len()) {
         Some((name, set)) if name.eq_ignore_ascii_case(b"charset=") => {
@@ -84,12 +83,12 @@ fn allows_utf8(parameter: &[u8]) -> bool {
     }
 }
 
-/// Whether `Accept` is absent or allows one of `types`; `*/*` always counts, a weight of zero
-/// never.
+/// Returns whether `Accept` is absent or allows one of `types`. `*/*` always matches, a weight of
+/// zero never.
 pub(crate) fn accepts(headers: &HeaderMap, types: &[&str]) -> bool {
     let Some(first) = headers.get(ACCEPT) else { return true };
     if first == "application/json, text/event-stream" {
-        return true; // what nearly every client sends
+        return true; // sent by nearly every client
     }
     for value in headers.get_all(ACCEPT) {
         let Ok(value) = value.to_str() else { continue };
@@ -100,7 +99,6 @@ pub(crate) fn accepts(headers: &HeaderMap, types: &[&str]) -> bool {
     false
 }
 
-/// Whether one range of an `Accept` allows one of `types`.
 fn range_allows(range: &str, types: &[&str]) -> bool {
     let mut parts = range.split(';').map(str::trim);
     let essence = parts.next().unwrap_or("");
@@ -114,10 +112,10 @@ fn is_zero_weight(parameter: &str) -> bool {
     matches!(weight.parse::<f32>(), Ok(weight) if weight <= 0.0)
 }
 
-/// Takes the bearer token out of the headers, so that nothing behind can pass it on. Never looks at
-/// the query.
+/// Removes the bearer token from the headers, so that later layers cannot forward it. The query is
+/// never read.
 pub(crate) fn bearer(headers: &mut HeaderMap) -> Result<Option<String>, ListenerError> {
-    // The two counts differ only when some header stands several times, which is rare.
+    // The two counts differ only if some header is repeated, which is rare.
     if headers.len() != headers.keys_len() && headers.get_all(AUTHORIZATION).iter().nth(1).is_some()
     {
         return Err(ListenerError::Authorization);
@@ -128,11 +126,11 @@ pub(crate) fn bearer(headers: &mut HeaderMap) -> Result<Option<String>, Listener
     }
 }
 
-/// What stands behind the scheme `Bearer`. An empty text and one that is not UTF-8 are credentials
-/// too, which are not good.
+/// Returns the token after the scheme `Bearer`. An empty or non-UTF-8 token is an invalid
+/// credential, not an absent credential.
 fn token(value: &HeaderValue) -> Option<String> {
     let (scheme, token) = value.as_bytes().split_at_checked(b"bearer".len())?;
-    // RFC 9110, 11.1: the scheme is a token, which may go on.
+    // RFC 9110, 11.1: the scheme is a token, so `Bearer` may be only its prefix.
     let whole = !matches!(token.first(), Some(&byte) if is_token_char(byte));
     if whole && scheme.eq_ignore_ascii_case(b"bearer") {
         Some(String::from_utf8_lossy(token.trim_ascii()).into_owned())

@@ -1,6 +1,6 @@
-//! Response bodies: nothing, one text, a text in three chunks, one that comes in, an event stream
-//! with signs of life, or another service's. One concrete type, so that a response costs no box.
-//! What is written counts in the account of bytes in flight until the connection has taken it.
+//! Response bodies: empty, a text, three chunks of a text, a streamed body, an event stream with
+//! keep-alive comments, or the fallback service's body. A single concrete type, so that a response
+//! needs no box. Written bytes are charged to the budget until the connection has accepted them.
 
 use std::collections::VecDeque;
 use std::error::Error;
@@ -23,13 +23,13 @@ use crate::origin_check::add_preflight_headers;
 
 pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
 
-/// A part of an event from this size on is not copied.
+/// Parts of an event of at least this size are not copied.
 const LARGE: usize = 16 << 10;
 
 const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 pin_project_lite::pin_project! {
-    /// The body of any response; `B` is the body type of the service for other paths.
+    /// The body of any response; `B` is the body type of the fallback service.
     #[project = Parts]
     pub(crate) enum ResponseBody<B> {
         Whole { bytes: Bytes, held: Option<Hold<ActiveRequest>> },
@@ -40,7 +40,7 @@ pin_project_lite::pin_project! {
     }
 }
 
-/// Bytes on their way to a client. The last of a body hold what the whole body takes.
+/// Bytes on their way to a client. The last chunk of a body holds the memory of the whole body.
 pub(crate) struct Chunk {
     bytes: Bytes,
     held: Option<Hold<ActiveRequest>>,
@@ -80,11 +80,11 @@ impl Drop for Chunk {
     }
 }
 
-/// Events as they come, and a comment line whenever nothing came for a while.
+/// A stream of events, with a comment line after each idle interval.
 pub(crate) struct EventStream {
-    /// Written before everything else.
+    /// Written before the first event.
     first: Bytes,
-    /// The rest of a large event.
+    /// The remaining chunks of a large event.
     rest: VecDeque<Chunk>,
     events: Events,
     interval: Duration,
@@ -101,7 +101,7 @@ impl EventStream {
         interval: Duration,
         active: ActiveRequest,
     ) -> Self {
-        // A timer of length zero would never let the stream rest.
+        // A timer of length zero would keep the stream always ready.
         let interval = interval.max(Duration::from_millis(10));
         let written = Instant::now();
         let timer = Box::pin(tokio::time::sleep(interval));
@@ -148,17 +148,17 @@ impl EventStream {
         self.sign(out.freeze())
     }
 
-    /// A few bytes that count nowhere, and show like all others whether the client reads.
+    /// Returns a chunk that holds no memory but reports write progress.
     fn sign(&self, bytes: Bytes) -> Chunk {
         Chunk::new(bytes, Some(Hold::none(self.active.duplicate())))
     }
 
-    /// An event that counts until it is written. Without memory for it, an answer becomes words
-    /// that say so, and anything else is left out.
+    /// Returns an event that holds memory until written. If memory is insufficient, a response
+    /// becomes an error response, and any other event is dropped.
     fn counted(&mut self, mut event: Outgoing) -> Option<Chunk> {
         let mut held = Hold::none(self.active.duplicate());
         let large = large_event(&event);
-        // What is not written chunk by chunk is copied once more.
+        // Data not written chunk by chunk is copied once more.
         let own = if large.is_some() { event.data.own_len() } else { event.data.len() };
         if held.admit(own).is_ok() {
             return Some(match large {
@@ -175,7 +175,7 @@ impl EventStream {
         Some(Chunk::new(event_text(&event), Some(held)))
     }
 
-    /// The first chunk of a large event; the others wait. The last one holds what the whole takes.
+    /// Returns the first chunk of a large event and queues the rest. The last holds the memory.
     fn divide(&mut self, chunks: [Bytes; 3], held: Hold<ActiveRequest>) -> Chunk {
         let [first, middle, last] = chunks;
         let first = self.sign(first);
@@ -185,8 +185,8 @@ impl EventStream {
     }
 }
 
-/// The chunks of an event whose data have a large part that is written without a copy. Data with
-/// line breaks have none, because each of their lines has to be marked.
+/// Returns the chunks of an event with a large part that can be written without a copy. Data with
+/// line breaks cannot, because each line needs a `data:` prefix.
 fn large_event(event: &Outgoing) -> Option<[Bytes; 3]> {
     let (Text::Spliced([head, middle, tail]) | Text::Shared([head, middle, tail])) = &event.data
     else {
@@ -196,7 +196,7 @@ fn large_event(event: &Outgoing) -> Option<[Bytes; 3]> {
         return None;
     }
     let mut first = BytesMut::with_capacity(head.len() + 64);
-    // Ends with an empty line, which is for the end of the event.
+    // `encode` ends the event with an empty line, which belongs after the last chunk.
     sse::encode(&mut first, event.id.as_deref(), head);
     first.truncate(first.len().saturating_sub(2));
     let mut last = BytesMut::with_capacity(tail.len() + 2);
@@ -205,12 +205,12 @@ fn large_event(event: &Outgoing) -> Option<[Bytes; 3]> {
     Some([first.freeze(), middle.clone(), last.freeze()])
 }
 
-/// The next of the chunks that are left; the last takes what the whole body holds.
+/// Returns the next non-empty chunk; the last chunk takes the hold of the whole body.
 fn next_chunk(chunks: &mut [Bytes; 3], held: &mut Option<Hold<ActiveRequest>>) -> Option<Chunk> {
     let mut left = chunks.iter_mut().filter(|chunk| !chunk.is_empty());
     let chunk = left.next()?;
     let held = match held {
-        // Each of them shows whether the client reads.
+        // Each chunk reports write progress.
         Some(whole) if left.next().is_some() => Some(Hold::none(whole.by().duplicate())),
         last => last.take(),
     };
@@ -228,7 +228,7 @@ fn event_text(event: &Outgoing) -> Bytes {
         sse::retry(&mut out, event.retry, id);
     }
     if !event.data.is_empty() {
-        // Behind a delay the id has been written already; twice does no harm.
+        // `retry` has already written the id; a repetition is harmless.
         match &event.data {
             Text::Whole(data) => sse::encode(&mut out, id, data),
             other => sse::encode(&mut out, id, &other.clone().into_bytes()),
@@ -242,7 +242,7 @@ impl<B> ResponseBody<B> {
         Self::whole(Bytes::new())
     }
 
-    /// A few words that count nowhere.
+    /// Returns a short body that holds no memory.
     pub(crate) const fn whole(bytes: Bytes) -> Self {
         Self::Whole { bytes, held: None }
     }
@@ -265,8 +265,7 @@ where
             Parts::Whole { bytes, held } => Some(Chunk::new(std::mem::take(bytes), held.take())),
             Parts::Spliced { chunks, held } => next_chunk(chunks, held),
             Parts::Streamed { body, active } => match ready!(body.as_mut().poll_next(cx)) {
-                // A piece shows whether the client reads; the account has what the pieces take
-                // already.
+                // The piece reports write progress; the pieces are already charged to the budget.
                 Some(Ok(piece)) => Some(Chunk::new(piece, Some(Hold::none(active.duplicate())))),
                 Some(Err(error)) => return Poll::Ready(Some(Err(error.into()))),
                 None => None,
@@ -304,7 +303,7 @@ where
     }
 }
 
-/// A reply as an HTTP response. `held` is what its body takes.
+/// Converts a reply to an HTTP response. `held` is the memory of its body.
 pub(crate) fn build_response<B>(
     reply: Reply,
     keep_alive: Duration,
@@ -343,7 +342,7 @@ pub(crate) fn build_response<B>(
     }
 }
 
-/// A refusal, which is short and never a stream, as a response of whatever serves other paths.
+/// Converts a rejection, which is short and never a stream, to a response of the fallback service.
 pub(crate) fn plain(reply: Reply) -> Response<Bytes> {
     let (status, mut headers, bytes) = match reply {
         Reply::Message { status, headers, body } => (status, headers, body.into_bytes()),
@@ -361,7 +360,6 @@ pub(crate) fn plain(reply: Reply) -> Response<Bytes> {
     response
 }
 
-/// An event stream as an HTTP response.
 pub(crate) fn stream<B>(mut headers: HeaderMap, stream: EventStream) -> Response<ResponseBody<B>> {
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -380,7 +378,7 @@ pub(crate) fn assemble_response<B>(
     response
 }
 
-/// The answer to OPTIONS: what may be sent here, to a page and to anybody else.
+/// Answers OPTIONS with the allowed methods, for pages (CORS) and other clients.
 pub(crate) fn answer_preflight<B>(
     request: &HeaderMap,
     methods: &'static str,

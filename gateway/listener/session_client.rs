@@ -1,6 +1,5 @@
-//! Plays the part of a Streamable HTTP client towards a [`Handler`], for transports that have no
-//! headers of their own: keeps the session id that `initialize` brought and pours replies into one
-//! line of messages.
+//! A Streamable HTTP client of a [`Handler`], for transports without headers: stores the session id
+//! from `initialize` and forwards the messages of all replies to a queue.
 
 use std::sync::Arc;
 
@@ -16,14 +15,13 @@ use tokio::sync::mpsc;
 use crate::error::ListenerError;
 use crate::exchange_handler::Handler;
 
-/// Messages that wait for a client that reads slowly.
+/// Capacity of the queue to a client, in messages.
 const BUFFER: usize = 64;
-/// What a message that waits takes besides its text.
+/// Bytes charged for a queued message besides its text.
 const OVERHEAD: usize = 1024;
 
 pub(crate) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 
-/// Whoever the messages come from.
 #[derive(Clone)]
 pub(crate) struct SessionClient {
     pub peer: Peer,
@@ -32,7 +30,7 @@ pub(crate) struct SessionClient {
 }
 
 impl SessionClient {
-    /// An exchange of this caller, within `session` if there is one.
+    /// Returns an exchange of this caller, within `session` if present.
     pub(crate) fn exchange(&self, kind: ExchangeKind, session: Option<&HeaderValue>) -> Exchange {
         let mut headers = HeaderMap::new();
         if let Some(session) = session {
@@ -56,12 +54,12 @@ impl SessionClient {
         }
     }
 
-    /// Ends a session, whatever comes back.
+    /// Ends a session. The reply is ignored.
     pub(crate) async fn end<H: Handler>(&self, handler: &H, session: &HeaderValue) {
         drop(handler.handle(self.exchange(ExchangeKind::Delete, Some(session))).await);
     }
 
-    /// The stream of messages outside calls, if the session has one.
+    /// Opens the stream of messages outside calls, if the session supports it.
     pub(crate) async fn listen<H: Handler>(
         &self,
         handler: &H,
@@ -75,15 +73,13 @@ impl SessionClient {
     }
 }
 
-/// Where messages wait, one after another, for a client that reads them. Each counts in the account
-/// of bytes in flight.
+/// A queue of messages to a client. Queued messages are charged to the budget.
 #[derive(Clone)]
 pub(crate) struct MessageQueue {
     out: mpsc::Sender<QueuedMessage>,
     budget: Arc<Budget>,
 }
 
-/// A message in a [`MessageQueue`].
 pub(crate) struct QueuedMessage {
     pub text: Text,
     _held: Hold,
@@ -95,8 +91,8 @@ impl MessageQueue {
         (Self { out, budget: Arc::clone(budget) }, texts)
     }
 
-    /// Waits for room; `false` when nobody reads any more. Without memory for it, an answer becomes
-    /// words that say so, and any other large message is left out.
+    /// Queues a message, waiting for capacity. Returns `false` if the receiver is dropped. Without
+    /// memory, a response becomes an error, and any other large message is dropped.
     pub(crate) async fn send(&self, text: Text) -> bool {
         let mut held = Hold::none(Arc::clone(&self.budget));
         let text = match held.admit(text.own_len().saturating_add(OVERHEAD)) {
@@ -108,7 +104,7 @@ impl MessageQueue {
                 );
                 match write::id_of_response(text.start()) {
                     Some(id) => Text::Whole(ListenerError::Unread.text(Some(id))),
-                    // The answers to a batch.
+                    // The responses to a batch.
                     None if text.start().starts_with(b"[") => {
                         Text::Whole(ListenerError::Unread.text(None))
                     }
@@ -119,13 +115,12 @@ impl MessageQueue {
         self.out.send(QueuedMessage { text, _held: held }).await.is_ok()
     }
 
-    /// Ready when nobody reads any more.
+    /// Completes when the receiver is dropped.
     pub(crate) async fn closed(&self) {
         self.out.closed().await;
     }
 }
 
-/// The session id that a reply brought.
 pub(crate) fn find_session_id(reply: &Reply) -> Option<HeaderValue> {
     let headers = match reply {
         Reply::Message { headers, .. } | Reply::StreamedMessage { headers, .. } => headers,
@@ -135,12 +130,12 @@ pub(crate) fn find_session_id(reply: &Reply) -> Option<HeaderValue> {
     headers.get(SESSION).cloned()
 }
 
-/// Hands on every message of a reply. Gives `false` when the reply can have none; a stream without
-/// any is the silence that a cancelled request gets.
+/// Forwards all messages of a reply. Returns `false` if the reply cannot contain any; a stream
+/// without messages is the normal reply to a cancelled request.
 pub(crate) async fn forward_reply(reply: Reply, out: &MessageQueue) -> bool {
     match reply {
         Reply::Message { body, .. } => !body.is_empty() && out.send(body).await,
-        // Such a client asks for no streamed message, and its session is here.
+        // `takes_streamed_body` is unset, and the session belongs to this gateway.
         Reply::Empty { .. } | Reply::StreamedMessage { .. } | Reply::Relayed { .. } => false,
         Reply::Stream { events, .. } => {
             forward_events(events, out).await;
@@ -149,7 +144,7 @@ pub(crate) async fn forward_reply(reply: Reply, out: &MessageQueue) -> bool {
     }
 }
 
-/// Hands on the messages of a stream until it ends or nobody listens any more.
+/// Forwards the messages of a stream until it ends or the receiver is dropped.
 pub(crate) async fn forward_events(mut events: Events, out: &MessageQueue) {
     while let Some(event) = events.next().await {
         if event.data.is_empty() {
@@ -161,7 +156,6 @@ pub(crate) async fn forward_events(mut events: Events, out: &MessageQueue) {
     }
 }
 
-/// A text of our own for the line of messages.
 pub(crate) fn text(bytes: impl Into<Bytes>) -> Text {
     Text::Whole(bytes.into())
 }

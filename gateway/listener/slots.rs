@@ -1,6 +1,6 @@
-//! The slots of connections: of all together, and of one address. When they run out, the idlest
-//! connection of somebody who has not shown a credential goes, so that silent strangers keep nobody
-//! out. It never touches one on which something runs.
+//! Connection slots, in total and per address. When they run out, the longest idle connection
+//! without an authenticated request is closed first, so that silent strangers cannot block other
+//! clients. Connections with a running request are never selected.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -13,35 +13,33 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::connection::Connections;
 
-/// See the module.
 pub(crate) struct Slots {
     permits: Arc<Semaphore>,
     all: usize,
     per_address: usize,
     addresses: Mutex<HashMap<IpAddr, usize>>,
-    /// The connections of each accept loop.
     loops: Mutex<Vec<Weak<Connections>>>,
 }
 
-/// The slot of one connection, until it is dropped.
+/// A slot for a connection, released on drop.
 pub(crate) struct Slot {
     _address: AddressSlot,
     _permit: OwnedSemaphorePermit,
 }
 
-/// One connection in the count of its address, until it is dropped.
+/// A connection counted for its address, until dropped.
 struct AddressSlot {
     slots: Arc<Slots>,
     address: IpAddr,
-    /// How many the address has with this one.
+    /// Connections of the address, including this one.
     taken: usize,
 }
 
-/// One address has as many connections as it may have, and needs all of them.
+/// The limit per address is reached, and none of the address's connections can be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AddressFull {
-    /// When one of them may go, if they stay idle that are idle now. Of those that are busy nobody
-    /// knows.
+    /// Time until a connection may be closed, if the idle connections stay idle. `None` if all are
+    /// busy.
     pub retry_after: Option<Duration>,
 }
 
@@ -62,12 +60,12 @@ impl Slots {
         self.loops.lock().push(Arc::downgrade(connections));
     }
 
-    /// A slot for a connection from this address; `None` while all are taken.
+    /// Takes a slot for a connection from this address. Returns `None` if all slots are taken.
     ///
     /// # Errors
     /// [`AddressFull`].
     pub(crate) fn take(self: &Arc<Self>, address: IpAddr) -> Result<Option<Slot>, AddressFull> {
-        // Counted before it is looked at: two loops that take at once know of each other.
+        // Counted before the check, so that concurrent accept loops see each other's connections.
         let slot = self.count_in(address.to_canonical());
         let address = slot.address;
         if slot.taken > self.per_address {
@@ -89,25 +87,24 @@ impl Slots {
         AddressSlot { slots: Arc::clone(self), address, taken: *count }
     }
 
-    /// Ends some idle connections, so that slots become free soon. Gives the number of those that
-    /// are about to end.
+    /// Closes some idle connections, so that slots become free. Returns the number of connections
+    /// that are closing.
     pub(crate) fn make_room(&self) -> usize {
         self.evict(1, self.all, None)
     }
 
-    /// Tells the clients of all connections to go elsewhere.
+    /// Asks the clients of all connections to reconnect elsewhere.
     pub(crate) fn go_away(&self) {
         for connections in self.loops.lock().iter().filter_map(Weak::upgrade) {
             connections.go_away();
         }
     }
 
-    /// Returns whether no connection has a request that runs.
     pub(crate) fn are_idle(&self) -> bool {
         self.loops.lock().iter().filter_map(Weak::upgrade).all(|loop_| loop_.are_idle())
     }
 
-    /// Ready when a slot may be free.
+    /// Completes when a slot may be free.
     pub(crate) async fn freed(&self) {
         drop(self.permits.acquire().await);
     }
@@ -122,9 +119,9 @@ impl Slots {
         first
     }
 
-    /// Ends connections, unless so many as are wanted are about to end already: their slots come
-    /// back in a moment. Several at once, so that a flood does not cost a look at all of them each
-    /// time. Gives the number of those about to end.
+    /// Closes connections, unless enough are already closing, as their slots are about to be free.
+    /// Closes several at once, so that a flood does not cost a scan of all connections each time.
+    /// Returns the number of connections that are closing.
     fn evict(&self, wanted: usize, of: usize, address: Option<IpAddr>) -> usize {
         let mut leaving = 0;
         let mut candidates = Vec::new();
@@ -136,7 +133,7 @@ impl Slots {
         }
         let some = (of / 64).max(wanted - leaving).min(candidates.len());
         if some < candidates.len() {
-            // The idlest first.
+            // Unauthenticated and longest idle first.
             candidates.select_nth_unstable_by_key(some, |candidate| {
                 (candidate.authenticated, Reverse(candidate.ticks), candidate.number)
             });

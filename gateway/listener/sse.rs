@@ -1,7 +1,7 @@
-//! HTTP+SSE (2024-11-05), for clients that never learned anything newer: a GET opens a stream,
-//! messages are POSTed beside it and answered on it. Each stream is one legacy session of the
-//! proxy, and belongs to the principal that opened it. A session id alone grants nothing, and a
-//! lost stream ends its session and its calls.
+//! HTTP+SSE (2024-11-05), for clients that support nothing newer: a GET opens a stream, and POSTed
+//! messages are answered on it. Each stream is a legacy session of the proxy and belongs to the
+//! principal that opened it. A session id alone grants no access, and the loss of a stream ends its
+//! session and its calls.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -29,12 +29,12 @@ use crate::response_body::{EventStream, answer_preflight, build_response, stream
 use crate::session_client::{self, MessageQueue, QueuedMessage, SESSION, SessionClient};
 use crate::sse_sessions::{Owner, Session, Sessions};
 
-/// Nesting that is looked into to tell requests from notifications; the proxy has its own bound.
+/// Maximum depth parsed to distinguish requests from notifications; the proxy has its own limit.
 const DEPTH: usize = 128;
 const STREAM_METHODS: &str = "GET, OPTIONS";
 const MESSAGE_METHODS: &str = "POST, OPTIONS";
 
-/// `GET /sse` and `GET /servers/{slug}/sse`: opens a stream and tells where its messages go.
+/// Opens the stream of `GET /sse` or `GET /servers/{slug}/sse`, and sends the URL for messages.
 pub(crate) async fn open_stream<H: Handler, F: Fallback>(
     context: &ConnectionContext<H, F>,
     endpoint: Endpoint,
@@ -79,7 +79,7 @@ pub(crate) async fn open_stream<H: Handler, F: Fallback>(
     ))
 }
 
-/// `POST /messages?session=…`: requests are answered on the stream, everything else at once.
+/// Handles `POST /messages?session=…`: requests are answered on the stream, others at once.
 pub(crate) async fn answer_message<H: Handler, F: Fallback>(
     context: &ConnectionContext<H, F>,
     request: Request<IncomingBody>,
@@ -109,7 +109,7 @@ pub(crate) async fn answer_message<H: Handler, F: Fallback>(
             ));
         }
     };
-    // Unknown and foreign look alike.
+    // Unknown and foreign sessions are indistinguishable.
     let session = found?.of(&principal)?;
     let (body, held) =
         context.read_body(body, &principal, Arc::clone(context.handler.budget())).await?;
@@ -119,7 +119,7 @@ pub(crate) async fn answer_message<H: Handler, F: Fallback>(
         headers.insert(SESSION, proxied);
     }
     let mut caller = session.owner.caller.clone();
-    // The same caller, with what this request's own credential grants.
+    // The same caller, with the grants of this request's own credential.
     caller.principal = principal;
     let exchange = caller.with_headers(ExchangeKind::Post(body.clone()), headers);
     let handler = Arc::clone(&context.handler);
@@ -135,7 +135,7 @@ pub(crate) async fn answer_message<H: Handler, F: Fallback>(
     Ok(build_response(accepted, keep_alive, Hold::none(context.state.begin_request())))
 }
 
-/// Answers a request on the stream of its session, for as long as somebody reads that stream.
+/// Answers a request on its session's stream, until the stream's receiver is dropped.
 async fn begin_answer<H: Handler>(
     handler: Arc<H>,
     session: Session,
@@ -155,7 +155,7 @@ async fn begin_answer<H: Handler>(
             () = work => {}
         }
     });
-    // Begun here, so that what is sent next cannot overtake it.
+    // Polled once here, so that a later message cannot overtake the request.
     if poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx))).await.is_pending() {
         tokio::spawn(work);
     }
@@ -177,7 +177,7 @@ struct Messages<H: Handler> {
     owner: Arc<Owner>,
     sessions: Arc<Sessions>,
     handler: Arc<H>,
-    /// Among the streams of its caller.
+    /// The permit among the caller's streams.
     _place: H::Place,
 }
 

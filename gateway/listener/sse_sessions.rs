@@ -1,5 +1,4 @@
-//! The open streams of HTTP+SSE, by the id that their messages carry. Whoever holds an id alone
-//! gets nothing.
+//! The open HTTP+SSE streams, by session id. An id alone grants no access.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,21 +12,20 @@ use crate::error::ListenerError;
 use crate::exchange_handler::Handler;
 use crate::session_client::{self, MessageQueue, SessionClient};
 
-/// The open streams of a listener.
 pub(crate) struct Sessions {
     /// `None` once the listener shuts down.
     open: Mutex<Option<HashMap<String, Session>>>,
     max: usize,
 }
 
-/// One open stream. The stream ends when the last clone is dropped.
+/// An open stream, which ends when the last clone is dropped.
 #[derive(Clone)]
 pub(crate) struct Session {
     pub owner: Arc<Owner>,
     pub out: MessageQueue,
 }
 
-/// Whose stream it is, and which session of the proxy it stands for.
+/// The owner of a stream, and the proxy session behind it.
 pub(crate) struct Owner {
     pub caller: SessionClient,
     pub proxied: Mutex<Option<HeaderValue>>,
@@ -38,7 +36,7 @@ impl Sessions {
         Self { open: Mutex::new(Some(HashMap::new())), max }
     }
 
-    /// Takes no further messages; streams end when what runs on them has ended.
+    /// Stops accepting messages. Streams end with the last call running on them.
     pub(crate) fn close(&self) {
         drop(self.open.lock().take());
     }
@@ -56,7 +54,7 @@ impl Sessions {
         Ok(id)
     }
 
-    /// The session of this id and its endpoint. Whose it is, is not looked at.
+    /// Returns the session with this id, without a check of its owner.
     pub(crate) fn find(&self, id: &str) -> Result<Session, ListenerError> {
         if let Some(open) = self.open.lock().as_ref()
             && let Some(session) = open.get(id)
@@ -74,7 +72,7 @@ impl Sessions {
 }
 
 impl Session {
-    /// The session, if it is this principal's.
+    /// Returns the session if it belongs to this principal.
     pub(crate) fn of(self, principal: &Principal) -> Result<Self, ListenerError> {
         if self.owner.caller.principal == *principal {
             Ok(self)
@@ -83,7 +81,7 @@ impl Session {
         }
     }
 
-    /// Remembers the session that `initialize` brought, and forwards what it says outside calls.
+    /// Stores the session id from `initialize`, and forwards the session's messages outside calls.
     pub(crate) fn adopt<H: Handler>(&self, reply: &Reply, handler: &Arc<H>) {
         let Some(proxied) = session_client::find_session_id(reply) else { return };
         let before = self.owner.proxied.lock().replace(proxied.clone());

@@ -1,6 +1,6 @@
-//! MCP over stdin and stdout, both eras interleaved: every message is judged by itself. Legacy ones
-//! share one session of the proxy; modern ones get the headers that HTTP would have given them, so
-//! that the proxy has one path for all. Nothing but MCP is written to stdout.
+//! MCP over stdin and stdout, with messages of both eras interleaved. Legacy messages share a
+//! session of the proxy; modern messages get the headers that HTTP would carry, so that the proxy
+//! has a single path for both. Only MCP messages are written to stdout.
 
 mod lines;
 
@@ -31,30 +31,29 @@ use crate::session_client::{self, MessageQueue, SessionClient, text};
 
 use self::lines::{Line, Lines};
 
-/// How long `initialize` may take, because everything behind it waits.
+/// Timeout of `initialize`, which blocks all later messages.
 const HANDSHAKE: Duration = Duration::from_secs(60);
-/// How long the last bytes and the end of the session may take.
+/// Timeout for the last writes, and for ending the session.
 const FAREWELL: Duration = Duration::from_secs(1);
-/// What the trail says of a message that belongs to a session, where there is none.
+/// The audit text for a session message without a session.
 const NO_SESSION: &str = "no session is named";
 
-/// What a stdio connection serves, and its bounds.
+/// The endpoint and limits of a stdio connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stdio {
     pub endpoint: Endpoint,
-    /// Bytes of one line.
+    /// Maximum bytes of one line.
     pub line_bytes: usize,
-    /// Nesting of one message.
+    /// Maximum nesting of one message.
     pub depth: usize,
-    /// Requests that are worked on at once, and streams that stay open; one more is answered with
-    /// an error.
+    /// Concurrent requests and open streams; further requests receive an error.
     pub requests: usize,
-    /// How long running requests may take after the input has ended.
+    /// Time for running requests to complete after the input has ended.
     pub grace: Duration,
 }
 
-/// Serves one client at an endpoint until its input ends or `shutdown` is ready, then lets requests
-/// finish within the grace time. Gives the number of requests that were cut.
+/// Serves a client at an endpoint until its input ends or `shutdown` is ready, then lets requests
+/// finish within the grace time. Returns the number of aborted requests.
 ///
 /// # Errors
 /// Reading from or writing to the client failed.
@@ -86,7 +85,7 @@ where
             biased;
             () = &mut shutdown => break (true, Ok(())),
             written = &mut writer => {
-                // Nobody reads any more: there is nothing to finish.
+                // The client no longer reads, so nothing is left to finish.
                 connection.running.abort_all();
                 connection.end_session().await;
                 written.unwrap_or_else(|error| Err(io::Error::other(error)))?;
@@ -103,7 +102,7 @@ where
             },
         }
     };
-    // Who has closed stdin may still read answers; who says so again does not wait for them.
+    // After the input has ended, the client may still read responses until `shutdown` is ready.
     let hurry = async { if told { std::future::pending().await } else { shutdown.await } };
     let cut = connection.finish(hurry).await;
     drop(connection);
@@ -121,25 +120,23 @@ struct StdioConnection<H> {
     caller: SessionClient,
     limits: Stdio,
     out: MessageQueue,
-    /// The legacy session, from its handshake on.
+    /// The legacy session, after its handshake.
     session: Option<HeaderValue>,
     running: JoinSet<()>,
     flights: HashMap<Id, Flight>,
 }
 
-/// A message that is being worked on.
 struct Flight {
-    /// The id as JSON text, of modern requests only: those can be cancelled by dropping them.
+    /// The id as JSON text, for modern requests only, which are cancelled by dropping them.
     id: Bytes,
-    /// Waits for news instead of working on an answer.
+    /// A stream of notifications, aborted when the input ends.
     waits: bool,
     handle: AbortHandle,
 }
 
-/// What is known of a message when it is handed to the proxy.
 struct Job {
     exchange: Exchange,
-    /// The id as JSON text; `None` when it gets no answer; empty when it could not be read.
+    /// The id as JSON text; `None` for messages without a response, empty if unreadable.
     answer: Option<Bytes>,
     modern: bool,
     waits: bool,
@@ -166,7 +163,7 @@ impl<H: Handler> StdioConnection<H> {
             Ok(Message::Notification(notification)) => self.notification(&notification).await,
             Ok(Message::Response(_)) if self.session.is_some() => self.legacy(line, None).await,
             Ok(Message::Response(_)) => self.no_session(NO_SESSION),
-            // A batch, or something that the proxy has the words for.
+            // A batch, or an invalid message that the proxy answers.
             Err(_) => self.legacy(line, Some(Bytes::new())).await,
         }
     }
@@ -216,13 +213,13 @@ impl<H: Handler> StdioConnection<H> {
                 self.listen(session);
             }
         } else if notification.method != Method::Cancelled {
-            // A request may be over before its cancellation comes, which is nothing to speak of.
+            // A request may complete before its cancellation arrives, which is no error.
             self.no_session(NO_SESSION);
         }
     }
 
-    /// Whether a message describes itself. Legacy clients that decorate theirs with a legacy
-    /// version do not.
+    /// Returns whether a message carries a modern protocol version. Legacy clients may carry a
+    /// legacy version once they have a session.
     fn is_modern(&self, request: &Request) -> bool {
         if request.meta(meta::PROTOCOL_VERSION).is_none() {
             return false;
@@ -237,8 +234,8 @@ impl<H: Handler> StdioConnection<H> {
         }
     }
 
-    /// The handshake. Nothing else is read meanwhile, because what follows belongs to the new
-    /// session.
+    /// Performs the handshake. No further message is read meanwhile, because it would belong to the
+    /// new session.
     async fn initialize(&mut self, text: Bytes, id: &[u8]) {
         let exchange = self.caller.exchange(ExchangeKind::Post(text), None);
         let Ok(reply) = tokio::time::timeout(
@@ -261,7 +258,7 @@ impl<H: Handler> StdioConnection<H> {
         self.start(Job { exchange, answer, modern: false, waits: false }).await;
     }
 
-    /// Forwards what the legacy session says outside calls.
+    /// Forwards the legacy session's messages outside calls.
     fn listen(&mut self, session: HeaderValue) {
         let caller = self.caller.clone();
         let handler = Arc::clone(&self.handler);
@@ -273,8 +270,8 @@ impl<H: Handler> StdioConnection<H> {
         });
     }
 
-    /// Begins a job at once, so that what is sent next cannot overtake it, and leaves it to a task
-    /// if it takes longer.
+    /// Polls a job once, so that a later message cannot overtake it, and spawns a task if it takes
+    /// longer.
     async fn start(&mut self, job: Job) {
         let Job { exchange, answer, modern, waits } = job;
         if let Some(id) = &answer
@@ -305,7 +302,7 @@ impl<H: Handler> StdioConnection<H> {
         self.flights.remove(&task);
     }
 
-    /// Drops the modern request with this id; `false` if there is none.
+    /// Cancels the modern request with this id. Returns `false` if there is none.
     fn cancel(&self, id: &[u8]) -> bool {
         for flight in self.flights.values() {
             if flight.id == id {
@@ -316,7 +313,7 @@ impl<H: Handler> StdioConnection<H> {
         false
     }
 
-    /// Turns a message away: for the record, as over HTTP, and in words for the client.
+    /// Rejects a message: records the rejection, as over HTTP, and sends the error.
     async fn refuse(&self, refusal: ListenerError, id: Option<&[u8]>) {
         refusal.record(&*self.handler);
         self.say(refusal.text(id)).await;
@@ -327,7 +324,7 @@ impl<H: Handler> StdioConnection<H> {
     }
 
     async fn say(&self, bytes: impl Into<Bytes>) {
-        // Nobody there: the reading loop notices by itself.
+        // If the receiver is dropped, the main loop detects it.
         let _ = self.out.send(text(bytes)).await;
     }
 
@@ -337,8 +334,8 @@ impl<H: Handler> StdioConnection<H> {
         }
     }
 
-    /// Lets requests finish within the grace time, or until `hurry`; gives the number of those that
-    /// did not.
+    /// Lets requests finish within the grace time, or until `hurry`. Returns the number of
+    /// unfinished requests.
     async fn finish(&mut self, hurry: impl Future<Output = ()>) -> usize {
         for flight in self.flights.values() {
             if flight.waits {
@@ -357,7 +354,7 @@ impl<H: Handler> StdioConnection<H> {
     }
 }
 
-/// One request, or something unreadable: asks the proxy, writes what comes back.
+/// Passes a request or unreadable message to the proxy, and sends the reply.
 async fn ask<H: Handler>(handler: &H, exchange: Exchange, id: &[u8], out: &MessageQueue) {
     let reply = within(Tag::new(None, None), handler.handle(exchange)).await;
     if !session_client::forward_reply(reply, out).await
@@ -368,12 +365,12 @@ async fn ask<H: Handler>(handler: &H, exchange: Exchange, id: &[u8], out: &Messa
     }
 }
 
-/// The id of a request; something unreadable has an empty one, which is none.
+/// Returns the id of a request. Unreadable messages have an empty id.
 fn known_id(id: &[u8]) -> Option<&[u8]> {
     if id.is_empty() { None } else { Some(id) }
 }
 
-/// The headers that HTTP requires of a modern message, made from the message itself.
+/// Returns the headers that HTTP requires for a modern message, derived from the message.
 fn standard_headers(request: &Request) -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(3);
     if let Some(version) = request.meta_str(meta::PROTOCOL_VERSION) {
@@ -388,7 +385,7 @@ fn standard_headers(request: &Request) -> HeaderMap {
     headers
 }
 
-/// A value that cannot be a header is left out: the proxy refuses the message then.
+/// Inserts a header. Invalid values are omitted, so that the proxy rejects the message.
 fn insert(headers: &mut HeaderMap, name: &'static str, value: &str) {
     if let Ok(value) = HeaderValue::from_str(value) {
         headers.insert(HeaderName::from_static(name), value);

@@ -1,6 +1,6 @@
-//! The server's certificate and the authorities of client certificates: read from PEM files, all
-//! read again when one of them changes. Files that do not load leave those in use in place. Which
-//! clients may call is not decided here.
+//! The server certificate and the authorities of client certificates. All PEM files are reloaded
+//! when any of them changes; on failure the previous files stay in use. Authorization of clients is
+//! decided elsewhere.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::config::{Clients, Tls};
 
-/// Why a certificate cannot be used.
+/// The reason a certificate cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     #[error(transparent)]
@@ -32,40 +32,37 @@ pub enum TlsError {
 }
 
 impl Tls {
-    /// Whether a listener could be started with these files as they are now.
+    /// Checks whether a listener could start with the current files.
     ///
     /// # Errors
-    /// The file that cannot be used, and why.
+    /// The file that cannot be used, and the reason.
     pub fn check(&self) -> Result<(), TlsError> {
         load_material(self)?;
         Ok(())
     }
 }
 
-/// A certificate and its key, always the newest pair that loaded.
+/// The certificate and key of a server: the latest pair that loaded.
 pub(crate) struct ServerCertificate {
     files: Tls,
     current: ArcSwap<Material>,
-    /// What the files looked like when they were last read.
+    /// The versions of the files when last read.
     seen: Mutex<[FileStamp; 3]>,
 }
 
-/// What was made of the files.
 struct Material {
     config: Arc<ServerConfig>,
     expiry: CertificateExpiry,
 }
 
-/// When the first certificate of each file in use runs out, in Unix seconds.
+/// The earliest expiry among the certificates of each file in use, in Unix seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CertificateExpiry {
-    /// Of the server's chain.
     pub server: Option<i64>,
-    /// Of the authorities of client certificates.
     pub client_authorities: Option<i64>,
 }
 
-/// Tells one version of a file from the next, also when it was replaced by a rename or a context.
+/// Modification time, length and inode: distinguishes versions of a file, even after replacement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FileStamp(Option<(SystemTime, u64, u64)>);
 
@@ -84,13 +81,13 @@ impl ServerCertificate {
         self.current.load().expiry
     }
 
-    /// Reads the files again if they changed, away from the threads that serve.
+    /// Reloads changed files on a blocking thread.
     pub(crate) fn reload_in_background(self: Arc<Self>) {
         tokio::task::spawn_blocking(move || self.reload_if_changed());
     }
 
     fn reload_if_changed(&self) {
-        // Of several loops that share it, one looks.
+        // If several loops share the certificate, only the first checks.
         let Some(mut seen) = self.seen.try_lock() else { return };
         let now = take_stamps(&self.files);
         if *seen == now {
@@ -117,7 +114,7 @@ fn take_stamps(files: &Tls) -> [FileStamp; 3] {
     [take_stamp(&files.cert), take_stamp(&files.key), clients]
 }
 
-/// What the client's verified certificate says, if it showed one.
+/// Reads the client's verified certificate, if the client presented any.
 pub(crate) fn read_client_certificate(
     connection: &ServerConnection,
 ) -> Result<Option<Arc<Certificate>>, ClientCertificateError> {
@@ -164,7 +161,7 @@ fn make_config(
     provider: Arc<rustls::crypto::CryptoProvider>,
 ) -> Result<ServerConfig, TlsError> {
     let key = read_key(&files.key)?;
-    // A new configuration has a new memory of sessions: what another set of authorities let in is
+    // A new configuration has a new session cache, so sessions accepted under other authorities are
     // not resumed.
     let config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()

@@ -1,5 +1,5 @@
-//! The last words to a connection that its address may not have. They are written at once; closing
-//! while the client still sends would take them back, so what it sends is read for a moment.
+//! The 503 response to connections beyond the limit of their address. Closing while the client
+//! still sends would reset the connection and discard the response, so its input is read briefly.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,12 +11,11 @@ use tokio::sync::Semaphore;
 use crate::error;
 
 const FULL: &str = "HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n";
-/// How long such a connection is read from.
+/// Maximum time for reading from such a connection.
 const LINGER: Duration = Duration::from_secs(1);
-/// Such connections that are read from at once; further ones are closed with the answer.
+/// Maximum number of such connections being read; beyond it they close with the response.
 const LINGERING: usize = 64;
 
-/// Connections that have their answer and are about to be closed.
 pub(crate) struct TurnedAway(Arc<Semaphore>);
 
 impl TurnedAway {
@@ -24,7 +23,7 @@ impl TurnedAway {
         Self(Arc::new(Semaphore::new(LINGERING)))
     }
 
-    /// Answers a plain connection, and closes it once the client has had time to read that.
+    /// Answers a plaintext connection, then gives the client time to read the response.
     pub(crate) fn answer(&self, stream: TcpStream, retry_after: Option<Duration>) {
         let written = stream.try_write(text(retry_after).as_bytes());
         if let (Ok(_), Ok(permit)) = (written, Arc::clone(&self.0).try_acquire_owned()) {

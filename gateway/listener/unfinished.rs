@@ -1,6 +1,5 @@
-//! The account of request bodies that are still on their way: how many slow ones, and how many
-//! bytes, one connection and one principal may have. A body that came along with its headers is
-//! never counted here.
+//! Accounting of incomplete request bodies: the number of slow bodies, and the bytes, per
+//! connection and per principal. A body that arrives along with its headers is not counted.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -13,34 +12,32 @@ use tokio::time::Instant;
 use crate::config::BodyLimits;
 use crate::error::ListenerError;
 
-/// The unfinished bodies of all connections of a listener.
 pub(crate) struct UnfinishedBodies {
     limits: BodyLimits,
     principals: Mutex<HashMap<u64, Usage>>,
 }
 
-/// The unfinished bodies of one connection.
 #[derive(Default)]
 pub(crate) struct ConnectionUsage {
     slow: Mutex<Vec<Instant>>,
     bytes: AtomicUsize,
 }
 
-/// What one principal has on its way. It is kept only while there is something.
+/// The incomplete bodies of one principal. Removed when empty.
 #[derive(Default)]
 struct Usage {
-    /// When the time of each slow body is over.
+    /// The deadline of each slow body.
     slow: Vec<Instant>,
     bytes: usize,
 }
 
-/// One body on its way, until this is dropped.
+/// An incomplete body, until dropped.
 pub(crate) struct UnfinishedBody<'a> {
     all: &'a UnfinishedBodies,
     connection: &'a ConnectionUsage,
     /// [`lockgate_authn::Principal::key`].
     principal: u64,
-    /// When its time is over, if it is slow.
+    /// The body's deadline, if it is slow.
     slow: Option<Instant>,
     bytes: usize,
 }
@@ -50,12 +47,11 @@ impl UnfinishedBodies {
         Self { limits, principals: Mutex::default() }
     }
 
-    /// Bytes that a body has to bring in so many seconds.
+    /// Returns the bytes that a body must bring in this many seconds.
     pub(crate) fn least_bytes(&self, seconds: u64) -> usize {
         self.limits.rate.saturating_mul(usize::try_from(seconds).unwrap_or(usize::MAX))
     }
 
-    /// A body of this connection and principal that has begun to come.
     pub(crate) fn begin<'a>(
         &'a self,
         connection: &'a ConnectionUsage,
@@ -66,7 +62,6 @@ impl UnfinishedBodies {
 }
 
 impl UnfinishedBody<'_> {
-    /// So many more bytes of it are here.
     pub(crate) fn add_bytes(&mut self, bytes: usize) -> Result<(), ListenerError> {
         if bytes == 0 {
             return Ok(());
@@ -89,7 +84,7 @@ impl UnfinishedBody<'_> {
         Ok(())
     }
 
-    /// It takes longer than bodies usually do. Its time is over at `end`.
+    /// Marks the body as slow, with the deadline `end`.
     pub(crate) fn mark_slow(&mut self, end: Instant) -> Result<(), ListenerError> {
         if self.slow.is_some() {
             return Ok(());
@@ -115,7 +110,7 @@ impl UnfinishedBody<'_> {
     }
 }
 
-/// How long until the time of one of these bodies is over. By then at least one of them has ended.
+/// Returns the time until the first deadline. By then at least one of these bodies has ended.
 fn time_until_first(ends: &[Instant]) -> Duration {
     let now = Instant::now();
     match ends.iter().min() {

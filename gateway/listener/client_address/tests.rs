@@ -28,26 +28,26 @@ fn only_what_trusted_proxies_say_is_believed() {
     far.extend(vec!["10.1.1.1"; MAX_ENTRIES]);
     let far = far.join(",");
     for (remote, line, client) in [
-        // Not behind a trusted proxy: whatever is said.
+        // No trusted proxy: the header is ignored.
         ("192.0.2.1:9", "6.6.6.6", "192.0.2.1 9"),
         ("[2001:db8::1]:9", "10.0.0.1, 6.6.6.6", "2001:db8::1 9"),
         ("[::ffff:192.0.2.1]:9", "6.6.6.6", "192.0.2.1 9"),
-        // One proxy, and two.
+        // A single proxy, and two.
         (PROXY, "192.0.2.7", "192.0.2.7 0"),
         ("[::ffff:10.0.0.1]:9", "192.0.2.7", "192.0.2.7 0"),
         ("[fd00::1]:9", "2001:db8::7", "2001:db8::7 0"),
         (PROXY, "192.0.2.7, 10.0.0.2", "192.0.2.7 0"),
         (PROXY, "192.0.2.7 ,fd00::2,10.0.0.2", "192.0.2.7 0"),
-        // What the client made up stands to the left of what is known.
+        // Values made up by the client are left of the verified value.
         (PROXY, "6.6.6.6, 192.0.2.7", "192.0.2.7 0"),
         (PROXY, "10.0.0.3, 192.0.2.7, 10.0.0.2", "192.0.2.7 0"),
         (PROXY, "\"6.6.6.6, 192.0.2.7", "192.0.2.7 0"),
-        // Ports, and version 6 as proxies write it.
+        // Ports, and IPv6 in the forms that proxies write.
         (PROXY, "192.0.2.7:4711", "192.0.2.7 4711"),
         (PROXY, "[2001:db8::7]:4711", "2001:db8::7 4711"),
         (PROXY, "[2001:db8::7]", "2001:db8::7 0"),
         (PROXY, "::ffff:192.0.2.7", "192.0.2.7 0"),
-        // Nothing that can be read: the proxy itself.
+        // Unreadable entries: the proxy itself is the client.
         (PROXY, "", "10.0.0.1 9"),
         (PROXY, "unknown", "10.0.0.1 9"),
         (PROXY, "192.0.2.7, unknown", "10.0.0.1 9"),
@@ -58,7 +58,7 @@ fn only_what_trusted_proxies_say_is_believed() {
         (PROXY, "[192.0.2.7]", "10.0.0.1 9"),
         (PROXY, "192.0.2.7, garbage, 10.0.0.2", "10.0.0.2 0"),
         (PROXY, "\u{fc}192.0.2.7", "10.0.0.1 9"),
-        // Proxies without end.
+        // More entries than are read.
         (PROXY, &many, "10.1.1.1 0"),
         (PROXY, &far, "10.1.1.1 0"),
     ] {

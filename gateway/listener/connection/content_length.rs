@@ -1,11 +1,11 @@
-//! Counts the `Content-Length` lines in what a client sends over HTTP/1, because the parser drops
-//! the header where a `Transfer-Encoding` stands beside it. It changes nothing of what it reads.
+//! Counts the `Content-Length` lines that a client sends over HTTP/1, because hyper's parser drops
+//! the header if `Transfer-Encoding` is present. The bytes pass unchanged.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 const LINE: &[u8] = b"\ncontent-length:";
 
-/// Lines that were read and belong to no request yet.
+/// The number of lines read that are not yet assigned to a request.
 #[derive(Default)]
 pub(crate) struct ContentLengthCount(AtomicUsize);
 
@@ -16,9 +16,9 @@ impl ContentLengthCount {
         }
     }
 
-    /// A request has so many of them.
+    /// Subtracts the lines of one request.
     pub(crate) fn forget(&self, lines: usize) {
-        // One task reads and answers on an HTTP/1 connection, so nothing comes between.
+        // A single task reads and answers on an HTTP/1 connection, so load and store cannot race.
         let left = self.0.load(Ordering::Relaxed).saturating_sub(lines);
         self.0.store(left, Ordering::Relaxed);
     }
@@ -28,12 +28,12 @@ impl ContentLengthCount {
     }
 }
 
-/// How much of [`LINE`] the end of the last read may be.
+/// The number of bytes of [`LINE`] that the end of the last read matches.
 #[derive(Default)]
 pub(crate) struct ContentLengthScanner(usize);
 
 impl ContentLengthScanner {
-    /// Lines that are complete with these bytes.
+    /// Returns the number of lines that these bytes complete.
     pub(crate) fn count(&mut self, mut bytes: &[u8]) -> usize {
         let mut found = 0;
         loop {

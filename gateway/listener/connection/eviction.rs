@@ -1,4 +1,4 @@
-//! Which connections may go when slots run out, and how. It decides nothing about when.
+//! Selects connections to evict when slots run out, and closes them. The caller decides when.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -8,21 +8,20 @@ use std::time::Duration;
 use super::registry::{Connections, Phase};
 use super::state::{CloseReason, ConnectionState};
 
-/// How long a connection that somebody known has used may be idle when slots run out.
+/// Idle time after which an authenticated connection may be evicted.
 const SPARED: Duration = Duration::from_secs(10);
 
-/// A connection that may go when slots run out.
 pub(crate) struct EvictionCandidate {
     pub authenticated: bool,
-    /// Sweeps since something happened.
+    /// Sweeps since the last progress.
     pub ticks: u32,
-    /// Those that came first have the smallest.
+    /// Increases in order of arrival.
     pub number: u64,
     state: Arc<ConnectionState>,
 }
 
 impl EvictionCandidate {
-    /// Ends it: of somebody known at once if nothing has begun, of a stranger whatever it does.
+    /// Closes the connection, gracefully if authenticated so that a new request completes.
     pub(crate) fn evict(&self) {
         self.state.close(if self.authenticated {
             CloseReason::Graceful
@@ -33,8 +32,8 @@ impl EvictionCandidate {
 }
 
 impl Connections {
-    /// Adds the connections that may go when slots run out. Gives the number of those that are
-    /// about to end.
+    /// Adds the connections that may be evicted to `candidates`. Returns the number of connections
+    /// that are already closing.
     pub(crate) fn collect_idle(
         &self,
         address: Option<IpAddr>,
@@ -50,7 +49,7 @@ impl Connections {
             }
             match state.close_reason() {
                 CloseReason::None => {}
-                // A client of HTTP/2 has a say in when that is.
+                // Not counted: the client decides when a graceful HTTP/2 shutdown ends.
                 CloseReason::Graceful if state.http2.load(Ordering::Relaxed) => continue,
                 _ => {
                     leaving += 1;
@@ -72,7 +71,7 @@ impl Connections {
         leaving
     }
 
-    /// How long until one of the connections of this address may go.
+    /// Returns the time until a connection of this address may be evicted, if any of them is idle.
     pub(crate) fn time_until_idle(&self, address: IpAddr) -> Option<Duration> {
         let mut first = None;
         for tracked in self.open.lock().values() {

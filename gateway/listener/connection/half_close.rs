@@ -1,8 +1,8 @@
-//! Tells a client of HTTP/1.1 that has only ended its own side, and waits for its answer, from one
-//! that has left: both send a FIN, but what is written to the latter is answered with RST, and the
-//! next write fails. So something harmless is written while the exchange runs: `100 Continue`
-//! before the answer has begun (RFC 9110, 15.2: every client takes interim responses), a comment in
-//! an event stream. HTTP/1.0 has neither: there, a client that ends its side has left.
+//! Distinguishes an HTTP/1.1 client that has shut down only its sending side, and awaits its
+//! response, from a closed connection. Both send a FIN, but a closed peer answers data with RST,
+//! and the next write fails. So a harmless probe is written while the exchange runs: `100 Continue`
+//! before the response has begun (RFC 9110, 15.2: clients must accept interim responses), or a
+//! comment in an event stream. HTTP/1.0 has neither, so there a FIN means that the client has left.
 
 use std::io;
 use std::pin::Pin;
@@ -15,33 +15,33 @@ use tokio::time::{Instant, Sleep};
 use super::state::ConnectionState;
 
 const INTERIM: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
-/// How long after the end of what a client sends it is first asked, and then how long until the
-/// next time, which doubles. One that has left is noticed at the second, so after 0.3 s, or two
-/// round trips if they take longer.
+/// Delay of the first probe after the client's FIN, and the initial interval between probes, which
+/// doubles. A client that has left is detected at the second probe: after 0.3 s, or two round trips
+/// if they take longer.
 const FIRST: Duration = Duration::from_millis(100);
-/// The longest time between two questions.
+/// Maximum interval between probes.
 const LAST: Duration = Duration::from_secs(15);
 
-/// What is known of the end of what a client sends, while one of its exchanges runs.
+/// Tracks whether the client has shut down its sending side during an exchange.
 #[derive(Default)]
 pub(super) struct HalfClose {
-    /// The first byte of the next request. While it waits, nothing further is read, and so no end
-    /// is seen.
+    /// The first byte of the next request. While it is held, nothing further is read, so a FIN is
+    /// not detected.
     ahead: Option<u8>,
     ended: Option<Box<Ended>>,
 }
 
-/// The client has ended its side.
+/// State after the client's FIN.
 struct Ended {
     timer: Pin<Box<Sleep>>,
     pause: Duration,
-    /// What is left of an interim response that is being written.
+    /// The remaining bytes of an interim response that is being written.
     interim: &'static [u8],
 }
 
 impl HalfClose {
-    /// Looks whether the client is still there; call it when nothing else is half written. An error
-    /// means that it has left.
+    /// Probes whether the client is still connected. Call this only while no other write is
+    /// incomplete. An error means that the client has left.
     pub(super) fn poll<T>(
         &mut self,
         mut io: Pin<&mut T>,
@@ -77,7 +77,7 @@ impl HalfClose {
         }
     }
 
-    /// Writes what has to come before anything else is written.
+    /// Writes the rest of a partially written interim response, which must precede other bytes.
     pub(super) fn poll_before_write<T>(
         &mut self,
         io: Pin<&mut T>,
@@ -92,7 +92,7 @@ impl HalfClose {
         }
     }
 
-    /// Hands over what was read, if there is room.
+    /// Moves the byte read ahead into `buf`, if there is room.
     pub(super) fn give(&mut self, buf: &mut ReadBuf<'_>) {
         if buf.remaining() > 0
             && let Some(byte) = self.ahead.take()
@@ -101,8 +101,8 @@ impl HalfClose {
         }
     }
 
-    /// Whether the client has ended its side. TLS calls a connection that ends without a goodbye an
-    /// error.
+    /// Returns whether the client has shut down its sending side. TLS reports a connection without
+    /// `close_notify` as an error.
     fn poll_end<T: AsyncRead>(
         &mut self,
         io: Pin<&mut T>,

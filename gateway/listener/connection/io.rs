@@ -1,5 +1,5 @@
-//! A connection's bytes on their way, noted in its state: above TLS what comes in, below it what
-//! the peer really takes.
+//! Wrappers that record a connection's I/O in its state: [`HttpIo`] above TLS for received bytes,
+//! [`MeteredSocket`] below TLS for the bytes that the peer accepts.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use super::content_length::ContentLengthScanner;
 use super::half_close::HalfClose;
 use super::state::{CloseReason, ConnectionState};
 
-/// What is written to a client that does not finish its headers.
+/// The response to a client that does not complete its headers in time.
 const LATE: &[u8] =
     b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
 
 pin_project_lite::pin_project! {
-    /// A connection's bytes as HTTP sees them: what comes is noted in its state, and a late client
-    /// is told so.
+    /// The stream that HTTP reads and writes. Records received bytes, and sends a 408 to late
+    /// clients.
     pub(crate) struct HttpIo<T> {
         #[pin]
         io: T,
@@ -103,7 +103,7 @@ impl<T: AsyncRead + AsyncWrite> AsyncWrite for HttpIo<T> {
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
         let mut this = self.project();
-        // HTTP/1 comes here whenever it has looked at everything, and has nothing left to write.
+        // HTTP/1 flushes when it has processed all input and has no pending output.
         if this.state.awaits_answer() {
             this.half_close.poll(this.io.as_mut(), this.state, cx)?;
         }
@@ -116,7 +116,7 @@ impl<T: AsyncRead + AsyncWrite> AsyncWrite for HttpIo<T> {
 }
 
 pin_project_lite::pin_project! {
-    /// The socket itself: notes whether the peer takes what is written.
+    /// The socket itself. Records whether the peer accepts written bytes.
     pub(crate) struct MeteredSocket<T> {
         #[pin]
         io: T,

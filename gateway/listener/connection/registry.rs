@@ -1,5 +1,5 @@
-//! The connections of one accept loop: one sweep per tick finds those that are late, and shutdown
-//! ends them all.
+//! The connections of an accept loop. A sweep per tick closes late connections, and shutdown closes
+//! all.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -15,13 +15,11 @@ use tokio::sync::Notify;
 
 use super::state::{CloseReason, ConnectionState};
 
-/// How long a connection may be idle between requests.
+/// Maximum idle time between requests.
 const IDLE: Duration = Duration::from_secs(120);
-/// How long a connection that has just come may take to send its first request when the gateway
-/// stops.
+/// Time a new connection has to send its first request during shutdown.
 const FIRST: Duration = Duration::from_millis(500);
 
-/// The connections of one accept loop.
 pub(crate) struct Connections {
     pub(super) open: Mutex<HashMap<u64, TrackedConnection>>,
     next: AtomicU64,
@@ -29,11 +27,11 @@ pub(crate) struct Connections {
     budget: Arc<Budget>,
 }
 
-/// A connection, and what the last sweep saw of it.
+/// A connection, with its phase at the last sweep.
 pub(super) struct TrackedConnection {
     pub(super) state: Arc<ConnectionState>,
     pub(super) phase: Phase,
-    /// Sweeps in this phase, and how long they took.
+    /// Sweeps in this phase, and their duration.
     pub(super) ticks: u32,
     pub(super) waited: Duration,
     requests: u32,
@@ -41,16 +39,15 @@ pub(super) struct TrackedConnection {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Something runs.
     Busy,
-    /// A handshake or a header block is on its way.
+    /// A handshake or header block is incomplete.
     Head,
     Idle,
-    /// The client does not take what is written to it.
+    /// The client does not accept written bytes.
     Blocked,
 }
 
-/// The entry of one connection. Dropping it removes the connection.
+/// The registration of a connection, removed on drop.
 pub(crate) struct Registration {
     connections: Arc<Connections>,
     number: u64,
@@ -81,21 +78,20 @@ impl Connections {
         Registration { connections: Arc::clone(self), number, state }
     }
 
-    /// Looks at every connection once; call it every `tick`. `head` is the time for a header block,
-    /// `write` the time in which a client has to take something of what is written to it.
+    /// Checks every connection once; call this every `tick`. `head` is the time for a header block,
+    /// `write` the time in which a client has to accept some of the written bytes.
     pub(crate) fn sweep(&self, tick: Duration, head: Duration, write: Duration) {
         for tracked in self.open.lock().values_mut() {
             tracked.check_progress(tick, head, write);
         }
     }
 
-    /// Returns whether no request runs on any connection.
     pub(crate) fn are_idle(&self) -> bool {
         self.open.lock().values().all(|tracked| tracked.state.active.load(Ordering::Relaxed) == 0)
     }
 
-    /// Tells HTTP/2 clients to send further requests elsewhere. One that has sent none yet is told
-    /// at its first.
+    /// Sends GOAWAY to HTTP/2 clients. A client without a request so far receives it with its first
+    /// response.
     pub(crate) fn go_away(&self) {
         for tracked in self.open.lock().values() {
             if tracked.state.requests.load(Ordering::Relaxed) > 0 {
@@ -104,12 +100,11 @@ impl Connections {
         }
     }
 
-    /// Tells every connection to finish; after `grace` ends those that did not. Gives the number of
-    /// the latter.
+    /// Closes every connection gracefully, and aborts the rest after `grace`. Returns the number of
+    /// aborted connections.
     pub(crate) async fn drain(&self, grace: Duration) -> usize {
         for tracked in self.open.lock().values() {
-            // Who has just come gets an answer to the first request, which says that it is the
-            // last.
+            // A new connection may still send its first request; the response announces the close.
             if tracked.state.requests.load(Ordering::Relaxed) > 0 || tracked.ticks > 1 {
                 tracked.state.close(CloseReason::Graceful);
             }
@@ -122,7 +117,7 @@ impl Connections {
             return 0;
         }
         let cut = self.close_all(CloseReason::Abort);
-        // They end as soon as they are polled; the bound is for a runtime that has stopped polling.
+        // Tasks end at their next poll. The timeout covers a runtime that no longer polls.
         let _ = tokio::time::timeout(Duration::from_secs(1), self.wait_until_empty()).await;
         cut
     }
@@ -180,26 +175,26 @@ impl TrackedConnection {
         }
     }
 
-    /// Whether something happened since the last sweep that counts in this phase.
+    /// Returns whether progress that counts in this phase was made since the last sweep.
     fn take_progress(&self, requests: u32, phase: Phase) -> bool {
         let state = &self.state;
         let wrote = state.wrote.swap(false, Ordering::Relaxed);
         let wrote_of_answer = state.write_progress.swap(false, Ordering::Relaxed);
-        // Other frames, such as answers to pings, say nothing of an answer that waits.
+        // Other frames, such as ping responses, are no progress while a response is pending.
         let answer_waits = state.pending_writes.load(Ordering::Relaxed) > 0;
         let wrote = if answer_waits { wrote_of_answer } else { wrote };
-        // To ask for more shows nothing of whether what was written is read.
+        // A new request does not show that the client reads the previous response.
         let asked = requests != self.requests && phase != Phase::Blocked;
         asked || wrote && phase != Phase::Head
     }
 
-    /// Why the connection is to close after so long in its phase.
+    /// Returns the reason to close the connection after `waited` in its phase, if any.
     fn find_close_reason(&self, head: Duration, write: Duration) -> Option<CloseReason> {
         let is_open = self.state.close_reason() == CloseReason::None;
         match self.phase {
-            // The first sweep may come right after the connection, so it does not count as a tick.
+            // The first sweep may directly follow the accept, so it does not count as a tick.
             Phase::Head if self.waited <= head => None,
-            // Nobody reads what a client sends in a handshake, or says anything to it.
+            // `HttpIo` checks the close reason and writes a 408 only after the handshake.
             Phase::Head if !is_open || !self.state.handshake_done.load(Ordering::Relaxed) => {
                 Some(CloseReason::Abort)
             }
@@ -224,7 +219,7 @@ impl Drop for Registration {
     }
 }
 
-/// Runs a connection's whole task until it ends or is told to close at once.
+/// Polls a connection's task until it completes or the connection must close at once.
 pub(crate) async fn run_connection(
     registration: Registration,
     mut task: Pin<Box<impl Future<Output = ()>>>,
@@ -233,8 +228,8 @@ pub(crate) async fn run_connection(
     std::future::poll_fn(|cx| {
         let state = &registration.state;
         let is_registered = registered.as_ref().is_some_and(|waker| waker.will_wake(cx.waker()));
-        // A reason to close takes the waker along, so after the first one it has to be left again
-        // every time.
+        // Waking consumes the registered waker, so once there is a close reason it is registered on
+        // every poll.
         if state.close_reason() != CloseReason::None || !is_registered {
             state.waker.register(cx.waker());
             registered = Some(cx.waker().clone());

@@ -1,5 +1,4 @@
-//! What is known of one connection: plain atomics, which its task, its requests and the sweep
-//! share.
+//! The state of one connection: atomics shared by its task, its requests and the sweep.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -13,61 +12,54 @@ use super::content_length::ContentLengthCount;
 use crate::request_body::HasBudget;
 use crate::unfinished::ConnectionUsage;
 
-/// Why a connection is to close, and how; the higher one counts.
+/// The reason to close a connection, which also selects how. Higher reasons replace lower reasons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(crate) enum CloseReason {
-    /// It stays open.
     None,
-    /// Finish what runs, take nothing new.
+    /// Completes running requests and accepts no others.
     Graceful,
-    /// The client does not finish its header block: say so and close.
+    /// The header block is late: sends a 408 and closes.
     LateHeaders,
-    /// The client takes nothing of what is written to it: close now.
+    /// The client accepts none of the written bytes: closes at once.
     UnreadAnswer,
-    /// Close now.
+    /// Closes at once.
     Abort,
 }
 
-/// What is known of one connection. Shared by its task, its requests and the sweep.
 pub(crate) struct ConnectionState {
     pub(super) address: IpAddr,
-    /// Bytes reach HTTP: handshakes are done.
+    /// All handshakes are complete, and HTTP reads the bytes.
     pub(super) handshake_done: AtomicBool,
-    /// Somebody known has used it.
+    /// An authenticated request was received.
     pub(super) authenticated: AtomicBool,
     close_reason: AtomicU8,
     pub(super) waker: AtomicWaker,
-    /// Requests that run or stream.
+    /// Requests that are running or streaming.
     pub(super) active: AtomicU32,
-    /// Requests so far.
     pub(super) requests: AtomicU32,
-    /// Bytes came since the last request began or ended.
+    /// Bytes were received since the last request began or ended.
     pub(super) received: AtomicBool,
-    /// Bytes went out since the last sweep.
+    /// Bytes were written since the last sweep.
     pub(super) wrote: AtomicBool,
-    /// The peer does not take what we write.
     pub(super) write_blocked: AtomicBool,
     pub(super) http2: AtomicBool,
-    /// The client speaks HTTP/1.0.
     http10: AtomicBool,
-    /// On HTTP/1, which answers one request after another: the answer to the last one has begun.
+    /// HTTP/1 only: the response to the current request has begun.
     answering: AtomicBool,
-    /// An event stream is to write a comment, so that it shows whether the client is there.
+    /// An event stream must write a comment as a probe for the client's presence.
     comment: AtomicBool,
-    /// On HTTP/2, whose streams a client can hold up one by one: answers that wait to be written.
+    /// HTTP/2 only, where clients can block individual streams: responses with unwritten bytes.
     pub(super) pending_writes: AtomicU32,
-    /// Some of them were written since the last sweep.
+    /// Bytes of a pending response were written since the last sweep.
     pub(super) write_progress: AtomicBool,
-    /// Bodies that are still to come.
     pub unfinished: ConnectionUsage,
-    /// On HTTP/1.
+    /// HTTP/1 only.
     pub content_lengths: ContentLengthCount,
-    /// The account of bytes in flight, of all connections.
     budget: Arc<Budget>,
 }
 
-/// A request that runs or streams, until this is dropped.
+/// A request that is running or streaming, until dropped.
 pub(crate) struct ActiveRequest(Arc<ConnectionState>);
 
 impl ConnectionState {
@@ -95,26 +87,25 @@ impl ConnectionState {
         }
     }
 
-    /// The state of a connection that nobody sweeps.
+    /// Returns a state that no registry tracks.
     #[cfg(test)]
     pub(crate) fn untracked() -> Arc<Self> {
         Arc::new(Self::new(IpAddr::from([127, 0, 0, 1]), Arc::new(Budget::new(1000))))
     }
 
-    /// Handshakes are done: from now on HTTP reads what comes.
+    /// Sets the protocol after all handshakes are complete.
     pub(crate) fn set_protocol(&self, http2: bool) {
         self.http2.store(http2, Ordering::Relaxed);
         self.handshake_done.store(true, Ordering::Relaxed);
     }
 
-    /// Somebody known has made a request.
     pub(crate) fn mark_authenticated(&self) {
         if !self.authenticated.load(Ordering::Relaxed) {
             self.authenticated.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Takes nothing new after what runs, where HTTP can say so in between: on HTTP/2.
+    /// Sends GOAWAY on HTTP/2 and completes running requests. Has no effect on HTTP/1.
     pub(crate) fn go_away(&self) {
         if self.http2.load(Ordering::Relaxed) && self.close_reason() == CloseReason::None {
             self.close(CloseReason::Graceful);
@@ -129,17 +120,15 @@ impl ConnectionState {
         ActiveRequest(Arc::clone(self))
     }
 
-    /// A request in this version of HTTP has come.
     pub(crate) fn set_version(&self, version: Version) {
         self.http10.store(version == Version::HTTP_10, Ordering::Relaxed);
     }
 
-    /// What is written from now on belongs to the answer.
     pub(crate) fn mark_answering(&self) {
         self.answering.store(true, Ordering::Relaxed);
     }
 
-    /// A client of HTTP/1 has asked, and is not answered completely.
+    /// Returns whether an HTTP/1 request has no complete response yet.
     pub(super) fn awaits_answer(&self) -> bool {
         !self.http2.load(Ordering::Relaxed) && self.active.load(Ordering::Relaxed) > 0
     }
@@ -173,25 +162,25 @@ impl ConnectionState {
 }
 
 impl ActiveRequest {
-    /// The same request once more.
+    /// Returns a second handle to the same request.
     pub(crate) fn duplicate(&self) -> Self {
         self.0.active.fetch_add(1, Ordering::Relaxed);
         Self(Arc::clone(&self.0))
     }
 
-    /// Whether a comment is to be written in an event stream, once for each time that one is.
+    /// Returns whether an event stream must write a comment, and clears the flag.
     pub(crate) fn take_comment_request(&self) -> bool {
         self.0.comment.load(Ordering::Relaxed) && self.0.comment.swap(false, Ordering::Relaxed)
     }
 
-    /// Bytes wait to be written from now on.
+    /// Counts a response with unwritten bytes, on HTTP/2.
     pub(crate) fn add_pending_write(&self) {
         if self.0.http2.load(Ordering::Relaxed) {
             self.0.pending_writes.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Some of them were written.
+    /// Records that bytes of a pending response were written, on HTTP/2.
     pub(crate) fn note_progress(&self) {
         if self.0.http2.load(Ordering::Relaxed) && !self.0.write_progress.load(Ordering::Relaxed) {
             self.0.write_progress.store(true, Ordering::Relaxed);

@@ -1,6 +1,6 @@
-//! What a request costs in the listener, beside a bare hyper echo: `cargo run --release -p
-//! lockgate-listener --example request_cost`. Starts itself once per variant as a server process,
-//! sends it requests over loopback and prints its CPU time per request.
+//! Measures the CPU time of a request in the listener, beside a bare hyper echo: `cargo run
+//! --release -p lockgate-listener --example request_cost`. Starts itself once per variant as a
+//! server process, sends requests over loopback and prints the CPU time per request.
 
 #![allow(
     clippy::disallowed_methods,
@@ -41,7 +41,6 @@ const CONNECTIONS: usize = 32;
 const REQUESTS: usize = 150_000;
 const ROUNDS: usize = 5;
 
-/// Answers every message with itself.
 struct Echo(Arc<Budget>);
 
 impl Handler for Echo {
@@ -103,7 +102,7 @@ fn compare() -> Outcome<()> {
     Ok(())
 }
 
-/// CPU microseconds per request and requests per second of one server process.
+/// Returns CPU microseconds per request and requests per second of one server process.
 fn measure(variant: &str) -> Outcome<(f64, f64)> {
     let mut child =
         Command::new(std::env::current_exe()?).arg(variant).stdout(Stdio::piped()).spawn()?;
@@ -128,7 +127,7 @@ fn measure(variant: &str) -> Outcome<(f64, f64)> {
     measured
 }
 
-/// Time that the threads of a process have been running.
+/// Returns the CPU time of all threads of a process.
 fn cpu(process: u32) -> Outcome<Duration> {
     let mut nanoseconds = 0;
     for task in std::fs::read_dir(format!("/proc/{process}/task"))? {

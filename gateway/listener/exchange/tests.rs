@@ -111,7 +111,7 @@ async fn every_rejection_has_its_status_and_an_error_without_id() {
         (406, plain("GET", "/mcp", "accept: application/json\r\n")),
         (400, post("/mcp", "authorization: Bearer a\r\nauthorization: Bearer b\r\n", "{}")),
         (413, post("/mcp", "", &"x".repeat(1001))),
-        // Refused by what it declares, before anything of it came.
+        // Rejected by the declared length, before any body bytes arrived.
         (413, format!("{head}connection: close\r\ncontent-length: 1001\r\n\r\n")),
         (413, format!("{head}connection: close\r\ntransfer-encoding: chunked\r\n\r\n{chunks}")),
         (431, post("/mcp", &long, "{}")),
@@ -146,7 +146,7 @@ async fn pages_of_allowed_origins_get_cors_headers() {
         answer.contains("access-control-allow-headers: mcp-method, authorization\r\n"),
         "{answer}"
     );
-    // A page can read why it was refused.
+    // A page can read the reason for its rejection.
     let answer = running.send(post("/mcp", &format!("{origin}accept: text/html\r\n"), "{}")).await;
     assert!(status(&answer) == 406 && answer.contains("access-control-allow-origin"), "{answer}");
     let answer = running.send(post("/mcp", "", "{}")).await;
@@ -273,8 +273,8 @@ async fn memory_of_bodies_in_flight_is_bounded() {
     assert!(status(&answer) == 503 && answer.contains("too many bytes are in flight"), "{answer}");
 }
 
-/// An answer that nobody reads counts; one more than fits is refused with its id, and everything
-/// goes on once it was read.
+/// An unread response holds memory. A further response that does not fit is replaced by an error
+/// with its id, and requests succeed again once the first response was read.
 #[tokio::test]
 async fn memory_of_answers_in_flight_is_bounded() {
     const LARGE: usize = 8 << 20;

@@ -1,4 +1,4 @@
-//! What all connections of one accept loop share, and how hyper is set up for them.
+//! State shared by all connections of one accept loop, and hyper's settings for them.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -17,18 +17,16 @@ use crate::future_pool::FuturePool;
 use crate::incoming_body::IncomingBody;
 use crate::tls::ServerCertificate;
 
-/// Requests at once on one HTTP/2 connection.
+/// Concurrent requests per HTTP/2 connection.
 const STREAMS: u32 = 128;
-/// hyper takes no less for its read buffer.
+/// hyper's minimum read buffer.
 const MIN_BUFFER: usize = 8 * 1024;
-/// Room beside the headers, so that a body arrives in few reads.
+/// Read buffer space beyond the headers lets a body arrive in few reads.
 const MAX_BUFFER: usize = 256 * 1024;
 
-/// A request, on which connection it came, and its response.
 type Arrival<H, F> = (Arc<ConnectionContext<H, F>>, Request<Incoming>);
 type Answer<F> = Result<ListenerResponse<F>, Infallible>;
 
-/// What all connections of one loop share.
 pub(super) struct LoopState<H, F: Fallback> {
     pub(super) listener: Arc<ListenerState>,
     pub(super) handler: Arc<H>,
@@ -48,8 +46,8 @@ impl Http {
         let headers = limits.header_bytes;
         let mut one = http1::Builder::new();
         let mut two = http2::Builder::new(TokioExecutor::new());
-        // The sweep of `connection` bounds the time for headers, without a timer per request, and
-        // `connection` looks whether a client that sends no more has left.
+        // The sweep in `connection` bounds the time for headers without a timer per request, and
+        // probes whether a half-closed client has left.
         one.half_close(true)
             .header_read_timeout(None)
             .max_header_size(headers)

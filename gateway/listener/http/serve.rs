@@ -1,5 +1,4 @@
-//! One connection: finds out what its client speaks, TLS and a version of HTTP, and speaks it to
-//! the end.
+//! Serves a connection: detects TLS and the HTTP version, then runs the protocol to its end.
 
 use std::fmt::Display;
 use std::io;
@@ -26,10 +25,9 @@ use crate::fallback::Fallback;
 use crate::slots::Slot;
 use crate::tls;
 
-/// The type of the first record of TLS (RFC 8446, 5.1). No method of HTTP starts with it.
+/// The type of the first TLS record (RFC 8446, 5.1). No HTTP method starts with this byte.
 const TLS_HANDSHAKE: u8 = 22;
 
-/// One connection, from its first byte to its last.
 pub(super) async fn serve_connection<H: Handler, F: Fallback>(
     app: Arc<LoopState<H, F>>,
     entry: Registration,
@@ -59,8 +57,8 @@ pub(super) async fn serve_connection<H: Handler, F: Fallback>(
     drop(slot);
 }
 
-/// Finds out what the client speaks, and speaks it. Each way has a box of its own, so that a
-/// connection takes the memory of the one that it needs.
+/// Detects the protocol and serves it. Each branch is boxed separately, so that a connection
+/// allocates memory only for its own protocol.
 async fn detect_protocol<H: Handler, F: Fallback>(
     app: Arc<LoopState<H, F>>,
     state: Arc<ConnectionState>,
@@ -114,15 +112,13 @@ async fn serve_tls<H: Handler, F: Fallback>(
     serve_http(app, context, stream, two).await;
 }
 
-/// Whether the connection starts with a TLS handshake, by looking at its first byte without taking
-/// it.
+/// Returns whether the connection starts with a TLS handshake. Peeks at the first byte.
 async fn starts_tls(stream: &TcpStream) -> bool {
     let mut start = [0; 1];
     matches!(stream.peek(&mut start).await, Ok(1)) && start == [TLS_HANDSHAKE]
 }
 
-/// Whether the connection starts with HTTP/2's preface, by looking at its first bytes without
-/// taking them.
+/// Returns whether the connection starts with the HTTP/2 preface. Peeks at the first bytes.
 async fn detect_http2(stream: &TcpStream) -> io::Result<bool> {
     let mut start = [0; 3];
     let mut pause = Duration::from_millis(1);
@@ -164,7 +160,7 @@ where
     }
 }
 
-/// Polls a connection to its end, and tells it to finish when it is told so.
+/// Polls a connection to its end, and starts its graceful shutdown on request.
 async fn drive<C>(mut connection: C, state: Arc<ConnectionState>)
 where
     C: GracefulConnection<Error: Display> + Unpin,

@@ -80,7 +80,7 @@ async fn slow_senders_are_timed_out_in_every_phase() {
         ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", ""),
     ];
     for (sent, expected) in phases {
-        // Only HTTP/1.1 has words for it.
+        // Only HTTP/1.1 has a response for it.
         let answer = tokio::time::timeout(Duration::from_secs(10), running.send(sent)).await;
         let answer = answer.unwrap_or_else(|_| panic!("{sent:?} was never ended"));
         assert!(answer.contains(expected), "{sent:?} -> {answer:?}");
@@ -88,7 +88,7 @@ async fn slow_senders_are_timed_out_in_every_phase() {
     let body = post("/mcp", "", "{}").replace("content-length: 2", "content-length: 3");
     let answer = running.send(body).await;
     assert!(answer.starts_with("HTTP/1.1 408") && answer.contains("jsonrpc"), "{answer}");
-    // Between requests nobody has to hurry.
+    // No read timeout applies between requests.
     let one = post("/mcp", "", "{}").replace("connection: close\r\n", "");
     let mut stream = running.connect().await;
     for _ in 0..2 {
@@ -117,7 +117,7 @@ async fn connections_over_the_limit_wait_to_be_accepted() {
     read_to(&mut second, "\r\n\r\n{}").await;
 }
 
-/// A server whose calls take as long as the test wants.
+/// Starts a server in which calls wait for the returned `Notify`.
 async fn held(grace: Duration) -> (Running, mpsc::UnboundedReceiver<()>, Arc<tokio::sync::Notify>) {
     let (entered, entries) = mpsc::unbounded_channel();
     let go = Arc::new(tokio::sync::Notify::new());
@@ -184,8 +184,8 @@ async fn draining_answers_everybody_and_sends_clients_elsewhere() {
     let ((mut old, old_ended), (mut new, new_ended)) = (connect().await, connect().await);
     assert_eq!(old.send_request(request("localhost", "{}")).await.unwrap().status(), 200);
     running.drain.begin();
-    // Connections that are open, those that have made no request yet, and new ones: one more answer
-    // each, the last one.
+    // Open connections with and without a request so far, and new connections, each get a last
+    // response.
     for socket in [&mut used, &mut unused, &mut running.connect().await] {
         socket.write_all(one.as_bytes()).await.unwrap();
         let mut answer = String::new();
@@ -258,7 +258,7 @@ fn several_loops_share_an_address_and_the_limits() {
         });
         stop.notify_one();
         stop.notify_one();
-        // One permit is kept for a loop that has not asked yet; the other loop is told again.
+        // `notify_one` stores a single permit for a loop not waiting yet, so notify again.
         std::thread::sleep(Duration::from_millis(50));
         stop.notify_one();
     });
@@ -298,6 +298,6 @@ async fn tls_negotiates_both_versions_of_http() {
     let other = TempDir::new().unwrap();
     let (_, stranger) = tls::tests::write_pair(&other, "localhost");
     assert!(secure(&running, stranger, &[]).await.is_err());
-    // Plain HTTP on a TLS port is nobody's request.
+    // Plain HTTP on a TLS port is rejected.
     assert!(!running.send(post("/mcp", "", "{}")).await.contains("HTTP/1.1 200"));
 }

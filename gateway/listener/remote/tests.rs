@@ -8,7 +8,7 @@ use http::header::AUTHORIZATION;
 use super::*;
 use crate::fake::{config, echo};
 
-/// Other paths that are for callers: one reading of credentials for all.
+/// Other paths for callers read credentials in the same way.
 #[tokio::test]
 async fn other_paths_let_in_whom_the_gateway_lets_in() {
     let remote = Remote {

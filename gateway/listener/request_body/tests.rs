@@ -50,7 +50,7 @@ impl Body for Chunks {
     }
 }
 
-/// The unfinished bodies of one principal on one connection.
+/// The incomplete bodies of one principal on one connection.
 struct Account {
     all: UnfinishedBodies,
     connection: ConnectionUsage,
@@ -129,7 +129,7 @@ async fn bodies_share_one_budget() {
     let refused = |result: Result<(Bytes, Hold<Arc<Budget>>), ListenerError>| {
         assert_eq!(result.err(), Some(ListenerError::Memory))
     };
-    // Medium ones at once, large ones when nobody made room.
+    // Medium bodies are rejected at once, large bodies after no memory was freed.
     for bytes in [50_000, 70_000, 100_001] {
         refused(read_body(long(bytes), bounds, Arc::clone(&budget)).await);
         let text: &'static str = Box::leak("x".repeat(bytes / 2).into_boxed_str());
@@ -157,7 +157,7 @@ async fn a_body_in_one_piece_is_not_copied() {
     assert_eq!(read.as_ptr(), at);
 }
 
-/// A body whose frames come when the test sends them.
+/// Returns a body with frames that the test sends.
 fn sent() -> (
     tokio::sync::mpsc::UnboundedSender<&'static str>,
     impl Body<Data = Bytes, Error = ListenerError> + Unpin,
@@ -207,11 +207,11 @@ async fn only_what_has_come_of_an_unfinished_body_counts() {
             std::future::poll_fn(|cx| Poll::Ready(reading.as_mut().poll(cx).is_pending())).await
         );
         assert_eq!(budget.used(), 2);
-        // The second one brings the connection to four bytes, and the limit is three.
+        // The second body raises the connection to four bytes, and the limit is three.
         let second =
             read_body(hanging("34", None), account.bounds(100, 5), Arc::clone(&budget)).await;
         assert_eq!(second.map(drop), Err(ListenerError::ConnectionBytes));
-        // A body that is here already is not counted.
+        // A complete body is not counted.
         let whole = Full::new(Bytes::from_static(b"12345"));
         assert_eq!(
             read_body(whole, account.bounds(100, 5), Arc::clone(&budget)).await.unwrap().0,

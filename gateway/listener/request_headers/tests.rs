@@ -43,7 +43,7 @@ fn only_a_bearer_header_is_a_credential_and_it_does_not_stay_in_the_headers() {
         ("Bearers abc", None),
         ("Bearer-x abc", None),
         ("abc", None),
-        // Not readable, but sent: never as if there were none.
+        // Unreadable, but present: never treated as absent.
         ("Bearer", Some("")),
         ("bearer ", Some("")),
         ("Bearer\tabc", Some("abc")),

@@ -87,7 +87,7 @@ async fn texts_know_their_length_and_are_not_copied() {
     assert!(Flow::empty().is_end_stream());
 }
 
-/// A state, its account, and an answer in three pieces of which it holds 30 bytes.
+/// Returns a connection state, and a response in three chunks that holds 30 bytes of its budget.
 fn spliced() -> (Arc<ConnectionState>, Flow) {
     let state = ConnectionState::untracked();
     let mut held = Hold::none(state.begin_request());
@@ -108,7 +108,7 @@ async fn an_answer_counts_until_its_last_byte_is_written() {
     assert_eq!((used(), last.chunk()), (30, &b"dle"[..]));
     drop(last);
     assert_eq!(used(), 0);
-    // Nobody took any of it.
+    // Dropped without being read.
     let (state, flow) = spliced();
     drop(flow);
     assert_eq!(state.begin_request().as_ref().used(), 0);

@@ -95,8 +95,8 @@ fn one_address_has_a_bound_of_its_own() {
     assert!(slots.addresses.lock().is_empty());
 }
 
-/// Who rests for a while may go soon: until then its address has no room, and the answer says for
-/// how long.
+/// Idle authenticated connections may be evicted later; until then the address is full, and
+/// `retry_after` is the remaining time.
 #[test]
 fn whoever_is_refused_hears_when_one_may_go() {
     let slots = Slots::new(10, 2);
@@ -120,7 +120,7 @@ fn whoever_is_refused_hears_when_one_may_go() {
     );
 }
 
-/// Connections that come faster than those that make room for them end.
+/// A burst of connections evicts no more than it needs.
 #[test]
 fn a_burst_ends_no_more_than_it_needs() {
     let slots = Slots::new(100, 4);

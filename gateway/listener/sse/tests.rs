@@ -24,7 +24,7 @@ const LIST: &str = r#"{"jsonrpc":"2.0","id":2,"method":"tools/list"}"#;
 const HANG: &str = r#"{"jsonrpc":"2.0","id":3,"method":"tools/call"}"#;
 const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
 
-/// A proxy that mints session `s1`, knows it afterwards, and tells what it saw.
+/// Returns a proxy that creates session `s1`, recognises it, and reports the requests it receives.
 fn proxy(seen: mpsc::UnboundedSender<String>) -> Arc<Fake> {
     fake(move |exchange: Exchange| {
         let seen = seen.clone();
@@ -136,7 +136,7 @@ async fn messages_are_answered_on_the_stream_within_one_session() {
     assert!(accepted(&running.send(post(&path, "", LIST)).await));
     read_to(&mut stream, "data: {\"id\":2}\n\n").await;
     assert_eq!(saw.recv().await.unwrap(), "list s1");
-    // What is no message is answered where it was sent.
+    // An invalid message is answered in its own POST.
     assert!(running.send(post(&path, "", "nonsense")).await.ends_with("{\"error\":\"parse\"}"));
 
     assert!(accepted(&running.send(post(&path, "", HANG)).await));
@@ -158,7 +158,7 @@ async fn a_session_belongs_to_the_principal_that_opened_it() {
         assert!(running.send(post(&path, head, LIST)).await.starts_with("HTTP/1.1 404"), "{head}");
     }
     assert!(accepted(&running.send(post(&path, "authorization: Bearer one\r\n", LIST)).await));
-    // Somebody who is nobody gets no stream, and learns nothing of those there are.
+    // An unauthenticated client gets no stream, and cannot detect existing streams.
     let stranger = "authorization: Bearer stranger\r\n";
     for request in [
         plain("GET", "/sse", stranger),

@@ -1,5 +1,5 @@
-//! Lines of bounded length, both ways. A line that is too long is skipped as a whole; the next one
-//! is read as if nothing had happened.
+//! Bounded lines in both directions. A line that is too long is skipped as a whole, and the next
+//! line is read normally.
 
 use std::io;
 
@@ -10,23 +10,22 @@ use tokio::sync::mpsc;
 
 use crate::session_client::QueuedMessage;
 
-/// Texts up to this size are gathered into one write.
+/// Bytes up to which queued texts are combined into one write.
 const GATHER: usize = 64 * 1024;
 const CHUNK: usize = 8 * 1024;
 
-/// What came in.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Line {
     Text(Bytes),
     TooLong,
 }
 
-/// Reads lines; dropping a read in between loses nothing.
+/// A reader of lines. Its methods are cancel safe.
 pub(crate) struct Lines<I> {
     input: I,
     limit: usize,
     buffer: BytesMut,
-    /// Bytes of `buffer` that hold no line break.
+    /// Bytes of `buffer` without a line break.
     searched: usize,
     skipping: bool,
     ended: bool,
@@ -37,7 +36,7 @@ impl<I: AsyncRead + Unpin> Lines<I> {
         Self { input, limit, buffer: BytesMut::new(), searched: 0, skipping: false, ended: false }
     }
 
-    /// The next line that is not blank; `None` at the end of the input.
+    /// Returns the next line that is not blank, or `None` at the end of the input.
     pub(crate) async fn next(&mut self) -> io::Result<Option<Line>> {
         loop {
             if let Some(line) = self.take() {
@@ -81,10 +80,10 @@ impl<I: AsyncRead + Unpin> Lines<I> {
         }
     }
 
-    /// Half a line: kept while it may still fit.
+    /// Keeps a partial line while it may still fit.
     fn unfinished(&mut self) -> Option<Line> {
         self.searched = self.buffer.len();
-        // One byte more, because it may be the CR of a line that just fits.
+        // Plus a byte that may be the CR of a line that just fits.
         if !self.skipping && self.buffer.len() <= self.limit.saturating_add(1) {
             return None;
         }
@@ -95,13 +94,13 @@ impl<I: AsyncRead + Unpin> Lines<I> {
     }
 }
 
-/// Writes each text as one line, until nobody sends any more or the other side is gone.
+/// Writes each text as one line, until the queue closes or a write fails.
 pub(crate) async fn write(
     mut out: impl AsyncWrite + Unpin,
     mut texts: mpsc::Receiver<QueuedMessage>,
 ) -> io::Result<()> {
     let mut buffer = Vec::new();
-    // They count until they are written.
+    // Held until the write completes, so that the memory stays charged.
     let mut gathered = Vec::new();
     while let Some(waiting) = texts.recv().await {
         append(&mut buffer, &waiting.text);
@@ -131,7 +130,7 @@ fn append(buffer: &mut Vec<u8>, text: &Text) {
             }
         }
     }
-    // JSON has raw line breaks only between its tokens, where a space says the same.
+    // JSON contains raw line breaks only between tokens, where a space is equivalent.
     let fresh = buffer.get_mut(start..).unwrap_or(&mut []);
     if memchr::memchr2(b'\n', b'\r', fresh).is_some() {
         for byte in fresh {

@@ -36,7 +36,7 @@ fn limits() -> Stdio {
     }
 }
 
-/// Mints session `s1`; echoes names, hangs on `hang`, streams on `stream`; tells what it saw.
+/// Returns a proxy with session `s1` that echoes names, hangs on `hang`, streams on `stream`.
 fn proxy(seen: mpsc::UnboundedSender<String>) -> Arc<Fake> {
     fake(move |exchange: Exchange| {
         let seen = seen.clone();
@@ -151,7 +151,7 @@ async fn before_any_handshake_only_ping_and_modern_messages_are_served() {
     client.say(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#).await;
     assert!(client.ask(&request("8", "tools/list", META)).await.contains("echo"));
     assert_eq!(client.saw.recv().await.unwrap(), "post - tools/list -");
-    // The modern envelope outranks the method: the proxy refuses this one.
+    // The modern envelope has priority over the method: the proxy rejects this request.
     assert!(client.ask(&request("9", "initialize", META)).await.contains("echo"));
     assert_eq!(client.saw.recv().await.unwrap(), "post - initialize -");
     assert_eq!(client.end().await, 0);
@@ -245,7 +245,7 @@ async fn requests_over_the_bound_are_refused_while_answers_still_pass() {
     let refused = client.ask(&request("5", "tools/list", "")).await;
     assert!(refused.starts_with(r#"{"jsonrpc":"2.0","id":5,"error":{"code":-31053"#), "{refused}");
     client.say(r#"{"jsonrpc":"2.0","id":9,"result":{"answer":1}}"#).await;
-    // Two run, one waits; the answer to the proxy's question overtakes all of them.
+    // Two run, a third waits; the response to the proxy's request overtakes them all.
     let expected = ["initialize - - -", "post s1 - -", "post s1 - -", "post s1 - -"];
     for line in expected {
         assert_eq!(client.saw.recv().await.unwrap(), line);
@@ -277,7 +277,7 @@ async fn at_the_end_of_the_input_requests_finish_or_are_cut_and_listens_are_not_
     assert_eq!(begin.elapsed().as_secs(), 5);
 }
 
-/// As clients end a server: they close stdin, wait a little, and send SIGTERM.
+/// The usual way for clients to end a server: close stdin, wait, and send SIGTERM.
 #[tokio::test]
 async fn a_signal_after_the_end_of_the_input_waits_for_nothing() {
     let (seen, mut saw) = mpsc::unbounded_channel();
@@ -313,7 +313,7 @@ async fn a_client_that_closes_its_end_drops_everything() {
     assert_eq!(saw.recv().await.unwrap(), "dropped");
 }
 
-/// What never reaches the proxy is told to who keeps the record, as over HTTP.
+/// Rejections before the proxy are recorded, as over HTTP.
 #[tokio::test]
 async fn what_is_turned_away_is_told() {
     let mut client = client(limits());

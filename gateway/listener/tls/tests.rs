@@ -16,7 +16,7 @@ pub(crate) fn write_pair(folder: &TempDir, name: &str) -> (Tls, CertificateDer<'
     for (path, text) in
         [(&files.cert, made.cert.pem()), (&files.key, made.signing_key.serialize_pem())]
     {
-        // Replaced, not written over, as certificate tools do.
+        // Replaced by rename rather than overwritten, as certificate tools do.
         let fresh = path.with_extension("new");
         std::fs::write(&fresh, text).unwrap();
         std::fs::rename(&fresh, path).unwrap();

@@ -27,7 +27,7 @@ async fn slow_bodies_are_bounded_per_connection_and_per_principal() {
         assert_eq!(slow(body), Ok(()));
         tokio::time::advance(Duration::from_secs(5)).await;
     }
-    // The first one has ten of its thirty seconds behind it.
+    // Ten of the first body's thirty seconds have passed.
     let retry_after = Duration::from_secs(20);
     assert_eq!(slow(&mut bodies[2]), Err(ListenerError::ConnectionBodies { retry_after }));
     drop(bodies.pop());

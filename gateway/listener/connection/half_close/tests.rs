@@ -15,7 +15,7 @@ use crate::fake::{config, fake, message, post, start};
 
 const ANSWER: &str = "HTTP/1.1 204 No Content\r\n\r\n";
 
-/// A connection on which a request runs, and whose client has ended its side.
+/// Returns a connection with a running request, after a FIN from its client.
 async fn half_closed(
     buffer: usize,
 ) -> (DuplexStream, HttpIo<DuplexStream>, Arc<ConnectionState>, ActiveRequest) {
@@ -26,7 +26,7 @@ async fn half_closed(
     (client, HttpIo::new(server, Arc::clone(&state)), state, active)
 }
 
-/// Polls a connection as HTTP does while it waits for the answer.
+/// Polls a connection as HTTP does while it waits for the response.
 async fn wait(io: &mut HttpIo<DuplexStream>, time: Duration) -> io::Result<()> {
     let polled = std::future::poll_fn(|cx| match Pin::new(&mut *io).poll_flush(cx) {
         Poll::Ready(Ok(())) => Poll::Pending,
@@ -79,8 +79,7 @@ async fn a_client_of_http_1_0_has_left() {
     assert!(wait(&mut io, Duration::ZERO).await.is_err());
 }
 
-/// The end of what a client sends is not looked for behind its next request, of which nothing is
-/// lost.
+/// A FIN behind the next request is not detected early, and no request is lost.
 #[tokio::test]
 async fn requests_behind_one_that_runs_are_answered_in_order() {
     let (begun, mut runs) = mpsc::unbounded_channel();

@@ -84,8 +84,7 @@ fn an_idle_connection_is_closed_kindly_and_an_unread_one_is_ended() {
     assert_eq!(writing.state.close_reason(), CloseReason::None);
 }
 
-/// `http.write_timeout` at its edge: what matters is that something is taken, however little and
-/// however long it takes.
+/// `http.write_timeout` at its limits: any progress counts, however small and late.
 #[test]
 fn whoever_takes_something_in_time_stays() {
     let connections = connections();
@@ -94,7 +93,7 @@ fn whoever_takes_something_in_time_stays() {
     let _active = [&write_blocked, &slow, &idle].map(|entry| entry.state.begin_request());
     write_blocked.state.write_blocked.store(true, Ordering::Relaxed);
     slow.state.write_blocked.store(true, Ordering::Relaxed);
-    // The first sweep sees that it is blocked; the time runs from there.
+    // The time starts with the first sweep that finds the connection blocked.
     assert_eq!(order_after(&connections, &write_blocked.state, 5), CloseReason::None);
     slow.state.wrote.store(true, Ordering::Relaxed);
     assert_eq!(order_after(&connections, &write_blocked.state, 1), CloseReason::UnreadAnswer);
@@ -107,8 +106,7 @@ fn whoever_takes_something_in_time_stays() {
     );
 }
 
-/// On HTTP/2 a client can hold up one stream and go on with others: only what is written of answers
-/// counts.
+/// An HTTP/2 client can block one stream and use others, so only written response bytes count.
 #[test]
 fn an_answer_held_up_by_flow_control_is_unread_too() {
     let connections = connections();
@@ -128,8 +126,8 @@ fn an_answer_held_up_by_flow_control_is_unread_too() {
     assert_eq!(order_after(&connections, &reading.state, 100), CloseReason::None);
 }
 
-/// Each part of an answer, not only its last: HTTP/2 asks for the next part before it has written
-/// this one.
+/// Each chunk of a response is tracked, not only the last: HTTP/2 polls the next chunk before it
+/// has written the current chunk.
 #[test]
 fn every_part_of_an_answer_shows_whether_it_is_read() {
     let connections = connections();
@@ -152,7 +150,7 @@ fn every_part_of_an_answer_shows_whether_it_is_read() {
     assert_eq!(entry.state.active.load(Ordering::Relaxed), 0);
 }
 
-/// To ask for more is not to read.
+/// New requests are no proof that responses are read.
 #[test]
 fn requests_do_not_keep_a_client_that_reads_nothing() {
     let connections = connections();
