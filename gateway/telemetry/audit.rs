@@ -1,9 +1,8 @@
-//! The audit trail: one record for each decision and one for each outcome, as JSON lines in a chain
-//! of hashes.
+//! The audit trail: one record per decision and one per outcome, as JSON lines in a hash chain.
 //!
-//! The request path hands over what it knows and goes on; one thread writes. It never waits for a
-//! disk, never keeps more than its bounds, and never writes an argument, unless it was asked for
-//! redacted ones. Beside it, [`Record`] is a line in the log.
+//! The request path queues records, and a single thread writes them. The request path never waits
+//! for a disk, memory is bounded, and arguments are written only if configured, in redacted form.
+//! In addition, [`Record`] is a line in the log.
 
 mod chain;
 mod change;

@@ -1,51 +1,47 @@
-//! The chain: every record has a number, and some carry a hash, which is over all bytes since the
-//! one before it and over that hash itself. Long texts are hashed several times as fast as short
-//! ones, so a batch gets one, and a long batch some. Anybody can compute it (BLAKE3); with a key,
-//! only its owner can.
+//! The chain: every record has a number, and some carry a hash over all bytes since the previous
+//! hash and over that hash itself. Long inputs hash several times as fast as short inputs, so a
+//! batch gets a single hash, and a long batch several. Without a key, any reader can compute the
+//! hash (BLAKE3); with a key, only its owner can.
 
-/// What stands before the first record.
+/// The hash before the first record.
 pub(super) const GENESIS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
-/// Records of so many bytes get a hash even if their batch is longer, so that a change is found
-/// among few of them.
+/// Records of this many bytes get a hash even within a batch, to localise changes.
 const SPAN: usize = 16 * 1024;
-/// The longest record that is ever written, with its hash and its line break.
+/// Maximum length of a written record, with its hash and line break.
 pub(super) const MAX_LINE: usize = 64 * 1024;
-/// The most bytes that one hash is over.
+/// Maximum number of bytes that one hash covers.
 pub(super) const MAX_SPAN: usize = SPAN + MAX_LINE;
-/// Between a record and its hash.
+/// The separator between a record and its hash.
 const HASH: &[u8] = b",\"hash\":\"";
-/// Characters of a hash.
 const DIGITS: usize = 64;
-/// What every record ends with.
 const END: &[u8] = b"}\n";
 
-/// What makes 32 bytes of the configured key, which has any length. `b3sum --derive-key` with these
-/// words does the same.
+/// The key derivation context that makes 32 bytes of the configured key of any length. `b3sum
+/// --derive-key` with this context gives the same key.
 const CONTEXT: &str = "Lockgate audit trail, key of the chain";
 
-/// A hash in digits, and never anything else: it is written into records as it is.
+/// A hash in hexadecimal digits. It contains only digits, because it is written to records
+/// unescaped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Hex([u8; DIGITS]);
 
-/// How hashes are made.
+/// The hash function, with its key if configured.
 #[derive(Clone)]
 pub(super) struct Seal(Option<[u8; 32]>);
 
-/// A chain at its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Tip {
     /// Number of the last record; 0 before the first.
     pub(super) seq: u64,
-    /// The last hash.
     pub(super) hash: Hex,
 }
 
-/// The end of a chain, and the records that are not written yet.
+/// The end of a chain, and its pending records.
 pub(super) struct Chain {
     seal: Seal,
     tip: Tip,
     bytes: Vec<u8>,
-    /// Where the records begin that no hash is over.
+    /// Offset of the first pending record without a hash.
     open: usize,
 }
 
@@ -56,7 +52,7 @@ impl Default for Tip {
 }
 
 impl Hex {
-    /// Nothing but 64 digits in lower case is one.
+    /// Parses exactly 64 lower-case hexadecimal digits.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let digits = text.as_bytes().try_into().ok()?;
         if !text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')) {
@@ -66,7 +62,7 @@ impl Hex {
     }
 
     pub(super) fn as_str(&self) -> &str {
-        // Digits are text.
+        // Digits are valid UTF-8.
         std::str::from_utf8(&self.0).unwrap_or("")
     }
 }
@@ -90,8 +86,8 @@ impl Seal {
         }
     }
 
-    /// The hash that the last of these lines claims, when it is the right one for all of them. The
-    /// last line has no break.
+    /// Returns the hash in the last of these lines, if it is correct for all of them. The last line
+    /// must have no line break.
     pub(super) fn check(&self, lines: &[u8]) -> Option<Hex> {
         let (hashed, claimed) = split(lines)?;
         let hash = hex(&self.digest(hashed));
@@ -103,12 +99,12 @@ impl Seal {
 }
 
 impl Chain {
-    /// Goes on after `tip`; there is room for `room` bytes.
+    /// Continues after `tip`, with capacity for `room` bytes.
     pub(super) fn new(seal: Seal, tip: Tip, room: usize) -> Self {
         Self { seal, tip, bytes: Vec::with_capacity(room), open: 0 }
     }
 
-    /// Adds a record with the members that `write` makes, each after a comma.
+    /// Adds a record with the members that `write` appends, each after a comma.
     pub(super) fn add(&mut self, write: impl FnOnce(&mut Vec<u8>, &Seal)) {
         self.tip.seq += 1;
         self.bytes.extend_from_slice(b"{\"seq\":");
@@ -120,7 +116,7 @@ impl Chain {
         }
     }
 
-    /// Gives the last record a hash over all that have none.
+    /// Adds a hash over all unhashed records to the last record.
     pub(super) fn close(&mut self) {
         if self.open == self.bytes.len() {
             return;
@@ -138,12 +134,11 @@ impl Chain {
         self.tip.hash = Hex(hash);
     }
 
-    /// What is not written yet.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// All of it is written.
+    /// Clears the pending records after they are written.
     pub(super) fn clear(&mut self) {
         debug_assert_eq!(self.open, self.bytes.len(), "records without a hash are written");
         self.bytes.clear();
@@ -159,7 +154,7 @@ impl Chain {
     }
 }
 
-/// A hash in digits. The library's own way costs as much as the hash of a short text.
+/// Formats a hash. The library's own formatting costs as much as hashing a short text.
 pub(super) fn hex(hash: &blake3::Hash) -> [u8; DIGITS] {
     let mut digits = [0; DIGITS];
     for (pair, byte) in digits.chunks_exact_mut(2).zip(hash.as_bytes()) {
@@ -172,12 +167,12 @@ fn digit(half: u8) -> u8 {
     if half < 10 { b'0' + half } else { b'a' - 10 + half }
 }
 
-/// Whether a line without its break carries a hash.
+/// Returns whether a line without its break carries a hash.
 pub(super) fn is_closed(line: &[u8]) -> bool {
     split(line).is_some()
 }
 
-/// Lines without the last break: what was hashed, and the hash that the last one claims.
+/// Splits lines without the last break into the hashed bytes and the hash in the last line.
 fn split(lines: &[u8]) -> Option<(&[u8], &[u8; DIGITS])> {
     let rest = lines.strip_suffix(b"\"}")?;
     let (before, hash) = rest.split_last_chunk()?;

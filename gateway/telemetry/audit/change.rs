@@ -1,6 +1,6 @@
-//! Changes that administrators make while the gateway runs, each with what there was before and
-//! what there is now. Room for the record is taken before the change is made, so that none is made
-//! which cannot be recorded, where the operator wants that.
+//! Changes by administrators while the gateway runs, each with the previous and the new state. Room
+//! for the record is reserved before the change is made, so that, if configured, unrecordable
+//! changes are denied.
 
 use std::time::SystemTime;
 
@@ -11,40 +11,39 @@ use super::event::{self, name};
 use super::queue::Draft;
 use super::trail::{RecordError, Trail, scratch};
 
-/// Longest state of a thing that is kept as it is, in bytes.
+/// Maximum bytes of a state that is kept as JSON.
 const MAX_STATE: usize = 8 * 1024;
-/// Of a longer one, or one with characters that nobody sees, so much of its text is kept.
+/// Maximum bytes of text kept of a longer state, or of a state with invisible characters.
 const MAX_STATE_TEXT: usize = 2 * 1024;
 
-/// A change that was made.
+/// A completed change.
 #[derive(Clone, Copy, Debug)]
 pub struct Change<'a> {
-    /// What was done, such as `create agent`.
+    /// The action, such as `create agent`.
     pub action: &'static str,
-    /// Who did it.
+    /// The administrator.
     pub issuer: &'a str,
     pub subject: &'a str,
-    /// Of the thing that was changed; none of what all share.
+    /// The organisation of the changed object; `None` for shared objects.
     pub organisation: Option<&'a str>,
-    /// JSON text without secrets; none of what was created.
+    /// JSON text without secrets; `None` for a created object.
     pub before: Option<&'a str>,
-    /// JSON text without secrets; none of what is gone.
+    /// JSON text without secrets; `None` for a deleted object.
     pub after: Option<&'a str>,
 }
 
-/// Room for the record of one change. Dropped, the room is given back: nothing was changed.
+/// Room for the record of a change, released on drop if nothing was changed.
 #[derive(Debug)]
 pub struct ChangePlace {
     trail: Trail,
-    /// There is a place in the queue.
     held: bool,
 }
 
 impl Trail {
-    /// Takes room for the record of a change that is about to be made.
+    /// Reserves room for the record of an upcoming change.
     ///
     /// # Errors
-    /// [`RecordError`], when nothing is to be changed without a record.
+    /// [`RecordError`], if changes without a record are denied.
     pub fn reserve_change(&self) -> Result<ChangePlace, RecordError> {
         let shared = self.shared();
         let refuse = self.on_full() == OnFull::Deny;
@@ -58,7 +57,7 @@ impl Trail {
 }
 
 impl ChangePlace {
-    /// Records the change that was made.
+    /// Records the completed change.
     pub fn record(mut self, change: &Change<'_>) {
         let at = SystemTime::now();
         let held = std::mem::take(&mut self.held);
@@ -94,7 +93,7 @@ fn write(out: &mut Vec<u8>, change: &Change<'_>) {
     write_state(out, name!("after"), change.after);
 }
 
-/// A state is an object of the record, or cut and escaped as a text.
+/// Writes a state as a JSON object, or as truncated and escaped text.
 fn write_state(out: &mut Vec<u8>, name: &str, state: Option<&str>) {
     let Some(state) = state else { return };
     if state.len() <= MAX_STATE && state.starts_with('{') && !state.chars().any(is_unseen) {

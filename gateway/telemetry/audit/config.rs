@@ -1,4 +1,4 @@
-//! Where the trail goes, what is written, and what happens when nothing can be; already validated.
+//! The audit trail's validated configuration: outputs, contents, and the behaviour on failure.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,32 +9,32 @@ use url::Url;
 use super::event::Arguments;
 use super::syslog::Facility;
 
-/// Takes what looks like a secret out of JSON text.
+/// Removes probable secrets from JSON text.
 pub type Redact = Box<dyn Fn(&[u8]) -> Vec<u8> + Send>;
 
-/// Where the trail goes and what happens when it cannot.
+/// The configuration of the trail.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Config {
     pub output: Output,
-    /// Keys every hash, so that only who has it can write a chain that holds.
+    /// Keys every hash, so that only the key's owner can write a valid chain.
     pub key: Option<String>,
     pub on_full: OnFull,
-    /// Records that wait for the writer; at least 16.
+    /// Capacity of the queue in records; at least 16.
     pub queue: usize,
-    /// A file beyond this many bytes is set aside.
+    /// File size from which on a file is rotated.
     pub rotate_bytes: u64,
-    /// So is one that is older than this.
+    /// File age from which on a file is rotated.
     pub rotate_age: Duration,
-    /// Files set aside that are kept; older ones are removed.
+    /// Number of rotated files kept; older files are removed.
     pub keep: usize,
-    /// How often an anchor is written, also when nothing happens.
+    /// Interval of anchors, even without other records.
     pub anchor: Duration,
     pub arguments: Arguments,
-    /// Who else gets the records; needs a file.
+    /// Requires a file output.
     pub forward: Forward,
 }
 
-/// Who else gets the records.
+/// Further receivers of the records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Forward {
     pub syslog: Option<Syslog>,
@@ -44,10 +44,10 @@ pub struct Forward {
 /// A receiver of syslog over TCP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Syslog {
-    /// With the scheme `https` where TLS is spoken, else `http`.
+    /// The scheme is `https` for TLS, otherwise `http`.
     pub address: Url,
     pub facility: Facility,
-    /// What it is shown when it asks for a client certificate.
+    /// The client certificate, presented on request.
     pub client: Option<ClientFiles>,
 }
 
@@ -63,39 +63,39 @@ pub struct ClientFiles {
 pub struct Webhook {
     pub url: Url,
     pub secret: Vec<u8>,
-    /// Further headers of each, with names in lower case; not those of the signature.
+    /// Further headers of each request, with lower-case names; not those of the signature.
     pub headers: BTreeMap<String, String>,
-    /// What it is shown when it asks for a client certificate.
+    /// The client certificate, presented on request.
     pub client: Option<ClientFiles>,
 }
 
-/// The address may be a secret, too, and headers mostly are.
+/// Hides all fields: headers usually contain secrets, and the address may.
 impl std::fmt::Debug for Webhook {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Webhook")
     }
 }
 
-/// Where records are written.
+/// The output of records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
     Stdout,
     Stderr,
-    /// A file of mode 0600, which goes on with the chain that it finds.
+    /// A file of mode 0600. An existing chain is continued.
     File(PathBuf),
 }
 
-/// What happens to calls that cannot be recorded: the disk is full, or the writer cannot keep up.
+/// The treatment of calls that cannot be recorded: the disk is full, or the writer is too slow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnFull {
-    /// They are refused.
+    /// Denies the calls.
     Deny,
-    /// They go on; how many records are missing is counted, and written into the chain as soon as
+    /// Allows the calls. Lost records are counted, and the count is written to the chain as soon as
     /// possible.
     Drop,
 }
 
-/// Never shows the key.
+/// Hides the key.
 impl std::fmt::Debug for Config {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Config")

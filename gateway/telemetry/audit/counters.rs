@@ -1,4 +1,4 @@
-//! How the trail does, for metrics. Nothing that a record meets on its way locks.
+//! Counters of the trail, for metrics. Lock-free on the path of a record.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -7,44 +7,44 @@ use parking_lot::Mutex;
 
 use super::forward_counters::ForwardCounters;
 
-/// Counted by the writer and by whoever could not hand it a record.
+/// Counters updated by the writer, and by callers after the loss of a record.
 #[derive(Debug, Default)]
 pub struct AuditCounters {
     written: AtomicU64,
     dropped: AtomicU64,
     failing: AtomicBool,
-    /// Number of the last record before those.
+    /// Number of the last record before this process.
     begun: AtomicU64,
     forwards: Mutex<Vec<(&'static str, Arc<ForwardCounters>)>>,
 }
 
 impl AuditCounters {
-    /// Records that were written.
+    /// Returns the number of written records.
     pub fn written(&self) -> u64 {
         self.written.load(Relaxed)
     }
 
-    /// Records that are missing.
+    /// Returns the number of lost records.
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Relaxed)
     }
 
-    /// Nothing can be written at the moment.
+    /// Returns whether writing currently fails.
     pub fn is_failing(&self) -> bool {
         self.failing.load(Relaxed)
     }
 
-    /// Number of the last record before those that this process writes.
+    /// Returns the number of the last record before those of this process.
     pub fn begun(&self) -> u64 {
         self.begun.load(Relaxed)
     }
 
-    /// Number of the last record that was written.
+    /// Returns the number of the last written record.
     pub fn last(&self) -> u64 {
         self.begun() + self.written()
     }
 
-    /// The counters of a receiver that records are forwarded to.
+    /// Creates the counters of a receiver that records are forwarded to.
     pub fn forward(&self, to: &'static str) -> Arc<ForwardCounters> {
         let counters = Arc::<ForwardCounters>::default();
         self.forwards.lock().push((to, Arc::clone(&counters)));

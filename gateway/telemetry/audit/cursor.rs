@@ -1,5 +1,5 @@
-//! How much of a trail a receiver has taken, in a small file of mode 0600 beside it. A file that
-//! cannot be understood is no reason to skip records.
+//! The position of a receiver in a trail, in a small file of mode 0600 beside it. An unreadable
+//! position never causes records to be skipped.
 
 use std::fs::OpenOptions;
 use std::io::{self, Read};
@@ -10,32 +10,32 @@ use serde_json::{Value, json};
 use super::file::real_path;
 use super::pieces::{beside, open, replace};
 
-/// More than such a file ever has.
+/// Upper bound on the size of such a file.
 const MAX_BYTES: u64 = 4096;
 
-/// See the module.
+/// The cursor file of a receiver.
 #[derive(Debug)]
 pub struct Cursor {
     trail: PathBuf,
-    /// The end of its name.
+    /// The suffix of the file name.
     end: String,
 }
 
-/// What the file said.
+/// The content of a cursor file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Saved {
-    /// The receiver has everything up to this record.
+    /// The receiver has all records up to this number.
     Taken(u64),
-    /// There is no file: nothing was ever sent there.
+    /// There is no file: nothing was ever sent to the receiver.
     Nothing,
-    /// There is one that is no cursor.
+    /// The file does not contain a cursor.
     Unreadable,
 }
 
 impl Saved {
-    /// After which record to go on, in a trail whose writer began after record `begun`: there, when
-    /// nothing was ever sent; nowhere later, because what a trail does not have yet is no record
-    /// of it; with the first record when nobody knows.
+    /// Returns the record after which to continue, in a trail that this process continues after
+    /// record `begun`: `begun` if nothing was ever sent, but never a later record, because the
+    /// trail does not contain it yet; 0 if the cursor is unreadable.
     #[must_use]
     pub fn after(self, begun: u64) -> u64 {
         match self {
@@ -47,16 +47,18 @@ impl Saved {
 }
 
 impl Cursor {
-    /// That of the receiver of this name.
+    /// Returns the cursor of the named receiver.
     ///
     /// # Errors
-    /// The path is a link to what is no file.
+    /// The path is a link to a missing file.
     pub fn new(trail: &Path, to: &str) -> io::Result<Self> {
         Ok(Self { trail: real_path(trail)?, end: format!("{to}.cursor") })
     }
 
+    /// Reads the file.
+    ///
     /// # Errors
-    /// There is a file that cannot be read.
+    /// The file exists but is unreadable.
     pub fn read(&self) -> io::Result<Saved> {
         let path = beside(&self.trail, &self.end);
         let file = match open(&path, OpenOptions::new().read(true)) {
@@ -71,10 +73,10 @@ impl Cursor {
         Ok(last.map_or(Saved::Unreadable, Saved::Taken))
     }
 
-    /// Puts another file in its place.
+    /// Replaces the file atomically.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The file cannot be written.
     pub fn write(&self, last: u64) -> io::Result<()> {
         replace(&self.trail, &self.end, &json!({"seq": last}))
     }

@@ -1,5 +1,5 @@
-//! What is recorded, and how it looks as JSON. Every control character is escaped, and every text
-//! has a bound.
+//! The contents of records, and their JSON form. Control characters are escaped, and every text is
+//! bounded.
 
 use std::borrow::Cow;
 use std::io::Write as _;
@@ -14,64 +14,63 @@ use super::chain::hex;
 use crate::labels::{Outcome, Rejection};
 use crate::request;
 
-/// Longest text of a record, in bytes; the rest is cut.
+/// Maximum bytes of a text in a record; longer texts are truncated.
 pub const MAX_TEXT: usize = 512;
-/// Longest redacted arguments, in bytes.
+/// Maximum bytes of redacted arguments.
 const MAX_REDACTED: usize = 4096;
-/// Larger arguments are not redacted; their digest has to do.
+/// Maximum bytes of arguments to redact; of larger arguments only the digest is kept.
 pub(super) const MAX_HELD: usize = 16 * 1024;
 
-/// What is kept of a call's arguments.
+/// The recorded form of a call's arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arguments {
-    /// BLAKE3 of their bytes (keyed, with a key), and how many there are.
+    /// Their BLAKE3 digest (keyed, with a key) and their length.
     Digest,
-    /// Their text without what looks like a secret, up to 4 KiB, and the digest.
+    /// Their text without probable secrets, up to 4 KiB, and the digest.
     Redacted,
-    /// Nothing.
+    /// No arguments.
     Omitted,
 }
 
-/// Who asked for what.
+/// The caller and target of a request.
 #[derive(Clone, Debug)]
 pub struct Asked<'a> {
     pub issuer: &'a str,
     pub subject: &'a str,
     pub organisation: Option<&'a str>,
-    /// The name of the caller's key, for people.
+    /// The display name of the caller's key.
     pub key: Option<&'a str>,
-    /// The software that acts for the subject, as its credential names it.
+    /// The software acting for the subject, as named by its credential.
     pub agent: Option<&'a str>,
     pub method: &'static str,
-    /// `/mcp` is empty.
+    /// Empty for `/mcp`.
     pub endpoint: Cow<'a, str>,
-    /// The server that the request is for, as far as it is known.
+    /// The server that the request is for, if known.
     pub server: Option<&'a str>,
     /// The name or URI that the client used.
     pub name: Option<Cow<'a, str>>,
     pub trace: Option<u128>,
-    /// What it came over, if that is not MCP.
+    /// The transport, if not MCP.
     pub transport: Option<&'static str>,
 }
 
-/// A request that was refused before there was anything to decide on: no caller, no session, no
-/// message.
+/// A request rejected before a decision was possible: no caller, no session, or no message.
 #[derive(Clone, Copy, Debug)]
 pub struct Refused<'a> {
     pub why: Rejection,
-    /// What is wrong; for the trail alone, so it may say more than the caller is told.
+    /// The detailed reason. Only the trail contains it, so it may reveal more than the response.
     pub words: &'a str,
-    /// Issuer and subject, when it is known who asks.
+    /// Issuer and subject, if authenticated.
     pub who: Option<(&'a str, &'a str)>,
-    /// The name of the caller's key, for people.
+    /// The display name of the caller's key.
     pub key: Option<&'a str>,
-    /// `/mcp` is empty, and so is what is not known.
+    /// Empty for `/mcp` or if unknown.
     pub endpoint: &'a str,
-    /// What is wrong with a token.
+    /// The fault of a token.
     pub token: Option<RefusedToken<'a>>,
 }
 
-/// What is wrong with a token, and what it says of itself, of which nothing was verified.
+/// The fault of a token, and its unverified claims about itself.
 #[derive(Clone, Copy, Debug)]
 pub struct RefusedToken<'a> {
     pub fault: &'static str,
@@ -80,43 +79,43 @@ pub struct RefusedToken<'a> {
     pub kid: Option<&'a str>,
 }
 
-/// A call that a person has to approve, and what became of that.
+/// A step in the approval of a call by a person.
 #[derive(Clone, Copy, Debug)]
 pub struct Approval<'a> {
     /// `asked`, `counted`, `approved`, `denied`, `expired` or `gone`.
     pub state: &'static str,
-    /// The policies that ask.
+    /// The policies that require approval.
     pub rule: &'a str,
     pub issuer: &'a str,
     pub subject: &'a str,
-    /// Who answered, as `issuer|subject`; empty where nobody has.
+    /// The approver, as `issuer|subject`; empty if none has decided.
     pub by: &'a str,
     pub server: &'a str,
-    /// The name under which the tool is listed.
+    /// The listed name of the tool.
     pub name: &'a str,
-    /// Of the call that was asked about.
+    /// The digest of the call.
     pub digest: &'a str,
 }
 
-/// What was decided.
+/// The decision on a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision<'a> {
-    /// By this rule; none for requests that belong to an earlier one. With what a rule on trial
-    /// would have done.
+    /// Allowed by this rule; `None` for requests that belong to an earlier request. With the denial
+    /// of a dry-run rule, if any.
     Allow(Option<&'a str>, Option<&'a DryRunDenial>),
-    /// By this rule, with these words for the caller. Without a rule it is no request that could be
-    /// allowed.
+    /// Denied by this rule, with this reason for the caller. `None` if no rule could allow the
+    /// request.
     Deny(Option<&'a str>, &'a str),
 }
 
-/// A denial by a rule on trial, which changes nothing.
+/// A denial by a dry-run rule, without effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DryRunDenial {
     pub rule: Arc<str>,
     pub reason: Cow<'static, str>,
 }
 
-/// A member's name as it is written: one piece, which is copied at once.
+/// Formats a member name with its separators as a literal, copied in a single step.
 macro_rules! name {
     ($name:literal) => {
         concat!(",\"", $name, "\":")
@@ -124,7 +123,7 @@ macro_rules! name {
 }
 pub(super) use name;
 
-/// Writes the members of a decision, each after a comma, but those of its arguments.
+/// Writes the members of a decision, each after a comma, except the arguments.
 pub(super) fn decision(out: &mut Vec<u8>, call: u64, asked: &Asked<'_>, decision: Decision<'_>) {
     plain(out, name!("kind"), "decision");
     number(out, name!("call"), call);
@@ -163,7 +162,7 @@ pub(super) fn decision(out: &mut Vec<u8>, call: u64, asked: &Asked<'_>, decision
     }
 }
 
-/// The same of what is kept of arguments; `redacted` is their text.
+/// Writes the arguments member; `redacted` is their text.
 pub(super) fn arguments(out: &mut Vec<u8>, bytes: usize, digest: &Hash, redacted: Option<&[u8]>) {
     out.extend_from_slice(b",\"arguments\":{\"bytes\":");
     out.extend_from_slice(itoa::Buffer::new().format(bytes).as_bytes());
@@ -176,7 +175,6 @@ pub(super) fn arguments(out: &mut Vec<u8>, bytes: usize, digest: &Hash, redacted
     out.push(b'}');
 }
 
-/// The same of an outcome.
 pub(super) fn outcome(out: &mut Vec<u8>, call: u64, outcome: Outcome, duration: Duration) {
     plain(out, name!("kind"), "outcome");
     number(out, name!("call"), call);
@@ -184,7 +182,7 @@ pub(super) fn outcome(out: &mut Vec<u8>, call: u64, outcome: Outcome, duration: 
     number(out, name!("duration_us"), u64::try_from(duration.as_micros()).unwrap_or(u64::MAX));
 }
 
-/// The same of a refusal; `more` before it were only counted.
+/// Writes the members of a refusal; `more` refusals before it were only counted.
 pub(super) fn refusal(out: &mut Vec<u8>, refused: Refused<'_>, more: u64) {
     plain(out, name!("kind"), "refusal");
     plain(out, name!("reason"), refused.why.as_str());
@@ -209,7 +207,6 @@ pub(super) fn refusal(out: &mut Vec<u8>, refused: Refused<'_>, more: u64) {
     }
 }
 
-/// The same of an approval.
 pub(super) fn approval(out: &mut Vec<u8>, about: &Approval<'_>) {
     plain(out, name!("kind"), "approval");
     plain(out, name!("state"), about.state);
@@ -224,7 +221,7 @@ pub(super) fn approval(out: &mut Vec<u8>, about: &Approval<'_>) {
     plain(out, name!("digest"), about.digest);
 }
 
-/// The first member after those of the chain.
+/// Writes the first member after those of the chain.
 pub(super) fn head(out: &mut Vec<u8>, time: &[u8]) {
     out.extend_from_slice(b",\"time\":\"");
     out.extend_from_slice(time);
@@ -236,12 +233,12 @@ pub(super) fn number(out: &mut Vec<u8>, name: &str, value: u64) {
     out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
-/// The address of the client whose request is being worked on, if it came over HTTP.
+/// Writes the address of the current request's client, if the request arrived over HTTP.
 pub(super) fn client(out: &mut Vec<u8>) {
     if let Some(arrival) = request::arrival() {
         out.extend_from_slice(name!("client").as_bytes());
         out.push(b'"');
-        // Writing into memory does not fail, and addresses need no escapes.
+        // Writing to memory cannot fail, and addresses need no escapes.
         let _ = write!(out, "{}", arrival.address);
         out.push(b'"');
     }
@@ -249,8 +246,8 @@ pub(super) fn client(out: &mut Vec<u8>) {
 
 #[inline]
 pub(super) fn text(out: &mut Vec<u8>, name: &str, value: &str) {
-    // Nearly all texts are short and need no escapes. All bytes are looked at, many at once, which
-    // is faster than to stop.
+    // Nearly all texts are short and need no escapes. A vectorised check of all bytes is faster
+    // than an early exit.
     if value.len() <= MAX_TEXT && !value.bytes().fold(false, |found, b| found | needs_escape(b)) {
         plain(out, name, value);
     } else {
@@ -269,7 +266,7 @@ const fn needs_escape(b: u8) -> bool {
     !matches!(b, b' '..=b'~') || b == b'"' || b == b'\\'
 }
 
-/// A text of our own, which needs no escapes.
+/// Writes a constant text, which needs no escapes.
 #[inline]
 pub(super) fn plain(out: &mut Vec<u8>, name: &str, value: &str) {
     out.extend_from_slice(name.as_bytes());
@@ -278,7 +275,7 @@ pub(super) fn plain(out: &mut Vec<u8>, name: &str, value: &str) {
     out.push(b'"');
 }
 
-/// Any text, cut to so many bytes.
+/// Writes any text, truncated to `most` bytes.
 pub(super) fn escaped(out: &mut Vec<u8>, name: &str, value: &str, most: usize) {
     out.extend_from_slice(name.as_bytes());
     out.push(b'"');
@@ -306,7 +303,7 @@ pub(super) fn escaped(out: &mut Vec<u8>, name: &str, value: &str, most: usize) {
     out.push(b'"');
 }
 
-/// The last time that was written, because the next one is most often of the same second.
+/// A formatter that caches the last second, which the next record usually shares.
 #[derive(Default)]
 pub(super) struct Clock {
     second: Option<u64>,
@@ -314,7 +311,7 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    /// `2026-07-28T12:34:56.123456Z`
+    /// Formats a time as `2026-07-28T12:34:56.123456Z`.
     pub(super) fn text(&mut self, at: SystemTime) -> &[u8] {
         let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
         if self.second != Some(since.as_secs()) {
@@ -325,10 +322,10 @@ impl Clock {
     }
 }
 
-/// Bytes of a time down to its seconds.
+/// Bytes of a time up to its seconds.
 const SECONDS: usize = 19;
 
-/// The beginning of a second since 1970 as text.
+/// Formats the start of a second since 1970.
 fn write_second(second: u64) -> [u8; 27] {
     let mut out = *b"0000-00-00T00:00:00.000000Z";
     let text = date::of_seconds(i64::try_from(second).unwrap_or(0));
@@ -338,7 +335,7 @@ fn write_second(second: u64) -> [u8; 27] {
     out
 }
 
-/// Writes `many` digits, the last of them at `last`.
+/// Writes `many` digits that end at index `last`.
 fn digits(out: &mut [u8; 27], last: usize, many: usize, mut value: u64) {
     for digit in out.get_mut(last + 1 - many..=last).unwrap_or_default().iter_mut().rev() {
         *digit = b'0' + (value % 10) as u8;

@@ -1,7 +1,6 @@
-//! The trail's file: finds the end of the chain that is there and goes on with it, is set aside by
-//! size and age, and keeps a bounded number of such files. `PATH.head` holds the last anchor,
-//! `PATH.lock` keeps a second writer away. It refuses to go on with a chain whose end it cannot
-//! verify.
+//! The trail's file: continues the chain that it finds, rotates by size and age, and keeps a
+//! bounded number of rotated files. `PATH.head` holds the last anchor, and `PATH.lock` excludes a
+//! second writer. A chain with an unverifiable end is not continued.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -19,49 +18,45 @@ use super::pieces::{
 };
 use super::verify::Anchor;
 
-/// What every record begins with.
+/// The beginning of every record.
 pub(super) const BEGIN: &[u8] = b"{\"seq\":";
-/// And what follows its number.
+/// The text after a record's number.
 const TIME: &[u8] = b",\"time\":\"";
-/// The highest number that an anchor may have; all readers of JSON can tell it from the next one.
+/// The highest number of an anchor that all JSON readers represent exactly.
 const MAX_SEQ: u64 = 1 << 53;
 const LOCK_ATTEMPTS: u32 = 10;
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
-/// What was found where the chain ended.
+/// The findings at the end of an existing chain.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Found {
-    /// The last writer did not say that it ended.
+    /// The last writer did not record its end.
     pub(super) unclean: bool,
-    /// Bytes of records that no hash is over, because the writer ended before it had written that;
-    /// they are gone.
+    /// Bytes of removed records without a hash: the writer ended before it wrote the hash.
     pub(super) torn: u64,
-    /// Records that an anchor knows and the file does not have: somebody has cut it.
+    /// Records that the anchor covers but the file lacks: the file was truncated.
     pub(super) missing: Option<Range>,
-    /// Records between which some are not in the files any more, without rotation having removed
+    /// A range containing records that are no longer in the files, although rotation did not remove
     /// them.
     pub(super) gone: Option<Range>,
 }
 
-/// See the module.
 pub(super) struct LogFile {
     path: PathBuf,
     file: File,
     len: u64,
-    /// Number of the first record in it.
+    /// Number of the file's first record.
     first: u64,
     since: SystemTime,
     rotate_bytes: u64,
     rotate_age: Duration,
     keep: usize,
-    /// First records of the files that were set aside, oldest first.
+    /// First records of the rotated files, oldest first.
     aside: Vec<u64>,
-    /// Those of them that are to be removed, once the trail says so.
+    /// Rotated files to remove once the trail has recorded their removal.
     leaving: Vec<u64>,
-    /// Brings a file to the disk itself; another one in tests, because disks do not fail when asked
-    /// to.
+    /// Syncs a file to disk. Replaced in tests to simulate failures.
     pub(super) to_disk: fn(&File) -> io::Result<()>,
-    /// Held as long as this lives.
     _lock: File,
 }
 
@@ -136,7 +131,7 @@ impl LogFile {
         }
     }
 
-    /// Every step can be done again after a failure of a later one.
+    /// Rotates the file. Every step can be repeated after a later step has failed.
     #[allow(clippy::disallowed_methods, reason = "the trail's own files")]
     pub(super) fn rotate(&mut self, tip: &Tip) -> io::Result<()> {
         self.sync()?;
@@ -159,13 +154,13 @@ impl LogFile {
         Ok(())
     }
 
-    /// What somebody did to the file since it was opened, if it is not at its path any more, or
-    /// shorter than what was written.
+    /// Returns how the file was tampered with since it was opened, if it is no longer at its path
+    /// or shorter than written.
     #[allow(clippy::disallowed_methods, reason = "the trail's own file")]
     pub(super) fn harm(&self) -> Option<&'static str> {
         let own = self.file.metadata().ok()?;
         match fs::metadata(&self.path) {
-            // Or a rotation has set it aside and could not go on.
+            // Renamed by an unfinished rotation.
             _ if self.aside.last() == Some(&self.first) => None,
             Err(error) if error.kind() == io::ErrorKind::NotFound => Some("removed"),
             Ok(there) if (there.dev(), there.ino()) != (own.dev(), own.ino()) => Some("replaced"),
@@ -174,8 +169,8 @@ impl LogFile {
         }
     }
 
-    /// Goes on in a new file after such harm. Returns the records between which some are in no file
-    /// any more. What stands at the path is set aside, so that verifying finds it.
+    /// Continues in a new file after tampering. Returns a range of records of which some are in no
+    /// file. A file left at the path becomes a rotated file, so that verification finds it.
     #[allow(clippy::disallowed_methods, reason = "the trail's own files")]
     pub(super) fn renew(&mut self, tip: &Tip, seal: &Seal) -> io::Result<Option<Range>> {
         let from = self.first;
@@ -200,8 +195,8 @@ impl LogFile {
         Ok(if from <= to { Some((from, to)) } else { None })
     }
 
-    /// Removes the oldest files. The trail has to say first, on the disk, that they are not kept
-    /// any more, so that a file that is missing for another reason is missed.
+    /// Removes the oldest files. The record of their removal must already be on disk, so that files
+    /// missing for another reason are detected.
     #[allow(clippy::disallowed_methods, reason = "the trail's own files")]
     pub(super) fn sweep(&mut self) {
         for first in self.leaving.drain(..) {
@@ -219,8 +214,7 @@ impl LogFile {
     }
 }
 
-/// Where the file is, behind a link: what stands beside it, and takes its name in rotation, is
-/// there.
+/// Resolves a link to the file, because companion and rotated files belong beside its target.
 pub(super) fn real_path(path: &Path) -> io::Result<PathBuf> {
     if !is_link(path) {
         return Ok(path.to_owned());
@@ -236,8 +230,7 @@ fn is_link(path: &Path) -> bool {
     matches!(fs::symlink_metadata(path), Ok(there) if there.is_symlink())
 }
 
-/// The end of the chain: in the file, or in the last one that was set aside. What no hash is over
-/// is removed.
+/// Finds the end of the chain, in the file or in the last rotated file. Removes unhashed records.
 fn find_tip(
     file: &mut File,
     path: &Path,
@@ -259,7 +252,7 @@ fn find_tip(
     read_tip(&end, seal, found)
 }
 
-/// When a file was begun, as far as the file system knows.
+/// Returns the creation time of a file, as far as the file system provides it.
 fn begun_at(meta: &fs::Metadata) -> SystemTime {
     match meta.created().or(meta.modified()) {
         Ok(time) => time,
@@ -267,7 +260,8 @@ fn begun_at(meta: &fs::Metadata) -> SystemTime {
     }
 }
 
-/// Waits a little: a process that ends, or a child that is just being started, may still hold it.
+/// Takes the lock. Retries briefly, because an exiting process or a child that is starting may hold
+/// it.
 fn take(lock: &File) -> io::Result<()> {
     for _ in 0..LOCK_ATTEMPTS {
         if lock.try_lock().is_ok() {
@@ -278,7 +272,7 @@ fn take(lock: &File) -> io::Result<()> {
     Err(io::Error::other("another process writes to it"))
 }
 
-/// Leaves what ends with the last hash, and the break behind it.
+/// Removes the bytes after the last hash, and adds a missing line break.
 fn mend(file: &mut File, end: &End) -> io::Result<u64> {
     let torn = cut(file, end.at)?;
     if end.unbroken {
@@ -287,7 +281,7 @@ fn mend(file: &mut File, end: &End) -> io::Result<u64> {
     Ok(torn)
 }
 
-/// Removes what stands behind that place.
+/// Truncates the file at an offset, and returns the number of removed bytes.
 fn cut(file: &File, at: u64) -> io::Result<u64> {
     let torn = file.metadata()?.len() - at;
     if torn > 0 {
@@ -296,8 +290,7 @@ fn cut(file: &File, at: u64) -> io::Result<u64> {
     Ok(torn)
 }
 
-/// The same in a file without a hash, if that can only be a first record whose writer ended in the
-/// middle of it.
+/// Empties a file without a hash, if it can only hold an incomplete first record.
 fn cut_first(file: &mut File) -> io::Result<u64> {
     let len = without_zeros(file, MAX_ZEROS)?;
     let most = MAX_LINE as u64;
@@ -315,7 +308,7 @@ fn cut_first(file: &mut File) -> io::Result<u64> {
     }))
 }
 
-/// Whether these bytes are what the first ones of a record may be, and not all of it.
+/// Returns whether the bytes may be an incomplete first record.
 fn is_half_a_record(bytes: &[u8]) -> bool {
     let whole = bytes.contains(&b'\n') || serde_json::from_slice::<Value>(bytes).is_ok();
     if whole || !begin_alike(bytes, BEGIN) {
@@ -347,8 +340,8 @@ fn read_tip(end: &End, seal: &Seal, found: &mut Found) -> io::Result<Tip> {
     Ok(Tip { seq, hash })
 }
 
-/// The last anchor, if there is one. What it says goes into the trail, so it may be nothing but a
-/// number and a hash.
+/// Reads the last anchor, if present. Its values are written to the trail, so only a number and a
+/// hash are accepted.
 fn read_head(path: &Path) -> io::Result<Option<Tip>> {
     let file = match open(&beside(path, "head"), OpenOptions::new().read(true)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

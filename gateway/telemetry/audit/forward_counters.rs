@@ -1,8 +1,8 @@
-//! How forwarding to one receiver does, for metrics. Nothing here locks.
+//! Lock-free counters of forwarding to a receiver, for metrics.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-/// Counted by who forwards.
+/// Counters updated by the forwarder.
 #[derive(Debug, Default)]
 pub struct ForwardCounters {
     taken: AtomicU64,
@@ -12,22 +12,22 @@ pub struct ForwardCounters {
 }
 
 impl ForwardCounters {
-    /// So many more records were taken by the receiver.
+    /// Adds records that the receiver has accepted.
     pub fn took(&self, records: u64) {
         self.taken.fetch_add(records, Relaxed);
     }
 
-    /// So many more were gone before they could be sent.
+    /// Adds records that were removed before they could be sent.
     pub fn lost(&self, records: u64) {
         self.lost.fetch_add(records, Relaxed);
     }
 
-    /// The last record that was sent, and need not be sent again as far as is known.
+    /// Sets the last record that was sent and needs no retry, as far as known.
     pub fn set_sent(&self, record: u64) {
         self.sent.store(record, Relaxed);
     }
 
-    /// Whether the receiver takes nothing.
+    /// Sets whether the receiver accepts no records.
     pub fn set_failing(&self, failing: bool) {
         self.failing.store(failing, Relaxed);
     }
@@ -40,7 +40,7 @@ impl ForwardCounters {
         self.lost.load(Relaxed)
     }
 
-    /// Records that wait, of a trail that ends with this one.
+    /// Returns the number of pending records in a trail that ends with record `last`.
     pub fn behind(&self, last: u64) -> u64 {
         last.saturating_sub(self.sent.load(Relaxed))
     }

@@ -1,8 +1,7 @@
-//! One line in the log for each decision, who asked for what and which rule said so. Never
-//! arguments. The trail, which can be verified, is another thing: this line is for people who read
-//! the log.
+//! A log line per decision, with the caller, the target and the deciding rule, never arguments. The
+//! line is for readers of the log, in addition to the verifiable trail.
 //!
-//! Denials are logged at `info`, everything else at `debug`, all with the target `audit`;
+//! Denials are logged at `info`, other decisions at `debug`, all with the target `audit`;
 //! `info,audit=debug` shows both.
 
 use std::time::Duration;
@@ -10,34 +9,33 @@ use std::time::Duration;
 use crate::labels::Outcome;
 use crate::trace::{TraceContext, TraceParent};
 
-/// The target of all audit records, for filters.
+/// The log target of all audit records.
 pub const TARGET: &str = "audit";
 
-/// One decision, and how the request ended.
+/// A decision, and the outcome of the request.
 #[derive(Debug)]
 pub struct Record<'a> {
     /// The principal, such as `key:ci` or `https://issuer.example|subject`; never a credential.
     pub who: &'a str,
-    /// The name of its key, for people.
+    /// The display name of the caller's key.
     pub key: Option<&'a str>,
     /// JSON-RPC method.
     pub method: &'a str,
     /// The name or URI that the client used, if the method has one.
     pub name: Option<&'a str>,
     pub allowed: bool,
-    /// The rule that decided; none where there is nothing to decide on.
+    /// The deciding rule; `None` if there was nothing to decide on.
     pub rule: Option<&'a str>,
-    /// What the caller was told, of a denial.
+    /// The reason sent to the caller, for a denial.
     pub reason: Option<&'a str>,
     pub outcome: Outcome,
     pub duration: Duration,
-    /// Ties the record to a trace.
+    /// The trace of the request.
     pub trace: Option<&'a TraceContext>,
 }
 
 impl Record<'_> {
-    /// Whether [`Record::log`] would write anything, for callers to whom making a record costs
-    /// something.
+    /// Returns whether [`Record::log`] would write, so that callers can avoid the cost of a record.
     pub fn wanted(allowed: bool) -> bool {
         if allowed {
             tracing::enabled!(target: TARGET, tracing::Level::DEBUG)
@@ -46,7 +44,7 @@ impl Record<'_> {
         }
     }
 
-    /// Writes the record, if its level is on.
+    /// Logs the record, if its level is enabled.
     pub fn log(&self) {
         macro_rules! record {
             ($level:ident, $decision:literal) => {

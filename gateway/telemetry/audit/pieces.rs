@@ -1,5 +1,5 @@
-//! The files of a trail as they lie there: their names, their first and last records, and which
-//! records are missing from them. A line that does not verify says nothing.
+//! The files of a trail on disk: their names, their first and last records, and the records missing
+//! from them. Lines that do not verify are ignored.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
@@ -11,27 +11,27 @@ use serde_json::Value;
 
 use super::chain::{Hex, MAX_LINE, MAX_SPAN, Seal, is_closed};
 
-/// Digits of the number in the name of a file that was set aside.
+/// Digits of the number in a rotated file's name.
 const DIGITS: usize = 16;
-/// What is read of the end of a file: the last records that one hash is over, the hash before them,
-/// and what a writer left that ended in the middle.
+/// Bytes read from the end of a file: the span of the last hash, the hash before it, and an
+/// incomplete write.
 const MAX_END: usize = 2 * MAX_SPAN + MAX_LINE;
-/// Most zeros that are taken for what was not written.
+/// Maximum number of trailing zeros taken for lost writes.
 pub(super) const MAX_ZEROS: u64 = 1 << 30;
 
-/// First and last records that are missing; between them there may be some that are not.
+/// First and last missing record; records between them may be present.
 pub(super) type Range = (u64, u64);
 
-/// The first record of a file.
+/// The first verified record of a file.
 pub(super) struct Beginning {
     pub(super) seq: u64,
-    /// It is one that begins a file.
+    /// Set for an `open` record at the start of the file.
     opens: bool,
-    /// The first record that was kept when it was written.
+    /// The oldest kept record at the time of writing.
     oldest: Option<u64>,
 }
 
-/// Mode 0600 whatever the process's mask is.
+/// Opens a file. New files have mode 0600, even under a permissive umask.
 #[allow(clippy::disallowed_methods, reason = "the trail's own files, named by the operator")]
 pub(super) fn open(path: &Path, how: &mut OpenOptions) -> io::Result<File> {
     how.mode(0o600).open(path)
@@ -48,7 +48,7 @@ pub(super) fn numbered(path: &Path, first: u64) -> PathBuf {
     beside(path, &format!("{first:0DIGITS$}"))
 }
 
-/// Puts a small file with this text beside the trail, whole or not at all, and on the disk.
+/// Replaces a small file beside the trail atomically, and syncs it to disk.
 #[allow(clippy::disallowed_methods, reason = "the trail's own files")]
 pub(super) fn replace(path: &Path, end: &str, text: &Value) -> io::Result<()> {
     let new = beside(path, &format!("{end}.new"));
@@ -56,14 +56,14 @@ pub(super) fn replace(path: &Path, end: &str, text: &Value) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    // Never through a link that somebody put there.
+    // `create_new` does not follow a planted link.
     let mut file = open(&new, OpenOptions::new().write(true).create_new(true))?;
     writeln!(file, "{text}")?;
     file.sync_data()?;
     fs::rename(new, beside(path, end))
 }
 
-/// First records of the files that were set aside, in order.
+/// Returns the first records of the rotated files, in order.
 #[allow(clippy::disallowed_methods, reason = "the folder of the trail's own files")]
 pub(super) fn aside(path: &Path) -> io::Result<Vec<u64>> {
     let folder = match path.parent() {
@@ -77,8 +77,8 @@ pub(super) fn aside(path: &Path) -> io::Result<Vec<u64>> {
     let mut all = Vec::new();
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
-        // Anything else with such a name is nobody's file of the trail, and opening it may take
-        // forever.
+        // Other entries with such a name do not belong to the trail, and opening them (a FIFO, for
+        // instance) may block.
         if let Some(number) = read_name(&entry.file_name(), &own)
             && let Ok(kind) = entry.file_type()
             && kind.is_file()
@@ -90,7 +90,7 @@ pub(super) fn aside(path: &Path) -> io::Result<Vec<u64>> {
     Ok(all)
 }
 
-/// The number that stands behind the trail's own name in that of a file that was set aside.
+/// Parses the number after the trail's own name in the name of a rotated file.
 fn read_name(name: &OsStr, own: &str) -> Option<u64> {
     let number = name.to_str()?.strip_prefix(own)?;
     if number.len() != DIGITS || !number.bytes().all(|b| b.is_ascii_digit()) {
@@ -99,18 +99,18 @@ fn read_name(name: &OsStr, own: &str) -> Option<u64> {
     number.parse().ok()
 }
 
-/// The last record of a file that carries a hash.
+/// The last record of a file with a hash.
 pub(super) struct End {
-    /// All that the hash is over, and the hash, without the last break.
+    /// The bytes the hash covers, and the hash, without the last line break.
     lines: Vec<u8>,
-    /// Where they end in the file.
+    /// The offset at which `lines` end in the file.
     pub(super) at: u64,
-    /// The last break is missing, and nothing else.
+    /// Only the last line break is missing.
     pub(super) unbroken: bool,
 }
 
 impl End {
-    /// The last record and its hash, if that is the right one.
+    /// Returns the last record and its hash, if the hash is correct.
     pub(super) fn record(&self, seal: &Seal) -> Option<(Value, Hex)> {
         let hash = seal.check(&self.lines)?;
         let last = self.lines.rsplit(|b| *b == b'\n').next()?;
@@ -118,8 +118,8 @@ impl End {
     }
 }
 
-/// Finds the end of a file. None if there is no hash, or more behind it than a writer leaves that
-/// ends in the middle.
+/// Finds the end of a file. Returns `None` if there is no hash, or if more follows it than an
+/// interrupted writer leaves.
 pub(super) fn end(file: &mut File) -> io::Result<Option<End>> {
     let len = without_zeros(file, MAX_ZEROS)?;
     let skipped = file.seek(SeekFrom::Start(len.saturating_sub(MAX_END as u64)))?;
@@ -130,7 +130,7 @@ pub(super) fn end(file: &mut File) -> io::Result<Option<End>> {
     let mut at = 0;
     for line in bytes.split_inclusive(|b| *b == b'\n') {
         at += line.len();
-        // A writer may have ended right before the last break, which no hash is over.
+        // The writer may have ended right before the last line break, which no hash covers.
         if is_closed(without_break(line)) {
             (before, last) = (last, Some(at));
         }
@@ -154,9 +154,8 @@ fn without_break(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\n").unwrap_or(line)
 }
 
-/// How long a file is but for zeros at its end: after a loss of power there may be any number in
-/// place of what was written last, up to `most`. More of them are left to somebody who knows what
-/// they are.
+/// Returns the length of a file without trailing zeros. After a power loss, up to `most` zeros may
+/// replace the last writes; more of them are left for the operator to examine.
 pub(super) fn without_zeros(file: &mut File, most: u64) -> io::Result<u64> {
     let len = file.metadata()?.len();
     let least = len.saturating_sub(most + 1);
@@ -173,8 +172,8 @@ pub(super) fn without_zeros(file: &mut File, most: u64) -> io::Result<u64> {
     Ok(if len > most { len } else { 0 })
 }
 
-/// The first record of a file that a right hash is over. It may not be the first one: where the
-/// beginning was cut, no hash may be right before the second.
+/// Returns the first record of a file covered by a valid hash. If the beginning was cut off, the
+/// first hash does not verify, and a later record is returned.
 pub(super) fn beginning(file: &mut File, seal: &Seal) -> io::Result<Option<Beginning>> {
     file.seek(SeekFrom::Start(0))?;
     let mut bytes = Vec::new();
@@ -195,7 +194,7 @@ pub(super) fn beginning(file: &mut File, seal: &Seal) -> io::Result<Option<Begin
     Ok(None)
 }
 
-/// What the first of these lines says; `is_first` where it is the first one of its file.
+/// Parses the first of these lines; `is_first` if it is the file's first line.
 fn read_beginning(lines: &[u8], is_first: bool) -> Option<Beginning> {
     let line = lines.split(|b| *b == b'\n').next()?;
     let record: Value = serde_json::from_slice(line).ok()?;
@@ -204,21 +203,20 @@ fn read_beginning(lines: &[u8], is_first: bool) -> Option<Beginning> {
     Some(Beginning { seq: number(&record, "seq")?, opens, oldest })
 }
 
-/// A number in a record.
 pub(super) fn number(record: &Value, key: &str) -> Option<u64> {
     record.get(key)?.as_u64()
 }
 
-/// The number of the last record of a file that a right hash is over.
+/// Returns the number of the last record of a file covered by a valid hash.
 fn last_number(file: &mut File, seal: &Seal) -> io::Result<Option<u64>> {
     let Some(end) = end(file)? else { return Ok(None) };
     let Some((record, _)) = end.record(seal) else { return Ok(None) };
     Ok(number(&record, "seq"))
 }
 
-/// What is missing between the beginning of the oldest file and that of the current one, if that
-/// has any, and before the former. What rotation has let go is not: a file begins with a record
-/// that says from where on others are kept.
+/// Returns the range of records missing before or between the files, up to the beginning of the
+/// current file, if present. Records removed by rotation are not missing: each file begins with a
+/// record that names the oldest record kept.
 pub(super) fn gone(
     path: &Path,
     aside: &[u64],
@@ -267,12 +265,12 @@ pub(super) fn gone(
     Ok(union(holes, before))
 }
 
-/// The first record that is kept, as the beginning of a file says.
+/// Returns the oldest record kept, according to the beginning of a file.
 fn oldest(begin: Option<&Beginning>) -> Option<u64> {
     begin?.oldest
 }
 
-/// What is missing before a file, the last one before which ends where `next` would follow.
+/// Returns the range missing before a file, where `next` is the expected first record.
 fn hole(begin: Option<&Beginning>, next: Option<u64>, name: u64) -> Option<Range> {
     let from = next.unwrap_or(1);
     let Some(begin) = begin else { return Some((from, name.max(from))) };

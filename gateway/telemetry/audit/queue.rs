@@ -1,6 +1,6 @@
-//! Records between the request path and the writer: bytes that lie one behind the other, so that
-//! handing one over wakes nobody and allocates nothing. The lock is held while bytes are copied,
-//! and never while anything waits.
+//! The queue of records from the request path to the writer. Records are appended to one buffer, so
+//! that queueing rarely wakes the writer or allocates. The lock is held only while bytes are
+//! copied, never while waiting.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -10,28 +10,25 @@ use parking_lot::{Condvar, Mutex};
 
 use super::counters::AuditCounters;
 
-/// Room that an emptied batch keeps.
+/// Buffer capacity that an emptied batch keeps.
 const KEPT_BYTES: usize = 1024 * 1024;
 
-/// See the module.
 pub(super) struct Queue {
     waiting: Mutex<Waiting>,
     woken: Condvar,
-    /// Records that have room, those that running calls still owe included.
+    /// Capacity in records, including reserved records of running calls.
     places: usize,
 }
 
 #[derive(Default)]
 struct Waiting {
     batch: Batch,
-    /// Places taken.
     used: usize,
-    /// The writer waits to be woken.
+    /// The writer is waiting to be woken.
     asleep: bool,
     closed: bool,
 }
 
-/// Records in the order in which they came.
 #[derive(Default)]
 pub(super) struct Batch {
     bytes: Vec<u8>,
@@ -39,19 +36,18 @@ pub(super) struct Batch {
 }
 
 struct Piece {
-    /// Where its bytes end.
+    /// End offset of the record's bytes.
     end: usize,
     at: SystemTime,
     held: Option<Box<[u8]>>,
 }
 
-/// A record on its way.
 #[derive(Clone, Copy)]
 pub(super) struct Draft<'a> {
     pub(super) at: SystemTime,
-    /// Its members but the first ones, which the writer knows, each after a comma.
+    /// The members after `seq` and `time`, which the writer adds, each after a comma.
     pub(super) members: &'a [u8],
-    /// Arguments whose text the writer adds.
+    /// Arguments to redact; the writer adds their text.
     pub(super) held: Option<&'a [u8]>,
 }
 
@@ -60,9 +56,9 @@ impl Queue {
         Self { waiting: Mutex::default(), woken: Condvar::new(), places }
     }
 
-    /// Hands over a record and takes `places`: its own and those of records that will follow it
-    /// with [`Queue::follow`]. False when fewer than that are free, besides `spare`, or the queue
-    /// is closed.
+    /// Queues a record and takes `places` slots: its own, and those of later records queued with
+    /// [`Queue::follow`]. Returns `false` if fewer than `places + spare` are free, or the queue is
+    /// closed.
     pub(super) fn offer(&self, places: usize, spare: usize, draft: Draft<'_>) -> bool {
         let held = draft.held.map(Box::from);
         let mut waiting = self.waiting.lock();
@@ -75,7 +71,7 @@ impl Queue {
         true
     }
 
-    /// Takes places for records that will follow with [`Queue::follow`]. False when fewer than that
+    /// Takes slots for records that will follow with [`Queue::follow`]. Returns `false` if fewer
     /// are free, or the queue is closed.
     pub(super) fn reserve(&self, places: usize) -> bool {
         let mut waiting = self.waiting.lock();
@@ -86,8 +82,8 @@ impl Queue {
         true
     }
 
-    /// Hands over a record that has its place already. False, and the place is free, when the queue
-    /// is closed.
+    /// Queues a record in a slot taken before. If the queue is closed, frees the slot and returns
+    /// `false`.
     pub(super) fn follow(&self, draft: Draft<'_>) -> bool {
         let mut waiting = self.waiting.lock();
         if waiting.closed {
@@ -109,24 +105,23 @@ impl Queue {
         self.places
     }
 
-    /// Places taken.
     pub(super) fn used(&self) -> usize {
         self.waiting.lock().used
     }
 
-    /// Puts what waits into an empty batch; whether nothing will follow.
+    /// Swaps the queued records into an empty batch. Returns whether the queue is closed.
     pub(super) fn take(&self, batch: &mut Batch) -> bool {
         let mut waiting = self.waiting.lock();
         std::mem::swap(&mut waiting.batch, batch);
         waiting.closed
     }
 
-    /// Frees the places of records that were taken and written.
+    /// Frees the slots of written records.
     pub(super) fn free(&self, places: usize) {
         self.waiting.lock().used -= places;
     }
 
-    /// Waits until something comes.
+    /// Waits up to `most` for a record.
     pub(super) fn sleep(&self, most: Duration) {
         let mut waiting = self.waiting.lock();
         if waiting.batch.records.is_empty() && !waiting.closed {
@@ -136,7 +131,6 @@ impl Queue {
         }
     }
 
-    /// Takes nothing more.
     pub(super) fn close(&self) {
         let mut waiting = self.waiting.lock();
         waiting.closed = true;
@@ -171,12 +165,11 @@ impl Batch {
     }
 }
 
-/// What the request path and the writer both see.
 pub(super) struct Shared {
     pub(super) counters: Arc<AuditCounters>,
     pub(super) queue: Queue,
-    /// Records lost since the writer last wrote how many.
+    /// Lost records that no gap record covers yet.
     pub(super) gap: AtomicU64,
-    /// The gateway does not wait for the writer any more.
+    /// The gateway no longer waits for the writer.
     pub(super) hurry: AtomicBool,
 }

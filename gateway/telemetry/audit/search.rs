@@ -1,6 +1,6 @@
-//! Searching the files of a trail backwards, within bounds of bytes and time, from its end or from
-//! where what is wanted can begin. It says whether what it read is whole by the numbers of records;
-//! `verify` alone goes by their hashes.
+//! Backward search in the files of a trail, within bounds of bytes and time, from its end or from
+//! the newest record that can match. Completeness is judged by record numbers; only `verify` checks
+//! hashes.
 
 mod start;
 mod wanted;
@@ -17,40 +17,39 @@ use start::{find_start, is_after};
 pub use wanted::{Members, Search};
 use wanted::{number_of, text};
 
-/// What one search reads.
 const BOUNDS: Bounds = Bounds { bytes: 64 << 20, time: Duration::from_secs(2), slack: 1 << 20 };
-/// Bytes that are read at once.
+/// Bytes per read.
 const BLOCK: usize = 64 << 10;
-/// Outcomes that wait for their decision.
+/// Maximum number of outcomes held for their decisions.
 const MAX_OUTCOMES: usize = 16 << 10;
 
 #[derive(Clone, Copy)]
 struct Bounds {
     bytes: u64,
     time: Duration,
-    /// Of those, bytes behind the newest record that is wanted: outcomes come after decisions.
+    /// Of `bytes`, those read after the newest matching record: outcomes follow their decisions.
     slack: u64,
 }
 
-/// What a search has found.
+/// The result of a search.
 #[derive(Debug, Default)]
 pub struct Found {
-    /// The newest first. A decision has `outcome` and `duration_us` of its call, as far as those
-    /// were read.
+    /// Newest first. A decision has the `outcome` and `duration_us` of its call, if those were
+    /// read.
     pub records: Vec<Members>,
-    /// Number of the oldest record that was looked at.
+    /// Number of the oldest record examined.
     pub last: Option<u64>,
-    /// All that there is was looked at, back to where the search ends.
+    /// All records were examined, back to the start of the range.
     pub is_complete: bool,
-    /// There is more that fits before the last of the records.
+    /// Further matches exist before the last of the records.
     pub has_more: bool,
-    /// Lines that are no record.
+    /// Lines that are not records.
     pub unreadable: u64,
-    /// Places where numbers of records are missing, or where the writer says that some are.
+    /// Number of gaps: missing record numbers, or losses that the writer recorded.
     pub gaps: u64,
 }
 
-/// Searches the trail whose file is at this path.
+/// Searches the trail with its file at this path.
 ///
 /// # Errors
 /// A file cannot be read.
@@ -71,7 +70,7 @@ fn search_within(path: &Path, wanted: &Search<'_>, bounds: Bounds) -> io::Result
         let end = if place == start.file { start.at } else { u64::MAX };
         let mut lines = match open(file, OpenOptions::new().read(true)) {
             Ok(file) => LinesFromEnd::new(file, end)?,
-            // Rotation has taken it away, or has not begun it yet.
+            // Removed by rotation, or not created yet.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => return Err(error),
         };
@@ -80,7 +79,7 @@ fn search_within(path: &Path, wanted: &Search<'_>, bounds: Bounds) -> io::Result
             if left == 0 || began.elapsed() > bounds.time {
                 return Ok(state.found);
             }
-            // The writer is at it; if it never ends, `verify` says so.
+            // Possibly still being written; `verify` reports a line that stays incomplete.
             if lines.is_unended && serde_json::from_slice::<Members>(&line).is_err() {
                 continue;
             }
@@ -93,14 +92,14 @@ fn search_within(path: &Path, wanted: &Search<'_>, bounds: Bounds) -> io::Result
     Ok(state.found)
 }
 
-/// The files that may have records before that one, or outcomes of those, the newest first.
+/// Returns the files that may contain records before `before`, or outcomes of those, newest first.
 fn list_files(path: &Path, before: Option<u64>) -> io::Result<Vec<PathBuf>> {
     let mut files = vec![path.to_owned()];
     let mut is_behind = true;
     for first in aside(path)?.into_iter().rev() {
         let is_later = matches!(before, Some(before) if first >= before);
         if is_behind && is_later {
-            // Nothing newer than this one is of use.
+            // Newer files are not needed.
             files.clear();
         }
         is_behind = is_later;
@@ -118,7 +117,7 @@ enum Step {
 #[derive(Default)]
 struct SearchState {
     found: Found,
-    /// Members of outcomes by their call.
+    /// Outcome records by call.
     outcomes: HashMap<u64, Members>,
 }
 
@@ -142,7 +141,7 @@ impl SearchState {
         }
         match text(&record, "kind") {
             "outcome" => self.keep_outcome(record),
-            // Calls are numbered anew by each process.
+            // Each process restarts the numbers of calls.
             "open" => {
                 self.found.gaps += u64::from(record.contains_key("gone_from"));
                 self.outcomes.clear();
@@ -190,26 +189,25 @@ impl SearchState {
     }
 }
 
-/// The call that a record is of.
 fn call_of(record: &Members) -> Option<u64> {
     record.get("call")?.as_u64()
 }
 
-/// The lines of a file without their breaks, the last one first.
+/// The lines of a file without their breaks, last line first.
 struct LinesFromEnd {
     file: File,
-    /// Where what was read begins.
+    /// Offset at which the bytes read so far begin.
     at: u64,
-    /// What was read and not yet given.
+    /// Bytes read but not yet returned.
     rest: VecDeque<u8>,
-    /// The break at the end of the file is none between lines.
+    /// No line was returned yet: a break at the end of the file separates no lines.
     is_fresh: bool,
-    /// The line that was given last has no break behind it.
+    /// The line returned last has no line break.
     is_unended: bool,
 }
 
 impl LinesFromEnd {
-    /// Those before a place that is behind a line.
+    /// Reads the lines before the offset `end`, which must follow a line break.
     fn new(mut file: File, end: u64) -> io::Result<Self> {
         let at = file.seek(SeekFrom::End(0))?.min(end);
         Ok(Self { file, at, rest: VecDeque::new(), is_fresh: true, is_unended: false })
@@ -237,7 +235,7 @@ impl LinesFromEnd {
                 let line = std::mem::take(&mut self.rest);
                 return Ok(if line.is_empty() { None } else { Some(line.into()) });
             }
-            // A line that is longer than any record is given in pieces.
+            // A line longer than any record is returned in pieces.
             if self.rest.len() >= MAX_LINE {
                 return Ok(Some(std::mem::take(&mut self.rest).into()));
             }

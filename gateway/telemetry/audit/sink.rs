@@ -1,5 +1,5 @@
-//! Where the bytes of the trail go: a stream of the process, or a file that is rotated. It retries
-//! nothing.
+//! The output of the trail: a stream of the process, or a rotated file. Failed writes are not
+//! retried here.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -10,19 +10,18 @@ use super::config::{Config, Output};
 use super::file::{Found, LogFile};
 use super::pieces::Range;
 
-/// See the module.
 pub(super) enum Sink {
     Stream(File),
     File(Box<LogFile>),
 }
 
-/// The standard library's own stream would keep what it could not write.
+/// Duplicates a stream's descriptor. The standard library's stream would buffer unwritten bytes.
 fn copy_descriptor(stream: &dyn AsFd) -> io::Result<File> {
     Ok(File::from(stream.as_fd().try_clone_to_owned()?))
 }
 
 impl Sink {
-    /// Opens the output and finds the end of the chain that is there.
+    /// Opens the output and finds the end of its chain.
     pub(super) fn open(config: &Config, seal: &Seal) -> Result<(Self, Tip, Found), io::Error> {
         let stream = match &config.output {
             Output::Stdout => copy_descriptor(&io::stdout())?,
@@ -53,7 +52,6 @@ impl Sink {
         }
     }
 
-    /// Brings what was written to the disk itself.
     pub(super) fn sync(&mut self) -> io::Result<()> {
         match self {
             Self::Stream(_) => Ok(()),
@@ -61,12 +59,11 @@ impl Sink {
         }
     }
 
-    /// Whether the file is to be set aside now.
     pub(super) fn is_due(&self) -> bool {
         matches!(self, Self::File(file) if file.is_due())
     }
 
-    /// Sets the file aside and begins another one, whose first record comes after `tip`.
+    /// Rotates the file. The first record of the new file comes after `tip`.
     pub(super) fn rotate(&mut self, tip: &Tip) -> io::Result<()> {
         match self {
             Self::Stream(_) => Ok(()),
@@ -74,7 +71,7 @@ impl Sink {
         }
     }
 
-    /// What somebody did to the file, so that records do not get into it any more.
+    /// Returns how the file was tampered with, so that it no longer receives records.
     pub(super) fn harm(&self) -> Option<&'static str> {
         match self {
             Self::Stream(_) => None,
@@ -82,8 +79,8 @@ impl Sink {
         }
     }
 
-    /// Goes on in a new file after that, whose first record comes after `tip`; says what is in
-    /// none.
+    /// Continues in a new file after tampering; its first record comes after `tip`. Returns the
+    /// range of lost records.
     pub(super) fn renew(&mut self, tip: &Tip, seal: &Seal) -> io::Result<Option<Range>> {
         match self {
             Self::Stream(_) => Ok(None),
@@ -91,14 +88,13 @@ impl Sink {
         }
     }
 
-    /// Removes the files that rotation let go.
     pub(super) fn sweep(&mut self) {
         if let Self::File(file) = self {
             file.sweep();
         }
     }
 
-    /// First record that is kept, in whatever file.
+    /// Returns the oldest record kept in any file.
     pub(super) fn oldest(&self) -> Option<u64> {
         match self {
             Self::Stream(_) => None,
@@ -106,7 +102,7 @@ impl Sink {
         }
     }
 
-    /// Remembers the tip outside of the trail, so that a cut is noticed.
+    /// Stores the tip outside of the trail, so that truncation is detected.
     pub(super) fn note_head(&self, tip: &Tip) -> io::Result<()> {
         match self {
             Self::Stream(_) => Ok(()),

@@ -1,14 +1,14 @@
-//! A record as a message of syslog: RFC 5424, with its length before it (RFC 6587, as RFC 5425
-//! wants it under TLS). The text of the message is the record's line, unchanged.
+//! Records as syslog messages: RFC 5424, with the length before each message (RFC 6587, as RFC 5425
+//! requires under TLS). The message text is the record's line, unchanged.
 
 use std::io::Write as _;
 
 use serde::Deserialize;
 
-/// Longest name of a host, in bytes (RFC 5424, section 6).
+/// Maximum bytes of a host name (RFC 5424, section 6).
 const MAX_HOST: usize = 255;
 
-/// Which part of a system speaks, as syslog numbers it.
+/// The facility of syslog messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Facility {
     Auth,
@@ -19,7 +19,7 @@ pub enum Facility {
     Local(u8),
 }
 
-/// What is the same in all messages of a process.
+/// The common fields of all messages of a process.
 #[derive(Clone, Debug)]
 pub struct Sender {
     facility: Facility,
@@ -32,7 +32,7 @@ const WARNING: u8 = 4;
 const NOTICE: u8 = 5;
 const INFO: u8 = 6;
 
-/// What a message says of its record beside the line.
+/// The members of a record that its message header contains.
 #[derive(Deserialize)]
 struct Head<'a> {
     time: &'a str,
@@ -52,7 +52,7 @@ impl Facility {
 }
 
 impl Sender {
-    /// For this process, on the host that it runs on.
+    /// Creates the sender for this process and host.
     #[must_use]
     pub fn new(facility: Facility) -> Self {
         Self::named(facility, &host(), std::process::id())
@@ -67,14 +67,14 @@ impl Sender {
         Self { facility, host, process }
     }
 
-    /// Adds the messages of some records, one behind the other.
+    /// Appends the messages of some records.
     pub fn write(&self, out: &mut Vec<u8>, lines: &[u8]) {
         for line in lines.split(|byte| *byte == b'\n') {
             if line.is_empty() {
                 continue;
             }
             let head = self.write_head(line);
-            // Writing into memory does not fail.
+            // Writing to memory cannot fail.
             let _ = write!(out, "{} {head}", head.len() + line.len());
             out.extend_from_slice(line);
         }
@@ -94,7 +94,7 @@ impl Sender {
     }
 }
 
-/// What this machine is called; empty where nobody knows.
+/// Returns the host name, or an empty string if unknown.
 #[allow(clippy::disallowed_methods, reason = "the kernel's file with the name of the host")]
 fn host() -> String {
     std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default()

@@ -1,6 +1,6 @@
-//! Reads the records of a trail in order, from one of them on: through the files that rotation set
-//! aside to the one that is written. It gives nothing but lines that a hash is over, because a
-//! start may take back what comes after the last one. It verifies nothing.
+//! Reads the records of a trail in order from a given number on, through the rotated files to the
+//! current file. Returns only lines covered by a hash, because a restart may remove the lines after
+//! the last hash. Hashes are not verified.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -11,57 +11,56 @@ use super::chain::{MAX_LINE, MAX_SPAN, is_closed};
 use super::file::{BEGIN, real_path};
 use super::pieces::{aside, numbered, open};
 
-/// Bytes that are read at once; among so many there is a hash.
+/// Bytes per read. A block of this size contains a hash.
 const BLOCK: usize = 256 * 1024;
 const _: () = assert!(BLOCK > MAX_SPAN);
-/// Bytes in which a record begins and ends, where there is one.
+/// Bytes that contain any whole record.
 const LOOK: u64 = 2 * MAX_LINE as u64;
 
-/// Some records that follow each other.
+/// Consecutive records.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Records {
-    /// Their lines, as they stand in the file; 256 KiB at most.
+    /// Their lines as in the file; at most 256 KiB.
     pub lines: Vec<u8>,
-    /// Numbers of the first and of the last of them.
+    /// Numbers of the first and of the last record.
     pub first: u64,
     pub last: u64,
     pub count: u64,
-    /// Those before or among them that are in no file any more.
+    /// Records before or among them that are no longer in any file.
     pub lost: u64,
 }
 
-/// See the module.
+/// A reader of a trail's records in order.
 #[derive(Debug)]
 pub struct Tail {
     path: PathBuf,
-    /// Number of the record that is wanted next.
+    /// Number of the next record to return.
     next: u64,
     piece: Option<Piece>,
-    /// First record of the file that was read to its end last.
+    /// First record of the last file read to its end.
     finished: Option<u64>,
 }
 
-/// A file of the trail.
 #[derive(Debug)]
 struct Piece {
     file: File,
-    /// Its first record; none while it has none.
+    /// Its first record, once known.
     name: Option<u64>,
-    /// What was read and not given.
+    /// Bytes read but not yet returned.
     rest: Vec<u8>,
 }
 
 impl Tail {
-    /// Reads what comes after the record of that number, in the trail whose file is at this path.
+    /// Reads the records after number `after`, in the trail with its file at this path.
     ///
     /// # Errors
-    /// The path is a link to what is no file.
+    /// The path is a link to a missing file.
     pub fn new(path: &Path, after: u64) -> io::Result<Self> {
         let next = after.saturating_add(1);
         Ok(Self { path: real_path(path)?, next, piece: None, finished: None })
     }
 
-    /// The next records; none where all have been given that are there now.
+    /// Returns the next records, or `None` if all present records have been returned.
     ///
     /// # Errors
     /// A file cannot be read.
@@ -71,7 +70,7 @@ impl Tail {
                 self.piece = self.find_piece()?;
             }
             let Some(piece) = &mut self.piece else { return Ok(None) };
-            // Asked before reading: from then on nothing is added to it any more.
+            // Checked before reading: nothing is appended once the writer has left the file.
             let is_left = is_left(&self.path, &piece.file)?;
             let has_read = piece.fill()?;
             let records = piece.take(&mut self.next);
@@ -89,9 +88,9 @@ impl Tail {
         }
     }
 
-    /// The file that has the next record, or the first one after it.
+    /// Opens the file that contains the next record, or else the first file after it.
     fn find_piece(&self) -> io::Result<Option<Piece>> {
-        // Opened before the others are listed: if rotation sets it aside meanwhile, it is there.
+        // Opened before the others are listed, so that a file rotated in between is in the list.
         let written = open_if_there(&self.path)?;
         let mut names = aside(&self.path)?;
         if let Some(finished) = self.finished {
@@ -113,7 +112,7 @@ impl Tail {
     }
 }
 
-/// Which of these files, by their first records in order, has a record or the first one after it.
+/// Returns the file that contains a record, or else the first file after it. `names` are sorted.
 fn choose(names: &[u64], number: u64) -> Option<u64> {
     let mut chosen = *names.first()?;
     for name in names {
@@ -125,14 +124,14 @@ fn choose(names: &[u64], number: u64) -> Option<u64> {
 }
 
 impl Piece {
-    /// Reads on; whether there was more.
+    /// Reads a further block. Returns whether there was more.
     fn fill(&mut self) -> io::Result<bool> {
         let room = BLOCK - self.rest.len();
         let read = (&self.file).take(room as u64).read_to_end(&mut self.rest)?;
         Ok(read > 0)
     }
 
-    /// What has been read up to the last hash, from the next record on.
+    /// Returns the bytes read up to the last hash, from the next record on.
     fn take(&mut self, next: &mut u64) -> Records {
         let mut records = Records::default();
         let end = find_end(&self.rest);
@@ -152,14 +151,14 @@ impl Piece {
             records.lines.extend_from_slice(line);
             *next = number.saturating_add(1);
         }
-        // So much without a hash is nothing that the writer wrote.
+        // The writer never leaves this many bytes without a hash.
         let used = if self.rest.len() == BLOCK { end.max(BLOCK - MAX_SPAN) } else { end };
         self.rest.drain(..used);
         records
     }
 }
 
-/// Where the last line ends that carries a hash.
+/// Returns the end of the last line that carries a hash.
 fn find_end(bytes: &[u8]) -> usize {
     let mut end = 0;
     let mut at = 0;
@@ -180,7 +179,6 @@ fn number_of(line: &[u8]) -> Option<u64> {
     std::str::from_utf8(rest.get(..end)?).ok()?.parse().ok()
 }
 
-/// The number of the first record of a file.
 fn find_first(file: &mut File) -> io::Result<Option<u64>> {
     file.seek(SeekFrom::Start(0))?;
     let mut bytes = Vec::new();
@@ -193,7 +191,7 @@ fn find_first(file: &mut File) -> io::Result<Option<u64>> {
     Ok(None)
 }
 
-/// The beginning of a line that is not behind that record: numbers go up, so that halving finds it.
+/// Returns the start of a line at or before that record, by bisection over increasing numbers.
 fn find_line(file: &mut File, number: u64) -> io::Result<u64> {
     let mut low = 0;
     let mut high = file.metadata()?.len();
@@ -205,7 +203,7 @@ fn find_line(file: &mut File, number: u64) -> io::Result<u64> {
         let mut at = middle;
         let mut found = None;
         for (place, line) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
-            // The first one most likely began before.
+            // The first line is most likely incomplete.
             if place > 0 {
                 found = number_of(line);
             }
@@ -222,7 +220,7 @@ fn find_line(file: &mut File, number: u64) -> io::Result<u64> {
     Ok(low)
 }
 
-/// Whether the writer writes elsewhere now.
+/// Returns whether the writer now writes to another file.
 #[allow(clippy::disallowed_methods, reason = "the trail's own file")]
 fn is_left(path: &Path, file: &File) -> io::Result<bool> {
     let own = file.metadata()?;

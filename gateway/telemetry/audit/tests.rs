@@ -1,5 +1,5 @@
-//! Tests of `audit`: the chain over restarts, rotation and cuts; full disks and full queues under
-//! both settings.
+//! Tests of `audit`: the chain across restarts, rotation and truncation; full disks and full queues
+//! under both settings.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
@@ -16,21 +16,21 @@ use super::verify::{Anchor, Extent, Part, Report, Text, verify};
 use super::*;
 use crate::labels::{Outcome, Rejection};
 
-/// Changes that administrators make.
+/// Changes by administrators.
 mod changes;
-/// What stands at the end of a file when its writer was stopped.
+/// The end of a file after its writer was stopped.
 mod ends;
-/// Disks without room.
+/// Disks without space.
 mod full;
-/// What is on the disk before what, and in which pieces it is written.
+/// The order of syncs, and the boundaries of writes.
 mod order;
-/// Parts as they are read: how many are open, and which stay so.
+/// The parts being read: how many are open, and which stay open.
 mod parts;
-/// Records that one hash is over: what a change in them leaves.
+/// Records under one hash, and the effects of changes to them.
 mod spans;
 /// Streams, which have no file.
 mod streams;
-/// What goes while nobody looks, and what goes while the writer runs.
+/// Losses while the writer is stopped, and while it runs.
 mod taken;
 
 const ARGUMENTS: Option<&[u8]> = Some(br#"{"path":"/etc/passwd"}"#);
@@ -88,7 +88,7 @@ fn call(trail: &Trail, name: &str) -> Result<(), RecordError> {
     Ok(())
 }
 
-/// Calls, one batch each, and the end.
+/// Makes calls in one batch each, then closes the trail.
 fn write(how: &Config, calls: usize) {
     let counters = Arc::<AuditCounters>::default();
     let trail = Trail::start(how, Arc::clone(&counters), Box::new(<[u8]>::to_vec)).unwrap();
@@ -178,7 +178,7 @@ fn a_call_leaves_a_decision_and_an_outcome() {
     assert_eq!(all[1]["name"], "files__read\n\u{202e}\u{e0041}");
     assert_eq!(all[1]["trace"], "00000000000000000000000000000007");
     assert_eq!(all[1]["arguments"]["bytes"], 22);
-    // What `printf '{"path":"/etc/passwd"}' | b3sum` says.
+    // The output of `printf '{"path":"/etc/passwd"}' | b3sum`.
     let digest = "8c7eddcc6e8b7b6d73171dcf7b749504cddea4b00688d4ff4728505467d48732";
     assert_eq!(all[1]["arguments"]["digest"], digest);
     assert_eq!(all[1]["call"], all[2]["call"]);
@@ -220,7 +220,7 @@ fn the_chain_goes_on_over_restarts_torn_ends_and_rotation() {
         let trail = start(&how);
         for _ in 0..5 {
             call(&trail, "t").unwrap();
-            std::thread::sleep(Duration::from_millis(8)); // a batch each, so that a file is set aside in between
+            std::thread::sleep(Duration::from_millis(8)); // one batch each, to force a rotation
         }
         trail.close();
         if round == 1 {
@@ -234,11 +234,11 @@ fn the_chain_goes_on_over_restarts_torn_ends_and_rotation() {
     let report = verified(&path, Some(KEY), &[head(&path)]);
     assert!(report.intact && report.closed, "{report:?}");
     assert_eq!(report.chains, 1);
-    // Old files go, and the trail says from where on it is kept.
+    // Old files are removed, and the trail records the oldest kept record.
     assert!(report.first > Some(1), "{report:?}");
     let oldest = lines(&path)[0]["oldest"].as_u64();
     assert!(oldest.is_some() && oldest <= report.first, "{oldest:?}");
-    // Without the key, or with another one, nothing holds.
+    // Verification fails without the key, or with another key.
     for key in [None, Some("another")] {
         let report = verified(&path, key, &[]);
         assert_eq!(report.broken.unwrap().line, 1);
@@ -283,7 +283,7 @@ fn every_change_is_found() {
             "{words}: {broken:?}"
         );
     }
-    // What was written anew from the start holds by itself; an anchor kept elsewhere knows better.
+    // A trail rewritten from the start verifies; an anchor kept elsewhere contradicts it.
     fs::write(&path, &good).unwrap();
     let other = Anchor { hash: "0".repeat(64), seq: 4 };
     assert!(verified(&path, None, &[other]).broken.unwrap().why.contains("written anew"));
@@ -302,7 +302,7 @@ fn a_cut_end_is_noticed_at_the_next_start() {
     fs::write(&path, cut).unwrap();
     let trail = start(&config(&path));
     trail.close();
-    // What no hash is over any more goes as well.
+    // Records no longer covered by a hash are removed as well.
     let open = lines(&path).iter().rposition(|line| line["kind"] == "open").unwrap();
     assert!((1..=6).contains(&open));
     let broken = verified(&path, None, &[]).broken.unwrap();
@@ -312,8 +312,8 @@ fn a_cut_end_is_noticed_at_the_next_start() {
     assert_eq!(lines(&path)[open]["torn_bytes"].is_null(), open == 6);
 }
 
-/// Rotation says what it removes; what goes in any other way is missed, at once and after the next
-/// start.
+/// Rotation records the removal of files; a file missing for another reason is reported, at once
+/// and after the next start.
 #[test]
 fn a_file_that_was_taken_away_is_missed() {
     let folder = tempfile::tempdir().unwrap();
@@ -322,7 +322,7 @@ fn a_file_that_was_taken_away_is_missed() {
     write(&how, 12);
     let all = files(&path);
     assert!(all.len() >= 4 && verified(&path, None, &[]).intact, "{all:?}");
-    // The current one is last in order of records, and first in order of names.
+    // The current file is last in order of records, and first in order of names.
     let (archive, second) =
         (folder.path().join("archive"), Some(lines(&all[2])[0]["seq"].as_u64().unwrap()));
     fs::rename(&all[1], &archive).unwrap();
@@ -334,13 +334,13 @@ fn a_file_that_was_taken_away_is_missed() {
     };
     let gone = format!("records 1 to {} are missing", second.unwrap() - 1);
     missed(&gone);
-    // Whoever asks for a part is told of the rest, and no more.
+    // Verification of a part only notes the missing records.
     let part = verify(parts(&files(&path)), None, &[], Extent::Part).unwrap();
     assert!(
         part.intact && part.notes.iter().any(|note| note.contains("are not in these files")),
         "{part:?}"
     );
-    // A restart writes down what it misses, and so the trail cannot grow over it.
+    // A restart records the missing range, so that later growth does not hide it.
     let quiet = Config { rotate_bytes: 1 << 30, ..how.clone() };
     start(&quiet).close();
     let last = lines(&path).into_iter().rfind(|line| line["kind"] == "open").unwrap();
@@ -353,14 +353,14 @@ fn a_file_that_was_taken_away_is_missed() {
     start(&quiet).close();
     write(&how, 12);
     missed(&gone);
-    // With the file from wherever it was taken to, nothing is missing.
+    // With the moved file, the trail is complete.
     let mut with = files(&path);
     with.push(archive);
     let report = verify(parts(&with), None, &[], Extent::Whole).unwrap();
     assert!(report.intact, "{report:?}");
 }
 
-/// What was to be removed and still is there, as after a crash in between, is missed by nobody.
+/// A file that rotation released but has not removed, as after a crash in between, is no error.
 #[test]
 fn an_old_file_is_removed_after_the_record_that_says_so() {
     let folder = tempfile::tempdir().unwrap();
@@ -399,7 +399,7 @@ fn a_full_queue_denies_or_drops_and_outcomes_keep_their_place() {
         let counters = Arc::<AuditCounters>::default();
         let how = Config { on_full, queue: 16, ..config(&path) };
         let trail = Trail::start(&how, Arc::clone(&counters), Box::new(<[u8]>::to_vec)).unwrap();
-        // Calls that run hold the place of their outcome, however fast the writer is.
+        // Running calls hold the slot of their outcome, however fast the writer is.
         let mut running = Vec::new();
         let refused = loop {
             match trail.decide(&asked("t"), ARGUMENTS, Decision::Allow(Some("rule"), None)) {
@@ -439,8 +439,7 @@ fn times_are_dates() {
     assert_eq!(at(4_107_542_399_005), "2100-02-28T23:59:59.005000Z");
 }
 
-/// Anybody can be refused as often as they like; that neither floods the trail nor takes the queue
-/// from calls.
+/// Unlimited refusals by unauthenticated callers neither flood the trail nor block calls.
 #[test]
 fn of_many_refusals_most_are_counted() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! The handle that the request path has: it hands over a record, or says that it cannot. Nothing
-//! here waits or touches a file; room for a call's outcome is taken together with its decision.
+//! The request path's handle to the trail: queues records or reports failure. It never waits or
+//! touches a file; a call's outcome gets its queue slot together with the decision.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -19,19 +19,18 @@ use super::sink::Sink;
 use super::writer::Writer;
 use crate::labels::Outcome;
 
-/// Refusals that are recorded in one second. Anybody can be refused as often as they like: the rest
-/// is counted.
+/// Refusals recorded per second. Unauthenticated callers can cause any number; the rest is counted.
 const REFUSALS: u64 = 100;
 
-/// Bytes of most records.
+/// Typical bytes of a record.
 const USUAL: usize = 512;
-/// Most room that a thread keeps for its next record.
+/// Maximum buffer capacity that a thread keeps for its next record.
 const LARGE: usize = 16 * 1024;
 
-/// How long the end of the gateway waits for the writer.
+/// Maximum time that shutdown waits for the writer.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// The trail cannot be opened.
+/// The error of opening the trail.
 #[derive(Debug, thiserror::Error)]
 #[error("audit {output}: {error}")]
 pub struct StartError {
@@ -39,7 +38,7 @@ pub struct StartError {
     error: std::io::Error,
 }
 
-/// The record cannot be taken, and calls without one are refused.
+/// The error for a record that cannot be taken while calls without a record are denied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the audit trail cannot be written at the moment, and calls are not made without it; try again \
@@ -47,7 +46,7 @@ pub struct StartError {
 )]
 pub struct RecordError;
 
-/// See the module. Clones share it.
+/// A handle to the audit trail. Clones share the trail.
 #[derive(Clone)]
 pub struct Trail(Arc<Inner>);
 
@@ -61,8 +60,7 @@ struct Inner {
     ended: Mutex<Receiver<()>>,
 }
 
-/// How many refusals were recorded in this second, and how many were only counted since the last
-/// record.
+/// The refusals recorded in the current second, and those only counted since the last record.
 #[derive(Default)]
 struct Refusals {
     second: AtomicU64,
@@ -71,7 +69,7 @@ struct Refusals {
 }
 
 impl Refusals {
-    /// Whether one more may be recorded in this second after the trail began.
+    /// Returns whether a further refusal may be recorded in this second.
     fn take(&self, second: u64) -> bool {
         if self.second.swap(second, Relaxed) != second {
             self.recorded.store(0, Relaxed);
@@ -80,7 +78,7 @@ impl Refusals {
     }
 }
 
-/// The writer ends with the last handle.
+/// Ends the writer with the last handle.
 impl Drop for Inner {
     fn drop(&mut self) {
         self.shared.queue.close();
@@ -96,7 +94,7 @@ impl fmt::Debug for Trail {
 }
 
 impl Trail {
-    /// Opens the output and starts the writer's thread.
+    /// Opens the output and starts the writer thread.
     ///
     /// # Errors
     /// [`StartError`]: the file cannot be opened, or holds a chain that cannot be continued.
@@ -137,11 +135,11 @@ impl Trail {
         Ok(Self(Arc::new(Inner { shared, seal, on_full, arguments, calls, refusals, ended })))
     }
 
-    /// Records a decision; `arguments` is JSON text. For an allowed call the ticket stands for the
-    /// outcome that is still to come.
+    /// Records a decision; `arguments` is JSON text. The ticket of an allowed call records its
+    /// outcome.
     ///
     /// # Errors
-    /// [`RecordError`], when calls are not to be made without a record.
+    /// [`RecordError`], if calls without a record are denied.
     pub fn decide(
         &self,
         asked: &Asked<'_>,
@@ -176,8 +174,8 @@ impl Trail {
         Ok(Ticket { trail: self, call, at, held: taken && allowed })
     }
 
-    /// Records a request that was refused before it became a call. Of many in one second, most are
-    /// only counted, and half of the queue is left to calls.
+    /// Records a request rejected before it became a call. Above a rate, refusals are only counted,
+    /// and half of the queue is reserved for calls.
     pub fn refuse(&self, refused: Refused<'_>) {
         let at = SystemTime::now();
         let second = at.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
@@ -200,7 +198,7 @@ impl Trail {
     /// Records a step of an approval.
     ///
     /// # Errors
-    /// [`RecordError`], when calls are not to be made without a record.
+    /// [`RecordError`], if calls without a record are denied.
     pub fn approval(&self, about: &Approval<'_>) -> Result<(), RecordError> {
         let Inner { shared, on_full, .. } = &*self.0;
         let refuse = *on_full == OnFull::Deny;
@@ -217,7 +215,7 @@ impl Trail {
         if taken || !refuse { Ok(()) } else { Err(RecordError) }
     }
 
-    /// Writes what is left and the last record. Later records are lost.
+    /// Writes the remaining records and the closing record. Later records are lost.
     pub fn close(&self) {
         self.0.shared.queue.close();
         if self.0.ended.lock().recv_timeout(FAREWELL) == Err(RecvTimeoutError::Timeout) {
@@ -240,7 +238,7 @@ impl Trail {
     }
 }
 
-/// Runs with an empty buffer of this thread, which keeps its room from one record to the next.
+/// Runs `write` with an empty buffer of this thread. The buffer's capacity is reused.
 pub(super) fn scratch<T>(write: impl FnOnce(&mut Vec<u8>) -> T) -> T {
     thread_local!(static MEMBERS: RefCell<Vec<u8>> = RefCell::new(Vec::with_capacity(USUAL)));
     MEMBERS.with_borrow_mut(|members| {
@@ -250,20 +248,18 @@ pub(super) fn scratch<T>(write: impl FnOnce(&mut Vec<u8>) -> T) -> T {
     })
 }
 
-/// A place for the outcome of one call. Dropped without one, the call counts as cancelled.
+/// A reserved record for the outcome of a call. Dropping it records the call as cancelled.
 #[must_use = "a call that is not finished counts as cancelled"]
 #[derive(Debug)]
 pub struct Ticket<'a> {
     trail: &'a Trail,
     call: u64,
-    /// When it was decided.
     at: SystemTime,
-    /// There is a place in the queue.
     held: bool,
 }
 
 impl Ticket<'_> {
-    /// Records how the call ended, so long after it was decided.
+    /// Records the outcome of the call, `duration` after its decision.
     pub fn finish(mut self, outcome: Outcome, duration: Duration) {
         self.end(outcome, duration);
     }

@@ -1,6 +1,6 @@
-//! Whether a trail is whole: every hash, the hash before it, the numbers without a hole, and the
-//! anchors that somebody kept. It names the first records that do not hold, and says what it could
-//! not see. How a file is opened it is told.
+//! Verification of a trail: every hash, its predecessor, gapless numbers, and anchors kept
+//! elsewhere. Reports the first broken records, and any that could not be checked. The caller
+//! supplies the function that opens files.
 
 mod anchor;
 mod part;
@@ -19,10 +19,10 @@ pub use report::{Extent, Report};
 pub use span::BrokenRecord;
 use span::{Place, Record, Span};
 
-/// Reads all parts in the order of their first records.
+/// Verifies all parts in the order of their first records.
 ///
 /// # Errors
-/// A part cannot be read, or became another one meanwhile.
+/// A part cannot be read, or was replaced meanwhile.
 pub fn verify(
     parts: Vec<Part<'_>>,
     key: Option<&str>,
@@ -53,15 +53,15 @@ pub fn verify(
     for part in parts {
         placed.push(Placed::new(part)?);
     }
-    // Of a stream every process has a record 1; in a file there is one, and clocks are set back now
-    // and then.
+    // Each process writes a record 1 to a stream, so streams are ordered by time. Files contain a
+    // single record 1 and are ordered by number, because clocks may be set back.
     placed.sort_by_key(|part| part.seq.unwrap_or(u64::MAX));
     if placed.iter().any(|part| part.begins_stream) {
         placed.sort_by(|one, other| one.time.cmp(&other.time));
     }
     verifier.report.files = placed.len();
-    // The last one first: a gateway that runs may set it aside at any time, under a name that is
-    // not among these.
+    // The last part first: a running gateway may rotate it at any time, to a name not among the
+    // parts.
     let last = match placed.pop() {
         Some(last) => Some(last.open()?),
         None => None,
@@ -83,7 +83,7 @@ fn broken_at(place: &Place, seq: Option<u64>, why: &str) -> BrokenRecord {
     BrokenRecord { file: place.0.clone(), line: place.1, seq, why: why.into() }
 }
 
-/// An anchor, and what the trail has in its place.
+/// An anchor, and the trail's records at its number.
 struct Held<'a> {
     anchor: &'a Anchor,
     met: bool,
@@ -96,28 +96,28 @@ struct Verifier<'a> {
     anchors: Vec<Held<'a>>,
     extent: Extent,
     span: Span,
-    /// The last record that a hash was over.
+    /// The last record covered by a hash.
     tip: Option<Tip>,
-    /// The first record, whether a hash was over it or not.
+    /// The first record, covered by a hash or not.
     seen: Option<u64>,
-    /// The last one that was read.
+    /// The last record read.
     last: Option<u64>,
-    /// The hash that comes first was over more than is here.
+    /// The first hash covers records that are not present.
     skipped: bool,
-    /// The chain is one of a stream.
+    /// Whether the chain belongs to a stream, once known.
     stream: Option<bool>,
-    /// The first record is one that begins a file or a chain.
+    /// The first record is an `open` record.
     begun: bool,
-    /// The first record that the trail keeps, as its last opening says. Only rotation moves it on.
+    /// The oldest kept record, according to the last `open` record. Only rotation advances it.
     kept_from: Option<u64>,
-    /// The first record that an opening missed, of those that the one before kept.
+    /// The first record that an `open` record reports missing, although the previous one kept it.
     gone_from: u64,
     repeats: Repeats,
     report: Report,
 }
 
 impl Verifier<'_> {
-    /// Reads a file to its end. False when something is broken, which the report says.
+    /// Reads a file to its end. Returns `false` if a record is broken, which the report contains.
     fn read(&mut self, mut lines: Lines<'_>) -> io::Result<bool> {
         let mut place = (lines.name.clone(), 0);
         let mut next = lines.next()?;
@@ -135,8 +135,7 @@ impl Verifier<'_> {
         Ok(true)
     }
 
-    /// Gives the last line of a file its break, where nothing else is missing: what its hash is
-    /// over is there.
+    /// Adds the line break of a file's last line if only that is missing, as the hash is complete.
     fn complete(&mut self, line: &mut Vec<u8>, place: &Place) {
         if is_closed(line) {
             line.push(b'\n');
@@ -160,7 +159,7 @@ impl Verifier<'_> {
         let Some(seq @ 1..) = record.number("seq") else {
             return Err(broken_at(place, None, "the record has no number"));
         };
-        // Senders deliver at least once: the same line again says nothing new. The first line of a
+        // Senders deliver at least once, so a repeated line is no new record. The first line of a
         // stream begins another chain, and streams are not sent again.
         if record.begins_stream() {
             self.repeats = Repeats::default();
@@ -188,12 +187,11 @@ impl Verifier<'_> {
         Ok(())
     }
 
-    /// Whether another chain begins, as every process begins one in a stream.
+    /// Returns whether the record begins another chain of a stream, as every process does.
     fn renews(&self, record: &Record) -> bool {
         self.last.is_some() && self.stream != Some(false) && record.begins_stream()
     }
 
-    /// Whether a record has the number that is next.
     fn follows(&self, seq: u64, record: &Record) -> Result<(), String> {
         match self.last {
             None if seq == 1 && !record.is_fresh() => {
@@ -207,7 +205,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// The last record carries a hash over all of the span.
+    /// Verifies the span when its last record carries a hash.
     fn close(&mut self) -> Result<(), BrokenRecord> {
         let span = std::mem::take(&mut self.span);
         let checked = (span.records.last(), self.seal.check(span.lines()));
@@ -241,7 +239,8 @@ impl Verifier<'_> {
                 if Some(held.anchor.seq) != seq {
                     continue;
                 }
-                // Only the last one has a hash, whatever the others say.
+                // Only the last record has a verified hash; `hash` members of the others are
+                // ignored.
                 held.met |= held.anchor.seq == end && held.anchor.hash == hash.as_str();
                 let why = "an anchor has another hash for this record: the chain was written anew";
                 held.other.get_or_insert_with(|| span.broken(why.into()));
@@ -255,8 +254,8 @@ impl Verifier<'_> {
         Ok(())
     }
 
-    /// Records at the very beginning, whose hash is over others as well that are not there, or
-    /// wrong.
+    /// Handles records at the beginning with a wrong hash, or with a hash that covers absent
+    /// records too.
     fn skip(&mut self, span: &Span) -> Result<(), BrokenRecord> {
         let words = span.words();
         if self.extent == Extent::Part {
@@ -272,7 +271,7 @@ impl Verifier<'_> {
         Err(BrokenRecord { seq: Some(last), why, ..BrokenRecord::default() })
     }
 
-    /// Takes what a record says that a hash is over.
+    /// Evaluates a record covered by a hash.
     fn note(&mut self, record: &Record) -> Result<(), String> {
         let kind = record.text("kind");
         if kind == "open" {
@@ -303,7 +302,7 @@ impl Verifier<'_> {
         Ok(())
     }
 
-    /// Holds the first record against what the trail says of its beginning.
+    /// Checks the first record against the declared beginning of the trail.
     fn begin(&mut self) {
         let Some(first @ 2..) = self.seen else { return };
         let last = first - 1;
@@ -331,7 +330,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// Records that no hash came for. Of a part, the hash may be elsewhere.
+    /// Handles records without a hash at the end. For a part, the hash may be elsewhere.
     fn finish(&mut self) {
         if self.span.records.is_empty() || self.report.broken.is_some() {
             return;
@@ -347,7 +346,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// What the trail has in the place of an anchor.
+    /// Returns a record that contradicts an anchor.
     fn find_other(&mut self) -> Option<BrokenRecord> {
         for held in &mut self.anchors {
             if !held.met && held.other.is_some() {
@@ -360,7 +359,7 @@ impl Verifier<'_> {
     fn end(mut self) -> Report {
         self.begin();
         self.finish();
-        // A part of a stream may lack the process that an anchor is of.
+        // A part of a stream may lack the chain of an anchor.
         if self.report.broken.is_none()
             && (self.extent == Extent::Whole || self.stream == Some(false))
         {
@@ -371,7 +370,7 @@ impl Verifier<'_> {
             None => 0,
         };
         let mut met = 0;
-        // The furthest that is not here.
+        // The highest anchor that was not found.
         let mut anchor = 0;
         for held in &self.anchors {
             if held.met {

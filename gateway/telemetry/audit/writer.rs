@@ -1,6 +1,5 @@
-//! The thread that writes the trail: batches, anchors, rotation, and trying again for as long as
-//! nothing can be written. What it holds is bounded by the queue, and by one piece of what it
-//! writes.
+//! The writer thread of the trail: batches, anchors, rotation, and retries while writing fails. Its
+//! memory is bounded by the queue, and by a pending write.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -13,29 +12,26 @@ use super::file::Found;
 use super::queue::{Batch, Draft, Shared};
 use super::sink::Sink;
 
-/// What is written at once has about this many bytes.
+/// Approximate bytes per write to a file.
 const PIECE: usize = 256 * 1024;
-/// To a stream, about this many: what a pipe takes at once, it takes whole, with the hash, also
-/// when the process is killed.
+/// Approximate bytes per write to a stream. A pipe accepts a write of this size as a whole, with
+/// the hash, even if the process is killed.
 const STREAM_PIECE: usize = 3 * 1024;
-/// While records keep coming they are taken this often, so that nobody who adds one has to wake the
-/// writer.
+/// Polling interval while records keep arriving, so that adding a record need not wake the writer.
 const LOOK: Duration = Duration::from_millis(10);
-/// Looks without a record before the writer sleeps until it is woken.
+/// Polls without a record before the writer sleeps until woken.
 const LOOKS: u32 = 20;
-/// Longest sleep; also how often written records are brought to the disk itself, and the file is
-/// looked at.
+/// Maximum sleep, and the interval of syncs to disk and checks of the file.
 const SLEEP: Duration = Duration::from_secs(1);
-/// Pause between two attempts to write.
+/// Pause between write attempts.
 const RETRY: Duration = Duration::from_millis(200);
-/// Attempts made once the gateway ends.
+/// Write attempts during shutdown.
 const LAST_ATTEMPTS: u32 = 5;
 
-/// See the module.
 pub(super) struct Writer {
     shared: Arc<Shared>,
     sink: Sink,
-    /// The first `written` bytes of what it holds are written.
+    /// The first `written` bytes of its pending records are written.
     chain: Chain,
     written: usize,
     redact: Redact,
@@ -74,7 +70,6 @@ impl Writer {
         }
     }
 
-    /// Writes until the gateway ends or is gone.
     pub(super) fn run(mut self, found: &Found) {
         if let Some((from, to)) = found.missing {
             tracing::error!(
@@ -124,7 +119,7 @@ impl Writer {
         }
     }
 
-    /// Adds records to what is pending, and writes when that is much.
+    /// Adds records to the pending records, and writes when those exceed a single write.
     fn write(&mut self, batch: &Batch) {
         let piece = if self.sink.is_stream() { STREAM_PIECE } else { PIECE };
         for draft in batch.records() {
@@ -152,7 +147,7 @@ impl Writer {
         self.records += 1;
     }
 
-    /// A record of the writer's own, with a hash of its own: a file begins and ends with one.
+    /// Adds a record of the writer itself, with its own hash, such as the first and last of a file.
     fn record(&mut self, kind: &str, more: impl FnOnce(&mut Vec<u8>)) {
         self.chain.close();
         self.chain.add(|out, _| {
@@ -164,7 +159,7 @@ impl Writer {
         self.records += 1;
     }
 
-    /// The first record of a file, or of a process.
+    /// Writes the first record of a file, or of a process.
     fn open(&mut self, why: &str, found: &Found) {
         let output = self.sink.name();
         let keyed = self.chain.seal().is_keyed();
@@ -197,7 +192,6 @@ impl Writer {
         }
     }
 
-    /// How many records are missing here.
     fn note_gap(&mut self) {
         let lost = self.shared.gap.swap(0, Relaxed);
         if lost > 0 {
@@ -205,7 +199,7 @@ impl Writer {
         }
     }
 
-    /// A mark that says how far the trail went, in the trail, beside it and in the log.
+    /// Writes an anchor to the trail, beside it and to the log.
     fn anchor(&mut self) {
         self.record("anchor", |_| {});
         self.anchored = Instant::now();
@@ -216,9 +210,9 @@ impl Writer {
         }
     }
 
-    /// After all that is written is on the disk: the mark must not know more than the trail, and no
-    /// file may go before the record that lets it go is there to stay. False when the disk may not
-    /// have it.
+    /// Stores the tip and removes released files, once all written records are on disk: the stored
+    /// tip must not be ahead of the trail, and files may be removed only after the record of their
+    /// removal is durable. Returns `false` if the disk may lack records.
     fn head(&mut self) -> bool {
         self.sync(Duration::ZERO);
         if self.dirty {
@@ -231,7 +225,7 @@ impl Writer {
         true
     }
 
-    /// Writes what is pending; tries until it works. Gives up only when the gateway ends.
+    /// Writes the pending records, retrying until it succeeds. Gives up only during shutdown.
     fn flush(&mut self) -> bool {
         self.chain.close();
         let mut attempts = 0;
@@ -279,8 +273,8 @@ impl Writer {
         }
     }
 
-    /// Goes on in a new file when somebody took this one away or cut it: what is written into it
-    /// would be lost.
+    /// Continues in a new file if the current file was removed or truncated, because records
+    /// written to it would be lost.
     fn look(&mut self) -> bool {
         self.looked = Instant::now();
         let Some(why) = self.sink.harm() else { return false };
@@ -306,7 +300,7 @@ impl Writer {
         true
     }
 
-    /// Ends the file with a record that says so, and begins the next one.
+    /// Ends the file with a `rotate` record, and begins the next file.
     fn rotate(&mut self) {
         if self.look() {
             return;
@@ -325,7 +319,7 @@ impl Writer {
         self.open("rotated", &Found::default());
     }
 
-    /// Waits before the next attempt, unless the gateway ends.
+    /// Logs a failure and waits before the next attempt. Returns `true` during shutdown.
     fn gives_up(&self, error: &std::io::Error, what: &str) -> bool {
         tracing::error!(%error, "the audit file cannot be {what}; trying again");
         self.shared.counters.set_failing(true);

@@ -1,4 +1,4 @@
-//! What the mark beside a trail says, and where it has sending go on.
+//! The content of cursor files, and the position at which sending continues.
 
 #![allow(clippy::disallowed_methods)]
 
@@ -30,7 +30,7 @@ fn a_cursor_says_what_was_written_and_is_private() {
 fn sending_goes_on_where_it_was_and_begins_with_what_is_new() {
     assert_eq!(Saved::Nothing.after(100), 100);
     assert_eq!(Saved::Taken(40).after(100), 40);
-    // Another trail is in its place, and has to begin somewhere.
+    // Another trail is in its place, and needs a start.
     assert_eq!(Saved::Taken(400).after(100), 100);
     assert_eq!(Saved::Unreadable.after(100), 0);
 }

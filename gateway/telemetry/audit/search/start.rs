@@ -1,6 +1,6 @@
-//! Where in the files of a trail a search begins: behind the newest record that it can want, found
-//! by bisection, because numbers and times of records go up. Who has written into a file by hand
-//! may have a search begin too early; `verify` finds that out.
+//! The start of a search in the files of a trail: after the newest record that can match, found by
+//! bisection, because numbers and times increase. Manual edits of a file may move the start too far
+//! back; `verify` detects them.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -10,20 +10,20 @@ use super::wanted::{Members, Search, number_of, text};
 use crate::audit::chain::MAX_LINE;
 use crate::audit::pieces::open;
 
-/// Bytes that are read for one look: a record begins and ends in them, where there is one.
+/// Bytes per probe; they contain any whole record.
 const LOOK: u64 = 2 * MAX_LINE as u64;
-/// Looks at one file: more than halving the largest takes, and some over garbage.
+/// Probes per file: more than bisection of the largest takes, with a margin for garbage.
 const MAX_LOOKS: usize = 128;
 
-/// A file, by its place among all, and where in it a search begins.
+/// The index of a file, and the offset in it at which a search begins.
 pub(super) struct Start {
     pub(super) file: usize,
-    /// Behind a line.
+    /// Follows a line break.
     pub(super) at: u64,
 }
 
-/// Finds the place in files of which the newest come first. So many bytes behind it are read as
-/// well, for outcomes of the records before it; none for the end of everything.
+/// Finds the start of a search in `files`, newest first. The start includes `slack` further bytes,
+/// for outcomes of the records before it. Returns `None` if all records are too new.
 pub(super) fn find_start(
     files: &[PathBuf],
     wanted: &Search<'_>,
@@ -49,7 +49,7 @@ pub(super) fn find_start(
         let Some(more) = at.checked_sub(length) else {
             return Ok(Some(Start { file: place, at: find_break(&mut file, at)? }));
         };
-        // The rest of the slack is in the file after this one.
+        // The rest of the slack is in the next newer file.
         if let Some(newer) = place.checked_sub(1)
             && let Some(path) = files.get(newer)
             && let Ok(mut file) = open(path, OpenOptions::new().read(true))
@@ -61,7 +61,7 @@ pub(super) fn find_start(
     Ok(None)
 }
 
-/// Whether a record, and all behind it, is none that is wanted.
+/// Returns whether a record, and hence every later record, is too new.
 pub(super) fn is_after(record: &Members, wanted: &Search<'_>) -> bool {
     if let Some(before) = wanted.before
         && number_of(record).unwrap_or(0) >= before
@@ -71,7 +71,7 @@ pub(super) fn is_after(record: &Members, wanted: &Search<'_>) -> bool {
     matches!(wanted.to, Some(to) if text(record, "time") >= to)
 }
 
-/// A place behind which no record is wanted.
+/// Returns an offset after which no record matches.
 fn bisect(file: &mut File, length: u64, wanted: &Search<'_>) -> io::Result<u64> {
     let mut low = 0;
     let mut high = length;
@@ -94,7 +94,7 @@ fn bisect(file: &mut File, length: u64, wanted: &Search<'_>) -> io::Result<u64> 
     Ok(high)
 }
 
-/// The first whole record among some bytes of a file.
+/// Returns the first whole record in a range of a file.
 fn find_record(
     file: &mut File,
     at: u64,
@@ -115,7 +115,7 @@ fn find_record(
     Ok(None)
 }
 
-/// The end of the line that a place is in.
+/// Returns the end of the line at an offset.
 fn find_break(file: &mut File, at: u64) -> io::Result<u64> {
     file.seek(SeekFrom::Start(at))?;
     let mut bytes = Vec::new();

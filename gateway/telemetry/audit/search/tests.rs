@@ -98,7 +98,7 @@ fn lines_come_whole_from_the_end_whatever_their_length_and_place() {
                 read.push(line);
             }
             read.reverse();
-            // An empty first line says nothing.
+            // An empty first line is not returned.
             let start = usize::from(wanted[0].is_empty());
             assert_eq!(read.len(), wanted.len() - start, "{lengths:?} {end:?}");
             assert!(read == wanted[start..], "{lengths:?} {end:?}");
@@ -108,7 +108,7 @@ fn lines_come_whole_from_the_end_whatever_their_length_and_place() {
 
 const MANY: u64 = 20_000;
 
-/// Records a microsecond apart, over three files.
+/// Writes records a microsecond apart, in three files.
 fn write_files(path: &Path) {
     for first in [1, 8_001, 16_001] {
         let last = MANY.min(first + 7_999);
@@ -123,7 +123,7 @@ fn write_files(path: &Path) {
     }
 }
 
-/// Less than the files have, and more than a bisection leaves to be read.
+/// Less than the files contain, and more than a bisection leaves to read.
 const FEW: Bounds = Bounds { bytes: 400 << 10, time: Duration::from_secs(60), slack: 16 << 10 };
 
 #[test]

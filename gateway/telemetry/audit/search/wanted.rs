@@ -1,19 +1,19 @@
-//! Records, and which of them are searched.
+//! Records, and the criteria of a search.
 
 use serde_json::{Map, Value};
 
-/// A record, as it was written.
+/// The members of a record as written.
 pub type Members = Map<String, Value>;
 
-/// Which records are searched.
+/// The criteria of a search.
 pub struct Search<'a> {
-    /// Only those before this one.
+    /// Only records before this number.
     pub before: Option<u64>,
-    /// Records of a time before this one are not looked at: RFC 3339, in UTC.
+    /// Only records from this time on: RFC 3339, in UTC.
     pub from: Option<&'a str>,
-    /// Only those of a time before this one.
+    /// Only records before this time.
     pub to: Option<&'a str>,
-    /// Most records that are given.
+    /// Maximum number of returned records.
     pub limit: usize,
     pub fits: &'a dyn Fn(&Members) -> bool,
 }

@@ -1,4 +1,4 @@
-//! Messages as RFC 5424 and RFC 6587 want them.
+//! Messages in the format of RFC 5424 and RFC 6587.
 
 use super::*;
 

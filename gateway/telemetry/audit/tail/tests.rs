@@ -1,4 +1,4 @@
-//! A trail that is read while it grows, is set aside, loses its oldest files and is cut.
+//! A trail that is read while it grows, rotates, loses its oldest files and is truncated.
 
 #![allow(clippy::disallowed_methods)]
 
@@ -8,7 +8,7 @@ use std::io::Write as _;
 use super::super::chain::{Chain, Seal, Tip};
 use super::*;
 
-/// A trail that is written by hand.
+/// A trail without a writer thread.
 struct Written {
     folder: tempfile::TempDir,
     chain: Chain,
@@ -30,7 +30,7 @@ impl Written {
         file.write_all(bytes).unwrap();
     }
 
-    /// Some records of so many bytes, with a hash at their end.
+    /// Writes records of this size, with a hash at their end.
     fn write(&mut self, count: usize, bytes: usize) {
         for _ in 0..count {
             self.chain.add(|out, _| {
@@ -55,8 +55,8 @@ impl Written {
     }
 }
 
-/// All that there is now: numbers of the first and the last record, how many, and how many are
-/// gone.
+/// Reads all present records. Returns the numbers of the first and last record, their count, and
+/// the count of lost records.
 fn read_all(tail: &mut Tail) -> (u64, u64, u64, u64) {
     let mut all = (0, 0, 0, 0);
     while let Some(records) = tail.read().unwrap() {
@@ -99,7 +99,7 @@ fn records_come_once_while_files_are_set_aside() {
 #[test]
 fn reading_begins_behind_any_record() {
     let mut trail = Written::new();
-    // More than is read at once, and more than one look.
+    // More than a single read, and more than a single probe.
     for _ in 0..3 {
         trail.write(1500, 700);
         trail.rotate();
@@ -119,7 +119,7 @@ fn what_rotation_removed_is_counted() {
     let mut trail = Written::new();
     let mut behind = trail.tail(0);
     trail.write(10, 100);
-    // It has read a part of the first file, and holds it.
+    // The reader has read part of the first file, and keeps it open.
     assert_eq!(read_all(&mut behind), (1, 10, 10, 0));
     trail.write(1, 100);
     trail.rotate();
@@ -140,7 +140,7 @@ fn a_line_without_a_hash_over_it_waits_for_one() {
     let mut tail = trail.tail(0);
     trail.append(b"{\"seq\":3,\"time\":\"x\"}\n{\"seq\":4,\"ti");
     assert_eq!(read_all(&mut tail), (1, 2, 2, 0));
-    // The next start takes it back, and writes others in its place.
+    // The next start removes the line, and writes others in its place.
     let whole = fs::read(trail.path()).unwrap();
     let end = find_end(&whole);
     fs::write(trail.path(), &whole[..end]).unwrap();

@@ -1,4 +1,4 @@
-//! Tests of `audit`: changes with what there was before, and the room for their records.
+//! Tests of `audit`: changes with the previous state, and the room for their records.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Tests of `audit`: what stands at the end of a file when its writer was stopped.
+//! Tests of `audit`: the end of a file after its writer was stopped.
 
 use std::io::Write;
 
@@ -8,7 +8,7 @@ use super::super::pieces::without_zeros;
 use super::spans::{chain, of, report};
 use super::*;
 
-/// A writer that is killed while it writes leaves records, or half of one, behind the last hash.
+/// A writer that is killed during a write leaves whole or partial records after the last hash.
 #[test]
 fn what_no_hash_is_over_is_taken_away_at_the_next_start_and_said() {
     let folder = tempfile::tempdir().unwrap();
@@ -26,7 +26,7 @@ fn what_no_hash_is_over_is_taken_away_at_the_next_start_and_said() {
         assert!(verified(&path, None, &[head(&path)]).intact);
         fs::remove_file(folder.path().join("audit.jsonl.head")).unwrap();
     }
-    // A first record that was not finished, and zeros in place of one.
+    // An incomplete first record, and zeros in place of a record.
     for first in ["{\"seq\":1,\"ti", "{\"seq\":1,\"ti\0\0\0", "\0\0"] {
         fs::write(&path, first).unwrap();
         start(&config(&path)).close();
@@ -35,7 +35,7 @@ fn what_no_hash_is_over_is_taken_away_at_the_next_start_and_said() {
     }
 }
 
-/// A writer that is killed right before the last break leaves all that the hash is over.
+/// A writer that is killed right before the last line break leaves all bytes the hash covers.
 #[test]
 fn a_last_line_without_its_break_gets_it_at_the_next_start() {
     let folder = tempfile::tempdir().unwrap();
@@ -62,7 +62,7 @@ fn a_last_line_without_its_break_gets_it_at_the_next_start() {
             fs::remove_file(folder.path().join("audit.jsonl.head")).unwrap();
         }
     }
-    // One whose hash is another one is not what a writer leaves.
+    // A writer never leaves a wrong hash.
     let changed = chain(None, &[5, 3]).concat().replace("\"seq\":9", "\"seq\":8");
     fs::write(&path, changed.trim_end()).unwrap();
     assert!(!verified(&path, None, &[]).intact);
@@ -84,7 +84,7 @@ fn a_line_without_its_break_is_the_last_of_its_file() {
     assert!(whole.intact && whole.records == 5 && whole.notes.len() == 3, "{whole:?}");
     let broken = report(&bare, Some(KEY), &[]).broken.unwrap();
     assert!(broken.line == 3 && broken.why.contains("no record"), "{broken:?}");
-    // Nor where so much is read at once that its end is not seen.
+    // A line break is required even after a maximal line, where it does not fit in the same read.
     let long = |bytes: usize| {
         let mut chain = Chain::new(Seal::new(None), Tip::default(), 0);
         chain.add(|out, _| out.extend_from_slice(br#","kind":"open","output":"file","oldest":1"#));
@@ -103,13 +103,13 @@ fn a_line_without_its_break_is_the_last_of_its_file() {
     let broken =
         report(&[format!("{}\n{}{}\n", lines[0], lines[1], lines[2])], None, &[]).broken.unwrap();
     assert!(broken.line == 2 && broken.why.contains("cut off, or too long"), "{broken:?}");
-    // A hash that is not right is not excused.
+    // A wrong hash is an error even so.
     bare[4] = bare[4].replace("decision", "decided");
     assert!(!of(&[&bare[..3], &bare[3..]], Some(KEY), &[], Extent::Whole).intact);
 }
 
-/// Nothing is taken from a file that is no trail, or has more behind the last hash than a writer
-/// leaves.
+/// A file that is no trail, or has more bytes after the last hash than a writer leaves, is not
+/// changed.
 #[test]
 fn a_file_that_is_no_trail_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
@@ -141,8 +141,7 @@ fn a_file_that_is_no_trail_is_left_alone() {
     }
 }
 
-/// After a loss of power there may be zeros in place of what was written last, more than any hash
-/// is over.
+/// After a power loss, zeros may replace the last writes, more than any hash covers.
 #[test]
 fn zeros_at_the_end_are_what_was_not_written() {
     let folder = tempfile::tempdir().unwrap();
@@ -157,7 +156,7 @@ fn zeros_at_the_end_are_what_was_not_written() {
     }
 }
 
-/// Up to a bound; more are something else, and stay.
+/// Zeros are removed up to a bound; a longer run is kept.
 #[test]
 fn zeros_are_counted_to_a_bound() {
     let line = MAX_LINE as u64;

@@ -1,4 +1,4 @@
-//! Tests of `audit`: files that cannot grow, which is what a full disk is to the writer.
+//! Tests of `audit`: files that cannot grow, which has the effect of a full disk.
 
 use std::process::Command;
 
@@ -8,8 +8,8 @@ use super::*;
 
 const CHILD: &str = "LOCKGATE_TEST_ALONE";
 
-/// Whether this is a process of the test's own; otherwise runs the test in one. The limit is of all
-/// files of a process, and without `trap` its first effect would be a signal that ends it.
+/// Returns whether this process runs the test alone, and otherwise starts such a process. The limit
+/// applies to all files of a process, and without `trap` a signal would end the process first.
 fn alone(test: &str) -> bool {
     if std::env::var_os(CHILD).is_some() {
         return true;
@@ -24,7 +24,7 @@ fn alone(test: &str) -> bool {
     false
 }
 
-/// The most bytes that a file may have.
+/// Limits the size of files.
 fn room(bytes: Option<u64>) {
     let maximum = getrlimit(Resource::Fsize).maximum;
     setrlimit(Resource::Fsize, Rlimit { current: bytes.or(maximum), maximum }).unwrap();
@@ -42,7 +42,7 @@ fn a_full_disk_denies_until_there_is_room() {
         Trail::start(&config(&path), Arc::clone(&counters), Box::new(<[u8]>::to_vec)).unwrap();
     call(&trail, "before").unwrap();
     until("it is written", || counters.written() == 3);
-    // A part of the next batch has room.
+    // A part of the next batch fits.
     let full = fs::metadata(&path).unwrap().len() + 100;
     room(Some(full));
     until("a call is refused", || call(&trail, "during").is_err());

@@ -1,4 +1,4 @@
-//! Tests of `audit`: what the writer brings to the disk before what, and in which pieces it writes.
+//! Tests of `audit`: the order of the writer's syncs, and the boundaries of its writes.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -17,7 +17,7 @@ use super::*;
 use crate::config::Format;
 use crate::log::tests::logged;
 
-/// Writes all that is in a queue, on this thread.
+/// Writes the contents of a queue on this thread.
 fn run(how: &Config, queue: Queue, change: impl FnOnce(&mut Sink)) {
     queue.close();
     let (mut sink, tip, found) = Sink::open(how, &Seal::new(None)).unwrap();
@@ -32,7 +32,7 @@ fn run(how: &Config, queue: Queue, change: impl FnOnce(&mut Sink)) {
         .run(&found);
 }
 
-/// A disk of this kind.
+/// Replaces the sync function of a file.
 fn on(sink: &mut Sink, to_disk: fn(&File) -> io::Result<()>) {
     let Sink::File(file) = sink else { unreachable!() };
     file.to_disk = to_disk;
@@ -42,7 +42,7 @@ fn fails(_: &File) -> io::Result<()> {
     Err(io::Error::other("the disk is broken"))
 }
 
-/// A mark, in the log or beside the file, knows nothing that the disk may not have.
+/// An anchor, in the log or beside the file, covers only synced records.
 #[test]
 fn an_anchor_comes_after_what_it_is_of() {
     for broken in [false, true] {
@@ -61,7 +61,7 @@ fn an_anchor_comes_after_what_it_is_of() {
 }
 
 thread_local! {
-    /// How often a disk fails that has a file which rotation began.
+    /// Remaining sync failures of files that rotation began.
     static FAILURES: Cell<u32> = const { Cell::new(0) };
 }
 
@@ -76,7 +76,7 @@ fn fails_after_rotation(file: &File) -> io::Result<()> {
     fails(file)
 }
 
-/// If the new file is lost with the power, the old one must still be there.
+/// If a power loss destroys the new file, the old file must still exist.
 #[test]
 fn an_old_file_stays_until_the_new_one_is_on_the_disk() {
     // Always; once; never.
@@ -89,17 +89,17 @@ fn an_old_file_stays_until_the_new_one_is_on_the_disk() {
         assert_eq!(files(&path).len(), 1 + aside, "{failures}");
         assert_eq!(head(&path).seq, known, "{failures}");
         assert!(verified(&path, None, &[head(&path)]).intact, "{failures}");
-        // It goes in the end.
+        // The old file is removed in the end.
         run(&how, Queue::new(16), |_| {});
         assert_eq!(files(&path).len(), 1, "{failures}");
     }
 }
 
-/// What a pipe takes as a whole, POSIX says.
+/// Maximum size of an atomic pipe write, according to POSIX.
 const PIPE_BUF: usize = 4096;
 
-/// A pipe takes each piece or nothing of it: a process that is killed in between leaves whole
-/// lines, and a hash is over them all.
+/// A pipe accepts each write as a whole or not at all, so a killed process leaves whole lines that
+/// a hash covers.
 #[test]
 fn a_stream_is_written_in_pieces_that_end_in_a_hash() {
     let (from, to) = UnixDatagram::pair().unwrap();

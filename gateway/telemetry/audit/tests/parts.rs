@@ -7,7 +7,7 @@ use std::rc::Rc;
 use super::spans::chain;
 use super::*;
 
-/// A text that counts how many are open, and how many were at most.
+/// A text that counts open instances, and their maximum.
 struct Counted(Cursor<String>, Rc<Cell<(usize, usize)>>);
 
 impl Counted {
@@ -31,7 +31,7 @@ impl Drop for Counted {
     }
 }
 
-/// A trail may have more files than a process may open.
+/// The number of open files is limited, unlike the files of a trail.
 #[test]
 fn few_files_are_open_at_once() {
     let lines = chain(None, &[1; 2000]);
@@ -50,14 +50,14 @@ fn few_files_are_open_at_once() {
     assert_eq!(count.get(), (0, 2));
 }
 
-/// A gateway that runs sets the file aside while the others are read: the name is another one's
-/// from then on. That is no hole in the trail.
+/// A running gateway may rotate the file while the others are read, so that its name belongs to
+/// another file. This is no gap in the trail.
 #[test]
 fn a_file_that_is_set_aside_meanwhile_is_read_or_asked_for_again() {
     let lines = chain(None, &[1; 9]);
     let text =
         |from: usize, to: usize| Ok(Box::new(Cursor::new(lines[from..to].concat())) as Text<'_>);
-    // Opened for the second time, the old file is read.
+    // Already opened for the second time, the old file is read.
     let old = Cell::new(0);
     let one = || {
         old.set(old.get() + 1);
@@ -69,7 +69,7 @@ fn a_file_that_is_set_aside_meanwhile_is_read_or_asked_for_again() {
         vec![part("old", Box::new(one) as Box<dyn Fn() -> _>), part("new", Box::new(other))];
     let report = verify(parts, None, &[], Extent::Whole).unwrap();
     assert!(report.intact && report.records == 10, "{report:?}");
-    // Here it goes before it is opened again.
+    // Here the file is rotated before it is opened again.
     let times = Cell::new(0);
     let other = || if times.replace(1) == 0 { text(5, 10) } else { text(9, 10) };
     let parts = vec![
@@ -80,7 +80,7 @@ fn a_file_that_is_set_aside_meanwhile_is_read_or_asked_for_again() {
     assert!(error.starts_with("new: another file took its place"), "{error}");
 }
 
-/// What comes out of a pipe comes once.
+/// A pipe can be read only once.
 #[test]
 fn a_pipe_is_opened_once() {
     let lines = chain(None, &[1; 9]);
@@ -94,7 +94,7 @@ fn a_pipe_is_opened_once() {
     assert!(report.intact && report.records == 10, "{report:?}");
 }
 
-/// An error says of which file it is.
+/// An error names the file.
 #[test]
 fn a_file_that_cannot_be_read_is_named() {
     let open = || Err(io::Error::from(io::ErrorKind::NotFound));

@@ -4,7 +4,7 @@ use super::super::chain::{Chain, MAX_SPAN, Seal, Tip};
 use super::super::event::{self, name};
 use super::*;
 
-/// The lines of a chain: how it begins, then spans of so many records.
+/// Returns the lines of a chain: its opening, then spans with these numbers of records.
 pub(super) fn chain(key: Option<&str>, spans: &[usize]) -> Vec<String> {
     let mut chain = Chain::new(Seal::new(key), Tip::default(), 0);
     chain.add(|out, _| out.extend_from_slice(br#","kind":"open","output":"file","oldest":1"#));
@@ -58,7 +58,7 @@ fn a_batch_has_one_hash_and_a_change_in_it_is_found() {
         let mut swapped = good.clone();
         swapped.swap(6, 7);
         let cut = |many: usize| good[..many].to_vec();
-        // What is over records 2 to 6 taken from them, and given to nobody.
+        // The hash of records 2 to 6 is removed from them.
         let bare = changed(6, &good[5][good[5].find(",\"prev\"").unwrap()..], "}\n");
         let foreign = [good[..6].to_vec(), chain(key, &[4, 1, 4])[6..].to_vec()].concat();
         let cases = [
@@ -85,8 +85,8 @@ fn a_batch_has_one_hash_and_a_change_in_it_is_found() {
     }
 }
 
-/// An anchor is of a record that has a hash of its own; a member of another one that is called so
-/// is none.
+/// Only the record that carries a hash matches an anchor; a member named `hash` in another record
+/// does not.
 #[test]
 fn an_anchor_holds_against_records_without_a_hash() {
     let good = chain(None, &[3]);
@@ -121,7 +121,7 @@ fn a_long_batch_has_several_hashes_and_lines_without_one_have_an_end() {
         assert!((16 << 10..17 << 10).contains(&bytes(pair[0], pair[1])), "{pair:?}");
     }
     assert!(report(&good, None, &[]).intact);
-    // Taking all hashes out does not make verifying keep everything.
+    // Without any hash, verification still holds a bounded number of records.
     let bare: Vec<String> =
         (1..).take(5000).map(|seq| format!("{{\"seq\":{seq},\"kind\":\"decision\"}}\n")).collect();
     let bare = [vec![good[0].clone()], bare[1..].to_vec()].concat();
@@ -133,8 +133,8 @@ fn a_long_batch_has_several_hashes_and_lines_without_one_have_an_end() {
     assert!(words[0] == 2 && span > MAX_SPAN && span <= MAX_SPAN + 40, "{broken:?} {span}");
 }
 
-/// What the anchor beside the file says goes into the next record, under a hash: it must not be
-/// able to say more than a hash.
+/// The anchor beside the file enters the next record under a hash, so its content must be
+/// restricted to a hash.
 #[test]
 fn an_anchor_beside_the_file_can_be_nothing_else() {
     let folder = tempfile::tempdir().unwrap();
@@ -163,7 +163,7 @@ fn an_anchor_beside_the_file_can_be_nothing_else() {
         assert!(refused.contains("ends in `.head`, is none"), "{text}: {refused}");
         assert_eq!(fs::read_to_string(&path).unwrap(), good);
     }
-    // One that could be right is believed, and the trail says what it lacks.
+    // A plausible anchor is accepted, and the trail records the missing range.
     fs::write(&head, serde_json::json!({"seq": 1u64 << 53, "hash": hash}).to_string()).unwrap();
     Trail::start(&how, Arc::default(), Box::new(<[u8]>::to_vec)).unwrap().close();
     assert_eq!(
@@ -173,7 +173,7 @@ fn an_anchor_beside_the_file_can_be_nothing_else() {
     assert!(!verified(&path, Some(KEY), &[]).intact);
 }
 
-/// Of two members with one name, readers take either.
+/// Readers may use either value of a duplicate member.
 #[test]
 fn a_record_has_each_member_once() {
     let mut twice = Chain::new(Seal::new(None), Tip::default(), 0);
@@ -186,7 +186,7 @@ fn a_record_has_each_member_once() {
     assert!(broken.line == 1 && broken.why == "this is no record", "{broken:?}");
 }
 
-/// Only who asks for a part is excused records that do not verify, and no record has the number 0.
+/// Only a part may contain records that cannot be verified, and no record has the number 0.
 #[test]
 fn nothing_forged_stands_before_the_first_record() {
     let good = chain(Some(KEY), &[2, 2, 2]);
@@ -225,7 +225,7 @@ fn nothing_forged_stands_before_the_first_record() {
     );
 }
 
-/// Whoever may write in the folder must not get the gateway to write elsewhere.
+/// Write access to the folder must not redirect the gateway's writes.
 #[test]
 fn nothing_is_written_through_a_link_beside_the_file() {
     let folder = tempfile::tempdir().unwrap();
@@ -237,7 +237,7 @@ fn nothing_is_written_through_a_link_beside_the_file() {
     assert!(verified(&path, None, &[head(&path)]).intact);
 }
 
-/// The trail is where the link leads, and so is what rotation sets aside.
+/// The trail and its rotated files are at the link's target.
 #[test]
 fn a_link_to_the_file_is_followed_once() {
     let folder = tempfile::tempdir().unwrap();

@@ -6,7 +6,7 @@ use super::super::event::{self, name};
 use super::spans::{chain, of, report};
 use super::*;
 
-/// What a process writes to a stream.
+/// Returns the output of a process to a stream.
 fn stream(key: Option<&str>, spans: &[usize]) -> Vec<String> {
     let mut chain = Chain::new(Seal::new(key), Tip::default(), 0);
     chain.add(|out, _| out.extend_from_slice(br#","kind":"open","output":"stream""#));
@@ -22,7 +22,7 @@ fn stream(key: Option<&str>, spans: &[usize]) -> Vec<String> {
         .collect()
 }
 
-/// A collector cuts a stream wherever it likes; together its pieces are whole.
+/// A collector may split a stream anywhere; together the pieces are complete.
 #[test]
 fn a_piece_of_a_stream_says_what_it_cannot_show() {
     let good = stream(Some(KEY), &[5, 4, 6, 3]);
@@ -44,7 +44,7 @@ fn a_piece_of_a_stream_says_what_it_cannot_show() {
         second.notes.iter().any(|note| note.starts_with("records 1 to 9 are not in these files")),
         "{second:?}"
     );
-    // Only what is at an end is excused, and only to who asks for a part.
+    // Only the ends of a part may be unverifiable.
     for (lines, extent) in [(one, Extent::Whole), (other, Extent::Whole)] {
         assert!(!of(&[lines], Some(KEY), &[], extent).intact);
     }
@@ -59,13 +59,13 @@ fn a_piece_of_a_stream_says_what_it_cannot_show() {
         (broken.line, broken.why.as_str()),
         (2, "records 11 to 16 are missing before this one")
     );
-    // What comes after a part is nobody's fault.
+    // Records after a part may be absent.
     let later = Anchor { seq: 99, hash: "0".repeat(64) };
     assert!(of(&[one], Some(KEY), std::slice::from_ref(&later), Extent::Part).intact);
     assert!(!of(&[&good], Some(KEY), &[later], Extent::Whole).intact);
 }
 
-/// Every process begins a chain in a stream, and an anchor is of one of them.
+/// Every process begins a chain in a stream, and an anchor belongs to a single chain.
 #[test]
 fn an_anchor_of_a_stream_is_met_in_one_of_its_chains() {
     let (one, other) = (stream(None, &[5]), stream(None, &[4, 1]));
@@ -78,7 +78,7 @@ fn an_anchor_of_a_stream_is_met_in_one_of_its_chains() {
         assert!(report.intact && report.chains == 2 && report.anchors == 1, "{report:?}");
     }
     assert!(report(&one, None, &anchors(&other)).broken.unwrap().why.contains("written anew"));
-    // Killed before the hash was written: nobody vouches for what it left.
+    // Killed before the hash was written: the records left cannot be verified.
     let killed = [one[..3].to_vec(), other].concat();
     let broken = report(&killed, None, &[]).broken.unwrap();
     assert!(
@@ -87,7 +87,7 @@ fn an_anchor_of_a_stream_is_met_in_one_of_its_chains() {
     );
 }
 
-/// Only a stream begins anew: behind a file, it would say of it what it likes.
+/// Only a stream begins another chain: after a file, it could contain forged records.
 #[test]
 fn no_stream_follows_a_file() {
     let file = chain(Some(KEY), &[5]);
@@ -96,7 +96,7 @@ fn no_stream_follows_a_file() {
     assert_eq!((broken.line, broken.why.as_str()), (7, "the record follows record 6"));
 }
 
-/// Pieces of streams of several processes are taken in the order of their times.
+/// Pieces from streams of several processes are ordered by time.
 #[test]
 fn pieces_of_several_processes_are_put_in_order() {
     let timed = |day: u32, spans: &[usize]| {
@@ -130,8 +130,8 @@ fn pieces_of_several_processes_are_put_in_order() {
     }
 }
 
-/// A sender repeats lines that were not confirmed: accepted where they are the same, also over a
-/// restart and in another file; one with a changed character is an error.
+/// A sender repeats unconfirmed lines. They are accepted if identical, also across a restart and in
+/// another file; a changed character is an error.
 #[test]
 fn lines_that_come_again_word_for_word_are_counted() {
     let chain = chain(Some(KEY), &[5, 5]);

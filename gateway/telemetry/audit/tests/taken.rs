@@ -1,16 +1,15 @@
-//! Tests of `audit`: beginnings that were cut off, and files that go or shrink while the writer
-//! runs.
+//! Tests of `audit`: truncated beginnings, and files removed or truncated while the writer runs.
 
 use super::*;
 use crate::config::Format;
 use crate::log::tests::logged;
 
-/// A start and an end, without a rotation.
+/// Starts and closes the trail without a rotation.
 fn quiet(how: &Config) {
     start(&Config { rotate_bytes: 1 << 30, ..how.clone() }).close();
 }
 
-/// Takes lines from the beginning of a file and returns them.
+/// Removes lines from the beginning of a file and returns them.
 fn cut(path: &Path, lines: usize) -> String {
     let text = fs::read_to_string(path).unwrap();
     let at = text.match_indices('\n').nth(lines - 1).unwrap().0 + 1;
@@ -18,7 +17,7 @@ fn cut(path: &Path, lines: usize) -> String {
     text[..at].to_owned()
 }
 
-/// The records of a file, some lines of which may be none.
+/// Returns the records of a file; invalid lines are null.
 fn records(path: &Path) -> Vec<Value> {
     fs::read_to_string(path)
         .unwrap()
@@ -42,7 +41,7 @@ fn broken(path: &Path, key: Option<&str>, words: &str) {
     assert!(!report.intact && broken.why.contains(words), "{words}: {broken:?}");
 }
 
-/// What is left begins in the middle of a file: that is no beginning that the writer makes.
+/// The remaining file begins in the middle, which no writer produces.
 #[test]
 fn a_beginning_that_was_cut_is_missed_now_and_after_restarts() {
     let folder = tempfile::tempdir().unwrap();
@@ -60,17 +59,17 @@ fn a_beginning_that_was_cut_is_missed_now_and_after_restarts() {
     write(&how, 1);
     assert_eq!(gone(&last_open(&path)), (Some(1), Some(3)));
     broken(&path, Some(KEY), "records 1 to 3 are missing at the beginning");
-    // Nor does it help to leave only what comes after the restart.
+    // Keeping only the records after the restart does not hide the gap.
     let all = fs::read_to_string(&path).unwrap();
     cut(&path, 13);
     assert_eq!(lines(&path)[0]["kind"], "open");
     broken(&path, Some(KEY), "records 1 to 16 are missing at the beginning");
-    // Who has what was taken out can put it back.
+    // Restoring the removed records repairs the trail.
     fs::write(&path, evil + &all).unwrap();
     assert!(verified(&path, Some(KEY), &[]).intact);
 }
 
-/// A line that is no record of this chain says nothing of where the chain begins.
+/// A line that is no record of this chain is no evidence of its beginning.
 #[test]
 fn a_forged_beginning_is_believed_nothing() {
     let folder = tempfile::tempdir().unwrap();
@@ -90,7 +89,7 @@ fn a_forged_beginning_is_believed_nothing() {
     }
 }
 
-/// The files that were set aside go, and with them the record that says which there are.
+/// Rotated files are removed together with the record that lists them.
 #[test]
 fn a_cut_is_missed_where_files_were_set_aside() {
     let folder = tempfile::tempdir().unwrap();
@@ -107,7 +106,7 @@ fn a_cut_is_missed_where_files_were_set_aside() {
     let before = copy();
     let first = lines(&path)[0]["seq"].as_u64().unwrap();
 
-    // All of them, and the record that begins the current one.
+    // All rotated files, and the first record of the current file.
     files(&path)[1..].iter().for_each(|file| fs::remove_file(file).unwrap());
     cut(&path, 1);
     broken(&path, None, &format!("records up to {first} are missing at the beginning"));
@@ -124,8 +123,8 @@ fn a_cut_is_missed_where_files_were_set_aside() {
     let restart = current.iter().rposition(|line| line["kind"] == "open").unwrap();
     assert!(all.len() >= 3 && restart > 0, "{all:?} {restart}");
 
-    // The current one up to a restart: that looks like the beginning of a file. Once the others are
-    // rotated away, only what the writer found when it started is left to say that it is none.
+    // The current file up to a restart, which looks like the beginning of a file. Once the other
+    // files are rotated away, only the finding at the writer's start shows the gap.
     cut(&path, restart);
     let hole = current[restart]["seq"].as_u64().unwrap() - 1;
     quiet(&how);
@@ -139,12 +138,12 @@ fn a_cut_is_missed_where_files_were_set_aside() {
     assert_eq!(number(&files(&path)[1]), hole + 1);
     broken(&path, None, &format!("records {first} to {hole} are missing at the beginning"));
 
-    // One that was set aside, under the name that it would have.
+    // A rotated file, renamed to match its truncated content.
     for file in files(&path) {
         fs::remove_file(file).unwrap();
     }
     restore();
-    // As far as a hash goes, so that what is left verifies from its first record on.
+    // Truncated after a hash, so that the remainder verifies from its first record on.
     let last = lines(&all[all.len() - 1]);
     let many = 2 + last[1..].iter().position(|line| line.get("hash").is_some()).unwrap();
     let last = last[0]["seq"].as_u64().unwrap();
@@ -155,7 +154,7 @@ fn a_cut_is_missed_where_files_were_set_aside() {
     assert_eq!(gone(&last_open(&path)), (Some(last), Some(next - 1)));
 }
 
-/// Rotation would count it, and let others go early.
+/// Rotation would count a foreign file, and remove others early.
 #[test]
 fn a_file_that_somebody_put_there_is_said() {
     let folder = tempfile::tempdir().unwrap();
@@ -173,13 +172,14 @@ fn a_file_that_somebody_put_there_is_said() {
         assert!(gone(&last_open(&path)).0 > Some(1), "{}", last_open(&path));
         fs::remove_file(&forged).unwrap();
     }
-    // No file, and so none of the trail.
+    // A folder, which is not part of the trail.
     fs::create_dir(path.with_extension("jsonl.0000000000000002")).unwrap();
     quiet(&how);
     assert_eq!(gone(&last_open(&path)), (None, None));
 }
 
-/// Before the oldest file nothing is missing; but what stands there counts, and goes before others.
+/// A file named before the oldest file is no gap, but it counts among the kept files and is removed
+/// first.
 #[test]
 fn a_file_that_is_not_what_its_name_says_is_warned_of() {
     let folder = tempfile::tempdir().unwrap();
@@ -190,7 +190,7 @@ fn a_file_that_is_not_what_its_name_says_is_warned_of() {
         || logged(Format::Text, "warn", || quiet(&how)).contains("does not begin as its name says");
     let (all, early) = (files(&path), path.with_extension("jsonl.0000000000000002"));
     assert!(lines(&all[1])[0]["seq"].as_u64() > Some(2) && !warned());
-    // One of nobody, one that was set aside later, and the oldest itself.
+    // A foreign file, a copy of a later file, and the oldest file itself.
     fs::write(&early, "x\n").unwrap();
     assert!(warned());
     assert_eq!(gone(&last_open(&path)), (None, None));
@@ -202,20 +202,20 @@ fn a_file_that_is_not_what_its_name_says_is_warned_of() {
     assert!(!warned());
 }
 
-/// What happens to the file while the writer has it open.
+/// Tampering with the file while the writer has it open.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Harm {
     Removed,
     Renamed,
-    /// As `logrotate` does with `create`.
+    /// As `logrotate` with `create`.
     Replaced,
-    /// As it does with `copytruncate`.
+    /// As `logrotate` with `copytruncate`.
     Truncated,
     CutShort,
 }
 
-/// The trail goes on in a new file that says what is not in it, also when the next rotation is
-/// close.
+/// The trail continues in a new file that records the missing range, even shortly before a
+/// rotation.
 #[test]
 fn a_file_that_goes_while_it_is_written_is_noticed() {
     for harm in [Harm::Removed, Harm::Renamed, Harm::Replaced, Harm::Truncated, Harm::CutShort] {
@@ -259,7 +259,7 @@ fn a_file_that_goes_while_it_is_written_is_noticed() {
             None,
             if harm == Harm::CutShort { "cut off" } else { "records 1 to 3 are missing" },
         );
-        // Rotation gets over it, and the chain goes on.
+        // Rotation still works, and the chain continues.
         for _ in 0..12 {
             call(&trail, "after").unwrap();
             std::thread::sleep(Duration::from_millis(12));
@@ -277,7 +277,7 @@ fn a_file_that_goes_while_it_is_written_is_noticed() {
     }
 }
 
-/// A file that goes right before it is to be set aside.
+/// A file is removed right before its rotation.
 #[test]
 fn rotation_gets_over_a_file_that_is_gone() {
     let folder = tempfile::tempdir().unwrap();

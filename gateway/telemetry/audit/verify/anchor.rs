@@ -1,4 +1,4 @@
-//! Anchors: what somebody kept of a trail, to hold it against the trail later.
+//! Anchors: positions kept outside of a trail, to compare with the trail later.
 
 use std::str::FromStr;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::super::chain::GENESIS;
 use super::super::pieces::number;
 
-/// A number and a hash that were kept somewhere else.
+/// A record number and hash that were kept elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Anchor {
     pub seq: u64,
@@ -17,7 +17,7 @@ pub struct Anchor {
 impl FromStr for Anchor {
     type Err = &'static str;
 
-    /// `SEQ:HASH`, or the text of a `.head` file.
+    /// Parses `SEQ:HASH`, or the text of a `.head` file.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         if let Ok(head) = serde_json::from_str::<Value>(text) {
             return match (number(&head, "seq"), head.get("hash")) {

@@ -1,39 +1,36 @@
-//! The parts of a trail: where each belongs, and its lines. There may be more of them than a
-//! process may have open, so a part is read a little to put it in order, and opened again when its
-//! turn comes.
+//! The parts of a trail: their order, and their lines. The number of open files is limited, so the
+//! first line of each part is read to order them, and each is opened again in turn.
 
 use std::io::{self, BufRead, Read};
 
 use super::super::chain::MAX_LINE;
 use super::span::Record;
 
-/// What a part holds.
+/// The contents of a part.
 pub type Text<'a> = Box<dyn BufRead + 'a>;
 
-/// A file and its name.
+/// A named file.
 pub struct Part<'a> {
     pub name: String,
-    /// Opens it at its beginning; called twice unless `once`.
+    /// Opens the part at its beginning; called twice unless `once`.
     pub open: Box<dyn Fn() -> io::Result<Text<'a>> + 'a>,
-    /// What comes out of it comes once, as out of a pipe: it stays open.
+    /// The part can be read only once, such as a pipe, and stays open.
     pub once: bool,
 }
 
-/// A part, and where it belongs.
 pub(super) struct Placed<'a> {
     part: Part<'a>,
-    /// Time and number of its first record, if that is one.
+    /// Time and number of its first record, if valid.
     pub(super) time: String,
     pub(super) seq: Option<u64>,
     pub(super) begins_stream: bool,
     held: Option<Lines<'a>>,
 }
 
-/// The lines of a part that is open.
 pub(super) struct Lines<'a> {
     pub(super) name: String,
     text: Text<'a>,
-    /// The first one, until it is taken.
+    /// The first line, until taken.
     first: Option<Vec<u8>>,
 }
 
@@ -53,8 +50,7 @@ impl<'a> Placed<'a> {
         Ok(placed)
     }
 
-    /// Opens it to be read. It must still be what was put in order: rotation may have given its
-    /// name to another file.
+    /// Opens the part for reading. Fails if rotation has meanwhile given its name to another file.
     pub(super) fn open(self) -> io::Result<Lines<'a>> {
         if let Some(held) = self.held {
             return Ok(held);
@@ -87,7 +83,7 @@ impl<'a> Lines<'a> {
         Record::parse(self.first.as_deref()?)
     }
 
-    /// One line with its break; without one when it is the last and cut off, or too long.
+    /// Returns a line with its break, which only an incomplete or too long line lacks.
     pub(super) fn next(&mut self) -> io::Result<Option<Vec<u8>>> {
         if let Some(first) = self.first.take() {
             return Ok(Some(first));

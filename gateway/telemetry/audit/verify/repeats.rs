@@ -1,11 +1,10 @@
-//! The latest lines by their number, to recognise those that a sender repeated word for word.
+//! The latest lines by number, to detect exact repetitions by a sender.
 
 use std::collections::{HashMap, VecDeque};
 
-/// Lines that are remembered. A sender repeats at most what its receiver has not confirmed.
+/// Number of lines kept. A sender repeats at most its unconfirmed records.
 const REMEMBERED: usize = 16_384;
 
-/// See the module.
 #[derive(Default)]
 pub(super) struct Repeats {
     lines: HashMap<u64, blake3::Hash>,

@@ -1,39 +1,39 @@
-//! What is asked of a verification, and what it answers.
+//! The input and result of a verification.
 
 use serde::Serialize;
 
 use super::span::BrokenRecord;
 
-/// What was found.
+/// The result of a verification.
 #[derive(Debug, Default, Serialize)]
 pub struct Report {
-    /// Nothing is wrong.
+    /// No record is broken or missing.
     pub intact: bool,
     pub files: usize,
     pub records: u64,
-    /// More than one when a stream was collected over restarts.
+    /// Greater than 1 if a stream was collected across restarts.
     pub chains: u64,
     pub first: Option<u64>,
     pub last: Option<u64>,
     pub last_hash: Option<String>,
     pub last_time: Option<String>,
-    /// The last record says that the writer ended.
+    /// The last record states that the writer ended.
     pub closed: bool,
-    /// Records that the writer itself says are missing.
+    /// Records that the writer recorded as lost.
     pub lost: u64,
-    /// Lines that came again word for word, as a receiver gets them after a broken connection.
+    /// Repeated identical lines, which a receiver gets after a broken connection.
     pub repeated: u64,
-    /// Anchors that were held against the trail.
+    /// Number of anchors that matched.
     pub anchors: usize,
     pub broken: Option<BrokenRecord>,
     pub notes: Vec<String>,
 }
 
-/// How much of a trail the parts are.
+/// The extent of the given parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
-    /// All that is kept: the trail itself says where that begins.
+    /// All kept records: the trail itself states its beginning.
     Whole,
-    /// Some of it: what comes before is nobody's fault.
+    /// Some records: earlier records may be absent.
     Part,
 }

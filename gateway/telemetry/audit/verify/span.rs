@@ -1,4 +1,4 @@
-//! Records as they are read, and those of them that no hash was over yet.
+//! Records as they are read, and the span of records not yet covered by a hash.
 
 use std::fmt;
 
@@ -8,10 +8,10 @@ use serde_json::{Map, Value};
 
 use super::super::chain::GENESIS;
 
-/// A file, and a line in it.
+/// A file name and line number.
 pub(super) type Place = (String, u64);
 
-/// The first record that does not hold; of those that one hash is over, the first.
+/// The first broken record, or the first of a broken span.
 #[derive(Debug, Default, Serialize)]
 pub struct BrokenRecord {
     pub file: String,
@@ -20,11 +20,10 @@ pub struct BrokenRecord {
     pub why: String,
 }
 
-/// The members of a record, each of them once: of two with one name readers take either.
+/// The members of a record. Duplicate names are rejected, because readers may use either value.
 pub(super) struct Record(Map<String, Value>);
 
 impl Record {
-    /// The record that a line without its break holds.
     pub(super) fn parse(line: &[u8]) -> Option<Self> {
         serde_json::from_slice(line).ok()
     }
@@ -48,12 +47,12 @@ impl Record {
         self.0.get(key) == Some(&Value::Bool(true))
     }
 
-    /// Whether it is the first of a chain.
+    /// Returns whether the record is the first of a chain.
     pub(super) fn is_fresh(&self) -> bool {
         self.number("seq") == Some(1) && self.text("prev") == GENESIS && self.text("kind") == "open"
     }
 
-    /// Whether a process began to write to a stream with it.
+    /// Returns whether the record is the first of a process that writes to a stream.
     pub(super) fn begins_stream(&self) -> bool {
         self.is_fresh() && self.text("output") != "file"
     }
@@ -85,13 +84,13 @@ impl<'de> Deserialize<'de> for Record {
     }
 }
 
-/// Records that no hash was over yet.
+/// Records not yet covered by a hash.
 #[derive(Default)]
 pub(super) struct Span {
     /// Their lines, with breaks.
     lines: Vec<u8>,
     pub(super) records: Vec<Record>,
-    /// Of the first of them.
+    /// The position of the first record.
     place: Place,
 }
 
@@ -108,7 +107,7 @@ impl Span {
         self.lines.len()
     }
 
-    /// What the hash of the last line is over, and that hash.
+    /// Returns the bytes the last line's hash covers, and that hash.
     pub(super) fn lines(&self) -> &[u8] {
         self.lines.strip_suffix(b"\n").unwrap_or(&[])
     }
@@ -121,12 +120,11 @@ impl Span {
         self.records.last()?.number("seq")
     }
 
-    /// Whether the records before it may be what is missing, and not one of its own wrong.
+    /// Returns whether absent records before the span may explain a wrong hash.
     pub(super) fn lacks_beginning(&self) -> bool {
         matches!(self.records.first(), Some(record) if record.text("kind") != "open")
     }
 
-    /// Their numbers.
     pub(super) fn words(&self) -> String {
         match (self.first(), self.last()) {
             (Some(first), Some(last)) if first < last => format!("records {first} to {last}"),
@@ -135,14 +133,14 @@ impl Span {
         }
     }
 
-    /// No hash came.
+    /// Reports that no hash covers the span.
     pub(super) fn unhashed(&self) -> BrokenRecord {
         let why = "the writer is about to write it (verify again) or was killed before, or \
             somebody changed or added records, or cut off the hash";
         self.broken(format!("no hash is over {}: {why}", self.words()))
     }
 
-    /// The hash is another one; `keyless` when there is no key to hash with.
+    /// Reports a wrong hash; `keyless` if verification has no key.
     pub(super) fn changed(&self, keyless: bool) -> BrokenRecord {
         let key = if keyless && self.records.iter().any(|record| record.is("keyed")) {
             "the key is missing: the chain has one"
@@ -161,7 +159,7 @@ impl Span {
         })
     }
 
-    /// Any of them may be the wrong one.
+    /// Reports the span, any record of which may be broken.
     pub(super) fn broken(&self, why: String) -> BrokenRecord {
         let (file, line) = self.place.clone();
         BrokenRecord { file, line, seq: self.first(), why }
