@@ -1,6 +1,6 @@
-//! What waits for a collector. Whoever has something to export never waits for it: a full queue
-//! loses what comes. One task sends it in batches, and tries again until each is taken or refused
-//! for good. What is lost is counted.
+//! The queue of data for a collector. Adding to it never waits: a full queue drops new items. A
+//! single task sends batches, and retries each until it is accepted or permanently rejected. Lost
+//! items are counted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -13,30 +13,30 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::collector::{Collector, ExportFailure};
 
-/// What waits for the exporter at most; something further is lost.
+/// Capacity of the queue; further items are lost.
 pub(crate) const QUEUE: usize = 2048;
-/// The most in one request to the collector.
+/// Maximum items in one request to the collector.
 const BATCH: usize = 512;
-/// Longest time that something waits for its batch to fill.
+/// Maximum time that an item waits for its batch to fill.
 const LINGER: Duration = Duration::from_secs(2);
-/// Before a batch that was not taken is tried again: at first, and at most.
+/// First and maximum pause before a retry.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-/// Time for what is still there at the end.
+/// Time to export the remaining items at shutdown.
 const FAREWELL: Duration = Duration::from_secs(3);
 
-/// A kind of what is exported.
+/// A kind of exported data.
 pub(crate) trait Signal {
     type Item;
-    /// What the log says when a batch was not taken, and when one is taken again.
+    /// Log messages for a failed batch, and for the next successful one.
     const FAILED: &'static str;
     const RESUMED: &'static str;
 
-    /// The body of a request with a batch (protobuf).
+    /// Encodes the request body of a batch (protobuf).
     fn encode(batch: Vec<Self::Item>, resource: &ResourceAttributesWithSchema) -> Vec<u8>;
 }
 
-/// The end of the queue that is filled. Clones fill the same one.
+/// The sending half of the queue. Clones share the queue.
 #[derive(Debug)]
 pub(crate) struct Queue<T> {
     places: mpsc::Sender<Message<T>>,
@@ -49,7 +49,7 @@ impl<T> Clone for Queue<T> {
     }
 }
 
-/// The end that is emptied, from [`Waiting::export`] on.
+/// The receiving half of the queue, drained by [`Waiting::export`].
 #[derive(Debug)]
 pub(crate) struct Waiting<T> {
     queued: mpsc::Receiver<Message<T>>,
@@ -59,20 +59,20 @@ pub(crate) struct Waiting<T> {
 #[derive(Debug, Default)]
 struct State {
     lost: Arc<AtomicU64>,
-    /// Somebody waits for a flush: nothing is tried twice.
+    /// A flush is pending, so failed batches are not retried.
     is_flushing: AtomicBool,
-    /// Ends the pause before the next try.
+    /// Ends the pause before the next retry.
     hurry: Notify,
 }
 
 #[derive(Debug)]
 enum Message<T> {
     Item(T),
-    /// Export what is there, then answer.
+    /// Export the queued items, then respond.
     Flush(oneshot::Sender<()>),
 }
 
-/// A queue whose losses are counted in `lost`.
+/// Creates a queue that counts lost items in `lost`.
 pub(crate) fn queue<T>(lost: Arc<AtomicU64>) -> (Queue<T>, Waiting<T>) {
     let (places, queued) = mpsc::channel(QUEUE);
     let state = Arc::new(State { lost, ..State::default() });
@@ -80,7 +80,7 @@ pub(crate) fn queue<T>(lost: Arc<AtomicU64>) -> (Queue<T>, Waiting<T>) {
 }
 
 impl<T> Queue<T> {
-    /// Queues what `make` makes, which is not asked when it would be lost. Never waits.
+    /// Queues the result of `make`, which is not called if the queue is full. Never waits.
     pub(crate) fn put(&self, make: impl FnOnce() -> T) {
         match self.places.try_reserve() {
             Ok(place) => place.send(Message::Item(make())),
@@ -88,33 +88,31 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Exports what is queued, each batch tried once; waits three seconds at most.
+    /// Exports the queued items, with one attempt per batch. Waits at most three seconds.
     pub(crate) async fn flush(&self) {
         let (done, wait) = oneshot::channel();
         self.state.is_flushing.store(true, Relaxed);
         self.state.hurry.notify_one();
         let flushed = async {
             if self.places.send(Message::Flush(done)).await.is_ok() {
-                // An error means that the exporter is gone, and then there is nothing to wait for.
+                // An error means that the exporter has ended, so there is nothing to wait for.
                 let _ = wait.await;
             }
         };
         let _ = timeout(FAREWELL, flushed).await;
     }
 
-    /// How much was made and not exported.
     pub(crate) fn lost(&self) -> u64 {
         self.state.lost.load(Relaxed)
     }
 
-    /// Where that is counted.
     pub(crate) fn losses(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.state.lost)
     }
 }
 
 impl<T> Waiting<T> {
-    /// Sends what is queued to the collector, until nobody can queue anything any more.
+    /// Sends queued items to the collector until all senders are dropped.
     pub(crate) async fn export<S: Signal<Item = T>>(self, collector: Collector) {
         let Self { mut queued, state } = self;
         let mut exporter = Exporter { collector, state, is_failing: false };
@@ -135,7 +133,6 @@ impl<T> Waiting<T> {
 
 #[cfg(test)]
 impl<T> Waiting<T> {
-    /// What is queued now.
     pub(crate) fn into_items(mut self) -> Vec<T> {
         let mut items = Vec::new();
         while let Ok(Message::Item(item)) = self.queued.try_recv() {
@@ -147,13 +144,13 @@ impl<T> Waiting<T> {
 
 struct Next<T> {
     batch: Vec<T>,
-    /// Who waits for it.
+    /// The flush that waits for the batch.
     flushed: Option<oneshot::Sender<()>>,
-    /// There may be more.
+    /// More items may follow.
     is_open: bool,
 }
 
-/// The next batch: a full one, or what there is after a while or before a flush.
+/// Collects the next batch: a full one, or the items up to the deadline or a flush.
 async fn fill<T>(queued: &mut mpsc::Receiver<Message<T>>) -> Next<T> {
     let mut next = Next { batch: Vec::new(), flushed: None, is_open: true };
     let mut deadline = None;
@@ -186,7 +183,7 @@ async fn fill<T>(queued: &mut mpsc::Receiver<Message<T>>) -> Next<T> {
 struct Exporter {
     collector: Collector,
     state: Arc<State>,
-    /// The last try failed, and the log says so.
+    /// The last attempt failed and was logged.
     is_failing: bool,
 }
 
@@ -213,7 +210,7 @@ impl Exporter {
         }
     }
 
-    /// Once, until it is better.
+    /// Logs the first failure after a success.
     fn tell_failure<S: Signal>(&mut self, failure: &ExportFailure) {
         if !self.is_failing {
             let collector = self.collector.address();

@@ -1,4 +1,4 @@
-//! Where a call stands in a trace, as it is handed to the server that is called.
+//! The position of a call in a trace, passed to the called server.
 
 use parking_lot::Mutex;
 
@@ -6,14 +6,12 @@ use crate::operation::OperationSpan;
 use crate::spans::Tracer;
 use crate::trace::TraceContext;
 
-/// See the module. A copy has no span of its own yet.
+/// The trace of a call. A clone has no span of its own yet.
 #[derive(Debug)]
 pub struct CallTrace {
-    /// What causes the call.
     parent: TraceContext,
-    /// Who records the requests to the server; nobody where nothing is exported.
+    /// The recorder of requests to the server; `None` without an export.
     tracer: Option<Tracer>,
-    /// The request that is on its way.
     span: Mutex<Option<OperationSpan>>,
 }
 
@@ -29,14 +27,14 @@ impl CallTrace {
         Self { parent, tracer, span: Mutex::default() }
     }
 
-    /// Whether somebody records what becomes of the request.
+    /// Returns whether the request's span is recorded.
     #[must_use]
     pub fn is_recorded(&self) -> bool {
         self.tracer.is_some() && self.parent.is_sampled()
     }
 
-    /// A request goes to the server now. Gives the context to send with it; `describe` is asked
-    /// only where it is recorded.
+    /// Starts the span of a request to the server. Returns the context to send with it; `describe`
+    /// is called only if the span is recorded.
     pub fn begin(
         &self,
         method: &'static str,
@@ -52,7 +50,7 @@ impl CallTrace {
         context
     }
 
-    /// The request has ended; `describe` says how. Nothing is left to end after that.
+    /// Ends the request's span after `describe`. Later calls have no effect.
     pub fn end(&self, describe: impl FnOnce(&mut OperationSpan)) {
         let span = self.span.lock().take();
         if let Some(mut span) = span {

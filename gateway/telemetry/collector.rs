@@ -1,5 +1,5 @@
-//! A collector of OpenTelemetry data, and how it is reached over OTLP/HTTP. It is asked by a client
-//! of its own, which follows no redirect.
+//! A collector of OpenTelemetry data, reached over OTLP/HTTP by a dedicated client that follows no
+//! redirects.
 //! <https://opentelemetry.io/docs/specs/otlp/#otlphttp>
 
 use std::collections::BTreeMap;
@@ -16,18 +16,18 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AF
 
 use crate::config::Export;
 
-/// Time for one request to the collector.
+/// Timeout of one request to the collector.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The export cannot be set up as configured.
+/// The error of an invalid export configuration.
 #[derive(Debug, thiserror::Error)]
 #[error("OTLP export: {0}")]
 pub struct ExportError(String);
 
-/// How a collector is reached.
+/// The network path to a collector.
 #[derive(Clone, Default)]
 pub struct Way {
-    /// An HTTP proxy, with its credentials, and what is reached without it (as in `NO_PROXY`).
+    /// An HTTP proxy with its credentials, and the hosts reached directly (as in `NO_PROXY`).
     pub proxy: Option<(url::Url, String)>,
     /// PEM file of further certificate authorities, besides the system's.
     pub ca_file: Option<PathBuf>,
@@ -62,21 +62,19 @@ fn unusable(file: &Path, error: &dyn fmt::Display) -> ExportError {
     ExportError(format!("{}: {error}", file.display()))
 }
 
-/// Where something goes, and on whose behalf.
+/// An OTLP endpoint, with its client and the resource that the data describes.
 pub(crate) struct Collector {
     client: reqwest::Client,
     endpoint: url::Url,
     resource: ResourceAttributesWithSchema,
 }
 
-/// Why a batch was not taken.
 #[derive(Debug)]
 pub(crate) struct ExportFailure {
-    /// For people.
     pub(crate) words: String,
-    /// The same may be taken later.
+    /// A retry may succeed.
     pub(crate) is_passing: bool,
-    /// What the collector asks to wait for.
+    /// The pause that the collector requested.
     pub(crate) wait: Option<Duration>,
 }
 
@@ -90,7 +88,7 @@ impl Collector {
         export: &Export,
         way: &Way,
     ) -> Result<Self, ExportError> {
-        // reqwest uses the provider of the process; it may be set already.
+        // reqwest uses the provider of the process, which may be installed already.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let client = reqwest::Client::builder()
             .default_headers(read_headers(&export.headers)?)
@@ -103,19 +101,18 @@ impl Collector {
         }
     }
 
-    /// The process that everything is of.
     pub(crate) fn resource(&self) -> &ResourceAttributesWithSchema {
         &self.resource
     }
 
-    /// Host and port alone: the rest of the URL may have a secret in it.
+    /// Returns host and port only, because the rest of the URL may contain a secret.
     pub(crate) fn address(&self) -> String {
         let host = self.endpoint.host_str().unwrap_or("");
         let port = self.endpoint.port_or_known_default().unwrap_or(0);
         format!("{host}:{port}")
     }
 
-    /// Posts one batch as protobuf; any 2xx means that it was taken.
+    /// Posts one batch as protobuf. Any 2xx status means acceptance.
     pub(crate) async fn post(&self, batch: Bytes) -> Result<(), ExportFailure> {
         let request = self.client.post(self.endpoint.clone());
         let request = request.header(CONTENT_TYPE, "application/x-protobuf").body(batch);
@@ -141,7 +138,7 @@ impl Collector {
     }
 }
 
-/// What spans and log lines say of the process that they are of.
+/// Returns the attributes of this process for spans and log records.
 fn describe_process(export: &Export) -> Resource {
     let mut attributes = vec![KeyValue::new("service.version", env!("CARGO_PKG_VERSION"))];
     for (name, value) in &export.resource {
@@ -168,13 +165,13 @@ fn read_headers(configured: &BTreeMap<String, String>) -> Result<HeaderMap, Expo
     Ok(headers)
 }
 
-/// `Retry-After` in seconds. As a date it is not read: the usual pause stands in.
+/// Parses `Retry-After` in seconds. Dates are ignored in favour of the usual pause.
 fn read_wait(headers: &HeaderMap) -> Option<Duration> {
     let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?;
     Some(Duration::from_secs(seconds.parse().ok()?))
 }
 
-/// What went wrong, down to its cause. Not the URL, which may have more in it than an address.
+/// Formats an error with its causes, without the URL, which may contain a secret.
 fn in_words(error: reqwest::Error) -> String {
     let error = error.without_url();
     let mut words = error.to_string();

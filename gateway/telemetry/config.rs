@@ -1,4 +1,4 @@
-//! What telemetry needs to know, already validated. It reads no file and no environment.
+//! The validated configuration of telemetry. Nothing here reads a file or the environment.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,25 +12,24 @@ pub struct Config {
     /// OTLP/HTTP endpoint for traces, such as `http://127.0.0.1:4318/v1/traces`; no export without
     /// it.
     pub otlp: Option<url::Url>,
-    /// The same for the lines of the log, such as `http://127.0.0.1:4318/v1/logs`.
+    /// OTLP/HTTP endpoint for log lines, such as `http://127.0.0.1:4318/v1/logs`.
     pub otlp_logs: Option<url::Url>,
-    /// How both get there, and what they say of this process.
+    /// Settings of both exports.
     pub export: Export,
-    /// Distinct tools counted one by one; further ones are counted together as `other`.
+    /// Tools counted individually; further tools are counted together as `other`.
     pub tools: usize,
-    /// The audit trail, if there is one.
     pub audit: Option<crate::audit::Config>,
 }
 
-/// See [`Config::export`].
+/// Settings of exports to a collector.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Export {
-    /// Headers for the collector, which may be secrets.
+    /// Headers for the collector, which may be secret.
     pub headers: BTreeMap<String, String>,
     pub service_name: String,
     /// Further attributes of the process.
     pub resource: BTreeMap<String, String>,
-    /// Of a thousand traces that begin here, so many are recorded.
+    /// Recorded traces per thousand that begin here.
     pub sampled: u16,
 }
 
@@ -45,7 +44,7 @@ impl Default for Export {
     }
 }
 
-/// Shows no headers.
+/// Hides the headers.
 impl fmt::Debug for Export {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Export")
@@ -56,11 +55,11 @@ impl fmt::Debug for Export {
     }
 }
 
-/// How a log line looks on stderr.
+/// The format of log lines on stderr.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// For people: colour on a terminal.
+    /// Readable text, in colour on a terminal.
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }

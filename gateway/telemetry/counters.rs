@@ -1,5 +1,5 @@
-//! What the request path counts with: plain atomics behind handles that are resolved before a call
-//! comes. Nothing here locks or allocates after it was made.
+//! Counters of the request path: atomics behind handles that are resolved before a call. Counting
+//! takes no lock, and allocates only for a new set of labels.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,32 +14,32 @@ use crate::histogram::{Histogram, Snapshot};
 use crate::labels::{FailureType, OUTCOMES, Outcome, ServerState};
 use crate::recent::{CallCounts, RecentCalls, RecentSteps};
 
-/// Operations that are told apart, of one tool, and of one server besides those of its tools.
+/// Distinct operations per tool, and per server besides those of its tools.
 const OF_TOOL: usize = 16;
 const OF_SERVER: usize = 64;
-/// Sessions of one server that are told apart.
+/// Distinct sessions per server.
 const SESSIONS: usize = 16;
 
-/// Counters of one tool of one server, or of all further tools of a server under the name `other`.
+/// Counters of one tool of a server, or of all its further tools under the name `other`.
 #[derive(Debug)]
 pub struct ToolMetrics {
     server: Arc<ServerMetrics>,
-    /// More than one tool is counted here.
+    /// Several tools share these counters.
     is_shared: bool,
     calls: [AtomicU64; OUTCOMES],
-    /// Of the calls that reached the server.
+    /// Durations of calls that reached the server.
     durations: Histogram,
-    /// Calls by the conventions: as clients see them, and as the server does.
+    /// Calls by the conventions: clients' calls to the gateway, and the gateway's to the server.
     pub(crate) served: Durations<OF_TOOL>,
     pub(crate) asked: Durations<OF_TOOL>,
     made: Made,
-    /// Microseconds from `made` to the end of the last of those calls; 0 without one.
+    /// Microseconds from `made` to the end of the last call; 0 before.
     last: AtomicU64,
-    /// What the figures for people leave out since they were reset.
+    /// Counts at the last reset, excluded from the figures.
     baseline: Mutex<Option<Box<Baseline>>>,
 }
 
-/// When counters began, on both clocks.
+/// The creation time of counters, on both clocks.
 #[derive(Clone, Copy, Debug)]
 struct Made {
     instant: Instant,
@@ -67,8 +67,8 @@ impl ToolMetrics {
         }
     }
 
-    /// Counts one call that has ended. Its duration goes to the histograms if it reached the
-    /// server: neither denials nor calls for a server that is away say how long one takes.
+    /// Counts a completed call. Its duration enters the histograms only if it reached the server:
+    /// denials and unavailable servers are no measure of call durations.
     pub fn record(&self, outcome: Outcome, duration: Duration) {
         self.calls[outcome as usize].fetch_add(1, Relaxed);
         match outcome {
@@ -83,29 +83,28 @@ impl ToolMetrics {
         }
     }
 
-    /// Notes when a call has ended.
+    /// Records the time at which a call ended.
     pub fn ended(&self, at: Instant) {
         let since = at.saturating_duration_since(self.made.instant).as_micros();
         self.last.store(u64::try_from(since).unwrap_or(u64::MAX).max(1), Relaxed);
     }
 
-    /// Of calls that reached the server.
     pub(crate) fn durations(&self) -> Snapshot {
         self.durations.snapshot()
     }
 
-    /// Calls that ended this way.
+    /// Returns the number of calls with this outcome.
     pub fn count(&self, outcome: Outcome) -> u64 {
         self.calls[outcome as usize].load(Relaxed)
     }
 
-    /// The server that this tool is counted under.
+    /// Returns the server that this tool is counted under.
     pub fn server(&self) -> &Arc<ServerMetrics> {
         &self.server
     }
 
-    /// What became of its calls, since they were counted or since the figures were reset; none
-    /// where other tools are counted with it.
+    /// Returns the tool's figures since its creation or the last reset; `None` if other tools share
+    /// the counters.
     pub fn figures(&self) -> Option<ToolFigures> {
         if self.is_shared {
             return None;
@@ -123,7 +122,7 @@ impl ToolMetrics {
         })
     }
 
-    /// The figures begin anew. What is exported as metrics goes on.
+    /// Resets the figures. Exported metrics are unaffected.
     pub fn reset(&self) {
         *self.baseline.lock() = Some(Box::new(self.now()));
     }
@@ -138,14 +137,13 @@ impl ToolMetrics {
     }
 }
 
-/// Counters of one server.
 #[derive(Debug)]
 pub struct ServerMetrics {
-    /// Of the calls that reached it.
+    /// Durations of calls that reached the server.
     pub(crate) durations: Histogram,
-    /// Calls that did not.
+    /// Calls that did not reach the server.
     unavailable: AtomicU64,
-    /// What the gateway asks of it, and sessions with it.
+    /// Requests of the gateway to the server, and sessions with it.
     pub(crate) asked: Durations<OF_SERVER>,
     pub(crate) sessions: Durations<SESSIONS>,
     failures: [AtomicU64; FailureType::ALL.len()],
@@ -158,22 +156,21 @@ pub struct ServerMetrics {
     recent: Mutex<RecentSteps>,
 }
 
-/// How a server stands with its bounds.
+/// The load of a server, with its limits.
 #[derive(Clone, Debug)]
 pub struct Bounds {
-    /// Calls that run, and how many may.
+    /// Running calls, and their limit.
     pub running: usize,
     pub concurrency: usize,
-    /// Calls that wait for a place, and how many may.
+    /// Queued calls, and their limit.
     pub waiting: usize,
     pub queue: usize,
-    /// For one call.
     pub timeout: Duration,
-    /// The breaker lets no calls through, or one to try.
+    /// The breaker is open or half-open.
     pub open: bool,
 }
 
-/// Counters that nothing exports yet.
+/// Counters that are not exported yet.
 impl Default for ServerMetrics {
     fn default() -> Self {
         Self {
@@ -194,12 +191,12 @@ impl Default for ServerMetrics {
 }
 
 impl ServerMetrics {
-    /// Counts one call of a tool that has failed.
+    /// Counts a failed tool call.
     pub fn failed(&self, kind: FailureType) {
         self.failures[kind as usize].fetch_add(1, Relaxed);
     }
 
-    /// The server was asked something, about this tool if it is one.
+    /// Counts a request to the server, under its tool if any.
     pub fn asked(&self, tool: Option<&ToolMetrics>, labels: OperationLabels, duration: Duration) {
         match tool {
             Some(tool) => tool.asked.observe(labels, duration),
@@ -207,17 +204,16 @@ impl ServerMetrics {
         }
     }
 
-    /// A session with it is over.
+    /// Counts an ended session with the server.
     pub fn session_ended(&self, labels: OperationLabels, duration: Duration) {
         self.sessions.observe(labels, duration);
     }
 
-    /// A step of what is shown of late is over.
     pub(crate) fn end_step(&self) {
         self.recent.lock().end_step(self.call_counts());
     }
 
-    /// What became of the calls of its tools of late.
+    /// Returns the recent calls of the server's tools, by step.
     pub(crate) fn recent_calls(&self) -> Vec<RecentCalls> {
         self.recent.lock().list(&self.call_counts())
     }
@@ -231,7 +227,6 @@ impl ServerMetrics {
         CallCounts { ran: self.durations.counts(), unavailable, failed }
     }
 
-    /// What became of the calls of its tools.
     pub(crate) fn figures(&self) -> ServerFigures {
         let durations = self.durations.counts();
         let mut errors = BTreeMap::new();
@@ -247,7 +242,7 @@ impl ServerMetrics {
         }
     }
 
-    /// Exported as one gauge per state, 1 for this one and 0 for the others.
+    /// Sets the state, exported as a gauge per state with the value 1 for the current state.
     pub fn set_state(&self, state: ServerState) {
         self.state.store(state as u8, Relaxed);
     }
@@ -256,22 +251,22 @@ impl ServerMetrics {
         self.state.load(Relaxed) == state as u8
     }
 
-    /// The server was started or connected again.
+    /// Counts a restart or reconnection of the server.
     pub fn restarted(&self) {
         self.restarts.fetch_add(1, Relaxed);
     }
 
-    /// The server's lists were read again and differ.
+    /// Counts a change in the server's lists.
     pub fn list_changed(&self) {
         self.list_changes.fetch_add(1, Relaxed);
     }
 
-    /// Tools that are neither listed nor callable until somebody approves them.
+    /// Sets the number of tools that are neither listed nor callable until approved.
     pub fn set_quarantined(&self, tools: usize) {
         self.quarantined.store(tools as u64, Relaxed);
     }
 
-    /// Exported as they were last told; nothing before.
+    /// Sets the exported load.
     pub fn set_load(&self, bounds: &Bounds) {
         *self.bounds.lock() = Some(bounds.clone());
     }
@@ -293,19 +288,19 @@ impl ServerMetrics {
     }
 }
 
-/// A number that goes up and down, such as open sessions. Clones share it.
+/// A number that can decrease, such as open sessions. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Gauge(Arc<AtomicI64>);
 
 impl Gauge {
-    /// One more, until the returned value is dropped.
+    /// Increments the gauge until the returned value is dropped.
     #[must_use = "the gauge goes down again when this is dropped"]
     pub fn enter(&self) -> Entered {
         self.0.fetch_add(1, Relaxed);
         Entered(self.0.clone())
     }
 
-    /// For numbers that are counted elsewhere.
+    /// Sets a number that is counted elsewhere.
     pub fn set(&self, value: usize) {
         self.0.store(i64::try_from(value).unwrap_or(i64::MAX), Relaxed);
     }
@@ -315,7 +310,7 @@ impl Gauge {
     }
 }
 
-/// Holds a [`Gauge`] up by one.
+/// An increment of a [`Gauge`], undone on drop.
 #[derive(Debug)]
 pub struct Entered(Arc<AtomicI64>);
 

@@ -1,5 +1,5 @@
-//! How often policy denied, by the rule that did, and how often somebody named what nothing has.
-//! Rules are the operator's; names that callers use are never kept.
+//! Counts of policy denials by rule, and of requests for unknown names. Rule names come from the
+//! operator; names from callers are never stored.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,12 +9,11 @@ use parking_lot::RwLock;
 
 use crate::labels::{Denial, OTHER, Unknown};
 
-/// Rules that are counted one by one; reloads may bring others for ever.
+/// Rules counted individually, because reloads may add any number of them.
 const MAX_RULES: usize = 1024;
 
 type Counts = [AtomicU64; Denial::ALL.len()];
 
-/// See the module.
 #[derive(Default)]
 pub(crate) struct Denials {
     by_rule: RwLock<BTreeMap<Arc<str>, Counts>>,
@@ -38,7 +37,7 @@ impl Denials {
         self.unknown[what as usize].fetch_add(1, Relaxed);
     }
 
-    /// Those that happened.
+    /// Passes all counts above zero to `see`.
     pub(crate) fn each(&self, mut see: impl FnMut(&str, Denial, u64)) {
         for (rule, counts) in &*self.by_rule.read() {
             for &why in Denial::ALL {

@@ -1,6 +1,6 @@
-//! How long operations and sessions of MCP take, by what the OpenTelemetry conventions for MCP tell
-//! them apart by. One table per tool, per server and for the gateway; it is bounded, it only grows,
-//! and looking something up in it neither locks nor allocates.
+//! Durations of MCP operations and sessions, by the labels of the OpenTelemetry conventions for
+//! MCP, with a table per tool, per server and for the gateway. A table is bounded and only grows,
+//! and a lookup neither locks nor allocates.
 //! <https://opentelemetry.io/docs/specs/semconv/gen-ai/mcp/>
 
 use std::sync::OnceLock;
@@ -8,54 +8,53 @@ use std::time::Duration;
 
 use crate::histogram::{Histogram, Snapshot};
 
-/// JSON-RPC codes that say that the one who asked is wrong. To the one who answers they are no
-/// errors.
+/// JSON-RPC codes that blame the caller, which are not errors of the responder.
 pub(crate) const CALLERS_FAULTS: [i64; 5] = [-32700, -32600, -32601, -32602, -32002];
-/// What stands for a method that the protocol does not have.
+/// The label of methods that the protocol does not define.
 pub(crate) const OTHER_METHOD: &str = "_OTHER";
-/// What tells operations apart, besides what they are about. Sessions have no method.
+/// The labels of an operation, besides its target. Sessions have no method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OperationLabels {
-    /// As the protocol names it; empty for one that the protocol does not have.
+    /// The method's protocol name; empty for undefined methods.
     pub method: &'static str,
-    /// The revision of the protocol, where one was agreed on.
+    /// The negotiated protocol revision.
     pub revision: Option<&'static str>,
     pub network: Network,
     pub ending: Ending,
 }
 
-/// What carries the messages of an operation.
+/// The transport of an operation's messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Network {
     /// stdin and stdout.
     Pipe,
-    /// HTTP, in this version where it is known.
+    /// HTTP, with its version if known.
     Http(Option<&'static str>),
 }
 
-/// How an operation ended.
+/// The result of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     Success,
-    /// Answered with this error, which says that the one who asked is wrong.
+    /// Answered with this error, which blames the caller.
     Refused(i64),
     /// Answered with this JSON-RPC error.
     Error(i64),
-    /// Without such an answer; one of few words.
+    /// Failed without a response; the reason is from a small fixed set.
     Failed(&'static str),
-    /// Stands for all endings of operations beyond the bound.
+    /// All results of operations beyond the bound.
     Other,
 }
 
 impl Ending {
-    /// What a JSON-RPC error is to the one who answers with it.
+    /// Classifies a JSON-RPC error from the responder's view.
     #[must_use]
     pub fn answered(code: i64) -> Self {
         if CALLERS_FAULTS.contains(&code) { Self::Refused(code) } else { Self::Error(code) }
     }
 }
 
-/// See the module. The last of its `N` places is for all that find none.
+/// A table of `N` slots. The last slot is for all label sets that find no free slot.
 #[derive(Debug)]
 pub(crate) struct Durations<const N: usize>([OnceLock<Box<Series>>; N]);
 
@@ -74,7 +73,7 @@ impl<const N: usize> Default for Durations<N> {
 impl<const N: usize> Durations<N> {
     pub(crate) fn observe(&self, labels: OperationLabels, duration: Duration) {
         let Some((last, others)) = self.0.split_last() else { return };
-        // Endings are what others make up: they leave half of the places to what succeeds.
+        // Remote peers determine the error codes, so half of the slots are reserved for successes.
         let open = match labels.ending {
             Ending::Success => others.len(),
             _ => others.len() / 2,
@@ -102,7 +101,7 @@ impl Series {
     }
 }
 
-/// The labels as Prometheus has the conventions' names.
+/// The labels under their Prometheus names.
 #[derive(Debug, Default)]
 pub(crate) struct Pairs(Vec<(&'static str, String)>);
 

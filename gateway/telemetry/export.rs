@@ -1,8 +1,8 @@
-//! Counters as OpenTelemetry instruments, rendered as Prometheus text. Everything is read when
-//! somebody asks, nothing before.
+//! Counters as OpenTelemetry instruments, rendered as Prometheus text. Values are read only when
+//! rendered.
 //!
-//! Observable instruments read the atomics in callbacks; their names begin with `lockgate_`. What
-//! they cannot say is read by `readings`.
+//! Observable instruments read the atomics in callbacks; their names begin with `lockgate_`. Other
+//! metrics are read by `readings`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,14 +20,13 @@ use crate::labels::{Notification, Outcome, Rejection, ServerState};
 use crate::numbers::{Numbers, ServerLabel};
 use crate::readings::register_all;
 
-/// Name and help of an instrument, and how its number is read.
+/// Name and help of an instrument, and the function that reads its value.
 type Reading<T> = (&'static str, &'static str, fn(&T) -> u64);
 
-/// A Prometheus registry that is filled by OpenTelemetry at each reading.
+/// A Prometheus registry with OpenTelemetry instruments.
 pub(crate) struct Exporter {
     registry: Registry,
-    /// Instruments live as long as their provider; none if it could not be set up, which `render`
-    /// then says.
+    /// Keeps the instruments alive. `render` reports a failed setup.
     provider: Result<SdkMeterProvider, String>,
 }
 
@@ -64,8 +63,7 @@ fn provider(
         .without_target_info()
         .scope_info_enabled(false)
         .build()?;
-    // The bound is kept where names are looked up; the SDK's own (2000 sets) would fold named tools
-    // away unasked.
+    // Names are bounded at their lookup; the SDK's own limit (2000 sets) would merge named tools.
     let sets =
         numbers.tools.saturating_mul(2).saturating_add(8192).saturating_mul(Outcome::ALL.len());
     let provider = SdkMeterProvider::builder()
@@ -127,8 +125,8 @@ fn calls(meter: &Meter, numbers: &Arc<Numbers>) {
             numbers.servers.lock().each_tool(|server, tool, metrics| {
                 for &outcome in Outcome::ALL {
                     let count = metrics.count(outcome);
-                    // `ok` is always there, so that rates and absence alerts work; the rest appears
-                    // when it happens.
+                    // `ok` is always present, for rates and absence alerts; other outcomes appear
+                    // with their first count.
                     if count > 0 || outcome == Outcome::Ok {
                         let further = [
                             KeyValue::new("tool", tool.to_owned()),
@@ -142,7 +140,7 @@ fn calls(meter: &Meter, numbers: &Arc<Numbers>) {
         .build();
 }
 
-/// Places, queue, time and breaker of each server.
+/// Registers the load, limits, timeout and breaker of each server.
 fn bounds(meter: &Meter, numbers: &Arc<Numbers>) {
     const GAUGES: [Reading<Bounds>; 6] = [
         ("server_calls_running", "Calls that run at a server now", |b| b.running as u64),
@@ -239,7 +237,6 @@ fn audit(meter: &Meter, numbers: &Numbers) {
         .build();
 }
 
-/// The labels of a server and further ones.
 fn attributes<const N: usize>(server: &ServerLabel, further: [KeyValue; N]) -> Vec<KeyValue> {
     let mut all = Vec::with_capacity(N + 2);
     for (name, value) in server.pairs() {
@@ -249,7 +246,6 @@ fn attributes<const N: usize>(server: &ServerLabel, further: [KeyValue; N]) -> V
     all
 }
 
-/// Observes one number of each server.
 fn each_server(
     numbers: &Arc<Numbers>,
     read: fn(&ServerMetrics) -> u64,

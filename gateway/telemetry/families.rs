@@ -1,5 +1,5 @@
-//! Metrics that observable instruments cannot say: histograms, and names without `lockgate_` in
-//! front. They enter the same registry as collectors of their own.
+//! Metrics that observable instruments cannot express: histograms, and names without the prefix
+//! `lockgate_`. They are separate collectors in the same registry.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -13,18 +13,15 @@ use prometheus::{Error, Registry};
 use crate::histogram::Snapshot;
 use crate::numbers::Numbers;
 
-/// Reads one or several families.
 pub(crate) type ReadFamilies = fn(&Numbers) -> Vec<Family>;
 
-/// Families that are read together.
 struct Families {
     numbers: Weak<Numbers>,
-    /// The registry knows collectors apart by their descriptions.
+    /// The registry identifies collectors by their descriptions.
     description: Desc,
     read: ReadFamilies,
 }
 
-/// One name and its values.
 pub(crate) struct Family {
     name: &'static str,
     help: &'static str,
@@ -32,7 +29,7 @@ pub(crate) struct Family {
     metrics: Vec<Metric>,
 }
 
-/// Has the registry read families from `numbers`; `name` is that of one of them.
+/// Registers families that are read from `numbers`; `name` is any of their names.
 pub(crate) fn register(
     registry: &Registry,
     numbers: &Arc<Numbers>,
@@ -52,7 +49,7 @@ impl Collector for Families {
         let Some(numbers) = self.numbers.upgrade() else { return Vec::new() };
         let mut families = Vec::new();
         for family in (self.read)(&numbers) {
-            // A family without values is no family to the encoder.
+            // The encoder rejects families without values.
             if !family.metrics.is_empty() {
                 families.push(family.into_proto());
             }
@@ -74,13 +71,13 @@ impl Family {
         Self { name, help, kind: MetricType::HISTOGRAM, metrics: Vec::new() }
     }
 
-    /// The same with one value more, of a counter or a gauge.
+    /// Adds a value of a counter or gauge, and returns the family.
     pub(crate) fn with(mut self, labels: &[(&'static str, &str)], value: f64) -> Self {
         self.add(labels, value);
         self
     }
 
-    /// Adds a value of a counter or a gauge.
+    /// Adds a value of a counter or gauge.
     pub(crate) fn add(&mut self, labels: &[(&'static str, &str)], value: f64) {
         let mut metric = new_metric(labels.iter().copied());
         if self.kind == MetricType::COUNTER {
@@ -95,7 +92,6 @@ impl Family {
         self.metrics.push(metric);
     }
 
-    /// Adds what a histogram is at this moment.
     pub(crate) fn add_histogram<'a>(
         &mut self,
         labels: impl IntoIterator<Item = (&'static str, &'a str)>,
@@ -135,7 +131,7 @@ fn new_metric<'a>(labels: impl IntoIterator<Item = (&'static str, &'a str)>) -> 
         pair.set_value(value.to_owned());
         pairs.push(pair);
     }
-    // As the encoder has them of other metrics.
+    // Sorted like the labels of other metrics.
     pairs.sort_by(|one, other| one.name().cmp(other.name()));
     Metric::from_label(pairs)
 }

@@ -1,5 +1,5 @@
-//! What counters say of a tool or a server to a person who asks. Figures of a tool can be reset:
-//! the counters go on, and what they were then is left out.
+//! Figures of tools and servers for display. A tool's figures can be reset: its counters continue,
+//! and their values at the reset are subtracted.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -7,48 +7,46 @@ use std::time::{Duration, SystemTime};
 use crate::histogram::Counts;
 use crate::labels::{OUTCOMES, Outcome};
 
-/// What became of the calls of a tool.
+/// The figures of a tool's calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolFigures {
-    /// Calls before it are not counted.
+    /// Earlier calls are not counted.
     pub since: SystemTime,
     /// Calls that were not denied.
     pub invocations: u64,
     pub successes: u64,
-    /// The tool, its server or the connection to that failed.
+    /// Failures of the tool, its server or the connection.
     pub failures: u64,
-    /// Given up by their clients.
+    /// Calls cancelled by their clients.
     pub cancelled: u64,
-    /// None without a call.
+    /// `None` without a call.
     pub average: Option<Duration>,
     /// Estimated from a histogram.
     pub p95: Option<Duration>,
-    /// When the last call ended.
+    /// The end of the last call.
     pub last: Option<SystemTime>,
 }
 
-/// What became of the calls of a server's tools.
+/// The figures of the calls of a server's tools.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerFigures {
-    /// Calls before it are not counted.
+    /// Earlier calls are not counted.
     pub since: SystemTime,
     pub calls: u64,
-    /// Of those, by where they failed.
+    /// Failed calls by failure type.
     pub errors: BTreeMap<&'static str, u64>,
-    /// Estimated from a histogram; none without a call.
+    /// Estimated from a histogram; `None` without a call.
     pub p50: Option<Duration>,
     pub p95: Option<Duration>,
 }
 
-/// Calls that ended in one of these ways have failed.
 const FAILED: [Outcome; 4] =
     [Outcome::ToolError, Outcome::ProtocolError, Outcome::Timeout, Outcome::Unavailable];
 
-/// What counters were at one moment.
+/// A snapshot of counter values.
 #[derive(Debug)]
 pub(crate) struct Baseline {
     at: SystemTime,
-    /// By outcome.
     pub(crate) calls: [u64; OUTCOMES],
     pub(crate) durations: Counts,
 }
@@ -58,7 +56,7 @@ impl Baseline {
         Self { at, calls: [0; OUTCOMES], durations: Counts::default() }
     }
 
-    /// What was added since an earlier moment; `last` is when the last call ended.
+    /// Returns the difference to an earlier point in time; `last` is the end of the last call.
     pub(crate) fn figures_since(&self, earlier: &Self, last: Option<SystemTime>) -> ToolFigures {
         let durations = self.durations.since(&earlier.durations);
         let mut failures = 0;

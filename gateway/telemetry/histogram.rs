@@ -1,18 +1,18 @@
-//! A histogram of durations with fixed buckets, in atomics. It keeps no single observation.
+//! A histogram of durations with fixed buckets, in atomics.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Upper bounds in microseconds; one more bucket takes the rest.
+/// Upper bounds in microseconds; a further bucket takes longer durations.
 type UpperBounds = [u64; 15];
 
-/// Of calls: 1 ms to 60 s.
+/// Bounds for calls: 1 ms to 60 s.
 const BOUNDS: UpperBounds = [
     1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000,
     5_000_000, 10_000_000, 30_000_000, 60_000_000,
 ];
 
-/// Those that the OpenTelemetry conventions for MCP advise, 10 ms to 300 s, and an hour for
+/// Bounds advised by the OpenTelemetry conventions for MCP, 10 ms to 300 s, and an hour for
 /// sessions.
 const CONVENTIONS: UpperBounds = [
     10_000,
@@ -32,16 +32,15 @@ const CONVENTIONS: UpperBounds = [
     3_600_000_000,
 ];
 
-/// Counts by bucket and the sum of all observations.
 #[derive(Debug)]
 pub(crate) struct Histogram {
     bounds: &'static UpperBounds,
     buckets: [AtomicU64; BOUNDS.len() + 1],
-    /// Microseconds: 580 000 years until it wraps.
+    /// Microseconds: wraps after 580 000 years.
     sum: AtomicU64,
 }
 
-/// A histogram at one moment, as Prometheus wants it.
+/// A snapshot of a histogram, in the form of Prometheus.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Snapshot {
     /// Upper bound in seconds, and observations at or below it.
@@ -51,7 +50,7 @@ pub(crate) struct Snapshot {
     pub(crate) sum: f64,
 }
 
-/// Counts of a histogram, or what was added to them between two moments.
+/// Counts of a histogram, or their difference between two points in time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     buckets: [u64; BOUNDS.len() + 1],
@@ -60,7 +59,7 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// What was added since an earlier moment.
+    /// Returns the difference to an earlier point in time.
     pub(crate) fn since(&self, earlier: &Self) -> Self {
         let mut added = self.clone();
         for (bucket, before) in added.buckets.iter_mut().zip(earlier.buckets) {
@@ -74,13 +73,13 @@ impl Counts {
         self.buckets.iter().sum()
     }
 
-    /// None where nothing was observed.
+    /// Returns the mean, or `None` without observations.
     pub(crate) fn average(&self) -> Option<Duration> {
         Some(Duration::from_micros(self.sum.checked_div(self.count())?))
     }
 
-    /// At or below which so many of a hundred observations are: estimated within a bucket, as if
-    /// they were spread evenly in it. What is beyond the last bound counts as that bound.
+    /// Returns the duration that `percent` of the observations do not exceed, interpolated linearly
+    /// in a bucket. Observations beyond the last bound count as that bound.
     pub(crate) fn percentile(&self, percent: u64) -> Option<Duration> {
         let count = self.count();
         if count == 0 {
@@ -114,7 +113,7 @@ impl Histogram {
         Self { bounds, buckets: Default::default(), sum: AtomicU64::new(0) }
     }
 
-    /// Of an operation or a session of MCP.
+    /// Creates a histogram for MCP operations or sessions.
     pub(crate) fn of_conventions() -> Self {
         Self::new(&CONVENTIONS)
     }
@@ -133,7 +132,7 @@ impl Histogram {
         self.sum.fetch_add(micros, Relaxed);
     }
 
-    /// The count is made from the buckets, so both agree even while calls are being counted.
+    /// Returns a snapshot. The count is the sum of the buckets, so that both agree during updates.
     pub(crate) fn snapshot(&self) -> Snapshot {
         let mut count = 0;
         let mut buckets = Vec::with_capacity(self.bounds.len());

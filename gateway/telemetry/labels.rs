@@ -1,7 +1,7 @@
-//! The closed sets of values by which things are counted: each value is the index of its counter
-//! and a word in metrics, logs and the audit trail.
+//! The closed sets of label values. Each value is the index of its counter, and a word in metrics,
+//! logs and the audit trail.
 
-/// A closed set of label values; the discriminant is the index of its counter.
+/// Defines a closed set of label values; the discriminant is the index of its counter.
 macro_rules! labels {
     ($(#[$doc:meta])* $name:ident {
         $($(#[$variant_doc:meta])* $variant:ident = $label:literal,)*
@@ -11,10 +11,10 @@ macro_rules! labels {
         pub enum $name { $($(#[$variant_doc])* $variant,)* }
 
         impl $name {
-            /// All of them, in the order of their counters.
+            /// All values, in the order of their counters.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
-            /// The label value and the word in logs.
+            /// Returns the label value, which logs use as well.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $label,)* }
             }
@@ -23,102 +23,102 @@ macro_rules! labels {
 }
 
 labels! {
-    /// How a call ended, as the client sees it.
+    /// The outcome of a call, as the client observes it.
     Outcome {
         Ok = "ok",
         /// A result with `isError`.
         ToolError = "tool_error",
         /// A JSON-RPC error.
         ProtocolError = "protocol_error",
-        /// Policy said no; the server was not called.
+        /// Denied by policy; the server was not called.
         Denied = "denied",
         Timeout = "timeout",
-        /// By the client.
+        /// Cancelled by the client.
         Cancelled = "cancelled",
-        /// The server could not be reached, or its breaker was open.
+        /// The server was unreachable, or its breaker was open.
         Unavailable = "unavailable",
     }
 }
 
 labels! {
-    /// Where a call of a tool failed that its server had a part in.
+    /// The type of a failed tool call in which its server was involved.
     FailureType {
-        /// The server could not be reached, or was lost.
+        /// The server was unreachable, or the connection was lost.
         Connection = "connection",
-        /// The server wants credentials that it was not given.
+        /// The server requires credentials that it did not receive.
         Authentication = "authentication",
         Timeout = "timeout",
-        /// The server, or its tool, answered with an error.
+        /// The server or the tool returned an error.
         Execution = "execution",
-        /// The server took the arguments for wrong.
+        /// The server rejected the arguments.
         Validation = "validation",
     }
 }
 
 labels! {
-    /// What became of a message that a call waits for approvers.
+    /// The outcome of a notification that a call awaits approval.
     Notification {
         Delivered = "delivered",
-        /// Given up after all attempts.
+        /// All attempts failed.
         Failed = "failed",
-        /// Too many waited to be sent.
+        /// The queue was full.
         Dropped = "dropped",
     }
 }
 
 labels! {
-    /// Why a request was refused before it became a call.
+    /// The reason a request was rejected before it became a call.
     Rejection {
-        /// `Host` is not one of ours.
+        /// `Host` is not accepted.
         Host = "host",
         Origin = "origin",
-        /// No or wrong credentials.
+        /// Missing or invalid credentials.
         Unauthenticated = "unauthenticated",
-        /// Good credentials, but not for this.
+        /// Valid credentials without the required permission.
         Forbidden = "forbidden",
         NotFound = "not_found",
         /// HTTP method, media type or `Accept`.
         Unsupported = "unsupported",
-        /// HTTP, JSON or JSON-RPC that does not hold to the rules.
+        /// Invalid HTTP, JSON or JSON-RPC.
         Malformed = "malformed",
         /// Headers and body disagree.
         Mismatch = "mismatch",
         BodyTooLarge = "body_too_large",
         HeadersTooLarge = "headers_too_large",
-        /// The client took too long to send it.
+        /// The client sent the request too slowly.
         SlowClient = "slow_client",
-        /// The session is unknown or belongs to somebody else.
+        /// The session is unknown or belongs to another principal.
         Session = "session",
         RateLimited = "rate_limited",
-        /// A bound of the gateway was reached.
+        /// A limit of the gateway was reached.
         Overloaded = "overloaded",
-        /// The keys of a token's issuer are not available.
+        /// The keys of a token's issuer are unavailable.
         IssuerKeys = "issuer_keys",
-        /// Stored credentials that do not open.
+        /// Stored credentials cannot be decrypted.
         Credentials = "credentials",
     }
 }
 
 labels! {
-    /// Why policy denied a request.
+    /// The reason for a policy denial.
     Denial {
-        /// The rule forbids it, or these arguments.
+        /// The rule forbids the request, or its arguments.
         Policy = "policy",
-        /// The rule hides what was asked for.
+        /// The rule hides the requested item.
         Hidden = "hidden",
-        /// Too many requests, or too many at the same time.
+        /// Too many requests, in total or concurrently.
         Rate = "rate",
         /// The credential lacks a scope.
         Scopes = "scopes",
-        /// Nobody approved it.
+        /// The call was not approved.
         Approval = "approval",
-        /// The rule is on trial: it would have denied what went on.
+        /// The rule is in dry-run mode and would have denied the request.
         DryRun = "dry_run",
     }
 }
 
 labels! {
-    /// What a request named that nothing has.
+    /// The kind of an unknown name in a request.
     Unknown {
         Tool = "tool",
         Prompt = "prompt",
@@ -129,7 +129,7 @@ labels! {
 }
 
 labels! {
-    /// What a server is doing.
+    /// The state of a server.
     ServerState {
         Pending = "pending",
         Connected = "connected",
@@ -137,12 +137,11 @@ labels! {
         NeedsAuth = "needs_auth",
         Failed = "failed",
         Disabled = "disabled",
-        /// Not connected, because nobody uses it.
+        /// Not connected, because unused.
         Resting = "resting",
     }
 }
 
-/// The name that stands for all of a kind beyond its bound.
+/// The name for all values of a kind beyond its bound.
 pub(crate) const OTHER: &str = "other";
-/// How many outcomes there are.
 pub(crate) const OUTCOMES: usize = Outcome::ALL.len();

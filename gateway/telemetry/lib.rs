@@ -1,9 +1,9 @@
-//! What operators see of the gateway: logs, metrics, traces and the audit line. It decides nothing,
-//! and it never sees arguments, results or credentials.
+//! Logs, metrics, traces and the audit trail, for operators. Telemetry makes no decisions, and
+//! never receives results or credentials; only the audit trail receives arguments.
 //!
-//! A forwarded call at default settings pays for one [`ToolMetrics::record`] and two durations by
-//! the conventions (plain atomics, tens of nanoseconds each) and for asking whether its audit
-//! record is wanted (about a nanosecond). Nothing locks, no span is made.
+//! At default settings a forwarded call costs a [`ToolMetrics::record`] and two durations by the
+//! conventions (atomics, tens of nanoseconds each), and a check whether its audit record is enabled
+//! (about a nanosecond). No lock is taken, and no span is created.
 
 pub mod audit;
 mod batches;

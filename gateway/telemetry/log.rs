@@ -1,5 +1,5 @@
-//! Logs on stderr, as text or as JSON lines, with a level that can be changed while running. A
-//! field cannot end its line or move the cursor of a terminal: control characters are escaped.
+//! Logs on stderr, as text or JSON lines, with a level that can be changed at run time. Control
+//! characters are escaped, so that a field cannot end its line or move a terminal's cursor.
 
 use std::fmt::{self, Write as _};
 use std::io::{self, IsTerminal, Write};
@@ -17,14 +17,14 @@ use crate::log_records::LogExport;
 use crate::metrics::Metrics;
 use crate::request;
 
-/// Keeps the means to change the log level, and the lines that go to a collector.
+/// A handle to the log level, and to the exported lines.
 #[derive(Clone, Debug)]
 pub struct Guard {
     level: reload::Handle<EnvFilter, Registry>,
     exported: Option<LogExport>,
 }
 
-/// Logging cannot be set up or changed as asked.
+/// The error of setting up or changing the log.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
     #[error("log level: {0}")]
@@ -33,8 +33,8 @@ pub enum LogError {
     Twice,
 }
 
-/// Sends the events of the whole process to stderr, from now on, and keeps them for
-/// [`Guard::export`] where there is a collector for them. Works once.
+/// Sends the events of the whole process to stderr, and queues them for [`Guard::export`] if a
+/// collector is configured. Fails if called twice.
 pub fn init(config: &Config) -> Result<Guard, LogError> {
     let (filter, level) = reload::Layer::new(EnvFilter::try_new(&config.level)?);
     let output = layer(config.format, io::stderr().is_terminal(), io::stderr);
@@ -53,7 +53,7 @@ pub fn init(config: &Config) -> Result<Guard, LogError> {
 }
 
 impl Guard {
-    /// Replaces the filter; a wrong one changes nothing.
+    /// Replaces the filter. An invalid filter changes nothing.
     pub fn set_level(&self, level: &str) -> Result<(), LogError> {
         let filter = EnvFilter::try_new(level)?;
         match self.level.reload(filter) {
@@ -62,8 +62,8 @@ impl Guard {
         }
     }
 
-    /// Starts to send lines to their collector, on the current runtime, if there is one: those too
-    /// that were written before.
+    /// Starts to export lines on the current runtime, including earlier lines, if a collector is
+    /// configured.
     pub fn export(&self, config: &Config, metrics: &Metrics, way: &Way) -> Result<(), ExportError> {
         match &self.exported {
             Some(exported) => exported.start(config, metrics, way),
@@ -71,7 +71,7 @@ impl Guard {
         }
     }
 
-    /// Sends what has not been sent yet; waits three seconds at most.
+    /// Exports the remaining lines. Waits at most three seconds.
     pub async fn flush(&self) {
         if let Some(exported) = &self.exported {
             exported.flush().await;
@@ -96,7 +96,7 @@ where
             let text = lines::layer()
                 .fmt_fields(fields.delimited(" "))
                 .with_writer(move || TextLines(output()));
-            // On a terminal the default stands, which respects NO_COLOR.
+            // On a terminal the default applies, which respects NO_COLOR.
             if terminal { text.boxed() } else { text.with_ansi(false).boxed() }
         }
         Format::Json => lines::layer()
@@ -109,7 +109,7 @@ where
     }
 }
 
-/// Writes control characters as `\u{…}`, so that a value stays inside its line.
+/// Escapes control characters as `\u{…}`, so that a value stays within its line.
 struct Escaped<'a, W>(&'a mut W);
 
 impl<W: fmt::Write> fmt::Write for Escaped<'_, W> {
@@ -128,12 +128,12 @@ impl<W: fmt::Write> fmt::Write for Escaped<'_, W> {
     }
 }
 
-/// Control characters, line separators, and what reverses the direction of text.
+/// Returns whether a character is a control, a line separator, or reverses text direction.
 pub(crate) fn is_dangerous(c: char) -> bool {
     matches!(unseen(c), Some(Unseen::Control | Unseen::LineBreak | Unseen::Direction))
 }
 
-/// Lines with the ids of the request that they are about.
+/// A writer of text lines that adds the ids of the current request.
 struct TextLines<W>(W);
 
 impl<W: Write> Write for TextLines<W> {
@@ -154,9 +154,9 @@ impl<W: Write> Write for TextLines<W> {
     }
 }
 
-/// The same as JSON. Escapes what JSON allows in a string and a terminal would obey: DEL, the C1
-/// controls (`c2 80` to `c2 9f`) and so on. Such characters stand nowhere but inside strings, and
-/// the formatter writes one whole line at a time.
+/// A writer of JSON lines that adds the ids of the current request. Escapes characters that JSON
+/// allows in a string but a terminal interprets: DEL, the C1 controls (`c2 80` to `c2 9f`) and
+/// others. They occur only inside strings, and the formatter writes whole lines.
 struct JsonLines<W>(W);
 
 impl<W: Write> Write for JsonLines<W> {

@@ -1,6 +1,6 @@
-//! Lines of the log as OpenTelemetry has them, for a collector: those of the gateway's own parts,
-//! so that sending them makes no further ones. Nobody who logs waits for it. A record says what
-//! the line of JSON says, no more.
+//! Log lines as OpenTelemetry records for a collector. Only the gateway's own lines are exported,
+//! so that the export does not create further lines. Logging never waits for the export. A record
+//! contains the same data as the JSON line.
 //! <https://opentelemetry.io/docs/specs/otel/logs/data-model/>
 
 use std::fmt;
@@ -26,21 +26,21 @@ use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::request;
 
-/// Longest text of a record, in bytes; what is beyond it is cut.
+/// Maximum bytes of a text in a record; longer texts are truncated.
 const MAX_TEXT: usize = 4096;
-/// What targets of the gateway's own lines begin with.
+/// Target prefixes of the gateway's own lines.
 const OWN: [&str; 3] = ["lockgate", "audit", "upstream."];
-/// What tells of the export itself.
+/// The target of the export's own lines.
 const EXPORT: &str = "lockgate_telemetry::batches";
 
-/// The records of a process, from its start on: those that come before [`LogExport::start`] wait.
+/// The records of a process. Records before [`LogExport::start`] are queued.
 #[derive(Clone, Debug)]
 pub(crate) struct LogExport {
     queue: Queue<LogRecord>,
     waiting: Arc<Mutex<Option<Waiting<LogRecord>>>>,
 }
 
-/// Takes the lines of the log.
+/// The layer that receives log events.
 pub(crate) struct LogRecords(Queue<LogRecord>);
 
 struct Logs;
@@ -55,7 +55,7 @@ impl LogExport {
         LogRecords(self.queue.clone())
     }
 
-    /// Starts the exporter on the current runtime, the first time.
+    /// Starts the exporter on the current runtime, unless already started.
     pub(crate) fn start(
         &self,
         config: &Config,
@@ -71,7 +71,7 @@ impl LogExport {
         Ok(())
     }
 
-    /// Exports what is queued, if that has started; waits three seconds at most.
+    /// Exports the queued records, if started. Waits at most three seconds.
     pub(crate) async fn flush(&self) {
         let has_started = self.waiting.lock().is_none();
         if has_started {
@@ -106,7 +106,7 @@ impl<S: Subscriber> Layer<S> for LogRecords {
     }
 }
 
-/// Not the lines of libraries: the client that asks the collector is made of some.
+/// Returns whether to export lines of this target. The collector's client logs lines too.
 fn is_exported(target: &str) -> bool {
     for own in OWN {
         if target.starts_with(own) {
@@ -150,7 +150,7 @@ fn make_record(event: &Event<'_>) -> LogRecord {
     record
 }
 
-/// The fields of a line that has no words.
+/// Joins the fields of a line without a message.
 fn join(attributes: &[KeyValue]) -> String {
     let mut all = String::new();
     for attribute in attributes {
@@ -185,7 +185,6 @@ fn severity(level: Level) -> SeverityNumber {
     }
 }
 
-/// The fields of a line.
 #[derive(Default)]
 struct Fields {
     message: Option<String>,
@@ -200,7 +199,7 @@ impl Fields {
         }
     }
 
-    /// Keys of attributes are there once; the last value counts.
+    /// Sets an attribute. Keys are unique, and the last value wins.
     fn put(&mut self, name: &str, value: Value) {
         self.attributes.retain(|known| known.key != name);
         let value = Some(AnyValue { value: Some(value) });

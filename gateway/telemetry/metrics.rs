@@ -1,5 +1,5 @@
-//! Where counters are found by name, how many there may be, and how they are read. Looking one up
-//! locks and is for the time when lists are merged; counting is in the handles and does not.
+//! Lookup of counters by name, with bounds, and their export. Lookups take a lock and belong in
+//! catalog merges; counting with the returned handles takes none.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use crate::labels::{Denial, Notification, OTHER, Rejection, Unknown};
 use crate::numbers::{KeySet, Numbers, ORGANISATION, ServerLabel};
 use crate::recent::RecentCalls;
 
-/// Longest label value; names beyond it are cut.
+/// Maximum characters of a label value; longer names are truncated.
 const MAX_LABEL: usize = 128;
 
-/// Labels whose values are for operators alone.
+/// Labels with values that only operators may read.
 const PRIVATE: [&str; 5] = [ORGANISATION, "server", "tool", "rule", "issuer"];
 
-/// Every number that the gateway exports. Clones share them.
+/// All exported numbers. Clones share them.
 #[derive(Clone)]
 pub struct Metrics {
     numbers: Arc<Numbers>,
@@ -44,8 +44,9 @@ impl Metrics {
         Self { numbers, exporter }
     }
 
-    /// The counters of a tool, made if they are new. Beyond `Config::tools` distinct ones, further
-    /// tools of a server share one. Organisations have as many of their own, and none all of them.
+    /// Returns the counters of a tool, creating them if new. Beyond `Config::tools` distinct tools,
+    /// further tools of a server share counters. Organisations have a common bound of the same
+    /// size, and each may take only a part of it.
     pub fn tool(&self, organisation: Option<&str>, server: &str, tool: &str) -> Arc<ToolMetrics> {
         let tool = label(tool);
         let mut all = self.numbers.servers.lock();
@@ -64,17 +65,17 @@ impl Metrics {
         new
     }
 
-    /// Returns the counters that the tools of a server share which have none of their own.
+    /// Returns the shared counters of a server's tools beyond the bound.
     pub fn other_tools(&self, organisation: Option<&str>, server: &str) -> Arc<ToolMetrics> {
         self.numbers.servers.lock().entry(server_label(organisation, server)).other_tools()
     }
 
-    /// The counters of a server, made if they are new.
+    /// Returns the counters of a server, creating them if new.
     pub fn server(&self, organisation: Option<&str>, slug: &str) -> Arc<ServerMetrics> {
         self.numbers.servers.lock().entry(server_label(organisation, slug)).server.clone()
     }
 
-    /// What became of the calls of a server's tools; none where it is not counted by itself.
+    /// Returns the figures of a server, or `None` if it has no counters of its own.
     pub fn server_figures(&self, organisation: Option<&str>, slug: &str) -> Option<ServerFigures> {
         let servers = self.numbers.servers.lock();
         let entry = servers.by_label.get(&server_label(organisation, slug))?;
@@ -84,8 +85,8 @@ impl Metrics {
         if is_alone { Some(server.figures()) } else { None }
     }
 
-    /// What became of the calls of a server's tools of late, from the oldest step to the one that
-    /// goes on; none where it is not counted by itself.
+    /// Returns the recent calls of a server's tools, oldest step first. Empty if the server has no
+    /// counters of its own.
     pub fn recent_calls(&self, organisation: Option<&str>, slug: &str) -> Vec<RecentCalls> {
         let servers = self.numbers.servers.lock();
         let found = servers.by_label.get(&server_label(organisation, slug));
@@ -97,7 +98,7 @@ impl Metrics {
         server.recent_calls()
     }
 
-    /// Ends a step of what is shown of late, of all servers.
+    /// Ends a step of the recent calls of all servers.
     pub fn end_step(&self) {
         let mut servers = Vec::new();
         for entry in self.numbers.servers.lock().by_label.values() {
@@ -108,8 +109,8 @@ impl Metrics {
         }
     }
 
-    /// Forgets tools that a server no longer offers, which makes room for others. Call it with each
-    /// new catalog, so that a server that keeps renaming its tools cannot use up the bound for all.
+    /// Removes tools that a server no longer offers. Call this with each new catalog, so that a
+    /// server that keeps renaming its tools cannot exhaust the common bound.
     pub fn keep_tools<'a>(
         &self,
         organisation: Option<&str>,
@@ -127,98 +128,98 @@ impl Metrics {
         servers.tools[usize::from(organisation.is_some())] -= gone;
     }
 
-    /// Forgets a server that is no longer configured, with its tools. Handles that are still held
-    /// count on unseen.
+    /// Removes a server that is no longer configured, with its tools. Existing handles remain valid
+    /// but are not exported.
     pub fn remove_server(&self, organisation: Option<&str>, slug: &str) {
         self.numbers.servers.lock().remove(&server_label(organisation, slug));
     }
 
-    /// Calls that wait for their clients' answers.
+    /// Returns the gauge of calls that await their clients' answers.
     pub fn parked(&self) -> &Gauge {
         &self.numbers.parked
     }
 
-    /// Legacy sessions alive.
+    /// Returns the gauge of legacy sessions.
     pub fn sessions(&self) -> &Gauge {
         &self.numbers.sessions
     }
 
-    /// Streams open towards clients.
+    /// Returns the gauge of event streams to clients.
     pub fn streams(&self) -> &Gauge {
         &self.numbers.streams
     }
 
-    /// Calls that wait for a person.
+    /// Returns the gauge of calls that await approval.
     pub fn approvals(&self) -> &Gauge {
         &self.numbers.approvals
     }
 
-    /// Requests that run now.
+    /// Returns the gauge of running requests.
     pub fn in_flight(&self) -> &Gauge {
         &self.numbers.in_flight
     }
 
-    /// Requests that wait for a place.
+    /// Returns the gauge of queued requests.
     pub fn queued(&self) -> &Gauge {
         &self.numbers.queued
     }
 
-    /// Bytes of messages that are held now.
+    /// Returns the gauge of message bytes held now.
     pub fn bytes_in_flight(&self) -> &Gauge {
         &self.numbers.bytes_in_flight
     }
 
-    /// Bytes of messages that may be held.
+    /// Returns the gauge of the limit on message bytes.
     pub fn bytes_limit(&self) -> &Gauge {
         &self.numbers.bytes_limit
     }
 
-    /// 1 while the store of shared rates cannot be reached.
+    /// Returns the gauge that is 1 while the store of shared rates is unreachable.
     pub fn shared_rates_away(&self) -> &Gauge {
         &self.numbers.shared_rates_away
     }
 
-    /// How many messages were refused so far because there was no memory for them.
+    /// Sets the number of messages refused so far for lack of memory.
     pub fn set_refused_for_memory(&self, count: u64) {
         self.numbers.refused_for_memory.store(count, Relaxed);
     }
 
-    /// How the audit trail does.
+    /// Returns the counters of the audit trail.
     pub fn audit(&self) -> &Arc<AuditCounters> {
         &self.numbers.audit
     }
 
-    /// Counts one message that a call waits for approvers.
+    /// Counts a notification that a call awaits approval.
     pub fn notified(&self, outcome: Notification) {
         self.numbers.notifications[outcome as usize].fetch_add(1, Relaxed);
     }
 
-    /// Counts one request that was refused before it became a call.
+    /// Counts a request rejected before it became a call.
     pub fn rejected(&self, why: Rejection) {
         self.numbers.rejections[why as usize].fetch_add(1, Relaxed);
     }
 
-    /// Counts one request that policy denied, or that a rule on trial would have denied.
+    /// Counts a request that policy denied, or that a dry-run rule would have denied.
     pub fn denied(&self, rule: &str, why: Denial) {
         self.numbers.denials.count(rule, why);
     }
 
-    /// Counts one request for something that nothing has.
+    /// Counts a request with an unknown name.
     pub fn named_unknown(&self, what: Unknown) {
         self.numbers.denials.count_unknown(what);
     }
 
-    /// Counts one HTTP response.
+    /// Counts an HTTP response.
     pub fn responded(&self, status: u16) {
         self.numbers.statuses.count(status);
     }
 
-    /// Counts one changed configuration, and whether it is in force.
+    /// Counts a changed configuration, by whether it took effect.
     pub fn reloaded(&self, is_success: bool) {
         self.numbers.reloads.count(is_success);
     }
 
-    /// A client asked something, about this tool if it is one that is there.
+    /// Counts a client's request, under its tool if it exists.
     pub fn served(&self, tool: Option<&ToolMetrics>, labels: OperationLabels, duration: Duration) {
         match tool {
             Some(tool) => tool.served.observe(labels, duration),
@@ -226,41 +227,41 @@ impl Metrics {
         }
     }
 
-    /// A client's session is over.
+    /// Counts an ended client session.
     pub fn session_ended(&self, labels: OperationLabels, duration: Duration) {
         self.numbers.sessions_ended.observe(labels, duration);
     }
 
-    /// Exported as they were last told.
+    /// Sets the exported key sets.
     pub fn set_key_sets(&self, sets: Vec<KeySet>) {
         *self.numbers.key_sets.lock() = sets;
     }
 
-    /// When certificates run out, in Unix seconds; exported as it was last told.
+    /// Sets the exported expiry of certificates, in Unix seconds.
     pub fn set_certificates(&self, expiries: Vec<(&'static str, i64)>) {
         *self.numbers.certificates.lock() = expiries;
     }
 
-    /// Spans that were not exported, for [`crate::Tracer`].
+    /// Returns the counter of spans that were not exported, for [`crate::Tracer`].
     pub(crate) fn lost_spans(&self) -> Arc<AtomicU64> {
         self.numbers.lost_spans.clone()
     }
 
-    /// Where lines of the log are counted that were not exported.
+    /// Sets the counter of log lines that were not exported.
     pub(crate) fn set_lost_logs(&self, losses: Arc<AtomicU64>) {
         let _ = self.numbers.lost_logs.set(losses);
     }
 
-    /// Everything in the Prometheus text format (version 0.0.4). Serve it as `text/plain;
-    /// version=0.0.4`.
+    /// Renders all metrics in the Prometheus text format (version 0.0.4). Serve them as
+    /// `text/plain; version=0.0.4`.
     pub fn render(&self) -> String {
         self.exporter.render()
     }
 
-    /// The same without names, for who is none of the operator's: what is counted of a server says
-    /// what others do there, and its name may be hidden from them; and without rules and issuers.
+    /// Renders the metrics without private labels: counts of a server reveal the activity of
+    /// others, its name may be hidden, and rules and issuers are for operators.
     pub fn render_shared(&self) -> String {
-        // Quotes within values are escaped, so that nothing but the label looks like this.
+        // Quotes within values are escaped, so only a label can match.
         let marks = PRIVATE.map(|label| [label, "=\""].concat());
         let mut shared = String::new();
         for line in self.render().split_inclusive('\n') {
@@ -276,8 +277,8 @@ fn server_label(organisation: Option<&str>, slug: &str) -> ServerLabel {
     ServerLabel { organisation: organisation.map(label), slug: label(slug) }
 }
 
-/// A label value of bounded length without control characters. A tool that is really called `other`
-/// gets a name that cannot be taken for the sum.
+/// Returns a label value of bounded length without control characters. A tool named `other` is
+/// renamed to differ from the shared counters.
 fn label(name: &str) -> String {
     if name == OTHER {
         return "other_".to_owned();

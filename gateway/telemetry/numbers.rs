@@ -1,4 +1,4 @@
-//! Everything that is counted, in one place: the handles add to it, the exporter reads it.
+//! All counted numbers: handles add to them, and the exporter reads them.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
@@ -17,23 +17,21 @@ use crate::statuses::Statuses;
 
 /// The label of servers that belong to an organisation.
 pub(crate) const ORGANISATION: &str = "organisation";
-/// Operations and sessions of clients that are told apart, besides calls of tools.
+/// Distinct operations and sessions of clients, besides tool calls.
 const OPERATIONS: usize = 256;
 const SESSIONS: usize = 16;
-/// Servers of organisations that are counted one by one.
+/// Servers of organisations that are counted individually.
 const MAX_OWN: usize = 1024;
-/// So many organisations at least have room, for servers and for tools: none takes more than this
-/// part of it.
+/// An organisation may take the bounds on servers and tools divided by this number.
 const SHARES: usize = 8;
 
-/// What is counted, as the exporter reads it.
 pub(crate) struct Numbers {
     pub(crate) started: SystemTime,
     pub(crate) denials: Denials,
     pub(crate) statuses: Statuses,
     pub(crate) reloads: Reloads,
     pub(crate) key_sets: Mutex<Vec<KeySet>>,
-    /// Names of certificates, and when they run out in Unix seconds.
+    /// Names of certificates, and their expiry in Unix seconds.
     pub(crate) certificates: Mutex<Vec<(&'static str, i64)>>,
     pub(crate) servers: Mutex<Servers>,
     pub(crate) served: Durations<OPERATIONS>,
@@ -51,7 +49,7 @@ pub(crate) struct Numbers {
     pub(crate) refused_for_memory: Arc<AtomicU64>,
     pub(crate) rejections: [AtomicU64; Rejection::ALL.len()],
     pub(crate) lost_spans: Arc<AtomicU64>,
-    /// None where no lines are exported.
+    /// Unset if no lines are exported.
     pub(crate) lost_logs: OnceLock<Arc<AtomicU64>>,
     pub(crate) audit: Arc<AuditCounters>,
     /// Bound on each of `Servers::tools`.
@@ -90,20 +88,19 @@ impl Numbers {
     }
 }
 
-/// The keys of one issuer of tokens, as they are now.
+/// The current keys of one token issuer.
 #[derive(Clone, Debug)]
 pub struct KeySet {
     pub issuer: String,
-    /// Those that can be used.
+    /// Usable keys.
     pub keys: usize,
-    /// Since they were fetched; none before the first time.
+    /// Time since the last fetch; `None` before the first fetch.
     pub age: Option<Duration>,
 }
 
-/// How a server is labelled.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ServerLabel {
-    /// None for the operator's.
+    /// `None` for the operator's servers.
     pub(crate) organisation: Option<String>,
     pub(crate) slug: String,
 }
@@ -111,15 +108,14 @@ pub(crate) struct ServerLabel {
 #[derive(Default)]
 pub(crate) struct Servers {
     pub(crate) by_label: BTreeMap<ServerLabel, Entry>,
-    /// Sums over the operator's servers, and over those of organisations, of tools counted one by
-    /// one.
+    /// Individually counted tools of the operator's servers, and of those of organisations.
     pub(crate) tools: [usize; 2],
     /// Servers of organisations.
     own: usize,
 }
 
 pub(crate) struct Entry {
-    /// It stands for all servers beyond the bound.
+    /// Set for the entry of all servers beyond the bound.
     pub(crate) is_other: bool,
     pub(crate) server: Arc<ServerMetrics>,
     pub(crate) tools: BTreeMap<String, Arc<ToolMetrics>>,
@@ -138,7 +134,7 @@ impl Default for Entry {
 }
 
 impl Entry {
-    /// The counters that tools share which have none of their own.
+    /// Returns the shared counters of tools beyond the bound.
     pub(crate) fn other_tools(&mut self) -> Arc<ToolMetrics> {
         let server = &self.server;
         let other =
@@ -148,12 +144,11 @@ impl Entry {
 }
 
 impl ServerLabel {
-    /// What stands for all servers of organisations beyond the bound.
+    /// Returns the label of all organisation servers beyond the bound.
     fn other() -> Self {
         Self { organisation: Some(OTHER.to_owned()), slug: OTHER.to_owned() }
     }
 
-    /// Its labels.
     pub(crate) fn pairs(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let organisation = self.organisation.as_deref();
         let organisation = organisation.map(|organisation| (ORGANISATION, organisation));
@@ -162,7 +157,7 @@ impl ServerLabel {
 }
 
 impl Servers {
-    /// The counters under a label, or of all others where there are as many as may be.
+    /// Returns the entry of a label, or the shared entry if the bound is reached.
     pub(crate) fn entry(&mut self, label: ServerLabel) -> &mut Entry {
         let is_own = label.organisation.is_some();
         let is_new = !self.by_label.contains_key(&label);
@@ -180,8 +175,7 @@ impl Servers {
         self.own >= MAX_OWN || self.of(organisation).count() >= MAX_OWN / SHARES
     }
 
-    /// Whether one more tool of a server is counted with others, where `most` may be counted one by
-    /// one.
+    /// Returns whether a further tool must share counters, given a bound of `most` tools.
     pub(crate) fn has_too_many_tools(&self, organisation: Option<&str>, most: usize) -> bool {
         let counted = self.tools[usize::from(organisation.is_some())];
         let Some(organisation) = organisation else { return counted >= most };
@@ -192,7 +186,7 @@ impl Servers {
         counted >= most || own >= (most / SHARES).max(1)
     }
 
-    /// The servers of an organisation.
+    /// Returns the servers of an organisation.
     fn of(&self, organisation: &str) -> impl Iterator<Item = &Entry> {
         let first =
             ServerLabel { organisation: Some(organisation.to_owned()), slug: String::new() };

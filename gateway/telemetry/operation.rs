@@ -1,6 +1,6 @@
-//! Spans of MCP operations, as the OpenTelemetry conventions for MCP describe them: a SERVER span
-//! for what a client asks of the gateway, a CLIENT span for what the gateway asks of a server. What
-//! they leave out is under `lockgate.`. Neither arguments nor results are recorded.
+//! Spans of MCP operations by the OpenTelemetry conventions for MCP: a SERVER span for a client's
+//! request to the gateway, a CLIENT span for the gateway's request to a server. Further attributes
+//! are under `lockgate.`. Arguments and results are never recorded.
 //! <https://opentelemetry.io/docs/specs/semconv/gen-ai/mcp/>
 
 use std::borrow::Cow;
@@ -16,12 +16,12 @@ use crate::durations::{CALLERS_FAULTS, Network, OTHER_METHOD};
 use crate::spans::Tracer;
 use crate::trace::TraceContext;
 
-/// Longest text of an attribute, in bytes; what is beyond it is cut.
+/// Maximum bytes of an attribute's text; longer texts are truncated.
 const MAX_TEXT: usize = 512;
-/// How a call of a tool failed that was answered with `isError`.
+/// The error type of a tool call answered with `isError`.
 pub const TOOL_ERROR: &str = "tool_error";
 
-/// What a request is about.
+/// The target of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target<'a> {
     Tool(&'a str),
@@ -30,8 +30,8 @@ pub enum Target<'a> {
     Nothing,
 }
 
-/// One operation that goes on. It is exported when it is dropped, unless its trace is not sampled:
-/// then it costs no more than its context.
+/// An operation in progress, exported on drop. If its trace is not sampled, it costs no more than
+/// its context.
 #[derive(Debug)]
 pub struct OperationSpan {
     tracer: Tracer,
@@ -47,8 +47,8 @@ pub struct OperationSpan {
 }
 
 impl OperationSpan {
-    /// What a client asks. `parent` is where the client stands in its trace; `method` is empty for
-    /// one that the protocol does not have.
+    /// Starts the span of a client's request. `parent` is the client's trace context; `method` is
+    /// empty for methods that the protocol does not define.
     #[must_use]
     pub fn server(tracer: &Tracer, parent: Option<&TraceContext>, method: &'static str) -> Self {
         let context = match parent {
@@ -58,7 +58,7 @@ impl OperationSpan {
         Self::begin(tracer, context, parent, SpanKind::Server, method)
     }
 
-    /// What the gateway asks of a server on behalf of `parent`.
+    /// Starts the span of the gateway's request to a server on behalf of `parent`.
     #[must_use]
     pub fn client(tracer: &Tracer, parent: &TraceContext, method: &'static str) -> Self {
         Self::begin(tracer, parent.child(), Some(parent), SpanKind::Client, method)
@@ -88,14 +88,14 @@ impl OperationSpan {
         span
     }
 
-    /// Where the span stands: what it causes is a child of this.
+    /// Returns the context of the span, which is the parent of dependent operations.
     #[must_use]
     pub fn context(&self) -> &TraceContext {
         &self.context
     }
 
-    /// What is asked for. The name of the span has it if `is_known`: what clients make up would
-    /// give as many names of spans as they like.
+    /// Sets the target. The span name contains it only if `is_known`, because client-chosen names
+    /// would create an unlimited number of span names.
     pub fn set_target(&mut self, target: Target<'_>, is_known: bool) {
         let named = match target {
             Target::Tool(name) => {
@@ -115,7 +115,7 @@ impl OperationSpan {
         }
     }
 
-    /// The id of the request, as JSON text.
+    /// Sets the id of the request, given as JSON text.
     pub fn set_request_id(&mut self, id: &[u8]) {
         let id = String::from_utf8_lossy(id);
         let text = match id.strip_prefix('"') {
@@ -125,12 +125,12 @@ impl OperationSpan {
         self.set_text("jsonrpc.request.id", text);
     }
 
-    /// The revision of the protocol that is spoken.
+    /// Sets the protocol revision.
     pub fn set_protocol(&mut self, revision: &'static str) {
         self.set("mcp.protocol.version", revision);
     }
 
-    /// The legacy session that it is part of.
+    /// Sets the legacy session.
     pub fn set_session(&mut self, id: &str) {
         self.set_text("mcp.session.id", id);
     }
@@ -148,7 +148,7 @@ impl OperationSpan {
         }
     }
 
-    /// Who is at the other end: the client of a SERVER span, the server of a CLIENT span.
+    /// Sets the peer: the client of a SERVER span, the server of a CLIENT span.
     pub fn set_peer(&mut self, address: &str, port: Option<u16>) {
         let is_server = self.kind == SpanKind::Server;
         let address_key = if is_server { "client.address" } else { "server.address" };
@@ -159,8 +159,8 @@ impl OperationSpan {
         }
     }
 
-    /// It was answered with a JSON-RPC error. Which of them are failures of the operation depends
-    /// on the side.
+    /// Records a JSON-RPC error response. Codes that blame the caller are failures only on the
+    /// CLIENT side.
     pub fn answered_with_error(&mut self, code: i64, message: &str) {
         if !self.context.is_sampled() {
             return;
@@ -173,12 +173,12 @@ impl OperationSpan {
         self.set("rpc.response.status_code", text);
     }
 
-    /// A tool was called and answered with `isError`.
+    /// Records a tool result with `isError`.
     pub fn answered_with_tool_error(&mut self) {
         self.failed(TOOL_ERROR, "");
     }
 
-    /// It failed without an answer. `kind` is one of few.
+    /// Records a failure without a response. `kind` is from a small fixed set.
     pub fn failed(&mut self, kind: &'static str, message: &str) {
         if self.context.is_sampled() {
             self.set("error.type", kind);
@@ -186,12 +186,12 @@ impl OperationSpan {
         }
     }
 
-    /// Something that the conventions have no word for.
+    /// Sets an attribute beyond the conventions.
     pub fn note(&mut self, what: Note, text: &str) {
         self.set_text(what.key(), text);
     }
 
-    /// Whether that has been said.
+    /// Returns whether the attribute is set.
     #[must_use]
     pub fn has_note(&self, what: Note) -> bool {
         self.attributes.iter().any(|known| known.key.as_str() == what.key())
@@ -266,23 +266,23 @@ impl Drop for OperationSpan {
     }
 }
 
-/// What spans say beyond the conventions.
+/// The attributes beyond the conventions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Note {
-    /// The server that it went to, as it is named here.
+    /// The configured name of the called server.
     Server,
-    /// How it ended, as the metrics have it.
+    /// The outcome, as in the metrics.
     Outcome,
-    /// The policy that denied it.
+    /// The policy that denied the request.
     Rule,
-    /// Why it was denied.
+    /// The reason for the denial.
     Denial,
-    /// `rest` or `trpc`, for what came in another way than as MCP.
+    /// `rest` or `trpc`, for requests that did not arrive as MCP.
     Transport,
 }
 
 impl Note {
-    /// The name of the attribute.
+    /// Returns the name of the attribute.
     #[must_use]
     pub fn key(self) -> &'static str {
         match self {

@@ -1,13 +1,11 @@
-//! What the kernel says of this process, read when somebody asks. Nothing where it says nothing.
+//! Resource usage of this process according to the kernel, read on demand if available.
 
 use std::path::Path;
 
-/// Ticks of processor time in a second: what Linux tells programs on every machine that we build
-/// for (`USER_HZ`).
+/// Processor time ticks per second: the constant `USER_HZ` on all supported Linux machines.
 const TICKS: f64 = 100.0;
 const FOLDER: &str = "/proc/self";
 
-/// What a process takes of the machine.
 #[derive(Debug, PartialEq)]
 pub(crate) struct ProcessUsage {
     pub(crate) cpu_seconds: f64,
@@ -15,7 +13,7 @@ pub(crate) struct ProcessUsage {
     pub(crate) virtual_bytes: u64,
     pub(crate) threads: u64,
     pub(crate) open_files: u64,
-    /// None where there is no bound.
+    /// `None` without a limit.
     pub(crate) max_files: Option<u64>,
 }
 
@@ -29,7 +27,7 @@ impl ProcessUsage {
     }
 
     fn parse(stat: &str, status: &str, limits: &str, open_files: u64) -> Option<Self> {
-        // The name of the program, in parentheses, may hold anything.
+        // The program name, in parentheses, may contain any character.
         let (_, after_name) = stat.rsplit_once(')')?;
         let mut times = after_name.split_whitespace().skip(11);
         let user: u64 = times.next()?.parse().ok()?;
@@ -58,7 +56,7 @@ fn read(path: &Path) -> Option<String> {
 
 #[allow(clippy::disallowed_methods, reason = "what the kernel says of this process alone")]
 fn count_files(folder: &Path) -> Option<u64> {
-    // One of them is the folder itself.
+    // The listing includes the folder's own handle.
     Some((std::fs::read_dir(folder).ok()?.count() as u64).saturating_sub(1))
 }
 

@@ -1,4 +1,4 @@
-//! What is read of the counters for each family that is no observable instrument.
+//! Reading of the counters, for each family that is not an observable instrument.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -12,7 +12,7 @@ use crate::labels::Unknown;
 use crate::numbers::Numbers;
 use crate::process::ProcessUsage;
 
-/// The first name of each, and how it is read.
+/// The first family of each group, and its reader.
 const READINGS: [(&str, ReadFamilies); 13] = [
     ("lockgate_call_duration_seconds", read_calls),
     ("lockgate_tool_duration_seconds", read_tools),
@@ -29,7 +29,6 @@ const READINGS: [(&str, ReadFamilies); 13] = [
     ("process_cpu_seconds_total", read_process),
 ];
 
-/// Has the registry read all of them.
 pub(crate) fn register_all(registry: &Registry, numbers: &Arc<Numbers>) -> Result<(), Error> {
     for (name, read) in READINGS {
         register(registry, numbers, name, read)?;
@@ -46,7 +45,7 @@ fn read_calls(numbers: &Numbers) -> Vec<Family> {
     vec![family]
 }
 
-/// Of tools that were called alone: there may be thousands that nobody calls.
+/// Reads the durations of tools that were called; there may be thousands without a call.
 fn read_tools(numbers: &Numbers) -> Vec<Family> {
     let help = "Time of calls from their arrival to their end, by server and tool";
     let mut family = Family::histogram("lockgate_tool_duration_seconds", help);
@@ -59,7 +58,7 @@ fn read_tools(numbers: &Numbers) -> Vec<Family> {
     vec![family]
 }
 
-/// What clients ask of the gateway, and their sessions.
+/// Reads clients' requests to the gateway, and their sessions.
 fn read_served(numbers: &Numbers) -> Vec<Family> {
     let name = "mcp_server_operation_duration_seconds";
     let mut operations = Family::histogram(name, "Time of requests of clients, as they see it");
@@ -80,7 +79,7 @@ fn read_served(numbers: &Numbers) -> Vec<Family> {
     vec![operations, sessions]
 }
 
-/// What the gateway asks of servers, and its sessions there.
+/// Reads the gateway's requests to servers, and its sessions there.
 fn read_asked(numbers: &Numbers) -> Vec<Family> {
     let name = "mcp_client_operation_duration_seconds";
     let mut operations = Family::histogram(name, "Time of requests to servers");
@@ -159,7 +158,7 @@ fn read_reloads(numbers: &Numbers) -> Vec<Family> {
     ]
 }
 
-/// Where the audit trail goes beside its file.
+/// Reads the receivers of the audit trail besides its file.
 fn read_forwards(numbers: &Numbers) -> Vec<Family> {
     let help = "Records of the audit trail that a receiver has taken";
     let mut taken = Family::counter("lockgate_audit_forwarded_total", help);
@@ -217,7 +216,7 @@ fn read_certificates(numbers: &Numbers) -> Vec<Family> {
     vec![family]
 }
 
-/// Under the names that every exporter gives them.
+/// Reads the process metrics under their conventional Prometheus names.
 fn read_process(numbers: &Numbers) -> Vec<Family> {
     let started = numbers.started.duration_since(UNIX_EPOCH).unwrap_or_default();
     let start = Family::gauge("process_start_time_seconds", "When the process began")

@@ -1,14 +1,14 @@
-//! What became of a server's calls of late, in even steps of time: how many ended, how many of them
-//! failed, and how long they took. Somebody has to say when a step is over.
+//! Recent calls of a server, in equal time steps: ended calls, failed calls, and mean duration. The
+//! caller ends each step.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::histogram::Counts;
 
-/// How long one step is.
+/// Length of a step.
 pub const RECENT_STEP: Duration = Duration::from_secs(30);
-/// Steps that are kept.
+/// Number of steps kept.
 pub const RECENT_STEPS: usize = 60;
 
 /// Calls that ended within one step.
@@ -16,30 +16,29 @@ pub const RECENT_STEPS: usize = 60;
 pub struct RecentCalls {
     pub calls: u64,
     pub failed: u64,
-    /// None without a call.
+    /// `None` without a call.
     pub average: Option<Duration>,
 }
 
-/// What was counted of the calls of one server until some moment.
+/// Cumulative counts of the calls of a server.
 #[derive(Debug, Default)]
 pub(crate) struct CallCounts {
     /// Calls that reached the server.
     pub(crate) ran: Counts,
-    /// Calls that did not.
     pub(crate) unavailable: u64,
     pub(crate) failed: u64,
 }
 
-/// The steps of one server; none before its first call.
+/// The steps of a server; empty before its first call.
 #[derive(Debug, Default)]
 pub(crate) struct RecentSteps {
-    /// What was counted when the step began that goes on.
+    /// Counts at the start of the current step.
     before: CallCounts,
     over: VecDeque<RecentCalls>,
 }
 
 impl RecentSteps {
-    /// A step is over; these were counted until then.
+    /// Ends a step with the current counts.
     pub(crate) fn end_step(&mut self, now: CallCounts) {
         if self.over.is_empty() && now.ran.count() + now.unavailable == 0 {
             return;
@@ -52,7 +51,7 @@ impl RecentSteps {
         self.before = now;
     }
 
-    /// The steps from the oldest to the one that goes on.
+    /// Returns all steps, oldest first, with the current step last.
     pub(crate) fn list(&self, now: &CallCounts) -> Vec<RecentCalls> {
         let mut all = Vec::with_capacity(self.over.len() + 1);
         all.extend(&self.over);

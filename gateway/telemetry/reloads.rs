@@ -1,18 +1,17 @@
-//! Which configurations were taken over, and when the last one was.
+//! Counts of configuration reloads, and the time of the last success.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// See the module.
 pub(crate) struct Reloads {
-    /// Those that failed, and those that did not.
+    /// Failed and successful reloads.
     outcomes: [AtomicU64; 2],
     has_failed: AtomicBool,
     /// Unix seconds.
     last_success: AtomicU64,
 }
 
-/// With the configuration that the process begins with.
+/// The process starts with a valid configuration.
 impl Default for Reloads {
     fn default() -> Self {
         Self {
@@ -36,7 +35,7 @@ impl Reloads {
         self.outcomes[usize::from(is_success)].load(Relaxed)
     }
 
-    /// Whether the files say what is in force.
+    /// Returns whether the files match the configuration in force.
     pub(crate) fn is_current(&self) -> bool {
         !self.has_failed.load(Relaxed)
     }

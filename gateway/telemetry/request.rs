@@ -1,6 +1,6 @@
-//! Which request a log line is about: a tag that goes with the request's future and is read only
-//! when a line is written. It takes an id from outside only if that is short and plain, and keeps
-//! no more than the start of a JSON-RPC id.
+//! The tag that associates log lines with a request. It accompanies the request's future, and is
+//! read only when a line is written. Ids from clients are accepted only if short and plain, and a
+//! JSON-RPC id is truncated.
 
 use std::cell::Cell;
 use std::fmt;
@@ -10,30 +10,30 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use crate::trace::{TraceContext, TraceIds};
 
-/// Longest id that is taken from a client, in bytes.
+/// Maximum bytes of an id from a client.
 const MAX_GIVEN: usize = 64;
-/// Bytes kept of a JSON-RPC id: a UUID in quotes fits.
+/// Bytes kept of a JSON-RPC id; a UUID in quotes fits.
 const MAX_RPC: usize = 40;
 
 static NUMBER: AtomicU64 = AtomicU64::new(1);
-/// Somebody wants to know in which trace a line is.
+/// Set if log lines need the trace of their request.
 static KEEPS_TRACES: AtomicBool = AtomicBool::new(false);
 
 tokio::task_local! {
     static CURRENT: Tag;
 }
 
-/// How a request came in over HTTP.
+/// The HTTP connection of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
     /// The client's address.
     pub address: IpAddr,
     pub port: Option<u16>,
-    /// The version of HTTP, as `1.1`.
+    /// The HTTP version, such as `1.1`.
     pub version: Option<&'static str>,
 }
 
-/// The ids of one request, and how it came in.
+/// The ids of one request, and its HTTP connection.
 #[derive(Debug)]
 pub struct Tag {
     given: Option<Box<str>>,
@@ -44,8 +44,8 @@ pub struct Tag {
 }
 
 impl Tag {
-    /// The tag of a request whose client named it so, or not at all; on stdio it has not arrived
-    /// from anywhere.
+    /// Creates the tag of a request, with the client's id if it is usable. `arrival` is `None` on
+    /// stdio.
     #[must_use]
     pub fn new(given: Option<&[u8]>, arrival: Option<Arrival>) -> Self {
         let given = match given {
@@ -57,14 +57,14 @@ impl Tag {
         Self { given, arrival, number, rpc: Cell::new((0, [0; MAX_RPC])), trace: Cell::new(None) }
     }
 
-    /// The id that the client gave, if it can be used.
+    /// Returns the client's id, if it is usable.
     #[must_use]
     pub fn given(&self) -> Option<&str> {
         self.given.as_deref()
     }
 
-    /// What each line says of the request, in characters that no format escapes; empty where it is
-    /// not known.
+    /// Returns the request's fields for each line, in characters that no format escapes. Unknown
+    /// values are empty.
     pub(crate) fn describe(&self) -> [(&'static str, String); 3] {
         let (n, rpc) = self.rpc.get();
         let client = match self.arrival {
@@ -78,7 +78,6 @@ impl Tag {
         ]
     }
 
-    /// The span of the request, if that is known.
     pub(crate) fn trace(&self) -> Option<TraceIds> {
         self.trace.get()
     }
@@ -91,7 +90,7 @@ fn is_usable(id: &[u8]) -> bool {
 
 impl fmt::Display for Tag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Tells the lives of the gateway apart.
+        // Distinguishes runs of the gateway.
         static LIFE: OnceLock<u32> = OnceLock::new();
         match &self.given {
             Some(given) => f.write_str(given),
@@ -100,18 +99,18 @@ impl fmt::Display for Tag {
     }
 }
 
-/// Runs a request; every line that it logs on the way carries its tag.
+/// Runs a request, and adds its tag to every line that it logs.
 pub fn within<F: Future>(tag: Tag, request: F) -> impl Future<Output = F::Output> {
     CURRENT.scope(tag, request)
 }
 
-/// How the request that is being worked on came in; nothing for stdio and outside of requests.
+/// Returns the HTTP connection of the current request; `None` on stdio and outside of requests.
 #[must_use]
 pub fn arrival() -> Option<Arrival> {
     CURRENT.try_with(|tag| tag.arrival).ok().flatten()
 }
 
-/// The request's JSON-RPC id, as JSON text, is known now.
+/// Sets the JSON-RPC id of the current request, given as JSON text.
 pub fn has_rpc_id(id: &[u8]) {
     let _ = CURRENT.try_with(|tag| {
         let mut kept = [0; MAX_RPC];
@@ -123,12 +122,12 @@ pub fn has_rpc_id(id: &[u8]) {
     });
 }
 
-/// Has [`has_trace`] keep what it is told, from now on.
+/// Enables [`has_trace`] from now on.
 pub(crate) fn keep_traces() {
     KEEPS_TRACES.store(true, Relaxed);
 }
 
-/// The request's span is known now. `find` is asked where a log goes that says so.
+/// Sets the span of the current request. `find` is called only if a log needs it.
 pub fn has_trace(find: impl FnOnce() -> Option<TraceContext>) {
     if !KEEPS_TRACES.load(Relaxed) {
         return;
@@ -138,13 +137,12 @@ pub fn has_trace(find: impl FnOnce() -> Option<TraceContext>) {
     }
 }
 
-/// Shows the tag of the request that is being worked on; nothing outside of requests.
+/// Passes the tag of the current request, if any, to `see`.
 pub(crate) fn see_current(see: impl FnOnce(&Tag)) {
     let _ = CURRENT.try_with(see);
 }
 
-/// A line of the log, its end included, with the tag of the request that is being worked on;
-/// nothing outside of requests.
+/// Returns a complete log line with the tag of the current request, or `None` outside of requests.
 pub(crate) fn tagged(line: &[u8], json: bool) -> Option<Vec<u8>> {
     let end: &[u8] = if json { b"}\n" } else { b"\n" };
     let text = line.strip_suffix(end)?;
@@ -160,7 +158,7 @@ pub(crate) fn tagged(line: &[u8], json: bool) -> Option<Vec<u8>> {
         .ok()
 }
 
-/// A field that no format escapes, unless it is empty.
+/// Appends a field that needs no escapes, unless it is empty.
 fn append(line: &mut Vec<u8>, json: bool, name: &str, value: &str) {
     if !value.is_empty() {
         let field = if json {
@@ -172,7 +170,7 @@ fn append(line: &mut Vec<u8>, json: bool, name: &str, value: &str) {
     }
 }
 
-/// A JSON-RPC id without its quotes, in characters that no log format escapes.
+/// Formats a JSON-RPC id without its quotes, in characters that no log format escapes.
 fn show_rpc_id(id: &[u8]) -> String {
     let mut shown = String::with_capacity(id.len());
     for &byte in id {

@@ -1,5 +1,5 @@
-//! Spans that have ended, exported over OTLP/HTTP in the background. A call never waits for the
-//! collector, and a collector that is slow or gone for long costs spans, which are counted.
+//! Ended spans, exported over OTLP/HTTP in the background. Calls never wait for the collector;
+//! while it is slow or unreachable, spans are dropped and counted.
 
 use opentelemetry::InstrumentationScope;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
@@ -14,12 +14,12 @@ use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::trace::TraceContext;
 
-/// Takes spans that have ended. Clones share one exporter.
+/// A recorder of ended spans. Clones share one exporter.
 #[derive(Clone, Debug)]
 pub struct Tracer {
     queue: Queue<SpanData>,
     scope: InstrumentationScope,
-    /// Of a thousand traces that begin here, so many are recorded.
+    /// Recorded traces per thousand that begin here.
     sampled: u16,
 }
 
@@ -37,7 +37,7 @@ impl Signal for Spans {
 }
 
 impl Tracer {
-    /// Starts the exporter on the current runtime; `None` when no collector is configured.
+    /// Starts the exporter on the current runtime. Returns `None` if no collector is configured.
     pub fn start(
         config: &Config,
         metrics: &Metrics,
@@ -53,7 +53,7 @@ impl Tracer {
         Ok(Some(Self { queue, scope, sampled: config.export.sampled }))
     }
 
-    /// The first context of a trace that no client has begun.
+    /// Returns the first context of a trace without a client context.
     pub(crate) fn new_trace(&self) -> TraceContext {
         TraceContext::root(fastrand::u16(..1000) < self.sampled)
     }
@@ -67,12 +67,12 @@ impl Tracer {
         self.queue.put(|| span);
     }
 
-    /// Exports what is queued; waits three seconds at most.
+    /// Exports the queued spans. Waits at most three seconds.
     pub async fn flush(&self) {
         self.queue.flush().await;
     }
 
-    /// Spans that were made and not exported.
+    /// Returns the number of spans that were not exported.
     pub fn lost(&self) -> u64 {
         self.queue.lost()
     }

@@ -1,12 +1,11 @@
-//! HTTP responses by status. Every status has its counter from the start.
+//! HTTP responses by status. Every status has a counter from the start.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// 100 to 999, as HTTP has them.
+/// The range of HTTP statuses, 100 to 999.
 const FIRST: usize = 100;
 const MANY: usize = 900;
 
-/// See the module.
 pub(crate) struct Statuses([AtomicU64; MANY]);
 
 impl Default for Statuses {
@@ -22,7 +21,7 @@ impl Statuses {
         }
     }
 
-    /// Those that were sent.
+    /// Passes all counts above zero to `see`.
     pub(crate) fn each(&self, mut see: impl FnMut(usize, u64)) {
         for (at, counter) in self.0.iter().enumerate() {
             let count = counter.load(Relaxed);

@@ -1,11 +1,10 @@
-//! W3C Trace Context (level 1, with the random flag of level 2): who caused this call. Text that
-//! does not hold to the rules is no context at all; it is never repaired. `baggage` is not read, so
-//! it crosses no hop.
+//! W3C Trace Context (level 1, with the random flag of level 2). Invalid values are rejected, never
+//! repaired. `baggage` is not read and hence not forwarded.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// `tracestate` beyond this is dropped; the specification asks for at least 512 to be passed on.
+/// `tracestate` beyond this is dropped; the specification requires forwarding at least 512.
 const MAX_STATE: usize = 512;
 const MAX_MEMBERS: usize = 32;
 
@@ -22,12 +21,12 @@ pub struct TraceContext {
 }
 
 impl TraceContext {
-    /// Reads `traceparent` and, if it is there and valid, `tracestate`. A bad `tracestate` is
-    /// dropped alone.
+    /// Parses `traceparent` and, if present and valid, `tracestate`. An invalid `tracestate` alone
+    /// is dropped.
     pub fn parse(traceparent: &str, tracestate: Option<&str>) -> Option<Self> {
         let bytes = traceparent.as_bytes();
         let version = u8::try_from(hex(bytes.get(..2)?)?).ok()?;
-        // Version 0 ends here; later ones may go on after a dash. 255 is not a version.
+        // Version 0 ends here; later ones may continue after a dash. 255 is not a version.
         match (version, bytes.get(55)) {
             (0xff, _) => return None,
             (0, Some(_)) => return None,
@@ -52,18 +51,18 @@ impl TraceContext {
         Some(Self { trace, span, flags, state })
     }
 
-    /// The first context of a new trace.
+    /// Creates the first context of a new trace.
     pub fn root(sampled: bool) -> Self {
         let flags = RANDOM | if sampled { SAMPLED } else { 0 };
         Self { trace: fastrand::u128(1..), span: fastrand::u64(1..), flags, state: None }
     }
 
-    /// The context of something that this one causes: same trace, flags and state, new span.
+    /// Returns the context of a dependent operation: same trace, flags and state, new span.
     pub fn child(&self) -> Self {
         Self { span: fastrand::u64(1..), ..self.clone() }
     }
 
-    /// A child of the client's context, or a new sampled trace when the client had none.
+    /// Returns a child of the client's context, or a new sampled trace if there is none.
     pub fn continued(parent: Option<&Self>) -> Self {
         match parent {
             Some(parent) => parent.child(),
@@ -83,12 +82,11 @@ impl TraceContext {
         self.span
     }
 
-    /// What tells its span from all others.
     pub(crate) fn ids(&self) -> TraceIds {
         TraceIds { trace: self.trace, span: self.span, flags: self.flags }
     }
 
-    /// The value of `traceparent` to send on, without allocating. [`fmt::Display`] writes the same.
+    /// Returns the `traceparent` value to forward, without allocating. Equal to [`fmt::Display`].
     pub fn traceparent(&self) -> TraceParent {
         let mut text = *b"00-00000000000000000000000000000000-0000000000000000-00";
         write_hex(&mut text[3..35], self.trace);
@@ -97,7 +95,7 @@ impl TraceContext {
         TraceParent(text)
     }
 
-    /// The value of `tracestate` to send on, exactly as it came.
+    /// Returns the `tracestate` value to forward, exactly as received.
     pub fn tracestate(&self) -> Option<&str> {
         self.state.as_deref()
     }
@@ -109,7 +107,7 @@ impl fmt::Display for TraceContext {
     }
 }
 
-/// The ids of a span, and whether its trace is sampled.
+/// The ids of a span, and the flags of its trace.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TraceIds {
     pub(crate) trace: u128,
@@ -137,7 +135,7 @@ impl fmt::Debug for TraceParent {
     }
 }
 
-/// Lower-case hexadecimal digits, at most 32 of them, as the specification wants them.
+/// Parses at most 32 lower-case hexadecimal digits, as the specification requires.
 fn hex(digits: &[u8]) -> Option<u128> {
     digits.iter().try_fold(0, |value: u128, digit| {
         let digit = match digit {
@@ -156,8 +154,8 @@ fn write_hex(into: &mut [u8], mut value: u128) {
     }
 }
 
-/// Members are `key=value`, separated by commas with optional blanks; empty members are allowed,
-/// repeated keys are not.
+/// Checks that members are `key=value`, separated by commas with optional blanks. Empty members are
+/// allowed, repeated keys are not.
 fn valid_state(text: &str) -> bool {
     if text.len() > MAX_STATE {
         return false;
@@ -183,7 +181,7 @@ fn valid_state(text: &str) -> bool {
     !keys.is_empty()
 }
 
-/// A vendor (`a-z` first), or a tenant (may begin with a digit) at a system.
+/// Checks a vendor key (`a-z` first), or a tenant (a digit may be first) at a system.
 fn valid_key(key: &str) -> bool {
     match key.split_once('@') {
         None => valid_key_part(key, 256, false),
@@ -201,7 +199,7 @@ fn valid_key_part(part: &str, longest: usize, digit_first: bool) -> bool {
         && bytes.all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_-*/".contains(&b))
 }
 
-/// Printable ASCII but `,` and `=`; blanks inside, not at the end (the end was trimmed).
+/// Checks for printable ASCII except `,` and `=`. Blanks at the end were trimmed.
 fn valid_value(value: &str) -> bool {
     (1..=256).contains(&value.len())
         && value.bytes().all(|b| matches!(b, b' '..=b'~') && b != b',' && b != b'=')

@@ -1,4 +1,4 @@
-//! Tests of `batches`, against a collector whose answers are scripted.
+//! Tests of `batches`, against a collector with scripted responses.
 
 #![allow(clippy::unwrap_used)]
 
@@ -28,7 +28,7 @@ impl Signal for Bytewise {
     }
 }
 
-/// A collector with these answers, and 200 after them; 0 stands for none. Passes on what it takes.
+/// Returns a collector with these statuses (0: no response), then 200. Sends accepted batches.
 async fn collector(statuses: &[u16]) -> (Collector, mpsc::UnboundedReceiver<Vec<u8>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}/v1/bytes", listener.local_addr().unwrap());

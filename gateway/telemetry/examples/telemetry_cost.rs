@@ -1,6 +1,6 @@
-//! What one forwarded call pays for telemetry: `cargo run --release -p lockgate-telemetry --example
-//! telemetry_cost` prints nanoseconds, the best of seven rounds, at default settings (level `info`,
-//! no OTLP) unless the line says otherwise.
+//! Measures the cost of telemetry per forwarded call: `cargo run --release -p lockgate-telemetry
+//! --example telemetry_cost` prints nanoseconds, the best of seven rounds, at default settings
+//! (level `info`, no OTLP) unless the line states otherwise.
 
 use std::error::Error;
 use std::hint::black_box;
@@ -68,8 +68,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What a call pays for the decision and the outcome that it hands to the trail, while the writer
-/// is at work on another core.
+/// Measures the cost of queueing a decision and an outcome for the audit trail, while the writer
+/// runs on another core.
 fn trail(on_full: OnFull) -> Result<(), Box<dyn Error>> {
     const BURST: usize = 4000;
     let folder = tempfile::tempdir()?;

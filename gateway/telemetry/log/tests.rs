@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use super::*;
 
-/// What `act` logs at `level`, seen by a subscriber of its own.
+/// Returns the lines that `act` logs at `level`, captured by a separate subscriber.
 pub(crate) fn logged(format: Format, level: &str, act: impl FnOnce()) -> String {
     let lines = Buffer::default();
     let output = lines.clone();

@@ -49,7 +49,7 @@ fn calls_are_exported_by_server_tool_and_outcome() {
         assert!(has(&text, line), "{line}\n{text}");
     }
     assert!(!text.contains("timeout"), "{text}");
-    // Counters keep their value from one reading to the next.
+    // Counters keep their value between readings.
     let counted = |text: &str| {
         Vec::from_iter(text.lines().filter(|line| line.contains("files")).map(str::to_owned))
     };

@@ -15,7 +15,7 @@ use crate::batches::QUEUE;
 use crate::config::{Export, Format};
 use crate::operation::{Note, OperationSpan, Target};
 
-/// A collector that passes on path and body of what it gets, and answers with `status`.
+/// Returns a collector that answers with `status`, and sends on path and body of requests.
 async fn collector(status: u16) -> (Config, mpsc::Receiver<(String, Bytes)>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}/v1/traces", listener.local_addr().unwrap());
@@ -59,7 +59,7 @@ fn contains(body: &[u8], part: &[u8]) -> bool {
     body.windows(part.len()).any(|window| window == part)
 }
 
-/// A call that has ended.
+/// Records a completed call.
 fn end(tracer: &Tracer, parent: Option<&TraceContext>) -> TraceContext {
     let mut span = OperationSpan::server(tracer, parent, "tools/call");
     span.set_target(Target::Tool("files__read"), true);
@@ -122,7 +122,7 @@ async fn spans_that_a_collector_refuses_are_counted_as_lost() {
 async fn spans_beyond_the_queue_are_counted_and_never_waited_for() {
     let (config, _gets) = collector(200).await;
     let tracer = Tracer::start(&config, &Metrics::new(&config), &Way::default()).unwrap().unwrap();
-    // Nothing is awaited, so on this single-threaded runtime the exporter cannot take any.
+    // Without an await on this single-threaded runtime, the exporter cannot take any.
     for _ in 0..QUEUE + 3 {
         end(&tracer, None);
     }
@@ -145,7 +145,7 @@ async fn without_an_endpoint_there_is_no_tracer() {
 
 #[tokio::test]
 async fn a_collector_is_reached_through_the_proxy() {
-    // What comes to a proxy has the whole URL in its request line.
+    // Requests to a proxy have the whole URL in their request line.
     let (mut config, mut gets) = collector(200).await;
     let proxy = config.otlp.take().unwrap();
     config.otlp = Some("http://collector.example:4318/v1/traces".parse().unwrap());
