@@ -1,5 +1,5 @@
-//! What the API has to know of the configuration: who may do what, the keys, and the files that it
-//! writes.
+//! The part of the configuration that the API uses: its access rules, the keys, and the files that
+//! it writes.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,7 +8,6 @@ use lockgate_admin::{ApiConfig, ClientsAddress};
 use lockgate_authn::key::Key;
 use lockgate_config::Config;
 
-/// What the API has to know of the configuration.
 pub(crate) struct ApiSettings {
     pub(crate) access: Arc<ApiConfig>,
     pub(crate) keys: Arc<[Key]>,

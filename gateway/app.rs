@@ -1,5 +1,5 @@
-//! The composition root: makes every layer from its configuration and hands each what it may use,
-//! in the order in which a request passes them.
+//! The composition root: builds every layer from its configuration and passes each its
+//! dependencies, in the order in which a request passes the layers.
 
 mod health;
 mod servers;
@@ -42,34 +42,33 @@ use crate::tenants::Tenants;
 use crate::trail;
 use crate::webhook::{Target, Webhook};
 
-/// The clients of the configured servers, by slug.
 pub(crate) type Clients = BTreeMap<String, Arc<Client>>;
 
-/// A running gateway and what it is made of.
+/// A running gateway and its parts.
 pub(crate) struct App {
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) life: LifeCycle,
-    /// What has to be there for it to be ready.
+    /// The condition under which the gateway is ready.
     ready: Ready,
-    /// It is not ready before the store was read.
+    /// Whether readiness also requires that the store has been read.
     requires_store: bool,
     pub(crate) metrics: Arc<Metrics>,
     certificate: OnceLock<CertificateWatch>,
     pub(crate) around: Surroundings,
     pub(crate) clients: Mutex<Clients>,
     pub(crate) switches: Switches,
-    /// Held while the servers of the file are replaced: one change after another.
+    /// Held while the configured servers are replaced, so that changes are applied one at a time.
     pub(crate) changing: Mutex<()>,
-    /// Servers that are not wanted any more and still have calls.
+    /// Removed servers with calls still running.
     retiring: Retiring,
     builtin: Builtin,
-    /// What people change at run time; none where nobody can.
+    /// Settings changed at run time; `None` where the gateway has no store.
     pub(crate) registry: Option<Arc<Registry>>,
-    /// Serves that.
+    /// Serves the contents of `registry`.
     pub(crate) tenants: Option<Arc<Tenants>>,
     audit: Option<Trail>,
     forwarding: Forwarding,
-    /// Where the trail is, if it is in a file.
+    /// The audit trail's file, if the output is a file.
     pub(crate) audit_file: Option<PathBuf>,
     webhook: Arc<Webhook>,
     outside: Outside,
@@ -77,14 +76,14 @@ pub(crate) struct App {
     signer: Arc<Signer>,
     rates: Rates,
     pub(crate) api: Mutex<ApiSettings>,
-    /// Where the configuration is read from, once it is followed.
+    /// The sources of the configuration, set once reloading starts.
     pub(crate) sources: OnceLock<Sources>,
-    /// A file of the configuration has changed, whether the kernel tells of it or not.
+    /// Notified when a configuration file has changed, with or without a kernel event.
     pub(crate) reload_wanted: Notify,
 }
 
 impl App {
-    /// Starts the gateway and its servers, for one client alone or for many; needs a runtime.
+    /// Starts the gateway and its servers, for one client (`sole`) or many. Requires a runtime.
     pub(crate) fn start(
         config: &Config,
         sole: Option<Arc<SoleClient>>,
@@ -145,11 +144,11 @@ impl App {
         Ok(app)
     }
 
-    /// Takes over another configuration, all of it or nothing. Only servers whose own configuration
-    /// differs are touched.
+    /// Applies another configuration completely or not at all. Only servers with a changed entry
+    /// are touched.
     pub(crate) fn apply(&self, config: &Config) -> anyhow::Result<()> {
         let _changing = self.changing.lock();
-        // What can fail comes before what changes something.
+        // All fallible steps come before the first change.
         let old = Arc::clone(&self.authenticator.lock());
         let authenticator = Authenticator::start(&config.authn, &self.outside, Some(&old))
             .context("auth.scopes")?;
@@ -167,7 +166,7 @@ impl App {
         self.around.pools.waiting.resize(limits.queued_requests);
         self.signer.adopt(config.authn.signer.as_ref());
         self.gateway.adopt(rules);
-        // Who waits for a key to be known waits until it is.
+        // Set after the authenticator: a request that waits for a new key to appear waits for this.
         *self.api.lock() = ApiSettings::new(config);
         self.builtin.adopt(builtin);
         if let Some(registry) = &self.registry {
@@ -184,12 +183,11 @@ impl App {
         Ok(())
     }
 
-    /// Who is who, by the configuration as it is now.
     pub(crate) fn authenticator(&self) -> Arc<Authenticator> {
         Arc::clone(&self.authenticator.lock())
     }
 
-    /// Has the metrics show when the certificate runs out.
+    /// Exports the certificate's expiry in the metrics.
     pub(crate) fn watch_certificate(&self, watch: Option<CertificateWatch>) {
         if let Some(watch) = watch {
             let _ = self.certificate.set(watch);
@@ -209,13 +207,12 @@ impl App {
         self.metrics.set_certificates(expiries);
     }
 
-    /// Counts a changed configuration, and whether it is in force.
     pub(crate) fn record_reload(&self, is_success: bool) {
         self.metrics.reloaded(is_success);
     }
 
-    /// Ends every server (sessions, streams, processes), then the trail, then what is sent of
-    /// it, and spans.
+    /// Closes every server (sessions, streams, processes), then flushes the trail, its forwarding
+    /// and the spans.
     pub(crate) async fn close(&self) {
         let clients = std::mem::take(&mut *self.clients.lock());
         let mut closing = Vec::with_capacity(clients.len());
@@ -237,7 +234,7 @@ impl App {
     }
 }
 
-/// What all clients of servers share.
+/// Builds the dependencies shared by all clients of servers.
 fn surround(
     config: &Config,
     connector: Arc<Connector>,
@@ -262,7 +259,7 @@ fn surround(
     }
 }
 
-/// What built-in servers say of the gateway and use of it.
+/// Builds the description of the gateway for built-in servers, and their dependencies.
 fn about(config: &Config, around: &Surroundings) -> About {
     About {
         name: config.proxy.name.clone(),
@@ -273,7 +270,6 @@ fn about(config: &Config, around: &Surroundings) -> About {
     }
 }
 
-/// The places of calls at all servers.
 fn pools(config: &Config) -> Pools {
     let limits = &config.proxy.limits;
     Pools {
@@ -282,7 +278,7 @@ fn pools(config: &Config) -> Pools {
     }
 }
 
-/// Has it told elsewhere that calls wait for approvers, where somebody is to be told.
+/// Starts the webhook for calls that wait for approvers.
 fn start_webhook(
     config: &Config,
     outside: &Outside,
@@ -295,7 +291,6 @@ fn start_webhook(
     Ok(webhook)
 }
 
-/// Who is told of calls that wait for approvers.
 fn target(config: &Config, outside: &Outside) -> anyhow::Result<Option<Arc<Target>>> {
     match &config.admin.webhook {
         Some(webhook) => Ok(Some(Target::new(webhook, outside)?)),

@@ -1,5 +1,5 @@
-//! What the built-in tools of a configuration say of themselves, for commands that start no
-//! gateway. It makes the one server that is asked about, calls nothing and reaches no other host.
+//! Definitions of the built-in tools of a configuration, for commands that start no gateway. Only
+//! the requested server is built; no tool is called and no other host is contacted.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use lockgate_egress::Connector;
 use lockgate_tools::{About, Builtin};
 use lockgate_upstream::ListKind;
 
-/// Every built-in server there may be; the category of its tools has its name.
+/// Every built-in server. A server's name is also the category of its tools.
 pub(crate) const CATEGORIES: [&str; 7] =
     ["content", "database", "example", "file", "shell", "system", "web"];
 
-/// The definitions of a server's tools, by their own names.
+/// The definitions of a server's tools, by their unprefixed names.
 pub(crate) type Tools = BTreeMap<String, Vec<u8>>;
 
-/// The tools of a built-in server, if it runs.
+/// Returns the tools of a built-in server, or `None` if the server is disabled.
 pub(crate) fn tools(config: &Config, server: &str) -> anyhow::Result<Option<Tools>> {
     if !config.tools.runs(server) {
         return Ok(None);
@@ -49,7 +49,7 @@ pub(crate) fn tools(config: &Config, server: &str) -> anyhow::Result<Option<Tool
     Ok(Some(tools))
 }
 
-/// The part of the configuration that one server is made of.
+/// Returns the part of the configuration for a single server.
 fn alone(config: &lockgate_tools::Config, server: &str) -> lockgate_tools::Config {
     let mut alone = lockgate_tools::Config::default();
     match server {

@@ -1,4 +1,4 @@
-//! The command line: what may be asked of the program, and how it answers. Nothing here knows MCP.
+//! The command line: parses it, runs the command and prints the result. Independent of MCP.
 
 mod arguments;
 mod pages;
@@ -48,14 +48,14 @@ pub fn run() -> ExitCode {
         cli.command,
         Some(Command::Servers { .. } | Command::Tools { .. } | Command::Pins(_))
     ) {
-        // They call nothing, so there is nothing to record.
+        // These commands call no tool, so there is nothing to record.
         loaded.config.telemetry.audit = None;
     }
     let command = cli.command.unwrap_or(default_command(&loaded));
     run_configured(command, loaded, sources, elsewhere, json)
 }
 
-/// A command that asks a gateway that is running.
+/// Runs a command that contacts a running gateway.
 fn ask_running(
     cli: &Cli,
     at: &Running,
@@ -80,7 +80,7 @@ fn ask_running(
     }
 }
 
-/// A command that needs the configuration; `elsewhere` when the gateway that it asks runs already.
+/// Runs a command on the configuration; `elsewhere` if `sources` name a remote gateway.
 fn run_configured(
     command: Command,
     loaded: Loaded,
@@ -150,7 +150,7 @@ fn print_tools(
         let tools = ask::tools(gateway, &remote::place(gateway, elsewhere)?).await?;
         let suspects = if json { Vec::new() } else { gateway.suspects() };
         let text = show::tools(&tools, json);
-        // Beside the output, so that JSON stays JSON.
+        // Written to stderr, so that JSON on stdout stays valid.
         for line in show::missing(gateway) {
             let _ = writeln!(std::io::stderr(), "{line}");
         }
@@ -181,7 +181,7 @@ fn call_tool(
     })
 }
 
-/// Commands that need no valid configuration; nothing for the others.
+/// Runs a command that needs no valid configuration; returns `None` for other commands.
 fn unconfigured(command: &Command, sources: &Sources, json: bool) -> Option<ExitCode> {
     match command {
         Command::Schema { policy, cases } => {
@@ -207,7 +207,7 @@ fn unconfigured(command: &Command, sources: &Sources, json: bool) -> Option<Exit
             })
         }
         Command::Audit(command) => {
-            // Only a configuration that is named: which trail this is of, nobody else can know.
+            // The files do not name their trail's key, so only a named configuration is used.
             let mut key = None;
             if sources.config.is_some() {
                 match lockgate_config::load(sources) {
@@ -237,7 +237,7 @@ fn unconfigured(command: &Command, sources: &Sources, json: bool) -> Option<Exit
     }
 }
 
-/// The configuration, or the exit code after its mistakes were told.
+/// Loads the configuration, or reports its mistakes and returns the exit code.
 fn load(sources: &Sources, cli: &Cli) -> Result<Loaded, ExitCode> {
     let finds = matches!(cli.command, Some(Command::Check));
     let report = match lockgate_config::load(sources) {
@@ -254,8 +254,8 @@ fn load(sources: &Sources, cli: &Cli) -> Result<Loaded, ExitCode> {
     Err(code)
 }
 
-/// Tells mistakes. A check's findings are its output; for every other command they are the reason
-/// why it fails.
+/// Prints mistakes: to stdout for a check, of which they are the result, and to stderr for every
+/// other command.
 fn mistaken(report: &Report, json: bool, finds: bool) -> ExitCode {
     let text = if json {
         serde_json::to_string_pretty(report).unwrap_or_default()
@@ -356,8 +356,8 @@ fn check(loaded: &Loaded, json: bool) -> ExitCode {
     print(&text)
 }
 
-/// Prints output, on a terminal what it can show alone; a reader that has gone (`| head`) is not an
-/// error.
+/// Prints output, with control characters escaped on a terminal. A closed reader (`| head`) is not
+/// an error.
 fn print(text: &str) -> ExitCode {
     let _ = if std::io::stdout().is_terminal() {
         writeln!(std::io::stdout(), "{}", show::for_terminal(text))
@@ -367,7 +367,7 @@ fn print(text: &str) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// The same for what reads files, whose mistakes have places.
+/// Prints the output, or the mistakes of files with their places.
 fn finish_or_report(done: anyhow::Result<(String, ExitCode)>, json: bool, finds: bool) -> ExitCode {
     let error = match done {
         Ok(done) => return finish(Ok(done)),

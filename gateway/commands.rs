@@ -1,6 +1,5 @@
-//! What the command line does besides serving: it asks a gateway, looks at configuration, policies,
-//! keys and pins, checks audit trails, and keeps the store. Nothing here runs while a gateway
-//! serves.
+//! The commands other than serving: requests to a gateway, configuration, policies, keys, pins,
+//! audit trails and the store. None of this code runs in a serving gateway.
 
 pub(crate) mod approvals;
 pub(crate) mod ask;

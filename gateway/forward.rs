@@ -1,7 +1,7 @@
-//! Sends the records of the audit trail on to other receivers, in order and each at least once.
-//! They are read from the trail's own files, so that a receiver that is away gets what it missed
-//! when it is back, also after a restart. Nothing here is on the path of a request, or of the
-//! trail's writer.
+//! Forwards the records of the audit trail to other receivers, in order and each at least once.
+//! Records are read from the trail's own files, so a receiver that was unavailable gets the missed
+//! records later, even after a restart. Runs outside the path of requests and of the trail's
+//! writer.
 
 mod backlog;
 mod syslog;
@@ -24,38 +24,37 @@ use syslog::Collector;
 use trouble::ForwardError;
 use webhook::Poster;
 
-/// How long the end of the gateway waits for receivers to take what is left.
+/// How long shutdown waits for receivers to accept the remaining records.
 const FAREWELL: Duration = Duration::from_secs(3);
-/// Pauses between attempts: the first, and the longest that is not asked for.
+/// Pauses between attempts: the first, and the longest unless the receiver requests a longer one.
 const PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// All that is sent.
 pub(crate) struct Forwarding {
     tasks: TaskTracker,
     ending: CancellationToken,
 }
 
-/// One receiver, and how it is spoken to.
+/// A receiver and its protocol.
 enum Receiver {
     Syslog(Collector),
     Webhook(Poster),
 }
 
-/// What sends to one receiver.
+/// The sender to a single receiver.
 struct Forwarder {
     to: &'static str,
     receiver: Receiver,
     backlog: Backlog,
-    /// Why it takes nothing; empty while it does.
+    /// The reason for the current failure; empty while the receiver accepts records.
     trouble: String,
 }
 
 impl Forwarding {
-    /// Begins to send, where that is wanted; needs a runtime, and a trail that has begun.
+    /// Starts the configured forwarders. Requires a runtime and a started trail.
     ///
     /// # Errors
-    /// What was sent already is not known, or an address cannot be used.
+    /// The position in the trail cannot be read, or an address is not usable.
     pub(crate) fn start(
         config: &Config,
         counters: &Arc<AuditCounters>,
@@ -83,7 +82,7 @@ impl Forwarding {
         Ok(forwarding)
     }
 
-    /// Sends what is left, for a while, once nothing is written any more. The rest is sent after
+    /// Sends remaining records for a limited time, once the trail has ended. The rest is sent after
     /// the next start.
     pub(crate) async fn finish(&self) {
         self.ending.cancel();
@@ -92,7 +91,7 @@ impl Forwarding {
     }
 }
 
-/// The way to a receiver, with what it is shown when it asks for a client certificate.
+/// Returns the connector for a receiver, with the configured client certificate.
 fn way_for(client: &Option<ClientFiles>, outside: &Outside) -> anyhow::Result<Outside> {
     let connector = match client {
         None => Arc::clone(&outside.connector),
@@ -139,8 +138,8 @@ impl Forwarder {
                 Ok(()) => {
                     pause = PAUSE;
                     self.is_back(waiting);
-                    // Counted, and not there: somebody took the file away, and the writer is about
-                    // to say so.
+                    // Records were counted but are missing: the file was removed, and the writer is
+                    // about to report that.
                     if self.backlog.taken() == taken {
                         if ending.is_cancelled() {
                             return;

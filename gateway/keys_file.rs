@@ -1,6 +1,6 @@
-//! The file of API keys: it is replaced as a whole, under a lock, so that no change of somebody
-//! else is lost, and keeps what people noted in it. The command line changes it, and the API of a
-//! gateway that runs.
+//! The file of API keys. It is replaced as a whole and under a lock, so that concurrent changes are
+//! not lost, and comments in it are kept. Changed by the command line and by the API of a running
+//! gateway.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -17,22 +17,22 @@ use lockgate_authn::key::{Key, write_hash, write_time};
 use lockgate_config::keys::MAX_KEYS;
 use serde_json::{Value, json};
 
-/// How long somebody else may hold the file.
+/// How long to wait for the lock.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Most links on the way to the file.
+/// Maximum number of symbolic links on the way to the file.
 const LINKS: usize = 40;
-/// Keys of one organisation that the API makes: it is not to use up the room of the others.
+/// Maximum keys that the API creates for one organisation, to leave room for the others.
 const MAX_OF_ORGANISATION: usize = 1_000;
-/// Bytes and values of the file beyond which the API adds no key: there is room below what is read
-/// (1 MiB, 100,000) for revoking them all and for notes.
+/// Bytes and values of the file beyond which the API adds no key. The margin below the reader's
+/// limits (1 MiB, 100,000) is for revoking all keys and for comments.
 const MOST_BYTES: usize = 768 << 10;
 const MOST_VALUES: usize = 80_000;
-/// The part of both that one organisation may take, and the part that is left to the default one.
+/// The share of both limits for a single organisation, and the share reserved for the default one.
 const PART: usize = 3;
 const LEFT: usize = 8;
 const HEAD: &str = "# API keys: hashes, no secrets. Written by `lockgate keys`.\n";
 
-/// Changes the file as the API asks for it.
+/// Applies a change requested by the API.
 pub(crate) fn apply(file: &Path, wanted: &KeyChange) -> Result<(), KeyChangeError> {
     let mut refusal = None;
     let changed = change(file, |keys| {
@@ -49,7 +49,7 @@ pub(crate) fn apply(file: &Path, wanted: &KeyChange) -> Result<(), KeyChangeErro
     }
 }
 
-/// Finds out whether the file could be changed so.
+/// Checks whether the file could be changed so, without changing it.
 pub(crate) fn rehearse(file: &Path, wanted: &KeyChange) -> Result<(), KeyChangeError> {
     match read(file) {
         Ok(mut keys) => edit(&mut keys, wanted),
@@ -73,7 +73,7 @@ fn edit(keys: &mut Vec<Key>, wanted: &KeyChange) -> Result<(), KeyChangeError> {
     Ok(())
 }
 
-/// Takes out keys that are good no more, the oldest first, as far as there is no room for another.
+/// Removes expired and revoked keys, the oldest first, until there is room for another key.
 fn make_room(keys: &mut Vec<Key>, new: &Key) -> Result<(), KeyChangeError> {
     let own = new.organisation_or_default();
     loop {
@@ -98,7 +98,7 @@ fn make_room(keys: &mut Vec<Key>, new: &Key) -> Result<(), KeyChangeError> {
     }
 }
 
-/// From when on a key is good no more.
+/// Returns when a key expires or was revoked, whichever is earlier.
 fn end_of(key: &Key) -> Option<u64> {
     match (key.revoked, key.expires) {
         (Some(revoked), Some(expires)) => Some(revoked.min(expires)),
@@ -107,8 +107,8 @@ fn end_of(key: &Key) -> Option<u64> {
     }
 }
 
-/// Whether the file would not come near to what is read of one, beyond which nobody could revoke a
-/// key. Of that, no other organisation than the default one takes the last.
+/// Reports whether the file with `new` stays clear of the reader's limits, beyond which no key
+/// could be revoked. The last part of the room is reserved for the default organisation.
 fn has_room(keys: &[Key], new: &Key) -> bool {
     let mut all = keys.to_vec();
     all.push(new.clone());
@@ -119,7 +119,7 @@ fn has_room(keys: &[Key], new: &Key) -> bool {
     all.len() <= most_keys && fits(&all, most_bytes, most_values)
 }
 
-/// Whether the keys of an organisation would take no more than its part.
+/// Reports whether the organisation's keys stay within its share.
 fn has_own_room(keys: &[Key], new: &Key) -> bool {
     let own = new.organisation_or_default();
     let mut all = vec![new.clone()];
@@ -145,7 +145,7 @@ pub(crate) fn read(file: &Path) -> anyhow::Result<Vec<Key>> {
     lockgate_config::keys::load(file, folder).or_else(|report| bail!("{report}"))
 }
 
-/// Reads, changes and replaces the file, while nobody else does.
+/// Reads, edits and replaces the file under the lock.
 #[allow(clippy::disallowed_methods, reason = "the file that the operator named")]
 pub(crate) fn change(
     file: &Path,
@@ -169,7 +169,7 @@ pub(crate) fn change(
     replace(&target, &text).with_context(|| format!("{} cannot be written", file.display()))
 }
 
-/// A text as commands write it without the entries of keys that are not kept. Notes stay.
+/// Returns a text in the commands' layout without the entries of removed keys. Comments are kept.
 fn without_entries(text: &str, kept: &BTreeSet<&str>) -> String {
     let mut lines = Vec::new();
     let mut is_kept = true;
@@ -184,8 +184,8 @@ fn without_entries(text: &str, kept: &BTreeSet<&str>) -> String {
     lines.join("\n") + "\n"
 }
 
-/// The fresh text with what people noted in the old one, where that is laid out as commands write
-/// it: `was` but for notes.
+/// Returns the fresh text with the comments of the old one, if the old text is in the commands'
+/// layout, that is, equal to `was` except for comments.
 fn with_comments(old: &str, was: &str, fresh: &str) -> Option<String> {
     let mut known = was.lines().filter(|line| !is_note(line));
     let mut wanted = fresh.lines().filter(|line| !is_note(line));
@@ -201,7 +201,7 @@ fn with_comments(old: &str, was: &str, fresh: &str) -> Option<String> {
         if !is_note(after) || after.starts_with('#') {
             return None;
         }
-        // What is added to an entry comes before the notes on the next one.
+        // Lines added to an entry come before the comments on the next entry.
         loop {
             match wanted.next()? {
                 same if same == here => break,
@@ -219,8 +219,7 @@ fn with_comments(old: &str, was: &str, fresh: &str) -> Option<String> {
     Some(lines.join("\n") + "\n")
 }
 
-/// Where links lead: a link stays one, so that everybody who has one to this file sees the same
-/// keys.
+/// Resolves symbolic links. A link is kept, so that all links to this file lead to the same keys.
 #[allow(clippy::disallowed_methods, reason = "the file that the operator named")]
 fn target(file: &Path) -> anyhow::Result<PathBuf> {
     let mut at = file.to_path_buf();
@@ -238,7 +237,7 @@ fn render(file: &Path, keys: &[Key]) -> String {
     if file.extension() == Some(OsStr::new("json")) {
         return pretty(&json!({"keys": entries})) + "\n";
     }
-    // Quoted as JSON, which is YAML too.
+    // Quoted as JSON, which is valid YAML.
     let mut text = format!("{HEAD}keys:{}\n", if entries.is_empty() { " []" } else { "" });
     for entry in &entries {
         let mut mark = "-";
@@ -250,7 +249,7 @@ fn render(file: &Path, keys: &[Key]) -> String {
     text
 }
 
-/// An empty file beside the keys file that one command at a time has locked.
+/// Locks an empty file beside the keys file, so that commands run one at a time.
 #[allow(clippy::disallowed_methods, reason = "the file that the operator named")]
 fn lock(file: &Path) -> anyhow::Result<File> {
     let path = beside(file, "lock");
@@ -259,7 +258,7 @@ fn lock(file: &Path) -> anyhow::Result<File> {
     let held =
         options.open(&path).with_context(|| format!("{} cannot be written", path.display()))?;
     if let Ok(keys) = std::fs::metadata(file) {
-        // Or else the owner could not lock it next time; who may not change it is not who made it.
+        // Otherwise the owner could not lock the file. May fail if the file is another user's.
         let _ = fchown(&held, Some(keys.uid()), Some(keys.gid()));
     }
     let began = Instant::now();
@@ -279,11 +278,11 @@ fn lock(file: &Path) -> anyhow::Result<File> {
     }
 }
 
-/// The new file is as readable as the old one: the gateway may run as somebody else than who edits
-/// its keys.
+/// Replaces the file and keeps its permissions: the gateway may run as another user than the editor
+/// of its keys.
 #[allow(clippy::disallowed_methods, reason = "the file that the operator named")]
 fn replace(file: &Path, text: &str) -> std::io::Result<()> {
-    // The lock is held, so nobody else writes here; what an earlier command left is overwritten.
+    // The lock is held, so no other process writes; an earlier leftover is overwritten.
     let fresh = beside(file, "new");
     let _ = std::fs::remove_file(&fresh);
     let mut new = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&fresh)?;
@@ -304,13 +303,13 @@ fn replace(file: &Path, text: &str) -> std::io::Result<()> {
         Err(error) => Err(error),
     };
     if let Err(error) = synced {
-        // The change is made: it is to be recorded, and in force.
+        // The change is made and must be recorded and applied, so this is not an error.
         tracing::warn!(%error, "after a loss of power the file of keys may be the old one");
     }
     Ok(())
 }
 
-/// Writes the new file, and gives it the owner and the rights of the old one.
+/// Writes the new file, and gives it the owner and permissions of the old one.
 fn write_alike(new: &mut File, text: &str, old: Option<Metadata>) -> std::io::Result<()> {
     if let Some(old) = old {
         let own = new.metadata()?;
@@ -332,13 +331,13 @@ fn is_note(line: &str) -> bool {
     text.is_empty() || text.starts_with('#')
 }
 
-/// `.NAME.suffix` in the same folder.
+/// Returns `.NAME.suffix` in the same folder.
 fn beside(file: &Path, suffix: &str) -> PathBuf {
     let name = file.file_name().unwrap_or(OsStr::new("")).to_string_lossy();
     file.with_file_name(format!(".{name}.{suffix}"))
 }
 
-/// A key as it stands in the file.
+/// Returns a key's entry in the file.
 pub(crate) fn entry(key: &Key) -> Value {
     let mut entry = json!({"id": key.id, "hash": write_hash(&key.hash), "name": key.name});
     for (name, text) in [("organisation", &key.organisation), ("agent", &key.agent)] {

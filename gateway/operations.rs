@@ -1,5 +1,5 @@
-//! What the API asks of the running program: the configuration that is in force, the
-//! connections to its servers, and the files that it names.
+//! The operations that the API requires of the running program: the configuration in force, the
+//! connections to its servers, and the configured files.
 
 use std::path::PathBuf;
 use std::sync::Arc;

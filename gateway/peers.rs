@@ -1,5 +1,5 @@
-//! The way to the other gateways of one secret: names are looked up whenever something is sent, and
-//! nothing is sent to an address that they do not lead to. It repeats nothing.
+//! Connections to the other gateways that share the same secret. Names are resolved for each
+//! message, which is only sent to resolved addresses. Nothing is retried.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -18,11 +18,10 @@ use lockgate_upstream::BoxFuture;
 use parking_lot::Mutex;
 use url::Url;
 
-/// Time to look the gateways up.
 const LOOK_UP_TIMEOUT: Duration = Duration::from_secs(3);
-/// Gateways that are known at once; those beyond are not reached.
+/// Maximum number of known gateways; others are not contacted.
 const MAX_GATEWAYS: usize = 256;
-/// Headers of an answer that go back to the client.
+/// Response headers that are returned to the client.
 const SENT_BACK: [HeaderName; 5] = [
     CACHE_CONTROL,
     CONTENT_TYPE,
@@ -31,7 +30,7 @@ const SENT_BACK: [HeaderName; 5] = [
     HeaderName::from_static("x-accel-buffering"),
 ];
 
-/// See the module.
+/// The other gateways.
 pub(crate) struct PeerGateways {
     replicas: Replicas,
     outside: Outside,
@@ -44,7 +43,7 @@ impl PeerGateways {
         Arc::new(Self { replicas, outside: outside.clone(), origins: Mutex::default() })
     }
 
-    /// Looks up where all gateways are now.
+    /// Resolves the addresses of all gateways.
     async fn look_up(&self) -> Vec<SocketAddr> {
         let mut found = Vec::new();
         for (name, port) in &self.replicas.peers {
@@ -63,7 +62,7 @@ impl PeerGateways {
         found
     }
 
-    /// Returns the connections to a gateway. It is reached directly, without a proxy.
+    /// Returns the connections to a gateway, which bypass any proxy.
     fn origin(&self, address: SocketAddr) -> Option<Origin> {
         let mut origins = self.origins.lock();
         if let Some(origin) = origins.get(&address) {
@@ -142,7 +141,7 @@ fn read_answer(response: Response<Body>) -> PeerAnswer {
     PeerAnswer { status, headers, body }
 }
 
-/// Reads the next piece of an answer; nothing follows an error.
+/// Reads the next chunk of a body, which ends after an error.
 async fn next_piece(body: Option<Body>) -> Option<(Result<Bytes, BodyError>, Option<Body>)> {
     let mut body = body?;
     match body.data().await {

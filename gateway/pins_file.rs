@@ -1,5 +1,5 @@
-//! The lock file of tools: it is replaced as a whole or not at all. The command line writes it,
-//! and the API of a gateway that runs, which reads it anew each time.
+//! The lock file of tools, replaced completely or not at all. Written by the command line, and by
+//! the API of a running gateway, which reads the file before each change.
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -9,15 +9,15 @@ use lockgate_admin::{ApprovalError, ApprovedPin};
 use lockgate_policy::pin::{Lock, MAX_PINS};
 use parking_lot::Mutex;
 
-/// One change after another.
+/// Serialises changes.
 static CHANGING: Mutex<()> = Mutex::new(());
-/// Bytes of the file beyond which the API approves nothing more: there is room below what is read
-/// (64 MiB) for the operator's own.
+/// Bytes of the file beyond which the API approves nothing more. The margin below the reader's
+/// limit (64 MiB) is for the operator's own tools.
 const MOST_BYTES: usize = 48 << 20;
-/// Bytes of one organisation's tools: it is not to use up the room of the others.
+/// Maximum bytes of one organisation's tools, so that it cannot take the room of others.
 const MAX_OF_ORGANISATION: usize = 4 << 20;
 
-/// Adds tools to the file as it is now.
+/// Adds tools to the current file.
 pub(crate) fn approve(file: &Path, approved: &[ApprovedPin]) -> Result<(), ApprovalError> {
     let _changing = CHANGING.lock();
     let mut lock = match read(file) {
@@ -66,7 +66,7 @@ pub(crate) fn write(file: &Path, text: &str) -> anyhow::Result<()> {
     replace(file, text).with_context(|| file.display().to_string())
 }
 
-/// Another file first, then its name: who reads sees the old content or the new.
+/// Writes to another file and renames it, so that readers see either the old or the new content.
 #[allow(clippy::disallowed_methods, reason = "the lock file, named by the configuration")]
 fn replace(file: &Path, text: &str) -> std::io::Result<()> {
     let mut new = file.as_os_str().to_owned();

@@ -1,5 +1,5 @@
-//! Tries a server before anything depends on it: a client of its own connects, shakes hands, reads
-//! the lists, and is closed. Nobody sees it, and it tells nobody what it hears.
+//! Tests a server before it is added: a separate client, invisible to callers, connects, completes
+//! the handshake, reads the lists, and is closed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,15 +12,15 @@ use lockgate_upstream::{
 };
 use tokio::sync::broadcast;
 
-/// Time for one server, in all.
+/// Timeout of a whole test.
 const TIMEOUT: Duration = Duration::from_secs(28);
-/// Between two looks at a client that says nothing.
+/// Maximum interval between checks of the client's state.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Tries a server of an organisation.
+/// Tests a server of an organisation.
 ///
 /// # Errors
-/// The first stage that failed, and why.
+/// The first stage that failed, and the reason.
 pub(crate) async fn probe(
     around: Surroundings,
     candidate: Candidate,
@@ -42,7 +42,7 @@ async fn try_server(
         Target::new(&candidate.url).map_err(|error| fail(ProbeStage::Dns, error.to_string()))?;
     let connected = around.connector.connect(&target, addresses).await;
     drop(connected.map_err(|error| describe_connect(&error))?);
-    // Its own: what it hears is nobody's news.
+    // A separate channel, so that the client's events reach no subscriber of the gateway.
     around.events = broadcast::Sender::new(16);
     around.metrics = None;
     around.sole = None;
@@ -69,7 +69,7 @@ async fn try_server(
     }
 }
 
-/// Ends the client, also when nobody waits for the result any more.
+/// Closes the client on drop, even when the result is no longer awaited.
 struct ClosedAtEnd(Arc<Client>);
 
 impl Drop for ClosedAtEnd {
@@ -96,7 +96,7 @@ fn count(catalog: &Catalog) -> Result<Offered, ProbeFailure> {
 fn describe_connect(error: &ConnectError) -> ProbeFailure {
     match error {
         ConnectError::Resolve(_) => fail(ProbeStage::Dns, error.to_string()),
-        // Which address a name has inside is nothing for callers.
+        // The address behind an internal name must not be revealed to callers.
         ConnectError::Refused(_) => fail(
             ProbeStage::Connect,
             "the name leads to an address that is not allowed here; the operator says which are \

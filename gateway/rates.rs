@@ -1,5 +1,5 @@
-//! What counts for the policies' rates: this process by itself, or with other gateways where the
-//! configuration names a store that they share.
+//! The limiter of the policies' rates: local to this process, or shared with other gateways through
+//! the configured store.
 
 use std::sync::Arc;
 
@@ -8,15 +8,15 @@ use lockgate_egress::Connector;
 use lockgate_limits::Shared;
 use lockgate_policy::{Limiter, Local};
 
-/// The limiter, the same one through all reloads.
+/// The limiter, kept across reloads.
 pub(crate) struct Rates {
     limiter: Arc<dyn Limiter>,
-    /// The same, where other gateways count as well.
+    /// The same limiter, if shared with other gateways.
     shared: Option<Arc<Shared>>,
 }
 
 impl Rates {
-    /// Begins to look for the store, if there is to be one; needs a runtime.
+    /// Starts connecting to the shared store, if configured. Requires a runtime.
     pub(crate) fn start(config: &Config, connector: &Arc<Connector>) -> Self {
         let Some(limits) = &config.limits else {
             return Self { limiter: Arc::new(Local::new()), shared: None };
@@ -29,7 +29,7 @@ impl Rates {
         Arc::clone(&self.limiter)
     }
 
-    /// Whether other gateways count as well now; `None` where they never do.
+    /// Returns whether counts are shared now; `None` without a shared store.
     pub(crate) fn are_shared(&self) -> Option<bool> {
         let shared = self.shared.as_ref()?;
         Some(!shared.is_away())

@@ -1,7 +1,7 @@
-//! Saving a configuration file takes effect at once: only what differs changes. A broken file
-//! changes nothing, and the log says why. Links are followed, and folders that come back. Other
-//! files in the same folders, such as an audit trail or a database, cost nothing while they are
-//! read or written, and a look at the folder when they are closed.
+//! Applies a saved configuration file at once; only differences take effect. A broken file changes
+//! nothing and is logged. Links are followed, and folders may disappear and return. Reading or
+//! writing other files in the same folders, such as an audit trail or a database, costs nothing;
+//! closing one after a write costs a check of the folder.
 
 mod watcher;
 
@@ -16,11 +16,11 @@ use tokio::sync::Notify;
 use crate::app::App;
 use watcher::{Look, ROUNDS, Watcher};
 
-/// Changed policies that are told one by one.
+/// Maximum number of changed policies that are logged individually.
 const CHANGES: usize = 50;
 
-/// Watches the files that the configuration was read from, for as long as the process runs, and
-/// reads them whenever somebody asks for it.
+/// Watches the files of the configuration until the process ends, and reloads them on a change or
+/// when `asked` is notified.
 pub(crate) fn watch(
     app: Arc<App>,
     loaded: Loaded,
@@ -28,7 +28,7 @@ pub(crate) fn watch(
     log: Guard,
     asked: Arc<Notify>,
 ) {
-    // A file that was found must stay: without it there would be no keys and no policy.
+    // A file that was found must stay, because without it there would be no keys and no policy.
     sources.config = loaded.file.clone().or(sources.config);
     let _ = app.sources.set(sources.clone());
     let follower = Follower {
@@ -46,34 +46,34 @@ pub(crate) fn watch(
     tokio::spawn(follower.run(asked));
 }
 
-/// Why the files are looked at.
+/// The reason for a check of the files.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Occasion {
-    /// Something has changed in their folders, or the gateway has changed a file itself.
+    /// A change in the files' folders, or a file changed by the gateway itself.
     Event,
-    /// Nobody has told of changes for a while.
+    /// No event for some time.
     Time,
     /// SIGHUP.
     Request,
 }
 
-/// Follows the configuration's files and keeps the gateway at what they say.
+/// Follows the configuration's files and applies them to the gateway.
 struct Follower {
     app: Arc<App>,
     log: Guard,
     sources: Sources,
-    /// What the process was started with: some of it stays in force as long as it runs.
+    /// The configuration at process start; parts of it stay in force until the process ends.
     started: Config,
-    /// What is in force.
+    /// The configuration in force.
     current: Config,
     /// The files of the last configuration without mistakes.
     good: Vec<PathBuf>,
-    /// The files to look at.
+    /// The files to check.
     files: Vec<PathBuf>,
     seen: Look,
-    /// The mistakes that the log has named.
+    /// The mistakes that were logged.
     told: Option<String>,
-    /// The warnings that the log has named.
+    /// The warnings that were logged.
     warned: Vec<Problem>,
 }
 
@@ -88,8 +88,7 @@ impl Follower {
             }
         };
         if let Some(watcher) = &mut watcher {
-            // What was changed between reading the files and watching them is seen at the first
-            // look.
+            // The first check finds changes made between reading the files and watching them.
             watcher.follow(&self.files);
         }
         let app = Arc::clone(&self.app);
@@ -108,8 +107,8 @@ impl Follower {
                     }
                 },
             };
-            // Other files than before are watched first and then read once more: they may have been
-            // changed in between.
+            // New files are watched first and then read once more, because they may have changed in
+            // between.
             for _ in 0..ROUNDS {
                 if let Some(watcher) = &mut watcher {
                     watcher.follow(&self.files);
@@ -121,19 +120,19 @@ impl Follower {
         }
     }
 
-    /// Reads the files if they are others than before, or if somebody asks for it. `true` when
-    /// there are other files to look at now.
+    /// Reads the files if they have changed or a reload was requested. Returns whether the set of
+    /// files to check has changed.
     async fn look_again(&mut self, occasion: Occasion) -> bool {
         let look = Look::at(&self.files);
         let changed = look != self.seen || occasion == Occasion::Request;
-        // What is wrong may be mended where nobody looks, but not each event beside it is worth a
-        // try.
+        // A mistake may be fixed without an event, but not each unrelated event justifies another
+        // attempt.
         if !changed && (occasion == Occasion::Event || self.told.is_none()) {
             return false;
         }
         self.seen = look;
         let read = self.sources.clone();
-        // Compiling hundreds of policies takes long enough to keep calls waiting.
+        // Compiling hundreds of policies would block calls on this thread.
         let Ok(new) = tokio::task::spawn_blocking(move || lockgate_config::load(&read)).await
         else {
             tracing::error!(
@@ -150,8 +149,8 @@ impl Follower {
         has_others
     }
 
-    /// The new configuration has mistakes. Gives the files to look at: those of the last good one,
-    /// and those that are wrong.
+    /// Keeps the current configuration because the new one has mistakes. Returns the files to
+    /// check: those of the last valid configuration, and those with mistakes.
     fn keep_current(&mut self, report: &Report, changed: bool) -> Vec<PathBuf> {
         let message = report.to_string();
         let told = self.told.replace(message.clone());
@@ -166,7 +165,7 @@ impl Follower {
         files
     }
 
-    /// Takes over a configuration without mistakes. Gives its files.
+    /// Applies a configuration without mistakes. Returns its files.
     fn adopt(&mut self, new: Loaded, occasion: Occasion) -> Vec<PathBuf> {
         let had_mistakes = self.told.take().is_some();
         if had_mistakes {
@@ -197,7 +196,7 @@ impl Follower {
     }
 }
 
-/// Whether something has changed, or it is only time for a look; never where nothing is watched.
+/// Waits for a change (`true`) or the next check (`false`); pends if nothing is watched.
 async fn next_change(watcher: &mut Option<Watcher>) -> Option<bool> {
     match watcher {
         Some(watcher) => watcher.changed().await,
@@ -217,7 +216,7 @@ fn log_mistakes(report: &Report) {
     }
 }
 
-/// Revoking a key does not wait until a policy is mended.
+/// Revokes keys even though the new configuration has mistakes.
 fn take_keys_away(app: &App, log: &Guard, current: &mut Config, cwd: &Path) {
     if let Some(fewer) = keep_valid_keys(current, cwd)
         && fewer != *current
@@ -230,8 +229,8 @@ fn take_keys_away(app: &App, log: &Guard, current: &mut Config, cwd: &Path) {
     }
 }
 
-/// What is in force without what the keys file takes away. Nothing is added. Nothing when the file
-/// itself cannot be read.
+/// Returns the configuration in force without the keys that the keys file removes or revokes. Adds
+/// nothing. Returns `None` if the file cannot be read.
 fn keep_valid_keys(current: &Config, cwd: &Path) -> Option<Config> {
     let file = cwd.join(current.authn.keys_file.as_ref()?);
     let now = lockgate_config::keys::load(&file, cwd).ok()?;
@@ -249,7 +248,7 @@ fn keep_valid_keys(current: &Config, cwd: &Path) -> Option<Config> {
     Some(fewer)
 }
 
-/// The files that have mistakes. They may be new ones.
+/// Returns the files with mistakes, which may be new files.
 fn find_wrong_files(report: &Report, cwd: &Path) -> BTreeSet<PathBuf> {
     let mut files = BTreeSet::new();
     for problem in &report.problems {
@@ -260,7 +259,7 @@ fn find_wrong_files(report: &Report, cwd: &Path) -> BTreeSet<PathBuf> {
     files
 }
 
-/// Whether the new configuration is in force now; the log says what changed, or why nothing did.
+/// Applies the new configuration, logs changes or the error, and returns whether it is in force.
 fn take_over(app: &App, log: &Guard, old: &Config, new: &Config) -> bool {
     let policies = lockgate_policy::differences(&old.policy, &new.policy);
     if let Err(error) = app.apply(new) {
@@ -281,7 +280,7 @@ fn take_over(app: &App, log: &Guard, old: &Config, new: &Config) -> bool {
     true
 }
 
-/// What a running process cannot change, as far as it has been changed since the last look.
+/// Logs settings that need a restart and have changed since the last check.
 fn log_what_waits(started: &Config, old: &Config, new: &Config) {
     let waiting = what_waits(started, new);
     let changed = what_waits(old, new);
@@ -296,7 +295,7 @@ fn log_what_waits(started: &Config, old: &Config, new: &Config) {
     }
 }
 
-/// What differs between two configurations of what a running process cannot change.
+/// Returns the settings that need a restart and differ between two configurations.
 fn what_waits(old: &Config, new: &Config) -> Vec<&'static str> {
     let waits = [
         (old.listener != new.listener, "listen, http"),

@@ -1,5 +1,5 @@
-//! Clients of servers that are not wanted any more: their running calls end first, within the
-//! grace, and then they are closed.
+//! Clients of removed or replaced servers. Their running calls may finish within the grace period;
+//! then the clients are closed.
 
 use std::sync::Arc;
 
@@ -9,7 +9,6 @@ use tokio_util::task::TaskTracker;
 
 use crate::shutdown::GRACE;
 
-/// See the module.
 #[derive(Default)]
 pub(crate) struct Retiring {
     tasks: TaskTracker,
@@ -17,7 +16,7 @@ pub(crate) struct Retiring {
 }
 
 impl Retiring {
-    /// Closes a client once its calls have ended, or had their time. New calls go elsewhere.
+    /// Closes a client after its last call or the grace period; new calls go elsewhere.
     pub(crate) fn retire(&self, client: Arc<Client>) {
         let closing = self.closing.clone();
         self.tasks.spawn(async move {
@@ -29,7 +28,6 @@ impl Retiring {
         });
     }
 
-    /// Closes all of them now.
     pub(crate) async fn close(&self) {
         self.closing.cancel();
         self.tasks.close();

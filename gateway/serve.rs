@@ -1,4 +1,4 @@
-//! `lockgate serve` and `lockgate stdio`: the listeners and their threads from the start of the
+//! `lockgate serve` and `lockgate stdio`: the listeners and their threads, from the start of the
 //! process to its end.
 
 mod console;
@@ -27,9 +27,9 @@ use crate::shutdown::{FAREWELL, GRACE, Signals};
 use crate::{reload, shutdown, tenants, trail};
 use greeting::greet;
 
-/// Between two looks at whether the gateway has what it needs to be ready.
+/// Interval between readiness checks.
 const LOOK: Duration = Duration::from_millis(500);
-/// Threads that serve clients.
+/// Maximum number of threads that serve clients.
 const MAX_WORKERS: usize = 16;
 
 fn start_runtime() -> anyhow::Result<tokio::runtime::Runtime> {
@@ -39,7 +39,7 @@ fn start_runtime() -> anyhow::Result<tokio::runtime::Runtime> {
         .context("the runtime cannot start")
 }
 
-/// `lockgate serve`.
+/// Runs `lockgate serve`.
 pub(crate) fn serve(loaded: Loaded, sources: Sources) -> anyhow::Result<(String, ExitCode)> {
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let log = lockgate_telemetry::init(&loaded.config.telemetry)?;
@@ -94,12 +94,12 @@ pub(crate) fn serve(loaded: Loaded, sources: Sources) -> anyhow::Result<(String,
         close(&app, &log, cut).await;
         anyhow::Ok(ExitCode::SUCCESS)
     })?;
-    // A worker that did not end when it was told to must not hold up the end.
+    // A worker that did not stop in time must not delay the exit.
     runtime.shutdown_background();
     Ok((String::new(), code))
 }
 
-/// The gateway, and the way of the log's lines to their collector.
+/// Starts the gateway and the export of log lines.
 fn start_app(
     config: &Config,
     sole: Option<Arc<SoleClient>>,
@@ -111,7 +111,7 @@ fn start_app(
     Ok(app)
 }
 
-/// The end of the app, and then of the log.
+/// Closes the app, and then flushes the log.
 async fn close(app: &App, log: &Guard, cut: usize) {
     app.close().await;
     app.life.stop();
@@ -119,7 +119,7 @@ async fn close(app: &App, log: &Guard, cut: usize) {
     log.flush().await;
 }
 
-/// Says that the gateway is ready when its servers have settled.
+/// Marks the gateway as ready once its servers have settled.
 async fn become_ready(app: Arc<App>) {
     app.gateway.settle().await;
     app.life.ready();
@@ -138,7 +138,7 @@ async fn become_ready(app: Arc<App>) {
     tracing::info!(connected = %app.connected(), "ready");
 }
 
-/// Divides what is shown of calls of late into steps.
+/// Divides the statistics of recent calls into steps.
 async fn count_steps(app: Arc<App>) {
     let mut ends = tokio::time::interval(RECENT_STEP);
     loop {
@@ -147,14 +147,14 @@ async fn count_steps(app: Arc<App>) {
     }
 }
 
-/// Answers what still runs at the end of its time.
+/// Ends calls that still run after the grace period.
 async fn end_calls(app: Arc<App>) {
     tokio::time::sleep(GRACE).await;
     app.gateway.end();
 }
 
-/// Accepts and answers on a thread of its own: a call then runs from its first byte to its last
-/// without waking another thread.
+/// Accepts and serves connections on a thread of its own, so that a call runs from its first byte
+/// to its last without waking another thread.
 fn start_worker(
     server: Server,
     app: &Arc<App>,
@@ -173,7 +173,7 @@ fn start_worker(
     })
 }
 
-/// `lockgate stdio`, for one agent where one is named.
+/// Runs `lockgate stdio`, for the given agent if any.
 pub(crate) fn serve_stdio(
     loaded: Loaded,
     sources: Sources,
@@ -218,12 +218,12 @@ pub(crate) fn serve_stdio(
         log.flush().await;
         anyhow::Ok(())
     })?;
-    // A blocking read of stdin may still be under way and must not hold up the end.
+    // A blocking read of stdin may still be in progress and must not delay the exit.
     runtime.shutdown_background();
     Ok((String::new(), ExitCode::SUCCESS))
 }
 
-/// The operator's endpoints on an address and a thread of their own, if they have one.
+/// Starts the operators' endpoints on an address and a thread of their own, if configured.
 fn start_admin(
     config: &Config,
     app: &Arc<App>,
@@ -245,7 +245,7 @@ fn make_applications(app: &Arc<App>) -> anyhow::Result<Applications> {
     made.map_err(|NoRandomness| anyhow!("this machine has no random numbers"))
 }
 
-/// The API, and the console that stands on it.
+/// Returns the routes of the API and of the console built on it.
 fn serve_applications(app: &Arc<App>, applications: &Applications) -> Router {
     let api = routes::guarded_api(app, applications);
     api.merge(console::guarded_console(app, applications))

@@ -1,5 +1,5 @@
-//! The end of the gateway: the signals that ask for it, draining, and the time that running calls
-//! still have. SIGHUP asks for the configuration to be read again.
+//! Shutdown: the signals that request it, draining, and the grace period for running calls. SIGHUP
+//! requests a reload of the configuration.
 
 use std::io::IsTerminal;
 use std::sync::Arc;
@@ -13,29 +13,28 @@ use tokio::task::JoinHandle;
 
 use lockgate_proxy::Gateway;
 
-/// How long running requests may take once the gateway is told to stop.
+/// How long running requests may continue after the gateway was asked to stop.
 pub(crate) const GRACE: Duration = Duration::from_secs(30);
-/// How long the answers to those that are not finished by then may take to be written.
+/// How long writing the final responses to unfinished requests may take.
 pub(crate) const FAREWELL: Duration = Duration::from_secs(2);
-/// Between two looks at whether requests still run.
+/// Interval between checks for running requests.
 const LOOK: Duration = Duration::from_millis(50);
-/// The signals that end the gateway.
+/// The signals that the gateway handles.
 pub(crate) struct Signals {
     terminate: Signal,
     interrupt: Signal,
     hangup: Signal,
-    /// It was started at a terminal.
+    /// Whether the process was started at a terminal.
     has_terminal: bool,
-    /// Who reads the configuration again is told so here.
+    /// Notified on a request to reload the configuration.
     reload: Arc<Notify>,
 }
 
-/// Which of them came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
-    /// SIGTERM, which orchestrators send.
+    /// SIGTERM, as sent by orchestrators.
     Terminate,
-    /// SIGINT: somebody sits at a terminal and waits.
+    /// SIGINT, usually sent by a user at a terminal.
     Interrupt,
 }
 
@@ -48,13 +47,13 @@ impl Signals {
         Ok(Self { terminate, interrupt, hangup, has_terminal: has_terminal(), reload })
     }
 
-    /// Hears of each SIGHUP that asks for the configuration to be read again.
+    /// Returns the notification for requests to reload the configuration.
     pub(crate) fn reload(&self) -> Arc<Notify> {
         Arc::clone(&self.reload)
     }
 
-    /// Waits for a signal that ends the gateway. SIGHUP does so only when it comes because the
-    /// terminal is gone at which the gateway was started.
+    /// Waits for a signal that ends the gateway. SIGHUP does so only when the terminal at which the
+    /// gateway was started is gone.
     pub(crate) async fn next(&mut self) -> Cause {
         loop {
             tokio::select! {
@@ -70,14 +69,14 @@ impl Signals {
     }
 }
 
-/// Whether this process is at a terminal that is still there.
+/// Reports whether this process is attached to an existing terminal.
 fn has_terminal() -> bool {
     let input = std::io::stdin().is_terminal();
     input || std::io::stdout().is_terminal() || std::io::stderr().is_terminal()
 }
 
-/// Answers on for a while, so that whoever leads clients here can lead them elsewhere. Another
-/// signal cuts it short, and so does the last request in development, without a load balancer.
+/// Keeps answering for a while, so that load balancers can redirect clients. Another signal ends
+/// draining early; in development, without a load balancer, the last request does so too.
 pub(crate) async fn drain(
     drain: Option<Drain>,
     (time, ends_when_idle): (Duration, bool),
@@ -102,7 +101,7 @@ pub(crate) async fn drain(
     }
 }
 
-/// Waits until no request runs; for ever where that is not looked at.
+/// Waits until no request runs; forever without `drain`.
 async fn wait_until_idle(drain: Option<Drain>) {
     let Some(drain) = drain else { return std::future::pending().await };
     while !drain.is_idle() {
@@ -110,7 +109,7 @@ async fn wait_until_idle(drain: Option<Drain>) {
     }
 }
 
-/// Waits for the workers to end; another signal ends the calls that run. Gives the number of
+/// Waits for the workers to stop; another signal ends the running calls. Returns the number of
 /// connections that were cut.
 pub(crate) async fn join(
     workers: Vec<std::thread::JoinHandle<usize>>,

@@ -1,6 +1,6 @@
-//! Signed requests to an address of the configuration, as Standard Webhooks 1.0 has them. Of an
-//! answer nothing but the status is looked at, and when to come again. Neither the address nor the
-//! secret nor a header is in any error.
+//! Signed requests to a configured address, as in Standard Webhooks 1.0. Of a response only the
+//! status and `Retry-After` are used. Errors contain neither the address nor the secret nor any
+//! header.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,33 +16,31 @@ use lockgate_authn::Outside;
 use lockgate_egress::{Origin, Payload, Policy, SetupError};
 use url::Url;
 
-/// Time for one attempt.
+/// Timeout of a single attempt.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Most bytes of an answer.
+/// Maximum size of a response in bytes.
 const MAX_ANSWER: usize = 64 * 1024;
 
 const ID: HeaderName = HeaderName::from_static("webhook-id");
 const TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
 const SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
 
-/// Where requests go, and what they are signed with.
+/// The destination of requests and their signing key.
 pub(crate) struct SignedPost {
     origin: Origin,
     secret: Vec<u8>,
-    /// What the configuration adds; the requests' own go before.
+    /// Headers from the configuration; the request's own headers take precedence.
     headers: HeaderMap,
 }
 
-/// What was answered.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
-    /// When it wants to be asked again.
     pub(crate) retry_after: Option<Duration>,
 }
 
 impl Answer {
-    /// Whether the same again may be taken.
+    /// Reports whether a retry may succeed.
     pub(crate) fn may_pass(&self) -> bool {
         let busy = [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_MANY_REQUESTS];
         self.status.is_server_error() || busy.contains(&self.status)
@@ -50,18 +48,17 @@ impl Answer {
 }
 
 impl SignedPost {
-    /// # Errors
-    /// The address cannot be used.
+    /// Fails if the address is not usable.
     pub(crate) fn new(url: &Url, secret: &[u8], outside: &Outside) -> Result<Self, SetupError> {
         let connector = Arc::clone(&outside.connector);
         let origin = Origin::new(connector, url, Policy::Operator, &outside.config)?;
         Ok(Self { origin, secret: secret.to_vec(), headers: HeaderMap::new() })
     }
 
-    /// The same with further headers; none of them takes the place of one of its own.
+    /// Adds headers, none of which replaces a header of the request's own.
     ///
     /// # Errors
-    /// One cannot be used.
+    /// A name or value is invalid.
     pub(crate) fn with_headers(
         mut self,
         further: &BTreeMap<String, String>,
@@ -75,10 +72,10 @@ impl SignedPost {
         Ok(self)
     }
 
-    /// Sends a body of this media type once; `id` is the same whenever the same is sent again.
+    /// Sends a body of this media type once. Retries of the same message use the same `id`.
     ///
     /// # Errors
-    /// There was no answer, in words.
+    /// A description of why there was no response.
     pub(crate) async fn send(
         &self,
         id: &str,
@@ -94,7 +91,7 @@ impl SignedPost {
             };
             let status = response.status();
             let retry_after = retry_after(response.headers());
-            // Read, so that the connection can be used again.
+            // Read to the end so that the connection can be reused.
             let _ = response.into_body().collect_limited(MAX_ANSWER).await;
             Ok(Answer { status, retry_after })
         });
@@ -135,7 +132,7 @@ fn header_value(text: &str) -> Result<HeaderValue, String> {
     HeaderValue::from_str(text).map_err(|error| error.to_string())
 }
 
-/// HMAC-SHA256 of id, time and body.
+/// Returns the HMAC-SHA256 signature over id, time and body.
 fn sign(secret: &[u8], id: &str, seconds: u64, body: &[u8]) -> String {
     let key = hmac::Key::new(hmac::HMAC_SHA256, secret);
     let signed = [format!("{id}.{seconds}.").as_bytes(), body].concat();

@@ -1,6 +1,5 @@
-//! Servers of the configuration that an operator has connected or disconnected while the gateway
-//! runs. That is kept when the configuration is loaded again, until the server's own entry is
-//! another one: then the entry says what is wanted.
+//! Configured servers that an operator has connected or disconnected at run time. The switch
+//! survives reloads until the server's own entry changes; then the entry applies again.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -8,19 +7,18 @@ use std::collections::BTreeMap;
 use lockgate_upstream::Config;
 use parking_lot::Mutex;
 
-/// See the module.
 #[derive(Default)]
 pub(crate) struct Switches(Mutex<BTreeMap<String, Switched>>);
 
 struct Switched {
-    /// The entry that was switched, as the configuration has it.
+    /// The server's entry in the configuration at the time of the switch.
     configured: Config,
     enabled: bool,
 }
 
 impl Switches {
-    /// Notes that a server is to be connected, or not. `current` is its entry with what was
-    /// switched before.
+    /// Records that a server is to be connected, or not. `current` is its entry with earlier
+    /// switches applied.
     pub(crate) fn set(&self, current: &Config, enabled: bool) {
         let mut all = self.0.lock();
         if let Some(known) = all.get_mut(&current.slug) {
@@ -31,7 +29,7 @@ impl Switches {
         all.insert(current.slug.clone(), Switched { configured, enabled });
     }
 
-    /// The entry of a server with what was switched.
+    /// Returns the entry of a server with its switch applied.
     pub(crate) fn apply<'a>(&self, configured: &'a Config) -> Cow<'a, Config> {
         let all = self.0.lock();
         match all.get(&configured.slug) {
@@ -42,7 +40,7 @@ impl Switches {
         }
     }
 
-    /// Forgets what was switched of entries that are others now, or gone.
+    /// Drops switches of entries that have changed or are gone.
     pub(crate) fn keep(&self, configured: &[Config]) {
         self.0.lock().retain(|_, known| configured.contains(&known.configured));
     }

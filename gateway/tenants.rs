@@ -1,6 +1,6 @@
-//! What organisations have, from the registry into the data plane: a client for each integration
-//! that is enabled, and the agents. A change of one organisation touches nothing of another, and
-//! nothing of it that has not changed.
+//! The organisations' integrations and agents, from the registry into the data plane: a client for
+//! each enabled integration, and the agents. A change touches only the changed parts of a single
+//! organisation.
 
 mod daily_calls;
 mod known_lists;
@@ -34,16 +34,16 @@ use crate::retiring::Retiring;
 /// How long after a change an integration is connected without being used.
 const RECENT_MS: u64 = 60_000;
 
-/// How long whoever changes something waits until it is served here.
+/// How long a change waits until this gateway serves it.
 const SERVED: Duration = Duration::from_secs(2);
 
-/// Lists of organisations may take so small a part of what messages may take.
+/// The lists of organisations may take this fraction of the memory for messages.
 const LISTS: usize = 4;
 
 /// The integrations of an organisation that have a client, by id.
 type Integrations = BTreeMap<Arc<str>, Connected>;
 
-/// An integration as of a version, and its client.
+/// A version of an integration, and its client.
 #[derive(Clone)]
 struct Connected {
     integration: Arc<IntegrationSnapshot>,
@@ -51,46 +51,45 @@ struct Connected {
     memory: Arc<Memory>,
 }
 
-/// A client that is to be made.
+/// A client to be created.
 struct Wanted<'a> {
     integration: &'a Arc<IntegrationSnapshot>,
-    /// The one that it comes instead of.
+    /// The client to be replaced.
     old: Option<&'a Connected>,
-    /// Nobody has disconnected it.
+    /// Whether the integration is connected, not switched off by an operator.
     is_on: bool,
 }
 
-/// What one organisation has here.
+/// An organisation's state in this gateway.
 struct Tenant {
-    /// What is served.
+    /// The snapshot being served.
     snapshot: Arc<OrganisationSnapshot>,
     around: Surroundings,
     integrations: Integrations,
 }
 
-/// See the module.
 pub(crate) struct Tenants {
     registry: Arc<Registry>,
     gateway: Arc<Gateway>,
     around: Surroundings,
-    /// What all organisations share.
+    /// Limits shared by all organisations.
     all: Organisations,
-    /// Where integrations may be.
+    /// Addresses that integrations may have.
     addresses: Policy,
-    /// Held while an organisation is replaced: one change after another.
+    /// Held while an organisation is replaced, so that changes are applied one at a time.
     organisations: Mutex<HashMap<Arc<str>, Tenant>>,
     retiring: Retiring,
-    /// Stored credentials that do not open, by organisation: each is on the record once.
+    /// Stored credentials that cannot be decrypted, by organisation; each is recorded once.
     unopened: Mutex<HashMap<Arc<str>, Vec<Unopened>>>,
 }
 
-/// An integration as of a version, and why its stored credentials do not open.
+/// An integration's id, its version, and why its stored credentials cannot be decrypted.
 type Unopened = (Arc<str>, i64, String);
 
-/// Opens the registry. Where the store cannot be reached now, it learns what is stored when it can.
+/// Opens the registry. If the store is unreachable, its contents are loaded later.
 ///
 /// # Errors
-/// What will not change by itself: a database of others, a damaged one, a newer schema.
+/// Permanent failures: a database of another program, a damaged one, a newer schema.
 pub(crate) async fn open_registry(config: &Config) -> anyhow::Result<Arc<Registry>> {
     let addresses = config.egress.organisations;
     let check = Box::new(move |url: &Url| addresses.check_url(url).map_err(refuse_url));
@@ -101,7 +100,7 @@ pub(crate) async fn open_registry(config: &Config) -> anyhow::Result<Arc<Registr
         for organisation in registry.organisations() {
             integrations += organisation.integrations;
         }
-        // Without a configuration file all folders share one store.
+        // Without a configuration file, all folders share one store.
         tracing::info!(integrations, store = %config.store.place, "the store is open");
     }
     Ok(registry)
@@ -111,10 +110,10 @@ fn refuse_url(refused: RefusedUrl) -> InvalidField {
     InvalidField { pointer: "/url", message: refused.message, way_out: refused.way_out }
 }
 
-/// The endpoint of an agent that the user of this machine may use over stdio.
+/// Returns the endpoint of an agent for the local user over stdio.
 ///
 /// # Errors
-/// It is not there, or not known because the store is away.
+/// The agent does not exist, or is unknown because the store is unavailable.
 pub(crate) fn find_local_agent(registry: &Registry, id: &str) -> anyhow::Result<Endpoint> {
     let snapshot = registry.snapshot(DEFAULT_ORGANISATION);
     if snapshot.agents.iter().any(|agent| *agent.id == *id) {
@@ -130,8 +129,8 @@ pub(crate) fn find_local_agent(registry: &Registry, id: &str) -> anyhow::Result<
 }
 
 impl Tenants {
-    /// Serves what is known, and follows what changes for as long as the process runs. Nothing is
-    /// connected before somebody uses it.
+    /// Serves the known organisations, and follows changes until the process ends. Integrations
+    /// connect on first use.
     pub(crate) fn start(
         registry: Arc<Registry>,
         gateway: Arc<Gateway>,
@@ -180,13 +179,12 @@ impl Tenants {
         }
     }
 
-    /// Has an organisation served as it is stored now, and waits until requests see it.
+    /// Serves an organisation's stored state, and waits until requests see it.
     pub(crate) async fn serve_changes(&self, organisation: &str) {
         self.adopt(organisation);
         self.gateway.settle_changes(organisation, SERVED).await;
     }
 
-    /// Has an organisation served as it is stored now.
     fn adopt(&self, organisation: &str) {
         let mut organisations = self.organisations.lock();
         let snapshot = self.registry.snapshot(organisation);
@@ -206,7 +204,7 @@ impl Tenants {
             if is_new {
                 connected.client.start();
             }
-            // Whoever has just changed it wants to know whether it works.
+            // The author of a recent change needs to see whether the integration works.
             if is_new && is_recent(connected.integration.updated_at) {
                 connected.client.revive();
             }
@@ -223,7 +221,7 @@ impl Tenants {
         }
     }
 
-    /// Puts it on the record where credentials were altered, or moved here from elsewhere.
+    /// Records credentials that were altered, or copied from elsewhere.
     fn record_unopened(&self, snapshot: &OrganisationSnapshot) {
         let organisation = &snapshot.organisation;
         let mut now = Vec::new();
@@ -249,7 +247,7 @@ impl Tenants {
         }
     }
 
-    /// What the clients of an organisation share, for one more.
+    /// Returns the dependencies shared by an organisation's clients, for another client.
     pub(crate) fn surroundings_of(&self, organisation: &str) -> Surroundings {
         if let Some(tenant) = self.organisations.lock().get(organisation) {
             return tenant.around.clone();
@@ -257,7 +255,7 @@ impl Tenants {
         self.surround_organisation()
     }
 
-    /// What the clients of one more organisation share.
+    /// Creates the dependencies shared by the clients of another organisation.
     fn surround_organisation(&self) -> Surroundings {
         Surroundings {
             connector: Arc::new(self.around.connector.for_organisation()),
@@ -266,7 +264,7 @@ impl Tenants {
         }
     }
 
-    /// A client for each integration: the one that is there, or a new one that does nothing yet.
+    /// Returns a client for each integration: the existing client, or a new, unstarted one.
     fn connect(
         &self,
         snapshot: &OrganisationSnapshot,
@@ -304,11 +302,11 @@ impl Tenants {
             CredentialState::Ready(credential) => {
                 headers.insert(credential.header.to_string(), credential.value.expose().to_owned());
             }
-            // The registry says why.
+            // The registry reports the reason.
             CredentialState::Unusable(_) | CredentialState::Outdated => return None,
         }
         let transport = Transport::Http { url: integration.url.clone(), headers };
-        // What is in the catalogue, the operator chose.
+        // Addresses in the catalogue were chosen by the operator.
         let addresses = if integration.is_predefined { Policy::Operator } else { self.addresses };
         let mut config = lockgate_upstream::Config::of_organisation(
             Arc::clone(organisation),
@@ -341,7 +339,7 @@ impl Tenants {
         }
     }
 
-    /// Hands an organisation to the request path.
+    /// Passes an organisation's servers and agents to the request path.
     fn serve(&self, snapshot: &OrganisationSnapshot, integrations: &Integrations) {
         let mut servers: Vec<Arc<dyn Upstream>> = Vec::with_capacity(integrations.len());
         for connected in integrations.values() {
@@ -351,7 +349,7 @@ impl Tenants {
         self.gateway.set_organisation(&snapshot.organisation, servers, agents.collect());
     }
 
-    /// Ends all connections, and those to the store.
+    /// Closes all connections, including those to the store.
     pub(crate) async fn close(&self) {
         let organisations = std::mem::take(&mut *self.organisations.lock());
         let mut closing = Vec::new();
@@ -369,7 +367,7 @@ impl Tenants {
     }
 }
 
-/// Whether an integration is reached by this client.
+/// Reports whether this client serves the integration.
 fn has_client(integrations: &Integrations, id: &str, client: &Arc<Client>) -> bool {
     match integrations.get(id) {
         Some(connected) => Arc::ptr_eq(&connected.client, client),
@@ -377,20 +375,20 @@ fn has_client(integrations: &Integrations, id: &str, client: &Arc<Client>) -> bo
     }
 }
 
-/// Whether a time, in milliseconds since 1970, is of the last minute, in whatever clock.
+/// Reports whether a time in milliseconds since 1970 is within a minute of now, before or after.
 fn is_recent(time: i64) -> bool {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
     let now = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);
     now.abs_diff(time) < RECENT_MS
 }
 
-/// Whether two versions of an integration are the same server, reached in the same way: what it is
-/// called is nothing to its connection.
+/// Reports whether two versions of an integration are the same server, reached in the same way. A
+/// changed name does not affect the connection.
 fn is_reached_alike(old: &IntegrationSnapshot, new: &IntegrationSnapshot) -> bool {
     old.slug == new.slug && old.url == new.url && old.credential == new.credential
 }
 
-/// An agent as the request path knows it: by the servers of integrations that have a client.
+/// Describes an agent for the request path, by the servers of integrations that have a client.
 fn describe_agent(agent: &AgentSnapshot, integrations: &Integrations) -> AgentServers {
     let mut servers = BTreeSet::new();
     for id in &agent.integrations {

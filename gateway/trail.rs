@@ -1,5 +1,5 @@
-//! The audit trail of this process: which output it may use, what is taken out of arguments, and
-//! its end; and the way of spans and log lines to their collector.
+//! The audit trail of this process: its permitted output, the redaction of arguments, and its end;
+//! and the connections of spans and log lines to their collector.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use lockgate_protocol::strings::{self, Place};
 use lockgate_telemetry::audit::{Forward, Output, Redact, Trail};
 use lockgate_telemetry::{Config, ExportError, Guard, Metrics, Tracer, Way};
 
-/// Members whose values are never written, however they look.
+/// Members whose values are always redacted.
 const NAMES: [&str; 12] = [
     "password",
     "passwd",
@@ -25,7 +25,7 @@ const NAMES: [&str; 12] = [
     "passphrase",
 ];
 
-/// Starts the export of spans, if there is a collector, as `egress` says that others are reached.
+/// Starts the export of spans if a collector is configured, over the route set by `egress`.
 pub(crate) fn start_tracer(
     config: &lockgate_config::Config,
     metrics: &Metrics,
@@ -33,7 +33,7 @@ pub(crate) fn start_tracer(
     Tracer::start(&config.telemetry, metrics, &find_way(config))
 }
 
-/// The same for the lines of the log, those too that were written before.
+/// Starts the export of log lines, including those logged earlier.
 pub(crate) fn start_log_export(
     config: &lockgate_config::Config,
     metrics: &Metrics,
@@ -49,13 +49,13 @@ fn find_way(config: &lockgate_config::Config) -> Way {
     Way { proxy, ca_file: egress.ca_file.clone() }
 }
 
-/// Opens the trail, if there is one.
+/// Opens the trail, if configured.
 pub(crate) fn start(config: &Config, metrics: &Metrics) -> anyhow::Result<Option<Trail>> {
     let Some(audit) = &config.audit else { return Ok(None) };
     Ok(Some(Trail::start(audit, Arc::clone(metrics.audit()), redact()?)?))
 }
 
-/// Where the trail is, if it is in a file.
+/// Returns the trail's file, if the output is a file.
 pub(crate) fn find_file(config: &Config) -> Option<PathBuf> {
     match &config.audit.as_ref()?.output {
         Output::File(path) => Some(path.clone()),
@@ -63,7 +63,7 @@ pub(crate) fn find_file(config: &Config) -> Option<PathBuf> {
     }
 }
 
-/// What looks like a secret, and whatever the value of a member is that is called one.
+/// Redacts text that resembles a secret, and the values of members named as in `NAMES`.
 fn redact() -> anyhow::Result<Redact> {
     let rule = match Response::compile(&Spec { secrets: true, ..Spec::default() }) {
         Ok(rule) => rule,
@@ -84,7 +84,7 @@ fn is_secret(name: &str) -> bool {
     NAMES.iter().any(|secret| name.contains(secret))
 }
 
-/// For a process whose stdout belongs to somebody else.
+/// Redirects the trail from stdout to stderr, for processes that use stdout otherwise.
 pub(crate) fn leave_stdout(config: &mut Config) {
     if let Some(audit) = &mut config.audit
         && audit.output == Output::Stdout
@@ -93,7 +93,7 @@ pub(crate) fn leave_stdout(config: &mut Config) {
     }
 }
 
-/// For a process that runs beside the gateway to which the file belongs.
+/// Redirects the trail to a file of its own, for a process beside the gateway that owns the file.
 pub(crate) fn step_aside(config: &mut Config) {
     leave_stdout(config);
     let Some(audit) = &mut config.audit else { return };
@@ -102,6 +102,6 @@ pub(crate) fn step_aside(config: &mut Config) {
         name.push(".call");
         *path = PathBuf::from(name);
     }
-    // Its last record would hold up the command, if nobody takes it.
+    // Delivering the last record to an unavailable receiver would delay the command.
     audit.forward = Forward::default();
 }

@@ -1,6 +1,6 @@
-//! Tells a configured address that a call waits for approvers: one signed message for each, off the
-//! request path, tried a few times and then given up. What the call is about stays here: the
-//! message has a link, behind which approvers show who they are.
+//! Notifies a configured address that a call waits for approvers: one signed message per call, off
+//! the request path, with a few retries. The message contains no arguments, but a link at which
+//! approvers authenticate.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -18,22 +18,20 @@ use tokio::sync::{Semaphore, mpsc};
 
 use crate::signed_post::SignedPost;
 
-/// Messages that wait to be sent; more are dropped.
+/// Maximum number of queued messages; further messages are dropped.
 const QUEUE: usize = 256;
-/// Messages that are being sent at once.
+/// Maximum number of messages sent concurrently.
 const SENDERS: usize = 8;
-/// What is waited before each attempt.
+/// The pause before each attempt.
 const PAUSES: [Duration; 4] =
     [Duration::ZERO, Duration::from_secs(1), Duration::from_secs(5), Duration::from_secs(25)];
-/// Where messages go.
 pub(crate) struct Target {
     post: SignedPost,
     config: Config,
 }
 
 impl Target {
-    /// # Errors
-    /// The address cannot be used.
+    /// Fails if the address is not usable.
     pub(crate) fn new(config: &Config, outside: &Outside) -> anyhow::Result<Arc<Self>> {
         let post = SignedPost::new(&config.url, &config.secret, outside);
         let post = post.context("approvals.webhook.url")?;
@@ -41,12 +39,12 @@ impl Target {
     }
 }
 
-/// The sender of messages, and where they go now.
+/// The sender of messages and its current target.
 #[derive(Default)]
 pub(crate) struct Webhook(Mutex<Option<Arc<Target>>>);
 
 impl Webhook {
-    /// Starts to send; needs a runtime. Gives what the gateway is to put messages into.
+    /// Starts sending. Requires a runtime. Returns the queue for announcements.
     pub(crate) fn start(metrics: Arc<Metrics>) -> (Arc<Self>, mpsc::Sender<Announcement>) {
         let (sender, receiver) = mpsc::channel(QUEUE);
         let webhook = Arc::new(Self::default());
@@ -54,7 +52,7 @@ impl Webhook {
         (webhook, sender)
     }
 
-    /// From now on messages go there, or nowhere.
+    /// Replaces the target; `None` drops further messages.
     pub(crate) fn adopt(&self, target: Option<Arc<Target>>) {
         *self.0.lock() = target;
     }
@@ -85,7 +83,7 @@ async fn send_all(
     }
 }
 
-/// Sends one message, again where that may help, for as long as its call waits.
+/// Sends a message, with retries where they may help, as long as its call waits.
 async fn send(target: &Target, announcement: &Announcement) -> Notification {
     let waiting = &announcement.approval;
     let body = write_body(&target.config, waiting);
@@ -105,13 +103,13 @@ async fn send(target: &Target, announcement: &Announcement) -> Notification {
             Err(reason) => reason,
         };
     }
-    // The address itself may be a secret.
+    // The address may be a secret and is not logged.
     let id = &*waiting.id;
     tracing::warn!(id, reason, "the webhook was not told of a call that waits for approvers");
     Notification::Failed
 }
 
-/// What is said of a call: whose it is and which tool, not its arguments.
+/// Writes the message: the call's caller and tool, without its arguments.
 fn write_body(config: &Config, waiting: &WaitingApproval) -> Bytes {
     let mut link = config.link_base.clone();
     let path = format!("{}/approvals/{}/open", link.path().trim_end_matches('/'), waiting.id);

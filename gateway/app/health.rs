@@ -1,4 +1,4 @@
-//! What `/healthz`, `/readyz` and `/metrics` tell of the gateway.
+//! The answers to `/healthz`, `/readyz` and `/metrics`.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! The servers of the configuration file as they come, change and go. Calls that run at one that
-//! has to be replaced or removed end first; new ones go to the new one, or wait for it.
+//! Adds, changes and removes the servers of the configuration file. Calls running at a replaced or
+//! removed server finish first; new calls go to its replacement, or wait for it.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use lockgate_upstream::{Client, Upstream};
 use super::{App, Clients};
 
 impl App {
-    /// A client for each configured server: the one that is there, if it is reached in the same
-    /// way, or a new one that does nothing yet.
+    /// Returns a client for each configured server: the existing client if the server is reached in
+    /// the same way, or a new, unstarted one.
     pub(super) fn clients(&self, config: &Config) -> anyhow::Result<Clients> {
         let old = self.clients.lock();
         let mut clients = Clients::new();
@@ -25,8 +25,8 @@ impl App {
         Ok(clients)
     }
 
-    /// Starts the new clients, and has those end that are not wanted any more, behind their last
-    /// calls. Until a new one knows what its server offers, it has the lists of the old one.
+    /// Starts the new clients and retires the old ones after their last calls. Until a new client
+    /// has read its server's lists, it serves those of the old client.
     pub(crate) fn replace(&self, clients: Clients) {
         let old = std::mem::replace(&mut *self.clients.lock(), clients.clone());
         for (slug, client) in old {
@@ -55,7 +55,7 @@ impl App {
         self.gateway.set_servers(clients.chain(builtin));
     }
 
-    /// What the configuration and the operators want of each configured server.
+    /// Returns the settings of each configured server, with the operators' switches applied.
     pub(super) fn settings(&self, config: &Config) -> Vec<lockgate_upstream::Config> {
         let mut settings = Vec::with_capacity(config.servers.len());
         for configured in &config.servers {

@@ -1,4 +1,4 @@
-//! What may be asked of the program, in words and flags.
+//! The arguments and flags of the command line.
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, value_parser};
 
-/// Seconds that the command line may wait for servers.
+/// Seconds for which `--wait` may wait for servers.
 const WAIT: RangeInclusive<u64> = 1..=300;
 
 use crate::commands::{approvals, config, init, keys, pins, policies, registry, store, verify};
@@ -221,7 +221,7 @@ impl At {
 }
 
 impl Command {
-    /// The gateway that is running, where none is started instead.
+    /// Returns the options of a command that always contacts a running gateway.
     pub(super) fn running(&self) -> Option<&Running> {
         match self {
             Self::Approvals { at, .. }

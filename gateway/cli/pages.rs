@@ -1,19 +1,18 @@
-//! Completions of shells and manual pages, made from the definition of the command line.
+//! Shell completions and manual pages, generated from the definition of the command line.
 
 use clap::{Command, CommandFactory};
 use clap_complete::Shell;
 
 use super::arguments::Cli;
 
-/// What a shell reads to complete commands and flags.
 pub(super) fn write_completions(shell: Shell) -> String {
     let mut out = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "lockgate", &mut out);
     String::from_utf8_lossy(&out).trim_end().to_string()
 }
 
-/// The manual page of a command, such as `keys create`; without one, of the program. Nothing when
-/// there is no such command.
+/// Writes the manual page of a command such as `keys create`, or of the program if `words` is
+/// empty. Returns `None` for an unknown command.
 pub(super) fn write_manual(words: &[String]) -> Option<String> {
     let mut command = find(&whole(), words)?;
     let mut title = vec!["lockgate"];
@@ -24,14 +23,14 @@ pub(super) fn write_manual(words: &[String]) -> Option<String> {
     Some(String::from_utf8_lossy(&out).trim_end().to_string())
 }
 
-/// Every command that has a page, one a line, as `keys create`; that of the program is empty.
+/// Lists the commands that have a page, such as `keys create`. The program's line is empty.
 pub(super) fn list_commands() -> String {
     let mut lines = Vec::new();
     list(&whole(), &mut Vec::new(), &mut lines);
     lines.join("\n")
 }
 
-/// The command line with its global flags in every command.
+/// Returns the command line with its global flags in every command.
 fn whole() -> Command {
     let mut command = Cli::command();
     command.build();

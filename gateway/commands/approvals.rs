@@ -1,5 +1,5 @@
-//! `lockgate approvals`: what waits for a person at a gateway that runs, and the answer to it. The
-//! gateway decides who may approve what; here it is only asked.
+//! `lockgate approvals`: lists the calls that wait for approval at a running gateway, and approves
+//! or denies them. The gateway decides which approvals the caller may give.
 
 use std::fmt::Write;
 use std::process::ExitCode;
@@ -19,9 +19,8 @@ use url::Url;
 use crate::commands::remote;
 use crate::commands::show::list;
 
-/// Time for one answer.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// Most bytes of an answer.
+/// Maximum size of a response in bytes.
 const MAX_ANSWER: usize = 64 << 20;
 
 #[derive(Subcommand)]
@@ -40,7 +39,6 @@ pub(crate) enum Command {
     },
 }
 
-/// Asks the gateway at `url`.
 pub(crate) fn run(
     command: &Command,
     url: &str,
@@ -88,7 +86,7 @@ pub(crate) fn run(
     })
 }
 
-/// An id as the gateway makes them: nothing that would be another path.
+/// Checks that an id is hexadecimal, as the gateway's are, so that it cannot change the path.
 fn checked(id: &str) -> anyhow::Result<&str> {
     if id.is_empty() || id.contains(|c: char| !c.is_ascii_hexdigit()) {
         bail!("`{id}` is no id of a call; `lockgate approvals list` shows them");

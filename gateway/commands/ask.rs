@@ -1,5 +1,5 @@
-//! The command line as a client: it starts the gateway for one question and asks it over the same
-//! path as everybody.
+//! The command line as a client: starts a gateway in this process for a single request, which takes
+//! the same path as a client's.
 
 use std::io::Read;
 use std::process::ExitCode;
@@ -21,24 +21,23 @@ use serde_json::{Map, Value, json};
 use crate::app::App;
 use crate::trail;
 
-/// Between two looks at servers that are still starting.
+/// Interval between checks of servers that are still starting.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// What a tool answered.
 pub(crate) struct Answer {
     pub(crate) result: Value,
     pub(crate) is_error: bool,
 }
 
-/// Starts the gateway, waits until its servers have settled, asks, and ends everything again. It
-/// waits for the servers for so long; without a time, for as long as the slowest may take.
+/// Starts the gateway, waits until its servers have settled, asks `question` and shuts everything
+/// down. `wait` bounds the wait for servers; without it, the slowest server's own limit applies.
 pub(crate) fn with_gateway(
     mut loaded: Loaded,
     wait: Option<Duration>,
     question: impl AsyncFnOnce(&Arc<Gateway>) -> anyhow::Result<(String, ExitCode)>,
 ) -> anyhow::Result<(String, ExitCode)> {
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    // Somebody waits at a terminal: what goes wrong is shown with the answer, not in a log.
+    // At a terminal, errors are printed with the result, so the default log is silenced.
     if loaded.config.telemetry.level == "info" {
         loaded.config.telemetry.level = "off".into();
     }
@@ -59,7 +58,7 @@ pub(crate) fn with_gateway(
     })
 }
 
-/// Waits until it is known of every server how it is, also of those whose tools are known.
+/// Waits until the state of every server is known, including servers with cached tools.
 async fn settle(gateway: &Gateway) {
     gateway.settle().await;
     while gateway.servers().iter().any(|server| server.status().state == State::Pending) {
@@ -67,7 +66,7 @@ async fn settle(gateway: &Gateway) {
     }
 }
 
-/// The arguments given on the command line.
+/// Parses the arguments from the command line, or from stdin for `-`.
 pub(crate) fn arguments(text: &str) -> anyhow::Result<Value> {
     let mut read = String::new();
     let text = if text == "-" {
@@ -83,7 +82,7 @@ pub(crate) fn arguments(text: &str) -> anyhow::Result<Value> {
     Ok(value)
 }
 
-/// All tools, every page.
+/// Returns all tools, over all pages.
 pub(crate) async fn tools(gateway: &Arc<Gateway>, at: &Endpoint) -> anyhow::Result<Vec<Value>> {
     let mut all = Vec::new();
     let mut cursor = None::<Value>;
@@ -103,7 +102,6 @@ pub(crate) async fn tools(gateway: &Arc<Gateway>, at: &Endpoint) -> anyhow::Resu
     }
 }
 
-/// Calls one tool.
 pub(crate) async fn call(
     gateway: &Arc<Gateway>,
     at: &Endpoint,

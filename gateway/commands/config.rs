@@ -1,5 +1,5 @@
-//! `lockgate config show`: what is in force, and where each value comes from. It starts nothing and
-//! shows no secret.
+//! `lockgate config show`: prints the settings in force and the source of each value. Starts
+//! nothing and shows no secret.
 
 use std::process::ExitCode;
 
@@ -22,7 +22,6 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// Runs the command on the configuration in force; gives what to print.
     pub(crate) fn run(
         &self,
         effective: &Effective,
@@ -44,7 +43,7 @@ impl Command {
     }
 }
 
-/// Whether a key is the named one, or below it.
+/// Reports whether a key is `named`, or below it.
 fn is_at(key: &str, named: &str) -> bool {
     match key.strip_prefix(named) {
         Some(rest) => rest.is_empty() || rest.starts_with('.'),
@@ -68,7 +67,7 @@ fn as_table(settings: &[&Setting]) -> String {
     show::table(&["key", "value", "from"], &rows)
 }
 
-/// The value as it is written, or in brackets what holds without one.
+/// Returns the value as it is written, or the default in brackets.
 fn value(setting: &Setting) -> String {
     match (&setting.value, &setting.otherwise) {
         (Value::Null, Some(words)) => format!("({words})"),
@@ -78,7 +77,7 @@ fn value(setting: &Setting) -> String {
     }
 }
 
-/// The file and the line, the variable, or the flag.
+/// Returns the file and line, the variable, or the flag that set the value.
 fn origin(place: &Place) -> String {
     match place {
         Place::File { path, line, .. } if *line > 0 => format!("{}:{line}", path.display()),

@@ -1,5 +1,5 @@
-//! Requests to the API of a gateway that runs: one exchange each, with the caller's key. What the
-//! gateway says is wrong is passed on in its own words.
+//! Requests to the API of a running gateway, each a single exchange with the caller's key. Errors
+//! from the gateway are printed unchanged.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,12 +15,11 @@ use url::Url;
 
 use crate::commands::remote;
 
-/// Time for one answer: a validation takes up to 30 s.
+/// Timeout of an exchange: a validation takes up to 30 s.
 const TIMEOUT: Duration = Duration::from_secs(40);
-/// Most bytes of an answer.
+/// Maximum size of a response in bytes.
 const MAX_ANSWER: usize = 64 << 20;
 
-/// A gateway that runs.
 pub(crate) struct GatewayClient {
     connector: Arc<Connector>,
     egress: Config,
@@ -29,7 +28,7 @@ pub(crate) struct GatewayClient {
 }
 
 impl GatewayClient {
-    /// The gateway at an address; a path to `/mcp` there is as good as none.
+    /// Creates a client for the gateway at `url`, with or without a trailing `/mcp`.
     pub(crate) fn new(url: &str, key: Option<&str>, sources: Sources) -> anyhow::Result<Self> {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let loaded = lockgate_config::load(&remote::sources(url, key, sources)?)?;
@@ -47,7 +46,7 @@ impl GatewayClient {
         Ok(Self { connector: Arc::new(Connector::new(&egress)?), egress, base, key: value })
     }
 
-    /// Sends one request; segments of the path are escaped. Null where the answer has no body.
+    /// Sends one request, escaping path segments. Returns null for a response without a body.
     pub(crate) async fn send(
         &self,
         method: Method,
@@ -61,7 +60,7 @@ impl GatewayClient {
         self.send_to(method, &target, body).await
     }
 
-    /// The things of a list with this text in their names.
+    /// Returns the items of a list with `text` in their names.
     pub(crate) async fn search(&self, list: &str, text: &str) -> anyhow::Result<Value> {
         let mut target = self.base.clone();
         if let Ok(mut segments) = target.path_segments_mut() {

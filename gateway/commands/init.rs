@@ -1,5 +1,5 @@
-//! `lockgate init`: writes a first configuration file, on request with the servers of a client. It
-//! asks nothing, and writes over nothing.
+//! `lockgate init`: writes a first configuration file, optionally with the servers of a client.
+//! Never prompts and never overwrites a file.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -13,12 +13,12 @@ use serde_json::json;
 use crate::commands::show::pretty;
 
 const DEFAULT: &str = "lockgate.yaml";
-/// Other names under which a configuration would be found.
+/// Other file names that would be found as a configuration.
 const OTHERS: [&str; 3] = ["lockgate.yml", "lockgate.toml", "lockgate.json"];
 
-/// Where clients keep their servers: below the folder of settings (`~/.config`), the user's own, or
-/// the current one. The first of two servers of one name is taken: what somebody put into a folder
-/// does not take the place of what the user chose.
+/// Configuration files of clients, below the settings folder (`~/.config`), the home folder or the
+/// current folder. Of two servers with the same name the first is taken, so that a file in a
+/// project folder cannot replace the user's own choice.
 const CLAUDE: &[(Base, &str)] = &[
     (Base::Settings, "Claude/claude_desktop_config.json"),
     (Base::Home, "Library/Application Support/Claude/claude_desktop_config.json"),
@@ -50,7 +50,6 @@ pub(crate) struct Init {
 }
 
 impl Init {
-    /// Writes the file; gives what to print.
     pub(crate) fn run(&self, sources: &Sources, json: bool) -> anyhow::Result<(String, ExitCode)> {
         let target = find_target(sources)?;
         let home = sources.env.get("HOME").cloned().unwrap_or_default();
@@ -75,7 +74,7 @@ impl Init {
     }
 }
 
-/// The file to write, which is not there yet.
+/// Returns the file to write, which must not exist yet.
 fn find_target(sources: &Sources) -> anyhow::Result<PathBuf> {
     let Some(named) = &sources.config else {
         for other in OTHERS {
@@ -91,7 +90,7 @@ fn find_target(sources: &Sources) -> anyhow::Result<PathBuf> {
     }
 }
 
-/// The files of a client that are there and hold servers.
+/// Returns the existing files of a client that contain servers.
 fn find_files(client: &str, home: &str, sources: &Sources) -> anyhow::Result<Vec<PathBuf>> {
     let candidates = match client.to_ascii_lowercase().as_str() {
         "claude" | "claude-desktop" | "claude-code" => CLAUDE,
@@ -144,7 +143,7 @@ fn write_new(target: &Path, text: &str) -> anyhow::Result<()> {
     file.write_all(text.as_bytes()).with_context(|| format!("{shown} cannot be written"))
 }
 
-/// What was done, what to set, and what to do next.
+/// Describes the written file, the variables to set, and the next steps.
 fn describe(file: &Path, draft: &Draft, sources: &Sources) -> String {
     let mut text = String::new();
     for note in &draft.notes {

@@ -1,5 +1,5 @@
-//! `lockgate keys`: makes, lists and revokes API keys in the keys file. A key's text is shown when
-//! it is made and is nowhere afterwards.
+//! `lockgate keys`: creates, lists and revokes API keys in the keys file. A key's text is shown
+//! once, when it is created, and is not stored.
 
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -67,14 +67,12 @@ pub(crate) struct Named {
 }
 
 impl Command {
-    /// The file named on the command line.
     pub(crate) fn file(&self) -> Option<&Path> {
         let (Self::Create { file, .. } | Self::List { file } | Self::Revoke { file, .. }) = self;
         file.file.as_deref()
     }
 }
 
-/// Runs one command on the keys file; gives what to print.
 pub(crate) fn run(command: &Command, file: &Path, json: bool) -> anyhow::Result<String> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
     match command {
@@ -189,7 +187,7 @@ fn list(keys: &[Key], now: u64, json: bool) -> anyhow::Result<String> {
     Ok(table(&["id", "state", "expires", "organisation", "roles", "name"], &rows))
 }
 
-/// Everything but the hash.
+/// Describes a key without its hash.
 fn describe(key: &Key, now: u64) -> Value {
     let mut shown = entry(key);
     if let Value::Object(shown) = &mut shown {

@@ -1,5 +1,5 @@
-//! `lockgate pins`: what is different from what was approved, in words, and approving it. It asks
-//! the servers themselves, as the gateway does, and writes the lock file as a whole or not at all.
+//! `lockgate pins`: shows how tools differ from their approved definitions, and approves them.
+//! Reads the servers as the gateway does, and writes the lock file completely or not at all.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::pins_file::write;
 
-/// Digits of a fingerprint that tell definitions apart for people.
+/// Digits of a fingerprint shown to tell definitions apart.
 const SHORT: usize = 12;
 
 #[derive(clap::Subcommand, Clone)]
@@ -33,14 +33,13 @@ pub(crate) enum Command {
     },
 }
 
-/// A tool as its server offers it now.
+/// A tool as its server currently offers it.
 struct Offered {
     slug: String,
     tool: String,
     pin: Pin,
 }
 
-/// Runs the command on a gateway whose servers have settled.
 pub(crate) fn run(
     command: &Command,
     gateway: &Arc<Gateway>,
@@ -77,7 +76,7 @@ pub(crate) fn run(
     }
 }
 
-/// Every tool of every server but those that come with the gateway, by its name in lock files.
+/// Returns every tool of every server except the built-in ones, by its name in lock files.
 fn offered(gateway: &Arc<Gateway>) -> anyhow::Result<BTreeMap<String, Offered>> {
     let mut all = BTreeMap::new();
     for server in gateway.servers() {
@@ -100,13 +99,13 @@ fn offered(gateway: &Arc<Gateway>) -> anyhow::Result<BTreeMap<String, Offered>> 
     Ok(all)
 }
 
-/// Approved tools that their server, which is there, does not offer any more; and those of servers
+/// Returns the approved tools that their connected server no longer offers, and those of servers
 /// that are not configured.
 fn gone(gateway: &Arc<Gateway>, lock: &Lock, offered: &BTreeMap<String, Offered>) -> Vec<String> {
     let servers = gateway.servers();
     let mut gone = Vec::new();
     for name in lock.names() {
-        // Those of organisations, which are not asked here, begin with `@`.
+        // Servers of organisations begin with `@` and are not connected here.
         if offered.contains_key(name) || name.starts_with('@') {
             continue;
         }

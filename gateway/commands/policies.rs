@@ -1,5 +1,5 @@
-//! `lockgate policy`: checks policy files, runs their cases, and explains a decision. It decides
-//! with the engine of the gateway and reaches no server.
+//! `lockgate policy`: checks policy files, runs their cases, and explains a decision. Uses the
+//! gateway's policy engine and contacts no server.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -40,7 +40,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// Runs it. `configured` loads the policies of the configuration, where the command needs them.
+    /// Runs the command. `configured` loads the policies of the configuration, where required.
     pub(crate) fn run(
         &self,
         cwd: &Path,
@@ -53,7 +53,7 @@ impl Command {
                 let configured = configured()?;
                 test(&beside(&configured.config, cwd), cwd, &configured.context, json)
             }
-            // Without a configuration that can be read they are tested by themselves.
+            // Without a valid configuration, cases are tested without its context.
             Self::Test { files } => {
                 let context = match configured() {
                     Ok(found) => found.context,
@@ -67,13 +67,13 @@ impl Command {
         }
     }
 
-    /// Whether mistakes are what it is asked for.
+    /// Reports whether mistakes are the command's result rather than its failure.
     pub(crate) fn finds(&self) -> bool {
         matches!(self, Self::Check { .. })
     }
 }
 
-/// The policies in these files; those of the configuration where none is named.
+/// Loads the policies in `files`, or those of the configuration if `files` is empty.
 fn load(
     files: &[PathBuf],
     cwd: &Path,
@@ -106,7 +106,7 @@ fn check(Configured { config, mut warnings, context }: Configured, json: bool) -
     Ok((text, ExitCode::SUCCESS))
 }
 
-/// What there is to be said of a policy that looks at arguments and is got past.
+/// Describes a policy on arguments that another policy bypasses.
 fn overlap(found: &Overlap) -> Problem {
     let (path, line) = found.place.rsplit_once(':').unwrap_or((&found.place, ""));
     let place =
@@ -125,7 +125,7 @@ fn overlap(found: &Overlap) -> Problem {
         .hint(format!("narrow what {other} is about, or give it {same}"))
 }
 
-/// The folders of cases beside the policy files.
+/// Returns the folders of cases beside the policy files.
 fn beside(config: &Config, cwd: &Path) -> Vec<PathBuf> {
     let mut folders = vec![cwd.join("policies/cases")];
     for file in &config.documents {
@@ -139,7 +139,6 @@ fn beside(config: &Config, cwd: &Path) -> Vec<PathBuf> {
     folders
 }
 
-/// How one case went.
 struct Tried {
     file: PathBuf,
     name: String,
@@ -197,7 +196,7 @@ fn as_json(case: &Tried) -> Value {
     })
 }
 
-/// The cases of one file against the policies that it names.
+/// Runs the cases of a file against the policies that it names.
 fn run(file: &Path, cwd: &Path, context: &LintContext) -> anyhow::Result<Vec<Tried>> {
     let cases = policies::cases(file, cwd)?;
     let folder = file.parent().unwrap_or(cwd);
@@ -230,7 +229,7 @@ fn run(file: &Path, cwd: &Path, context: &LintContext) -> anyhow::Result<Vec<Tri
     Ok(tried)
 }
 
-/// How a case goes. A URI that the gateway finds nothing by is as good as hidden.
+/// Decides a case. A resource with an invalid URI counts as hidden.
 fn decide(case: &Case, policy: &Policy, context: &LintContext) -> Result<Outcome, String> {
     let mut misspelling = None;
     let outcome = case.decide(policy, |kind, name, at| {
@@ -247,8 +246,8 @@ fn decide(case: &Case, policy: &Policy, context: &LintContext) -> Result<Outcome
     })
 }
 
-/// What cases without a word of it test: the file of the same name in the folder above, or all
-/// files there.
+/// Returns the policy files for cases that name none: the file of the same name in the parent
+/// folder, or that folder.
 fn tested(cases: &Path) -> PathBuf {
     let above = cases.parent().and_then(Path::parent).unwrap_or(cases);
     if let Some(name) = cases.file_name() {

@@ -1,5 +1,5 @@
-//! `lockgate integrations`, `agents`, `organisations` and `servers add`: what the API does, from a
-//! terminal. The gateway decides; here it is only asked.
+//! `lockgate integrations`, `agents`, `organisations` and `servers add`: the API from a terminal.
+//! The gateway makes all decisions.
 
 mod question;
 
@@ -153,7 +153,7 @@ pub(crate) enum Organisations {
     },
 }
 
-/// More than a gateway takes.
+/// Above the gateway's own limit.
 const MAX_SECRET: u64 = 64 * 1024;
 const INTEGRATION: &[&str] = &["id", "state", "name", "slug", "reason"];
 const PREDEFINED: &[&str] = &["slug", "name", "authMethod", "description"];
@@ -189,7 +189,7 @@ fn act<'a>(id: &'a str, action: &'static str) -> Question<'a> {
 }
 
 impl NewIntegration {
-    /// `lockgate servers add`.
+    /// Runs `lockgate servers add`.
     pub(crate) fn run(
         &self,
         gateway: &GatewayClient,
@@ -290,7 +290,7 @@ impl Organisations {
     }
 }
 
-/// The key or token in a file, without the break at its end.
+/// Reads a key or token from a file, without trailing line breaks.
 #[allow(clippy::disallowed_methods, reason = "a file that its user names on the command line")]
 fn read_secret(file: &Path) -> anyhow::Result<String> {
     let mut text = String::new();

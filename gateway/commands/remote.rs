@@ -1,6 +1,6 @@
-//! Questions to a gateway that runs elsewhere. They are asked through a gateway of our own whose
-//! only server is that one, at its own endpoint, so that names are as they are there. Of this
-//! machine's configuration nothing is used but `egress`.
+//! Requests to a gateway that runs elsewhere. A local gateway is started with that gateway as its
+//! only server and asked at the server's own endpoint, so names are unchanged. From this machine's
+//! configuration only `egress` is used.
 
 use std::sync::Arc;
 
@@ -14,16 +14,15 @@ use serde_json::{Map, Value};
 
 use crate::commands::ask;
 
-/// The other gateway, as a server of ours.
+/// The slug of the other gateway as a server.
 const SLUG: &str = "gateway";
-/// Seconds for one answer: as long as a gateway may ever be told to wait.
+/// Timeout of a response in seconds: the longest that a gateway can be configured to wait.
 const TIMEOUT: &str = "300";
 
-/// Says that the gateway answered with 401.
+/// The error for a response with status 401 or 403.
 pub(crate) const KEY_REFUSED: &str = "the gateway requires a key that it knows; give one with \
     --key or LOCKGATE_CLIENT_KEY";
 
-/// The key for the gateway that is asked: as it was given, or from the environment.
 pub(crate) fn find_key(given: Option<&str>, sources: &Sources) -> Option<String> {
     match given {
         Some(key) => Some(key.to_owned()),
@@ -31,7 +30,6 @@ pub(crate) fn find_key(given: Option<&str>, sources: &Sources) -> Option<String>
     }
 }
 
-/// Returns the address of the gateway that is asked: as it was given, or from the environment.
 pub(crate) fn find_url(given: Option<&str>, sources: &Sources) -> Option<String> {
     match given {
         Some(url) => Some(url.to_owned()),
@@ -39,8 +37,8 @@ pub(crate) fn find_url(given: Option<&str>, sources: &Sources) -> Option<String>
     }
 }
 
-/// Returns the address of the gateway that runs: as it was given, from the environment, or one of
-/// those of the configuration that is named or found here.
+/// Returns the address of a running gateway: the given address, that in the environment, or an
+/// address from the configuration that is named or found here.
 pub(crate) fn find_running(
     given: Option<&str>,
     sources: &Sources,
@@ -54,7 +52,7 @@ pub(crate) fn find_running(
     Ok(choose(found?))
 }
 
-/// Names the gateway that failed, in front of the cause.
+/// Prefixes an error with the gateway's address.
 pub(crate) fn describe_failure(url: &str, what: &str) -> String {
     format!("the gateway at {} {what}", url.trim_end_matches('/'))
 }
@@ -66,7 +64,7 @@ fn find_variable(sources: &Sources, name: &str) -> Option<String> {
     }
 }
 
-/// Returns the sources of the gateway that is asked, and whether it is one that runs elsewhere.
+/// Returns the sources for the requested gateway, and whether the gateway runs elsewhere.
 pub(crate) fn choose(
     url: Option<&str>,
     key: Option<&str>,
@@ -82,7 +80,7 @@ pub(crate) fn choose(
     }
 }
 
-/// What a configuration with the other gateway alone is made from.
+/// Returns the sources of a configuration with the other gateway as its only server.
 pub(crate) fn sources(url: &str, key: Option<&str>, given: Sources) -> anyhow::Result<Sources> {
     let Some(parsed) = parse_url(url) else {
         bail!("--url must be an http:// or https:// address, such as http://127.0.0.1:3001");
@@ -119,8 +117,7 @@ fn parse_url(url: &str) -> Option<Uri> {
     if matches!(url.scheme_str(), Some("http" | "https")) { Some(url) } else { None }
 }
 
-/// Where questions are asked: at the endpoint of the other gateway, if that is there, or at our
-/// own.
+/// Returns the endpoint of the other gateway, if requested, or the local endpoint.
 pub(crate) fn place(gateway: &Gateway, elsewhere: bool) -> anyhow::Result<Endpoint> {
     let servers = gateway.servers();
     let Some(server) = servers.iter().find(|server| elsewhere && server.slug() == SLUG) else {
@@ -147,8 +144,8 @@ fn find_servers_tool(tools: &[Value]) -> Option<&str> {
     None
 }
 
-/// What the other gateway tells of its servers: it has a tool for that, if its operator has not
-/// switched it off.
+/// Returns the servers of the other gateway, through its tool `system__servers`, which the other
+/// gateway's operator may have disabled.
 pub(crate) async fn servers(gateway: &Arc<Gateway>) -> anyhow::Result<Vec<Value>> {
     let at = place(gateway, true)?;
     let tools = ask::tools(gateway, &at).await?;

@@ -1,4 +1,4 @@
-//! Output for people: tables and text, or the same as JSON.
+//! Output for people (tables and text), or the same as JSON.
 
 use std::io::IsTerminal;
 use std::sync::Arc;
@@ -11,16 +11,15 @@ use serde_json::{Value, json};
 
 use crate::commands::ask::Answer;
 
-/// What states are coloured with.
+/// The colours of states, and the reset sequence.
 const COLOURS: [&str; 4] = ["\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[0m"];
-/// Widest description in a table that is not shown on a terminal, and the least anywhere.
+/// Maximum width of a description outside a terminal, and the minimum anywhere.
 const WIDTH: usize = 72;
 const LEAST_WIDTH: usize = 16;
 
-/// States of servers about which there is nothing to do.
+/// States of servers that need no attention.
 const UP: [State; 3] = [State::Connected, State::Resting, State::Disabled];
 
-/// How every server is.
 pub(crate) struct Servers(Vec<Value>);
 
 impl Servers {
@@ -33,7 +32,7 @@ impl Servers {
         Self(servers)
     }
 
-    /// What another gateway tells of its servers.
+    /// Takes over the descriptions sent by another gateway.
     pub(crate) fn told(mut servers: Vec<Value>) -> Self {
         for server in &mut servers {
             let trouble = match (server["failedStage"].as_str(), server["failedReason"].as_str()) {
@@ -46,7 +45,7 @@ impl Servers {
         Self(servers)
     }
 
-    /// Whether every server is there, or is not meant to be.
+    /// Reports whether every server is connected, or intentionally is not.
     pub(crate) fn are_up(&self) -> bool {
         self.0.iter().all(is_up)
     }
@@ -76,7 +75,7 @@ fn is_up(server: &Value) -> bool {
     UP.iter().any(|up| up.as_str() == state)
 }
 
-/// The servers that are not there, and why, a line each; nothing when all are.
+/// Returns a line for each unavailable server, with the reason.
 pub(crate) fn missing(gateway: &Arc<Gateway>) -> Vec<String> {
     let mut lines = Vec::new();
     for server in gateway.servers() {
@@ -133,7 +132,7 @@ fn describe_server(server: &dyn Upstream, suspects: &[Suspect]) -> Value {
     described
 }
 
-/// What operators should know of a server, below the table.
+/// Describes a server's problems, for display below the table.
 fn remarks(server: &Value) -> String {
     let name = cell(server, "name");
     let mut out = String::new();
@@ -173,7 +172,7 @@ pub(crate) fn cell(server: &Value, key: &str) -> String {
     }
 }
 
-/// A member that is a list; empty when it is another thing, or absent.
+/// Returns the member `key` if it is a list, and an empty list otherwise.
 pub(crate) fn list<'a>(of: &'a Value, key: &str) -> &'a [Value] {
     match of.get(key) {
         Some(Value::Array(list)) => list,
@@ -181,7 +180,7 @@ pub(crate) fn list<'a>(of: &'a Value, key: &str) -> &'a [Value] {
     }
 }
 
-/// Calls that run of those that may, and the time that each has.
+/// Returns the number of running calls with its limit, and the timeout.
 fn bounds(server: &Value) -> [String; 2] {
     let load = &server["load"];
     let calls = match (load["running"].as_u64(), load["concurrency"].as_u64()) {
@@ -195,7 +194,7 @@ fn bounds(server: &Value) -> [String; 2] {
     [calls, timeout]
 }
 
-/// What operators should know of a tool, as JSON.
+/// Describes a flagged tool as JSON.
 fn describe_suspect(suspect: &Suspect) -> Value {
     let mut findings = Vec::with_capacity(suspect.findings.len());
     for finding in &suspect.findings {
@@ -209,7 +208,7 @@ fn describe_suspect(suspect: &Suspect) -> Value {
     })
 }
 
-/// Tools that are quarantined, or that somebody should look at.
+/// Lists tools that are quarantined or need a review.
 pub(crate) fn suspects(all: &[Suspect]) -> String {
     let mut text = String::new();
     for suspect in all {
@@ -230,7 +229,6 @@ pub(crate) fn suspects(all: &[Suspect]) -> String {
     }
 }
 
-/// The tools as clients see them.
 pub(crate) fn tools(tools: &[Value], json: bool) -> String {
     if json {
         return pretty(&Value::Array(tools.to_vec()));
@@ -257,13 +255,13 @@ pub(crate) fn tools(tools: &[Value], json: bool) -> String {
     table(&["tool", "description"], &rows)
 }
 
-/// Columns of the terminal that is written to, if it is one that says so.
+/// Returns the width of the terminal on stdout in columns, if known.
 fn terminal_width() -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
     if size.ws_col > 0 { Some(size.ws_col.into()) } else { None }
 }
 
-/// What a tool answered: its text, or all of it as JSON.
+/// Formats a tool's result: its text, or everything as JSON.
 pub(crate) fn answer(answer: &Answer, json: bool) -> String {
     if json {
         return pretty(&answer.result);
@@ -282,8 +280,8 @@ pub(crate) fn pretty(value: &Value) -> String {
     format!("{value:#}")
 }
 
-/// Foreign text on one line: what nobody sees, and what a terminal takes for a command, is written
-/// as an escape.
+/// Returns foreign text on a single line, with invisible characters and terminal control sequences
+/// escaped.
 pub(crate) fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -301,7 +299,7 @@ fn push_plain(out: &mut String, c: char) {
     }
 }
 
-/// What is about to be written to a terminal, whoever wrote it: lines and our own colours stay.
+/// Escapes text from any source for output to a terminal. Keeps line breaks and our own colours.
 pub(crate) fn for_terminal(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -321,7 +319,7 @@ pub(crate) fn for_terminal(text: &str) -> String {
     out
 }
 
-/// Columns as wide as their longest cell; states in colour on a terminal.
+/// Formats a table with columns as wide as their longest cell, and states in colour on a terminal.
 pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     let colour = std::io::stdout().is_terminal();
     let mut widths = Vec::with_capacity(head.len());
@@ -370,8 +368,8 @@ fn coloured(line: &str, row: &[String]) -> String {
     line.to_owned()
 }
 
-/// Returns an error with its causes. Many errors tell their cause in their own words: those causes
-/// are not told again.
+/// Returns an error with its causes. Skips causes that the error's own text already contains at its
+/// end.
 pub(crate) fn describe_error(error: &anyhow::Error) -> String {
     let mut words = String::new();
     for cause in error.chain() {

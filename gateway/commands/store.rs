@@ -1,5 +1,5 @@
-//! `lockgate store` and `lockgate vault`: what an operator does with the database and with the keys
-//! of credentials. Gateways may run meanwhile.
+//! `lockgate store` and `lockgate vault`: maintenance of the database and of the credentials' keys.
+//! Gateways may run meanwhile.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -32,7 +32,6 @@ pub(crate) enum VaultCommand {
     Rotate,
 }
 
-/// Runs a command of `lockgate store`; gives what to print.
 pub(crate) fn run(
     command: &Command,
     config: &Config,
@@ -60,7 +59,7 @@ pub(crate) fn run(
     })
 }
 
-/// Runs a command of `lockgate vault`; gives what to print, and whether all credentials open.
+/// Runs a command of `lockgate vault`; fails if any credential cannot be decrypted.
 pub(crate) fn run_vault(
     command: &VaultCommand,
     config: &Config,

@@ -1,5 +1,5 @@
-//! `lockgate audit verify`: reads the files of a trail and says whether it holds. It changes
-//! nothing. It needs no configuration; of one that is named, it takes the key of the trail.
+//! `lockgate audit verify`: reads the files of a trail and reports whether it is intact. Changes
+//! nothing. Needs no configuration; from a named configuration, only the trail's key is used.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use anyhow::{Context, anyhow};
 use lockgate_telemetry::audit::verify::{Anchor, Extent, Part, Report, Text, verify};
 
-/// Most files, and the longest key file.
+/// Maximum number of files, and of bytes in a key file.
 const MAX_FILES: usize = 10_000;
 const MAX_KEY: u64 = 4096;
 
@@ -37,8 +37,8 @@ pub(crate) enum Command {
     },
 }
 
-/// Runs the command, in this folder; `key` is that of the configuration, if one was named that has
-/// one.
+/// Runs the command in the folder `cwd`. `key` is the trail's key in the named configuration, if
+/// any.
 pub(crate) fn run(
     command: &Command,
     key: Option<String>,
@@ -77,7 +77,7 @@ fn report(command: &Command, configured: Option<String>, cwd: &Path) -> anyhow::
     }
     let extent = if *part { Extent::Part } else { Extent::Whole };
     let (files, others) = sort_files(files);
-    // Before the files: a gateway that runs moves its anchor on.
+    // Read before the files, because a running gateway advances its anchor.
     if extent == Extent::Whole {
         for file in heads(&files) {
             let head = cwd.join(&file);
@@ -107,7 +107,7 @@ fn read_anchor(text: &str, from: &str) -> anyhow::Result<Anchor> {
     text.parse().map_err(|error| anyhow!("{from}: {error}"))
 }
 
-/// The files, and apart from them those of the trails that `lockgate call` keeps beside theirs.
+/// Separates the files of the trails that `lockgate call` keeps beside the others.
 fn sort_files(files: &[PathBuf]) -> (Vec<&PathBuf>, Vec<&PathBuf>) {
     let mut trails = BTreeSet::new();
     for file in files {
@@ -116,8 +116,8 @@ fn sort_files(files: &[PathBuf]) -> (Vec<&PathBuf>, Vec<&PathBuf>) {
     files.iter().partition(|file| !is_of_call(file, &trails))
 }
 
-/// The trail that a file is of, by its name: `audit.jsonl.0000000000000001` was set aside by
-/// `audit.jsonl`. None of what stands beside a trail: `audit.jsonl*` finds that too.
+/// Returns the trail of a file, by its name: `audit.jsonl.0000000000000001` was rotated out of
+/// `audit.jsonl`. Returns `None` for auxiliary files, which `audit.jsonl*` matches too.
 fn trail(file: &Path) -> Option<PathBuf> {
     let beside = match file.extension().and_then(OsStr::to_str) {
         Some("head") => true,
@@ -135,20 +135,19 @@ fn trail(file: &Path) -> Option<PathBuf> {
     Some(if is_aside(file) { file.with_extension("") } else { file.to_owned() })
 }
 
-/// Whether rotation set a file aside, by its name.
+/// Reports whether a file was rotated out, by its name.
 fn is_aside(file: &Path) -> bool {
     let Some(end) = file.extension() else { return false };
     end.len() == 16 && end.as_encoded_bytes().iter().all(u8::is_ascii_digit)
 }
 
-/// Whether a file belongs to the trail that `lockgate call` keeps beside one of these.
+/// Reports whether a file belongs to a trail that `lockgate call` keeps beside one of `trails`.
 fn is_of_call(file: &Path, trails: &BTreeSet<PathBuf>) -> bool {
     let own = trail(file).unwrap_or(file.with_extension(""));
     own.extension() == Some(OsStr::new("call")) && trails.contains(&own.with_extension(""))
 }
 
-/// The files that hold the last anchors of the trails that these files are of, whether they are
-/// there or not.
+/// Returns the files that hold the last anchors of these files' trails, whether or not they exist.
 fn heads(files: &[&PathBuf]) -> BTreeSet<PathBuf> {
     let mut heads = BTreeSet::new();
     for file in files {
@@ -166,7 +165,7 @@ fn heads(files: &[&PathBuf]) -> BTreeSet<PathBuf> {
 fn source(file: &Path, cwd: &Path) -> Part<'static> {
     let name = file.display().to_string();
     let path = cwd.join(file);
-    // A pipe, such as the standard input.
+    // A pipe, such as stdin, can be read only once.
     let once = matches!(std::fs::metadata(&path), Ok(there) if !there.is_file());
     Part {
         name,

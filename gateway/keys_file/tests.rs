@@ -56,7 +56,7 @@ fn keys_that_are_good_no_more_make_room_and_notes_stay() {
         assert!(!now.contains(&keys[gone]) && now.contains(&new) && now.contains(&keys[0]));
         assert_eq!(now.len(), MAX_OF_ORGANISATION + 1);
     }
-    // Nothing of somebody else's makes room, and nothing that is good.
+    // Neither another organisation's keys nor valid keys are removed to make room.
     let full = apply(&file, &KeyChange::Add(mint(None, None)));
     assert_eq!(full, Err(KeyChangeError::Full));
     apply(&file, &KeyChange::Add(mint(Some("other"), None))).unwrap();

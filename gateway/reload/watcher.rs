@@ -1,5 +1,5 @@
-//! Which files to look at again: folders that the kernel watches, every link on the way to a file,
-//! and what tells a change of the configuration from writes to other files beside it.
+//! Watches the configuration's files: the folders and links on the way to each file, and the
+//! difference between a change of the configuration and writes to other files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -12,41 +12,41 @@ use std::time::Duration;
 use futures_util::{FutureExt, StreamExt};
 use inotify::{EventStream, Inotify, WatchDescriptor, WatchMask};
 
-/// Writes within this time are read once.
+/// Writes within this time cause a single reload.
 const SETTLE: Duration = Duration::from_millis(200);
 
-/// A look at the files without any event: network file systems tell nobody what happens elsewhere.
+/// Interval of checks without any event: network file systems report no changes made elsewhere.
 const ANYWAY: Duration = Duration::from_secs(30);
 
-/// Most looks in a row at what changes while it is looked at.
+/// Maximum number of consecutive checks while the files keep changing.
 pub(super) const ROUNDS: usize = 4;
 
-/// Most folders that are watched, and links followed on one way.
+/// Maximum number of watched folders, and of links followed on a path.
 const FOLDERS: usize = 4096;
 const LINKS: usize = 40;
 
-/// Folders that the kernel watches: editors and Kubernetes replace files rather than writing into
+/// A watcher of folders, because editors and Kubernetes replace files rather than writing into
 /// them.
 pub(super) struct Watcher {
     events: EventStream<[u8; 4096]>,
     watched: BTreeMap<PathBuf, WatchDescriptor>,
-    /// What was told to be not watched.
+    /// The folders that were logged as not watched.
     told: BTreeSet<PathBuf>,
 }
 
 impl Watcher {
-    /// Needs a runtime.
+    /// Creates a watcher. Requires a runtime.
     pub(super) fn new() -> io::Result<Self> {
         let events = Inotify::init()?.into_event_stream([0; 4096])?;
         Ok(Self { events, watched: BTreeMap::new(), told: BTreeSet::new() })
     }
 
-    /// Watches where these files are, also those that are not there yet, and nothing else any more.
+    /// Watches the folders of these files, including missing files, and stops watching all others.
     pub(super) fn follow(&mut self, files: &[PathBuf]) {
         let mut ways = Ways::of(files);
         for _ in 0..ROUNDS {
             self.watch(&ways);
-            // What was changed before it was watched.
+            // Detects changes made before the folders were watched.
             let now = Ways::of(files);
             if now == ways {
                 break;
@@ -57,7 +57,7 @@ impl Watcher {
 
     fn watch(&mut self, ways: &Ways) {
         // Opening, reading and writing are left out: each use of a database beside the
-        // configuration would wake somebody.
+        // configuration would cause a wakeup.
         let names = WatchMask::CLOSE_WRITE
             | WatchMask::CREATE
             | WatchMask::DELETE
@@ -70,7 +70,6 @@ impl Watcher {
             | WatchMask::MASK_ADD;
         let mut watched = BTreeMap::new();
         for (folder, matters) in &ways.folders {
-            // One that is watched already stays as it is.
             match self.events.watches().add(folder, if *matters { names | itself } else { itself })
             {
                 Ok(watch) => {
@@ -85,21 +84,21 @@ impl Watcher {
                     let folder = folder.display();
                     tracing::warn!(%folder, %error, "this folder is not watched");
                 }
-                // A folder on the way, which may be closed to us.
+                // A folder on the way that cannot be read.
                 Err(_) => {}
             }
         }
         for old in self.watched.values() {
             if !watched.values().any(|new| new == old) {
-                // The kernel has forgotten it already when the folder is gone.
+                // Fails if the folder is gone, because the kernel has removed the watch already.
                 let _ = self.events.watches().remove(old.clone());
             }
         }
         self.watched = watched;
     }
 
-    /// Waits until something has changed, and a little longer, or until it is time to look anyway;
-    /// says whether something has. Whatever happened, the folders have to be looked at.
+    /// Waits for a change and for it to settle, or for the time of the next check. Returns whether
+    /// an event occurred; the folders have to be checked in both cases.
     pub(super) async fn changed(&mut self) -> Option<bool> {
         match tokio::time::timeout(ANYWAY, self.events.next()).await {
             Ok(event) => drop(event?.ok()?),
@@ -111,8 +110,8 @@ impl Watcher {
     }
 }
 
-/// The folders on the way to files, through every link; whether the names in them matter, or only
-/// that they stay.
+/// The folders on the way to files, through every link, each with whether its entries matter or
+/// only its existence.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Ways {
     folders: BTreeMap<PathBuf, bool>,
@@ -127,8 +126,8 @@ impl Ways {
         ways
     }
 
-    /// As the kernel walks an absolute path: the folder of each link matters, that of the file, and
-    /// of what is missing the nearest one that is there.
+    /// Follows an absolute path as the kernel does. The folders of links and of the file matter,
+    /// and for a missing path the nearest existing folder.
     fn walk(&mut self, path: &Path) {
         let mut left = Vec::new();
         put_steps(&mut left, path);
@@ -156,24 +155,24 @@ impl Ways {
                     put_steps(&mut left, &target);
                 }
                 _ if folder => at = next,
-                // The file, or where the way ends.
+                // The file, or a missing component.
                 _ => return,
             }
         }
     }
 }
 
-/// What tells a change of the configuration from writes to other files beside it: the state of each
-/// file that was read, and the names in each folder, where new files may belong to the
-/// configuration.
+/// A snapshot that distinguishes a change of the configuration from writes to other files: the
+/// state of each file that was read, and the names in each folder, where new files may belong to
+/// the configuration.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Look {
     files: BTreeMap<PathBuf, Option<State>>,
     names: BTreeSet<(PathBuf, OsString)>,
 }
 
-/// Which file it is, its size in bytes, and when its inode was last changed, which also tells a
-/// write of the same size.
+/// A file's identity, its size in bytes, and its inode's change time, which also detects a write of
+/// the same size.
 #[derive(Debug, PartialEq, Eq)]
 struct State {
     inode: (u64, u64),
@@ -212,7 +211,7 @@ impl Look {
     }
 }
 
-/// Puts the parts of a path on top of what is left to walk, the first one last.
+/// Pushes the components of a path onto the stack, so that the first is popped first.
 fn put_steps(left: &mut Vec<OsString>, path: &Path) {
     for step in path.iter().rev() {
         left.push(step.to_owned());

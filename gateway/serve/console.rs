@@ -1,6 +1,6 @@
-//! The console for those who are known: by the session of an API key or of an account at the
-//! identity provider, or as the API knows its callers. Whose key is no good any more has no session
-//! either. Everybody else is shown the form to sign in.
+//! The console for authenticated visitors: with the session of an API key or of an account at the
+//! identity provider, or with the API's own authentication. A session ends with the validity of its
+//! key. Other visitors get the sign-in form.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use lockgate_listener::Remote;
 
 use crate::app::App;
 
-/// `/console`: who may see and do what is in its table of pages.
+/// Returns the guarded routes of `/console`. Its table of pages defines the permissions.
 pub(super) fn guarded_console(app: &Arc<App>, applications: &Applications) -> Router {
     let sessions = applications.sessions();
     let attempts = applications.attempts();
@@ -84,8 +84,8 @@ async fn admit(
     response
 }
 
-/// Who is behind a request: the session that it names, while its key is good, or whom its
-/// connection and headers show.
+/// Returns the visitor of a request: from a session with a valid key, or from the connection and
+/// headers.
 async fn find_visitor(
     app: &App,
     sessions: &Sessions,
@@ -104,7 +104,7 @@ async fn find_visitor(
     admitted.ok().map(Visitor::of_connection)
 }
 
-/// Begins a session, or shows the form again with why not.
+/// Starts a session, or shows the form again with the reason.
 async fn sign_in(
     app: &App,
     sessions: &Sessions,
@@ -140,7 +140,7 @@ async fn begin(
     Ok(response)
 }
 
-/// Leads to the identity provider, and begins the session of whoever comes back from there.
+/// Redirects to the identity provider, or starts the session of a visitor returning from it.
 async fn sign_in_at_provider(
     app: &App,
     sessions: &Sessions,

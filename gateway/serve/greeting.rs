@@ -1,11 +1,11 @@
-//! What a person reads when the gateway listens.
+//! The text that is printed once the gateway listens.
 
 use std::net::SocketAddr;
 
 use lockgate_config::Config;
 use lockgate_telemetry::Format;
 
-/// What a person wants to know once the gateway listens.
+/// Prints the addresses of the gateway and the next steps.
 pub(super) fn greet(address: SocketAddr, config: &Config, admin: Option<SocketAddr>) {
     use std::io::Write;
     let scheme = if config.listener.tls.is_some() { "https" } else { "http" };
@@ -14,7 +14,7 @@ pub(super) fn greet(address: SocketAddr, config: &Config, admin: Option<SocketAd
         (None, true) => " (with credentials, see `auth`)",
         (None, false) => "",
     };
-    // A log of one object a line stays that.
+    // A log in JSON must keep to one object per line.
     if config.telemetry.format == Format::Json {
         let own = admin.map(|admin| format!("http://{admin}"));
         return tracing::info!(
@@ -23,7 +23,7 @@ pub(super) fn greet(address: SocketAddr, config: &Config, admin: Option<SocketAd
             "lockgate listens on {scheme}://{address} for clients"
         );
     }
-    // The operator's own address has no TLS.
+    // The operators' own address has no TLS.
     let health =
         admin.map_or_else(|| format!("{scheme}://{address}"), |admin| format!("http://{admin}"));
     let console = match (config.admin.api.on_clients_address, config.admin.api.on_own_address) {

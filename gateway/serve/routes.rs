@@ -1,5 +1,5 @@
-//! The routes beside MCP that are for callers who are known: one way in for all of them, which is
-//! that of MCP. What a caller may do there is not decided here.
+//! Routes beside MCP for authenticated callers. All of them use the admission of MCP requests; the
+//! routes themselves check the caller's permissions.
 
 use std::sync::Arc;
 
@@ -16,9 +16,9 @@ use tower::ServiceExt;
 
 use crate::app::App;
 
-/// `/metrics` beside MCP: with names for operators, without for others of the default organisation.
-/// Other organisations would learn from it how busy the rest is.
-/// Who shows the token for it reads all of it, and nothing else.
+/// Returns the guarded `/metrics` route: with names for operators, without names for other callers
+/// of the default organisation. Other organisations could derive the gateway's load from metrics. A
+/// request with the scrape token may read all metrics, and nothing else.
 pub(super) fn guarded_metrics(app: &Arc<App>, token: Option<ScrapeToken>) -> Router {
     let metrics = lockgate_admin::metrics_router(Arc::clone(app));
     let guarded = guard(app, metrics.clone());
@@ -30,7 +30,7 @@ pub(super) fn guarded_metrics(app: &Arc<App>, token: Option<ScrapeToken>) -> Rou
             if !is_shown {
                 return next.run(request).await;
             }
-            // Without a caller it is answered as on the operator's own address.
+            // Without a principal, the response is that of the operators' own address.
             match metrics.oneshot(request).await {
                 Ok(response) => response,
                 Err(never) => match never {},
@@ -40,12 +40,12 @@ pub(super) fn guarded_metrics(app: &Arc<App>, token: Option<ScrapeToken>) -> Rou
     guarded.route_layer(scrape)
 }
 
-/// `/approvals` beside MCP: who may approve what is for policies to say.
+/// Returns the guarded `/approvals` routes. Policies decide on permissions to approve.
 pub(super) fn guarded_approvals(app: &Arc<App>) -> Router {
     guard(app, lockgate_admin::approvals_router(Arc::clone(app)))
 }
 
-/// `/api` and `/trpc`: who may do what is in the table of routes.
+/// Returns the guarded routes of `/api` and `/trpc`. The table of routes defines the permissions.
 pub(super) fn guarded_api(app: &Arc<App>, applications: &Applications) -> Router {
     let app = Arc::clone(app);
     let guard = middleware::from_fn(move |request: Request, next: Next| {
@@ -55,7 +55,7 @@ pub(super) fn guarded_api(app: &Arc<App>, applications: &Applications) -> Router
     applications.router().layer(guard)
 }
 
-/// Lets those pass who may call the gateway, and says who they are.
+/// Admits only callers that may use the gateway, and attaches their identity to the request.
 fn guard(app: &Arc<App>, router: Router) -> Router {
     let app = Arc::clone(app);
     let guard = middleware::from_fn(move |request: Request, next: Next| {
@@ -83,8 +83,8 @@ async fn admit(app: &App, mut request: Request, next: Next) -> Response {
     }
 }
 
-/// The same for the API, whose bodies are read within the bounds of MCP's before anything else is
-/// done with them.
+/// Admits callers to the API. Bodies are read within the limits of MCP bodies before any other
+/// processing.
 async fn admit_to_api(app: &App, request: Request, next: Next) -> Response {
     if is_public(request.uri().path()) {
         return next.run(request).await;

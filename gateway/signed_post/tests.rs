@@ -1,8 +1,8 @@
-//! How requests are signed, and which answers are worth another attempt.
+//! Signatures of requests, and the statuses that allow a retry.
 
 use super::*;
 
-/// The example of the reference implementation.
+/// Checks the example of the reference implementation.
 #[test]
 fn the_signature_is_that_of_standard_webhooks() {
     let secret = STANDARD.decode("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap();

@@ -1,5 +1,5 @@
-//! Calls of integrations by day, from the gateway to the store, now and then and at the end. What
-//! the store does not take is tried again.
+//! Writes the daily call counts of integrations to the store, periodically and at shutdown. Failed
+//! writes are retried.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use lockgate_registry::{DailyCalls, StoreError};
 
 use super::Tenants;
 
-/// Between two writes.
+/// Interval between writes.
 const INTERVAL: Duration = Duration::from_secs(5);
-/// How long the end waits for the last one.
+/// Timeout of the last write at shutdown.
 const LAST_WRITE: Duration = Duration::from_secs(2);
 
 impl Tenants {
-    /// Keeps calls by day for as long as it is polled. Never returns.
+    /// Writes daily counts periodically. Never returns.
     pub(super) async fn keep_calls(&self) {
         loop {
             tokio::time::sleep(INTERVAL).await;
@@ -22,7 +22,7 @@ impl Tenants {
         }
     }
 
-    /// Keeps the last ones, within a bound.
+    /// Writes the remaining counts, within a timeout.
     pub(super) async fn keep_last_calls(&self) {
         let _ = tokio::time::timeout(LAST_WRITE, self.write_daily_calls()).await;
     }
@@ -34,7 +34,7 @@ impl Tenants {
         }
         match self.registry.add_calls(&self.name_integrations(&taken)).await {
             Ok(()) => {}
-            // They may have been added: to count them twice would be worse than to lose them.
+            // The counts may have been added, and losing them is better than counting them twice.
             Err(error @ StoreError::Unknown(_)) => {
                 tracing::warn!(%error, "calls of some seconds may not be counted");
             }
@@ -45,7 +45,7 @@ impl Tenants {
         }
     }
 
-    /// The counts by the ids of integrations; those of integrations that are gone are left out.
+    /// Keys the counts by integration id, and drops those of removed integrations.
     fn name_integrations(&self, counts: &CallsByDay) -> Vec<DailyCalls> {
         let mut named = Vec::with_capacity(counts.len());
         for ((server, day), count) in counts {
@@ -61,7 +61,7 @@ impl Tenants {
                 failed: i64::try_from(count.failed).unwrap_or(i64::MAX),
             });
         }
-        // In one order at all gateways, so that they do not wait for each other's rows.
+        // The same order at all gateways avoids deadlocks between row locks.
         named.sort_by(|a, b| (&a.integration, a.day).cmp(&(&b.integration, b.day)));
         named
     }

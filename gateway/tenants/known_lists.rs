@@ -1,5 +1,5 @@
-//! The last good lists of an integration, from its client to the store and back. What is there is
-//! the store's business; nothing here waits for it.
+//! The last good lists of an integration, written to the store and read back at start. Writes are
+//! queued by the registry; the caller does not wait for them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use lockgate_registry::{IntegrationSnapshot, KnownLists, Registry};
 use lockgate_upstream::{BoxFuture, Catalog, CatalogMemory};
 
-/// The lists of an integration, as of its version.
+/// The stored lists of an integration, for its current version.
 pub(super) struct Memory {
     registry: Arc<Registry>,
     organisation: Arc<str>,
@@ -30,7 +30,7 @@ impl Memory {
         })
     }
 
-    /// The lists are those of another version from now on, which is the same server.
+    /// Assigns the stored lists to another version, which is the same server.
     pub(super) fn adopt(&self, integration: &IntegrationSnapshot) {
         let old = self.version.swap(integration.version, Ordering::SeqCst);
         if old != integration.version {

@@ -1,5 +1,5 @@
-//! Connecting and disconnecting integrations at this gateway alone, until they change or it starts
-//! anew. What is stored stays as it is.
+//! Connects and disconnects integrations at this gateway only, until they change or the gateway
+//! restarts. The store is not changed.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use lockgate_upstream::Upstream;
 use super::{Tenants, Wanted};
 
 impl Tenants {
-    /// Does something with the connection to an integration. `false` where it has none: it is
-    /// unknown, disabled, or its credentials do not open.
+    /// Switches the connection of an integration. Returns `false` if there is none: the integration
+    /// is unknown or disabled, or its credentials cannot be decrypted.
     pub(crate) fn switch(&self, organisation: &str, slug: &str, to: Switch) -> bool {
         let mut organisations = self.organisations.lock();
         let Some(tenant) = organisations.get_mut(organisation) else { return false };

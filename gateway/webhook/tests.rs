@@ -1,4 +1,4 @@
-//! What is sent, and what is not.
+//! Contents and delivery of messages.
 
 use super::*;
 

@@ -88,13 +88,13 @@ fn notes_in_the_file_are_kept() {
     );
     let kept: Vec<&str> =
         now.lines().filter(|line| noted.lines().any(|old| old == *line)).collect();
-    // What a new entry has in common with others is counted as kept.
+    // Lines that a new entry shares with older entries count as kept.
     assert_eq!(&kept[..noted.lines().count()], noted.lines().collect::<Vec<_>>(), "{now}");
     assert!(now.find("revoked:") < now.find("# Ask Bob first.\n  - id:"), "{now}");
     let states = ["revoked", "active", "active"].map(Value::from);
     let listed = ask(&LIST, &file);
     assert_eq!([0, 1, 2].map(|at| listed["keys"][at]["state"].clone()), states, "{now}");
-    // What is laid out in another way is written anew.
+    // A file with another layout is rewritten.
     std::fs::write(&file, now.replace("  - id", "  -  id").replace("    ", "     ")).unwrap();
     ask(&create("d", &[], None), &file);
     let (now, listed) = (std::fs::read_to_string(&file).unwrap(), ask(&LIST, &file));
@@ -152,7 +152,7 @@ fn a_link_stays_one_and_leads_to_the_same_keys() {
     assert!(run(&create("a", &[], None), &at("round.yaml"), false).is_err());
 }
 
-/// The gateway reads the file as another user than the one who edits it.
+/// Checks that owner and permissions stay, because the gateway may run as another user.
 #[test]
 fn the_file_stays_as_readable_as_it_was() {
     use std::fs::Permissions;
@@ -161,7 +161,7 @@ fn the_file_stays_as_readable_as_it_was() {
     let file = folder.path().join("keys.yaml");
     let id = ask(&create("first", &[], None), &file)["id"].as_str().unwrap().to_owned();
     std::fs::set_permissions(&file, Permissions::from_mode(0o640)).unwrap();
-    // Only root gives files away.
+    // Only root may change a file's owner.
     let other = if chown(&file, Some(65_534), Some(65_534)).is_ok() {
         65_534
     } else {

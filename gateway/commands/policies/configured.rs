@@ -1,4 +1,4 @@
-//! The policies that a command looks at: those of the configuration, or of files that were named.
+//! The policies for a command: those of the configuration, or of the named files.
 
 use std::process::ExitCode;
 
@@ -9,11 +9,11 @@ use lockgate_protocol::uri::{self, Form, UriError};
 
 use super::lint_context::LintContext;
 
-/// Policies, and what there is to be said of the configuration that they belong to.
+/// Policies, with the warnings and the context of their configuration.
 pub(crate) struct Configured {
     pub(super) config: Config,
     pub(super) warnings: Vec<Problem>,
-    /// The rest of the configuration; nothing where files of policies are named instead.
+    /// The rest of the configuration; empty if policy files are named instead.
     pub(super) context: LintContext,
 }
 
@@ -27,11 +27,11 @@ impl From<Loaded> for Configured {
     }
 }
 
-/// What a command prints, and how it ends.
+/// A command's output and exit code.
 pub(super) type Printed = anyhow::Result<(String, ExitCode)>;
 
-/// Why nothing is asked about a URI, whatever policies say of it. A template is taken for one that
-/// its server lists.
+/// Returns why the gateway rejects a URI before it consults policies. A template is accepted as if
+/// its server listed it.
 pub(super) fn misspelt(kind: Kind, own: &str) -> Option<String> {
     if !matches!(kind, Kind::Resource | Kind::ResourceCompletion) || own.contains('{') {
         return None;

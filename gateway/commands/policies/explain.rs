@@ -1,4 +1,4 @@
-//! `lockgate policy explain`: one question about one call, and the answer in words or as data.
+//! `lockgate policy explain`: explains the decision on a single call, as text or JSON.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -56,7 +56,7 @@ pub(crate) struct Explain {
 }
 
 impl Explain {
-    /// What a question is about.
+    /// Returns the kind and name of the item in question.
     fn asked(&self) -> Option<(Kind, &str)> {
         let named = [
             (Kind::Tool, &self.call),
@@ -94,7 +94,7 @@ impl Explain {
         let subject = caller.subject();
         let question = Question { subject: &subject, endpoint: at, target: &target };
         let mut explanation = policy.explain(&question, arguments.as_deref().map(str::as_bytes));
-        // What hides it whatever policies say.
+        // Reasons to hide the item that apply regardless of policies.
         let other = match misspelt(kind, &asked.own) {
             Some(words) => Some((DEFAULT, words, Vec::new())),
             None if kind == Kind::Tool
@@ -120,7 +120,7 @@ impl Explain {
     }
 }
 
-/// What the question names and the gateway does not have explains a decision by default.
+/// Prints the explanation. For a decision by default, names unknown to the gateway are the reason.
 fn print(mut explanation: Explanation, unknown: &[String], json: bool) -> Printed {
     let is_default = explanation.rule == DEFAULT;
     if is_default && !unknown.is_empty() {

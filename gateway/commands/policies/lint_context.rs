@@ -1,6 +1,6 @@
-//! What the gateway knows of a thing that a case or a question names: its server, its name at
-//! `/mcp`, the category and what its server says of it. It goes by the configuration and the lock
-//! file, and asks no foreign server.
+//! The gateway's knowledge of an item named in a case or a question: its server, its name at
+//! `/mcp`, its category and its annotations. Taken from the configuration and the lock file; no
+//! external server is contacted.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -15,12 +15,12 @@ use lockgate_protocol::uri;
 
 use crate::builtin::{self, Tools};
 
-/// See the module. Without a configuration names are made as usual, and no tool says anything.
+/// The context of policy checks; without a configuration, names are built with the defaults.
 #[derive(Default)]
 pub(crate) struct LintContext {
     context: Option<Box<Config>>,
     naming: Naming,
-    /// Tools of built-in servers, as far as they were asked for.
+    /// Tools of the built-in servers that were looked up so far.
     built_in: RefCell<BTreeMap<String, Option<Tools>>>,
 }
 
@@ -39,10 +39,10 @@ impl LintContext {
         self.context.as_deref()
     }
 
-    /// What is asked for by this name at this endpoint.
+    /// Resolves the item with this name at this endpoint.
     ///
     /// # Errors
-    /// Why that cannot be said.
+    /// The name cannot be resolved.
     pub(crate) fn asked(&self, kind: Kind, name: &str, endpoint: &str) -> Result<Asked, String> {
         let (server, own) = match kind {
             Kind::Resource | Kind::ResourceCompletion => resource(name, endpoint)?,
@@ -63,10 +63,10 @@ impl LintContext {
         })
     }
 
-    /// The definition of a tool: of a built-in one, or as it was approved.
+    /// Returns the definition of a built-in tool, or the approved definition of another tool.
     ///
     /// # Errors
-    /// The built-in server cannot be made.
+    /// The built-in server cannot be built.
     pub(crate) fn definition(&self, server: &str, own: &str) -> Result<Option<Vec<u8>>, String> {
         let Some(context) = self.config() else { return Ok(None) };
         if context.tools.runs(server) {
@@ -77,8 +77,8 @@ impl LintContext {
         Ok(Some(pin.definition.to_string().into_bytes()))
     }
 
-    /// Whether a tool is hidden until it is approved, as far as the lock file says: whether it has
-    /// changed only the gateway sees.
+    /// Reports whether a tool is hidden until it is approved, by the lock file alone. Only the
+    /// gateway can detect a changed definition.
     pub(crate) fn is_unapproved(&self, server: &str, own: &str) -> bool {
         let Some(context) = self.config() else { return false };
         let pins = &context.proxy.pins;
@@ -88,8 +88,7 @@ impl LintContext {
             && pins.reaction(Standing::New) == Reaction::Quarantine
     }
 
-    /// The tools of a server as far as they are known: those of a built-in one, or those that were
-    /// approved.
+    /// Returns the known tools of a server: those of a built-in server, or the approved ones.
     pub(crate) fn tools(&self, server: &str) -> Vec<String> {
         let Some(context) = self.config() else { return Vec::new() };
         if context.tools.runs(server) {
@@ -110,8 +109,8 @@ impl LintContext {
         tools
     }
 
-    /// Returns a caller with the id of the key that it names, and with what the keys file says of
-    /// that key, unless something is said of it already.
+    /// Returns the caller with the id of its named key, and with that key's grants unless the
+    /// caller already declares any.
     ///
     /// # Errors
     /// Several keys have the name.
@@ -178,7 +177,7 @@ impl LintContext {
         }
     }
 
-    /// Returns what a question names and this gateway does not have: a key, a server, a tool.
+    /// Describes the key, server and tool of a question that this gateway does not have.
     pub(crate) fn unknown(&self, caller: &Caller, kind: Kind, asked: &Asked) -> Vec<String> {
         let Some(config) = self.config() else { return Vec::new() };
         let mut unknown = Vec::new();
@@ -224,8 +223,8 @@ impl LintContext {
         }
     }
 
-    /// A built-in server's category is its name, which no other server has while it runs. Policies
-    /// for one that does not run here are tested all the same.
+    /// Returns a built-in server's category, which is its name unless another server has that name.
+    /// Policies for disabled built-in servers are tested as well.
     fn category(&self, server: &str) -> Option<String> {
         if !builtin::CATEGORIES.contains(&server) {
             return None;
@@ -239,12 +238,12 @@ impl LintContext {
     }
 }
 
-/// Server and tool, as a policy may write them.
+/// Splits a name in a policy into server and tool.
 pub(super) fn split_name(text: &str) -> Option<(&str, &str)> {
     text.split_once('/').or_else(|| text.split_once("__"))
 }
 
-/// Server and own URI of a resource: as `server/uri`, or as clients write it at the endpoint.
+/// Returns a resource's server and own URI, from `server/uri` or from the URI at the endpoint.
 fn resource(name: &str, endpoint: &str) -> Result<(String, String), String> {
     let written = match name.split_once('/') {
         Some((server, own)) if Slug::is_valid(server) && !own.is_empty() => Some((server, own)),
@@ -271,7 +270,7 @@ fn resource(name: &str, endpoint: &str) -> Result<(String, String), String> {
     Err(format!("`{name}` does not say which server has it: write server/{name}{other}"))
 }
 
-/// What something is called at `/mcp`, as if nothing else had its name.
+/// Returns an item's name at `/mcp`, assuming no collisions.
 fn exposed(naming: &Naming, kind: Kind, server: &str, own: &str) -> String {
     if matches!(kind, Kind::Resource | Kind::ResourceCompletion) {
         return uri::expose(server, own).into_owned();

@@ -1,6 +1,6 @@
-//! What policies ask for that this gateway has not: callers whom no credential makes, servers,
-//! tools and arguments that are not there. Such a policy never fits, and one that denies denies
-//! nothing. It tells what is probably not meant, and decides nothing.
+//! Policies that can never match on this gateway: their callers, servers, tools or arguments do not
+//! exist. Such a `deny` policy denies nothing. The findings are warnings about probable mistakes
+//! and have no effect on decisions.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,17 +13,17 @@ use serde_json::Value;
 
 use super::lint_context::{LintContext, split_name};
 
-/// Most warnings.
+/// Maximum number of warnings.
 const MOST: usize = 100;
-/// Most names in a hint.
+/// Maximum number of names in a hint.
 const NAMES: usize = 10;
-/// Characters that stand for others in a pattern.
+/// Wildcard characters of patterns.
 const OPEN: [char; 5] = ['*', '?', '[', '{', '\\'];
 
-/// What is wrong, and what to do.
+/// A problem and its hint.
 type Words = (String, String);
 
-/// All of it, as warnings; nothing where the configuration is not known.
+/// Returns all warnings; empty without a configuration.
 pub(super) fn warnings(documents: &[Document], context: &LintContext) -> Vec<Problem> {
     let Some(config) = context.config() else { return Vec::new() };
     let mut all = Vec::new();
@@ -70,7 +70,7 @@ fn of_policy(policy: &Policy, context: &LintContext, config: &Config) -> Vec<(St
     found
 }
 
-/// What is wrong with a pattern over callers.
+/// Checks a pattern over callers.
 fn principal(text: &str, config: &Config) -> Option<Words> {
     let (issuer, subject) = text.split_once('|')?;
     if issuer.contains(OPEN) {
@@ -124,7 +124,7 @@ fn nobody(hint: &str) -> Option<Words> {
     Some(("no caller can have this issuer".to_owned(), hint.to_owned()))
 }
 
-/// What is wrong with a pattern over tools.
+/// Checks a pattern over tools.
 fn tool(
     text: &str,
     servers: &BTreeSet<&str>,
@@ -158,7 +158,7 @@ fn tool(
     Some((what, there_are(&names)))
 }
 
-/// Whether a pattern could fit a tool of one of these servers.
+/// Reports whether a pattern could match a tool of one of these servers.
 fn may_name_server(text: &str, servers: &BTreeSet<&str>, separator: &str) -> bool {
     let plain = text.split(OPEN).next().unwrap_or(text);
     let is_open = plain.len() < text.len();
@@ -173,7 +173,7 @@ fn may_name_server(text: &str, servers: &BTreeSet<&str>, separator: &str) -> boo
     false
 }
 
-/// What is wrong with a pattern over tools that fits those of no server.
+/// Describes a pattern over tools that matches no server's tools.
 fn without_server(text: &str, servers: &BTreeSet<&str>) -> Words {
     let plain = text.split(OPEN).next().unwrap_or(text);
     if let Some((server, _)) = split_name(plain) {
@@ -189,14 +189,14 @@ fn without_server(text: &str, servers: &BTreeSet<&str>) -> Words {
     (what, format!("write it as server/tool or server__tool; {}", there_are(servers)))
 }
 
-/// Whether a name may have got a hash, as where two were alike.
+/// Reports whether a name may end in the hash that distinguishes colliding names.
 fn ends_in_hash(own: &str) -> bool {
     let Some((_, end)) = own.rsplit_once('_') else { return false };
     matches!(end.len(), 8 | 16 | 32) && end.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
-/// Pointers to arguments that none of the tools has. Every tool has to be named, and its arguments
-/// known.
+/// Returns argument pointers that none of the policy's tools accept. Requires that every tool is
+/// named and its arguments are known.
 fn arguments(policy: &Policy, context: &LintContext) -> Vec<(String, Words)> {
     let mut known = BTreeSet::new();
     let tools = policy.what.tools.as_deref().unwrap_or(&[]);
@@ -224,19 +224,19 @@ fn arguments(policy: &Policy, context: &LintContext) -> Vec<(String, Words)> {
     found
 }
 
-/// The arguments that a tool takes, where the pattern names one and they are known.
+/// Returns the arguments of a tool, if the pattern names a tool with known arguments.
 fn taken_by(text: &str, context: &LintContext) -> Option<BTreeSet<String>> {
     let (server, own) = split_name(text)?;
     properties(&context.definition(server, own).ok()??)
 }
 
-/// The member of the arguments that a pointer is in.
+/// Returns the first segment of a pointer.
 fn first_part(pointer: &str) -> Option<String> {
     let part = pointer.strip_prefix('/')?.split('/').next()?;
     Some(part.replace("~1", "/").replace("~0", "~"))
 }
 
-/// The arguments that a tool takes, where its schema names them all.
+/// Returns the arguments of a tool, if its schema lists all of them.
 fn properties(definition: &[u8]) -> Option<BTreeSet<String>> {
     let definition: Value = serde_json::from_slice(definition).ok()?;
     let schema = definition.get("inputSchema")?.as_object()?;

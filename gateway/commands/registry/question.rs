@@ -1,5 +1,5 @@
-//! One request of a command to a gateway that runs, and how its answer is shown: a list as a table,
-//! one thing as a table of one row. Where an id stands in its path, a name does as well.
+//! A request of a command to a running gateway, and the display of its response: a list as a table,
+//! a single item as a table with one row. Names are accepted in place of ids.
 
 use std::process::ExitCode;
 
@@ -12,13 +12,13 @@ use crate::commands::show;
 
 pub(super) const INTEGRATIONS: &str = "mcp-integrations";
 
-/// One request, and how its answer is shown.
+/// A request and the columns of its response.
 pub(super) struct Question<'a> {
     method: Method,
     path: Vec<&'a str>,
     body: Option<Value>,
     columns: &'static [&'static str],
-    /// Where an id stands in the path, its user may have given a name.
+    /// Whether a name may stand in place of an id in the path.
     takes_names: bool,
 }
 
@@ -29,7 +29,7 @@ impl<'a> Question<'a> {
         Self { method, path: whole, body: None, columns, takes_names: true }
     }
 
-    /// Its path has no id.
+    /// Marks the path as having no id.
     pub(super) fn plain(self) -> Self {
         Self { takes_names: false, ..self }
     }
@@ -53,7 +53,7 @@ impl<'a> Question<'a> {
         Ok((text, if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }))
     }
 
-    /// The path with an id wherever its user gave a name.
+    /// Returns the path with names replaced by ids.
     async fn find_ids(&self, gateway: &GatewayClient) -> anyhow::Result<Vec<String>> {
         let mut path: Vec<String> = Vec::with_capacity(self.path.len());
         for segment in &self.path {
@@ -72,7 +72,7 @@ impl<'a> Question<'a> {
     }
 }
 
-/// The id of what is called so.
+/// Returns the id of the item called `name`.
 async fn find_id(gateway: &GatewayClient, list: &str, name: &str) -> anyhow::Result<String> {
     let found = gateway.search(list, name).await?;
     let mut ids = Vec::new();
@@ -91,7 +91,7 @@ async fn find_id(gateway: &GatewayClient, list: &str, name: &str) -> anyhow::Res
     }
 }
 
-/// Asks one question of a gateway that runs.
+/// Sends a request to a running gateway.
 pub(super) fn ask_gateway(
     question: Question<'_>,
     gateway: &GatewayClient,
@@ -101,7 +101,7 @@ pub(super) fn ask_gateway(
     runtime.block_on(question.ask(gateway, json))
 }
 
-/// A list as a table, one thing as a table of one row, and what is neither as lines.
+/// Formats a list as a table, a single item as a table with one row, and other responses as lines.
 fn show_answer(answer: &Value, columns: &[&str]) -> String {
     if let Some(Value::Array(items)) = answer.get("items") {
         if items.is_empty() {

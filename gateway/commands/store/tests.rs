@@ -1,4 +1,4 @@
-//! What the commands say of a store that something is in, and how they end.
+//! Output and exit codes of the commands on a store with contents.
 
 use lockgate_registry::{Actor, Auth, ChangeOptions, NewIntegration, PrincipalKey, Role};
 use lockgate_store::{Keys, Place, Secret};

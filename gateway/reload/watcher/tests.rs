@@ -1,4 +1,4 @@
-//! What counts as a change of the configuration, and what does not.
+//! Tests of change detection.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 use std::fs;
@@ -17,7 +17,7 @@ fn writes_to_files_beside_the_configuration_are_no_change() {
     fs::write(&beside, "12").unwrap();
     assert_eq!(look(), before);
 
-    // A new inode, as editors make it; then a new file; then none.
+    // A new inode, as editors create it; then a new file; then a deletion.
     fs::write(folder.path().join("new"), "a: 2").unwrap();
     fs::rename(folder.path().join("new"), &file).unwrap();
     let edited = look();
@@ -29,7 +29,7 @@ fn writes_to_files_beside_the_configuration_are_no_change() {
     assert_ne!(look(), added);
 }
 
-/// Whether something that is done to the files of a path is noticed.
+/// Checks that each operation on a file or a folder on its path causes an event.
 #[tokio::test]
 async fn ways_to_files_are_watched_through_links_and_missing_folders() {
     let folder = tempfile::tempdir().unwrap();

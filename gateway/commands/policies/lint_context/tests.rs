@@ -1,9 +1,9 @@
-//! Tests of `surroundings`: what is named in a case is what the gateway has.
+//! Tests of `lint_context`: names in cases resolve as in the gateway.
 #![allow(clippy::disallowed_methods, reason = "makes its own files")]
 
 use super::*;
 
-/// A gateway with built-in files, a foreign server and what was approved of it.
+/// Returns a gateway with built-in files, an external server and an approved tool of that server.
 fn context() -> (LintContext, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
@@ -32,7 +32,7 @@ fn tools_have_the_category_and_the_annotations_of_the_gateway() {
     assert_eq!(tool(&context, "file/read"), (Some("file".into()), Some(true)));
     assert_eq!(tool(&context, "file__write"), (Some("file".into()), Some(false)));
     assert_eq!(tool(&context, "file/none"), (Some("file".into()), None));
-    // One that does not run here, and one whose name another server has.
+    // A disabled built-in server, and a built-in name used by another server.
     assert_eq!(tool(&context, "shell/execute"), (Some("shell".into()), None));
     assert_eq!(tool(&context, "web/fetch"), (None, None));
     assert_eq!(tool(&context, "db/look"), (None, Some(true)));

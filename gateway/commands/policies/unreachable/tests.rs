@@ -1,4 +1,4 @@
-//! Tests of `never`: what cannot fit is told, what can is not.
+//! Tests of `unreachable`: patterns that cannot match are reported, others are not.
 #![allow(clippy::disallowed_methods, reason = "makes its own files")]
 
 use super::*;
@@ -7,8 +7,8 @@ use lockgate_policy::cases::Caller;
 
 const ID: &str = "3f6c0e9a17d2b458";
 
-/// A gateway with built-in files, two servers and what was approved of one, and a keys file with
-/// the key `ci`.
+/// Returns a gateway with built-in files, two servers, an approved tool of the first, and a keys
+/// file with the key `ci`.
 fn configured(auth: &str, policies: &str) -> (Configured, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
