@@ -1,5 +1,5 @@
-//! What clients and servers declare. Read once per handshake or cheaply per request; passed on only
-//! as far as the gateway carries it.
+//! Declared capabilities of clients and servers. Read once per handshake or cheaply per request,
+//! and passed on only where the gateway forwards their feature.
 
 use std::borrow::Cow;
 
@@ -11,19 +11,19 @@ use crate::scan::{self, Keys, Scanner};
 
 /// The tasks extension (2026-07-28).
 pub const TASKS: &str = "io.modelcontextprotocol/tasks";
-/// What declares it and nothing else.
+/// Capabilities that declare the tasks extension only.
 const TASKS_ALONE: &str = r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#;
 /// MCP Apps.
 pub const UI: &str = "io.modelcontextprotocol/ui";
-/// Extensions that are between the two sides of one hop, which authorize each other by them.
+/// Extensions scoped to a hop, with which the two sides of that hop authorize each other.
 const HOP_SCOPED: [&str; 2] = [
     "io.modelcontextprotocol/oauth-client-credentials",
     "io.modelcontextprotocol/enterprise-managed-authorization",
 ];
-/// Extensions that one side may declare; of more, the gateway carries those that it knows.
+/// Maximum extensions of one side; beyond it, only known extensions are forwarded.
 const MAX_EXTENSIONS: usize = 32;
 const NONE: Bytes = Bytes::from_static(b"{}");
-/// Longest capabilities of a client, in bytes of JSON text: they are kept for its connections.
+/// Maximum capabilities of a client in bytes of JSON text, because they are kept per connection.
 const MAX_CAPABILITIES: usize = 4096;
 
 /// Capabilities that a server declared.
@@ -40,7 +40,7 @@ pub struct Offers {
     pub legacy_tasks: bool,
     /// The tasks extension.
     pub tasks: bool,
-    /// Some list says `listChanged`.
+    /// Whether any list declares `listChanged`.
     pub list_changed: bool,
 }
 
@@ -62,7 +62,7 @@ impl Offers {
         }
     }
 
-    /// What either offers.
+    /// Returns the union of both.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self {
@@ -78,9 +78,9 @@ impl Offers {
         }
     }
 
-    /// `ServerCapabilities` for a legacy client: a superset, because the answer stands for the
-    /// whole session while servers come and go. Every method that it promises answers, if only with
-    /// an empty list.
+    /// Returns `ServerCapabilities` for a legacy client: a superset, because it applies to the
+    /// whole session while servers come and go. Every declared method works, at least with an empty
+    /// list.
     #[must_use]
     pub fn legacy_superset() -> Value {
         json!({
@@ -92,7 +92,7 @@ impl Offers {
         })
     }
 
-    /// `ServerCapabilities` for a modern client: what works now.
+    /// Returns `ServerCapabilities` for a modern client: the current offers.
     #[must_use]
     pub fn modern(self) -> Value {
         let resources = json!({"listChanged": true, "subscribe": self.subscribe});
@@ -103,7 +103,7 @@ impl Offers {
             (self.resources, "resources", resources),
             (self.completions, "completions", json!({})),
             (self.logging, "logging", json!({})),
-            // Tasks of 2025-11-25 are told in the way of the extension.
+            // Tasks of 2025-11-25 are declared as the extension.
             (self.tasks || self.legacy_tasks, "extensions", json!({TASKS: {}})),
         ] {
             if on {
@@ -123,8 +123,8 @@ fn has_flag(capabilities: &Value, name: &str, flag: &str) -> bool {
     capability.get(flag) == Some(&Value::Bool(true))
 }
 
-/// Whether the JSON text of a `ClientCapabilities` object declares anything that lets a server ask
-/// the client.
+/// Returns whether a `ClientCapabilities` object (JSON text) declares a feature by which servers
+/// send requests to the client.
 #[must_use]
 pub fn is_interactive(capabilities: &[u8]) -> bool {
     if capabilities == b"{}" {
@@ -135,8 +135,8 @@ pub fn is_interactive(capabilities: &[u8]) -> bool {
         || declares(capabilities, &["roots"])
 }
 
-/// Whether the JSON text of a capabilities object has a value other than `null` and `false` at
-/// `path`.
+/// Returns whether the JSON text of a capabilities object has a value other than `null` and `false`
+/// at `path`.
 #[must_use]
 pub fn declares(capabilities: &[u8], path: &[&str]) -> bool {
     let mut at = capabilities;
@@ -151,9 +151,9 @@ pub fn declares(capabilities: &[u8], path: &[&str]) -> bool {
     !matches!(at, b"null" | b"false")
 }
 
-/// [`carried`] of a client of a legacy revision: what that revision does not have is not told, so
-/// that no server asks what the client would be spared. Says too whether the client tells when its
-/// roots change.
+/// Returns the [`carried`] capabilities of a client with a legacy revision. Features unknown to
+/// that revision are removed, so that no server sends a request the client cannot receive. Keeps
+/// `roots.listChanged`.
 #[must_use]
 pub fn carried_of(declared: &[u8], revision: Revision) -> Bytes {
     let carried = carried(declared);
@@ -169,7 +169,7 @@ pub fn carried_of(declared: &[u8], revision: Revision) -> Bytes {
     if revision < Revision::V2025_06_18 {
         all.remove("elicitation");
     } else if let Some(Value::Object(modes)) = all.get_mut("elicitation") {
-        // Forms alone, which need no mention.
+        // Only forms, which need no mention.
         modes.clear();
     }
     if let Some(Value::Object(sampling)) = all.get_mut("sampling") {
@@ -179,8 +179,8 @@ pub fn carried_of(declared: &[u8], revision: Revision) -> Bytes {
     if text.len() > MAX_CAPABILITIES { NONE } else { text.into() }
 }
 
-/// The same capabilities, and the tasks extension. Copies at most once where no other extension is
-/// declared: every tool call of a legacy client comes here.
+/// Adds the tasks extension. Copies at most once if no other extension is declared, because every
+/// tool call of a legacy client passes here.
 #[must_use]
 pub fn with_tasks(carried: &[u8]) -> Cow<'static, [u8]> {
     let others = match carried.strip_suffix(b"}") {
@@ -199,8 +199,8 @@ pub fn with_tasks(carried: &[u8]) -> Cow<'static, [u8]> {
     Value::Object(all).to_string().into_bytes().into()
 }
 
-/// The parts of a client's capabilities that the gateway carries to a server of either era, as JSON
-/// text: elicitation, sampling, roots and extensions. Everything else stays on the client's hop.
+/// Returns the client capabilities that the gateway forwards to a server of either era, as JSON
+/// text: elicitation, sampling, roots and extensions. All others are scoped to the client's hop.
 #[must_use]
 pub fn carried(declared: &[u8]) -> Bytes {
     if declared == b"{}" {
@@ -225,8 +225,8 @@ pub fn carried(declared: &[u8]) -> Bytes {
     if text.len() > MAX_CAPABILITIES { without_unknown(&text) } else { text.into() }
 }
 
-/// The extensions that one side declares, as far as the other side may hear of them: known ones,
-/// and those that the gateway does not understand, whose settings and payload it leaves alone.
+/// Keeps the extensions that may be forwarded: known ones, and unknown ones, with their settings
+/// and payload unchanged.
 fn retain_carried(extensions: &mut Map<String, Value>) {
     let is_crowded = extensions.len() > MAX_EXTENSIONS;
     extensions.retain(|name, _| {
@@ -235,7 +235,7 @@ fn retain_carried(extensions: &mut Map<String, Value>) {
     });
 }
 
-/// `prefix/name`, as the specification has it.
+/// Returns whether a name has the specification's form `prefix/name`.
 fn is_extension(name: &str) -> bool {
     let Some((prefix, rest)) = name.split_once('/') else { return false };
     is_plain(prefix) && is_plain(rest)
@@ -246,7 +246,7 @@ fn is_plain(part: &str) -> bool {
     !part.is_empty() && bytes.all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte))
 }
 
-/// Capabilities that are too long to be kept, without extensions that the gateway does not know.
+/// Removes unknown extensions from capabilities that are too long to keep.
 fn without_unknown(text: &str) -> Bytes {
     let mut all: Map<String, Value> = serde_json::from_str(text).unwrap_or(Map::new());
     if let Some(Value::Object(extensions)) = all.get_mut("extensions") {
@@ -256,9 +256,8 @@ fn without_unknown(text: &str) -> Bytes {
     if text.len() > MAX_CAPABILITIES { NONE } else { text.into() }
 }
 
-/// Adds the extensions that a server declares (JSON text of an object) to those that a client is
-/// told of. The settings of the first server stay. Tasks are left out: the gateway's own part in
-/// them is told elsewhere.
+/// Adds a server's extensions (JSON text of an object) to those declared to a client. The first
+/// server's settings win. Tasks are left out, because the gateway's support is declared separately.
 pub fn merge_extensions(all: &mut Map<String, Value>, declared: &[u8]) {
     if declared.len() > MAX_CAPABILITIES {
         return;
@@ -273,7 +272,7 @@ pub fn merge_extensions(all: &mut Map<String, Value>, declared: &[u8]) {
     }
 }
 
-/// The same capabilities of a server, and these extensions.
+/// Adds extensions to a server's capabilities.
 pub fn add_extensions(capabilities: &mut Value, extensions: &Map<String, Value>) {
     let Value::Object(all) = capabilities else { return };
     if extensions.is_empty() {

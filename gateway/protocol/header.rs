@@ -1,9 +1,8 @@
 //! Values in headers (2026-07-28, Streamable HTTP): the base64 sentinel, and `Mcp-Param-*` from
 //! `x-mcp-header` annotations.
 //!
-//! It refuses whole definitions, never single annotations: a tool with an invalid one must not be
-//! offered over HTTP. It knows nothing of HTTP itself; names and values are plain text that is safe
-//! to send.
+//! Rejects whole definitions, never single annotations: a tool with an invalid annotation must not
+//! be offered over HTTP. Independent of HTTP; names and values are plain text that is safe to send.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -22,15 +21,15 @@ const OPEN: &str = "=?base64?";
 const CLOSE: &str = "?=";
 const PREFIX: &str = "Mcp-Param-";
 
-/// Longest header name in bytes, without `Mcp-Param-`.
+/// Maximum length of a header name in bytes, without `Mcp-Param-`.
 pub const MAX_NAME: usize = 128;
-/// Longest place in an error, in characters.
+/// Maximum length of the path in an error, in characters.
 const MAX_AT: usize = 200;
 /// Integers beyond this (2^53 − 1) are not sent.
 const MAX_INTEGER: i64 = (1 << 53) - 1;
 
-/// The header value for `value`: itself when it is printable ASCII without space at its ends, else
-/// in the base64 sentinel.
+/// Returns the header value for `value`: unchanged if it is printable ASCII without space at its
+/// ends, otherwise in the base64 sentinel.
 #[must_use]
 pub fn encode_value(value: &str) -> Cow<'_, str> {
     let is_printable = !value.contains(|c: char| !matches!(c, ' '..='~'));
@@ -41,17 +40,17 @@ pub fn encode_value(value: &str) -> Cow<'_, str> {
     Cow::Owned([OPEN, &STANDARD.encode(value), CLOSE].concat())
 }
 
-/// A header value that has the sentinel's form and does not decode to text, or has bytes that no
-/// value may have.
+/// A header value that has the sentinel's form but does not decode to text, or contains illegal
+/// bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("malformed header value")]
 pub struct BadSentinel;
 
-/// The value that a header carries. White space around it is not part of it; wrong-case or half
+/// Returns the value in a header. Surrounding white space is removed; incomplete or wrong-case
 /// sentinels are plain text.
 ///
 /// # Errors
-/// [`BadSentinel`]: answer -32020 with status 400.
+/// [`BadSentinel`]: respond with -32020 and status 400.
 pub fn decode_value(header: &[u8]) -> Result<Cow<'_, str>, BadSentinel> {
     let Ok(text) = std::str::from_utf8(header) else { return Err(BadSentinel) };
     if text.contains(|c: char| !matches!(c, '\t' | ' '..='~')) {
@@ -70,7 +69,7 @@ fn sentinel_payload(text: &str) -> Option<&str> {
     text.strip_prefix(OPEN)?.strip_suffix(CLOSE)
 }
 
-/// Which arguments of one tool travel in which `Mcp-Param-*` headers.
+/// The arguments of a tool that are sent in `Mcp-Param-*` headers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ParamHeaders(Vec<ParamHeader>);
 
@@ -81,12 +80,12 @@ struct ParamHeader {
     path: Vec<String>,
 }
 
-/// Why a tool's annotations are refused, and under which property.
+/// A rejected annotation of a tool, and its property.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{fault} (at {at:?})")]
 pub struct AnnotationError {
     pub fault: AnnotationFault,
-    /// The properties on the way, joined by `/`; the server's words, cut at 200 characters.
+    /// The path of properties, joined by `/`; the server's text, cut at 200 characters.
     pub at: String,
 }
 
@@ -111,8 +110,8 @@ pub enum AnnotationFault {
 impl ParamHeaders {
     /// Reads the annotations of a tool's `inputSchema`, given as JSON text.
     ///
-    /// A schema that does not contain the annotation's name is not looked at further. Type lists
-    /// are accepted when they are one of the permitted types and `null`.
+    /// A schema without the annotation's name is not read further. Type lists are accepted if they
+    /// consist of a permitted type and `null`.
     ///
     /// # Errors
     /// [`AnnotationError`]: an HTTP client must leave the tool out.
@@ -148,33 +147,33 @@ impl ParamHeaders {
         if walk.too_deep { refuse(AnnotationFault::TooDeep, &[]) } else { Ok(Self(headers)) }
     }
 
-    /// Whether calls need no `Mcp-Param-*` header at all.
+    /// Returns whether calls need no `Mcp-Param-*` header.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The names of the headers.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|header| header.name.as_str())
     }
 
-    /// The names of the headers that repeat an argument at the root.
+    /// Returns the names of the headers that repeat a top-level argument.
     pub fn shallow_names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter(|header| !header.is_nested()).map(|header| header.name.as_str())
     }
 
-    /// Whether some header repeats something within an argument.
+    /// Returns whether any header repeats a value within an argument.
     #[must_use]
     pub fn has_nested(&self) -> bool {
         self.0.iter().any(ParamHeader::is_nested)
     }
 
-    /// The headers for a call with these `arguments` (JSON text): name and value, ready to send.
+    /// Returns the headers for a call with these `arguments` (JSON text): name and value, ready to
+    /// send.
     ///
     /// Arguments that are absent, `null`, an object, an array, a fraction or an integer beyond
-    /// ±(2^53 − 1) have no header. Of a member that stands twice the last counts. Arguments that
-    /// are not JSON give no headers.
+    /// ±(2^53 − 1) have no header, and none are returned for invalid JSON. The last of duplicate
+    /// members counts.
     #[must_use]
     pub fn values(&self, arguments: &[u8]) -> Vec<(&str, String)> {
         if self.is_empty() {
@@ -193,7 +192,7 @@ impl ParamHeaders {
         headers
     }
 
-    /// Reads one value; `wanted` are the headers whose paths led here in `depth` steps.
+    /// Reads a value; the paths of the headers `wanted` led here in `depth` steps.
     fn read_values(
         &self,
         reader: &mut Reader<'_>,
@@ -238,7 +237,6 @@ impl ParamHeaders {
 }
 
 impl ParamHeader {
-    /// Whether it repeats something within an argument, not the argument.
     fn is_nested(&self) -> bool {
         self.path.len() > 1
     }
@@ -248,7 +246,7 @@ impl ParamHeader {
     }
 }
 
-/// The header that an annotation names; `None` when no header can have that name.
+/// Returns the annotation's header name; `None` if it is not a valid name.
 fn annotated_name(text: &str, annotation: Range<usize>) -> Option<String> {
     let name: String = serde_json::from_str(text.get(annotation)?).ok()?;
     if !is_token(&name) {
@@ -257,7 +255,7 @@ fn annotated_name(text: &str, annotation: Range<usize>) -> Option<String> {
     Some([PREFIX, &name].concat())
 }
 
-/// Whether a property has a type, and none but primitive ones.
+/// Returns whether a property has a type, and only primitive types.
 fn are_primitive(text: &str, kinds: Vec<Range<usize>>) -> bool {
     let has_type = !kinds.is_empty();
     for kind in kinds {
@@ -268,15 +266,15 @@ fn are_primitive(text: &str, kinds: Vec<Range<usize>>) -> bool {
     has_type
 }
 
-/// The schema without its `x-mcp-header` members, every other byte kept. Text that is not JSON
-/// comes back as it is, and so does what is nested deeper than [`MAX_DEPTH`], which
-/// [`ParamHeaders::from_schema`] refuses.
+/// Removes the `x-mcp-header` members of a schema and keeps every other byte. Text that is not JSON
+/// is returned unchanged, and so is nesting deeper than [`MAX_DEPTH`], which
+/// [`ParamHeaders::from_schema`] rejects.
 #[must_use]
 pub fn strip(input_schema: &[u8]) -> Cow<'_, [u8]> {
     cut(input_schema, Walk::new)
 }
 
-/// The same, but annotations of properties at the root stay.
+/// Removes the `x-mcp-header` members of a schema, except on top-level properties.
 #[must_use]
 pub fn strip_nested(input_schema: &[u8]) -> Cow<'_, [u8]> {
     cut(input_schema, |text| Walk::new(text).keeping_shallow())
@@ -305,7 +303,7 @@ fn may_have_annotations(schema: &[u8]) -> bool {
         || memchr::memmem::find(schema, b"\\u").is_some()
 }
 
-/// The text if it is JSON, which the readers below rely on.
+/// Returns the text if it is JSON, which the readers below require.
 fn checked(json: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(json).ok()?;
     match serde_json::from_str::<serde::de::IgnoredAny>(text) {
@@ -314,12 +312,12 @@ fn checked(json: &[u8]) -> Option<&str> {
     }
 }
 
-/// RFC 9110 `1*tchar`.
+/// Checks for RFC 9110 `1*tchar`.
 fn is_token(name: &str) -> bool {
     (1..=MAX_NAME).contains(&name.len()) && name.bytes().all(is_token_char)
 }
 
-/// RFC 9110 `tchar`.
+/// Checks for RFC 9110 `tchar`.
 #[must_use]
 pub fn is_token_char(b: u8) -> bool {
     b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b)
@@ -329,7 +327,7 @@ fn refuse<T>(fault: AnnotationFault, path: &[String]) -> Result<T, AnnotationErr
     Err(AnnotationError { fault, at: String::from_iter(path.join("/").chars().take(MAX_AT)) })
 }
 
-/// Whether a `type` is a primitive one, alone or beside `null`.
+/// Returns whether a `type` is primitive, alone or with `null`.
 fn is_primitive(kind: &str) -> bool {
     match serde_json::from_str::<Value>(kind) {
         Ok(Value::String(name)) => is_primitive_name(&name),

@@ -1,8 +1,8 @@
-//! The JSON-RPC envelope: one strict pass that notes where id, method, params, their members and
-//! `_meta` stand.
+//! The JSON-RPC envelope: a single strict pass that records the positions of id, method, params,
+//! their members and `_meta`.
 //!
-//! It builds no tree, copies nothing, and refuses batches (the listener takes them apart where a
-//! revision has them).
+//! Builds no tree, copies nothing, and rejects batches (the listener splits them where a revision
+//! has them).
 
 mod error;
 mod keys;
@@ -17,10 +17,10 @@ pub use message::{ErrorObject, Message, Outcome, Request, Response};
 use crate::method::Method;
 use crate::scan::{self, Fault, Keys, Member, Members, ScanError, Scanner, Span};
 
-/// Longest id that is taken, in bytes of JSON text.
+/// Maximum id in bytes of JSON text.
 pub const MAX_ID: usize = 256;
 
-/// Which side sent a text, which decides how strictly the values it does not own are read.
+/// The sender of a text, which decides how strictly foreign values are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SentBy {
     Client,
@@ -39,10 +39,10 @@ struct Parts {
     broken: Option<EnvelopeError>,
 }
 
-/// Reads one message.
+/// Parses a message.
 ///
 /// # Errors
-/// [`MessageError`]; nothing of the text is used then, except the id of an invalid request.
+/// [`MessageError`]; then only the id of an invalid request may be used.
 pub fn parse(text: Bytes, max_depth: usize, sent_by: SentBy) -> Result<Message, MessageError> {
     let mut parts = Parts::default();
     let mut scanner = match Scanner::new(&text, max_depth) {
@@ -65,7 +65,6 @@ pub fn parse(text: Bytes, max_depth: usize, sent_by: SentBy) -> Result<Message, 
     parts.finish(text)
 }
 
-/// Why a text that begins otherwise than an object is no message.
 fn not_an_object(scanner: &mut Scanner<'_>) -> MessageError {
     let is_array = scanner.peek() == Some(b'[');
     if let Err(flaw) = scanner.value() {
@@ -83,7 +82,7 @@ fn not_an_object(scanner: &mut Scanner<'_>) -> MessageError {
 }
 
 impl Parts {
-    /// Reads the message and nothing after it.
+    /// Reads the message and checks that nothing follows.
     fn read(&mut self, s: &mut Scanner<'_>, text: &[u8], keys: Keys) -> Result<(), ScanError> {
         s.object(keys, &mut |s, member| self.member(s, text, member, keys))?;
         s.end()
@@ -200,7 +199,7 @@ impl Parts {
                     Message::Notification(request)
                 })
             }
-            // Only an error may be without an id: whoever could not read a request cannot name it.
+            // Only an error may lack an id: the sender could not read the id of the request.
             (None, Some(_), None) if id.is_none() => {
                 Err(MessageError::Invalid { what: EnvelopeError::Id, id })
             }
@@ -228,7 +227,7 @@ fn error_object(text: &[u8], members: &[Member]) -> Option<ErrorObject> {
     Some(ErrorObject { code, message, data: scan::find(members, text, "data") })
 }
 
-/// A string or an integer, short enough to be kept.
+/// Returns whether a value is a string or an integer of at most [`MAX_ID`] bytes.
 fn is_id(raw: &[u8]) -> bool {
     raw.len() <= MAX_ID
         && match raw {
@@ -239,7 +238,7 @@ fn is_id(raw: &[u8]) -> bool {
         }
 }
 
-/// Takes a batch (2025-03-26) apart.
+/// Splits a batch (2025-03-26) into messages.
 ///
 /// # Errors
 /// The text is not a JSON array, or it has more than `max` messages.

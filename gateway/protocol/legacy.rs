@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::capabilities::Offers;
 use crate::revision::{Era, Revision};
 
-/// What a server's `initialize` result says.
+/// The contents of a server's `initialize` result.
 #[derive(Clone, Debug)]
 pub struct Welcome {
     pub revision: Revision,
@@ -17,7 +17,7 @@ pub struct Welcome {
     pub version: String,
 }
 
-/// Why a handshake result is of no use.
+/// The reason why a handshake result is not usable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WelcomeError {
     #[error("the result has no `protocolVersion`")]
@@ -28,13 +28,13 @@ pub enum WelcomeError {
     Json,
 }
 
-/// `params` of our `initialize`.
+/// Returns the `params` of the gateway's `initialize`.
 #[must_use]
 pub fn initialize_params(revision: Revision, capabilities: &Value, info: &Value) -> Value {
     json!({"protocolVersion": revision.as_str(), "capabilities": capabilities, "clientInfo": info})
 }
 
-/// Reads an `initialize` result.
+/// Parses an `initialize` result.
 ///
 /// # Errors
 /// [`WelcomeError`]; the caller disconnects.
@@ -51,7 +51,7 @@ pub fn read_welcome(result: &[u8]) -> Result<Welcome, WelcomeError> {
     let capabilities = result.get("capabilities").unwrap_or(&Value::Null);
     let mut offers = Offers::of(capabilities);
     if revision == Revision::V2024_11_05 {
-        offers.completions = true; // the capability came later; the method was there
+        offers.completions = true; // the method is older than the capability
     }
     let (name, version) = implementation(result.get("serverInfo"));
     Ok(Welcome {
@@ -64,8 +64,8 @@ pub fn read_welcome(result: &[u8]) -> Result<Welcome, WelcomeError> {
     })
 }
 
-/// The revision to answer an `initialize` with: the one asked for if it is a legacy one, else the
-/// newest legacy one.
+/// Returns the revision of the response to `initialize`: the requested one if it is legacy,
+/// otherwise the newest legacy one.
 #[must_use]
 pub fn negotiate(requested: Option<&str>) -> Revision {
     if let Some(version) = requested
@@ -84,7 +84,7 @@ fn parse_legacy(version: &str) -> Option<Revision> {
     }
 }
 
-/// Name and version of an `Implementation` object, cut to what a person can read.
+/// Returns name and version of an `Implementation` object, shortened for display.
 pub(crate) fn implementation(info: Option<&Value>) -> (String, String) {
     (implementation_part(info, "name"), implementation_part(info, "version"))
 }

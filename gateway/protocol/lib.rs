@@ -1,5 +1,5 @@
-//! MCP on the wire: how messages of every revision look, read and written as bytes. No I/O, no
-//! clock, no state.
+//! The wire format of MCP: parses and writes messages of every revision as bytes. No I/O, no clock,
+//! no state.
 
 pub mod capabilities;
 pub mod code;

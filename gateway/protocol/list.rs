@@ -1,4 +1,4 @@
-//! List results: taking the items out of a server's page, and writing an item for a client of some
+//! List results: extracts the items of a server's page, and writes an item for a client of a given
 //! revision.
 
 mod form;
@@ -15,24 +15,23 @@ use crate::scan::{self, Keys, Member, ScanError, Scanner, Span};
 use crate::write::Object;
 use crate::{header, uri, write};
 
-/// One item of a server's page.
 #[derive(Clone, Debug)]
 pub struct Raw {
-    /// Its key member (`name`, `uri`, `uriTemplate`) as text.
+    /// The text of its key member (`name`, `uri`, `uriTemplate`).
     pub key: String,
-    /// The item as it was written, but for repairs.
+    /// The item as written, except for repairs.
     pub text: Bytes,
 }
 
-/// Most items of a page whose faults are told one by one.
+/// Maximum items of a page with individually described faults.
 const TOLD: usize = 20;
-/// Largest item: it is read into a tree, which takes many times its bytes.
+/// Maximum size of an item: its parsed tree takes many times its bytes.
 const MAX_ITEM: usize = 1 << 20;
-/// Most items that are taken from one page.
+/// Maximum items that are taken from a page.
 const MAX_ITEMS: usize = 100_000;
 
-/// Takes the items out of the array at `span` of `text`. Those that clients cannot read are not
-/// taken; the second part says in words what is wrong with them.
+/// Extracts the items of the array at `span` of `text`. Items that clients cannot read are left out
+/// and described in the second part.
 ///
 /// # Errors
 /// A flaw in the text, such as a duplicate key in an item.
@@ -89,8 +88,7 @@ pub fn items(
     Ok((items, messages))
 }
 
-/// What is wrong with items that clients cannot read: the first [`TOLD`] in words, the rest
-/// counted.
+/// Descriptions of items that clients cannot read: the first [`TOLD`], and a count of the rest.
 #[derive(Default)]
 struct Unreadable {
     messages: Vec<String>,
@@ -115,31 +113,31 @@ fn text_or_empty<'a>(members: &[Member], raw: &'a [u8], name: &str) -> Cow<'a, s
     find_text(members, raw, name).unwrap_or(Cow::Borrowed(""))
 }
 
-/// A key for people: quoted, and its first 80 characters.
+/// Returns a key for display: quoted, and its first 80 characters.
 #[must_use]
 pub fn short(key: &str) -> String {
     let quoted = write::quoted(&String::from_iter(key.chars().take(80)));
     String::from_utf8(quoted).unwrap_or_default()
 }
 
-/// Nesting of blocks that hold URIs: message, content, resource.
+/// Maximum nesting of blocks that hold URIs: message, content, resource.
 const MAX_BLOCKS: usize = 3;
 
-/// How an item is shown to a client.
+/// The presentation of an item to a client.
 #[derive(Clone, Copy, Debug)]
 pub struct Shown<'a> {
-    /// The member that is its key, and its exposed value.
+    /// The key member and its exposed value.
     pub key: (&'a str, &'a str),
     /// The slug, when names and URIs are namespaced.
     pub slug: Option<&'a str>,
     pub revision: Revision,
 }
 
-/// Writes an item for a client. What is unknown is kept byte for byte; only what the revision's
-/// validators would refuse, hop-scoped annotations and namespaced URIs change.
+/// Writes an item for a client. Unknown members are copied byte for byte; changed are only values
+/// that the revision's validators would reject, hop-scoped annotations and namespaced URIs.
 ///
 /// # Errors
-/// A flaw in the text; items that came through [`items`] have none.
+/// A flaw in the text; items from [`items`] have none.
 pub fn show(out: &mut Vec<u8>, item: &[u8], shown: &Shown<'_>) -> Result<(), ScanError> {
     let (_, members) = Scanner::new(item, scan::MAX_DEPTH)?.members(Keys::Distinct)?;
     let mut object = Object::open(out);
@@ -163,7 +161,7 @@ pub fn show(out: &mut Vec<u8>, item: &[u8], shown: &Shown<'_>) -> Result<(), Sca
 /// Writes a tool without its `x-mcp-header` annotations.
 ///
 /// # Errors
-/// A flaw in the text; items that came through [`items`] have none.
+/// A flaw in the text; items from [`items`] have none.
 pub fn strip_annotations(out: &mut Vec<u8>, item: &[u8]) -> Result<(), ScanError> {
     let (_, members) = Scanner::new(item, scan::MAX_DEPTH)?.members(Keys::Distinct)?;
     let mut object = Object::open(out);
@@ -179,8 +177,8 @@ pub fn strip_annotations(out: &mut Vec<u8>, item: &[u8]) -> Result<(), ScanError
     Ok(())
 }
 
-/// Tools point to their views (MCP Apps) by URI in `_meta`, which has to lead back through the
-/// gateway.
+/// Writes `_meta`, in which tools refer to their views (MCP Apps) by URI. These URIs must lead back
+/// through the gateway.
 fn show_meta(object: &mut Object<'_>, raw: &[u8], shown: &Shown<'_>) {
     let Some(slug) = shown.slug else { return object.raw("_meta", raw) };
     if memchr::memmem::find(raw, b"resourceUri").is_none() {
@@ -200,7 +198,7 @@ fn show_meta(object: &mut Object<'_>, raw: &[u8], shown: &Shown<'_>) {
     object.raw("_meta", meta.to_string().as_bytes());
 }
 
-/// Output schemas came in 2025-06-18, for objects only; 2026-07-28 takes any.
+/// Returns whether the revision accepts this output schema; before 2026-07-28, only objects.
 fn takes_output_schema(revision: Revision, schema: &[u8]) -> bool {
     match revision {
         Revision::V2024_11_05 | Revision::V2025_03_26 => false,
@@ -209,14 +207,14 @@ fn takes_output_schema(revision: Revision, schema: &[u8]) -> bool {
     }
 }
 
-/// Whether a schema says `"type": "object"` at its root.
+/// Returns whether a schema has `"type": "object"` at its root.
 #[must_use]
 pub fn has_object_root(schema: &[u8]) -> bool {
     member(schema, "type") == Some(b"\"object\"")
 }
 
-/// Writes the `content`, `contents` or `messages` of a result with its URIs namespaced and, for
-/// older revisions, with content types that they know. `None` when nothing has to change.
+/// Rewrites the `content`, `contents` or `messages` of a result with namespaced URIs and, for older
+/// revisions, with their content types. Returns `None` if nothing has to change.
 #[must_use]
 pub fn adapt_content(raw: &[u8], slug: Option<&str>, revision: Revision) -> Option<Vec<u8>> {
     if !may_adapt(raw, slug.is_some(), revision) {
@@ -228,7 +226,7 @@ pub fn adapt_content(raw: &[u8], slug: Option<&str>, revision: Revision) -> Opti
     if writer.changed { Some(out) } else { None }
 }
 
-/// Whether [`adapt_content`] makes a copy to find out what has to change.
+/// Returns whether [`adapt_content`] has to make a copy to find out.
 #[must_use]
 pub fn may_adapt(raw: &[u8], namespaced: bool, revision: Revision) -> bool {
     let uris = namespaced && (has(raw, b"\"uri\"") || has(raw, b"\\u"));
@@ -239,7 +237,7 @@ fn has(raw: &[u8], needle: &[u8]) -> bool {
     memchr::memmem::find(raw, needle).is_some()
 }
 
-/// Copies JSON text and changes only what has to change, so that every other byte stays.
+/// A copier of JSON text that changes only certain values and keeps every other byte.
 struct Adapt<'a> {
     slug: Option<&'a str>,
     revision: Revision,
@@ -272,7 +270,7 @@ impl Adapt<'_> {
         Ok(())
     }
 
-    /// A content block, a prompt message, a resource: only these hold URIs.
+    /// Copies a content block, a prompt message or a resource: only these hold URIs.
     fn block(&mut self, out: &mut Vec<u8>, raw: &[u8], depth: usize) -> Result<(), ScanError> {
         let (_, members) = Scanner::new(raw, scan::MAX_DEPTH)?.members(Keys::Distinct)?;
         let kind = find_text(&members, raw, "type");

@@ -1,4 +1,4 @@
-//! `_meta`: which keys belong to one hop, and how the `_meta` of the next hop is made. Page:
+//! `_meta`: the keys that are scoped to a hop, and the `_meta` of the next hop. Page:
 //! basic/index.mdx.
 
 use crate::scan::{self, Member, Members};
@@ -13,10 +13,10 @@ pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 pub const PROGRESS_TOKEN: &str = "progressToken";
 pub const TRACEPARENT: &str = "traceparent";
 pub const TRACESTATE: &str = "tracestate";
-/// Ours: servers whose items are missing from a list, and why.
+/// The gateway's key for servers with items missing from a list, and the reasons.
 pub const DEGRADED: &str = "lockgate/degraded";
 
-/// The task that a message is about (2025-11-25).
+/// The task of a message (2025-11-25).
 pub const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
 
 const HOP_SCOPED: [&str; 11] = [
@@ -33,16 +33,16 @@ const HOP_SCOPED: [&str; 11] = [
     "baggage",
 ];
 
-/// Whether a key means something on one hop only, so that it is never copied.
+/// Returns whether a key is scoped to a hop and must not be copied.
 ///
-/// Trace keys count: the gateway writes its own span. `baggage` stays behind: it may hold what must
-/// not cross.
+/// Trace keys count, because the gateway writes its own span. So does `baggage`, which may contain
+/// data that must not be forwarded.
 #[must_use]
 pub fn is_hop_scoped(key: &[u8]) -> bool {
     HOP_SCOPED.iter().any(|known| known.as_bytes() == key) || key.starts_with(b"lockgate/")
 }
 
-/// Copies the members that go end to end.
+/// Copies the end-to-end members.
 pub fn copy_end_to_end(object: &mut Object<'_>, text: &[u8], members: &[Member]) {
     for member in members {
         if !is_hop_scoped(&member.name_bytes(text)) {
@@ -51,7 +51,7 @@ pub fn copy_end_to_end(object: &mut Object<'_>, text: &[u8], members: &[Member])
     }
 }
 
-/// Whether any member goes end to end.
+/// Returns whether any member is end-to-end.
 #[must_use]
 pub fn has_end_to_end(text: &[u8], members: &[Member]) -> bool {
     members.iter().any(|m| !is_hop_scoped(&m.name_bytes(text)))
@@ -67,7 +67,7 @@ pub fn members(raw: &[u8], max_depth: usize) -> Result<Members, scan::ScanError>
     Ok(members)
 }
 
-/// What a modern request says of its sender, written into `_meta`.
+/// The description of a modern request's sender, written into `_meta`.
 #[derive(Clone, Copy, Debug)]
 pub struct Sender<'a> {
     pub revision: &'a str,
@@ -77,14 +77,14 @@ pub struct Sender<'a> {
     pub info: &'a [u8],
 }
 
-/// Writes the reserved members that every modern request carries.
+/// Writes the reserved members of every modern request.
 pub fn write_sender(object: &mut Object<'_>, sender: &Sender<'_>) {
     object.string(PROTOCOL_VERSION, sender.revision);
     object.raw(CLIENT_CAPABILITIES, sender.capabilities);
     object.raw(CLIENT_INFO, sender.info);
 }
 
-/// Writes `progressToken` as the number that we gave it.
+/// Writes `progressToken` as the gateway's number.
 pub fn write_progress_token(object: &mut Object<'_>, token: u64) {
     write::number(object.key(PROGRESS_TOKEN), token);
 }

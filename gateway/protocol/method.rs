@@ -1,4 +1,4 @@
-//! Every method name of every revision, and in which era it exists.
+//! Every method name of every revision, and the eras in which it exists.
 
 use crate::revision::Era;
 
@@ -14,13 +14,13 @@ macro_rules! methods {
                 match name { $($name => Self::$variant,)* _ => Self::Unknown }
             }
 
-            /// The name on the wire; empty for [`Method::Unknown`].
+            /// Returns the name on the wire; empty for [`Method::Unknown`].
             #[must_use]
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* Self::Unknown => "" }
             }
 
-            /// Whether a client may send it in `era`.
+            /// Returns whether a client may send the method in `era`.
             #[must_use]
             pub fn exists_in(self, era: Era) -> bool {
                 match self { $(Self::$variant => Eras::$eras.holds(era),)* Self::Unknown => false }
@@ -85,7 +85,7 @@ methods! {
 }
 
 impl Method {
-    /// The member of `params` that names what the request is about, and that `Mcp-Name` repeats
+    /// Returns the member of `params` that identifies the request's target, repeated in `Mcp-Name`
     /// (modern).
     #[must_use]
     pub fn target(self) -> Option<&'static str> {
@@ -99,7 +99,7 @@ impl Method {
         }
     }
 
-    /// Whether sending it twice does no harm: everything but calls and task changes.
+    /// Returns whether a repeated request is harmless: everything but calls and task changes.
     #[must_use]
     pub fn is_safe(self) -> bool {
         !matches!(self, Self::ToolsCall | Self::TasksUpdate | Self::TasksCancel)

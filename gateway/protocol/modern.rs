@@ -1,4 +1,4 @@
-//! The modern era's own pieces: `server/discover`, the version error, standard headers. Pages:
+//! The pieces of the modern era: `server/discover`, the version error, standard headers. Pages:
 //! server/discover.mdx, basic/versioning.mdx, basic/transports/streamable-http.mdx (2026-07-28).
 
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ pub const METHOD_HEADER: &str = "mcp-method";
 pub const NAME_HEADER: &str = "mcp-name";
 pub const SESSION_HEADER: &str = "mcp-session-id";
 
-/// What a server's `server/discover` result says.
+/// The contents of a server's `server/discover` result.
 #[derive(Clone, Debug)]
 pub struct Discovery {
     pub versions: Vec<String>,
@@ -23,16 +23,16 @@ pub struct Discovery {
     pub version: String,
 }
 
-/// Which revision two peers share.
+/// The newest revision that two peers share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Common {
     Modern(Revision),
-    /// Only legacy ones: open with `initialize`.
+    /// Only legacy revisions: open with `initialize`.
     Legacy,
     None,
 }
 
-/// Reads a `server/discover` result; `None` when it has no list of versions, so that it is not one.
+/// Parses a `server/discover` result; `None` if it has no list of versions.
 #[must_use]
 pub fn read_discovery(result: &[u8]) -> Option<Discovery> {
     let result: Value = serde_json::from_slice(result).ok()?;
@@ -50,12 +50,12 @@ pub fn read_discovery(result: &[u8]) -> Option<Discovery> {
     })
 }
 
-/// Where the revision has it: in `_meta`.
+/// Returns the server's info from `_meta`, as the revision specifies.
 fn server_info(result: &Value) -> Option<&Value> {
     result.get("_meta")?.get(crate::meta::SERVER_INFO)
 }
 
-/// The newest revision that is in `versions` and ours; modern ones first.
+/// Returns the newest supported revision in `versions`, modern ones first.
 #[must_use]
 pub fn common(versions: &[String]) -> Common {
     let mut legacy = false;
@@ -71,7 +71,7 @@ pub fn common(versions: &[String]) -> Common {
     if legacy { Common::Legacy } else { Common::None }
 }
 
-/// `data.supported` of a -32022 error (JSON text of `data`).
+/// Returns `data.supported` of a -32022 error (JSON text of `data`).
 #[must_use]
 pub fn supported(data: Option<&[u8]>) -> Vec<String> {
     let Some(data) = data else { return Vec::new() };
@@ -90,7 +90,7 @@ fn strings(value: &Value) -> Option<Vec<String>> {
     Some(strings)
 }
 
-/// `data` of the version error that we give.
+/// Returns the `data` of the gateway's version error.
 #[must_use]
 pub fn version_error(requested: &str) -> Value {
     let mut supported = Vec::new();

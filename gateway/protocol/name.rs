@@ -1,8 +1,8 @@
-//! Names across servers: what a tool or prompt of one server is called in the merged list, and
-//! other spellings we understand.
+//! Names across servers: the name of a server's tool or prompt in the merged list, and accepted
+//! aliases.
 //!
-//! Names are made, never taken apart: the caller keeps a table from exposed name to server and own
-//! name, and looks calls up in it.
+//! Names are built, never parsed: the caller keeps a table from exposed name to server and own name
+//! for lookups.
 
 use std::borrow::{Borrow, Cow};
 use std::collections::HashMap;
@@ -13,26 +13,26 @@ use std::sync::Arc;
 
 use aws_lc_rs::digest::{self, SHA256};
 
-/// A server's name as the operator gave it: `^[a-z0-9-]{1,64}$`. Cheap to clone.
+/// A server's operator-given name: `^[a-z0-9-]{1,64}$`. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slug(Arc<str>);
 
-/// Longest slug in bytes.
+/// Maximum length of a slug in bytes.
 pub const MAX_SLUG: usize = 64;
 
-/// A text that is no slug.
+/// An error for a text that is not a slug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a slug is 1 to {MAX_SLUG} of a-z, 0-9 and -")]
 pub struct BadSlug;
 
 impl Slug {
+    /// Creates a slug.
     /// # Errors
-    /// [`BadSlug`].
     pub fn new(text: &str) -> Result<Self, BadSlug> {
         if Self::is_valid(text) { Ok(Self(text.into())) } else { Err(BadSlug) }
     }
 
-    /// Whether `text` could be a slug.
+    /// Returns whether `text` is a valid slug.
     #[must_use]
     pub fn is_valid(text: &str) -> bool {
         (1..=MAX_SLUG).contains(&text.len())
@@ -84,7 +84,7 @@ impl TryFrom<&str> for Slug {
     }
 }
 
-/// What stands between slug and own name.
+/// The separator between slug and own name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Separator {
     #[default]
@@ -92,11 +92,11 @@ pub enum Separator {
     Underscore,
     Hyphen,
     Dot,
-    /// Outside the characters that the specification recommends for names; some clients refuse it.
+    /// Outside the characters that the specification recommends for names; some clients reject it.
     Slash,
 }
 
-/// A text that is no separator.
+/// An error for a text that is not a separator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a separator is one of __ _ - . /")]
 pub struct BadSeparator;
@@ -135,22 +135,22 @@ impl FromStr for Separator {
     }
 }
 
-/// Shortest limit on exposed names: it leaves room for the longest hash suffix.
+/// Minimum of the configurable limit on exposed names, with room for the longest hash suffix.
 pub const MIN_LENGTH: usize = 40;
-/// Longest limit on exposed names: what the specification recommends.
+/// Maximum of the configurable limit on exposed names, as the specification recommends.
 pub const MAX_LENGTH: usize = 128;
-/// The limit unless configured: what model providers accept.
+/// The default limit, accepted by model providers.
 pub const DEFAULT_LENGTH: usize = 64;
 
-/// Hash suffixes in hex digits, taken in order until names differ.
+/// Hash suffixes in hex digits, tried in order until names differ.
 const SUFFIXES: [usize; 3] = [8, 16, 32];
 
-/// How exposed names are made.
+/// The construction of exposed names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Naming {
     pub separator: Separator,
-    /// Longest exposed name in bytes. Taken as within [`MIN_LENGTH`]`..=`[`MAX_LENGTH`];
-    /// configuration should refuse others.
+    /// Maximum length of an exposed name in bytes. Clamped to [`MIN_LENGTH`]`..=`[`MAX_LENGTH`];
+    /// the configuration should reject other values.
     pub max_length: usize,
 }
 
@@ -160,8 +160,8 @@ impl Default for Naming {
     }
 }
 
-/// One distinct (slug, own name) on its way to a name. `step` counts how far into [`SUFFIXES`] it
-/// went; 0 is none.
+/// A distinct (slug, own name) while its name is being determined. `step` is 1 plus the index in
+/// [`SUFFIXES`]; 0 means no suffix.
 struct Candidate {
     hash: [u8; 32],
     plain: String,
@@ -169,19 +169,18 @@ struct Candidate {
 }
 
 impl Candidate {
-    /// The hex digits of its suffix; `None` when it has none.
     fn suffix_digits(&self) -> Option<usize> {
         SUFFIXES.get(self.step.checked_sub(1)?).copied()
     }
 }
 
 impl Naming {
-    /// One exposed name for each entry, in the order of the entries.
+    /// Returns an exposed name for each entry, in the order of the entries.
     ///
     /// The name is slug, separator, own name, with `_` for each character outside `A–Z a–z 0–9 _ .
     /// -` (and `/` when that is the separator). Names that are too long, or equal to another
-    /// ignoring case, end in `_` and hex of the SHA-256 of `slug NUL own`; of names that collide
-    /// *all* get one, so that a new server never takes over an old name. A name depends on the set
+    /// ignoring case, end in `_` and hex of the SHA-256 of `slug NUL own`. *All* colliding names
+    /// get a suffix, so that a new server never takes over an old name. A name depends on the set
     /// of entries only, not on their order. Different entries get different names; the same entry
     /// twice gets the same name twice.
     pub fn expose<'a>(
@@ -208,8 +207,8 @@ impl Naming {
         names
     }
 
-    /// The name with the longest suffix, for an entry whose name something has that it was not
-    /// exposed together with: no other entry has it.
+    /// Returns the name with the longest suffix, for an entry with a name that collides with a
+    /// separately exposed item: no other entry has this name.
     #[must_use]
     pub fn expose_distinct(&self, slug: &Slug, own: &str) -> String {
         let mut candidate = self.candidate(slug, own);
@@ -217,9 +216,9 @@ impl Naming {
         self.render(&candidate).into_owned()
     }
 
-    /// Other spellings of a name that a caller may mean: slug and own name as they are, joined by
-    /// `/`, `__` and the configured separator. The caller offers them only where they mean one
-    /// thing and no exposed name.
+    /// Returns aliases of a name: slug and own name unchanged, joined by `/`, `__` and the
+    /// configured separator. The caller must accept only aliases that are unambiguous and not an
+    /// exposed name.
     pub fn aliases<'a>(
         &self,
         slug: &'a Slug,
@@ -237,7 +236,7 @@ impl Naming {
 
     fn candidate(&self, slug: &Slug, own: &str) -> Candidate {
         let mut plain = [slug, self.separator.as_str()].concat();
-        // A character more than the limit is enough to see that the name is too long.
+        // One character more than the limit suffices to detect that the name is too long.
         for c in own.chars().take(self.limit() + 1) {
             plain.push(match c {
                 '_' | '.' | '-' => c,
@@ -258,10 +257,10 @@ impl Naming {
         Candidate { hash, plain, step }
     }
 
-    /// Lengthens suffixes until no two names are equal ignoring case. Whoever claims a name that
-    /// another ever claimed goes one step further, and so does the other: claims only grow, so the
-    /// outcome does not depend on order, and each candidate claims at most four names, so the work
-    /// is linear however names were chosen.
+    /// Lengthens suffixes until no two names are equal ignoring case. A candidate that claims a
+    /// name claimed by another at any time goes a step further, and so does the other. Claims only
+    /// grow, so the result does not depend on order; each candidate claims at most four names, so
+    /// the work is linear for any set of names.
     fn settle(&self, candidates: &mut [Candidate]) -> Vec<String> {
         let mut claims: HashMap<String, (usize, usize)> = HashMap::with_capacity(candidates.len());
         let mut waiting = Vec::from_iter(0..candidates.len());

@@ -1,4 +1,4 @@
-//! Requests to servers, written by splicing: a new id, the server's own name, its own `_meta`;
+//! Requests to servers, written by splicing: a new id, the server's own name and a new `_meta`;
 //! arguments are copied.
 
 use std::ops::Range;
@@ -10,35 +10,34 @@ use crate::meta::{self, Sender};
 use crate::method::Method;
 use crate::write::{self, Object};
 
-/// What one request to a server is made of.
+/// The parts of a request to a server.
 #[derive(Clone, Copy, Default)]
 pub struct Outbound<'a> {
-    /// The client's request, whose other members of `params` and `_meta` are copied.
+    /// The client's request; its other members of `params` and `_meta` are copied.
     pub request: Option<&'a Request>,
-    /// Members of `params` with a value of their own for this hop (JSON text); `None` leaves a
-    /// member out.
+    /// Members of `params` with another value on this hop (JSON text); `None` omits the member.
     pub replaced: &'a [(&'a str, Option<Vec<u8>>)],
-    /// Modern servers: what the request says of its sender.
+    /// The sender's description, for modern servers.
     pub sender: Option<Sender<'a>>,
-    /// Ask for progress, under the request's own id as token.
+    /// Whether to request progress, with the request's own id as token.
     pub progress: bool,
-    /// Modern servers: the least severe level to be logged.
+    /// The least severe level to be logged, for modern servers.
     pub log_level: Option<&'a str>,
     /// `traceparent` and `tracestate`.
     pub trace: Option<(&'a str, Option<&'a str>)>,
 }
 
-/// A text in pieces, of which some may be empty.
+/// A text in pieces, some of which may be empty.
 pub type Pieces = [Bytes; 3];
 
-/// Members of `params` from this size on are not copied.
+/// Members of `params` from this size in bytes are not copied.
 const COPIED: usize = 16 * 1024;
 
-/// Where a member that is not copied belongs, and where it stands in the client's request.
+/// The insertion point of a member that is not copied, and its range in the client's request.
 type Gap = Option<(usize, Range<usize>)>;
 
 impl Outbound<'_> {
-    /// The request as JSON text; one large member of it is passed on without a copy.
+    /// Writes the request as JSON text. A single large member is passed on without a copy.
     #[must_use]
     pub fn write(&self, id: u64, method: Method) -> Pieces {
         let size = match self.request {
@@ -125,13 +124,12 @@ impl Outbound<'_> {
     }
 }
 
-/// A text that is in one piece already.
 #[must_use]
 pub fn whole(text: Bytes) -> Pieces {
     [text, Bytes::new(), Bytes::new()]
 }
 
-/// The pieces as one, for lines.
+/// Joins the pieces, for line-based transports.
 #[must_use]
 pub fn joined(pieces: Pieces) -> Bytes {
     let [first, middle, last] = pieces;
@@ -141,7 +139,7 @@ pub fn joined(pieces: Pieces) -> Bytes {
     [first, middle, last].concat().into()
 }
 
-/// `notifications/cancelled` for a request of ours; `id` is JSON text.
+/// Writes `notifications/cancelled` for one of the gateway's requests; `id` is JSON text.
 #[must_use]
 pub fn cancelled(id: &[u8], reason: &str) -> Vec<u8> {
     let mut params = Vec::with_capacity(64 + id.len());

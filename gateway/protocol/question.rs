@@ -1,5 +1,5 @@
-//! Questions that servers ask clients (elicitation, sampling, roots), as text: who may be asked
-//! what, and how a question reads.
+//! Requests from servers to clients (elicitation, sampling, roots), as text: whether a client
+//! accepts them, and how they are written.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use crate::method::Method;
 use crate::revision::Revision;
 use crate::write::Object;
 
-/// Whether a client with these capabilities may be asked this.
+/// Returns whether a client with these capabilities accepts this request.
 #[must_use]
 pub fn may_ask(declared: &[u8], method: Method, params: &[u8], revision: Revision) -> bool {
     match method {
@@ -29,14 +29,14 @@ pub fn may_ask(declared: &[u8], method: Method, params: &[u8], revision: Revisio
     }
 }
 
-/// Whether an elicitation sends the user to a URL.
+/// Returns whether an elicitation sends the user to a URL.
 fn is_url(params: &[u8]) -> bool {
     let Ok(params) = serde_json::from_slice::<Value>(params) else { return false };
     params["mode"] == "url"
 }
 
-/// Whether a form cannot be filled in without choosing several of a list, which no form could ask
-/// for before 2025-11-25.
+/// Returns whether a form requires a multiple choice, which no form could contain before
+/// 2025-11-25.
 fn requires_several(params: &[u8]) -> bool {
     let Ok(params) = serde_json::from_slice::<Value>(params) else { return false };
     let schema = &params["requestedSchema"];
@@ -55,15 +55,15 @@ fn takes_several(field: &Value) -> bool {
     field["type"] == "array"
 }
 
-/// `elicitation: {}` means forms.
+/// Returns whether a client accepts forms, which `elicitation: {}` implies.
 fn takes_forms(declared: &[u8]) -> bool {
     capabilities::declares(declared, &["elicitation"])
         && (capabilities::declares(declared, &["elicitation", "form"])
             || !capabilities::declares(declared, &["elicitation", "url"]))
 }
 
-/// A form as a client of this revision reads it: before 2025-11-25, choices with titles are `enum`
-/// and `enumNames`, and choices of several are left out. `None` where nothing changes.
+/// Adapts a form to a client's revision: before 2025-11-25, choices with titles become `enum` and
+/// `enumNames`, and multiple choices are left out. Returns `None` if nothing changes.
 #[must_use]
 pub fn adapt_form(method: Method, params: &[u8], revision: Revision) -> Option<Vec<u8>> {
     if method != Method::Elicit || revision >= Revision::V2025_11_25 {
@@ -82,7 +82,7 @@ pub fn adapt_form(method: Method, params: &[u8], revision: Revision) -> Option<V
     if has_changed { Some(params.to_string().into_bytes()) } else { None }
 }
 
-/// Writes `oneOf` with a `const` and a `title` each as `enum` and `enumNames`.
+/// Replaces `oneOf` with a `const` and a `title` each by `enum` and `enumNames`.
 fn name_choices(field: &mut Map<String, Value>) -> bool {
     let Some(Value::Array(choices)) = field.get("oneOf") else { return false };
     let mut values = Vec::with_capacity(choices.len());
@@ -98,7 +98,7 @@ fn name_choices(field: &mut Map<String, Value>) -> bool {
     true
 }
 
-/// A request of ours to a legacy client; `id` is JSON text.
+/// Writes a request to a legacy client; `id` is JSON text.
 #[must_use]
 pub fn write_request(id: &[u8], method: Method, params: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(params.len() + id.len() + 80);
@@ -111,7 +111,7 @@ pub fn write_request(id: &[u8], method: Method, params: &[u8]) -> Vec<u8> {
     out
 }
 
-/// An elicitation whose message names the server that asks; other questions as they are.
+/// Prefixes an elicitation's message with the server's name; other requests are unchanged.
 #[must_use]
 pub fn label<'a>(label: Option<&str>, method: Method, params: &'a [u8]) -> Cow<'a, [u8]> {
     let Some(label) = label else { return Cow::Borrowed(params) };

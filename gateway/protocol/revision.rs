@@ -1,8 +1,8 @@
-//! The dated revisions of the protocol and the two eras they fall into.
+//! The dated revisions of the protocol and their two eras.
 
 use std::fmt;
 
-/// One dated revision, oldest first.
+/// A dated revision, ordered from the oldest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Revision {
     V2024_11_05,
@@ -12,8 +12,7 @@ pub enum Revision {
     V2026_07_28,
 }
 
-/// How a conversation opens: with `initialize` and a session, or with every request describing
-/// itself.
+/// A group of revisions: with `initialize` and a session, or with self-describing requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Era {
     Legacy,
@@ -30,7 +29,7 @@ impl Revision {
     ];
     pub const NEWEST_LEGACY: Self = Self::V2025_11_25;
     pub const NEWEST_MODERN: Self = Self::V2026_07_28;
-    /// Modern revisions, newest first, then legacy ones: what `server/discover` and -32022 say.
+    /// Modern revisions, newest first, then legacy ones, for `server/discover` and -32022.
     pub const OFFERED: [Self; 5] = [
         Self::V2026_07_28,
         Self::V2025_11_25,
@@ -60,7 +59,7 @@ impl Revision {
         if self >= Self::V2026_07_28 { Era::Modern } else { Era::Legacy }
     }
 
-    /// Its place in [`Self::ALL`].
+    /// Returns the index in [`Self::ALL`].
     #[must_use]
     pub fn index(self) -> usize {
         self as usize

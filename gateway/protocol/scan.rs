@@ -1,9 +1,9 @@
-//! A strict one-pass scanner over JSON text: it validates every byte, finds where members stand and
-//! builds no tree.
+//! A strict single-pass scanner over JSON text: validates every byte, records the positions of
+//! members and builds no tree.
 //!
-//! It refuses what parsers disagree on: duplicate keys, keys that differ only in case, control
-//! bytes, lone surrogates in keys, trailing text, and nesting beyond a bound. Values that nobody
-//! reads are skipped, but still validated.
+//! Rejects texts that parsers disagree on: duplicate keys, keys that differ only in case, control
+//! bytes, lone surrogates in keys, trailing text, and nesting beyond a limit. Unused values are
+//! skipped, but still validated.
 
 mod fault;
 mod keys;
@@ -20,22 +20,22 @@ use text::is_plain;
 pub(crate) use text::plain_run;
 pub use text::{as_str, as_words, unescape};
 
-/// Deepest nesting that can be asked for.
+/// Maximum nesting that can be configured.
 pub const MAX_DEPTH: usize = 128;
 
-/// A cursor over one JSON text.
+/// A cursor over a JSON text.
 pub struct Scanner<'a> {
     text: &'a [u8],
     at: usize,
     depth: usize,
     max_depth: usize,
-    /// The text has no byte beyond `~`, so that a key without escapes is plain, as strings have no
-    /// control bytes.
+    /// Whether the text has no byte beyond `~`, so that a key without escapes is printable, as
+    /// strings contain no control bytes.
     plain: bool,
 }
 
 impl<'a> Scanner<'a> {
-    /// Checks the encoding; `max_depth` is capped at [`MAX_DEPTH`].
+    /// Creates a scanner and checks the encoding; `max_depth` is capped at [`MAX_DEPTH`].
     ///
     /// # Errors
     /// [`Fault::Utf8`] or [`Fault::Length`].
@@ -43,7 +43,7 @@ impl<'a> Scanner<'a> {
         if u32::try_from(text.len()).is_err() {
             return Err(ScanError { what: Fault::Length, at: 0 });
         }
-        // Nearly all texts are plain, which is quicker to see.
+        // Nearly all texts are plain, and that check is faster.
         let plain = is_plain(text);
         if !plain && let Err(error) = std::str::from_utf8(text) {
             return Err(ScanError { what: Fault::Utf8, at: offset(error.valid_up_to()) });
@@ -56,7 +56,7 @@ impl<'a> Scanner<'a> {
         Err(ScanError { what, at: offset(self.at) })
     }
 
-    /// The next byte that is not white space, without taking it.
+    /// Returns the next byte that is not white space, without consuming it.
     pub fn peek(&mut self) -> Option<u8> {
         while let Some(&b) = self.text.get(self.at) {
             if b > b' ' || !matches!(b, b' ' | b'\n' | b'\r' | b'\t') {
@@ -78,7 +78,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Nothing but white space is left.
+    /// Checks that only white space remains.
     ///
     /// # Errors
     /// [`Fault::Trailing`].
@@ -93,7 +93,7 @@ impl<'a> Scanner<'a> {
     /// [`Self::object`] …).
     ///
     /// # Errors
-    /// Any [`Fault`]; those of `visit` too.
+    /// Any [`Fault`], including those of `visit`.
     pub fn object(
         &mut self,
         keys: Keys,
@@ -133,7 +133,7 @@ impl<'a> Scanner<'a> {
         Ok((self.span(start), members))
     }
 
-    /// Walks an object and only notes where its members stand.
+    /// Walks an object and records only the positions of its members.
     ///
     /// # Errors
     /// As [`Self::object`].
@@ -144,7 +144,7 @@ impl<'a> Scanner<'a> {
     /// Walks an array. `visit` must consume each element.
     ///
     /// # Errors
-    /// Any [`Fault`]; those of `visit` too.
+    /// Any [`Fault`], including those of `visit`.
     pub fn array(
         &mut self,
         visit: &mut dyn FnMut(&mut Self) -> Result<(), ScanError>,
@@ -189,7 +189,7 @@ impl<'a> Scanner<'a> {
         Span { start: offset(start), end: offset(self.at) }
     }
 
-    /// Takes a string; gives what stands between the quotes and whether it has escapes.
+    /// Consumes a string. Returns the span between the quotes and whether it has escapes.
     ///
     /// # Errors
     /// [`Fault::Syntax`] or [`Fault::End`].
@@ -231,7 +231,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Takes any value, validating it.
+    /// Consumes and validates any value.
     ///
     /// # Errors
     /// Any syntax fault or [`Fault::Depth`].
@@ -260,12 +260,11 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Skips one object or array without recursion: `open` holds a bit for each level, set for
-    /// objects.
+    /// Skips an object or array without recursion: `open` holds a bit per level, set for objects.
     fn container(&mut self) -> Result<(), ScanError> {
         let base = self.depth;
         let mut open: u128 = 0;
-        let mut opening = true; // a value is due (as opposed to a comma or a closing bracket)
+        let mut opening = true; // a value is due, as opposed to a comma or a closing bracket
         loop {
             let Some(byte) = self.peek() else { return self.fail(Fault::End) };
             if opening {
@@ -301,7 +300,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Inside an object, takes the key and the colon that stand before the next value.
+    /// Consumes the key and the colon before the next value, if inside an object.
     fn key_if(&mut self, open: u128) -> Result<(), ScanError> {
         if open & 1 == 1 {
             self.string()?;
@@ -353,7 +352,7 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// A place in a text, whose length was checked in [`Scanner::new`].
+/// Converts an offset; [`Scanner::new`] has checked the text's length.
 #[allow(clippy::cast_possible_truncation)]
 const fn offset(at: usize) -> u32 {
     at as u32

@@ -1,9 +1,9 @@
-//! Tokens that the gateway mints and later takes back: cursors, request states, task and session
-//! ids. Nobody else can read, change, move or lengthen them.
+//! Tokens that the gateway issues and later accepts: cursors, request states, task and session ids.
+//! Clients cannot read, change, transfer or extend them.
 //!
 //! A token is `lg1.<key id>.<base64url of nonce, ciphertext, tag>`, AES-256-GCM with a key of its
-//! own for each purpose. It refuses without saying why, except to the log. It keeps no state:
-//! single use is the caller's to enforce.
+//! own for each purpose. Reasons for a rejection are only logged. There is no state: the caller
+//! must enforce single use.
 
 use std::fmt;
 
@@ -13,29 +13,29 @@ use aws_lc_rs::{hkdf, rand};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-/// Longest token in bytes.
+/// Maximum length of a token in bytes.
 pub const MAX_TOKEN: usize = 64 * 1024;
-/// Shortest secret in bytes.
+/// Minimum length of a secret in bytes.
 pub const MIN_SECRET: usize = 32;
-/// Most secrets of one sealer.
+/// Maximum number of secrets of a sealer.
 pub const MAX_KEYS: usize = 8;
 
 const VERSION: &str = "lg1";
 const SALT: &[u8] = b"lockgate sealed tokens";
 const EXPIRES_LEN: usize = size_of::<u64>();
 
-/// What a token is for. A token of one purpose does not open as another.
+/// The purpose of a token. A token of one purpose does not open as another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Purpose {
-    /// A place in a list.
+    /// A position in a list.
     Cursor,
-    /// The state of a question to the client (`requestState`).
+    /// The state of a request to the client (`requestState`).
     RequestState,
     /// A task id.
     Task,
     /// A session id.
     Session,
-    /// The state of a question whether a call may be made.
+    /// The state of a request for approval of a call.
     Approval,
     /// A link to a call that waits for approvers.
     ApprovalLink,
@@ -60,7 +60,7 @@ impl Purpose {
     }
 }
 
-/// Why a sealer cannot be made.
+/// The reason why a sealer cannot be created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SecretError {
     #[error("no secret")]
@@ -73,7 +73,7 @@ pub enum SecretError {
     Crypto,
 }
 
-/// Why a token cannot be made.
+/// The reason why a token cannot be created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SealError {
     #[error("the content is too long for a token")]
@@ -88,26 +88,26 @@ impl From<Unspecified> for SecretError {
     }
 }
 
-/// A token that does not open. All refusals read alike; [`Self::reason`] is for the log.
+/// An error for a token that does not open, with a uniform text; see [`Self::reason`].
 #[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("invalid or expired token")]
 pub struct UnsealError(Reason);
 
-/// Why a token did not open. Never tell the caller.
+/// The reason why a token does not open. Must not be revealed to the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     TooLong,
-    /// Not of our form, or of a version that we do not know.
+    /// Not of the token's form, or of an unknown version.
     Malformed,
     /// Sealed with a key that is not in the ring.
     UnknownKey,
-    /// Altered, or sealed for another purpose, principal, endpoint or whatever else was bound.
+    /// Altered, or sealed for another purpose, principal, endpoint or other bound value.
     Forged,
     Expired,
 }
 
 impl Reason {
-    /// One word for a log field or a metric label.
+    /// Returns a word for a log field or a metric label.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -121,7 +121,7 @@ impl Reason {
 }
 
 impl UnsealError {
-    /// For the log alone.
+    /// Returns the reason, for the log only.
     #[must_use]
     pub const fn reason(self) -> Reason {
         self.0
@@ -134,8 +134,8 @@ impl fmt::Debug for UnsealError {
     }
 }
 
-/// Seals and opens tokens. Safe to share between threads; replicas that share secrets open each
-/// other's tokens.
+/// A sealer and opener of tokens, safe to share between threads. Replicas that share secrets open
+/// each other's tokens.
 pub struct Sealer {
     newest: Key,
     older: Vec<Key>,
@@ -154,7 +154,7 @@ struct Key {
 }
 
 impl Sealer {
-    /// A sealer with one secret.
+    /// Creates a sealer with a single secret.
     ///
     /// # Errors
     /// [`SecretError`].
@@ -162,17 +162,17 @@ impl Sealer {
         Self::with_ring([secret])
     }
 
-    /// A sealer with a secret that dies with it.
+    /// Creates a sealer with a random secret that is never stored.
     ///
     /// # Errors
-    /// [`SecretError::Crypto`], when the system has no randomness.
+    /// [`SecretError::Crypto`], if the system has no randomness.
     pub fn random() -> Result<Self, SecretError> {
         let mut secret = [0; MIN_SECRET];
         rand::fill(&mut secret)?;
         Self::new(&secret)
     }
 
-    /// A sealer with several secrets, the newest first: it seals, all open.
+    /// Creates a sealer with several secrets, newest first. The first one seals, all of them open.
     ///
     /// # Errors
     /// [`SecretError`].
@@ -194,8 +194,8 @@ impl Sealer {
         Ok(Self { newest, older: keys.collect() })
     }
 
-    /// Seals `plain` until `expires` (Unix seconds). It opens only with the same `bind`, part for
-    /// part: principal, endpoint, method and whatever else it must not be carried across.
+    /// Seals `plain` until `expires` (Unix seconds). The token opens only with the same `bind`,
+    /// part by part: principal, endpoint, method and any other value that must not change.
     ///
     /// # Errors
     /// [`SealError`].
@@ -289,7 +289,7 @@ impl fmt::Debug for Sealer {
 impl Key {
     fn derive(secret: &[u8]) -> Result<Self, Unspecified> {
         let root = hkdf::Salt::new(hkdf::HKDF_SHA256, SALT).extract(secret);
-        // The id is of a label that no purpose has, so it tells nothing of any key.
+        // The id is derived from a label that no purpose has, so it reveals nothing about any key.
         let [a, b, c, d, ..] = expand(&root, "key id")?;
         Ok(Self {
             id: format!("{a:02x}{b:02x}{c:02x}{d:02x}"),
@@ -329,8 +329,8 @@ fn expand(root: &hkdf::Prk, label: &str) -> Result<[u8; 32], Unspecified> {
     Ok(out)
 }
 
-/// Everything that is authenticated beside the content. Each part carries its length, so that no
-/// two lists of parts read alike.
+/// Returns the additional authenticated data. Each part is prefixed with its length, so that
+/// different lists of parts never produce the same bytes.
 fn associated(key: &Key, purpose: Purpose, bind: &[&[u8]]) -> Vec<u8> {
     let own = [VERSION.as_bytes(), key.id.as_bytes(), purpose.label().as_bytes()];
     let mut out = Vec::with_capacity(64 + bind.iter().map(|part| part.len() + 8).sum::<usize>());
@@ -341,12 +341,10 @@ fn associated(key: &Key, purpose: Purpose, bind: &[&[u8]]) -> Vec<u8> {
     out
 }
 
-/// Key id and payload.
 fn split(token: &str) -> Option<(&str, &str)> {
     token.strip_prefix(VERSION)?.strip_prefix('.')?.split_once('.')
 }
 
-/// Length of unpadded base64.
 const fn base64_len(bytes: usize) -> usize {
     (bytes * 4).div_ceil(3)
 }

@@ -1,9 +1,9 @@
-//! Server-sent events as the HTML standard frames them: a decoder that works chunk by chunk, and
-//! writers for our own streams.
+//! Server-sent events as framed by the HTML standard: an incremental decoder, and writers for the
+//! gateway's own streams.
 //!
-//! Memory is bounded by one event, time is linear, and an event of one data line inside one chunk
-//! is not copied. It refuses to judge the data: bytes that are not UTF-8 pass through, and the JSON
-//! layer turns them away.
+//! Memory is bounded by one event, time is linear, and an event with a single data line inside one
+//! chunk is not copied. The data is not checked: bytes that are not UTF-8 pass through, and the
+//! JSON layer rejects them.
 
 use std::collections::VecDeque;
 
@@ -12,37 +12,37 @@ use memchr::memchr2;
 
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
-/// One block of a stream that said something: data, an id or a reconnection time.
+/// A block of a stream with data, an id or a reconnection time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Event {
     /// The event's type; `None` for `message`, the default, whether or not it was spelled out.
     pub event: Option<String>,
-    /// The id that this block set. `Some("")` forgets the earlier one.
+    /// The id set by this block. `Some("")` clears the earlier id.
     pub id: Option<String>,
     /// The data lines joined by LF. Empty for a block without data, which carries no message.
     pub data: Bytes,
-    /// The reconnection time in milliseconds that this block set.
+    /// The reconnection time in milliseconds set by this block.
     pub retry: Option<u64>,
 }
 
-/// An event, or one line of a stream, is longer than the decoder may hold. The stream cannot be
-/// read on.
+/// An error for an event, or a line of a stream, beyond the decoder's limit. The stream cannot be
+/// read further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("event longer than {limit} bytes")]
 pub struct TooLarge {
     pub limit: usize,
 }
 
-/// Where the pieces of an event are put together.
+/// A buffer in which the pieces of an event are assembled.
 pub trait Assembly: Sized {
-    /// Another one without bytes.
+    /// Creates an empty buffer of the same kind.
     fn fresh(&self) -> Self;
     fn len(&self) -> usize;
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
     fn extend(&mut self, bytes: &[u8]);
-    /// What was put together. What follows begins anew.
+    /// Takes the assembled bytes and leaves the buffer empty.
     fn take(&mut self) -> Bytes;
 }
 
@@ -64,7 +64,7 @@ impl Assembly for BytesMut {
     }
 }
 
-/// Data so far: untouched while it is one line, joined from the second line on.
+/// The data so far: not copied while it is a single line, joined from the second line on.
 #[derive(Debug)]
 enum Data<A> {
     None,
@@ -72,17 +72,17 @@ enum Data<A> {
     Joined(A),
 }
 
-/// Turns chunks into events. What is left when a stream ends is an unfinished event and is dropped,
-/// as the standard says.
+/// A decoder of chunks into events. An unfinished event at the end of a stream is dropped, as the
+/// standard requires.
 #[derive(Debug)]
 pub struct Decoder<A = BytesMut> {
     limit: usize,
     input: VecDeque<Bytes>,
-    /// The start of a line that has not ended yet.
+    /// The start of an unfinished line.
     partial: A,
     /// The bytes of this event's finished lines.
     used: usize,
-    /// The last line ended in CR, so an LF right after it belongs to that ending.
+    /// Whether the last line ended in CR, so that a directly following LF belongs to that ending.
     after_cr: bool,
     at_start: bool,
     failed: bool,
@@ -93,8 +93,8 @@ pub struct Decoder<A = BytesMut> {
 }
 
 impl Decoder {
-    /// `max_event_bytes` bounds the lines of one event as they came over the wire: field names
-    /// count, line endings and whole comments do not.
+    /// Creates a decoder. `max_event_bytes` bounds the lines of an event on the wire, including
+    /// field names, but not line endings and comments.
     #[must_use]
     pub fn new(max_event_bytes: usize) -> Self {
         Self::within(max_event_bytes, BytesMut::new())
@@ -102,7 +102,7 @@ impl Decoder {
 }
 
 impl<A: Assembly> Decoder<A> {
-    /// The same with another place to put events together.
+    /// Creates a decoder that assembles events in `assembly`.
     #[must_use]
     pub fn within(max_event_bytes: usize, assembly: A) -> Self {
         Self {
@@ -120,25 +120,25 @@ impl<A: Assembly> Decoder<A> {
         }
     }
 
-    /// Bytes of what was pushed that belong to no event yet.
+    /// Returns the number of pushed bytes that belong to no event yet.
     #[must_use]
     pub fn pending(&self) -> usize {
         let input: usize = self.input.iter().map(Bytes::len).sum();
         input.saturating_add(self.partial.len()).saturating_add(self.used)
     }
 
-    /// Adds a chunk. Call [`Self::next`] until it gives `None` before the next one, or chunks pile
-    /// up.
+    /// Adds a chunk. Call [`Self::next`] until it returns `None` before the next push, or chunks
+    /// accumulate.
     pub fn push(&mut self, chunk: Bytes) {
         if !chunk.is_empty() && !self.failed {
             self.input.push_back(chunk);
         }
     }
 
-    /// The next whole event of what was pushed; `None` when more is needed.
+    /// Returns the next whole event; `None` if more input is needed.
     ///
     /// # Errors
-    /// [`TooLarge`], and from then on always.
+    /// [`TooLarge`], and then on every further call.
     #[allow(clippy::should_implement_trait)] // not an iterator: `None` is not the end
     pub fn next(&mut self) -> Result<Option<Event>, TooLarge> {
         if self.failed {
@@ -156,7 +156,7 @@ impl<A: Assembly> Decoder<A> {
         Ok(None)
     }
 
-    /// The next whole line without its ending.
+    /// Returns the next whole line without its ending.
     fn line(&mut self) -> Result<Option<Bytes>, TooLarge> {
         while let Some(mut chunk) = self.input.pop_front() {
             if std::mem::take(&mut self.after_cr) && chunk.first() == Some(&b'\n') {
@@ -198,7 +198,7 @@ impl<A: Assembly> Decoder<A> {
     fn field(&mut self, line: &Bytes) {
         let colon = memchr::memchr(b':', line).unwrap_or(line.len());
         if colon == 0 {
-            return; // a comment; it is not kept, so it does not count
+            return; // a comment is not kept, so it does not count
         }
         self.used = self.used.saturating_add(line.len());
         let skip = if line.get(colon + 1) == Some(&b' ') { 2 } else { 1 };
@@ -256,7 +256,7 @@ impl<A: Assembly> Data<A> {
     }
 }
 
-/// A number in decimal digits alone; what is too large is the largest.
+/// Parses decimal digits. Saturates if the number is too large.
 fn read_digits(text: &[u8]) -> Option<u64> {
     if text.is_empty() {
         return None;
@@ -271,20 +271,20 @@ fn read_digits(text: &[u8]) -> Option<u64> {
     Some(number)
 }
 
-/// Writes one message. Data with line breaks becomes several data lines; a reader sees each break
-/// as LF. An id with CR, LF or NUL cannot be sent and is left out.
+/// Writes a message. Data with line breaks becomes several data lines; the reader receives each
+/// break as LF. An id with CR, LF or NUL cannot be sent and is left out.
 pub fn encode(out: &mut impl BufMut, id: Option<&str>, data: &[u8]) {
     write_id(out, id);
     write_data(out, data);
 }
 
-/// Writes a comment that every reader skips: a sign of life.
+/// Writes a comment as a keep-alive, which every reader skips.
 pub fn comment(out: &mut impl BufMut) {
     out.put_slice(b":\n\n");
 }
 
 /// Writes an event with an id and empty data, the first of a stream that may be polled
-/// (2025-11-25), and with `ms` the time to wait before the client comes back.
+/// (2025-11-25). `ms` is the time to wait before reconnecting.
 pub fn retry(out: &mut impl BufMut, ms: Option<u64>, id: Option<&str>) {
     if let Some(ms) = ms {
         out.put_slice(b"retry: ");
@@ -294,7 +294,7 @@ pub fn retry(out: &mut impl BufMut, ms: Option<u64>, id: Option<&str>) {
     encode(out, id, b"");
 }
 
-/// Writes the first event of an HTTP+SSE stream (2024-11-05): where to POST messages.
+/// Writes the first event of an HTTP+SSE stream (2024-11-05): the address for POST requests.
 pub fn endpoint(out: &mut impl BufMut, uri: &str) {
     out.put_slice(b"event: endpoint\n");
     write_data(out, uri.as_bytes());
@@ -310,7 +310,7 @@ fn write_id(out: &mut impl BufMut, id: Option<&str>) {
     out.put_u8(b'\n');
 }
 
-/// The first line, and what begins with its ending; `None` when no line ends.
+/// Splits off the first line, before its ending; `None` if no line ends.
 fn split_line(data: &[u8]) -> Option<(&[u8], &[u8])> {
     data.split_at_checked(memchr2(b'\r', b'\n', data)?)
 }

@@ -1,23 +1,22 @@
-//! Every string of a JSON text, decoded, with leave to write another one in its place. What is not
-//! changed stays byte for byte. It builds no tree, follows no structure and expects text that a
-//! scanner has validated.
+//! Rewrites the strings of a JSON text. Unchanged parts are kept byte for byte. Builds no tree,
+//! ignores structure, and requires text that a scanner has validated.
 
 use memchr::memchr2;
 
 use crate::scan::unescape;
 use crate::write;
 
-/// What a string is.
+/// The role of a string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place<'a> {
     /// The name of a member.
     Key,
-    /// A value, or one in an array, and the name of the member that it belongs to; empty outside of
+    /// A value, possibly in an array, with the name of the member it belongs to; empty outside of
     /// objects.
     Value(&'a str),
 }
 
-/// Writes the text anew with what `change` gives for its strings; `None` when it changes nothing.
+/// Rewrites the text with the replacements that `change` returns; `None` if nothing changes.
 #[must_use]
 pub fn rewrite(
     text: &[u8],
@@ -52,12 +51,12 @@ pub fn rewrite(
     Some(out)
 }
 
-/// Where the first quote from `at` on stands.
+/// Returns the position of the first quote from `at` on.
 fn find_quote(text: &[u8], at: usize) -> Option<usize> {
     Some(at + memchr::memchr(b'"', text.get(at..)?)?)
 }
 
-/// Where the quote stands that ends the string which begins at `at`.
+/// Returns the position of the closing quote of the string with content from `at` on.
 fn end_of(text: &[u8], mut at: usize) -> Option<usize> {
     loop {
         at += memchr2(b'"', b'\\', text.get(at..)?)?;

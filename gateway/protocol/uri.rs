@@ -1,8 +1,8 @@
-//! Resource URIs across servers: an exposed URI names its server, and gives back the server's own
-//! URI byte for byte.
+//! Resource URIs across servers: an exposed URI identifies its server, and maps back to the
+//! server's own URI byte for byte.
 //!
-//! Templates (RFC 6570) are rewritten the same way. It refuses to decode or normalise what it
-//! rewrites.
+//! Templates (RFC 6570) are rewritten the same way. Rewritten URIs are neither decoded nor
+//! normalised.
 
 mod canonical;
 pub mod template;
@@ -16,23 +16,23 @@ use crate::name::Slug;
 use canonical::split;
 pub use canonical::{Form, UriError, form};
 
-/// Longest URI in bytes that [`validate`] should be asked for.
+/// Maximum length of a URI in bytes, for [`validate`].
 pub const MAX_URI: usize = 8 * 1024;
 
 const UI: &str = "ui";
 const ESCAPE: &str = "x-";
 
-/// The URI under which clients see `uri` of the server `slug`, which must be a valid [`Slug`].
+/// Returns the exposed URI of `uri` of the server `slug`, which must be a valid [`Slug`].
 ///
 /// | own | exposed |
 /// |---|---|
 /// | `https://…`, `http://…` | the same: clients fetch these themselves |
-/// | `ui://rest` | `ui://slug+rest`: hosts look for the scheme |
+/// | `ui://rest` | `ui://slug+rest`: hosts expect this scheme |
 /// | any other `scheme:rest` | `slug+scheme:rest` |
 /// | anything without a scheme | `slug+:text` |
 ///
-/// A slug that a scheme cannot start with (digit, hyphen), or that starts with `x-`, gets `x-`
-/// before it in the last two forms.
+/// In the last two forms, `x-` is put before a slug that a scheme cannot start with (digit, hyphen)
+/// or that itself starts with `x-`.
 #[must_use]
 pub fn expose<'a>(slug: &str, uri: &'a str) -> Cow<'a, str> {
     let (scheme, rest) = split(uri).unwrap_or(("", ""));
@@ -51,8 +51,8 @@ pub fn expose<'a>(slug: &str, uri: &'a str) -> Cow<'a, str> {
     Cow::Owned([escape, slug, mark, uri].concat())
 }
 
-/// The inverse of [`expose`] for the forms that it rewrites: the slug (valid, though perhaps of no
-/// server) and the server's own URI. `None` for web URIs and for whatever `expose` never gives.
+/// Returns the slug (valid, though perhaps of no server) and the server's own URI: the inverse of
+/// [`expose`] for rewritten forms. `None` for web URIs and for texts that `expose` never returns.
 #[must_use]
 pub fn own(exposed: &str) -> Option<(&str, Cow<'_, str>)> {
     let (scheme, rest) = split(exposed)?;
@@ -67,8 +67,8 @@ pub fn own(exposed: &str) -> Option<(&str, Cow<'_, str>)> {
     let slug = marked.strip_prefix(ESCAPE).unwrap_or(marked);
     let uri = exposed.get(marked.len() + 1..)?;
     let uri = uri.strip_prefix(':').unwrap_or(uri);
-    // What `expose` would write otherwise is not its work, and two spellings of one resource would
-    // mean two policies.
+    // `expose` must return exactly this text: two spellings of one resource would fall under
+    // different policies.
     if !Slug::is_valid(slug) || expose(slug, uri) != exposed {
         return None;
     }
@@ -83,9 +83,9 @@ fn is_web(scheme: &str, rest: &str) -> bool {
 /// Checks a concrete URI (own or exposed) before it is routed.
 ///
 /// Everywhere: 1 to `max_len` bytes, no control characters, no white space; no segment between `/`,
-/// `\`, `?` and `#` that is `.` or `..`, and no NUL, also not percent-encoded up to three times:
-/// servers map URIs to files, and policies are held against them as they stand. What follows the
-/// path of a web URI is free.
+/// `\`, `?` and `#` that is `.` or `..`, and no NUL, also not percent-encoded up to three times,
+/// because servers map URIs to files, and policies match URIs as written. The part after the path
+/// of a web URI is free.
 ///
 /// # Errors
 /// The first [`UriError`] found.

@@ -1,4 +1,4 @@
-//! Writing JSON text by hand: strings, members, error objects. Callers splice scanned spans in
+//! Writes JSON text by hand: strings, members, error objects. Callers splice scanned spans in
 //! between.
 
 use serde_json::Value;
@@ -31,7 +31,7 @@ pub fn string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
 }
 
-/// `text` as a JSON string.
+/// Returns `text` as a JSON string.
 #[must_use]
 pub fn quoted(text: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len() + 2);
@@ -56,7 +56,7 @@ pub fn number(out: &mut Vec<u8>, mut n: u64) {
     out.extend_from_slice(digits.get(at..).unwrap_or(&[]));
 }
 
-/// Writes an object member by member; commas are taken care of.
+/// A writer of an object's members that inserts the commas.
 pub struct Object<'a> {
     out: &'a mut Vec<u8>,
     first: bool,
@@ -69,7 +69,7 @@ impl<'a> Object<'a> {
         Self { out, first: true }
     }
 
-    /// Goes on with an object that was opened before.
+    /// Resumes an object that was opened before.
     pub fn resume(out: &'a mut Vec<u8>) -> Self {
         let first = out.ends_with(b"{");
         Self { out, first }
@@ -82,8 +82,7 @@ impl<'a> Object<'a> {
         self.first = false;
     }
 
-    /// A member whose key is text and whose value is written by the caller through the returned
-    /// buffer.
+    /// Writes a key; the caller writes the value into the returned buffer.
     pub fn key(&mut self, key: &str) -> &mut Vec<u8> {
         self.comma();
         string(self.out, key);
@@ -91,7 +90,7 @@ impl<'a> Object<'a> {
         self.out
     }
 
-    /// A member whose key needs no escapes (a literal of ours) and whose value is JSON text.
+    /// Writes a member; its key needs no escapes (a literal) and its value is JSON text.
     pub fn raw(&mut self, key: &str, value: &[u8]) {
         self.comma();
         self.out.push(b'"');
@@ -100,7 +99,7 @@ impl<'a> Object<'a> {
         self.out.extend_from_slice(value);
     }
 
-    /// A member copied from scanned text: `key` as it stood between its quotes.
+    /// Writes a member copied from scanned text, with the raw `key` between its quotes.
     pub fn copy(&mut self, key: &[u8], value: &[u8]) {
         self.comma();
         self.out.push(b'"');
@@ -109,7 +108,7 @@ impl<'a> Object<'a> {
         self.out.extend_from_slice(value);
     }
 
-    /// A member whose value is put in later by the caller, at the place that this gives.
+    /// Writes a key and returns the position at which the caller inserts the value later.
     pub fn leave(&mut self, key: &[u8]) -> usize {
         self.copy(key, b"");
         self.out.len()
@@ -124,8 +123,8 @@ impl<'a> Object<'a> {
     }
 }
 
-/// An error response. `id` is JSON text, or `None` when it could not be read (the member is then
-/// absent).
+/// Writes an error response. `id` is JSON text, or `None` if it could not be read (the member is
+/// then absent).
 #[must_use]
 pub fn error(id: Option<&[u8]>, code: i64, message: &str, data: Option<&Value>) -> Vec<u8> {
     let mut out = Vec::with_capacity(96 + message.len());
@@ -146,7 +145,7 @@ pub fn error(id: Option<&[u8]>, code: i64, message: &str, data: Option<&Value>) 
     out
 }
 
-/// A result response around JSON text.
+/// Writes a result response around JSON text.
 #[must_use]
 pub fn result(id: &[u8], result: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(32 + id.len() + result.len());
@@ -156,14 +155,14 @@ pub fn result(id: &[u8], result: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The text of a result response up to its result; the caller adds the result and one `}`.
+/// Writes a result response up to its result; the caller adds the result and one `}`.
 pub fn result_head(out: &mut Vec<u8>, id: &[u8]) {
     out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
     out.extend_from_slice(id);
     out.extend_from_slice(b",\"result\":");
 }
 
-/// The id of a response that this module wrote, from the start of its text.
+/// Returns the id of a response that this module wrote, from the start of its text.
 #[must_use]
 pub fn id_of_response(start: &[u8]) -> Option<&[u8]> {
     let rest = start.strip_prefix(b"{\"jsonrpc\":\"2.0\",\"id\":")?;
@@ -172,12 +171,11 @@ pub fn id_of_response(start: &[u8]) -> Option<&[u8]> {
         _ => memchr::memchr(b',', rest)?,
     };
     let (id, after) = rest.split_at_checked(end)?;
-    // A request of ours has an id too.
+    // Requests written by this module have an id too.
     let is_response = after.starts_with(b",\"result\":") || after.starts_with(b",\"error\":");
     if is_response { Some(id) } else { None }
 }
 
-/// Where a JSON string at the start of a text ends.
 fn string_end(text: &[u8]) -> Option<usize> {
     let mut at = 1;
     loop {
@@ -189,7 +187,7 @@ fn string_end(text: &[u8]) -> Option<usize> {
     }
 }
 
-/// A notification around the JSON text of its params.
+/// Writes a notification around the JSON text of its params.
 #[must_use]
 pub fn notification(method: &str, params: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(48 + method.len() + params.len());

@@ -1,4 +1,4 @@
-//! What reading one message costs: `cargo run --release -p lockgate-protocol --example parse_cost`.
+//! Measures message parsing: `cargo run --release -p lockgate-protocol --example parse_cost`.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use lockgate_protocol::jsonrpc::{self, SentBy};
 
 const DEPTH: usize = 64;
 
-/// The best of several windows, per message.
+/// Prints the time per message, as the best of several windows.
 fn measure(what: &str, text: &Bytes, from: SentBy) {
     let mut best = Duration::MAX;
     for _ in 0..9 {

@@ -1,24 +1,23 @@
-//! Where `x-mcp-header` annotations stand in the JSON text of an input schema, found in one pass
+//! Finds the `x-mcp-header` annotations in the JSON text of an input schema, in one pass and
 //! without a tree.
 //!
-//! It refuses nothing: it says what it found, and whether calls can have a value there.
+//! Rejects nothing: reports the annotations, and whether calls can have a value there.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// Deepest nesting of a schema.
+/// Maximum nesting of a schema.
 pub const MAX_DEPTH: usize = 64;
-/// Most annotations of one tool.
+/// Maximum annotations of a tool.
 pub const MAX_HEADERS: usize = 64;
 
-/// The annotation's member name.
 pub(super) const MEMBER: &str = "x-mcp-header";
 
-/// How a schema was reached from the root.
+/// How a schema is reached from the root.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reach {
     Root,
-    /// By `properties` alone, so calls have a value for it at its path.
+    /// Through `properties` only, so that calls have a value at its path.
     Property,
     Elsewhere,
 }
@@ -30,7 +29,7 @@ pub(super) struct Found {
     pub reachable: bool,
 }
 
-/// One pass over a schema: where annotations are, and what to cut to be rid of them. Properties
+/// A pass over a schema that collects annotations, and the ranges to cut to remove them. Properties
 /// that happen to be called `x-mcp-header`, and plain data such as defaults and examples, are not
 /// annotations.
 pub(super) struct Walk<'t> {
@@ -40,7 +39,7 @@ pub(super) struct Walk<'t> {
     /// Ascending and disjoint.
     pub cuts: Vec<Range<usize>>,
     pub too_deep: bool,
-    /// Annotations of properties at the root are not cut.
+    /// Keeps annotations of top-level properties.
     keep_shallow: bool,
 }
 
@@ -128,7 +127,7 @@ impl<'t> Walk<'t> {
         }
     }
 
-    /// An object from names to schemas.
+    /// Walks an object that maps names to schemas.
     fn named(&mut self, depth: usize, reach: Reach) {
         if self.reader.peek() != Some(b'{') {
             return self.schema(depth, Reach::Elsewhere);
@@ -142,7 +141,7 @@ impl<'t> Walk<'t> {
     }
 }
 
-/// Steps through text that was checked to be JSON. On other text it stops early and means nothing.
+/// A reader of text that was checked to be JSON. On other text it stops early with useless results.
 pub(super) struct Reader<'t> {
     text: &'t str,
     at: usize,
@@ -158,7 +157,7 @@ impl<'t> Reader<'t> {
         Self { text, at: 0 }
     }
 
-    /// The next byte that is not white space, without taking it.
+    /// Returns the next byte that is not white space, without consuming it.
     pub fn peek(&mut self) -> Option<u8> {
         let rest = self.text.as_bytes().get(self.at..)?;
         let spaces = rest.iter().position(|b| !matches!(b, b' ' | b'\n' | b'\r' | b'\t'))?;
@@ -166,13 +165,12 @@ impl<'t> Reader<'t> {
         rest.get(spaces).copied()
     }
 
-    /// Enters an object or array.
     pub fn open(&mut self) {
         self.peek();
         self.at += 1;
     }
 
-    /// The key of the next member, up to its value; `None` once the object has ended.
+    /// Returns the next member, with the reader at its value; `None` at the end of the object.
     pub fn member(&mut self) -> Option<Member<'t>> {
         if !self.element() {
             return None;
@@ -185,7 +183,7 @@ impl<'t> Reader<'t> {
             Some(key) if !key.contains('\\') => Cow::Borrowed(key),
             _ => match serde_json::from_str(raw) {
                 Ok(key) => Cow::Owned(key),
-                // A key of lone surrogates is no text and equals nothing that is asked for.
+                // A key with lone surrogates is not text and matches no name.
                 Err(_) => Cow::Borrowed(raw),
             },
         };
@@ -194,7 +192,7 @@ impl<'t> Reader<'t> {
         Some(Member { key, start })
     }
 
-    /// Whether another element or member follows.
+    /// Returns whether another element or member follows.
     fn element(&mut self) -> bool {
         match self.peek() {
             Some(b',') => self.at += 1,
@@ -208,7 +206,7 @@ impl<'t> Reader<'t> {
         true
     }
 
-    /// Where what follows begins, past a comma if there is one.
+    /// Returns the start of the following member, after a comma if there is one.
     fn after_comma(&self) -> usize {
         let mut ahead = Reader { text: self.text, at: self.at };
         if ahead.peek() != Some(b',') {
@@ -232,13 +230,13 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Takes a whole value; gives its text.
+    /// Consumes a value and returns its text.
     pub fn skip(&mut self) -> &'t str {
         let text = self.text;
         text.get(self.span()).unwrap_or("")
     }
 
-    /// Takes a whole value, without recursion; gives where it stands.
+    /// Consumes a value without recursion and returns its range.
     fn span(&mut self) -> Range<usize> {
         let mut depth = 0usize;
         self.peek();
@@ -263,7 +261,7 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// Whether a byte ends a number, `true`, `false` or `null`.
+/// Returns whether a byte ends a number, `true`, `false` or `null`.
 fn ends_scalar(byte: &u8) -> bool {
     matches!(byte, b',' | b'}' | b']' | b' ' | b'\n' | b'\r' | b'\t')
 }

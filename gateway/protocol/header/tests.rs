@@ -337,7 +337,7 @@ fn stripping_takes_the_members_and_nothing_else() {
     }
 }
 
-/// A schema with annotations strewn in as text, and the same without them as a value.
+/// Generates a schema with annotations inserted as text.
 fn schema_text() -> impl Strategy<Value = String> {
     let annotation = r#""x-mcp-header" ?: ?("[A-C]{0,2}"|1|\{"x-mcp-header":"A"\})"#;
     let leaf = prop_oneof![

@@ -1,19 +1,19 @@
-//! Why a text is not a message.
+//! Errors of parsing a message.
 
 use crate::scan::{ScanError, Span};
 
-/// Why a text is not a message.
+/// The reason why a text is not a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MessageError {
     /// Not JSON (-32700).
     #[error("parse error: {0}")]
     Parse(ScanError),
-    /// JSON that breaks a rule (-32600), with the id when it could be read.
+    /// JSON that violates a rule (-32600), with the id if it could be read.
     #[error("invalid request: {what}")]
     Invalid { what: EnvelopeError, id: Option<Span> },
 }
 
-/// Which rule of the envelope is broken.
+/// The violated rule of the envelope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EnvelopeError {
     #[error("{0}")]

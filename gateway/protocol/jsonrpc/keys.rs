@@ -1,9 +1,9 @@
-//! Keys that only look like ones that the gateway reads.
+//! Keys that differ only in case from the keys that the gateway reads.
 
 use crate::scan::{Fault, Keys, Member, ScanError};
 
-/// Members that the gateway reads. A key that is one of them but for its case would be read by some
-/// servers and not by us, so it is refused even when it stands alone. By their length.
+/// Members that the gateway reads, by length. A key that differs only in case is rejected even
+/// alone, because some servers would read it and the gateway would not.
 const fn known(length: usize) -> &'static [&'static str] {
     match length {
         2 => &["id"],
@@ -35,7 +35,7 @@ const _: () = {
     }
 };
 
-/// Refuses keys that only differ in case from one that we read.
+/// Rejects keys that differ only in case from a known key.
 pub(super) fn undisguised(text: &[u8], member: Member, keys: Keys) -> Result<(), ScanError> {
     if keys != Keys::Strict {
         return Ok(());

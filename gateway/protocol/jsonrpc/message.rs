@@ -1,4 +1,4 @@
-//! Messages that were read: the text that each came in, and where its parts stand.
+//! Parsed messages: the text of each message, with the positions of its parts.
 
 use std::borrow::Cow;
 
@@ -15,7 +15,7 @@ pub enum Message {
     Response(Response),
 }
 
-/// A request or notification: the text it came in, and where its parts stand.
+/// A request or notification: its text, and the positions of its parts.
 #[derive(Clone, Debug)]
 pub struct Request {
     pub text: Bytes,
@@ -27,7 +27,7 @@ pub struct Request {
     pub(super) meta: Option<Members>,
 }
 
-/// A response: to one of our own ids, or to nothing we know.
+/// A response, to one of the gateway's ids or to an unknown id.
 #[derive(Clone, Debug)]
 pub struct Response {
     pub text: Bytes,
@@ -35,7 +35,7 @@ pub struct Response {
     pub outcome: Outcome,
 }
 
-/// What a response says.
+/// The outcome in a response.
 #[derive(Clone, Debug)]
 pub enum Outcome {
     /// The result object and its top-level members.
@@ -44,7 +44,7 @@ pub enum Outcome {
     Error(ErrorObject),
 }
 
-/// Where the parts of an error object stand.
+/// The positions of the parts of an error object.
 #[derive(Clone, Copy, Debug)]
 pub struct ErrorObject {
     pub code: i64,
@@ -53,7 +53,7 @@ pub struct ErrorObject {
 }
 
 impl Request {
-    /// The id as JSON text; empty for a notification.
+    /// Returns the id as JSON text; empty for a notification.
     #[must_use]
     pub fn id(&self) -> &[u8] {
         match self.id {
@@ -62,7 +62,7 @@ impl Request {
         }
     }
 
-    /// The id as JSON text, sharing the message's bytes.
+    /// Returns the id as JSON text, sharing the message's bytes.
     #[must_use]
     pub fn id_bytes(&self) -> Bytes {
         match self.id {
@@ -71,7 +71,7 @@ impl Request {
         }
     }
 
-    /// The method as it was sent, also when we do not know it.
+    /// Returns the method's name as sent, even if unknown.
     #[must_use]
     pub fn method_name(&self) -> Cow<'_, str> {
         scan::as_str(self.method_span.of(&self.text)).unwrap_or(Cow::Borrowed(""))
@@ -82,37 +82,37 @@ impl Request {
         self.has_params
     }
 
-    /// The members of `params`, in order.
+    /// Returns the members of `params`, in order.
     #[must_use]
     pub fn params(&self) -> &[Member] {
         &self.params
     }
 
-    /// A member of `params` as JSON text.
+    /// Returns a member of `params` as JSON text.
     #[must_use]
     pub fn param(&self, name: &str) -> Option<&[u8]> {
         Some(scan::find(&self.params, &self.text, name)?.of(&self.text))
     }
 
-    /// A member of `params` that is a string.
+    /// Returns a member of `params` that is a string.
     #[must_use]
     pub fn param_str(&self, name: &str) -> Option<Cow<'_, str>> {
         scan::as_str(self.param(name)?)
     }
 
-    /// The members of `params._meta`, if there is one.
+    /// Returns the members of `params._meta`, if any.
     #[must_use]
     pub fn meta_members(&self) -> &[Member] {
         self.meta.as_deref().unwrap_or(&[])
     }
 
-    /// A member of `params._meta` as JSON text.
+    /// Returns a member of `params._meta` as JSON text.
     #[must_use]
     pub fn meta(&self, key: &str) -> Option<&[u8]> {
         Some(scan::find(self.meta_members(), &self.text, key)?.of(&self.text))
     }
 
-    /// A member of `params._meta` that is a string.
+    /// Returns a member of `params._meta` that is a string.
     #[must_use]
     pub fn meta_str(&self, key: &str) -> Option<Cow<'_, str>> {
         scan::as_str(self.meta(key)?)
@@ -120,7 +120,7 @@ impl Request {
 }
 
 impl Response {
-    /// What stands for a result that has been taken already, piece by piece: an empty one.
+    /// Creates an empty result, in place of a result that was already taken in pieces.
     #[must_use]
     pub fn taken() -> Self {
         let span = Span { start: 0, end: 2 };
@@ -131,13 +131,13 @@ impl Response {
         }
     }
 
-    /// The id as JSON text, if there is one.
+    /// Returns the id as JSON text, if any.
     #[must_use]
     pub fn id(&self) -> Option<&[u8]> {
         Some(self.id?.of(&self.text))
     }
 
-    /// The id, when it is a number of the kind that the gateway mints.
+    /// Returns the id if it is a number, as the gateway's ids are.
     #[must_use]
     pub fn number(&self) -> Option<u64> {
         std::str::from_utf8(self.id()?).ok()?.parse().ok()
@@ -145,13 +145,13 @@ impl Response {
 }
 
 impl ErrorObject {
-    /// The message as text.
+    /// Returns the message as text.
     #[must_use]
     pub fn message(self, text: &[u8]) -> Cow<'_, str> {
         scan::as_words(self.message.of(text)).unwrap_or(Cow::Borrowed(""))
     }
 
-    /// `data` as JSON text.
+    /// Returns `data` as JSON text.
     #[must_use]
     pub fn data(self, text: &[u8]) -> Option<&[u8]> {
         Some(self.data?.of(text))

@@ -1,20 +1,19 @@
-//! Whether clients can read an item of a list. Most of them read a merged list as a whole, so that
-//! one member of a wrong type would cost them the tools of every server.
+//! Checks whether clients can read an item of a list. Most clients read a merged list as a whole,
+//! so a single member of a wrong type would cost them the tools of every server.
 //!
-//! It knows the members that client libraries look at, and repairs what means only one thing; it
-//! judges nothing else.
+//! Checks only members that client libraries read, and repairs only unambiguous faults.
 
 use serde_json::{Map, Value};
 
 use crate::scan::{self, Keys, Scanner};
 use crate::write::Object;
 
-/// What the items of one kind of list look like.
+/// The expected members of the items of a kind of list.
 #[derive(Debug)]
 pub struct Form {
-    /// What one item is called, for people.
+    /// The display name of an item.
     pub noun: &'static str,
-    /// The member that is its key: a text that is not empty.
+    /// The key member: a text that is not empty.
     pub key: &'static str,
     members: &'static [(&'static str, Shape)],
 }
@@ -64,17 +63,17 @@ pub static RESOURCE: Form = Form {
 pub static TEMPLATE: Form =
     Form { noun: "resource template", key: "uriTemplate", members: RESOURCE.members };
 
-/// The type of a member; those without a remark may be absent.
+/// The type of a member, optional unless noted otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
     Text,
-    /// A text that has to be there.
+    /// A required text.
     Name,
     Number,
     Object,
-    /// The schema of a tool's arguments, which has to be there: an object whose `type` is `object`.
+    /// The required schema of a tool's arguments: an object with the `type` `object`.
     Input,
-    /// Annotations of a tool: hints that are true or false.
+    /// Annotations of a tool: boolean hints.
     Hints,
     /// Annotations of a resource.
     Audience,
@@ -127,13 +126,13 @@ impl Shape {
     }
 }
 
-/// Whether it is a list of objects that all pass.
+/// Returns whether `value` is a list of objects that all pass.
 fn each(value: &Value, is: impl Fn(&Map<String, Value>) -> bool) -> bool {
     let Value::Array(all) = value else { return false };
     all.iter().all(|one| matches!(one, Value::Object(one) if is(one)))
 }
 
-/// Whether it is an object whose members all pass.
+/// Returns whether `value` is an object and all its members pass.
 fn each_member(value: &Value, is: impl Fn(&str, &Value) -> bool) -> bool {
     let Value::Object(members) = value else { return false };
     members.iter().all(|(name, value)| is(name, value))
@@ -144,7 +143,7 @@ fn are_strings(value: &Value) -> bool {
     all.iter().all(Value::is_string)
 }
 
-/// Whether the member is missing or passes.
+/// Returns whether the member is missing or passes.
 fn fits(object: &Map<String, Value>, name: &str, is: fn(&Value) -> bool) -> bool {
     match object.get(name) {
         Some(value) => is(value),
@@ -167,11 +166,11 @@ fn is_argument(argument: &Map<String, Value>) -> bool {
 }
 
 impl Form {
-    /// Whether clients can read this item. `Ok(Some(_))` is the item repaired: without optional
-    /// members that are null, and with the `type` that the schema of arguments can only have.
+    /// Checks whether clients can read this item. `Ok(Some(_))` is the repaired item: without
+    /// optional members that are null, and with the missing `type` of the arguments' schema.
     ///
     /// # Errors
-    /// What is wrong with it, in words.
+    /// A description of the fault.
     pub(super) fn check(&self, item: &[u8]) -> Result<Option<Vec<u8>>, String> {
         let Ok(Value::Object(value)) = serde_json::from_slice(item) else {
             return Err("is not an object".into());
@@ -225,7 +224,7 @@ impl Form {
     }
 }
 
-/// A member of a scanned item as JSON text.
+/// Returns a member of a scanned item as JSON text.
 #[must_use]
 pub fn member<'a>(item: &'a [u8], name: &str) -> Option<&'a [u8]> {
     let (_, members) = Scanner::new(item, scan::MAX_DEPTH).ok()?.members(Keys::Distinct).ok()?;

@@ -14,8 +14,7 @@ fn request(arguments: &Value) -> Request {
     }
 }
 
-/// At the edge where a member is no longer copied, the text stays the same message, and the
-/// client's bytes are shared.
+/// Checks the threshold for copying: the text is the same message, and shares the client's bytes.
 #[test]
 fn a_large_member_is_passed_on_without_a_copy() {
     for length in [0, 1, COPIED - 12, COPIED - 11, COPIED - 10, 5 * COPIED] {

@@ -1,4 +1,4 @@
-//! Forms as clients of each revision can fill them in.
+//! Forms as adapted to clients of each revision.
 
 use serde_json::json;
 

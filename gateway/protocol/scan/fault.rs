@@ -1,7 +1,6 @@
-//! Why a text is refused.
+//! Errors of scanning a text.
 
-/// Why a text was refused, and where. Small enough for results that hold it to be handed back in
-/// registers.
+/// The error of a scan and its position. Small enough for results to be returned in registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} at byte {at}")]
 pub struct ScanError {
@@ -10,7 +9,7 @@ pub struct ScanError {
     pub at: u32,
 }
 
-/// What is wrong with a text.
+/// The fault in a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     #[error("not UTF-8")]
@@ -38,7 +37,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Whether the text is JSON at all (as opposed to JSON that we refuse).
+    /// Returns whether the text is not JSON, as opposed to JSON that is rejected.
     #[must_use]
     pub fn is_syntax(self) -> bool {
         matches!(

@@ -1,25 +1,24 @@
-//! Which keys an object may have: how exact they are, and how many are compared with each other.
+//! Checks of an object's keys: their strictness, and how many are compared with each other.
 
 use super::fault::Fault;
 use super::span::Member;
 use super::text::unescape;
 
-/// How exact the keys of an object have to be.
+/// The strictness of checks of an object's keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keys {
-    /// Plain ASCII without control bytes, no two equal ignoring case. For everything that the
-    /// gateway itself reads.
+    /// Printable ASCII, no two equal ignoring case. For all objects that the gateway itself reads.
     Strict,
-    /// Any text, but no two the same. For the results of servers, which may carry members of their
+    /// Any text without duplicates. For the results of servers, which may have members of their
     /// own.
     Distinct,
 }
 
-/// Most members of an object whose keys are compared with each other.
+/// Maximum members of an object, because each key is compared with all others.
 pub const MAX_MEMBERS: usize = 128;
 
-/// Holds a key against its kind and those before it. `plain` says that the text has no byte beyond
-/// `~`.
+/// Checks a key against the required strictness and the keys before it. `plain` means that the text
+/// has no byte beyond `~`.
 pub(super) fn check_key(
     text: &[u8],
     plain: bool,
@@ -51,7 +50,7 @@ pub(super) fn check_key(
     Ok(())
 }
 
-/// Whether a key, unescaped, is printable ASCII.
+/// Returns whether a key, unescaped, is printable ASCII.
 fn is_printable(text: &[u8], member: &Member) -> bool {
     let raw = member.key.of(text);
     if member.escaped {
@@ -61,7 +60,6 @@ fn is_printable(text: &[u8], member: &Member) -> bool {
     }
 }
 
-/// Bytes of a key as it is written.
 const fn length(member: &Member) -> u32 {
     member.key.end - member.key.start
 }

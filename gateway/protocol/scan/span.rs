@@ -1,4 +1,4 @@
-//! Where things stand in a scanned text: values and members of objects.
+//! Positions in a scanned text: values and members of objects.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::text::{as_str, unescape};
 
-/// Where a value stands in its text, in bytes.
+/// The range of a value in its text, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     pub start: u32,
@@ -14,7 +14,7 @@ pub struct Span {
 }
 
 impl Span {
-    /// The bytes of the span; `text` must be the text that was scanned.
+    /// Returns the bytes of the span; `text` must be the scanned text.
     #[must_use]
     pub fn of(self, text: &[u8]) -> &[u8] {
         text.get(self.start as usize..self.end as usize).unwrap_or(&[])
@@ -26,17 +26,17 @@ impl Span {
     }
 }
 
-/// One member of an object: its key (raw, between the quotes) and its value.
+/// A member of an object: its key (raw, between the quotes) and its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Member {
     pub key: Span,
-    /// The key has escapes, so its bytes are not its text.
+    /// Whether the key has escapes, so that its bytes are not its text.
     pub escaped: bool,
     pub value: Span,
 }
 
 impl Member {
-    /// Whether the key, unescaped, is `name`.
+    /// Returns whether the key, unescaped, is `name`.
     #[must_use]
     pub fn is(&self, text: &[u8], name: &str) -> bool {
         if self.escaped {
@@ -46,7 +46,7 @@ impl Member {
         }
     }
 
-    /// The bytes of the key, unescaped; most keys are compared without being read as text.
+    /// Returns the unescaped key as bytes; most comparisons do not need text.
     #[must_use]
     pub fn name_bytes<'a>(&self, text: &'a [u8]) -> Cow<'a, [u8]> {
         let raw = self.key.of(text);
@@ -59,7 +59,7 @@ impl Member {
         }
     }
 
-    /// The key as text.
+    /// Returns the key as text.
     #[must_use]
     pub fn name<'a>(&self, text: &'a [u8]) -> Cow<'a, str> {
         if self.escaped {
@@ -70,10 +70,10 @@ impl Member {
     }
 }
 
-/// The members of one object, in order.
+/// The members of an object, in order.
 pub type Members = SmallVec<[Member; 8]>;
 
-/// The value of the member called `name`.
+/// Returns the value of the member called `name`.
 #[must_use]
 pub fn find(members: &[Member], text: &[u8], name: &str) -> Option<Span> {
     for member in members {
@@ -84,7 +84,7 @@ pub fn find(members: &[Member], text: &[u8], name: &str) -> Option<Span> {
     None
 }
 
-/// The text of the member called `name`, as [`as_str`] reads it.
+/// Returns the text of the member called `name`, as [`as_str`] does.
 #[must_use]
 pub fn find_str<'a>(members: &[Member], text: &'a [u8], name: &str) -> Option<Cow<'a, str>> {
     as_str(find(members, text, name)?.of(text))

@@ -1,34 +1,34 @@
-//! A strict scanner for JSON text that comes in piece by piece: it validates every byte as
-//! [`super::Scanner`] does, keeps a few bytes between two pieces, and hands the parts to a visitor.
-//! It compares no keys: the visitor does where that matters.
+//! A strict scanner for JSON text that arrives in pieces: validates every byte as
+//! [`super::Scanner`] does, keeps a few bytes between two pieces, and passes the parts to a
+//! visitor. Does not compare keys; visitors do where necessary.
 
 use super::fault::Fault;
 use super::text::{is_plain, plain_run};
 
-/// What the parts of a text are handed to. White space, commas and colons are left out.
+/// A receiver of the parts of a text. White space, commas and colons are left out.
 pub trait Visit {
-    /// Why a text is not taken.
+    /// The reason why a visitor rejects a text.
     type Error: From<Fault>;
 
-    /// An object or array begins.
+    /// Begins an object or array.
     ///
     /// # Errors
-    /// The visitor does not take the text.
+    /// The visitor rejects the text.
     fn open(&mut self, array: bool) -> Result<(), Self::Error>;
 
-    /// The innermost object or array ends.
+    /// Ends the innermost object or array.
     ///
     /// # Errors
     /// As [`Self::open`].
     fn close(&mut self, array: bool) -> Result<(), Self::Error>;
 
-    /// A part of a key or of a string, number or word, with the quotes of strings and keys.
+    /// Receives a part of a key, string, number or word, including the quotes.
     ///
     /// # Errors
     /// As [`Self::open`].
     fn part(&mut self, key: bool, bytes: &[u8]) -> Result<(), Self::Error>;
 
-    /// The key, string, number or word is complete.
+    /// Ends a key, string, number or word.
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -39,7 +39,7 @@ pub trait Visit {
 #[derive(Debug)]
 pub struct StreamScanner {
     state: State,
-    /// A bit for each level, set for arrays; the innermost is the lowest.
+    /// A bit per level, set for arrays; the innermost level is the lowest bit.
     arrays: u128,
     depth: usize,
     max_depth: usize,
@@ -56,7 +56,7 @@ enum State {
     FirstKey,
     Key,
     Colon,
-    /// A comma or the end of what is open.
+    /// A comma or the end of the innermost object or array.
     Next,
     Text {
         key: bool,
@@ -73,7 +73,7 @@ enum State {
 enum Escape {
     None,
     Begun,
-    /// So many hexadecimal digits are still to come.
+    /// The number of hexadecimal digits still expected.
     Digits(u8),
 }
 
@@ -90,17 +90,17 @@ enum Number {
 }
 
 impl StreamScanner {
-    /// `max_depth` is capped at [`super::MAX_DEPTH`].
+    /// Creates a scanner; `max_depth` is capped at [`super::MAX_DEPTH`].
     #[must_use]
     pub fn new(max_depth: usize) -> Self {
         let max_depth = max_depth.min(super::MAX_DEPTH);
         Self { state: State::Value, arrays: 0, depth: 0, max_depth, character: Vec::new() }
     }
 
-    /// Takes the next piece of the text.
+    /// Scans the next piece of the text.
     ///
     /// # Errors
-    /// What is wrong with the text, or what the visitor says. Nothing more may be pushed then.
+    /// A fault in the text, or the visitor's error. Nothing more may be pushed then.
     pub fn push<V: Visit>(&mut self, piece: &[u8], visitor: &mut V) -> Result<(), V::Error> {
         self.check_encoding(piece)?;
         let mut rest = piece;
@@ -118,15 +118,15 @@ impl StreamScanner {
         Ok(())
     }
 
-    /// The text is over.
+    /// Ends the text.
     ///
     /// # Errors
-    /// [`Fault::End`] when it is not complete.
+    /// [`Fault::End`] if the text is not complete.
     pub fn finish(&self) -> Result<(), Fault> {
         if self.state == State::Done { Ok(()) } else { Err(Fault::End) }
     }
 
-    /// UTF-8, also where a character is cut by the end of a piece.
+    /// Checks for UTF-8, including characters cut by the end of a piece.
     fn check_encoding(&mut self, piece: &[u8]) -> Result<(), Fault> {
         let mut rest = piece;
         while let (false, Some((&byte, after))) = (self.character.is_empty(), rest.split_first()) {
@@ -151,7 +151,7 @@ impl StreamScanner {
         }
     }
 
-    /// One byte outside of strings, numbers and words. Gives how many bytes it took.
+    /// Scans a byte outside of strings, numbers and words. Returns the number of consumed bytes.
     fn take_structure<V: Visit>(&mut self, byte: u8, visitor: &mut V) -> Result<usize, V::Error> {
         match (self.state, byte) {
             (State::FirstItem, b']') | (State::FirstKey, b'}') => self.close(byte, visitor)?,
@@ -323,7 +323,7 @@ impl StreamScanner {
 }
 
 impl Number {
-    /// What the number is with one more byte; `None` when that byte does not belong to it.
+    /// Returns the state after one more byte; `None` if the byte does not belong to the number.
     const fn next(self, byte: u8) -> Option<Self> {
         match (self, byte) {
             (Self::Minus, b'0') => Some(Self::Zero),

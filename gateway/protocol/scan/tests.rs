@@ -184,7 +184,7 @@ proptest! {
     fn never_accepts_what_serde_refuses(text in "[\\[\\]{}:,\"\\\\0-9eE+.\\-a-fnrtul \n]{0,40}") {
         if scan(text.as_bytes()).is_ok() {
             let parsed = serde_json::from_str::<serde_json::Value>(&text);
-            // serde refuses numbers beyond f64 and lone surrogates, which we pass through as text
+            // serde refuses numbers beyond f64 and lone surrogates, which pass through here as text
             let excused = parsed.as_ref().err().is_some_and(|e| { let e = e.to_string(); e.contains("out of range") || e.contains("surrogate") || e.contains("escape") });
             prop_assert!(parsed.is_ok() || excused, "{}", text);
         }
@@ -203,8 +203,7 @@ proptest! {
     }
 }
 
-/// The end of a run is found wherever it stands, in the words, the blocks and what is left after
-/// them.
+/// Checks that the end of a run is found in the words, in the blocks and in the rest after them.
 #[test]
 fn plain_runs_end_where_they_end() {
     for end in [b'"', b'\\', 0, 0x1f, b'\n'] {

@@ -1,13 +1,13 @@
-//! The text of JSON strings: runs without escapes, and what escapes mean.
+//! The text of JSON strings: runs without escapes, and decoding of escapes.
 
 use std::borrow::Cow;
 
-/// Whether a byte ends a run of plain text within a string.
+/// Returns whether a byte ends a run of plain text within a string.
 const fn ends(byte: u8) -> bool {
     byte < 0x20 || byte == b'"' || byte == b'\\'
 }
 
-/// Whether there is no byte beyond `~`: ASCII without DEL.
+/// Returns whether there is no byte beyond `~`: ASCII without DEL.
 pub(super) fn is_plain(text: &[u8]) -> bool {
     const BLOCK: usize = 64;
     let (blocks, rest) = text.as_chunks::<BLOCK>();
@@ -16,13 +16,13 @@ pub(super) fn is_plain(text: &[u8]) -> bool {
 
 #[inline]
 fn is_plain_block(bytes: &[u8]) -> bool {
-    // Adding one carries DEL into the highest bit, which all others beyond ASCII have already.
+    // Adding 1 carries DEL into the highest bit, which non-ASCII bytes have already.
     let all = bytes.iter().fold(0, |all, &byte| all | byte | byte.wrapping_add(1));
     all & 0x80 == 0
 }
 
-/// Length of the prefix without quote, backslash and control bytes. Keys and short values end
-/// within the first words; long texts are gone through in blocks that the compiler turns into
+/// Returns the length of the prefix without quote, backslash and control bytes. Keys and short
+/// values end within the first words; long texts are scanned in blocks that the compiler turns into
 /// vector instructions.
 pub(crate) fn plain_run(text: &[u8]) -> usize {
     const SHORT: usize = 32;
@@ -35,7 +35,7 @@ pub(crate) fn plain_run(text: &[u8]) -> usize {
     }
 }
 
-/// The same for long texts.
+/// Scans long texts.
 #[inline(never)]
 fn blocks(text: &[u8]) -> usize {
     const BLOCK: usize = 64;
@@ -48,7 +48,7 @@ fn blocks(text: &[u8]) -> usize {
     blocks.len() * BLOCK + words(rest)
 }
 
-/// The same, eight bytes at a time.
+/// Scans eight bytes at a time.
 #[inline]
 fn words(text: &[u8]) -> usize {
     let (words, _) = text.as_chunks::<8>();
@@ -72,7 +72,7 @@ fn words(text: &[u8]) -> usize {
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGH: u64 = 0x8080_8080_8080_8080;
 
-/// The highest bit of each byte that is zero.
+/// Sets the highest bit of each byte that is zero.
 const fn mark_zeros(x: u64) -> u64 {
     x.wrapping_sub(ONES) & !x & HIGH
 }
@@ -110,8 +110,8 @@ pub fn unescape(raw: &[u8]) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// One `\u` with its four digits, or a surrogate pair, at the start of `tail`: the character and
-/// the bytes it took.
+/// Decodes a `\u` with its four digits, or a surrogate pair, at the start of `tail`. Returns the
+/// character and the number of consumed bytes.
 fn unicode(tail: &str) -> (char, usize) {
     let Some(high) = escaped_unit(tail.as_bytes(), 0) else {
         return (char::REPLACEMENT_CHARACTER, 2);
@@ -125,9 +125,9 @@ fn unicode(tail: &str) -> (char, usize) {
     (char::from_u32(high).unwrap_or(char::REPLACEMENT_CHARACTER), 6)
 }
 
-/// The text of a scanned string value (quotes included in `raw`); `None` when it is not a string,
-/// or has a surrogate alone, which is no text: two such strings that differ would read alike. For
-/// what is looked up, compared or kept.
+/// Returns the text of a scanned string value (quotes included in `raw`), for lookups, comparisons
+/// and storage. Returns `None` if the value is not a string, or has a lone surrogate, because two
+/// different strings of that kind would read alike.
 #[must_use]
 pub fn as_str(raw: &[u8]) -> Option<Cow<'_, str>> {
     match raw {
@@ -136,8 +136,7 @@ pub fn as_str(raw: &[u8]) -> Option<Cow<'_, str>> {
     }
 }
 
-/// The same for what people read alone: a surrogate alone becomes the character that stands for
-/// what cannot be read.
+/// Returns the text of a string value for display only: a lone surrogate becomes U+FFFD.
 #[must_use]
 pub fn as_words(raw: &[u8]) -> Option<Cow<'_, str>> {
     match raw {
@@ -146,13 +145,13 @@ pub fn as_words(raw: &[u8]) -> Option<Cow<'_, str>> {
     }
 }
 
-/// What the `\u` with four digits that stands at `from` means.
+/// Decodes the `\u` with four digits at `from`.
 fn escaped_unit(text: &[u8], from: usize) -> Option<u32> {
     let digits = text.get(from..from + 6)?.strip_prefix(b"\\u")?;
     u32::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
 }
 
-/// Whether some `\\u` of a scanned string is one half of a pair without the other.
+/// Returns whether a scanned string contains a lone surrogate.
 fn has_lone_surrogate(inner: &[u8]) -> bool {
     let mut at = 0;
     while let Some(rest) = inner.get(at..)

@@ -211,8 +211,8 @@ fn sealers_are_shared_between_threads() {
     shared::<Sealer>();
 }
 
-/// Pinned so that a change that would turn away every token in flight is seen. Another
-/// implementation minted the token.
+/// Pins the format, to detect a change that would invalidate all tokens in use. The token was
+/// issued by another implementation.
 #[test]
 fn key_ids_and_labels_stay_the_same() {
     assert_eq!(sealer(1).newest.id, "40ed2bc1");

@@ -31,8 +31,8 @@ fn with_id(id: &str, data: &str) -> Event {
     Event { id: Some(id.into()), ..message(data) }
 }
 
-/// Every way the standard's parsing section can be met, each fed whole, byte by byte and split at
-/// every point.
+/// Checks every rule of the standard's parsing section, with streams fed whole, byte by byte and
+/// split at every point.
 #[test]
 fn streams_mean_what_the_html_standard_says_however_they_are_cut() {
     let named = |name: &str, data: &str| Event { event: Some(name.into()), ..message(data) };
@@ -191,7 +191,7 @@ fn writers_write_these_bytes() {
     }
 }
 
-/// The standard's algorithm, written as slowly and plainly as it reads.
+/// Decodes with the standard's algorithm, written as literally as possible.
 fn reference(text: &[u8]) -> Vec<Event> {
     let text = text.strip_prefix(BOM).unwrap_or(text);
     let mut lines = vec![Vec::new()];

@@ -1,4 +1,4 @@
-//! Tests of `strings`: escapes hide nothing, what is not changed stays.
+//! Tests of `strings`: escapes hide nothing, unchanged text is kept.
 
 use super::*;
 

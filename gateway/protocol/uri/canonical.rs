@@ -1,12 +1,12 @@
-//! The canonical form of a resource's URI: the only spelling of what it means, to every server that
-//! decodes escapes, parses and joins paths in one of the usual ways. A server receives another
-//! spelling only if it lists exactly that. It refuses to say what another spelling would be.
+//! The canonical form of a resource's URI: the only spelling with its meaning, for every server
+//! that decodes escapes, parses and joins paths in one of the usual ways. A server receives another
+//! spelling only if it lists exactly that spelling. URIs are checked, not converted.
 
 use lockgate_text::percent;
 use unicode_normalization::is_nfc;
 use url::Url;
 
-/// Why a URI is refused.
+/// The reason why a URI is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UriError {
     #[error("the URI is empty")]
@@ -23,7 +23,7 @@ pub enum UriError {
     Spelling,
 }
 
-/// How an own URI is written.
+/// The form of an own URI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     Canonical,
@@ -34,21 +34,21 @@ pub enum Form {
     Other,
 }
 
-/// The schemes that the WHATWG's standard knows, of which it takes many spellings.
+/// The special schemes of the WHATWG URL standard, which accepts many spellings of them.
 const SPECIAL: [&str; 6] = ["file", "ftp", "http", "https", "ws", "wss"];
 
-/// Characters that a path has as they are, beside unreserved ones.
+/// Characters that are legal in a path without escapes, beside unreserved ones.
 const IN_PATH: &[u8] = b"!$&'()*,=:@/";
-/// The same of a query and a fragment.
+/// Characters that are legal in a query and a fragment without escapes, beside unreserved ones.
 const IN_TAIL: &[u8] = b"!$&'()*,=:@/?#;";
 
-/// The form of a URI.
+/// Returns the form of a URI.
 ///
-/// Canonical is a URI of ASCII characters that the WHATWG's parser writes as it stands, with a
-/// scheme in lower case, at most one host, which has a name without upper case and without a dot at
-/// its end, and a path. Segments of the path are not empty (but the last), do not end in a dot or a
-/// space, and have no `;`, `\` or `+`. Escapes have upper case, are of characters that need one,
-/// and decode once to text in NFC without control characters, separators and further escapes.
+/// A canonical URI has ASCII characters that the WHATWG parser leaves unchanged, with a scheme in
+/// lower case, at most one host, which has a name without upper case and without a trailing dot,
+/// and a path. Segments of the path are not empty (but the last), do not end in a dot or a space,
+/// and have no `;`, `\` or `+`. Escapes have upper case, are of characters that need escaping, and
+/// decode once to text in NFC without control characters, separators and further escapes.
 #[must_use]
 pub fn form(uri: &str) -> Form {
     let (scheme, rest) = split(uri).unwrap_or(("", uri));
@@ -80,11 +80,11 @@ pub fn form(uri: &str) -> Form {
     if separators || free { Form::Expanded } else { Form::Canonical }
 }
 
-/// Whether a parser that goes by the WHATWG's standard leaves the URI as it is.
+/// Returns whether a WHATWG parser leaves the URI unchanged.
 fn is_written_by_parser(uri: &str, scheme: &str) -> bool {
     match Url::parse(uri) {
         Ok(url) => plain(url.as_str()) == plain(uri),
-        // What the standard does not take, servers that go by it do not read at all.
+        // Servers that follow the standard cannot read a URI that the standard rejects.
         Err(_) => !SPECIAL.contains(&scheme) && !scheme.contains(|c: char| c.is_ascii_uppercase()),
     }
 }
@@ -93,7 +93,7 @@ fn plain(uri: &str) -> Vec<u8> {
     percent::decode(uri.as_bytes()).unwrap_or_else(|| uri.as_bytes().to_vec())
 }
 
-/// Whether the host that this begins with has a name, without a dot at its end.
+/// Returns whether the host at the start has a name without a trailing dot.
 fn is_named(below: &str) -> bool {
     let authority = below.split('/').next().unwrap_or("");
     let host = authority.rsplit('@').next().unwrap_or("");
@@ -101,7 +101,7 @@ fn is_named(below: &str) -> bool {
     !name.is_empty() && !name.ends_with('.')
 }
 
-/// Whether these are segments that nothing is done to. The last one may be empty.
+/// Returns whether no parser changes these segments. The last segment may be empty.
 fn is_path(path: &str) -> bool {
     let path = path.strip_suffix('/').unwrap_or(path);
     let mut segments = path.split('/');
@@ -111,16 +111,16 @@ fn is_path(path: &str) -> bool {
         })
 }
 
-/// Whether a query and fragment are written in one way. They may hold any separator, encoded or
-/// not, and encoded line ends.
+/// Returns whether a query and fragment have a single spelling. They may hold any separator,
+/// encoded or not, and encoded line ends.
 fn is_canonical_tail(tail: &str) -> bool {
     let text = decode(tail, IN_TAIL, 0);
     text.is_some_and(|text| !text.contains(|c: char| c.is_control() && !"\t\n\r".contains(c)))
 }
 
-/// Decodes the escapes once; `None` where a character is not legal, or an escape is not needed, not
-/// in upper case, not of UTF-8 in NFC, or leaves another escape behind. In a host, which ends at
-/// `end`, brackets are legal too.
+/// Decodes the escapes once. Returns `None` if a character is not legal, or an escape is
+/// unnecessary, not in upper case, not of UTF-8 in NFC, or decodes to another escape. In a host,
+/// which ends at `end`, brackets are legal too.
 fn decode(text: &str, legal: &[u8], end: usize) -> Option<String> {
     let mut decoded = Vec::with_capacity(text.len());
     let mut at = 0;
@@ -151,7 +151,6 @@ fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)
 }
 
-/// Scheme and what follows its colon.
 pub(super) fn split(uri: &str) -> Option<(&str, &str)> {
     let (scheme, rest) = uri.split_once(':')?;
     let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())

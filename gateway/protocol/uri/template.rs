@@ -1,14 +1,14 @@
-//! The grammar of URI templates (RFC 6570, all levels): what an expression says. It matches no URI:
-//! who describes resources and who serves them ask different things of one.
+//! The grammar of URI templates (RFC 6570, all levels). Expressions are parsed, but not matched
+//! with URIs, for which callers have different rules.
 
-/// Longest prefix that a template can ask for.
+/// Maximum prefix length that a template can request.
 pub const MAX_PREFIX: usize = 9999;
 
 /// `{…}`
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expression<'a> {
     pub operator: Operator,
-    /// One at least.
+    /// At least one.
     pub variables: Vec<Variable<'a>>,
 }
 
@@ -27,7 +27,7 @@ pub enum Modifier {
     Explode,
 }
 
-/// What kind of expression it is, by RFC 6570 section 3.2.
+/// The operator of an expression, as in RFC 6570 section 3.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operator {
     /// `{x}`
@@ -48,20 +48,20 @@ pub enum Operator {
     Continuation,
 }
 
-/// Why an expression cannot be read.
+/// The reason why an expression cannot be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExpressionError {
-    /// A variable has no name, or one with other signs than letters, digits, `_`, `.`, `%` and `-`.
+    /// A variable's name is empty or has characters other than letters, digits, `_`, `.`, `%`, `-`.
     Name,
-    /// A prefix is no number from 1 to [`MAX_PREFIX`].
+    /// A prefix is not a number from 1 to [`MAX_PREFIX`].
     Prefix,
 }
 
 impl<'a> Expression<'a> {
-    /// What stands between the braces.
+    /// Parses the text between the braces.
     ///
     /// # Errors
-    /// The first variable that cannot be read.
+    /// The first variable that cannot be parsed.
     pub fn parse(inside: &'a str) -> Result<Self, ExpressionError> {
         let (operator, list) = Operator::split(inside);
         let mut variables = Vec::new();
@@ -92,13 +92,12 @@ impl<'a> Variable<'a> {
     }
 }
 
-/// The hyphen is not in the standard, but in names that servers give.
+/// Accepts the hyphen too, which is not in the standard but in servers' names.
 fn is_name_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"_.%-".contains(&byte)
 }
 
 impl Operator {
-    /// The operator of an expression, and its variables.
     fn split(inside: &str) -> (Self, &str) {
         let operator = match inside.bytes().next() {
             Some(b'+') => Self::Reserved,
@@ -113,7 +112,7 @@ impl Operator {
         (operator, &inside[1..])
     }
 
-    /// What comes before the first value, if anything does.
+    /// Returns the text before the first value.
     #[must_use]
     pub fn first(self) -> &'static str {
         match self {
@@ -127,7 +126,7 @@ impl Operator {
         }
     }
 
-    /// What stands between values.
+    /// Returns the separator between values.
     #[must_use]
     pub fn between(self) -> char {
         match self {
@@ -139,19 +138,19 @@ impl Operator {
         }
     }
 
-    /// Values may have reserved characters.
+    /// Returns whether values may have reserved characters.
     #[must_use]
     pub fn allows_reserved(self) -> bool {
         matches!(self, Self::Reserved | Self::Fragment)
     }
 
-    /// Values have their variable's name before them.
+    /// Returns whether values are preceded by their variable's name.
     #[must_use]
     pub fn is_named(self) -> bool {
         matches!(self, Self::Parameters | Self::Query | Self::Continuation)
     }
 
-    /// Values that are empty have a `=` after their name too.
+    /// Returns whether empty values have a `=` after their name.
     #[must_use]
     pub fn keeps_equals(self) -> bool {
         matches!(self, Self::Query | Self::Continuation)

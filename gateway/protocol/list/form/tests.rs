@@ -1,4 +1,4 @@
-//! Which items clients can read, and how those are repaired that mean only one thing.
+//! Items that clients can read, and repairs of items with unambiguous faults.
 
 use super::*;
 

@@ -3,7 +3,7 @@
 use super::*;
 use crate::scan::Scanner;
 
-/// Writes what it is handed, with the commas and colons that belong there.
+/// A visitor that writes its input, with the commas and colons inserted.
 #[derive(Default)]
 struct Copy {
     out: Vec<u8>,
@@ -18,7 +18,7 @@ impl Copy {
     }
 }
 
-/// The parts of a text, one a line.
+/// A visitor that collects the parts of a text.
 #[derive(Default)]
 struct Parts {
     done: Vec<Vec<u8>>,
@@ -98,7 +98,7 @@ fn read(
     scanner.finish()
 }
 
-/// What the scanner of whole texts says of one.
+/// Returns whether the scanner of whole texts accepts the text.
 fn whole(text: &[u8], max_depth: usize) -> bool {
     let Ok(mut scanner) = Scanner::new(text, max_depth) else { return false };
     scanner.value().is_ok() && scanner.end().is_ok()

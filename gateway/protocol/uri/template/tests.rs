@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// RFC 6570, appendix A.
+/// Checks RFC 6570, appendix A.
 #[test]
 fn operators_are_those_of_the_standard() {
     for (inside, first, between, reserved, named, equals) in [
