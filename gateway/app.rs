@@ -166,7 +166,7 @@ impl App {
         self.around.pools.waiting.resize(limits.queued_requests);
         self.signer.adopt(config.authn.signer.as_ref());
         self.gateway.adopt(rules);
-        // Set after the authenticator: a request that waits for a new key to appear waits for this.
+        // Set after the authenticator: requests that create a key poll this until it is in force.
         *self.api.lock() = ApiSettings::new(config);
         self.builtin.adopt(builtin);
         if let Some(registry) = &self.registry {

@@ -27,7 +27,7 @@ const MAX_OF_ORGANISATION: usize = 1_000;
 /// limits (1 MiB, 100,000) is for revoking all keys and for comments.
 const MOST_BYTES: usize = 768 << 10;
 const MOST_VALUES: usize = 80_000;
-/// The share of both limits for a single organisation, and the share reserved for the default one.
+/// Divisors: the share of both limits for one organisation, and the share reserved for the default.
 const PART: usize = 3;
 const LEFT: usize = 8;
 const HEAD: &str = "# API keys: hashes, no secrets. Written by `lockgate keys`.\n";

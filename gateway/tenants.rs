@@ -37,7 +37,7 @@ const RECENT_MS: u64 = 60_000;
 /// How long a change waits until this gateway serves it.
 const SERVED: Duration = Duration::from_secs(2);
 
-/// The lists of organisations may take this fraction of the memory for messages.
+/// Divisor: the part of the memory for messages that the lists of organisations may take.
 const LISTS: usize = 4;
 
 /// The integrations of an organisation that have a client, by id.

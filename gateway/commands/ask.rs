@@ -30,7 +30,7 @@ pub(crate) struct Answer {
 }
 
 /// Starts the gateway, waits until its servers have settled, asks `question` and shuts everything
-/// down. `wait` bounds the wait for servers; without it, the slowest server's own limit applies.
+/// down. `wait` bounds the wait for servers; without it, the longest configured deadline applies.
 pub(crate) fn with_gateway(
     mut loaded: Loaded,
     wait: Option<Duration>,

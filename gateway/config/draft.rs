@@ -1,6 +1,6 @@
-//! A first configuration file: commented, and with the servers of clients' own files when some are
-//! named. No value that may be a secret goes into it: a reference does, and the caller is told
-//! what to set.
+//! Drafts a first configuration file with comments, optionally with the servers of clients' own
+//! files. Values that may be secrets are replaced by references, and the caller gets the variables
+//! to set.
 
 mod secrets;
 mod yaml;
@@ -16,16 +16,16 @@ use crate::{expand, import, load};
 use secrets::Secrets;
 pub use secrets::Wanted;
 
-/// What stands above everything.
+/// The head of the file.
 const HEAD: &str = include_str!("draft/head.yaml");
 
-/// The servers of a file that takes none over.
+/// The example servers of a file without imported servers.
 const NO_SERVERS: &str = include_str!("draft/example.yaml");
 
-/// What stands above the servers that are taken over.
+/// The comment above imported servers.
 const SERVERS: &str = "# The MCP servers behind the gateway; ${NAME} comes from the environment.\n";
 
-/// What most people want next.
+/// Commented-out settings that are commonly needed next.
 const TAIL: &str = include_str!("draft/more.yaml");
 
 /// Services with MCP servers that require OAuth.
@@ -38,19 +38,19 @@ const OAUTH_HOSTS: [&str; 6] = [
     "mcp.sentry.dev",
 ];
 
-/// The file that was made, and what the operator has to know of it.
+/// The drafted file, with information for the operator.
 pub struct Draft {
     pub text: String,
-    /// Names of the servers that were taken over.
+    /// Names of the imported servers.
     pub servers: Vec<String>,
     /// The variables that the file refers to, by name.
     pub variables: Vec<Wanted>,
-    /// What was changed or left out.
+    /// Changed and omitted settings.
     pub notes: Vec<Problem>,
 }
 
-/// Whether a file is one in which a client keeps servers. One that cannot be read is, so that its
-/// mistakes are told.
+/// Returns whether a client's file contains servers. An unreadable file counts, so that its
+/// mistakes are reported.
 pub fn has_servers(path: &Path, cwd: &Path) -> bool {
     match read_file(path, cwd, true) {
         Ok(file) => import::find_servers(&file).is_some(),
@@ -58,8 +58,8 @@ pub fn has_servers(path: &Path, cwd: &Path) -> bool {
     }
 }
 
-/// A configuration with the servers of these files. Of several servers with one name, the first is
-/// taken.
+/// Drafts a configuration with the servers of these files. Of servers with the same name, the first
+/// is taken.
 ///
 /// # Errors
 /// Every mistake in the files.
@@ -124,8 +124,7 @@ pub fn draft(files: &[PathBuf], home: &str, cwd: &Path) -> Result<Draft, Report>
     Ok(Draft { text, servers, variables: secrets.into_wanted(), notes })
 }
 
-/// Says of a service that accepts no request without OAuth that it does not, where the entry has
-/// no token of its own.
+/// Returns a warning for a service that requires OAuth if the entry has no token.
 fn oauth_note(slug: &str, server: &Node, place: &Place) -> Option<Problem> {
     let url = url::Url::parse(server.text_at(&["url"])?).ok()?;
     let host = OAUTH_HOSTS.into_iter().find(|host| url.host_str() == Some(host))?;

@@ -1,5 +1,5 @@
-//! What is in force, and where each value comes from. Secrets are shown as the references that they
-//! are written as, and those that are written out are not shown at all.
+//! The settings in force with the source of each value. Secrets are shown as their references;
+//! literal secrets are not shown.
 
 use std::collections::BTreeSet;
 
@@ -18,10 +18,10 @@ use crate::source::layer::Layers;
 use crate::source::node::{Node, Value, as_words, is_at_or_below, is_sensitive};
 use crate::validate::{NO_PROXY_VARIABLES, PROXY_VARIABLES};
 
-/// Stands for a secret that is written out.
+/// The placeholder of a literal secret.
 const HIDDEN: &str = "(not shown)";
 
-/// Keys below sensitive ones that hold no secret.
+/// Keys below sensitive keys that contain no secret.
 const OPEN: &[&[&str]] = &[
     &["audit", "webhook", "client_cert"],
     &["audit", "webhook", "client_key"],
@@ -30,7 +30,7 @@ const OPEN: &[&[&str]] = &[
     &["builtin", "database", "connections", "*", "functions"],
     &["builtin", "database", "connections", "*", "allow_privileged_role"],
 ];
-/// Keys whose value is an address: of it, everything up to the path is shown.
+/// Keys with addresses, of which everything before the path is shown.
 const ADDRESSES: &[&[&str]] = &[
     &["approvals", "webhook", "url"],
     &["audit", "webhook", "url"],
@@ -44,33 +44,32 @@ const ADDRESSES: &[&[&str]] = &[
     &["telemetry", "otlp"],
     &["telemetry", "otlp_logs"],
 ];
-/// Where the system's authorities are, for programs that use OpenSSL.
+/// Locations of the system's authorities, as OpenSSL defines them.
 const AUTHORITIES: [&str; 2] = ["SSL_CERT_FILE", "SSL_CERT_DIR"];
-/// What may stand before a reference in a secret and tells nothing.
+/// Harmless prefixes of a reference in a secret.
 const SCHEMES: [&str; 3] = ["Bearer ", "Basic ", "Token "];
 
-/// The configuration in force.
 pub struct Effective {
     pub loaded: Loaded,
-    /// In the order of their keys.
+    /// Ordered by key.
     pub settings: Vec<Setting>,
 }
 
-/// One key, its value and where that comes from.
+/// A key, its value and the value's source.
 #[derive(Debug, PartialEq, Serialize)]
 pub struct Setting {
-    /// Such as `servers.time.timeout`.
+    /// The full key, such as `servers.time.timeout`.
     pub key: String,
-    /// `null` when nothing is set; a secret is the reference to it, or is not shown.
+    /// `null` if not set; a secret's reference, or a placeholder.
     pub value: Json,
-    /// What holds where nothing is set, in words.
+    /// A description of the default, if the value is not set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub otherwise: Option<String>,
     /// `{}` for a default.
     pub origin: Place,
 }
 
-/// Reads the configuration as serving does, and says of every key what is in force.
+/// Reads the configuration as `serve` does, and returns the setting of every key.
 ///
 /// # Errors
 /// Every mistake in it.
@@ -99,7 +98,7 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// Every key below a section, and every name that somebody gave there.
+    /// Visits every key below a section, including user-defined names.
     fn section(&mut self, schema: &'a Json) {
         if let Some(properties) = schema["properties"].as_object() {
             for (name, property) in properties {
@@ -129,7 +128,7 @@ impl<'a> Walk<'a> {
         self.path.pop();
     }
 
-    /// A section that may be missing is there when somebody wrote it.
+    /// Returns whether a section applies: an optional section only if it was written.
     fn is_in_force(&self, property: &Json) -> bool {
         let may_be_missing = choices(property).iter().any(|choice| choice["type"] == "null");
         !may_be_missing || self.given().is_some()
@@ -149,7 +148,7 @@ impl<'a> Walk<'a> {
         self.settings.push(Setting { key: self.path.join("."), value, otherwise, origin });
     }
 
-    /// The strongest value at this path; what is null is not given.
+    /// Returns the strongest value at this path. Null counts as not set.
     fn given(&self) -> Option<&'a Node> {
         for layer in self.layers.0.iter().rev() {
             match layer.root.get(&self.path) {
@@ -177,7 +176,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Defaults that depend on other values.
+    /// Returns defaults that depend on other values.
     fn computed(&self) -> Option<Json> {
         let config = self.config;
         Some(match as_words(&self.path).as_slice() {
@@ -219,7 +218,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// What a description says after "Default".
+/// Extracts the default from a description.
 fn default_in_words(description: &str) -> Option<String> {
     let description = description.replace('\n', " ");
     for word in ["Default: ", "Default ", "By default "] {
@@ -231,7 +230,7 @@ fn default_in_words(description: &str) -> Option<String> {
     None
 }
 
-/// The value as it may be shown.
+/// Returns the value with secrets hidden.
 fn show(node: &Node, path: &mut Vec<String>) -> Json {
     match &node.value {
         Value::Null => Json::Null,
@@ -272,7 +271,7 @@ fn show_single(node: &Node, path: &[String]) -> Json {
     }
 }
 
-/// What may be said of a text that may be a secret.
+/// Returns the part of a possibly secret text that may be shown.
 fn show_secret(text: &str, place: &Place, path: &[String]) -> String {
     if let Place::Variable(name) = place {
         return format!("${{{name}}}");
@@ -286,14 +285,14 @@ fn show_secret(text: &str, place: &Place, path: &[String]) -> String {
         [servers, _, key] if servers == "servers" && key == "command" => {
             !text.contains(char::is_whitespace)
         }
-        // The name of an option, and not what is given to it.
+        // Only the name of an option, not its value.
         [servers, _, key, _] if servers == "servers" && key == "args" => is_option_name(text),
         _ => false,
     };
     if is_plain { text.to_string() } else { HIDDEN.to_string() }
 }
 
-/// The scheme, the host and the port; paths and queries may have keys in them.
+/// Returns scheme, host and port, because paths and queries may contain keys.
 fn show_address(text: &str) -> Option<String> {
     let url = url::Url::parse(text).ok()?;
     let host = url.host_str()?;
@@ -305,7 +304,7 @@ fn show_address(text: &str) -> Option<String> {
     Some(format!("{}://{host}{port}{rest}", url.scheme()))
 }
 
-/// `-y` and `--long-name`.
+/// Matches `-y` and `--long-name`.
 fn is_option_name(text: &str) -> bool {
     match (text.strip_prefix("--"), text.strip_prefix('-')) {
         (Some(name), _) => {
@@ -316,7 +315,7 @@ fn is_option_name(text: &str) -> bool {
     }
 }
 
-/// The references in a text, without what stands around and in them.
+/// Returns the references in a text, without their defaults and the text around them.
 fn references(written: &str) -> String {
     if written.starts_with("file:") {
         return written.to_string();
@@ -344,8 +343,8 @@ fn mask(literal: &str) -> &str {
     }
 }
 
-/// Adds what `egress.from_environment` takes from variables of other programs, in the order of the
-/// keys. Credentials are masked.
+/// Adds the settings that `egress.from_environment` takes from other programs' variables, in the
+/// order of keys. Credentials are masked.
 fn add_environment(config: &Config, sources: &Sources, settings: &mut Vec<Setting>) {
     if !config.egress.from_environment {
         return;

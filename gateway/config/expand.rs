@@ -1,6 +1,6 @@
-//! References in values: `${VAR}`, `${VAR:-default}`, `${file:PATH}`, and `file:PATH` as the whole
-//! of a secret. `$${` stands for `${`. What a reference gave is never expanded again, and its node
-//! is marked so that it is never shown.
+//! Expands references in values: `${VAR}`, `${VAR:-default}`, `${file:PATH}`, and `file:PATH` as a
+//! whole secret. `$${` stands for `${`. Expanded text is never expanded again, and its node is
+//! marked so that it is never shown.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -10,10 +10,10 @@ use crate::problem::{Place, Problem, Problems};
 use crate::source::node::{Node, Value, is_one_of};
 use crate::source::reason;
 
-/// Longest value after expansion, and largest file that is referred to.
+/// Maximum bytes of an expanded value, and of a referenced file.
 const VALUE_BYTES: usize = 64 * 1024;
 
-/// Keys whose whole value may be `file:PATH`.
+/// Keys that accept `file:PATH` as the whole value.
 const FILE_KEYS: &[&[&str]] = &[
     &["admin", "scrape_token"],
     &["admin", "sign_in", "client_secret"],
@@ -34,7 +34,7 @@ const FILE_KEYS: &[&[&str]] = &[
     &["store", "url"],
     &["telemetry", "headers", "*"],
 ];
-/// Keys whose value is a path: relative ones are relative to `base`.
+/// Keys with paths, which are resolved relative to `base`.
 const PATH_KEYS: &[&[&str]] = &[
     &["audit", "file"],
     &["audit", "syslog", "client_cert"],
@@ -60,9 +60,9 @@ const PATH_KEYS: &[&[&str]] = &[
 
 pub struct Expand<'a> {
     pub env: &'a BTreeMap<String, String>,
-    /// The folder that relative paths start from.
+    /// The base folder of relative paths.
     pub base: &'a Path,
-    /// Also understand the variables of editors: `${env:NAME}`, `${userHome}`,
+    /// Whether to accept the variables of editors: `${env:NAME}`, `${userHome}`,
     /// `${workspaceFolder}`.
     pub editor: bool,
     /// Files that values were read from.
@@ -70,7 +70,7 @@ pub struct Expand<'a> {
 }
 
 impl Expand<'_> {
-    /// Expands every value below `root`; those that cannot be are reported, taken out and returned.
+    /// Expands every value below `root`. Values that fail are reported, removed and returned.
     pub fn expand_values(&mut self, root: &mut Node, problems: &mut Problems) -> Vec<Vec<String>> {
         let mut broken = Vec::new();
         self.walk(root, &mut Vec::new(), &mut |path, problem| {
@@ -237,8 +237,8 @@ impl Expand<'_> {
         }
     }
 
-    /// Makes relative paths, and commands with a slash, absolute: they are meant relative to their
-    /// file.
+    /// Makes relative paths, and commands with a slash, absolute, starting from their file's
+    /// folder.
     fn anchored(&self, text: String, path: &[String]) -> String {
         let is_command = is_one_of(path, &[&["servers", "*", "command"]]) && text.contains('/');
         if text.is_empty() || !(is_command || is_one_of(path, PATH_KEYS)) {
@@ -251,8 +251,8 @@ impl Expand<'_> {
     }
 }
 
-/// Returns whether a secret is written as other programs write references, which would be taken
-/// literally: `$NAME`, `env:NAME`, and `file:PATH` behind `Bearer `.
+/// Returns whether a secret has another program's reference syntax, which would be taken literally:
+/// `$NAME`, `env:NAME`, and `file:PATH` behind `Bearer `.
 fn imitates_reference(text: &str) -> bool {
     let value = text.split_once(' ').map_or(text, |(_, value)| value).trim_start();
     let has_prefix = ["env:", "file:", "FILE:", "File:"].iter().any(|it| value.starts_with(it));
@@ -274,7 +274,7 @@ fn read_value(path: &Path) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".into())
 }
 
-/// The file, or a byte more than may be taken of it.
+/// Reads the file up to a byte more than the maximum.
 #[allow(clippy::disallowed_methods, reason = "reads what the operator named, within a bound")]
 fn read_bytes(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
@@ -282,7 +282,7 @@ fn read_bytes(path: &Path) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The folder that an editor means: the one that holds `.vscode` or `.cursor`.
+/// Returns the workspace folder of an editor, which contains `.vscode` or `.cursor`.
 pub fn workspace(base: &Path) -> &Path {
     match base.parent() {
         Some(parent) if base.ends_with(".vscode") || base.ends_with(".cursor") => parent,

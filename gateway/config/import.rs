@@ -1,15 +1,15 @@
-//! Server entries out of a client's own file: Claude Desktop and Cursor (`mcpServers`), VS Code
-//! (`servers`, or `mcp.servers` in its settings). They are taken as they are; what only the client
-//! understands is left out with a warning.
+//! Imports server entries from a client's own file: Claude Desktop and Cursor (`mcpServers`), VS
+//! Code (`servers`, or `mcp.servers` in its settings). Settings that only the client supports are
+//! dropped with a warning.
 
 use std::collections::BTreeMap;
 
 use crate::problem::{Place, Problem, Problems};
 use crate::source::node::{Entry, Node, Value};
 
-/// Where clients keep their servers, in the order looked for.
+/// Locations of the servers in clients' files, in search order.
 const SHAPES: &[&[&str]] = &[&["mcpServers"], &["servers"], &["mcp", "servers"]];
-/// Keys that only concern a client's own screen.
+/// Keys that only affect a client's own display; dropped without a warning.
 const SILENT: &[&str] = &[
     "alwaysAllow",
     "autoApprove",
@@ -22,10 +22,10 @@ const SILENT: &[&str] = &[
     "trust",
     "version",
 ];
-/// Longest name of a server.
+/// Maximum length of a server's name.
 pub const SLUG: usize = 64;
 
-/// The file's entries as a layer with `servers` alone.
+/// Returns the file's entries as a layer that contains only `servers`.
 pub fn layer(file: &Node, problems: &mut Problems) -> Node {
     let mut root = Node::map(file.place.clone());
     let Some((shape, servers)) = find_servers(file) else {
@@ -69,7 +69,7 @@ pub fn layer(file: &Node, problems: &mut Problems) -> Node {
     root
 }
 
-/// Where in a client's file its servers are, and what is there.
+/// Returns the path of the servers in a client's file, and their node.
 pub fn find_servers(file: &Node) -> Option<(&'static [&'static str], &Node)> {
     for shape in SHAPES {
         if let Some(servers) = file.get(shape) {
@@ -91,7 +91,7 @@ fn insert(root: &mut Node, slug: &str, place: Place, node: Node) {
     }
 }
 
-/// The name made valid: lower case, and `-` for everything else.
+/// Makes a name valid: lower case, with `-` for all other characters.
 fn slug(name: &str) -> Option<String> {
     let mut slug = String::new();
     for c in name.chars().take(4 * SLUG) {
@@ -159,22 +159,22 @@ fn server(node: &Node, key: &str, problems: &mut Problems) -> Option<Node> {
     Some(Node::new(Value::Map(map), node.place.clone()))
 }
 
-/// Returns whether an address ends in `/sse`, by which clients that are told no transport know
-/// HTTP+SSE.
+/// Returns whether an address ends in `/sse`, from which clients infer HTTP+SSE without a
+/// configured transport.
 fn is_sse_address(url: &str) -> bool {
     let path = url.split(['?', '#']).next().unwrap_or(url);
     path.trim_end_matches('/').ends_with("/sse")
 }
 
-/// The entry by which the client reaches Lockgate; importing it would start the gateway inside
-/// itself without end.
+/// Returns whether an entry starts Lockgate; importing it would start the gateway recursively
+/// without end.
 fn starts_ourselves(entry: &Node) -> bool {
     let command = entry.text_at(&["command"]).unwrap_or("");
     let name = command.rsplit(['/', '\\']).next();
     matches!(name, Some("lockgate" | "lockgate.exe"))
 }
 
-/// Clients take numbers and switches as text in lists of arguments and environments; JSON keeps
+/// Converts numbers and booleans to text, as clients do in arguments and environments. JSON keeps
 /// their spelling.
 fn as_text(node: &Node) -> Node {
     let value = match &node.value {

@@ -1,5 +1,5 @@
-//! The file of API keys: read and checked with places, as the configuration is. It holds hashes and
-//! no secret.
+//! The file of API keys, read and checked with places like the configuration. It contains hashes
+//! and no secret.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -14,11 +14,11 @@ use crate::raw::leaf::Text;
 use crate::source;
 use crate::source::layer::Layer;
 
-/// Keys of one file.
+/// Maximum keys of a file.
 pub const MAX_KEYS: usize = 10_000;
-/// Longest name, role or agent.
+/// Maximum bytes of a name, role or agent.
 const TEXT: usize = 256;
-/// Roles, and scopes, of one key.
+/// Maximum roles, and maximum scopes, of a key.
 const GRANTS: usize = 256;
 
 #[derive(Default, Deserialize)]
@@ -42,7 +42,7 @@ struct Raw {
     revoked: Option<Text>,
 }
 
-/// The keys of a file; none when there is no such file yet.
+/// Reads the keys of a file; empty if the file does not exist yet.
 ///
 /// # Errors
 /// Every mistake in it.
@@ -53,7 +53,7 @@ pub fn load(path: &Path, cwd: &Path) -> Result<Vec<Key>, Report> {
     Ok(keys.unwrap_or_default())
 }
 
-/// The same for the configuration: reports mistakes, and gives keys only when there is none.
+/// Reads the keys for the configuration. Reports mistakes, and then returns `None`.
 pub(crate) fn read(path: &Path, cwd: &Path, problems: &mut Problems) -> Option<Vec<Key>> {
     if !path.exists() {
         return Some(Vec::new());
@@ -95,7 +95,7 @@ impl Reader<'_> {
         self.problems.push(problem.hint(hint));
     }
 
-    /// Checks one entry. What it gives is only used when nothing in the file is wrong.
+    /// Checks an entry. The result is only used if the file has no mistake.
     fn key(&mut self, at: usize, raw: Raw) -> Key {
         let at = at.to_string();
         self.check_id(&at, &raw.id.0);
@@ -139,7 +139,7 @@ impl Reader<'_> {
     }
 
     fn check_texts(&mut self, at: &str, raw: &Raw) {
-        // Only a name may be left out by being empty.
+        // Only a name may be empty.
         if !raw.name.0.is_empty() {
             self.check_text(at, "name", Some(&raw.name));
         }

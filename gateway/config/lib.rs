@@ -1,6 +1,5 @@
-//! Configuration: defaults, files, environment and flags become one validated [`Config`], or a
-//! [`Report`] of everything that is wrong with it. It starts nothing, and reads no environment but
-//! what it is given.
+//! Configuration: turns defaults, files, environment and flags into a validated [`Config`], or a
+//! [`Report`] of all mistakes. Starts nothing, and reads only the environment passed by the caller.
 
 #![cfg_attr(
     test,

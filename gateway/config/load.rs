@@ -1,5 +1,5 @@
-//! The order of things: read every source into a layer, expand references, check each layer, merge,
-//! validate. It stops at nothing: every layer is checked whatever is wrong with the others.
+//! The loading sequence: read every source into a layer, expand references, check each layer, merge
+//! and validate. Every layer is checked, regardless of mistakes in others.
 
 mod include;
 
@@ -18,19 +18,19 @@ use crate::source::node::{Node, Value};
 use crate::source::{self, environment};
 use crate::{import, overlap, suggest, validate};
 
-/// Most client files imported.
+/// Maximum number of imported client files.
 const IMPORTS: usize = 32;
 
-/// Reads, merges and validates; on failure the report names every mistake that could be found.
+/// Reads, merges and validates; on failure the report names every detectable mistake.
 pub fn load(sources: &Sources) -> Result<Loaded, Report> {
     let (loaded, _) = load_with_layers(sources)?;
     Ok(loaded)
 }
 
-/// Reads the sources. Mistakes at other keys than those of `needed` do not matter.
+/// Reads the sources, ignoring mistakes at keys other than `needed`.
 ///
 /// # Errors
-/// Every mistake, where one of the needed keys or a whole file cannot be read.
+/// Every mistake, if a needed key or a whole file cannot be read.
 pub fn read_root(sources: &Sources, needed: &[&[&str]]) -> Result<Root, Report> {
     let (loading, layers, _) = read_layers(sources);
     let is_damaged = needed.iter().any(|path| layers.damaged(path));
@@ -40,7 +40,7 @@ pub fn read_root(sources: &Sources, needed: &[&[&str]]) -> Result<Root, Report> 
     }
 }
 
-/// The same, with the layers that it was made of.
+/// Loads the configuration, and also returns its layers.
 pub fn load_with_layers(sources: &Sources) -> Result<(Loaded, Layers), Report> {
     let (mut loading, layers, own) = read_layers(sources);
     let transport = loading.transport();
@@ -48,7 +48,7 @@ pub fn load_with_layers(sources: &Sources) -> Result<(Loaded, Layers), Report> {
     let config = match layers.merge() {
         Ok(root) => validate::config(&root, &layers, sources, own.as_deref(), &mut problems),
         Err(error) => {
-            // Layers were clean, so only sections and single values of one name can meet here.
+            // Layers are clean; only a section can clash with a single value of the same name.
             let what = "is a section in one source and a single value in another";
             problems.push(Problem::error(layers.place(&error.path), error.path.join("."), what));
             None
@@ -69,11 +69,11 @@ pub fn load_with_layers(sources: &Sources) -> Result<(Loaded, Layers), Report> {
     }
 }
 
-/// Every source as a layer, the weakest first, and the configuration's own file.
+/// Reads every source into a layer, the weakest first. Also returns the configuration file's path.
 fn read_layers(sources: &Sources) -> (Loading<'_>, Layers, Option<PathBuf>) {
     let mut loading = Loading { sources, problems: Problems::default(), files: Vec::new() };
     let file = loading.file();
-    // The first that is read, if any is.
+    // The configuration file is read first, if there is one.
     let own = loading.files.first().cloned();
     let prefixed = environment::prefixed(&sources.env, &mut loading.problems);
     let env = loading.layer(prefixed, &sources.cwd, false);
@@ -82,7 +82,7 @@ fn read_layers(sources: &Sources) -> (Loading<'_>, Layers, Option<PathBuf>) {
     let imports = loading.imports(&[&flags, &env, &file]);
     let key = loading.layer(loading.shorthand(), &sources.cwd, false);
 
-    // What is meant for another collector, such as a credential, does not go to this one.
+    // Settings such as a credential for another collector must not be sent to this one.
     let otel = if names_collector(&[&env, &file]) {
         Node::map(Place::Nowhere)
     } else {
@@ -104,7 +104,7 @@ fn read_layers(sources: &Sources) -> (Loading<'_>, Layers, Option<PathBuf>) {
     (loading, layers, own)
 }
 
-/// Files beside the configuration's own that it was made of.
+/// Returns the files that were read beside the configuration file.
 fn named_files(config: &Config, cwd: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     files.extend(config.pins_file.clone());
@@ -133,7 +133,7 @@ struct Loading<'a> {
 }
 
 impl Loading<'_> {
-    /// The configuration file's layer; an empty one when there is none.
+    /// Returns the configuration file's layer; empty without a file.
     fn file(&mut self) -> Layer {
         let cwd = &self.sources.cwd;
         let named = match (&self.sources.config, self.sources.env.get("LOCKGATE_CONFIG")) {
@@ -152,8 +152,8 @@ impl Loading<'_> {
         }
     }
 
-    /// What a file holds no longer, or not yet: it was emptied, or a key was left without a value.
-    /// To read it as nothing would take servers and rules away that nobody meant to lose.
+    /// Reports an emptied file and keys without a value. Reading them as empty could silently
+    /// remove servers and rules.
     fn find_lost(&mut self, node: &Node) -> Vec<Vec<String>> {
         if node.is_blank_file() {
             let hint = "write `{}` into a YAML or JSON file that is meant to hold nothing, or \
@@ -183,7 +183,7 @@ impl Loading<'_> {
         }
     }
 
-    /// Expands and checks one source.
+    /// Expands and checks a source.
     fn layer(&mut self, mut root: Node, base: &Path, editor: bool) -> Layer {
         one_spelling(&mut root);
         let mut expand = Expand { env: &self.sources.env, base, editor, files: Vec::new() };
@@ -195,7 +195,7 @@ impl Loading<'_> {
         layer
     }
 
-    /// The layers of imported files: those of the strongest `import`, and those of `--mcp-servers`.
+    /// Returns the layers of imported files: of the strongest `import`, and of `--mcp-servers`.
     fn imports(&mut self, strongest_first: &[&Layer]) -> Vec<Layer> {
         let cwd = self.sources.cwd.clone();
         let mut paths: Vec<(PathBuf, Place, bool)> = Vec::new();
@@ -247,7 +247,7 @@ impl Loading<'_> {
         }
     }
 
-    /// Files are included by files: of variables there is only one for each key.
+    /// Rejects `include` in flags and variables, which hold a single value per key.
     fn refuse_include(&mut self, layers: &[&Layer]) {
         for layer in layers {
             let Some(place) = layer.root.place_of(&["include"]) else { continue };
@@ -257,7 +257,7 @@ impl Loading<'_> {
         }
     }
 
-    /// The folder that a path written at `place` is relative to.
+    /// Returns the base folder of a path written at `place`.
     fn base_of(&self, place: &Place) -> PathBuf {
         match place {
             Place::File { path, .. } => {
@@ -268,8 +268,8 @@ impl Loading<'_> {
         }
     }
 
-    /// `LOCKGATE_KEY` alone sets `auth.key`, and `MCP_ENCRYPTION_KEY` a ring of one key, unless the
-    /// file does.
+    /// Returns the values of `LOCKGATE_KEY` as `auth.key` and of `MCP_ENCRYPTION_KEY` as a ring of
+    /// one key; the file's own values win.
     fn shorthand(&self) -> Node {
         let mut root = Node::map(Place::Nowhere);
         let env = &self.sources.env;
@@ -285,7 +285,7 @@ impl Loading<'_> {
         root
     }
 
-    /// One name for two different servers, in two files, is a mistake that names both places.
+    /// Reports two different servers with the same name in two files, with both places.
     fn twice(&mut self, layers: &Layers) {
         let mut seen: BTreeMap<String, (&Node, Place)> = BTreeMap::new();
         for layer in &layers.0 {
@@ -330,8 +330,8 @@ impl Loading<'_> {
     }
 }
 
-/// Names that have two spellings get one, so that layers meet: `type` is `transport`, and headers
-/// are lower case.
+/// Unifies alternative spellings, so that layers merge: `type` becomes `transport`, and headers
+/// become lower case.
 pub fn one_spelling(root: &mut Node) {
     for server in &keys_at(root, &["servers"]) {
         root.rename(&["servers", server, "type"], "transport");
@@ -346,7 +346,7 @@ fn keys_at(root: &Node, path: &[&str]) -> Vec<String> {
     map.keys().cloned().collect()
 }
 
-/// Stands for a file that could not be read: nothing that is missing is worth a further message.
+/// Returns a layer for an unreadable file, which suppresses messages about missing keys.
 fn unreadable() -> Layer {
     let mut layer = Layer::new(Node::map(Place::Nowhere));
     layer.damaged.push(Vec::new());
@@ -357,7 +357,7 @@ fn is_definition(server: &Node) -> bool {
     server.get(&["command"]).is_some() || server.get(&["url"]).is_some()
 }
 
-/// Whether two entries start or reach the same thing.
+/// Returns whether two entries define the same server.
 pub fn same(a: &Node, b: &Node) -> bool {
     const KEYS: [&str; 6] = ["command", "args", "env", "cwd", "url", "headers"];
     KEYS.iter().all(|key| given(a, key) == given(b, key))

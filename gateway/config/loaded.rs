@@ -1,61 +1,61 @@
-//! What is loaded, and from where: the settings of each layer, the sources that they come from,
-//! and what the root has to know beside them.
+//! The loaded configuration: the settings of each layer, their sources, and further values for the
+//! root package.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use crate::problem::Problem;
 
-/// Where configuration comes from.
+/// The sources of a configuration.
 #[derive(Clone, Default)]
 pub struct Sources {
     /// `--config`. Without it `LOCKGATE_CONFIG`, then `lockgate.yaml`, `.yml`, `.toml` or `.json`
     /// in `cwd`, then defaults.
     pub config: Option<PathBuf>,
-    /// No configuration file is looked for.
+    /// Whether to ignore configuration files.
     pub without_file: bool,
-    /// `--mcp-servers`: files of clients whose servers are added.
+    /// `--mcp-servers`: client files with servers to add.
     pub mcp_servers: Vec<PathBuf>,
     pub flags: Flags,
-    /// The whole environment; it is never read from elsewhere.
+    /// The whole environment; the process's environment is never read.
     pub env: BTreeMap<String, String>,
-    /// The folder that relative paths of flags and variables start from; absolute.
+    /// The base folder of relative paths in flags and variables; absolute.
     pub cwd: PathBuf,
 }
 
-/// Settings given on the command line; they win over everything.
+/// Settings from the command line, which override all others.
 #[derive(Clone, Debug, Default)]
 pub struct Flags {
-    /// `--listen`; here alone port 0 (any free port) is accepted.
+    /// `--listen`; the only source in which port 0 (any free port) is accepted.
     pub listen: Option<String>,
     pub log_level: Option<String>,
     pub profile: Option<String>,
 }
 
-/// A valid configuration and what belongs to it.
+/// A valid configuration with its files and warnings.
 #[derive(Debug)]
 pub struct Loaded {
     pub config: Config,
-    /// The configuration file itself, if there is one; absolute.
+    /// The configuration file, if any; absolute.
     pub file: Option<PathBuf>,
-    /// Every file that was read, absolute: when one changes, load again.
+    /// Every file that was read, absolute; a change requires a reload.
     pub files: Vec<PathBuf>,
     pub warnings: Vec<Problem>,
-    /// What `MCP_TRANSPORT` asks of the program when no command is given.
+    /// The transport requested by `MCP_TRANSPORT`, for runs without a command.
     pub transport: Option<Transport>,
 }
 
-/// How the program serves when no command says it.
+/// The default transport of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     Stdio,
     Http,
 }
 
-/// What each layer is configured with. No Debug of any part shows a secret.
+/// The configuration of each layer. No `Debug` of any part shows a secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Stricter defaults were asked for.
+    /// Whether stricter defaults apply.
     pub production: bool,
     pub listener: lockgate_listener::Config,
     pub proxy: lockgate_proxy::Config,
@@ -64,14 +64,14 @@ pub struct Config {
     pub egress: lockgate_egress::Config,
     pub telemetry: lockgate_telemetry::Config,
     pub store: lockgate_store::Config,
-    /// Where rates are shared with other gateways, if they are.
+    /// The shared limits on rates, if configured.
     pub limits: Option<lockgate_limits::Config>,
     pub tools: lockgate_tools::Config,
     pub admin: lockgate_admin::Config,
-    /// The lock file of tools: when it changes, load again.
+    /// The lock file of tools; a change requires a reload.
     pub pins_file: Option<PathBuf>,
-    /// By slug, in alphabetical order; disabled ones too.
+    /// By slug, in alphabetical order, including disabled servers.
     pub servers: Vec<lockgate_upstream::Config>,
-    /// What organisations may add.
+    /// Servers that organisations may add.
     pub catalogue: lockgate_registry::Catalogue,
 }

@@ -1,6 +1,5 @@
-//! Folders that tools may read or write hold nothing of the gateway's own: who writes its
-//! configuration there starts programs of his choice, and who reads there sees keys and what
-//! belongs to others.
+//! Checks that folders of tools contain no files of the gateway: write access to its configuration
+//! would allow starting any program, and read access would reveal keys and other callers' data.
 
 use std::path::{Path, PathBuf};
 
@@ -11,8 +10,8 @@ use crate::loaded::Config;
 use crate::problem::{Problem, Problems};
 use crate::source::{self, layer::Layers};
 
-/// `read` are the files that the configuration was read from; relative paths start at `cwd`. What
-/// is wrong is reported.
+/// Reports folders of tools that contain files of the gateway. `read` are the configuration's
+/// files; relative paths start at `cwd`.
 pub fn check(
     config: &Config,
     read: &[PathBuf],
@@ -36,7 +35,7 @@ pub fn check(
     }
 }
 
-/// What the gateway reads and writes for itself.
+/// Returns the files that the gateway itself reads and writes.
 fn own(config: &Config, read: &[PathBuf]) -> Vec<PathBuf> {
     let mut own = read.to_vec();
     if let Some(tls) = &config.listener.tls {
@@ -61,7 +60,7 @@ fn own(config: &Config, read: &[PathBuf]) -> Vec<PathBuf> {
     own
 }
 
-/// The folders of tools, with their keys.
+/// Returns the folders of tools, with their keys.
 fn folders(config: &Config) -> Vec<(String, PathBuf)> {
     let mut folders = Vec::new();
     if let Some(file) = &config.tools.file {
@@ -85,7 +84,7 @@ fn folders(config: &Config) -> Vec<(String, PathBuf)> {
     folders
 }
 
-/// Without links, as far as it is there.
+/// Resolves symbolic links in the existing part of a path.
 fn real(path: &Path) -> PathBuf {
     for start in path.ancestors() {
         let Ok(real) = start.canonicalize() else { continue };

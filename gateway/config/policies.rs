@@ -1,6 +1,6 @@
-//! Policy files and the cases that test them: found, read with places, and checked on their own.
-//! What a policy means is up to the policy layer; this says where the mistakes are that it finds. A
-//! policy whose form is wrong hides nothing of the others: of it the name alone is looked at.
+//! Policy files and their test cases: found, read with places, and checked for form. The policy
+//! layer checks their meaning, and this module adds the places of its mistakes. A malformed policy
+//! does not hide mistakes in others; only its name is used.
 
 use std::ffi::OsStr;
 use std::io::ErrorKind;
@@ -18,25 +18,25 @@ use crate::source::layer::Layer;
 use crate::source::node::{Node, Value};
 use crate::source::{self, reason};
 
-/// Most policy files.
+/// Maximum number of policy files.
 const FILES: usize = 1000;
-/// Most names that are told of one folder.
+/// Maximum number of names reported for a folder.
 const MISTAKES: usize = 10;
 
 /// Policy files that were read, with their places.
 #[derive(Default)]
 pub struct Read {
     files: Vec<Source>,
-    /// The form of something is wrong, which is reported: what was read is not all, and only good
-    /// for further mistakes.
+    /// Whether a malformed part was reported, so that the rest is incomplete and only useful for
+    /// finding further mistakes.
     pub damaged: bool,
 }
 
 struct Source {
     document: Document,
-    /// The file as it was written.
+    /// The file as written.
     node: Node,
-    /// Where in the file the policies of the document are.
+    /// Indices in the file of the document's policies.
     places: Vec<usize>,
 }
 
@@ -49,8 +49,8 @@ impl Read {
         documents
     }
 
-    /// A mistake of the policy layer at its place: of the file, of the policy in it, and of the key
-    /// in that.
+    /// Adds the place to a mistake found by the policy layer. `at` are the indices of the file and
+    /// of its policy, `path` is the key in the policy.
     pub fn problem(
         &self,
         at: (usize, usize),
@@ -62,7 +62,6 @@ impl Read {
         Some(Problem::error(place, key, what).hint(hint))
     }
 
-    /// The same for what is no mistake.
     pub fn warning(
         &self,
         at: (usize, usize),
@@ -83,7 +82,7 @@ impl Read {
     }
 }
 
-/// The policies of some files and folders alone, for the command line.
+/// Loads the policies of these files and folders only, for the command line.
 ///
 /// # Errors
 /// Every mistake in them.
@@ -119,7 +118,7 @@ fn describe(mistake: PolicyError, read: &Read) -> Problem {
     Problem::error(Place::Nowhere, path.join("."), what)
 }
 
-/// The cases of one file.
+/// Reads the cases of a file.
 ///
 /// # Errors
 /// Every mistake in it.
@@ -133,7 +132,7 @@ pub fn cases(path: &Path, cwd: &Path) -> Result<Cases, Report> {
     }
 }
 
-/// The files that a name stands for: itself, those of a folder, or those that fit a pattern.
+/// Returns the files for a name: the file itself, a folder's files, or the matches of a pattern.
 pub fn files(path: &Path) -> Result<Vec<PathBuf>, String> {
     if path.is_file() {
         return Ok(vec![path.to_path_buf()]);
@@ -157,7 +156,7 @@ pub fn files(path: &Path) -> Result<Vec<PathBuf>, String> {
         return Err(format!("there are more than {FILES} files"));
     }
     found.sort();
-    // To leave one out could be to leave out what it denies.
+    // Skipping a file could skip its denies.
     let mut mistakes = Vec::new();
     for path in &found {
         if mistakes.len() < MISTAKES {
@@ -171,14 +170,14 @@ pub fn files(path: &Path) -> Result<Vec<PathBuf>, String> {
     }
 }
 
-/// What of a folder fits a pattern; one more than may be is enough.
+/// Returns the files in a folder that match a pattern, at most one more than the maximum.
 #[allow(clippy::disallowed_methods, reason = "lists folders that the operator named")]
 fn list(folder: &Path, pattern: &GlobMatcher, dots: bool) -> std::io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
         let name = entry.file_name();
-        // Names with a dot are drafts, and locks of editors, unless the pattern begins with one.
+        // Drafts and editors' locks begin with a dot, unless the pattern does too.
         let dotted = name.as_encoded_bytes().starts_with(b".");
         if pattern.is_match(&name) && (dots || !dotted) {
             found.push(entry.path());
@@ -194,7 +193,7 @@ fn last_name(path: &Path) -> &OsStr {
     path.file_name().unwrap_or(OsStr::new(""))
 }
 
-/// Why a name is not that of a file, if it is not.
+/// Returns why a path is not a readable file, if so.
 #[allow(
     clippy::disallowed_methods,
     reason = "looks at what is in a folder that the operator named"
@@ -211,7 +210,7 @@ fn unreachable(path: &Path) -> Option<String> {
     }
 }
 
-/// Reads policy files, and of those with mistakes what is still worth a look.
+/// Reads policy files, including the usable parts of files with mistakes.
 pub fn read(files: &[PathBuf], cwd: &Path, problems: &mut Problems) -> Read {
     let mut read = Read::default();
     for path in files {
@@ -226,12 +225,12 @@ pub fn read(files: &[PathBuf], cwd: &Path, problems: &mut Problems) -> Read {
     read
 }
 
-/// One file as a type.
+/// A file deserialised as a type.
 struct Form<T> {
     node: Node,
-    /// What is left of it without what is wrong.
+    /// The value without the malformed parts.
     left: Option<T>,
-    /// The paths of what is wrong. What is left lacks them, as far as they were in its way.
+    /// The paths of malformed parts. `left` lacks those that prevented deserialisation.
     damaged: Vec<Vec<String>>,
     gone: Vec<Vec<String>>,
 }
@@ -273,7 +272,7 @@ impl Form<File> {
     }
 }
 
-/// Stands for a policy whose form is wrong: nobody else may have its name. It is never in force.
+/// Returns a placeholder for a malformed policy that reserves the policy's name. Never in force.
 fn stand_in(name: &str) -> Written {
     Written {
         name: name.to_owned(),
@@ -291,7 +290,7 @@ fn stand_in(name: &str) -> Written {
     }
 }
 
-/// One file as a type; `None` when it cannot be read. Whatever is wrong is reported.
+/// Deserialises a file and reports all mistakes; `None` if the file cannot be read.
 fn form<T: DeserializeOwned>(
     path: &Path,
     cwd: &Path,

@@ -1,6 +1,5 @@
-//! A mistake or a warning, said with where it is and what to do. It never holds a configured value
-//! that may be a secret: whoever makes a `Problem` asks `Node::shown` for the value, and that
-//! refuses what came from a reference.
+//! Mistakes and warnings, with place and hint. They never contain a configured value that may be a
+//! secret: values are quoted through `Node::shown`, which hides values from references.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -8,32 +7,31 @@ use std::sync::Arc;
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-/// How many problems one report may hold; further ones are counted, not listed.
+/// Maximum number of listed problems in a report; further problems are only counted.
 pub const MOST: usize = 200;
-/// Between what is wrong and what to do, in messages of the raw types.
+/// Separator of problem and hint in messages of the raw types.
 pub const HINT: &str = " — ";
 
-/// Where a value was written.
+/// The place of a value.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
-    /// A file as the user would name it; line and column count from 1; 0 means the file, or the
-    /// line, as a whole.
+    /// A file's display path, with line and column from 1; 0 means the whole file or line.
     File { path: Arc<PathBuf>, line: usize, column: usize },
     /// An environment variable.
     Variable(String),
-    /// A command line flag, such as `--listen`.
+    /// A command-line flag, such as `--listen`.
     Flag(&'static str),
-    /// Nowhere: a default, or something that is missing.
+    /// No place: a default, or a missing value.
     Nowhere,
 }
 
 impl Place {
-    /// The file as a whole.
+    /// Returns the place of a whole file.
     pub fn file(path: &Path) -> Self {
         Self::File { path: Arc::new(path.to_path_buf()), line: 0, column: 0 }
     }
 
-    /// `file`, `line` and `column`, or `variable`, or `flag`; what is not known is left out.
+    /// Writes `file`, `line` and `column`, or `variable`, or `flag`, as far as known.
     fn serialize_into<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
         match self {
             Self::File { path, line, column } => {
@@ -66,7 +64,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// `{file, line, column | variable | flag}`.
+/// Serialises as `{file, line, column | variable | flag}`.
 impl Serialize for Place {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
@@ -75,19 +73,19 @@ impl Serialize for Place {
     }
 }
 
-/// Whether the gateway may start nevertheless.
+/// The severity of a problem: only errors prevent the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     Error,
     Warning,
 }
 
-/// One mistake or warning.
+/// A mistake or warning.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     pub severity: Severity,
     pub place: Place,
-    /// Path of the key, such as `servers.github.timeout`; empty when it is about a whole file.
+    /// Path of the key, such as `servers.github.timeout`; empty for a whole file.
     pub key: String,
     pub what: String,
     pub hint: Option<String>,
@@ -125,8 +123,8 @@ impl fmt::Display for Problem {
     }
 }
 
-/// `{severity, file, line, column | variable | flag, key, message, hint}`; what is not known is
-/// left out.
+/// Serialises as `{severity, file, line, column | variable | flag, key, message, hint}`, as far as
+/// known.
 impl Serialize for Problem {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
@@ -147,7 +145,7 @@ impl Serialize for Problem {
     }
 }
 
-/// Everything that is wrong, errors first, then by place.
+/// All problems, errors first, then by place.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Report {
     pub problems: Vec<Problem>,
@@ -167,7 +165,7 @@ impl fmt::Display for Report {
 
 impl std::error::Error for Report {}
 
-/// Collects problems while the configuration is read; bounded by [`MOST`].
+/// A collector of problems, bounded by [`MOST`].
 #[derive(Default)]
 pub struct Problems {
     list: Vec<Problem>,
@@ -186,7 +184,7 @@ impl Problems {
         }
     }
 
-    /// The warnings, or the report when there is an error among them.
+    /// Returns the warnings, or the report if it contains an error.
     pub fn finish(mut self) -> Result<Vec<Problem>, Report> {
         self.list
             .sort_by(|a, b| (a.severity, &a.place, &a.key).cmp(&(b.severity, &b.place, &b.key)));

@@ -1,6 +1,6 @@
-//! Configuration as people write it: one file per section, every key optional with its default and
-//! range in its type. The doc comments are what editors show. Nothing here has Debug: values may be
-//! secrets.
+//! The configuration as written: one file per section, every key optional with its default and
+//! range in its type. Editors show the doc comments. Nothing here implements `Debug`, because
+//! values may be secrets.
 
 pub mod approvals;
 pub mod audit;

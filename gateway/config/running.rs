@@ -1,6 +1,6 @@
-//! Where the gateway of a configuration is reached from this machine, for commands that ask one
-//! which runs. Mistakes elsewhere in the configuration, such as a variable that is only set for the
-//! gateway, do not matter.
+//! The local addresses of a configuration's gateway, for commands that contact a running gateway.
+//! Mistakes elsewhere in the configuration, such as a variable that is only set for the gateway,
+//! are ignored.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -16,14 +16,14 @@ const NEEDED: &[&[&str]] = &[&["listen"], &["admin", "listen"], &["admin", "api"
 #[derive(Debug, PartialEq, Eq)]
 pub struct RunningAddresses {
     pub clients: String,
-    /// Where the API is: `admin.listen`, if it is not beside the clients.
+    /// The API's URL: on `admin.listen`, unless the clients' address serves the API.
     pub api: String,
 }
 
-/// Reads the addresses from the sources. Without any configuration they are the default one.
+/// Reads the addresses from the sources. The default address is used without any configuration.
 ///
 /// # Errors
-/// A file that cannot be read, or no address in it.
+/// A file cannot be read, or contains no valid address.
 pub fn find_addresses(sources: &Sources) -> Result<RunningAddresses, Report> {
     let root = load::read_root(sources, NEEDED)?;
     let scheme = if root.http.tls.is_some() { "https" } else { "http" };

@@ -1,11 +1,10 @@
-//! The JSON Schema (draft 2020-12) of the configuration, for editors. Made from the raw types
-//! alone.
+//! The JSON Schema (draft 2020-12) of the configuration, for editors, generated from the raw types.
 
 use serde_json::Value;
 
 use crate::raw::Root;
 
-/// The schema of a configuration file.
+/// Returns the schema of a configuration file.
 pub fn schema() -> Value {
     let mut schema = schemars::schema_for!(Root).to_value();
     tidy(&mut schema);
@@ -15,7 +14,7 @@ pub fn schema() -> Value {
     schema
 }
 
-/// What a reference in a schema stands for, also where nothing may stand in its place.
+/// Resolves a property's reference, including the reference in an optional property.
 pub fn resolve<'a>(root: &'a Value, property: &'a Value) -> &'a Value {
     let mut at = property;
     for choice in choices(property) {
@@ -31,7 +30,7 @@ pub fn resolve<'a>(root: &'a Value, property: &'a Value) -> &'a Value {
     }
 }
 
-/// What a property may be, where that is more than one thing.
+/// Returns the alternatives of a property, if there are several.
 pub fn choices(property: &Value) -> &[Value] {
     match property["anyOf"].as_array() {
         Some(choices) => choices,
@@ -39,7 +38,7 @@ pub fn choices(property: &Value) -> &[Value] {
     }
 }
 
-/// Leaves out `default: null`, which says nothing.
+/// Removes the useless `default: null`.
 fn tidy(value: &mut Value) {
     match value {
         Value::Object(object) => {

@@ -1,5 +1,5 @@
-//! Where configuration comes from: files (YAML, TOML, JSON), environment and flags, each read into
-//! one layer. It decides nothing about what a value means. Files are bounded in size and nesting.
+//! Sources of configuration: files (YAML, TOML, JSON), environment and flags, each read into a
+//! layer without interpreting the values. Files are bounded in size and nesting.
 
 #[allow(clippy::result_large_err, reason = "serde takes figment's error as it is")]
 pub mod decode;
@@ -18,13 +18,13 @@ use std::sync::Arc;
 use crate::problem::{Place, Problem};
 use node::{Node, Value};
 
-/// Largest file read.
+/// Maximum size of a file in bytes.
 pub const FILE_BYTES: u64 = 1024 * 1024;
-/// Names looked for in the current folder when no file is named.
+/// File names searched in the current folder if no file is named.
 const DEFAULT_FILES: [&str; 4] =
     ["lockgate.yaml", "lockgate.yml", "lockgate.toml", "lockgate.json"];
 
-/// The configuration file of a folder, if it has one; two of them are a mistake, not a choice.
+/// Returns the configuration file in a folder, if any. Several such files are a mistake.
 pub fn locate(folder: &Path) -> Result<Option<PathBuf>, Problem> {
     let mut found = None;
     for name in DEFAULT_FILES {
@@ -41,13 +41,13 @@ pub fn locate(folder: &Path) -> Result<Option<PathBuf>, Problem> {
     Ok(found.map(|name| folder.join(name)))
 }
 
-/// How a file is named in messages: relative to the current folder when it lies below it.
+/// Returns a file's display path: relative to the current folder if inside.
 pub fn display_path(path: &Path, cwd: &Path) -> PathBuf {
     path.strip_prefix(cwd).unwrap_or(path).to_path_buf()
 }
 
-/// Reads a file by its extension; a file without a known one is taken as JSON when `otherwise_json`
-/// is set.
+/// Reads a file according to its extension. With `otherwise_json`, other extensions are read as
+/// JSON.
 pub fn read_file(path: &Path, cwd: &Path, otherwise_json: bool) -> Result<Node, Problem> {
     let name = Arc::new(display_path(path, cwd));
     let whole = Place::file(&name);
@@ -94,7 +94,7 @@ fn read_text(path: &Path, whole: &Place) -> Result<String, Problem> {
     Err(Problem::error(whole.clone(), "", what))
 }
 
-/// An operating system error in plain words.
+/// Describes an operating system error.
 pub fn reason(error: &std::io::Error) -> String {
     use std::io::ErrorKind as K;
     match error.kind() {

@@ -1,6 +1,6 @@
-//! "Did you mean": the known word nearest to a misspelt one. It never suggests something far away.
+//! "Did you mean": suggests the nearest known word, unless it is too different.
 
-/// Keys that people bring from other programs, and what they are called here.
+/// Keys of other programs, with their equivalents.
 const KNOWN_ELSEWHERE: &[(&str, &str)] = &[
     (
         "mcpservers",
@@ -18,7 +18,7 @@ const KNOWN_ELSEWHERE: &[(&str, &str)] = &[
     ("database_url", "refer to it as ${DATABASE_URL} where a value needs it"),
 ];
 
-/// The nearest of `known`, when it is near enough to be meant.
+/// Returns the nearest of `known`, if near enough.
 fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     let word = plain(word);
     let mut nearest = None;
@@ -37,7 +37,7 @@ fn plain(word: &str) -> String {
     word.to_ascii_lowercase().replace(['-', '_', ' '], "")
 }
 
-/// How far a word is from a known one, where that is near enough.
+/// Returns the distance between two words, if near enough.
 fn measure(word: &str, known: &str) -> Option<usize> {
     if word.len() < 2 || known.len() < 2 {
         return None;
@@ -50,7 +50,6 @@ fn measure(word: &str, known: &str) -> Option<usize> {
     if distance <= near { Some(distance) } else { None }
 }
 
-/// A hint for an unknown key.
 pub fn for_key(word: &str, known: &[&str]) -> String {
     let lower = word.to_ascii_lowercase();
     for (elsewhere, hint) in KNOWN_ELSEWHERE {
@@ -64,13 +63,12 @@ pub fn for_key(word: &str, known: &[&str]) -> String {
     }
 }
 
-/// A hint for an unknown word out of a few.
 pub fn for_word(word: &str, known: &[&str]) -> Option<String> {
     let near = nearest(word, known)?;
     Some(format!("did you mean `{near}`?"))
 }
 
-/// `a, b or c`.
+/// Formats `a, b or c`.
 pub fn one_of(words: &[&str]) -> String {
     match words {
         [] => String::new(),

@@ -1,4 +1,4 @@
-//! The whole way from files, environment and flags to a configuration or a report, by table.
+//! End-to-end tests from files, environment and flags to a configuration or a report.
 
 mod catalogue;
 mod clients;
@@ -23,13 +23,12 @@ use std::path::Path;
 
 use crate::{Flags, Loaded, Report, Sources};
 
-/// A certificate and its key, as PEM.
 fn certificate() -> (String, String) {
     let pair = rcgen::generate_simple_self_signed(["gate.test".to_owned()]).unwrap();
     (pair.cert.pem(), pair.signing_key.serialize_pem())
 }
 
-/// A folder with files, and what else configuration comes from.
+/// A folder with files, and the other sources of a configuration.
 pub struct Given {
     folder: tempfile::TempDir,
     pub sources: Sources,
@@ -82,7 +81,6 @@ impl Given {
         self.load().unwrap_or_else(|report| panic!("{report}"))
     }
 
-    /// Every message, of errors and warnings.
     pub fn messages(&self) -> Vec<String> {
         let problems = match self.load() {
             Ok(loaded) => loaded.warnings,

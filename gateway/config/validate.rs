@@ -1,5 +1,5 @@
-//! Raw to validated: every rule that is about more than one value, or about what a value means. It
-//! reports all mistakes and gives a configuration only when it saw none.
+//! From raw to validated values: rules on several values, or on a value's meaning. Reports all
+//! mistakes and returns a configuration only if there are none.
 
 mod address;
 mod approvals;
@@ -36,7 +36,7 @@ use crate::suggest;
 pub use egress::{NO_PROXY_VARIABLES, PROXY_VARIABLES};
 pub use server::is_own_header;
 
-/// Where the gateway listens unless told otherwise.
+/// The default address of the gateway.
 pub const LISTEN: &str = "127.0.0.1:3001";
 const NAME: &str = "lockgate";
 const NAME_CHARS: usize = 64;
@@ -44,7 +44,7 @@ const TITLE_CHARS: usize = 200;
 const INSTRUCTIONS_BYTES: usize = 16 * 1024;
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
-/// The validated configuration, when nothing is wrong with it; `own` is the file that it is in.
+/// Returns the validated configuration if there is no mistake; `own` is the configuration file.
 pub fn config(
     root: &Root,
     layers: &Layers,
@@ -105,16 +105,16 @@ pub fn config(
     })
 }
 
-/// Brings the listener in line with what others are told.
+/// Adapts the listener to other settings.
 fn adapt_listener(
     listener: &mut lockgate_listener::Config,
     bytes_in_flight: usize,
     admin: &lockgate_admin::Config,
 ) {
-    // A larger body would never find room.
+    // A larger body would never fit.
     listener.limits.body_bytes = listener.limits.body_bytes.min(bytes_in_flight);
     if let Some(webhook) = &admin.webhook {
-        // The page behind its links is our own.
+        // The approval page behind the webhook's links is the gateway's own.
         listener.origins.push(webhook.link_base.origin().ascii_serialization());
     }
 }
@@ -143,8 +143,7 @@ impl Check<'_> {
         self.problem(path, |place, key| Problem::warning(place, key, what).hint(hint));
     }
 
-    /// Something that production needs and that is not there: pointed at where production was asked
-    /// for.
+    /// Reports a key that is required in production, at the place that selects production.
     fn missing(&mut self, path: &[&str], hint: &str) {
         let place = match self.layers.place(path) {
             Place::Nowhere => self.layers.place(&["profile"]),
@@ -155,7 +154,7 @@ impl Check<'_> {
             .push(Problem::error(place, path.join("."), "must be given in production").hint(hint));
     }
 
-    /// What to say of the value at `path` in a message; nothing when it may be a secret.
+    /// Returns the value at `path` for a message; empty if the value may be a secret.
     fn shown(&self, path: &[&str]) -> String {
         match self.layers.get(path) {
             Some(node) => node.shown(path),
@@ -163,8 +162,7 @@ impl Check<'_> {
         }
     }
 
-    /// Reports what is wrong with the item of a list, at the item itself when the list was written
-    /// as one.
+    /// Reports a mistake in a list's item, at the item itself unless the list was written as text.
     fn item_error(&mut self, list: &[&str], at: usize, what: &str, hint: &str) {
         let at = at.to_string();
         let item = [list, &[at.as_str()]].concat();
@@ -173,7 +171,7 @@ impl Check<'_> {
         self.error(path, format!("{what}{shown}"), hint);
     }
 
-    /// A file that has to be there.
+    /// Checks that a file exists.
     fn file(&mut self, path: &[&str], text: &Text) -> PathBuf {
         let file = Path::new(&text.0).to_path_buf();
         if !file.is_file() {
@@ -241,7 +239,7 @@ impl Check<'_> {
         }
     }
 
-    /// The filter; words of other programs for levels are translated.
+    /// Returns the log filter, with other programs' level names translated.
     fn level(&mut self, level: &Option<Text>) -> String {
         let given = text_or(level, "info");
         let mut words = Vec::new();
@@ -306,7 +304,7 @@ fn limits(raw: &raw::Limits, http: &raw::Http) -> lockgate_proxy::Limits {
     }
 }
 
-/// `^[a-z0-9-]+$`, at most 64 characters.
+/// Checks for `^[a-z0-9-]+$`, at most 64 characters.
 fn is_slug(name: &str) -> bool {
     (1..=NAME_CHARS).contains(&name.len())
         && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
@@ -316,7 +314,7 @@ fn is_http(url: &url::Url) -> bool {
     matches!(url.scheme(), "http" | "https") && url.host().is_some()
 }
 
-/// An http or https address without user and password.
+/// Parses an http or https address without user and password.
 fn parse_open_url(text: &str) -> Option<url::Url> {
     let url = url::Url::parse(text).ok()?;
     if !is_http(&url) || !url.username().is_empty() || url.password().is_some() {
@@ -325,7 +323,7 @@ fn parse_open_url(text: &str) -> Option<url::Url> {
     Some(url)
 }
 
-/// Whether it is an address of this machine.
+/// Returns whether an address belongs to this machine.
 fn is_local(url: &url::Url) -> bool {
     match url.host() {
         Some(url::Host::Ipv4(ip)) => ip.is_loopback(),
@@ -345,7 +343,7 @@ fn separator(raw: raw::Separator) -> &'static str {
     }
 }
 
-/// Upper case, and MCP's and Python's words for levels.
+/// Translates level names in upper case, and those of MCP and Python.
 fn level_word(word: &str) -> String {
     if word.contains(['=', '[']) {
         return word.to_string();

@@ -169,7 +169,7 @@ pub fn carried_of(declared: &[u8], revision: Revision) -> Bytes {
     if revision < Revision::V2025_06_18 {
         all.remove("elicitation");
     } else if let Some(Value::Object(modes)) = all.get_mut("elicitation") {
-        // Only forms, which need no mention.
+        // Only forms exist in these revisions, so modes are not listed.
         modes.clear();
     }
     if let Some(Value::Object(sampling)) = all.get_mut("sampling") {

@@ -1,5 +1,5 @@
-//! Which values of a client's file may be secrets, and the references that take their place. When
-//! in doubt a value is one: a variable too many is a nuisance, a secret in a file a leak.
+//! Detects values of a client's file that may be secrets, and replaces them by references. In doubt
+//! a value is a secret: an extra variable is a nuisance, a secret in a file is a leak.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::problem::Place;
 use crate::source::node::{Node, Value};
 
-/// Parts of names whose values are secrets.
+/// Parts of the names of secret values.
 const NAMES: [&str; 16] = [
     "TOKEN",
     "KEY",
@@ -28,7 +28,7 @@ const NAMES: [&str; 16] = [
     "BEARER",
     "_PAT",
 ];
-/// How well-known tokens begin.
+/// Prefixes of well-known tokens.
 const PREFIXES: [&str; 12] = [
     "sk-",
     "pk_",
@@ -43,32 +43,32 @@ const PREFIXES: [&str; 12] = [
     "npm_",
     "-----BEGIN",
 ];
-/// Headers that say nothing of who asks.
+/// Headers that reveal nothing about the caller.
 const OPEN_HEADERS: [&str; 2] = ["accept-language", "user-agent"];
-/// From this length on, letters and digits without a word among them are taken for a secret.
+/// Minimum lengths of a random value, and of its longest part.
 const RANDOM: usize = 20;
 const PART: usize = 16;
 
-/// A variable that has to be set before the gateway starts.
+/// A variable to set before the gateway starts.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Wanted {
     pub name: String,
-    /// What it is for, such as `servers.github.env.GITHUB_TOKEN`.
+    /// The key of its use, such as `servers.github.env.GITHUB_TOKEN`.
     pub key: String,
-    /// Where its value stands today.
+    /// The current location of its value.
     pub place: Place,
 }
 
-/// The references made so far.
+/// The references created so far.
 #[derive(Default)]
 pub struct Secrets {
     home: String,
     workspace: PathBuf,
-    /// By name: the value that it stands for, where that is known, and what is told of it.
+    /// By name: the replaced value, if known, and the variable's description.
     made: BTreeMap<String, (Option<String>, Wanted)>,
     /// Names of variables that the files themselves refer to.
     reserved: BTreeSet<String>,
-    /// Variables that stand for an input of VS Code, with its id as it is written there.
+    /// Variables that stand for an input of VS Code, with the input's id as written.
     inputs: BTreeMap<String, String>,
 }
 
@@ -78,7 +78,7 @@ impl Secrets {
         self.workspace = workspace.to_path_buf();
     }
 
-    /// Keeps the names of the variables that this refers to from other secrets.
+    /// Reserves the names of the variables in `node`, so that no secret takes them.
     pub fn reserve(&mut self, node: &Node) {
         match &node.value {
             Value::Text(text) => {
@@ -103,7 +103,7 @@ impl Secrets {
         }
     }
 
-    /// Takes the inputs that were met since the last call, by the variable that replaces each.
+    /// Takes the inputs found since the last call, by the variable that replaces each.
     pub fn take_inputs(&mut self) -> BTreeMap<String, String> {
         std::mem::take(&mut self.inputs)
     }
@@ -116,7 +116,7 @@ impl Secrets {
         wanted
     }
 
-    /// A value that is no secret: only the editor's variables in it become ours.
+    /// Converts a value that is not secret: only the editor's variables in it are translated.
     pub fn plain(&mut self, text: &str, key: &str, place: &Place) -> String {
         let mut out = String::new();
         let mut rest = text;
@@ -134,7 +134,7 @@ impl Secrets {
         out
     }
 
-    /// The value of a variable for a child process.
+    /// Converts the value of a child process's variable.
     pub fn variable(
         &mut self,
         text: &str,
@@ -169,7 +169,7 @@ impl Secrets {
         self.after_scheme(text, &name, slug, key, place)
     }
 
-    /// One argument of a program, which may name what the next one is.
+    /// Converts an argument of a program; `before` may be the option that the argument belongs to.
     pub fn argument(
         &mut self,
         text: &str,
@@ -202,7 +202,7 @@ impl Secrets {
         }
     }
 
-    /// An address, whose user, path or query may hold secrets.
+    /// Converts an address, in which user, path or query may be secret.
     pub fn address(&mut self, text: &str, slug: &str, key: &str, place: &Place) -> String {
         let Ok(url) = url::Url::parse(text) else {
             return self.plain(text, key, place);
@@ -233,7 +233,7 @@ impl Secrets {
         format!("{}?{}", self.plain(address, key, place), pairs.join("&"))
     }
 
-    /// `Bearer` and the like stay, what follows is the secret.
+    /// Replaces the secret after `Bearer` or another scheme.
     fn after_scheme(
         &mut self,
         text: &str,
@@ -251,13 +251,13 @@ impl Secrets {
         self.secret(text, name, slug, key, place)
     }
 
-    /// A reference in the place of a secret; a value that is one already stays.
+    /// Replaces a secret by a reference, unless the value is a reference already.
     fn secret(&mut self, text: &str, name: &str, slug: &str, key: &str, place: &Place) -> String {
         if text.is_empty() || text.contains("${") {
             return self.plain(text, key, place);
         }
         let mut name = variable_name(name);
-        // Names of our own mean something to the gateway.
+        // Such names have a meaning for the gateway.
         let is_ours = name.starts_with("LOCKGATE_") || name.starts_with("MCP_");
         if is_ours || self.is_taken(&name, text) {
             name = variable_name(&format!("{slug}_{name}"));
@@ -271,7 +271,7 @@ impl Secrets {
         reference
     }
 
-    /// A reference by this name, or the next one that is free.
+    /// Returns a reference by this name, or by the next free one.
     fn refer(&mut self, first: &str, value: &str, key: &str, place: &Place) -> String {
         let mut name = first.to_string();
         let mut number = 2;
@@ -298,7 +298,7 @@ impl Secrets {
         }
     }
 
-    /// What stands between `${` and `}` in a client's file, in our words.
+    /// Translates the reference between `${` and `}` in a client's file.
     fn reference(&mut self, inside: &str, key: &str, place: &Place) -> String {
         match inside {
             "userHome" => return self.home.clone(),
@@ -325,7 +325,7 @@ fn is_secret_name(name: &str) -> bool {
     NAMES.iter().any(|part| name.contains(part))
 }
 
-/// Whether a value looks like one that nobody should read.
+/// Returns whether a value looks like a secret.
 fn is_secret_value(text: &str) -> bool {
     if text.contains("${") {
         return false;
@@ -341,7 +341,7 @@ fn is_secret_value(text: &str) -> bool {
     let has_digit = text.contains(|c: char| c.is_ascii_digit());
     let has_letter = text.contains(|c: char| c.is_ascii_alphabetic());
     let is_one_word = text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-+=".contains(&b));
-    // Names of packages and models have short parts; a UUID is written in parts, too.
+    // Names of packages and models have short parts; a UUID has parts, too.
     let mut longest = 0;
     for part in text.split(['-', '_']) {
         longest = longest.max(part.len());
@@ -351,7 +351,7 @@ fn is_secret_value(text: &str) -> bool {
     has_digit && has_letter && is_one_word && (is_long || is_uuid)
 }
 
-/// Upper case letters, digits and `_`.
+/// Returns a name of upper case letters, digits and `_`.
 fn variable_name(text: &str) -> String {
     let mut name = String::new();
     for c in text.chars() {
@@ -369,7 +369,7 @@ fn variable_name(text: &str) -> String {
     }
 }
 
-/// A name that can be one stays as it is written.
+/// Returns the text unchanged if it is a valid name.
 fn variable_name_as_is(text: &str) -> String {
     let is_name = text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
     if is_name { text.to_string() } else { variable_name(text) }

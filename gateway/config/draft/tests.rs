@@ -1,4 +1,4 @@
-//! A first file passes its own check, keeps what clients have, and holds no secret of theirs.
+//! Tests of drafts: they pass their own check, keep clients' settings, and contain no secret.
 
 use super::{Draft, draft};
 use crate::tests::Given;
@@ -52,7 +52,7 @@ fn a_file_without_servers_passes_its_check() {
     assert!(loaded.config.tools.names().any(|name| name == "example"));
 }
 
-/// What stands commented out is what people take the `#` away from.
+/// Checks the commented-out lines too, because users will remove the `#`.
 #[test]
 fn the_file_passes_its_check_with_every_comment_taken_for_real() {
     let given = Given::files(&[("teams/a.yaml", "{}"), ("shared/a", "")])
@@ -127,7 +127,7 @@ fn servers_of_clients_are_taken_over_without_their_secrets() {
     let notes: Vec<String> = made.notes.iter().map(ToString::to_string).collect();
     let left = |what: &str| notes.iter().any(|note| note.contains(what));
     assert!(left("this entry starts Lockgate itself") && left("another server of this name is at"));
-    // With what is asked for, it is a configuration.
+    // With the listed variables set, it is a valid configuration.
     std::fs::write(given.path().join("lockgate.yaml"), &made.text).unwrap();
     let mut given = given;
     for wanted in &made.variables {

@@ -1,4 +1,4 @@
-//! One server as YAML, as a person would write it.
+//! Writes a server as idiomatic YAML.
 
 use std::fmt::Write as _;
 
@@ -6,10 +6,10 @@ use super::secrets::Secrets;
 use crate::source::node::{Node, Value};
 use crate::validate::is_own_header;
 
-/// Words that YAML takes for something else than text, in some version.
+/// Words that some version of YAML does not read as text.
 const WORDS: [&str; 9] = ["true", "false", "yes", "no", "on", "off", "null", "y", "n"];
 
-/// The entry of one server, two blanks in.
+/// Writes the entry of a server, indented by two spaces.
 pub fn write_server(slug: &str, server: &Node, secrets: &mut Secrets) -> String {
     let mut out = String::new();
     for key in ["command", "url", "transport", "cwd"] {
@@ -81,7 +81,7 @@ fn write_section(
     }
 }
 
-/// Text as it stands when nothing in it means something to YAML, else in quotes.
+/// Returns a text unquoted if YAML reads it literally, otherwise in quotes.
 pub fn scalar(text: &str) -> String {
     let bare = text.trim_start_matches('-');
     let starts_well =
@@ -93,7 +93,7 @@ pub fn scalar(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// Whether a character means nothing to YAML inside of a text.
+/// Returns whether a character has no special meaning within YAML text.
 fn is_plain(c: char) -> bool {
     c.is_ascii_alphanumeric() || "_-./+=:@".contains(c)
 }

@@ -1,4 +1,4 @@
-//! Every value says where it comes from, and no secret is in any of them.
+//! Tests that every value has a source and none contains a secret.
 
 use serde_json::{Value as Json, json};
 
@@ -10,7 +10,6 @@ fn show(given: &Given) -> Effective {
     effective(&given.sources).unwrap_or_else(|report| panic!("{report}"))
 }
 
-/// The value and the origin of a key.
 #[track_caller]
 fn find(shown: &Effective, key: &str) -> (Json, String) {
     let found = shown.settings.iter().find(|setting| setting.key == key);
@@ -81,7 +80,7 @@ egress: { proxy: { url: "http://proxy.example.com:3128", user: kKey-user } }
     let given = given
         .env("LOCKGATE_SERVERS__A__ENV__MORE", "kKey-more")
         .env("LOCKGATE_EGRESS__PROXY__PASSWORD", "kKey-password");
-    // The file cannot have a user in its address.
+    // The file must not have a user in its address.
     let text = text.replace("user:kKey-user@", "");
     std::fs::write(given.path().join("lockgate.yaml"), text).unwrap();
     let shown = show(&given);
@@ -176,7 +175,7 @@ fn every_key_is_shown_that_is_in_force_by_default() {
     assert!(shown.settings.len() > 90, "{}", shown.settings.len());
 }
 
-/// A key with a name as secrets and addresses have them is one of those that are not shown whole.
+/// Checks that keys named like secrets or addresses are hidden.
 #[test]
 fn what_is_called_as_a_secret_or_an_address_is_not_shown() {
     const SECRETS: [&str; 7] =

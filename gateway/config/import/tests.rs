@@ -1,4 +1,4 @@
-//! How names are made valid.
+//! Tests of names.
 
 use super::slug;
 

@@ -1,6 +1,5 @@
-//! `include`: files that belong to the configuration as the first one does. Each is read and
-//! checked on its own, with its own folder for relative paths. What two of them say differently is
-//! a mistake that names both places: none wins.
+//! `include`: further files of the configuration. Each is read and checked on its own, with its own
+//! folder for relative paths. Contradictions between files are mistakes, reported with both places.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -15,9 +14,9 @@ use crate::source::display_path;
 use crate::source::layer::Layer;
 use crate::source::node::{Entry, Node, Value, is_one_of};
 
-/// Most files of one configuration.
+/// Maximum number of files of a configuration.
 const FILES: usize = 64;
-/// Lists that all files add to.
+/// Lists that are concatenated over all files.
 const ADDED: &[&[&str]] = &[
     &["import"],
     &["include"],
@@ -26,18 +25,17 @@ const ADDED: &[&[&str]] = &[
     &["policy", "*", "deny"],
 ];
 
-/// What was read so far.
 #[derive(Default)]
 struct Included {
     layers: Vec<Layer>,
-    /// Every file as the system knows it, with where it is named.
+    /// Every canonical file path, with the place that names it.
     seen: BTreeMap<PathBuf, Place>,
-    /// Those that led to the one being read.
+    /// The chain of includes that leads to the current file.
     chain: Vec<PathBuf>,
 }
 
 impl Loading<'_> {
-    /// A file with all that it includes, as one layer.
+    /// Reads a file with all its includes, as a single layer.
     pub(super) fn file_with_includes(&mut self, path: &Path) -> Layer {
         let mut included = Included::default();
         self.include(path, Place::Nowhere, &mut included);
@@ -82,7 +80,7 @@ impl Loading<'_> {
         included.chain.pop();
     }
 
-    /// The files that `include` of one file stands for, with where each is named.
+    /// Returns the files that `include` of a file refers to, each with its place.
     fn named_files(&mut self, root: &Node, path: &Path) -> Vec<(PathBuf, Place)> {
         let path = plain(path);
         let base = path.parent().unwrap_or(&path);
@@ -97,7 +95,7 @@ impl Loading<'_> {
             match found {
                 Ok(found) => {
                     for file in found {
-                        // A pattern may also fit the file that it stands in.
+                        // A pattern may also match its own file.
                         if file != path || file == whole {
                             files.push((file, place.clone()));
                         }
@@ -115,7 +113,7 @@ impl Loading<'_> {
         files
     }
 
-    /// Why a file cannot be included here, if it cannot.
+    /// Returns why a file must not be included here, if so.
     fn refuse(&self, file: &Path, place: &Place, included: &Included) -> Option<String> {
         let known = file.canonicalize().ok()?;
         let cwd = &self.sources.cwd;
@@ -137,7 +135,7 @@ impl Loading<'_> {
     }
 }
 
-/// The files, if no link leads one of them out of the folder.
+/// Returns the files, unless a symbolic link leads out of the folder.
 fn within(base: &Path, files: Vec<PathBuf>) -> Result<Vec<PathBuf>, String> {
     let base = canonical(base);
     match files.iter().find(|file| file.canonicalize().is_ok_and(|file| !file.starts_with(&base))) {
@@ -146,7 +144,7 @@ fn within(base: &Path, files: Vec<PathBuf>) -> Result<Vec<PathBuf>, String> {
     }
 }
 
-/// The path as the system knows it, where it does.
+/// Returns the canonical path, or `path` if it does not exist.
 fn canonical(path: &Path) -> PathBuf {
     match path.canonicalize() {
         Ok(canonical) => canonical,
@@ -159,7 +157,7 @@ fn name_of(file: &Path, cwd: &Path) -> String {
     display_path(shown, cwd).display().to_string()
 }
 
-/// The names in `include`, with where each is, and whether it is a secret's value.
+/// Returns the names in `include`, with their places and whether each comes from a reference.
 fn listed(root: &Node) -> Vec<(String, Place, bool)> {
     let mut names = Vec::new();
     for item in items(root.get(&["include"])) {
@@ -170,7 +168,7 @@ fn listed(root: &Node) -> Vec<(String, Place, bool)> {
     names
 }
 
-/// The items of a list, which may also be written as one text.
+/// Returns the items of a list, which may also be written as text.
 fn items(node: Option<&Node>) -> Vec<Node> {
     let Some(node) = node else { return Vec::new() };
     if let Value::List(list) = &node.value {
@@ -184,7 +182,7 @@ fn items(node: Option<&Node>) -> Vec<Node> {
     items
 }
 
-/// The path without `.` and `..`.
+/// Returns the path without `.` and `..`.
 fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {
@@ -199,7 +197,7 @@ fn plain(path: &Path) -> PathBuf {
     plain
 }
 
-/// Adds what another file says; `into` stays as it is where they differ.
+/// Merges another file into `into`. Contradictions are reported, and `into` wins.
 fn merge(into: &mut Node, from: &Node, path: &mut Vec<String>, problems: &mut Problems) {
     if matches!(from.value, Value::Null) {
         return;

@@ -1,4 +1,4 @@
-//! `approvals`: how approvers hear of calls that wait for them.
+//! `approvals`: notification of approvers.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

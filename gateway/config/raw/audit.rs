@@ -1,4 +1,4 @@
-//! `audit`: the trail of decisions and outcomes. Holds a secret and so has no Debug.
+//! `audit`: the trail of decisions and outcomes. Contains a secret and so has no `Debug`.
 
 use std::collections::BTreeMap;
 

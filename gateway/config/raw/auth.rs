@@ -1,4 +1,4 @@
-//! `auth`: who may call, and how callers show who they are. Holds a secret and so has no Debug.
+//! `auth`: authentication of callers. Contains a secret and so has no `Debug`.
 
 use std::collections::BTreeMap;
 

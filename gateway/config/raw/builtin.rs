@@ -1,4 +1,4 @@
-//! `builtin`: servers that come with the gateway. It names them and no more.
+//! `builtin`: the list of built-in servers.
 
 pub mod content;
 pub mod database;

@@ -1,4 +1,4 @@
-//! `catalogue.NAME`: a server that organisations may add without knowing where it is.
+//! `catalogue.NAME`: a server that organisations may add without its address.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

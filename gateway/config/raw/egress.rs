@@ -1,4 +1,4 @@
-//! `egress`: how the gateway reaches other hosts.
+//! `egress`: connections to other hosts.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

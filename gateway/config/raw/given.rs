@@ -1,4 +1,4 @@
-//! What was given, in the form that layers take: text, paths, lists and maps of text.
+//! Conversions of raw values to the types of the layers: text, paths, lists and maps of text.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! `http` and `admin`: how clients and operators reach the gateway.
+//! `http` and `admin`: the interfaces for clients and operators.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -68,7 +68,7 @@ pub struct Http {
 }
 
 impl Http {
-    /// Open connections of one address: seven eighths of all, unless it is set.
+    /// Returns the maximum connections of an address: seven eighths of all, unless configured.
     pub(crate) fn most_of_address(&self) -> usize {
         let all = self.connections.size();
         match &self.connections_per_address {

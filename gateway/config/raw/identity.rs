@@ -1,4 +1,4 @@
-//! `identity`: with what servers are told who calls. Holds secrets and so has no Debug.
+//! `identity`: the keys that sign callers' identities. Contains secrets and so has no `Debug`.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -1,6 +1,6 @@
-//! Single values as people write them: numbers with a range and a default, sizes, durations,
-//! switches, text, lists. Each also reads its value from text, because environment variables and
-//! references are text. No message quotes a value.
+//! Single values as written: numbers with a range and a default, sizes, durations, booleans, text,
+//! lists. Each is also readable from text, because environment variables and references are text.
+//! No message quotes a value.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -11,9 +11,9 @@ use serde::ser::{Serialize, Serializer};
 
 use crate::problem::HINT;
 
-/// What a number counts.
+/// The unit of a number.
 pub trait Unit {
-    /// Such as `a number of seconds`.
+    /// The noun in messages, such as `a number of seconds`.
     const NOUN: &'static str;
     const EXAMPLE: &'static str;
     /// Pattern of the textual form, for editors.
@@ -98,7 +98,7 @@ fn scaled(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(*factor)
 }
 
-/// A number from `MIN` to `MAX`, `DEFAULT` when it is not given.
+/// A number from `MIN` to `MAX`; `DEFAULT` if not given.
 pub struct Bounded<U, const MIN: u64, const MAX: u64, const DEFAULT: u64> {
     value: u64,
     unit: PhantomData<U>,
@@ -149,8 +149,8 @@ impl<'de, U: Unit, const MIN: u64, const MAX: u64, const DEFAULT: u64> Deseriali
     }
 }
 
-/// Returns the message about a number outside its bounds. Not generic, like [`number_schema`]: a
-/// hundred kinds of numbers share its code.
+/// Returns the message for a number out of range. Not generic, like [`number_schema`], because its
+/// code is shared by about a hundred number types.
 fn out_of_range(min: u64, max: u64, default: u64, say: fn(u64) -> String) -> String {
     let hint = match default {
         0 if min > 0 => "leave it out for none".to_string(),
@@ -226,7 +226,7 @@ impl<U: Unit, const MIN: u64, const MAX: u64, const DEFAULT: u64> JsonSchema
     }
 }
 
-/// `true` or `false`, `DEFAULT` when it is not given.
+/// `true` or `false`; `DEFAULT` if not given.
 pub struct Toggle<const DEFAULT: bool>(pub bool);
 
 impl<const DEFAULT: bool> Default for Toggle<DEFAULT> {
@@ -283,8 +283,8 @@ impl<const DEFAULT: bool> JsonSchema for Toggle<DEFAULT> {
     }
 }
 
-/// Any text; numbers and switches have to be quoted, because their spelling would be lost. No
-/// Debug, no Serialize: it may be a secret.
+/// Any text. Numbers and booleans must be quoted, because their spelling would be lost. No `Debug`
+/// and no `Serialize`, because the text may be a secret.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Text(pub String);
 
@@ -325,11 +325,11 @@ impl JsonSchema for Text {
     }
 }
 
-/// A list of text, or one text with commas between the items (not those inside brackets or braces).
+/// A list of texts, or a text with commas between the items (except inside brackets or braces).
 #[derive(Clone, Default)]
 pub struct List(pub Vec<String>);
 
-/// Most items of a list.
+/// Maximum items of a list.
 const ITEMS: usize = 1000;
 
 impl<'de> Deserialize<'de> for List {

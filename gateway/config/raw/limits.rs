@@ -1,4 +1,4 @@
-//! `limits`: bounds of the request path.
+//! `limits`: limits of the request path.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

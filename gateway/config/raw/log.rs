@@ -1,4 +1,4 @@
-//! `log` and `telemetry`: what is told about the gateway's work.
+//! `log` and `telemetry`: logs, traces and metrics.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! `names`: how exposed names are made.
+//! `names`: the form of exposed names.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

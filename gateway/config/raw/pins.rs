@@ -1,4 +1,4 @@
-//! `pins`: tools as they were approved.
+//! `pins`: approved definitions of tools.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

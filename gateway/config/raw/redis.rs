@@ -1,4 +1,4 @@
-//! `redis`: where gateways share their rates. Holds a secret and so has no Debug.
+//! `redis`: the store of shared rates. Contains a secret and so has no `Debug`.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -1,4 +1,4 @@
-//! `replicas`: how gateways of one secret reach each other.
+//! `replicas`: connections between gateways that share a secret.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

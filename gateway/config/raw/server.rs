@@ -1,5 +1,4 @@
-//! `servers.NAME`: one MCP server behind the gateway. Its values may be secrets, so it has no
-//! Debug.
+//! `servers.NAME`: an MCP server behind the gateway. Values may be secrets, so there is no `Debug`.
 
 use std::collections::BTreeMap;
 
@@ -77,8 +76,8 @@ pub struct Server {
     pub limits: ServerLimits,
 }
 
-// Always given: an address by which the gateway reaches a server may change, what the server
-// compares with must not.
+// The audience is required: the gateway's address of a server may change, but the value that the
+// server compares with must not.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ServerIdentity {

@@ -1,4 +1,4 @@
-//! `store`: where what people change at run time is kept. Holds secrets and so has no Debug.
+//! `store`: the database of settings changed at run time. Contains secrets and so has no `Debug`.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -1,4 +1,4 @@
-//! The schema says of every key what it is, and its words agree with its numbers.
+//! Tests that the schema describes every key, and that descriptions match the numbers.
 
 use super::walk::keys;
 use crate::raw::leaf::{Byte, Second, Unit};

@@ -1,4 +1,4 @@
-//! The keys of the schema with their defaults and ranges, one by one, for tests.
+//! A list of the schema's keys with their defaults and ranges, for tests.
 
 use serde_json::Value;
 
@@ -9,13 +9,13 @@ pub struct Key {
     pub path: Vec<String>,
     pub description: String,
     pub default: Option<Value>,
-    /// Smallest and largest number.
+    /// Minimum and maximum of a number.
     pub range: Option<(u64, u64)>,
-    /// It has keys below it.
+    /// Whether there are keys below.
     pub section: bool,
 }
 
-/// Every key, in order, sections before their keys.
+/// Returns every key in order, sections before their keys.
 pub fn keys() -> Vec<Key> {
     let schema = crate::schema();
     let mut keys = Vec::new();
@@ -65,6 +65,6 @@ fn range(property: &Value) -> Option<(u64, u64)> {
             return Some((choice["minimum"].as_u64()?, choice["maximum"].as_u64()?));
         }
     }
-    // A number that may be missing.
+    // An optional number.
     choices(property).iter().find_map(range)
 }

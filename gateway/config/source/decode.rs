@@ -1,5 +1,5 @@
-//! Reads a type from figment's value. Figment's own deserializers generate the code of each type
-//! seven times over, most of what this crate would compile to; this one generates it once.
+//! Deserialises a type from figment's value. Figment's own deserialisers generate the code of each
+//! type seven times, which would be most of this crate's code; this one generates it once.
 
 use std::collections::btree_map;
 use std::slice;
@@ -15,7 +15,7 @@ use serde::de::{
 /// Reads a `T` from a value.
 ///
 /// # Errors
-/// Returns the first mistake, with its path.
+/// The first mistake, with its path.
 pub fn decode<T: DeserializeOwned>(value: &Value) -> Result<T, Error> {
     T::deserialize(Decoder(value))
 }
@@ -74,7 +74,7 @@ impl<'de> Deserializer<'de> for Decoder<'_> {
     }
 }
 
-/// Passes a number to a visitor in the widths that visitors know.
+/// Passes a number to a visitor in a width that visitors support.
 fn visit_number<'de, V: Visitor<'de>>(number: Num, visitor: V) -> Result<V::Value, Error> {
     if let Some(number) = number.to_u128() {
         return match u64::try_from(number) {
@@ -146,7 +146,7 @@ impl<'de> SeqAccess<'de> for Items<'_> {
     }
 }
 
-/// Puts a key in front of an error's path.
+/// Prepends a key to an error's path.
 fn below(mut error: Error, key: &str) -> Error {
     error.path.insert(0, key.to_owned());
     error

@@ -1,6 +1,6 @@
 //! Environment variables and flags as layers: `LOCKGATE_A__B=…` is the key `a.b`. An unknown
-//! `LOCKGATE_` variable is a mistake; an empty one counts as not set. The environment is given by
-//! the caller and never read here.
+//! `LOCKGATE_` variable is a mistake; an empty variable counts as not set. The caller passes the
+//! environment, which is never read here.
 
 pub mod opentelemetry;
 
@@ -13,9 +13,9 @@ use crate::problem::{Place, Problem, Problems};
 
 const PREFIX: &str = "LOCKGATE_";
 
-/// Variables with the prefix that are no keys: the configuration file, the conventional name of
-/// `auth.key`, the address and the key that commands use at a gateway, and those of the program's
-/// own tests and helpers.
+/// Variables with the prefix that are not keys: the configuration file, the conventional name of
+/// `auth.key`, the commands' gateway address and key, and those of the program's own tests and
+/// helpers.
 pub const RESERVED: &[&str] = &[
     "LOCKGATE_CONFIG",
     "LOCKGATE_KEY",
@@ -28,11 +28,11 @@ pub const RESERVED: &[&str] = &[
     "LOCKGATE_E2E_TOKEN",
 ];
 
-/// Variables of other programs' convention and the keys they set.
+/// Conventional variables of other programs, and their keys.
 const CONVENTIONAL: &[(&str, &[&str])] =
     &[("MCP_SERVER_NAME", &["name"]), ("MCP_LOG_LEVEL", &["log", "level"])];
 
-/// The layer of `LOCKGATE_…` variables.
+/// Reads `LOCKGATE_…` variables into a layer.
 pub fn prefixed(env: &BTreeMap<String, String>, problems: &mut Problems) -> Node {
     let mut root = Node::map(Place::Nowhere);
     for (name, value) in env {
@@ -56,8 +56,8 @@ pub fn prefixed(env: &BTreeMap<String, String>, problems: &mut Problems) -> Node
     root
 }
 
-/// Names are lower case, except those of variables for a child process; slugs and header names have
-/// `-` for `_`.
+/// Converts a name to a path in lower case, except for variables of a child process. Slugs and
+/// header names have `-` for `_`.
 fn path(rest: &str) -> Vec<String> {
     let mut path = Vec::new();
     for part in rest.split("__") {
@@ -76,7 +76,7 @@ fn path(rest: &str) -> Vec<String> {
     path
 }
 
-/// Text, which every raw type reads its value from; lists and maps as JSON.
+/// Returns the value as text, which every raw type accepts; lists and maps are parsed as JSON.
 fn parse(value: &str, place: &Place) -> Node {
     if value.starts_with(['[', '{'])
         && let Some(node) = json::read_value(value, place)
@@ -87,13 +87,13 @@ fn parse(value: &str, place: &Place) -> Node {
     Node::text(value, place.clone())
 }
 
-/// What a variable holds, unless it is empty.
+/// Returns the value of a variable, unless empty.
 pub fn find_set<'a>(env: &'a BTreeMap<String, String>, name: &str) -> Option<&'a String> {
     env.get(name).filter(|value| !value.is_empty())
 }
 
-/// The layer of `MCP_…` variables. `listen` is the address that weaker layers give: host and port
-/// can be set alone.
+/// Reads `MCP_…` variables into a layer. `listen` is the address from weaker layers, of which host
+/// and port can be set separately.
 pub fn conventional(env: &BTreeMap<String, String>, listen: &str, problems: &mut Problems) -> Node {
     let mut root = Node::map(Place::Nowhere);
     for (name, path) in CONVENTIONAL {
@@ -129,7 +129,6 @@ pub fn conventional(env: &BTreeMap<String, String>, listen: &str, problems: &mut
     root
 }
 
-/// The layer of flags.
 pub fn flags(flags: &Flags) -> Node {
     let mut root = Node::map(Place::Nowhere);
     let given: [(&'static str, &[&str], &Option<String>); 3] = [

@@ -1,6 +1,6 @@
-//! JSON with places, with the comments and trailing commas that editors' files have. It refuses
-//! duplicate keys and deep nesting. Positions come from where serde_json's raw values lie in the
-//! text.
+//! JSON with places, and with the comments and trailing commas of editors' files. Rejects duplicate
+//! keys and deep nesting. Positions are derived from the addresses of serde_json's raw values in
+//! the text.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -28,14 +28,14 @@ pub fn read(path: &Arc<PathBuf>, text: &str) -> Result<Node, Problem> {
     }
 }
 
-/// One JSON value out of an environment variable; all of it is at `place`.
+/// Parses a JSON value from an environment variable; all of it has the same `place`.
 pub fn read_value(text: &str, place: &Place) -> Option<Node> {
     let reader = Reader { text, place: &|_| place.clone() };
     let root: &RawValue = serde_json::from_str(text).ok()?;
     reader.node(root, 0).ok()
 }
 
-/// serde_json's words without the position, which is said elsewhere.
+/// Returns serde_json's message without the position, which is reported separately.
 fn plain(error: &serde_json::Error) -> String {
     let message = error.to_string();
     match message.split_once(" at line ") {
@@ -120,7 +120,7 @@ impl From<Problem> for JsonError {
     }
 }
 
-/// The opening quote of the key whose value starts at `value`.
+/// Returns the position of the opening quote of the key before `value`.
 fn key_start(text: &str, value: usize) -> usize {
     let bytes = text.as_bytes();
     let last = bytes[..value].iter().rposition(|b| !b.is_ascii_whitespace() && *b != b':');
@@ -137,7 +137,7 @@ fn key_start(text: &str, value: usize) -> usize {
     value
 }
 
-/// Whether what follows is escaped: it stands behind an odd number of backslashes.
+/// Returns whether the next character is escaped, by an odd number of backslashes.
 fn is_escaped(before: &[u8]) -> bool {
     let mut count = 0;
     while before[..before.len() - count].ends_with(b"\\") {
@@ -146,7 +146,7 @@ fn is_escaped(before: &[u8]) -> bool {
     count % 2 == 1
 }
 
-/// Blanks comments and trailing commas, so that every other byte stays where it is.
+/// Blanks comments and trailing commas, so that all other bytes keep their positions.
 fn strip(text: &str) -> String {
     let mut out = text.as_bytes().to_vec();
     let mut comma = None;
@@ -194,7 +194,7 @@ fn strip(text: &str) -> String {
     }
 }
 
-/// Key and raw value pairs in order, keeping duplicates so that they can be refused.
+/// Ordered pairs of key and raw value, including duplicates so that they can be rejected.
 struct Entries<'a>(Vec<(String, &'a RawValue)>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Entries<'a> {

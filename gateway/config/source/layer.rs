@@ -1,6 +1,5 @@
-//! One source's values, checked against the raw types on their own: every mistake is reported where
-//! it was written and taken out, so that the next one is found too. Clean layers are merged by
-//! figment.
+//! A source's values, checked separately against the raw types. Every mistake is reported at its
+//! place and removed, so that the next one is found too. Figment merges the clean layers.
 
 use figment::error::{Actual, Error, Kind};
 use figment::value::{Dict, Map};
@@ -13,14 +12,14 @@ use crate::problem::{HINT, MOST, Place, Problem, Problems};
 use crate::raw::Root;
 use crate::suggest;
 
-/// What has keys below it.
+/// The description of a map in messages.
 const SECTION: &str = "a section (keys and values)";
 
 pub struct Layer {
     pub root: Node,
-    /// Paths that were taken out because they were wrong.
+    /// Paths of malformed values, which were removed.
     pub damaged: Vec<Vec<String>>,
-    /// Those of them that stood in a list, so that the ones behind them have moved up.
+    /// Those of `damaged` that were list items, so that later items have moved up.
     gaps: Vec<Vec<String>>,
 }
 
@@ -29,18 +28,18 @@ impl Layer {
         Self { root, damaged: Vec::new(), gaps: Vec::new() }
     }
 
-    /// Whether it has this key.
+    /// Returns whether the layer contains this key.
     pub fn names(&self, path: &[&str]) -> bool {
         self.root.get(path).is_some()
     }
 
-    /// Reports and takes out whatever does not fit the raw types of a configuration.
+    /// Reports and removes values that do not fit the configuration's raw types.
     pub fn check(&mut self, problems: &mut Problems) {
         self.check_as::<Root>("`lockgate schema`", problems);
     }
 
-    /// The same for another kind of file; gives what is left of it. `reference` is what says how
-    /// such a file is written.
+    /// Checks against another type of file, and returns the remaining value. `reference` names the
+    /// documentation of such files.
     pub fn check_as<T: DeserializeOwned>(
         &mut self,
         reference: &str,
@@ -56,8 +55,7 @@ impl Layer {
                 problems.push(self.explain(&error, &path, reference));
             }
             if path.is_empty() {
-                // The file as a whole lacks something: there is nothing to take out that would mend
-                // it.
+                // A required part of the whole file is missing, so removing a value does not help.
                 self.damaged.push(path);
                 return None;
             }
@@ -76,7 +74,7 @@ impl Layer {
         None
     }
 
-    /// The path of something as it was before anything was taken out of lists.
+    /// Returns the original path of a value, before items were removed from lists.
     fn written(&self, path: &[String]) -> Vec<String> {
         let mut written: Vec<String> = Vec::with_capacity(path.len());
         for part in path {
@@ -95,7 +93,7 @@ impl Layer {
         written
     }
 
-    /// Where something was taken out of a list.
+    /// Returns the indices of removed items of a list.
     fn gaps_of(&self, list: &[String]) -> Vec<usize> {
         let mut gaps = Vec::new();
         for gap in &self.gaps {
@@ -109,8 +107,8 @@ impl Layer {
         gaps
     }
 
-    /// Whether something is missing only because what was written there was wrong, which is told
-    /// already.
+    /// Returns whether a value is missing only because its malformed value was reported and
+    /// removed.
     fn lost(&self, error: &Error, path: &[String]) -> bool {
         let Kind::MissingField(name) = &error.kind else { return false };
         let mut whole = self.written(path);
@@ -173,7 +171,7 @@ impl Layer {
     }
 }
 
-/// Whether a variable begins as JSON does and is none.
+/// Returns whether a variable's value begins like JSON but is invalid.
 fn is_broken_json(place: &Place, wanted: &str, actual: &Actual) -> bool {
     let Actual::Str(text) = actual else { return false };
     matches!(place, Place::Variable(_))
@@ -181,7 +179,7 @@ fn is_broken_json(place: &Place, wanted: &str, actual: &Actual) -> bool {
         && text.trim_start().starts_with(['[', '{'])
 }
 
-/// How to write what was wanted, given what stands there.
+/// Returns a hint for writing the expected type, given the actual value.
 fn hint_for_type(path: &[String], wanted: &str, actual: &Actual, reference: &str) -> String {
     match (wanted, actual) {
         ("text", _) if matches!(path, [.., key] if key == "listen") => {
@@ -243,8 +241,7 @@ impl Provider for Layer {
 pub struct Layers(pub Vec<Layer>);
 
 impl Layers {
-    /// Figment's merge of all layers: sections are merged key by key, lists and single values are
-    /// replaced.
+    /// Merges all layers: sections key by key, while lists and single values are replaced.
     pub fn merge(&self) -> Result<Root, Box<Error>> {
         let mut all = Figment::new();
         for layer in &self.0 {
@@ -253,7 +250,7 @@ impl Layers {
         Ok(decode(&all.find_value("")?)?)
     }
 
-    /// The value at `path` of the strongest layer that has it.
+    /// Returns the value at `path` from the strongest layer that contains it.
     pub fn get<S: AsRef<str>>(&self, path: &[S]) -> Option<&Node> {
         for layer in self.0.iter().rev() {
             if let Some(node) = layer.root.get(path) {
@@ -263,7 +260,7 @@ impl Layers {
         None
     }
 
-    /// Where to point at for `path`, or for the nearest section above it that is written anywhere.
+    /// Returns the place to report for `path`, or for the nearest section above that exists.
     pub fn place<S: AsRef<str>>(&self, path: &[S]) -> Place {
         for n in (1..=path.len()).rev() {
             for layer in self.0.iter().rev() {
@@ -275,7 +272,7 @@ impl Layers {
         Place::Nowhere
     }
 
-    /// Whether something wrong at or below `path` was taken out, so that its absence says nothing.
+    /// Returns whether `path`, or a value above or below it, was removed as malformed.
     pub fn damaged<S: AsRef<str>>(&self, path: &[S]) -> bool {
         for layer in &self.0 {
             if layer.damaged.iter().any(|taken| is_above_or_below(taken, path)) {
@@ -286,7 +283,7 @@ impl Layers {
     }
 }
 
-/// Whether two paths are the same as far as the shorter one goes.
+/// Returns whether the shorter path is a prefix of the other.
 fn is_above_or_below<S: AsRef<str>>(taken: &[String], path: &[S]) -> bool {
     taken.iter().zip(path).all(|(a, b)| a == b.as_ref())
 }

@@ -1,5 +1,5 @@
-//! A value with the place where it was written: what every kind of source is read into. It has no
-//! Debug and no Display, so that a value which may be a secret is shown by `shown` or not at all.
+//! A value with its place, as read from every kind of source. Implements neither `Debug` nor
+//! `Display`, so that a value which may be a secret can only be shown through `shown`.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +7,15 @@ use figment::value::{Dict, Empty, Num, Tag, Value as Figment};
 
 use crate::problem::Place;
 
-/// Deepest nesting of a file.
+/// Maximum nesting of a file.
 pub const DEPTH: usize = 32;
-/// The hint for text that is not in its format.
+/// The hint for syntax errors.
 pub const STOPPED: &str = "the mistake is here or just before";
 
-/// Longest value quoted in a message.
+/// Maximum length of a value quoted in a message.
 const SHOWN: usize = 60;
 
-/// Keys whose values are never quoted in a message, `*` standing for any name.
+/// Keys with values that are never quoted in a message; `*` matches any name.
 const SENSITIVE: &[&[&str]] = &[
     &["admin", "scrape_token"],
     &["admin", "sign_in", "client_secret"],
@@ -50,7 +50,7 @@ const SENSITIVE: &[&[&str]] = &[
 pub struct Node {
     pub value: Value,
     pub place: Place,
-    /// As it was written, when it came from a `${…}` or `file:` reference.
+    /// The original text, if the value came from a `${…}` or `file:` reference.
     pub reference: Option<String>,
 }
 
@@ -65,10 +65,9 @@ pub enum Value {
     Map(BTreeMap<String, Entry>),
 }
 
-/// A key and its value.
 #[derive(Clone)]
 pub struct Entry {
-    /// Where the key is.
+    /// The place of the key.
     pub place: Place,
     pub node: Node,
 }
@@ -100,7 +99,7 @@ impl Node {
         }
     }
 
-    /// What a person would call this kind of value.
+    /// Returns a display name of the value's type.
     pub fn kind(&self) -> &'static str {
         match &self.value {
             Value::Null => "nothing",
@@ -124,18 +123,15 @@ impl Node {
         }
     }
 
-    /// The text at `path`, if that is what stands there.
     pub fn text_at<S: AsRef<str>>(&self, path: &[S]) -> Option<&str> {
         self.get(path)?.as_text()
     }
 
-    /// The section at `path`, if that is what stands there.
     pub fn map_at<S: AsRef<str>>(&self, path: &[S]) -> Option<&BTreeMap<String, Entry>> {
         self.get(path)?.as_map()
     }
 
-    /// Where to point at for `path`: the value when it is a single one, the key when it is a list
-    /// or a section.
+    /// Returns the place to report for `path`: of the value, or of the key for a list or section.
     pub fn place_of<S: AsRef<str>>(&self, path: &[S]) -> Option<Place> {
         let node = self.get(path)?;
         let key = match node.value {
@@ -145,8 +141,7 @@ impl Node {
         key.or_else(|| Some(node.place.clone()))
     }
 
-    /// Where to point at for `path`, or for the nearest section above it that is there: what is
-    /// missing is pointed at where it should be.
+    /// Returns the place to report for `path`, or for the nearest section above it.
     pub fn nearest_place<S: AsRef<str>>(&self, path: &[S]) -> Place {
         for length in (1..=path.len()).rev() {
             if let Some(place) = self.place_of(&path[..length]) {
@@ -156,14 +151,13 @@ impl Node {
         Place::Nowhere
     }
 
-    /// Where the key itself is.
     pub fn key_place<S: AsRef<str>>(&self, path: &[S]) -> Option<Place> {
         let (last, parent) = path.split_last()?;
         Some(self.map_at(parent)?.get(last.as_ref())?.place.clone())
     }
 
-    /// Puts `node` at `path`, making the sections above it; false when something else is in the
-    /// way.
+    /// Puts `node` at `path` and creates the sections above it. Returns false if another value is
+    /// in the way.
     pub fn put<S: AsRef<str>>(&mut self, path: &[S], node: Self) -> bool {
         let Value::Map(map) = &mut self.value else {
             return false;
@@ -184,14 +178,14 @@ impl Node {
         }
     }
 
-    /// Whether a file was read that nothing is written in. `{}` is written.
+    /// Returns whether the node is a file without content; `{}` is content.
     pub fn is_blank_file(&self) -> bool {
         let is_whole = matches!(self.place, Place::File { line: 0, .. });
         is_whole && matches!(&self.value, Value::Map(map) if map.is_empty())
     }
 
-    /// Keys with nothing behind them, with the paths that lead there: whoever wrote `who:` and no
-    /// more did not mean everybody.
+    /// Returns keys without a value, with their paths: an incomplete key of a policy must not match
+    /// everyone.
     pub fn find_keys_without_value(&self) -> Vec<(Place, Vec<String>)> {
         let mut found = Vec::new();
         self.collect_keys_without_value(&mut Vec::new(), &mut found);
@@ -225,7 +219,7 @@ impl Node {
         }
     }
 
-    /// Gives the key at the end of `path` another name, unless that name is taken.
+    /// Renames the key at the end of `path`, unless the new name exists.
     pub fn rename<S: AsRef<str>>(&mut self, path: &[S], name: &str) {
         match (path, &mut self.value) {
             ([last], Value::Map(map)) if !map.contains_key(name) => {
@@ -242,7 +236,6 @@ impl Node {
         }
     }
 
-    /// Takes out what is at `path`.
     pub fn remove<S: AsRef<str>>(&mut self, path: &[S]) -> Option<Self> {
         match (path, &mut self.value) {
             ([last], Value::Map(map)) => Some(map.remove(last.as_ref())?.node),
@@ -261,8 +254,8 @@ impl Node {
         }
     }
 
-    /// `` (it is `x`) `` when it may be shown: a short single value that is no secret and came from
-    /// no reference.
+    /// Returns `` (it is `x`) `` if the value may be shown: short, not a secret and not from a
+    /// reference.
     pub fn shown<S: AsRef<str>>(&self, path: &[S]) -> String {
         let text = match &self.value {
             _ if self.reference.is_some() || is_sensitive(path) => return String::new(),
@@ -275,7 +268,7 @@ impl Node {
         format!(" (it is `{}`)", text.escape_debug())
     }
 
-    /// The same without places, for figment. What is null is left out: it means "not given".
+    /// Converts to figment's type without places. Null means "not given" and is left out.
     pub fn to_figment(&self) -> Figment {
         let tag = Tag::Default;
         match &self.value {
@@ -313,27 +306,27 @@ impl Node {
     }
 }
 
-/// Whether the value of this key is never quoted.
+/// Returns whether the value of this key is never quoted.
 pub fn is_sensitive<S: AsRef<str>>(path: &[S]) -> bool {
     is_at_or_below(path, SENSITIVE)
 }
 
-/// Whether `path` begins with one of these.
+/// Returns whether `path` begins with any of these paths.
 pub fn is_at_or_below<S: AsRef<str>>(path: &[S], any: &[&[&str]]) -> bool {
     any.iter().any(|keys| starts_with(path, keys))
 }
 
-/// Whether `path` is one of these.
+/// Returns whether `path` is one of these paths.
 pub fn is_one_of<S: AsRef<str>>(path: &[S], any: &[&[&str]]) -> bool {
     any.iter().any(|keys| keys.len() == path.len() && starts_with(path, keys))
 }
 
-/// A path as it is written in code.
+/// Borrows a path, for pattern matching.
 pub fn as_words(path: &[String]) -> Vec<&str> {
     path.iter().map(String::as_str).collect()
 }
 
-/// Whether `path` begins with `keys`, where `*` is any name.
+/// Returns whether `path` begins with `keys`, where `*` matches any name.
 pub fn starts_with<S: AsRef<str>>(path: &[S], keys: &[&str]) -> bool {
     path.len() >= keys.len()
         && path.iter().zip(keys).all(|(have, want)| *want == "*" || have.as_ref() == *want)

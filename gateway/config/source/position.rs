@@ -1,4 +1,4 @@
-//! Byte offsets to lines and columns. Columns count characters.
+//! Converts byte offsets to lines and columns. Columns count characters.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! TOML with places. It refuses deep nesting; dates are text.
+//! TOML with places. Rejects deep nesting; dates are text.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! YAML with places. It refuses duplicate keys, several documents, deep nesting and alias bombs,
-//! and knows only `true` and `false` as booleans.
+//! YAML with places. Rejects duplicate keys, several documents, deep nesting and alias bombs, and
+//! accepts only `true` and `false` as booleans.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,7 +15,7 @@ use crate::problem::{Place, Problem};
 
 const NODES: usize = 100_000;
 const ALIASES: usize = 1_000;
-/// The hint where a value begins with what means something there.
+/// The hint for a value that begins with a special character.
 const QUOTES: &str = "put the whole value in quotes, such as '*' or '\"a\" in b': at its beginning \
     * & ! \" and { mean something else";
 
@@ -40,20 +40,20 @@ fn place_at(path: &Arc<PathBuf>, at: Location) -> Place {
     }
 }
 
-/// Whether the parser stopped at a character, and not at what the text comes to.
+/// Returns whether the parser failed on a character rather than on the document's contents.
 fn scanned(what: &str) -> bool {
     let words = ["anchor", "tag", "trailing", "while scanning", "while parsing"];
     words.iter().any(|word| what.contains(word))
 }
 
-/// Whether the value where the parser stopped begins with what means something in YAML, as patterns
-/// and conditions may.
+/// Returns whether the value at the parser's position begins with a special character of YAML, as
+/// patterns and conditions may.
 fn needs_quotes(text: &str, at: Location) -> bool {
     let Some(line) = from_zero(at.line()) else { return false };
     let line = text.lines().nth(line).unwrap_or("");
     let column = from_zero(at.column()).unwrap_or(0);
     let read: Vec<char> = line.chars().take(column.saturating_add(1)).collect();
-    // Where values begin: in quotes nothing does.
+    // Finds the starts of values outside of quotes.
     let mut begins = None;
     let mut quote = None;
     let mut fresh = true;
@@ -67,7 +67,7 @@ fn needs_quotes(text: &str, at: Location) -> bool {
             Some(_) => {}
             None if c.is_whitespace() => {}
             None if fresh && c == '-' && before_blank => {}
-            // What was a section until more followed it.
+            // A flow section turns out to be a value because more text follows.
             None if c == '}' => (begins, fresh) = (Some('{'), false),
             None if matches!(c, ',' | '[') || c == ':' && before_blank => fresh = true,
             None if fresh => {
@@ -80,7 +80,7 @@ fn needs_quotes(text: &str, at: Location) -> bool {
     matches!(begins, Some('*' | '&' | '!' | '"' | '\'' | '{'))
 }
 
-/// A number that is counted from one.
+/// Converts a 1-based number to a 0-based one.
 fn from_zero(at: u64) -> Option<usize> {
     usize::try_from(at).ok()?.checked_sub(1)
 }
@@ -106,7 +106,7 @@ fn options() -> serde_saphyr::Options {
     }
 }
 
-/// The parser's message without the position, which is said elsewhere, on one line.
+/// Returns the parser's message on one line, without the position, which is reported separately.
 fn plain(message: &str) -> String {
     let mut line = message.lines().next().unwrap_or("");
     for end in [" at line ", ", set DuplicateKeyPolicy", ";"] {

@@ -1,4 +1,4 @@
-//! `catalogue`: an address and what the server wants, each mistake at its place.
+//! Tests of `catalogue`: addresses, authentication, and the place of each mistake.
 
 use lockgate_registry::Auth;
 

@@ -1,4 +1,4 @@
-//! Files of Claude Desktop, Cursor and VS Code as they are, through `import` and `--mcp-servers`.
+//! Original files of Claude Desktop, Cursor and VS Code, through `import` and `--mcp-servers`.
 
 use lockgate_upstream::Transport;
 

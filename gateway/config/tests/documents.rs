@@ -1,5 +1,5 @@
-//! What people copy: the reference names every key with its default and range, and every example
-//! loads.
+//! Tests of documentation: the reference lists every key with default and range, and all examples
+//! load.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// `| key | default | description |` as the reference has it.
+/// Formats `| key | default | description |` as in the reference.
 fn row(key: &Key) -> String {
     let default = match &key.default {
         Some(serde_json::Value::String(text)) => format!("`{text}`"),
@@ -21,7 +21,7 @@ fn row(key: &Key) -> String {
     format!("| `{}` | {default} | {} |", key.path.join("."), key.description)
 }
 
-/// How variables begin that have rows of their own.
+/// Prefixes of variables with rows of their own.
 const VARIABLES: [&str; 3] = ["LOCKGATE_", "MCP_", "OTEL_"];
 
 #[test]
@@ -80,7 +80,7 @@ fn the_policies_of_the_reference_are_valid() {
     }
 }
 
-/// Folder, configuration file, servers in it.
+/// Folder, configuration file, number of servers.
 const EXAMPLES: [(&str, &str, usize); 10] = [
     ("database", "lockgate.yaml", 0),
     ("five-servers", "lockgate.yaml", 5),
@@ -117,7 +117,7 @@ fn every_example_loads_and_has_a_readme() {
                 ("TLS_KEY", key_file.to_str().unwrap()),
             ]
             .iter()
-            // One bearer key for everybody contradicts keys of one's own.
+            // A common bearer key contradicts separate keys.
             .filter(|(name, _)| *name != "LOCKGATE_KEY" || !folder.ends_with("auth"))
             .map(|(name, value)| (name.to_string(), value.to_string()))
             .collect(),

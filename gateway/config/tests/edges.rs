@@ -1,4 +1,4 @@
-//! Every number of the schema at both ends of its range, just inside and just outside.
+//! Tests every number of the schema at both ends of its range, just inside and just outside.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::schema::walk::{Key, keys};
 
 fn document(key: &Key, value: Value) -> String {
     let mut document = json!({ "servers": { "a": { "command": "sh" } } });
-    // These are held against each other.
+    // These limits are compared with each other.
     match key.path.join(".").as_str() {
         "http.body_bytes" => {
             document["limits"] = json!({"bytes_in_flight": "16GiB", "memory": "64GiB"})
@@ -18,7 +18,7 @@ fn document(key: &Key, value: Value) -> String {
         }
         _ => {}
     }
-    // What a server needs besides.
+    // Further required keys.
     if key.path.starts_with(&["builtin".into(), "web".into()]) {
         document["builtin"]["web"]["any_host"] = json!(true);
     }
@@ -119,7 +119,7 @@ fn privileged_ports_and_other_interfaces_have_to_be_asked_for() {
     assert!(zero.load().is_err());
     let open = Given::yaml("listen: 0.0.0.0:3001\n").env("LOCKGATE_KEY", "0123456789abcdef");
     assert_eq!(open.loaded().config.listener.listen.to_string(), "0.0.0.0:3001");
-    // What may have been overlooked is worth a word only where the address is bound.
+    // Warnings only matter if the address is bound.
     let warned = open.messages();
     assert!(
         warned.len() == 2 && warned.iter().all(|line| line.starts_with("warning: ")),
@@ -203,7 +203,7 @@ fn organisations_reach_what_the_operator_allows_and_in_development_this_machine(
     assert_eq!(reach(&format!("{production}{local}")), (true, true));
 }
 
-/// A file that was emptied would take every server and every rule away.
+/// Checks that an emptied file is a mistake, because it would remove all servers and rules.
 #[test]
 fn a_file_that_holds_nothing_is_a_mistake() {
     let blank = [

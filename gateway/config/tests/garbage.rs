@@ -1,4 +1,4 @@
-//! Whatever bytes a file has, it becomes a configuration or a report.
+//! Any bytes in a file yield a configuration or a report.
 
 use proptest::prelude::*;
 

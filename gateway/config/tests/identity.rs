@@ -1,4 +1,4 @@
-//! `identity`: keys that can sign, servers that want to know, and nothing of a key in what is said.
+//! Tests of `identity`: signing keys, servers' audiences, and that messages reveal no key.
 
 use super::Given;
 

@@ -1,4 +1,4 @@
-//! Several files as one configuration: merged, with a place for every mistake.
+//! Tests of several files merged into a configuration, with a place for every mistake.
 
 use super::Given;
 use crate::effective;

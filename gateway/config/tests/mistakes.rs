@@ -1,5 +1,5 @@
-//! What is said of each mistake: the exact words, with place and key, and all mistakes of a file at
-//! once. A file of cases for each layer.
+//! The exact message for each mistake, with place and key, and all mistakes of a file at once. A
+//! file of cases per layer.
 
 mod authn;
 mod keys;
@@ -13,7 +13,7 @@ mod upstream;
 
 use super::Given;
 
-/// File, text, every message.
+/// File name, text, and all messages.
 type Case = (&'static str, &'static str, &'static [&'static str]);
 
 fn hold(cases: &[Case]) {
@@ -30,11 +30,11 @@ fn hold(cases: &[Case]) {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The beginning of a key as older programs encrypt them.
+/// The start of a key encrypted in the legacy format.
 const ENCRYPTED: &str = "-----BEGIN EC PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\nAAAA\n\
     -----END EC PRIVATE KEY-----\n";
 
-/// Certificates, keys and authorities that no listener could be started with.
+/// Checks certificates, keys and authorities that no listener could be started with.
 #[test]
 fn what_is_no_pem_is_told_with_its_file() {
     let (cert, key) = super::certificate();

@@ -1,4 +1,4 @@
-//! Policy files: found, read with places, and every mistake in them told at once.
+//! Tests of policy files: found, read with places, and every mistake reported at once.
 
 use super::Given;
 
@@ -28,8 +28,8 @@ fn files_folders_and_patterns_are_found_and_watched() {
     }
 }
 
-/// What fits and cannot be read is a policy that would be missing, so it is a mistake; names with a
-/// dot are an editor's.
+/// Checks that a matching but unreadable file is a mistake, because its policy would be missing.
+/// Names with a leading dot are editors' files.
 #[test]
 fn a_policy_that_cannot_be_reached_is_a_mistake() {
     for named in ["p", "'p/*.yaml'"] {
@@ -60,7 +60,7 @@ fn a_policy_that_cannot_be_reached_is_a_mistake() {
             assert!(told[0].contains(mistakes), "{told:?}");
         }
     }
-    // A pattern that asks for them.
+    // A pattern may request such names.
     let given =
         Given::files(&[("lockgate.yaml", "policy: { files: ['p/.a*'] }"), ("p/.a.yaml", GOOD)]);
     assert_eq!(given.loaded().config.policy.documents.len(), 1);
@@ -178,7 +178,7 @@ policies:
         ];
         expected.retain(|line| !told.iter().any(|told| told.contains(line)));
         assert!(expected.is_empty(), "{expected:#?} not in {told:#?}");
-        // Nothing is told twice, and nothing that is missing only because it was wrong.
+        // No mistake is reported twice, or only because of a removed value.
         assert_eq!(told.len(), 14, "{told:#?}");
         assert!(told.iter().all(|line| line.contains(" — ")), "{told:#?}");
     }
@@ -224,7 +224,7 @@ policies:
     assert_eq!(warned("auth: { keys_file: keys.yaml }"), [certificates]);
 }
 
-/// A file that was cut off must not take its denies along.
+/// Checks that a truncated file does not silently lose its denies.
 #[test]
 fn a_file_that_lost_its_policies_is_a_mistake() {
     let hint =
@@ -260,7 +260,7 @@ fn a_file_that_lost_its_policies_is_a_mistake() {
     assert_eq!(given.loaded().config.policy.documents.len(), 1);
 }
 
-/// What people write without quotes because it is a pattern or a condition to them.
+/// Checks the hint for patterns and conditions that need quotes in YAML.
 #[test]
 fn a_value_that_needs_quotes_is_told_to() {
     let told = |what: &str| {

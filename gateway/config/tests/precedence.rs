@@ -1,4 +1,4 @@
-//! Which source wins: defaults, imports, file, `MCP_…`, `LOCKGATE_…`, flags; and how each is found.
+//! Precedence of defaults, imports, file, `MCP_…`, `LOCKGATE_…` and flags, and their lookup.
 
 use super::Given;
 use crate::{Flags, Transport};
@@ -254,8 +254,8 @@ fn a_file_that_was_found_is_named_so_that_it_has_to_stay() {
     assert!(given.messages()[0].starts_with("lockgate.yaml: "), "{:?}", given.messages());
 }
 
-/// What is configured wins over the variables of OpenTelemetry, which no other program's settings
-/// make a mistake of.
+/// Checks that configuration overrides OpenTelemetry variables, and that variables for other
+/// programs are never mistakes.
 #[test]
 fn variables_of_open_telemetry_are_the_weakest_source() {
     let given = Given::yaml("{}\n")
@@ -284,14 +284,14 @@ fn variables_of_open_telemetry_are_the_weakest_source() {
     assert_eq!(telemetry(&given).otlp, None);
 }
 
-/// As the specification has it, one address serves all signals, and each may have its own.
+/// Checks the specification: one address serves all signals, and each may have its own.
 #[test]
 fn variables_of_open_telemetry_lead_logs_to_their_collector() {
     const ALL: (&str, &str) = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318/");
     const OWN: (&str, &str) = ("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT", "http://127.0.0.1:9/own");
     const TRACES: &str = "http://127.0.0.1:4318/v1/traces";
     const LOGS: &str = "http://127.0.0.1:4318/v1/logs";
-    // Variables, where traces and logs go, the first warning, and the first header.
+    // Variables, addresses of traces and logs, the first warning, and the first header.
     type Row<'a> = (&'a [(&'a str, &'a str)], [&'a str; 2], &'a str, &'a str);
     let rows: [Row<'_>; 9] = [
         (&[ALL], [TRACES, LOGS], "", ""),

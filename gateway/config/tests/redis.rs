@@ -1,4 +1,4 @@
-//! `redis`: an address, a secret beside it, and nothing of either in what is said.
+//! Tests of `redis`: an address, the required secret, and that messages reveal neither.
 
 use super::Given;
 
@@ -16,7 +16,7 @@ fn rates_are_shared_where_an_address_says_so() {
     let shown = format!("{loaded:?}");
     assert!(shown.contains("redis.example.com") && !shown.contains("Tops3cret"), "{shown}");
     let one = loaded.config.limits.unwrap();
-    // A new secret changes nothing before the old one is gone.
+    // A new secret has no effect until the old one is removed.
     let ring = "redis: { url: '${URL}' }\nsecret: '${NEW}'\nold_secrets: ['${SECRET}']";
     let new = given(ring, "rediss://:Tops3cret@redis.example.com/1");
     let new = new.env("NEW", "new-0123456789abcdef0123456789ab").loaded();

@@ -1,4 +1,4 @@
-//! `replicas`: an address that others can reach, names that lead to all, and a secret beside them.
+//! Tests of `replicas`: a reachable address, names of all gateways, and the required secret.
 
 use super::Given;
 

@@ -1,4 +1,4 @@
-//! Where commands find the gateway of a configuration.
+//! Tests of the lookup of a configuration's gateway by commands.
 
 use super::Given;
 use crate::find_addresses;

@@ -1,5 +1,4 @@
-//! A secret is in the configuration and nowhere else: in no Debug, no message and no JSON, whatever
-//! is wrong around it.
+//! Tests that secrets appear in no `Debug`, message or JSON, regardless of other mistakes.
 
 use super::Given;
 use crate::Report;
@@ -8,7 +7,7 @@ use crate::source::node::Node;
 
 const SECRET: &str = "Tops3cret-0123456789-abcdefghijkl-mn";
 
-/// Every problem in every form.
+/// Formats every problem in every form.
 fn said(given: &Given) -> String {
     let report =
         given.load().map_or_else(|report| report, |loaded| Report { problems: loaded.warnings });
@@ -194,7 +193,7 @@ fn references_are_expanded_once_and_can_be_escaped() {
     }
 }
 
-/// A key that commands use, in the variable of the gateway's own, would outlive its revocation.
+/// Checks that an issued key is not used as the gateway's own, which revocation cannot reach.
 #[test]
 fn an_issued_key_is_no_key_of_the_gateway() {
     let issued = format!("lg_{}_{}", "0123456789abcdef", "0123456789abcdef".repeat(4));
@@ -208,8 +207,8 @@ fn an_issued_key_is_no_key_of_the_gateway() {
     assert!(messages.contains("LOCKGATE_CLIENT_KEY") && !messages.contains(&issued), "{messages}");
 }
 
-/// What the reference calls a reference is resolved, at every key, and what only looks like one is
-/// not taken for the secret itself.
+/// Checks that documented references are resolved at every key, and that similar texts are not
+/// taken for the secret itself.
 #[test]
 fn every_key_that_is_documented_as_a_reference_takes_one() {
     let given = Given::files(&[("secret.txt", SECRET)]);

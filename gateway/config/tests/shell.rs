@@ -1,5 +1,5 @@
-//! `builtin.shell`, and what is denied in `builtin.file`: what they become, and the mistakes that
-//! are told.
+//! Tests of `builtin.shell`, and of the denied files in `builtin.file`: validated values and
+//! mistakes.
 
 use super::{Given, certificate};
 
@@ -131,7 +131,7 @@ fn folders_of_tools_hold_nothing_of_the_gateway() {
     );
 }
 
-/// A glob of files that nothing can fit is one as well, given the roots that there are.
+/// Checks that a glob that cannot match any file in the roots is a mistake.
 #[test]
 fn what_is_denied_of_files_is_in_a_root() {
     let given = |deny: &str| {

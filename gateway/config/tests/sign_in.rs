@@ -1,4 +1,4 @@
-//! `admin.sign_in`: a provider that is known, a client, and an address that no request decides on.
+//! Tests of `admin.sign_in`: a known provider, a client, and an address independent of requests.
 
 use super::Given;
 

@@ -1,4 +1,4 @@
-//! `store`: one place, keys as references, and variables that others know.
+//! Tests of `store`: a single location, keys as references, and conventional variables.
 
 use lockgate_store::Place;
 

@@ -1,4 +1,4 @@
-//! `builtin.web` and `builtin.content`: what they become, and what is said of mistakes in them.
+//! Tests of `builtin.web` and `builtin.content`: validated values and mistakes.
 
 use super::Given;
 

@@ -1,5 +1,5 @@
-//! `listen`, `http` and `admin`: where the gateway binds, and that nothing but loopback is bound
-//! while callers cannot show who they are.
+//! `listen`, `http` and `admin`: the gateway's addresses, and the rule that only loopback is bound
+//! while callers cannot authenticate.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ impl Check<'_> {
         let tls = self.tls(http);
         let hosts = self.hosts(&http.hosts.0);
         let origins = self.origins(&http.origins.0);
-        // Without a credential it is not bound at all, and that is what matters then.
+        // Without a credential the address is not bound, and only that mistake matters.
         if let Some(listen) = listen
             && has_key
         {
@@ -79,7 +79,7 @@ impl Check<'_> {
                 "use another port, or leave it out to share that one",
             );
         }
-        // Behind a proxy everybody comes from this machine.
+        // Behind a proxy, all requests come from this machine.
         let is_private =
             matches!(main, Some(main) if is_loopback(main.ip())) && !is_behind_proxy(&root.http);
         let trusts_local = is_private && !self.production;
@@ -106,7 +106,7 @@ impl Check<'_> {
         lockgate_admin::Config { listen, webhook: None, api, ready, scrape_token }
     }
 
-    /// Who holds a role of the API; API keys with a role of this name where nobody is named.
+    /// Returns the holders of an API role; by default, API keys with the role named `default`.
     fn holders(&mut self, key: &str, raw: Option<&raw::leaf::List>, default: &str) -> Vec<Holder> {
         let Some(raw) = raw else { return vec![Holder::of_key(default)] };
         let mut holders = Vec::new();
@@ -154,7 +154,7 @@ impl Check<'_> {
         Some(address)
     }
 
-    /// What an operator may have overlooked when others can reach the gateway.
+    /// Warns of probable oversights if others can reach the gateway.
     fn exposed(&mut self, listen: SocketAddr, tls: bool, hosts: &[String]) {
         if is_loopback(listen.ip()) {
             return;
@@ -182,8 +182,8 @@ impl Check<'_> {
         Some(tls)
     }
 
-    /// What would keep the listener from starting with these files. Those that are not there were
-    /// told of.
+    /// Reports mistakes in TLS files that would prevent the start. Missing files were reported
+    /// before.
     fn check_tls(&mut self, tls: &lockgate_listener::Tls) {
         let has_authorities = match &tls.clients {
             Some(clients) => clients.ca.is_file(),
@@ -223,7 +223,7 @@ impl Check<'_> {
         lower
     }
 
-    /// Networks, of which an address is the smallest.
+    /// Parses networks. An address is a network of a single host.
     pub fn networks(&mut self, path: &[&str], list: &raw::leaf::List) -> Vec<IpNet> {
         let mut networks = Vec::new();
         for (at, text) in list.0.iter().enumerate() {
@@ -252,12 +252,12 @@ impl Check<'_> {
     }
 }
 
-/// Whether something says that clients come through another program.
+/// Returns whether the configuration implies a reverse proxy in front.
 fn is_behind_proxy(http: &raw::Http) -> bool {
     !http.hosts.0.is_empty() || http.public_url.is_some() || !http.trusted_proxies.0.is_empty()
 }
 
-/// A single body of the largest size is always taken.
+/// Returns the body limits, raised to admit a single body of the maximum size.
 fn body_limits(http: &raw::Http) -> lockgate_listener::BodyLimits {
     let largest = http.body_bytes.size();
     lockgate_listener::BodyLimits {
@@ -284,7 +284,7 @@ fn is_origin(text: &str) -> bool {
         && url::Url::parse(text).is_ok()
 }
 
-/// Those of a name or an address, with a port.
+/// Checks the characters of a host name or address, with a port.
 fn has_host_characters(host: &str) -> bool {
     host.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._:[]".contains(&b))
 }

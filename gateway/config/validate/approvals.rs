@@ -1,5 +1,5 @@
-//! `approvals`: the webhook is either whole or not there. What is said of its address and secret
-//! holds for every webhook.
+//! `approvals`: the webhook must be complete. The checks of address and secret apply to every
+//! webhook.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,9 +11,9 @@ use crate::raw::approvals::Approvals;
 use crate::raw::leaf::Text;
 
 const PATH: [&str; 2] = ["approvals", "webhook"];
-/// What secrets of Standard Webhooks begin with.
+/// The prefix of Standard Webhooks secrets.
 const PREFIX: &str = "whsec_";
-/// Bytes of such a secret.
+/// The permitted length of such a secret in bytes.
 const BYTES: std::ops::RangeInclusive<usize> = 24..=64;
 
 impl Check<'_> {
@@ -25,12 +25,12 @@ impl Check<'_> {
             let hint = "its messages link to the gateway: say where approvers reach it";
             self.error(&["http", "public_url"], "must be given for `approvals.webhook`", hint);
         }
-        // What is wrong with it is told elsewhere.
+        // An invalid URL is reported elsewhere.
         let link_base = Url::parse(&public_url?.0).ok()?;
         Some(Webhook { url: url?, secret: secret?, link_base })
     }
 
-    /// The address of a webhook whose keys are below `path`.
+    /// Checks the address of a webhook with keys below `path`.
     pub fn webhook_url(
         &mut self,
         [section, webhook]: &[&str; 2],
@@ -49,7 +49,6 @@ impl Check<'_> {
         url
     }
 
-    /// Its secret.
     pub fn webhook_secret(
         &mut self,
         [section, webhook]: &[&str; 2],
@@ -72,7 +71,7 @@ impl Check<'_> {
     }
 }
 
-/// The bytes of a secret of Standard Webhooks.
+/// Decodes a Standard Webhooks secret.
 fn parse_secret(text: &str) -> Option<Vec<u8>> {
     let bytes = STANDARD.decode(text.strip_prefix(PREFIX)?).ok()?;
     if BYTES.contains(&bytes.len()) { Some(bytes) } else { None }

@@ -1,5 +1,5 @@
-//! `audit`: where the trail goes by default, that a file is named when one is wanted, and who else
-//! gets its records. It opens nothing.
+//! `audit`: the trail's default output, the required file, and the receivers of records. Opens
+//! nothing.
 
 use std::path::{Path, PathBuf};
 
@@ -13,10 +13,10 @@ use crate::raw::audit::{Arguments, Audit, Facility, OnFull, Output, Syslog, Webh
 use crate::raw::given::text_or;
 use crate::raw::leaf::Text;
 
-/// Ports of syslog over TLS (RFC 5425) and over TCP alone (RFC 6587).
+/// Ports of syslog over TLS (RFC 5425) and over plain TCP (RFC 6587).
 const TLS_PORT: u16 = 6514;
 const TCP_PORT: u16 = 601;
-/// Headers of a signed request, besides those of the message.
+/// Headers of a signed request, besides those of HTTP framing.
 const OWN_HEADERS: [&str; 5] =
     ["content-encoding", "user-agent", "webhook-id", "webhook-signature", "webhook-timestamp"];
 
@@ -81,7 +81,7 @@ impl Check<'_> {
         }
     }
 
-    /// What is sent is read from the file, which keeps it until then.
+    /// Checks the receivers. Records are forwarded from the file, which keeps them until then.
     fn audit_forward(&mut self, raw: &Audit) -> audit::Forward {
         let is_file = raw.file.is_some() && !matches!(raw.output, Some(Output::Off));
         let given = [("syslog", raw.syslog.is_some()), ("webhook", raw.webhook.is_some())];
@@ -141,7 +141,7 @@ impl Check<'_> {
         Some(audit::Syslog { address, facility, client })
     }
 
-    /// What a receiver is shown when it asks for a client certificate: both files or none.
+    /// Checks a receiver's client certificate: both files or neither.
     fn client_files(
         &mut self,
         receiver: &str,
@@ -183,24 +183,24 @@ impl Check<'_> {
     }
 }
 
-/// Whether the request has this header, in lower case, from the gateway itself.
+/// Returns whether the gateway itself sets this header (in lower case).
 fn is_own_header(name: &str) -> bool {
     is_framing(name) || OWN_HEADERS.contains(&name)
 }
 
-/// Whether what goes there can be read on the way.
+/// Returns whether traffic to this address is readable on the network.
 fn is_open(url: &Url) -> bool {
     url.scheme() == "http" && !is_local(url)
 }
 
-/// As connections are told of it: `https` where TLS is spoken.
+/// Parses a syslog address into the form used by connections: `https` means TLS.
 fn parse_address(text: &str) -> Option<Url> {
     let (scheme, port, rest) = match text.split_once("://")? {
         ("tls", rest) => ("https", TLS_PORT, rest),
         ("tcp", rest) => ("http", TCP_PORT, rest),
         _ => return None,
     };
-    // The usual ports of HTTP would not be seen in the result.
+    // Checked on the text, because a parsed URL omits the default ports of HTTP.
     let has_port = match rest.rsplit_once(':') {
         Some((_, port)) => !port.is_empty() && !port.contains(']'),
         None => false,

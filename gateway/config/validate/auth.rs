@@ -1,5 +1,4 @@
-//! `auth`: ways for callers to show who they are that can work, and that are not weaker than they
-//! look.
+//! `auth`: authentication methods that can work, and are not weaker than they look.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -47,16 +46,16 @@ impl Check<'_> {
                 Some(raw::Anonymous::Everywhere) => authn::Anonymous::Everywhere,
             },
             scopes: self.scopes(&raw.scopes),
-            // It is known when the console's address is.
+            // Set once the console's address is known.
             sign_in: None,
-            // Its keys are beside it in the configuration.
+            // Set from `identity`, which is a separate section.
             signer: None,
         };
         self.admission(&config);
         config
     }
 
-    /// Whether what is configured lets the right people in.
+    /// Checks that the configured methods admit the intended callers.
     fn admission(&mut self, config: &authn::Config) {
         let path = ["auth", "anonymous"];
         let damaged = self.layers.damaged(&["auth"]);
@@ -211,7 +210,7 @@ impl Check<'_> {
         found
     }
 
-    /// An address that is https, or http on this machine.
+    /// Checks for an https address, or http on this machine.
     pub fn secure_url(&mut self, path: &[&str], text: &str, hint: &str) -> Option<Url> {
         let url = super::parse_open_url(text).filter(|url| url.fragment().is_none());
         let Some(url) = url else {
@@ -230,7 +229,7 @@ impl Check<'_> {
         Some(url)
     }
 
-    /// How clients reach the gateway: as configured, or where it listens when that is this machine.
+    /// Returns the gateway's address for clients: the configured one, or a loopback `listen`.
     fn public_url(&mut self, root: &Root) -> Option<Url> {
         let path = ["http", "public_url"];
         let hint = "such as https://mcp.example.com; endpoints are named by it in tokens";
@@ -298,7 +297,7 @@ impl Check<'_> {
     }
 }
 
-/// Where things are in a token, by default as OAuth servers put them.
+/// Returns the claims of a token, by default those of OAuth servers.
 fn claims(raw: &raw::Claims) -> authn::Claims {
     let mut claims = authn::Claims {
         organisation: text_of(&raw.organisation),

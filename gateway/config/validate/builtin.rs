@@ -1,4 +1,4 @@
-//! `builtin`: which built-in servers run, and what they may do. A category is off until it is
+//! `builtin`: the enabled built-in servers and their permissions. A category is off until
 //! configured, except `system`.
 
 mod content;
@@ -43,7 +43,7 @@ impl Check<'_> {
         if let Some(web) = &root.builtin.web {
             tools.web = Some(self.web(web));
         }
-        // Where something else is configured, nobody needs something to try.
+        // The example server is only useful if nothing else is configured.
         let nothing = root.servers.is_empty() && tools.names().all(|name| name == "system");
         tools.example |= example.is_none() && !self.production && nothing;
         tools

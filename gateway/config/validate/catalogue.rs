@@ -1,4 +1,4 @@
-//! `catalogue`: servers that organisations may add, each with an address and with what it wants.
+//! `catalogue`: servers that organisations may add, with address and authentication.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::raw::given::text_of;
 use crate::raw::leaf::Text;
 use crate::raw::{self, AuthMethod};
 
-/// As many as servers.
+/// The same maximum as for servers.
 const ENTRIES: usize = 256;
 const TITLE_CHARS: usize = 100;
 const DESCRIPTION_BYTES: usize = 1000;

@@ -1,4 +1,4 @@
-//! `egress`: how the gateway reaches other hosts, and the operator's HTTP proxies.
+//! `egress`: connections to other hosts, and the operator's HTTP proxies.
 
 use std::path::PathBuf;
 
@@ -11,12 +11,12 @@ use crate::raw;
 use crate::raw::leaf::Text;
 use crate::source::environment::find_set;
 
-/// Where programs look for a proxy for `https` URLs, the first that is set.
+/// Conventional variables for the proxy of `https` URLs; the first that is set is used.
 pub const PROXY_VARIABLES: [&str; 2] = ["HTTPS_PROXY", "https_proxy"];
 pub const NO_PROXY_VARIABLES: [&str; 2] = ["NO_PROXY", "no_proxy"];
 
 impl Check<'_> {
-    /// On a gateway that only this machine reaches, organisations reach this machine.
+    /// Returns the settings; organisations may use local addresses if `is_local`.
     pub(super) fn egress(&mut self, raw: &raw::Egress, is_local: bool) -> Config {
         let from_environment = raw.from_environment.0;
         let proxy = match &raw.proxy {
@@ -45,7 +45,7 @@ impl Check<'_> {
         }
     }
 
-    /// A file of certificate authorities, which has to be one.
+    /// Checks that a file contains certificate authorities.
     fn authorities(&mut self, file: &Text) -> PathBuf {
         let path = ["egress", "ca_file"];
         let file = self.file(&path, file);
@@ -58,7 +58,7 @@ impl Check<'_> {
         file
     }
 
-    /// A proxy whose keys are below this one.
+    /// Checks a proxy with settings below `key`.
     pub(super) fn http_proxy(
         &mut self,
         key: &[&str],
@@ -157,7 +157,7 @@ impl Check<'_> {
     }
 }
 
-/// `http://host:port` and nothing else.
+/// Checks for `http://host:port` without other parts.
 fn is_proxy(url: &Url) -> bool {
     is_http(url)
         && url.scheme() == "http"
@@ -179,7 +179,7 @@ fn read_proxy(text: &str) -> Option<Proxy> {
 
 type Credentials = (String, String);
 
-/// The URL without user and password, and those.
+/// Separates user and password from a URL.
 fn split_credentials(mut url: Url) -> Option<(Url, Option<Credentials>)> {
     if url.username().is_empty() && url.password().is_none() {
         return Some((url, None));

@@ -1,14 +1,13 @@
-//! Headers of the configuration that requests have besides the gateway's own. No value is quoted in
-//! any message.
+//! Configured headers that are added to the gateway's own. No message quotes a value.
 
 use std::collections::BTreeMap;
 
 use super::Check;
 use crate::raw::leaf::Text;
 
-/// Most headers for a receiver.
+/// Maximum number of headers for a receiver.
 const MOST: usize = 32;
-/// What makes a message of HTTP one; only who writes the message knows it.
+/// Headers of HTTP framing, which only the sender of a message can set.
 const FRAMING: [&str; 11] = [
     "connection",
     "content-length",
@@ -23,13 +22,13 @@ const FRAMING: [&str; 11] = [
     "upgrade",
 ];
 
-/// Whether the header of this name, in lower case, belongs to the message itself.
+/// Returns whether a header (in lower case) belongs to HTTP framing.
 pub(super) fn is_framing(name: &str) -> bool {
     FRAMING.contains(&name)
 }
 
 impl Check<'_> {
-    /// Those below `path`, with names in lower case, as HTTP compares them.
+    /// Returns the headers below `path`, with names in lower case, as HTTP compares them.
     pub(super) fn headers(
         &mut self,
         path: &[&str],
@@ -55,8 +54,8 @@ impl Check<'_> {
         headers
     }
 
-    /// The same for a receiver of what the gateway tells of its own accord: few of them, and
-    /// credentials only by reference.
+    /// Returns the headers for a receiver of exported data: limited in number, with a warning about
+    /// literal credentials.
     pub(super) fn headers_for_receiver(
         &mut self,
         path: &[&str],
@@ -77,13 +76,13 @@ impl Check<'_> {
     }
 }
 
-/// Whether a header of this name usually carries a credential.
+/// Returns whether a header of this name usually carries a credential.
 fn is_credential(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
     ["auth", "key", "token", "secret"].iter().any(|word| lower.contains(word))
 }
 
-/// RFC 9110 `1*tchar`.
+/// Checks for RFC 9110 `1*tchar`.
 fn is_token(name: &str) -> bool {
     !name.is_empty()
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))

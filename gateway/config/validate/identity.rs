@@ -1,4 +1,4 @@
-//! `identity`: keys that can sign, and a public address in whose name they do. No message quotes a
+//! `identity`: signing keys, and the public address that identifies the issuer. No message quotes a
 //! key.
 
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use super::Check;
 use crate::raw::leaf::Text;
 use crate::raw::{Root, Server};
 
-/// Keys of a ring: one signs, others come and go.
+/// Maximum keys of a ring: one signs, and others are being introduced or retired.
 const KEYS: usize = 8;
 const AUDIENCE_BYTES: usize = 1024;
 const MAKE_ONE: &str = "make one with `openssl genpkey -algorithm EC -pkeyopt \
     ec_paramgen_curve:P-256 -out identity.pem`, and refer to it: file:identity.pem";
 
 impl Check<'_> {
-    /// With what servers are told who calls; none where there is no key.
+    /// Returns the settings for signed identities; `None` without a key.
     pub fn identity(&mut self, root: &Root, public_url: Option<&Url>) -> Option<signer::Config> {
         let given = &root.identity.keys;
         let path = ["identity", "keys"];
@@ -58,7 +58,7 @@ impl Check<'_> {
         }
     }
 
-    /// There is no default key: a server that wants signatures gets none without one.
+    /// Reports servers that require signatures, because there is no default key.
     fn refuse_unsigned(&mut self, root: &Root) {
         for (slug, server) in &root.servers {
             if server.identity.is_some() && server.command.is_none() {
@@ -68,7 +68,7 @@ impl Check<'_> {
         }
     }
 
-    /// Whom a server takes statements for: itself alone.
+    /// Returns the audience of a server's identity assertions.
     pub fn audience(&mut self, slug: &str, raw: &Server) -> Option<Arc<str>> {
         let path = ["servers", slug, "identity", "audience"];
         let hint = "it is what the server compares `aud` with, such as its own address";
@@ -86,7 +86,7 @@ impl Check<'_> {
         Some(audience.as_str().into())
     }
 
-    /// Warns of servers that could show each other what they are told.
+    /// Warns of servers that could replay each other's identity assertions.
     pub fn shared_audiences(&mut self, servers: &[lockgate_upstream::Config]) {
         for (at, server) in servers.iter().enumerate() {
             let Some(audience) = &server.identity else { continue };

@@ -1,23 +1,23 @@
-//! `limits.memory`: how much memory there is for the gateway, as the system says it, and what of it
-//! messages may take. It reads the files in which the system says so and nothing else.
+//! `limits.memory`: the memory available to the gateway according to the system, and the share for
+//! messages. Reads only the system files that report memory limits.
 
 use std::path::Path;
 
 use super::Check;
 use crate::raw::Root;
 
-/// What the program takes without messages: itself, lists of servers, sessions and connections.
+/// Bytes for the program itself, lists of servers, sessions and connections.
 const BASE: u64 = 64 << 20;
-/// Memory where nothing limits it but the machine.
+/// Default memory in bytes without a cgroup limit.
 const WITHOUT_LIMIT: u64 = 512 << 20;
-/// The least that messages get, however little memory there is.
+/// Minimum bytes for messages, regardless of the memory.
 const LEAST: u64 = 1 << 20;
-/// Longest file that is read.
+/// Maximum bytes of a file that is read.
 const MAX_FILE: u64 = 64 << 10;
 
 impl Check<'_> {
-    /// Bytes that messages may take. Half of the memory beside the program's own is left for copies
-    /// of what is rewritten, for buffers of connections, and for what the allocator keeps.
+    /// Returns the maximum bytes of messages. Half of the memory beside the program's own is
+    /// reserved for copies of rewritten messages, connection buffers, and the allocator's overhead.
     pub fn bytes_in_flight(&mut self, root: &Root) -> usize {
         let limits = &root.limits;
         let share = match &limits.memory {
@@ -48,12 +48,12 @@ impl Check<'_> {
     }
 }
 
-/// What of the memory messages may take.
+/// Returns the share of memory for messages.
 fn share(memory: u64) -> u64 {
     (memory.saturating_sub(BASE) / 2).max(LEAST)
 }
 
-/// Three quarters of what the cgroup may take: servers that are started as children take of it too.
+/// Returns the default memory: three quarters of the cgroup's limit, which child processes share.
 fn default_memory(root: &Path) -> u64 {
     match (cgroup_limit(root), machine_memory(root)) {
         (Some(limit), Some(machine)) if limit < machine => limit / 4 * 3,
@@ -70,7 +70,7 @@ fn machine_memory(root: &Path) -> Option<u64> {
     Some(kib.saturating_mul(1024))
 }
 
-/// The least of the limits of this process's cgroup and those above it, in either version.
+/// Returns the minimum of the limits of this process's cgroup and its ancestors, for both versions.
 fn cgroup_limit(root: &Path) -> Option<u64> {
     let groups = read(&root.join("proc/self/cgroup"))?;
     let mut least: Option<u64> = None;
@@ -84,7 +84,7 @@ fn cgroup_limit(root: &Path) -> Option<u64> {
             }
             _ => continue,
         };
-        // A container may see the path of its host here, and its own group at the root.
+        // A container may see its host's path here, with its own group at the root.
         let path = Path::new(path.trim_start_matches('/'));
         for group in path.ancestors() {
             let Some(text) = read(&root.join(mount).join(group).join(file)) else { continue };

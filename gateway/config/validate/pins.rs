@@ -1,4 +1,4 @@
-//! `pins`: reads the lock file. It approves nothing.
+//! `pins`: reads the lock file, without approving anything.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use crate::raw::given::path_of;
 use crate::raw::pins::{HiddenText, Pins, Reaction};
 use crate::source::reason;
 
-/// Largest lock file.
+/// Maximum size of a lock file.
 const MAX_BYTES: u64 = 64 << 20;
 
 fn reaction(raw: Reaction) -> pin::Reaction {
@@ -22,7 +22,7 @@ fn reaction(raw: Reaction) -> pin::Reaction {
 }
 
 impl Check<'_> {
-    /// What is pinned, and where that stands.
+    /// Returns the pins and the path of their lock file.
     pub fn pins(&mut self, raw: &Pins) -> (pin::Pins, Option<PathBuf>) {
         let file = path_of(&raw.file);
         let pins = pin::Pins {

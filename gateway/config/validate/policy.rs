@@ -1,5 +1,5 @@
-//! `policy`: the lists of the configuration and the policy files beside them, compiled once to find
-//! every mistake. It decides on nothing.
+//! `policy`: the configuration's lists and the policy files, compiled once to find every mistake.
+//! Decides on no call.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use crate::policies::{self, Read};
 use crate::raw;
 use crate::source::node::as_words;
 
-/// Whether a policy asks for one kind of thing that credentials carry.
+/// A check of whether a policy requires a certain kind of attribute.
 type Asks = fn(&Who) -> bool;
 
 impl Check<'_> {
@@ -53,8 +53,8 @@ impl Check<'_> {
         config
     }
 
-    /// Warns of policies that ask for what no credential of this configuration can carry, once for
-    /// each key and file.
+    /// Warns of policies that require attributes which no credential of this configuration can
+    /// have, once per key and file.
     fn who(&mut self, config: &Config, authn: &authn::Config, read: &Read) {
         let granted = authn.keys_file.is_some() || !authn.issuers.is_empty();
         let of_people = "set `auth.keys_file` or `auth.issuers`, or take it out";
@@ -88,7 +88,7 @@ impl Check<'_> {
         }
     }
 
-    /// The files that are meant. Every name has to stand for one at least.
+    /// Returns the policy files. Every name must match at least one.
     fn policy_files(&mut self, named: &[String]) -> Vec<PathBuf> {
         let mut files = Vec::new();
         for (at, name) in named.iter().enumerate() {
@@ -124,7 +124,7 @@ impl Check<'_> {
     }
 }
 
-/// Where the policies are that ask for something.
+/// Returns the indices of policies that match `asks`.
 fn find_asking(document: &Document, asks: Asks) -> Vec<usize> {
     let mut found = Vec::new();
     for (at, entry) in document.policies.iter().enumerate() {

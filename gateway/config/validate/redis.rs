@@ -1,5 +1,4 @@
-//! `redis`: an address that can be connected to, and a secret that all gateways have. It opens
-//! nothing.
+//! `redis`: a valid address, and the secret shared by all gateways. Opens nothing.
 
 use super::Check;
 use crate::raw::given::text_or;
@@ -10,7 +9,7 @@ const PREFIX: &str = "lockgate";
 const PREFIX_BYTES: usize = 64;
 
 impl Check<'_> {
-    /// Where rates are shared; none where each gateway counts for itself.
+    /// Returns the shared store of rates; `None` if each gateway counts for itself.
     pub fn redis(&mut self, root: &Root) -> Option<lockgate_limits::Config> {
         let Redis { url, prefix } = &root.redis;
         let Some(url) = url else {
@@ -25,7 +24,7 @@ impl Check<'_> {
             let what = format!("must be 1 to {PREFIX_BYTES} letters, digits and -_.:");
             self.error(&["redis", "prefix"], what, "write it like lockgate-production");
         }
-        // The oldest of a ring: a new secret comes to all gateways before it is the first of any.
+        // The oldest of the ring: a new secret reaches all gateways before it is first anywhere.
         let secret = match root.old_secrets.last() {
             Some(Text(oldest)) => oldest,
             None => text_or(&root.secret, ""),

@@ -1,4 +1,4 @@
-//! `replicas`: an address of this gateway, and names that lead to all. It looks up nothing.
+//! `replicas`: an address of this gateway, and names of all gateways. Looks up nothing.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -8,11 +8,11 @@ use url::Host;
 use super::Check;
 use crate::raw::Root;
 
-/// Most names of gateways.
+/// Maximum number of names.
 const MAX_PEERS: usize = 64;
 
 impl Check<'_> {
-    /// How this gateway and others reach each other; `None` where it is alone.
+    /// Returns the settings for the connections between gateways; `None` for a single gateway.
     pub fn replicas(
         &mut self,
         root: &Root,
@@ -99,7 +99,7 @@ fn parse_address(text: &str, port: u16) -> Option<SocketAddr> {
     (is_usable && address.port() != 0).then_some(address)
 }
 
-/// A name or an address, with a port or the usual one.
+/// Parses a name or an address, with an optional port.
 fn parse_peer(text: &str, port: u16) -> Option<(String, u16)> {
     if let Some(address) = parse_address(text, port) {
         return Some((address.ip().to_string(), address.port()));

@@ -13,9 +13,9 @@ use crate::raw::leaf::Text;
 const KEY_CHARS: usize = 16;
 const SECRET_CHARS: usize = 32;
 const LONGEST: usize = 4096;
-/// As many as a ring of keys has room for beside the one that seals.
+/// The size of a ring of keys, minus the sealing key.
 const OLD_SECRETS: usize = 7;
-/// Fewer distinct characters than this are no random value.
+/// Minimum number of distinct characters of a random value.
 const DISTINCT: usize = 6;
 const PLACEHOLDERS: [&str; 7] =
     ["changeme", "change-me", "change_me", "your-", "your_", "replace", "example"];
@@ -26,7 +26,7 @@ impl Check<'_> {
         let Text(key) = key?;
         let path = ["auth", "key"];
         self.shown_key(&path, key);
-        // Revoked in the keys file, it would still be good here.
+        // This key would stay valid here after its revocation in the keys file.
         if lockgate_authn::key::has_issued_form(key) {
             let what = "is a key of `lockgate keys create`, which this would make good for ever";
             let hint = "name its file in `auth.keys_file`, and give the key to commands in \
@@ -36,14 +36,14 @@ impl Check<'_> {
         Some(key.clone())
     }
 
-    /// What whoever reads the metrics shows.
+    /// Checks the token that grants access to metrics.
     pub fn scrape_token(&mut self, token: Option<&Text>) -> Option<ScrapeToken> {
         let Text(token) = token?;
         self.shown_key(&["admin", "scrape_token"], token);
         Some(ScrapeToken::new(token))
     }
 
-    /// One that callers send in a header.
+    /// Checks a key that callers send in a header.
     fn shown_key(&mut self, path: &[&str], key: &str) {
         if !key.bytes().all(|b| b.is_ascii_graphic()) {
             self.error(path, "must be ASCII letters, digits and signs without blanks", MAKE_ONE);
@@ -56,7 +56,7 @@ impl Check<'_> {
         self.long_secret(&["secret"], secret)
     }
 
-    /// Those that open tokens and seal none.
+    /// Checks the secrets that open tokens but seal none.
     pub fn old_secrets(&mut self, root: &Root) -> Vec<String> {
         let old = &root.old_secrets;
         let path = ["old_secrets"];
@@ -74,7 +74,7 @@ impl Check<'_> {
         secrets
     }
 
-    /// One from which keys are made.
+    /// Checks a secret from which keys are derived.
     pub fn long_secret(&mut self, path: &[&str], secret: Option<&Text>) -> Option<String> {
         let Text(secret) = secret?;
         self.random(path, secret, SECRET_CHARS);
@@ -101,7 +101,7 @@ impl Check<'_> {
 }
 
 impl Check<'_> {
-    /// Whether the value at a path is written into a file as it is.
+    /// Returns whether the value at a path is written literally into a file.
     pub fn is_literal(&self, path: &[&str]) -> bool {
         let Some(node) = self.layers.get(path) else { return false };
         matches!(node.place, Place::File { .. }) && node.reference.is_none()

@@ -1,5 +1,5 @@
-//! `servers`: each is a program or an address, never both, and sends nothing that the gateway
-//! itself has to say. Values of arguments, environment and headers are not quoted in any message.
+//! `servers`: each is either a program or an address, and sets no header of the gateway's own. No
+//! message quotes arguments, environment or headers.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,10 +18,10 @@ use crate::raw::{self, Server};
 
 const SERVERS: usize = 256;
 const ARGUMENTS: usize = 1000;
-/// Headers that the gateway writes itself, besides those of the message and every `Mcp-…`.
+/// Headers that the gateway writes itself, besides HTTP framing and every `Mcp-…`.
 const OWN_HEADERS: [&str; 3] = ["accept", "last-event-id", lockgate_upstream::IDENTITY_HEADER];
 
-/// Whether the gateway writes this header itself; the name is in lower case.
+/// Returns whether the gateway writes this header (in lower case) itself.
 pub fn is_own_header(name: &str) -> bool {
     is_framing(name) || OWN_HEADERS.contains(&name) || name.starts_with("mcp-")
 }
@@ -130,7 +130,7 @@ impl Check<'_> {
                     "has both `command` and `url`",
                     "keep one: a program to start, or an address to call",
                 );
-                // What else is wrong with either is said at once.
+                // Reports mistakes in either part at once.
                 self.both(slug, raw);
                 None
             }
@@ -186,7 +186,7 @@ impl Check<'_> {
         })
     }
 
-    /// What is wrong with a program and what it is given; false when it has no name.
+    /// Checks a program and its settings; returns false if it has no name.
     fn program(&mut self, slug: &str, command: &Text, raw: &Server) -> bool {
         self.variables(slug, raw);
         let named = !command.0.trim().is_empty();
@@ -229,7 +229,7 @@ impl Check<'_> {
         }
     }
 
-    /// Of a server that is a program and an address: what is wrong with either.
+    /// Checks both parts of a server that is a program and an address.
     fn both(&mut self, slug: &str, raw: &Server) {
         if let Some(command) = &raw.command {
             self.program(slug, command, raw);
@@ -240,7 +240,7 @@ impl Check<'_> {
         self.headers(&["servers", slug, "headers"], &raw.headers, is_own_header);
     }
 
-    /// Warns of a program that is not installed: it may still come.
+    /// Warns of a program that is not installed, which may be installed later.
     fn found(&mut self, slug: &str, command: &str, raw: &Server) {
         let path = match (raw.env.get("PATH"), self.sources.env.get("PATH")) {
             (Some(Text(path)), _) | (None, Some(path)) => path,
@@ -297,7 +297,7 @@ impl Check<'_> {
         self.remote_url(&["servers", slug, "url"], url)
     }
 
-    /// An address of a server, whose credentials are elsewhere.
+    /// Checks a server's address, which must not contain credentials.
     pub(super) fn remote_url(&mut self, key: &[&str], url: &Text) -> Option<url::Url> {
         let url = match url::Url::parse(&url.0) {
             Ok(url) if is_http(&url) => url,
@@ -326,7 +326,7 @@ fn tool_timeouts(raw: &Server) -> BTreeMap<String, Duration> {
     timeouts
 }
 
-/// Children are watched unless that is switched off, others where it is switched on.
+/// Returns the health check: by default only child processes are checked.
 fn health(raw: &Server) -> Option<Health> {
     let interval = match &raw.health.interval {
         Some(interval) => interval.duration(),

@@ -1,5 +1,5 @@
-//! `admin.sign_in`: people sign in to the console at one of the issuers of tokens, and come back to
-//! an address that the configuration names. No request ever does.
+//! `admin.sign_in`: sign-in to the console at a token issuer, with a redirect address from the
+//! configuration. Requests never determine the address.
 
 use lockgate_authn as authn;
 use url::Url;
@@ -10,11 +10,11 @@ use crate::raw::leaf::{List, Text};
 use crate::raw::{Root, SignIn};
 use crate::suggest;
 
-/// Where the provider sends browsers back to, below the console's address.
+/// The path of the provider's redirect, below the console's address.
 const CALLBACK: &str = "/console/sign-in/callback";
-/// What makes a request one of OpenID Connect.
+/// The scope that makes a request one of OpenID Connect.
 const OPENID: &str = "openid";
-/// Longest name and longest secret of a client, in bytes.
+/// Maximum length of a client's name and secret in bytes.
 const LONGEST: usize = 4096;
 
 impl Check<'_> {
@@ -44,7 +44,7 @@ impl Check<'_> {
         })
     }
 
-    /// The `iss` of the issuer that is named.
+    /// Returns the `iss` of the named issuer.
     fn sign_in_issuer(&mut self, root: &Root, raw: &SignIn) -> Option<String> {
         let path = ["admin", "sign_in", "issuer"];
         let Some(Text(name)) = &raw.issuer else {
@@ -65,7 +65,7 @@ impl Check<'_> {
             self.error(&path, format!("is no name of `auth.issuers`{shown}"), hint);
             return None;
         };
-        // What is wrong with it is told there.
+        // An invalid issuer is reported in `auth.issuers`.
         text_of(&issuer.issuer)
     }
 
@@ -108,8 +108,8 @@ impl Check<'_> {
         scopes
     }
 
-    /// Where the console is for browsers: as configured, or where it is by the rest of the
-    /// configuration.
+    /// Returns the console's address for browsers: the configured one, or the one derived from the
+    /// rest of the configuration.
     fn console_url(
         &mut self,
         root: &Root,
@@ -151,7 +151,7 @@ impl Check<'_> {
     }
 }
 
-/// Whether the console can be there: people's sessions go over https, or stay on this machine.
+/// Returns whether the console may have this address: sessions require https or a local address.
 fn is_fit(url: &Url) -> bool {
     url.path() == "/" && (url.scheme() == "https" || super::is_local(url))
 }

@@ -1,4 +1,4 @@
-//! `store`: one place for what people change, and keys that cannot be guessed. It opens nothing.
+//! `store`: a single database, and keys that cannot be guessed. Opens nothing.
 
 use std::path::{Path, PathBuf};
 
@@ -11,17 +11,17 @@ use crate::raw::leaf::Text;
 use crate::source::environment::find_set;
 use crate::suggest;
 
-/// As many as are looked through for one credential.
+/// The maximum that is tried for a credential.
 const KEYS: usize = 8;
 const FOLDER: &str = ".lockgate";
 const FILE: &str = "lockgate.db";
-/// Beside the file of SQLite.
+/// A file beside the SQLite file.
 const KEY: &str = "vault.key";
 const STRICTEST: &str = "verify-full";
 const SSL_MODES: [&str; 6] = ["disable", "allow", "prefer", "require", "verify-ca", STRICTEST];
 
 impl Check<'_> {
-    /// `makes_key` where the gateway may make a key by itself.
+    /// Checks the store; `makes_key` is set if the gateway may create a key itself.
     pub fn store(
         &mut self,
         raw: &Store,
@@ -92,7 +92,7 @@ fn parse_postgres(text: &str) -> Option<url::Url> {
     if is_fit { Some(url) } else { None }
 }
 
-/// Whether nothing that is sent there leaves the machine: its address, or a socket in a folder.
+/// Returns whether the database is on this machine, at a loopback address or a socket path.
 fn is_on_this_machine(url: &url::Url) -> bool {
     let host = match find_parameter(url, &["host", "hostaddr"]) {
         Some(given) => given,
@@ -105,7 +105,7 @@ fn is_on_this_machine(url: &url::Url) -> bool {
     }
 }
 
-/// The last value that one of these names has.
+/// Returns the last value of these parameters.
 fn find_parameter(url: &url::Url, names: &[&str]) -> Option<String> {
     let mut found = None;
     for (name, value) in url.query_pairs() {
@@ -116,14 +116,14 @@ fn find_parameter(url: &url::Url, names: &[&str]) -> Option<String> {
     found
 }
 
-/// The address with the certificate checked: what is not said is not left to the database.
+/// Adds the strictest certificate check, because the client's default would be weaker.
 fn demand_certificate(url: &str) -> String {
     let sign = if url.contains('?') { '&' } else { '?' };
     format!("{url}{sign}sslmode={STRICTEST}")
 }
 
-/// Where a service keeps its state, or beside the configuration file, or where programs of a user
-/// keep theirs.
+/// Returns the default file: in a service's state directory, beside the configuration file, or in
+/// the user's data folder.
 fn default_file(sources: &Sources, own: Option<&Path>) -> PathBuf {
     let env = &sources.env;
     if let Some(folders) = find_set(env, "STATE_DIRECTORY") {

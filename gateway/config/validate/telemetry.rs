@@ -1,4 +1,4 @@
-//! `telemetry`: what goes to the collector beside the spans themselves.
+//! `telemetry`: attributes and addresses of exported signals.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +10,9 @@ use crate::raw;
 use crate::raw::given::{text_or, texts_of};
 use crate::raw::leaf::Text;
 
-/// Longest name of the service, and longest value of an attribute, in bytes.
+/// Maximum bytes of the service's name, and of an attribute's value.
 const MAX_TEXT: usize = 256;
-/// Most attributes.
+/// Maximum number of attributes.
 const MOST: usize = 32;
 
 impl Check<'_> {
@@ -63,7 +63,7 @@ impl Check<'_> {
         headers
     }
 
-    /// Where spans or lines of the log go.
+    /// Checks the address of a collector for traces or logs.
     pub(super) fn collector(
         &mut self,
         key: &str,

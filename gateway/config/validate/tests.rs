@@ -1,4 +1,4 @@
-//! The small rules, without files.
+//! Tests of small rules without files.
 
 use super::{is_slug, level_word};
 

@@ -1,5 +1,5 @@
-//! Warns of lists that name no server of the configuration: a list that was written for a server of
-//! another name keeps nobody away from this one. Integrations come later, so it is no mistake.
+//! Warns of lists that match no configured server: a list with a wrong name restricts no server.
+//! Not an error, because integrations are added later.
 
 use globset::Glob;
 use lockgate_policy::file::What;
@@ -9,22 +9,22 @@ use super::Check;
 use crate::policies::Read;
 use crate::raw::Root;
 
-/// Built-in servers, of which some may not be switched on.
+/// Built-in servers, including disabled ones.
 const BUILTIN: [&str; 7] = ["content", "database", "example", "file", "shell", "system", "web"];
 const HINT: &str = "servers are called as under `servers`; a list may also name integrations of \
     organisations, which nobody knows here";
 
-/// The names that servers and what they offer begin with.
+/// Prefixes of the names of servers and their items.
 struct Names<'a> {
     servers: Vec<&'a str>,
     separator: &'static str,
-    /// Longer names than this may be shortened.
+    /// Maximum length up to which names are never shortened.
     certain: usize,
 }
 
 impl Check<'_> {
-    /// Warns of items of the configuration's own lists, and of policies whose list of servers fits
-    /// none.
+    /// Warns of items in the configuration's own lists, and of policies with a list of servers that
+    /// matches none.
     pub fn warn_of_unknown_servers(&mut self, root: &Root, config: &Config, read: &Read) {
         if self.layers.damaged(&["servers"]) {
             return;
@@ -80,7 +80,7 @@ impl Check<'_> {
 }
 
 impl Names<'_> {
-    /// The key of a list of servers that none of these fits.
+    /// Returns the key of a list of servers that matches none of these.
     fn find_unfit_list(&self, what: &What) -> Option<&'static str> {
         let lists = [("servers", &what.servers), ("not_servers", &what.not_servers)];
         for (key, list) in lists {
@@ -92,15 +92,14 @@ impl Names<'_> {
         None
     }
 
-    /// Whether a pattern fits the name of a server. One that is no pattern is a mistake, which is
-    /// said elsewhere.
+    /// Returns whether a pattern matches a server's name. Invalid patterns are reported elsewhere.
     fn has_server(&self, pattern: &str) -> bool {
         let Ok(glob) = Glob::new(pattern) else { return true };
         let glob = glob.compile_matcher();
         self.servers.iter().any(|server| glob.is_match(server))
     }
 
-    /// Whether what a server offers can have a name that fits a pattern, going by its beginning.
+    /// Returns whether a pattern may match a server's item, judged by the pattern's literal prefix.
     fn may_offer(&self, pattern: &str) -> bool {
         if Glob::new(pattern).is_err() {
             return true;
@@ -117,7 +116,7 @@ impl Names<'_> {
         false
     }
 
-    /// Whether a name may begin with both, as far as they reach and names are not shortened.
+    /// Returns whether a name may begin with both texts, as far as names are not shortened.
     fn may_begin(&self, one: &str, other: &str) -> bool {
         let length = one.len().min(other.len()).min(self.certain);
         one.as_bytes()[..length] == other.as_bytes()[..length]

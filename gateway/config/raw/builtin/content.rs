@@ -1,4 +1,4 @@
-//! `builtin.content`: resources and prompts that the gateway itself offers.
+//! `builtin.content`: resources and prompts offered by the gateway itself.
 
 use std::collections::BTreeMap;
 

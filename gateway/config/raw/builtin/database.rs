@@ -1,4 +1,4 @@
-//! `builtin.database`: which databases may be asked, and within which bounds.
+//! `builtin.database`: the databases open to queries, and limits.
 
 use std::collections::BTreeMap;
 

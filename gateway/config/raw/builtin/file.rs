@@ -1,4 +1,4 @@
-//! `builtin.file`: which folders may be used, and within which bounds.
+//! `builtin.file`: the folders open to tools, and limits.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

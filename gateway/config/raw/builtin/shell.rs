@@ -1,4 +1,4 @@
-//! `builtin.shell`: which programs may be run, where and within which bounds.
+//! `builtin.shell`: the allowed programs, their folders and limits.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! `builtin.web`: which hosts may be reached, and within which bounds.
+//! `builtin.web`: the hosts open to requests, and limits.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

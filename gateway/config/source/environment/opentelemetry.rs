@@ -1,7 +1,6 @@
-//! The `OTEL_…` variables of the OpenTelemetry specification that say where traces and logs go and
-//! how, as the weakest layer: everything that is configured wins over them, and where a collector
-//! is configured they are not read.
-//! <https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/>
+//! The `OTEL_…` variables of the OpenTelemetry specification for the export of traces and logs, as
+//! the weakest layer: any configured value overrides them, and they are ignored if a collector is
+//! configured. <https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/>
 
 use std::collections::BTreeMap;
 
@@ -13,10 +12,10 @@ use crate::source::node::Node;
 
 type Environment = BTreeMap<String, String>;
 
-/// The variables of one kind of what is exported.
+/// The variables of an exported signal.
 struct Signal {
     name: &'static str,
-    /// Of `telemetry`.
+    /// The key in `telemetry`.
     key: &'static str,
     path: &'static str,
     exporter: &'static str,
@@ -44,7 +43,7 @@ const LOGS: Signal = Signal {
     headers: "OTEL_EXPORTER_OTLP_LOGS_HEADERS",
 };
 
-/// The layer of these variables.
+/// Reads these variables into a layer.
 pub fn read(env: &Environment, problems: &mut Problems) -> Node {
     let mut root = Node::map(Place::Nowhere);
     if says(env, "OTEL_SDK_DISABLED", "true") {
@@ -52,7 +51,7 @@ pub fn read(env: &Environment, problems: &mut Problems) -> Node {
     }
     let traces = put_endpoint(env, &TRACES, &mut root, problems);
     let mut logs = false;
-    // There is one set of headers, and what is meant for one collector does not go to another.
+    // There is a single set of headers, and one collector's headers must not be sent to another.
     if traces && find_headers(env, &TRACES) != find_headers(env, &LOGS) {
         refuse_logs(env, problems);
     } else {
@@ -76,7 +75,7 @@ fn put(root: &mut Node, path: &[&str], value: &str, variable: &str) {
     root.put(path, Node::text(value, Place::Variable(variable.to_owned())));
 }
 
-/// The first of them that is set.
+/// Returns the first variable that is set.
 fn first<'a>(env: &'a Environment, names: [&'static str; 2]) -> Option<(&'static str, &'a str)> {
     for name in names {
         if let Some(value) = find_set(env, name) {
@@ -86,7 +85,7 @@ fn first<'a>(env: &'a Environment, names: [&'static str; 2]) -> Option<(&'static
     None
 }
 
-/// The variable for one signal is the whole address, the one for all is what it begins with.
+/// Puts the endpoint: the signal's own variable is the whole address, the common variable its base.
 fn put_endpoint(
     env: &Environment,
     signal: &Signal,
@@ -129,7 +128,7 @@ fn put_headers(env: &Environment, signal: &Signal, root: &mut Node) {
     }
 }
 
-/// Logs have headers of their own, or traces have.
+/// Warns that logs are not exported, because their headers differ from those of traces.
 fn refuse_logs(env: &Environment, problems: &mut Problems) {
     let names = [LOGS.endpoint, "OTEL_EXPORTER_OTLP_ENDPOINT"];
     let Some((name, _)) = first(env, names) else { return };
@@ -160,7 +159,7 @@ fn put_resource(env: &Environment, root: &mut Node) {
     }
 }
 
-/// Whether a trace that a client began is recorded is always for the client to say.
+/// Reads the sampler. For traces begun by a client, the client's decision always applies.
 fn put_sampler(env: &Environment, root: &mut Node, problems: &mut Problems) {
     const SAMPLER: &str = "OTEL_TRACES_SAMPLER";
     const ARGUMENT: &str = "OTEL_TRACES_SAMPLER_ARG";
@@ -189,12 +188,12 @@ fn put_sampler(env: &Environment, root: &mut Node, problems: &mut Problems) {
             return problems.push(problem.hint("such as parentbased_traceidratio"));
         }
     };
-    // The rarest that can be written, rather than none.
+    // Rounds up, so that a small share does not become zero.
     let thousandth = (share * 1000.0).ceil().to_string();
     put(root, &["telemetry", "samples_per_thousand"], &thousandth, SAMPLER);
 }
 
-/// `key=value,key2=value2`, percent-encoded; what is no pair is left out.
+/// Parses `key=value,key2=value2`, percent-encoded; other parts are ignored.
 fn read_pairs(list: &str) -> Vec<(String, String)> {
     let mut pairs = Vec::new();
     for pair in list.split(',') {

@@ -1,4 +1,4 @@
-//! Mistakes in credentials: keys, issuers, scopes, and callers without any.
+//! Mistakes in credentials: keys, issuers, scopes, and anonymous callers.
 
 use super::{Case, hold};
 

@@ -1,4 +1,4 @@
-//! Mistakes in keys and shapes: unknown keys, keys without a value, text where a number is wanted.
+//! Mistakes in keys and types: unknown keys, keys without a value, text in place of a number.
 
 use super::{Case, hold};
 

@@ -1,4 +1,4 @@
-//! Mistakes in policy in the configuration itself.
+//! Mistakes in the configuration's own policy.
 
 use super::{Case, hold};
 

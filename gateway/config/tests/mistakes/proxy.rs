@@ -1,4 +1,4 @@
-//! Mistakes in the request path: names, limits, ways out, approvals.
+//! Mistakes in the request path: names, limits, egress, approvals.
 
 use super::{Case, hold};
 

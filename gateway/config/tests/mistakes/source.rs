@@ -1,4 +1,4 @@
-//! Mistakes in the documents themselves: what cannot be read, values from elsewhere, imports.
+//! Mistakes in the documents themselves: syntax, references, imports.
 
 use super::{Case, hold};
 

@@ -1,4 +1,4 @@
-//! Mistakes in servers: how they are reached, their time limits, headers and programs.
+//! Mistakes in servers: addresses, timeouts, headers and programs.
 
 use super::{Case, hold};
 

@@ -1,4 +1,4 @@
-//! Addresses of receivers of syslog.
+//! Addresses of syslog receivers.
 
 use super::*;
 

@@ -1,5 +1,4 @@
-//! `builtin.content`: from what was written to what is served. What is wrong with an entry is for
-//! the layer to say.
+//! `builtin.content`: converts entries to the layer's types. The layer itself checks the entries.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +12,7 @@ use crate::raw::given::{path_of, text_of, text_or};
 use crate::raw::leaf::Text;
 use crate::source::node::as_words;
 
-/// Kinds of files by their ending.
+/// Media types by file extension.
 const KINDS: [(&str, &str); 16] = [
     ("md", "text/markdown"),
     ("txt", "text/plain"),
@@ -98,7 +97,7 @@ impl Check<'_> {
         }
     }
 
-    /// The one that is given.
+    /// Returns the only given body.
     fn content_body(&mut self, list: &str, at: usize, given: Vec<Body>, hint: &str) -> Body {
         if given.len() != 1 {
             let what = "must say in exactly one way what it holds";

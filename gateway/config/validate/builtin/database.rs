@@ -1,5 +1,5 @@
-//! `builtin.database`: connections are URLs or files, and names are names. Nothing is connected to
-//! here, and no message shows a URL.
+//! `builtin.database`: connections by URL or file, and their names. Connects to nothing, and no
+//! message shows a URL.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -129,7 +129,7 @@ fn is_name(name: &str) -> bool {
         && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_".contains(c))
 }
 
-/// What a URL says; the words of an error never quote it.
+/// Parses a URL. Error messages never quote it.
 fn network(url: &str, raw: &raw::Connection) -> Result<DatabasePlace, &'static str> {
     let Ok(url) = Url::parse(url) else { return Err("is no URL") };
     let port = match url.scheme() {
@@ -182,7 +182,6 @@ fn network(url: &str, raw: &raw::Connection) -> Result<DatabasePlace, &'static s
     Ok(if postgres { DatabasePlace::Postgres(network) } else { DatabasePlace::Mysql(network) })
 }
 
-/// Without percent signs.
 fn decoded(text: &str) -> Result<String, &'static str> {
     const WRONG: &str = "has a % that is not followed by two hexadecimal digits of UTF-8";
     let Some(bytes) = percent::decode_strictly(text) else { return Err(WRONG) };

@@ -1,4 +1,4 @@
-//! `builtin.file`: its folders and globs make sense. A folder that is not there is no mistake.
+//! `builtin.file`: checks folders and globs. A missing folder is not a mistake.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -94,7 +94,7 @@ impl Check<'_> {
     }
 }
 
-/// Whether a folder is in one of these, or holds one.
+/// Returns whether a folder is inside one of these, or contains one.
 fn overlaps(path: &Path, roots: &[FileRoot]) -> bool {
     roots.iter().any(|other| other.path.starts_with(path) || path.starts_with(&other.path))
 }

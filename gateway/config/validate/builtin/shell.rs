@@ -1,5 +1,5 @@
-//! `builtin.shell`: its rule compiles, its folders and variables make sense. Programs are looked
-//! for when the server starts, not here.
+//! `builtin.shell`: compiles its rule, and checks folders and variables. Programs are looked up at
+//! the server's start, not here.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::source::node::{Node, Value};
 
 const ROOTS: usize = 64;
 const SEARCH: [&str; 3] = ["/usr/local/bin", "/usr/bin", "/bin"];
-/// Variables that choose what is run or loaded.
+/// Variables that select executed programs or loaded code.
 const REFUSED: [&str; 9] = [
     "PATH",
     "ENV",
@@ -65,7 +65,7 @@ impl Check<'_> {
         }
     }
 
-    /// The rule for what may be run, which has to compile.
+    /// Returns the rule for permitted programs, and checks that it compiles.
     fn shell_rule(&mut self, raw: &raw::Shell, roots: &[ShellRoot]) -> Spec {
         let mut rule =
             Spec { allow_code_execution: raw.allow_code_execution.0.clone(), ..Spec::default() };
@@ -80,7 +80,7 @@ impl Check<'_> {
         }
         if let Err(words) = Command::compile(&rule) {
             let key = ["builtin", "shell"];
-            // The words quote values, which a reference may have taken from where secrets are.
+            // The message quotes values, which may come from a reference to a secret.
             let words = match self.layers.get(&key) {
                 Some(node) if !referenced(node) => words,
                 _ => "has a program, model or root that is not right".into(),
@@ -104,8 +104,8 @@ impl Check<'_> {
             let at = at.to_string();
             let key = ["builtin", "shell", "roots", &at, "path"];
             let mut path = PathBuf::from(&root.path.0);
-            // The folder of a configuration file may have been named through `..`; the rule wants
-            // plain folders.
+            // The configuration file's folder may have been named through `..`, but the rule
+            // requires plain folders.
             if goes_up(&path)
                 && let Ok(plain) = path.canonicalize()
             {
@@ -174,7 +174,7 @@ impl Check<'_> {
     }
 }
 
-/// Whether a part of a path is `..`.
+/// Returns whether a path contains `..`.
 fn goes_up(path: &Path) -> bool {
     path.components().any(|part| part == Component::ParentDir)
 }
@@ -200,8 +200,8 @@ fn limits(raw: &raw::Shell) -> ShellLimits {
     }
 }
 
-/// Whether a value at or below this place came from a reference; at most as deep as configuration
-/// may be.
+/// Returns whether a value at or below this node came from a reference. Recursion is bounded by the
+/// configuration's maximum nesting.
 fn referenced(node: &Node) -> bool {
     node.reference.is_some()
         || match &node.value {
@@ -211,7 +211,7 @@ fn referenced(node: &Node) -> bool {
         }
 }
 
-/// The parts that a model and that of a subcommand have in common.
+/// Converts the fields shared by models and submodels.
 macro_rules! model {
     ($raw:expr, $subcommands:expr) => {
         ModelSpec {
@@ -220,7 +220,7 @@ macro_rules! model {
                 raw::Style::Words => Style::Words,
                 raw::Style::Plain => Style::Plain,
             },
-            // For other servers: here git gets its settings from the gateway.
+            // Only used by other servers: here git gets its settings from the gateway.
             begins_with: Vec::new(),
             flags: $raw.flags.0.clone(),
             operands: $raw.operands.0.clone(),

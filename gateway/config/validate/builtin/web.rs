@@ -1,4 +1,4 @@
-//! `builtin.web`: its rule compiles, its networks, headers and proxy make sense.
+//! `builtin.web`: compiles its rule, and checks networks, headers and proxy.
 
 use lockgate_egress::Proxy;
 use lockgate_policy::url::{Spec, Url as Rule};
@@ -68,7 +68,7 @@ impl Check<'_> {
         web
     }
 
-    /// What the layer itself would refuse at the start.
+    /// Reports mistakes that the layer itself would reject at the start.
     fn web_rule(&mut self, web: &Web) {
         let are_known = web.schemes.iter().all(|scheme| scheme == "http" || scheme == "https");
         if !are_known || web.schemes.is_empty() {
@@ -99,7 +99,7 @@ impl Check<'_> {
         }
     }
 
-    /// GET first, as it is what a request is when nothing is said.
+    /// Returns the methods in order, with GET first because it is the default of a request.
     fn web_methods(&mut self, given: &[String]) -> Vec<String> {
         let key = ["builtin", "web", "methods"];
         for (at, method) in given.iter().enumerate() {

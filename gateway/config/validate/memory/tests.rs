@@ -5,7 +5,7 @@ use crate::tests::Given;
 
 const MIB: u64 = 1 << 20;
 
-/// A system whose files say this.
+/// Returns the default memory of a system with these files.
 fn system(files: &[(&str, &str)]) -> u64 {
     let root = tempfile::tempdir().unwrap();
     for (name, text) in files {
@@ -58,7 +58,7 @@ fn the_memory_is_what_the_system_says() {
     }
 }
 
-/// What is given wins where it fits, and is a mistake only beside a memory that is given too.
+/// Checks that `bytes_in_flight` is used if it fits, and rejected if `memory` is too small.
 #[test]
 fn bytes_in_flight_fit_into_the_memory() {
     let said = |limits: &str| {
