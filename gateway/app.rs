@@ -278,7 +278,6 @@ fn pools(config: &Config) -> Pools {
     }
 }
 
-/// Starts the webhook for calls that wait for approvers.
 fn start_webhook(
     config: &Config,
     outside: &Outside,

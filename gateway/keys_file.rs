@@ -32,7 +32,6 @@ const PART: usize = 3;
 const LEFT: usize = 8;
 const HEAD: &str = "# API keys: hashes, no secrets. Written by `lockgate keys`.\n";
 
-/// Applies a change requested by the API.
 pub(crate) fn apply(file: &Path, wanted: &KeyChange) -> Result<(), KeyChangeError> {
     let mut refusal = None;
     let changed = change(file, |keys| {
@@ -49,7 +48,7 @@ pub(crate) fn apply(file: &Path, wanted: &KeyChange) -> Result<(), KeyChangeErro
     }
 }
 
-/// Checks whether the file could be changed so, without changing it.
+/// Checks whether a change would succeed, without making it.
 pub(crate) fn rehearse(file: &Path, wanted: &KeyChange) -> Result<(), KeyChangeError> {
     match read(file) {
         Ok(mut keys) => edit(&mut keys, wanted),
@@ -337,7 +336,6 @@ fn beside(file: &Path, suffix: &str) -> PathBuf {
     file.with_file_name(format!(".{name}.{suffix}"))
 }
 
-/// Returns a key's entry in the file.
 pub(crate) fn entry(key: &Key) -> Value {
     let mut entry = json!({"id": key.id, "hash": write_hash(&key.hash), "name": key.name});
     for (name, text) in [("organisation", &key.organisation), ("agent", &key.agent)] {

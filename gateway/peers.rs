@@ -30,7 +30,7 @@ const SENT_BACK: [HeaderName; 5] = [
     HeaderName::from_static("x-accel-buffering"),
 ];
 
-/// The other gateways.
+/// A client of the other gateways.
 pub(crate) struct PeerGateways {
     replicas: Replicas,
     outside: Outside,

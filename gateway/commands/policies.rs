@@ -125,7 +125,6 @@ fn overlap(found: &Overlap) -> Problem {
         .hint(format!("narrow what {other} is about, or give it {same}"))
 }
 
-/// Returns the folders of cases beside the policy files.
 fn beside(config: &Config, cwd: &Path) -> Vec<PathBuf> {
     let mut folders = vec![cwd.join("policies/cases")];
     for file in &config.documents {

@@ -189,7 +189,6 @@ fn act<'a>(id: &'a str, action: &'static str) -> Question<'a> {
 }
 
 impl NewIntegration {
-    /// Runs `lockgate servers add`.
     pub(crate) fn run(
         &self,
         gateway: &GatewayClient,

@@ -19,7 +19,7 @@ const SLUG: &str = "gateway";
 /// Timeout of a response in seconds: the longest that a gateway can be configured to wait.
 const TIMEOUT: &str = "300";
 
-/// The error for a response with status 401 or 403.
+/// The error for a key that the gateway rejects.
 pub(crate) const KEY_REFUSED: &str = "the gateway requires a key that it knows; give one with \
     --key or LOCKGATE_CLIENT_KEY";
 

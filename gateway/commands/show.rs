@@ -194,7 +194,6 @@ fn bounds(server: &Value) -> [String; 2] {
     [calls, timeout]
 }
 
-/// Describes a flagged tool as JSON.
 fn describe_suspect(suspect: &Suspect) -> Value {
     let mut findings = Vec::with_capacity(suspect.findings.len());
     for finding in &suspect.findings {

@@ -104,7 +104,6 @@ fn read_layers(sources: &Sources) -> (Loading<'_>, Layers, Option<PathBuf>) {
     (loading, layers, own)
 }
 
-/// Returns the files that were read beside the configuration file.
 fn named_files(config: &Config, cwd: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     files.extend(config.pins_file.clone());
@@ -183,7 +182,6 @@ impl Loading<'_> {
         }
     }
 
-    /// Expands and checks a source.
     fn layer(&mut self, mut root: Node, base: &Path, editor: bool) -> Layer {
         one_spelling(&mut root);
         let mut expand = Expand { env: &self.sources.env, base, editor, files: Vec::new() };

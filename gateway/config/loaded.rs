@@ -64,7 +64,7 @@ pub struct Config {
     pub egress: lockgate_egress::Config,
     pub telemetry: lockgate_telemetry::Config,
     pub store: lockgate_store::Config,
-    /// The shared limits on rates, if configured.
+    /// The store of rates shared with other gateways, if configured.
     pub limits: Option<lockgate_limits::Config>,
     pub tools: lockgate_tools::Config,
     pub admin: lockgate_admin::Config,

@@ -34,7 +34,6 @@ pub struct Read {
 
 struct Source {
     document: Document,
-    /// The file as written.
     node: Node,
     /// Indices in the file of the document's policies.
     places: Vec<usize>,

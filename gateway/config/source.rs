@@ -94,7 +94,6 @@ fn read_text(path: &Path, whole: &Place) -> Result<String, Problem> {
     Err(Problem::error(whole.clone(), "", what))
 }
 
-/// Describes an operating system error.
 pub fn reason(error: &std::io::Error) -> String {
     use std::io::ErrorKind as K;
     match error.kind() {

@@ -13,7 +13,7 @@ pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 pub const PROGRESS_TOKEN: &str = "progressToken";
 pub const TRACEPARENT: &str = "traceparent";
 pub const TRACESTATE: &str = "tracestate";
-/// The gateway's key for servers with items missing from a list, and the reasons.
+/// The gateway's own key: servers with items missing from a list, and the reasons.
 pub const DEGRADED: &str = "lockgate/degraded";
 
 /// The task of a message (2025-11-25).
@@ -84,7 +84,7 @@ pub fn write_sender(object: &mut Object<'_>, sender: &Sender<'_>) {
     object.raw(CLIENT_INFO, sender.info);
 }
 
-/// Writes `progressToken` as the gateway's number.
+/// Writes the gateway's own number as `progressToken`.
 pub fn write_progress_token(object: &mut Object<'_>, token: u64) {
     write::number(object.key(PROGRESS_TOKEN), token);
 }

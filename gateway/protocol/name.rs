@@ -26,8 +26,8 @@ pub const MAX_SLUG: usize = 64;
 pub struct BadSlug;
 
 impl Slug {
-    /// Creates a slug.
     /// # Errors
+    /// [`BadSlug`] if the text is not a slug.
     pub fn new(text: &str) -> Result<Self, BadSlug> {
         if Self::is_valid(text) { Ok(Self(text.into())) } else { Err(BadSlug) }
     }

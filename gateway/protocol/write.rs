@@ -31,7 +31,6 @@ pub fn string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
 }
 
-/// Returns `text` as a JSON string.
 #[must_use]
 pub fn quoted(text: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len() + 2);
@@ -63,7 +62,6 @@ pub struct Object<'a> {
 }
 
 impl<'a> Object<'a> {
-    /// Opens the object.
     pub fn open(out: &'a mut Vec<u8>) -> Self {
         out.push(b'{');
         Self { out, first: true }

@@ -91,7 +91,6 @@ async fn find_id(gateway: &GatewayClient, list: &str, name: &str) -> anyhow::Res
     }
 }
 
-/// Sends a request to a running gateway.
 pub(super) fn ask_gateway(
     question: Question<'_>,
     gateway: &GatewayClient,

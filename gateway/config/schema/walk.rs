@@ -9,9 +9,7 @@ pub struct Key {
     pub path: Vec<String>,
     pub description: String,
     pub default: Option<Value>,
-    /// Minimum and maximum of a number.
     pub range: Option<(u64, u64)>,
-    /// Whether there are keys below.
     pub section: bool,
 }
 
@@ -65,6 +63,5 @@ fn range(property: &Value) -> Option<(u64, u64)> {
             return Some((choice["minimum"].as_u64()?, choice["maximum"].as_u64()?));
         }
     }
-    // An optional number.
     choices(property).iter().find_map(range)
 }

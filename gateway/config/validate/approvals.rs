@@ -71,7 +71,6 @@ impl Check<'_> {
     }
 }
 
-/// Decodes a Standard Webhooks secret.
 fn parse_secret(text: &str) -> Option<Vec<u8>> {
     let bytes = STANDARD.decode(text.strip_prefix(PREFIX)?).ok()?;
     if BYTES.contains(&bytes.len()) { Some(bytes) } else { None }

@@ -13,7 +13,7 @@ use crate::raw::leaf::Text;
 const KEY_CHARS: usize = 16;
 const SECRET_CHARS: usize = 32;
 const LONGEST: usize = 4096;
-/// The size of a ring of keys, minus the sealing key.
+/// The maximum of a ring of keys, minus the sealing key.
 const OLD_SECRETS: usize = 7;
 /// Minimum number of distinct characters of a random value.
 const DISTINCT: usize = 6;

@@ -15,7 +15,7 @@ use crate::suggest;
 const KEYS: usize = 8;
 const FOLDER: &str = ".lockgate";
 const FILE: &str = "lockgate.db";
-/// A file beside the SQLite file.
+/// The generated key's file, beside the SQLite file.
 const KEY: &str = "vault.key";
 const STRICTEST: &str = "verify-full";
 const SSL_MODES: [&str; 6] = ["disable", "allow", "prefer", "require", "verify-ca", STRICTEST];

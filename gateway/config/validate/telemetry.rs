@@ -12,7 +12,6 @@ use crate::raw::leaf::Text;
 
 /// Maximum bytes of the service's name, and of an attribute's value.
 const MAX_TEXT: usize = 256;
-/// Maximum number of attributes.
 const MOST: usize = 32;
 
 impl Check<'_> {

@@ -7,7 +7,6 @@ use bytes::Bytes;
 use crate::method::Method;
 use crate::scan::{self, Member, Members, Span};
 
-/// Any message of a peer.
 #[derive(Clone, Debug)]
 pub enum Message {
     Request(Request),
@@ -40,7 +39,6 @@ pub struct Response {
 pub enum Outcome {
     /// The result object and its top-level members.
     Result(Span, Members),
-    /// The error object.
     Error(ErrorObject),
 }
 

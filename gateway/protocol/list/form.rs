@@ -13,7 +13,7 @@ use crate::write::Object;
 pub struct Form {
     /// The display name of an item.
     pub noun: &'static str,
-    /// The key member: a text that is not empty.
+    /// The key member: a non-empty string.
     pub key: &'static str,
     members: &'static [(&'static str, Shape)],
 }
@@ -67,7 +67,7 @@ pub static TEMPLATE: Form =
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
     Text,
-    /// A required text.
+    /// A required string.
     Name,
     Number,
     Object,
@@ -77,9 +77,9 @@ enum Shape {
     Hints,
     /// Annotations of a resource.
     Audience,
-    /// A list of objects with a text `src`.
+    /// A list of objects with a string `src`.
     Icons,
-    /// A list of objects with a text `name`.
+    /// A list of objects with a string `name`.
     Arguments,
 }
 

@@ -43,7 +43,6 @@ const LOGS: Signal = Signal {
     headers: "OTEL_EXPORTER_OTLP_LOGS_HEADERS",
 };
 
-/// Reads these variables into a layer.
 pub fn read(env: &Environment, problems: &mut Problems) -> Node {
     let mut root = Node::map(Place::Nowhere);
     if says(env, "OTEL_SDK_DISABLED", "true") {

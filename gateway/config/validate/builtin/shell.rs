@@ -174,7 +174,6 @@ impl Check<'_> {
     }
 }
 
-/// Returns whether a path contains `..`.
 fn goes_up(path: &Path) -> bool {
     path.components().any(|part| part == Component::ParentDir)
 }

@@ -98,7 +98,6 @@ fn read(
     scanner.finish()
 }
 
-/// Returns whether the scanner of whole texts accepts the text.
 fn whole(text: &[u8], max_depth: usize) -> bool {
     let Ok(mut scanner) = Scanner::new(text, max_depth) else { return false };
     scanner.value().is_ok() && scanner.end().is_ok()
