@@ -1,5 +1,5 @@
-//! Client certificates, after TLS has verified them against the operator's authorities: what they
-//! call their holder. It verifies nothing itself.
+//! Client certificates that TLS has verified against the operator's authorities, and the identities
+//! they contain. Signatures are not verified here.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -17,28 +17,27 @@ use x509_parser::x509::{AttributeTypeAndValue, X509Name};
 
 use crate::identity::Identity;
 
-/// What stands before the authority's name in the issuer of a certificate's holder.
+/// The prefix of the issuer of a certificate's holder, followed by the authority's name.
 pub const CERTIFICATE: &str = "certificate:";
-/// Alternative names that are looked at.
+/// Maximum number of alternative names; the rest are ignored.
 const MAX_NAMES: usize = 64;
-/// Longest name.
+/// Maximum length of a name, in bytes.
 const MAX_TEXT: usize = 512;
 
-/// A verified client certificate. It holds no key.
+/// A verified client certificate, without its private key.
 pub struct Certificate {
-    /// Every alternative name with its kind in front (`uri:`, `dns:`, `email:`), then the common
-    /// name (`cn:`).
+    /// Alternative names, each with its kind as a prefix (`uri:`, `dns:`, `email:`), then the
+    /// common name (`cn:`).
     pub names: Box<[Box<str>]>,
-    /// SHA-256 of the certificate, in lower-case hexadecimal digits.
+    /// SHA-256 of the certificate, in lowercase hexadecimal digits.
     pub fingerprint: Box<str>,
-    /// The same, as tokens that are bound to a certificate name it.
+    /// The fingerprint in binary, as in certificate-bound tokens.
     pub(crate) digest: [u8; 32],
-    /// From when to when it is good, both included: Unix seconds.
+    /// Validity in Unix seconds, both ends included.
     valid: RangeInclusive<i64>,
     pub(crate) identity: Arc<Identity>,
 }
 
-/// A certificate that names nobody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClientCertificateError {
     #[error("the client certificate cannot be read")]
@@ -50,12 +49,9 @@ pub enum ClientCertificateError {
 }
 
 impl Certificate {
-    /// Reads a certificate that TLS has verified (DER). Its holder is called by the first URI, else
-    /// the first DNS name, else the first e-mail address among its alternative names, else by its
-    /// common name; the kind of name is part of it.
-    ///
-    /// # Errors
-    /// [`ClientCertificateError`].
+    /// Reads a certificate (DER) that TLS has verified. The subject is the first URI, else the
+    /// first DNS name, else the first e-mail address among the alternative names, else the common
+    /// name; it includes the kind of name.
     pub fn read(der: &[u8]) -> Result<Self, ClientCertificateError> {
         let Ok((&[], certificate)) = X509Certificate::from_der(der) else {
             return Err(ClientCertificateError::Unreadable);
@@ -88,14 +84,14 @@ impl Certificate {
         })
     }
 
-    /// Whether it is in date. TLS asks once, when a connection or the session that it resumes
-    /// begins; requests come later.
+    /// Returns whether the certificate is in date. TLS checks this only at the beginning of a
+    /// connection or of the session that it resumes; requests arrive later.
     pub(crate) fn is_in_date(&self, now: u64) -> bool {
         self.valid.contains(&i64::try_from(now).unwrap_or(i64::MAX))
     }
 }
 
-/// When a certificate (DER) runs out, in Unix seconds.
+/// Returns the expiry of a DER certificate, in Unix seconds.
 #[must_use]
 pub fn read_expiry(der: &[u8]) -> Option<i64> {
     let (_, certificate) = X509Certificate::from_der(der).ok()?;
@@ -120,7 +116,6 @@ fn names(certificate: &X509Certificate<'_>) -> Result<Vec<Box<str>>, ClientCerti
     Ok(all)
 }
 
-/// An alternative name with its kind in front, if it is of a kind that we use.
 fn alternative_name(name: &GeneralName<'_>) -> Option<String> {
     match name {
         GeneralName::URI(uri) => Some(format!("uri:{}", usable(uri)?)),
@@ -130,7 +125,6 @@ fn alternative_name(name: &GeneralName<'_>) -> Option<String> {
     }
 }
 
-/// The name that its holder is called by.
 fn find_subject(names: &[Box<str>]) -> Option<&str> {
     for kind in ["uri:", "dns:", "email:", "cn:"] {
         for name in names {
@@ -142,7 +136,8 @@ fn find_subject(names: &[Box<str>]) -> Option<&str> {
     None
 }
 
-/// An attribute that stands once. Of several, none can be trusted to be the one that was meant.
+/// Returns an attribute that occurs once. Of several values, none can be trusted to be the intended
+/// value.
 fn single<'a, 'n, I>(
     name: &'a X509Name<'n>,
     attribute: impl FnOnce(&'a X509Name<'n>) -> I,
@@ -159,8 +154,8 @@ where
     usable(first.as_str().ok()?)
 }
 
-/// A distinguished name as text: two names that differ have texts that differ. Otherwise one
-/// attribute of an intermediate authority could spell out the name of another one.
+/// Formats a distinguished name. Different names have different texts; otherwise an attribute of an
+/// intermediate authority could imitate the name of another authority.
 fn distinguished(name: &X509Name<'_>) -> Option<String> {
     let mut all = Vec::new();
     for relative in name.iter_rdn() {
@@ -175,7 +170,7 @@ fn distinguished(name: &X509Name<'_>) -> Option<String> {
     Some(text)
 }
 
-/// One attribute by RFC 4514, sections 2.3 and 2.4: its kind and its text, else its DER.
+/// Formats an attribute by RFC 4514, sections 2.3 and 2.4: its type with its text, else its DER.
 fn attribute(attribute: &AttributeTypeAndValue<'_>) -> Option<String> {
     let kind = short_name(attribute.attr_type());
     let value = attribute.attr_value();
@@ -201,7 +196,7 @@ fn attribute(attribute: &AttributeTypeAndValue<'_>) -> Option<String> {
     Some(format!("{kind}={value}"))
 }
 
-/// The short name of a kind of attributes, if that is its alone, else its number.
+/// Returns the short name of an attribute type if it is unambiguous, else the object identifier.
 fn short_name(kind: &Oid<'_>) -> String {
     match oid2abbrev(kind, oid_registry()) {
         Ok(name) if oid_registry().iter_by_sn(name).count() <= 1 => name.to_owned(),
@@ -209,7 +204,7 @@ fn short_name(kind: &Oid<'_>) -> String {
     }
 }
 
-/// RFC 4514, section 2.4.
+/// Escapes a text by RFC 4514, section 2.4.
 fn escaped(text: &str) -> String {
     let mut all = String::with_capacity(text.len());
     for (at, character) in text.char_indices() {

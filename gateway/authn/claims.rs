@@ -1,6 +1,6 @@
-//! From the claims of a verified token to an identity: where each thing is, is configured. What
-//! does not have the expected form is left out, except the subject, without which there is no
-//! identity. Lists and texts are bounded.
+//! Maps the claims of a verified token to an identity, according to the configuration. Claims of an
+//! unexpected form are ignored, except the subject, which is required, and an invalid organisation
+//! name, which is rejected. Lists and texts are bounded.
 
 use lockgate_text::organisation::find_mistake;
 use serde_json::{Map, Value};
@@ -9,13 +9,14 @@ use crate::config::Claims;
 use crate::identity::{Identity, share};
 use crate::scope::{MAX_SCOPES, Needs, is_scope};
 
-/// Longest subject, role or agent.
+/// Maximum length of a text, in bytes.
 const MAX_TEXT: usize = 512;
-/// Roles that one token may grant; further ones are not looked at.
+/// Maximum number of roles from a token; the rest are ignored.
 const MAX_ROLES: usize = 256;
 
-/// The identity that a token's claims give, or `None` when they name no usable subject, or an
-/// organisation by what is no name: its holder is not to be taken for a member of another one.
+/// Returns the identity in a token's claims, or `None` without a usable subject. Also returns
+/// `None` for an invalid organisation name: its holder must not become a member of the default
+/// organisation.
 pub(crate) fn identity(
     claims: &Map<String, Value>,
     issuer: &str,
@@ -59,12 +60,12 @@ pub(crate) fn find<'a>(claims: &'a Map<String, Value>, place: &str) -> Option<&'
     claims.get(&unescaped(first))?.pointer(&format!("/{rest}"))
 }
 
-/// A step of a JSON pointer (RFC 6901, section 4) as the name that it means.
+/// Unescapes a step of a JSON pointer (RFC 6901, section 4).
 fn unescaped(step: &str) -> String {
     step.replace("~1", "/").replace("~0", "~")
 }
 
-/// A list of text, or one text, which holds several words when it is one of scopes.
+/// Returns the texts of a list, or a single text, which is split into words for scopes.
 fn items(value: &Value, words: bool) -> Vec<&str> {
     let mut all: Vec<&str> = match value {
         Value::String(text) if words => text.split_ascii_whitespace().take(MAX_SCOPES).collect(),

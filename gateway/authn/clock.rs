@@ -1,8 +1,8 @@
-//! The time that credentials are judged by.
+//! The clock for the validity of credentials.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Unix time in seconds.
+/// Returns Unix seconds.
 pub(crate) fn now() -> u64 {
     match SystemTime::now().duration_since(UNIX_EPOCH) {
         Ok(since) => since.as_secs(),

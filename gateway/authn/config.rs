@@ -1,4 +1,4 @@
-//! What authentication needs to know, already validated. It reads no file and no environment.
+//! The validated configuration of authentication. It reads no file and no environment.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,109 +11,102 @@ use url::Url;
 use crate::key::Key;
 use crate::role::RoleHolders;
 
-/// Who may call, and how they show who they are.
+/// Accepted credentials and their permissions.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Config {
-    /// The one key of the simplest setting (at least 16 characters); its holder is the principal
-    /// `key`, `default`.
+    /// The key of the simplest setup (at least 16 characters). Its holder is the principal `key`,
+    /// `default`.
     pub key: Option<String>,
-    /// Keys of the keys file; `None` when no file is named.
+    /// Keys of the keys file; `None` if no file is configured.
     pub keys: Option<Vec<Key>>,
-    /// Where the keys file is, for those who write it.
+    /// The path of the keys file, for components that write it.
     pub keys_file: Option<PathBuf>,
-    /// Issuers of tokens, each with a URL of its own.
+    /// Token issuers with distinct URLs.
     pub issuers: Vec<Issuer>,
-    /// Verified tokens that are remembered for at most a minute.
+    /// Maximum number of verified tokens in the cache, each for at most a minute.
     pub token_cache: usize,
-    /// Where clients reach the gateway, without a slash at the end. Endpoints are named by it, as
-    /// resources of OAuth.
+    /// The public URL of the gateway, without a trailing slash. Identifies endpoints as OAuth
+    /// resources.
     pub public_url: Option<Url>,
-    /// Client certificates are asked for, so a verified one makes a principal.
+    /// Whether client certificates are requested; a verified certificate authenticates the caller.
     pub certificates: bool,
-    /// Who may come without any credential.
     pub anonymous: Anonymous,
     pub scopes: Scopes,
-    /// Who administers the gateway and its organisations.
     pub role_holders: RoleHolders,
-    /// In whose name and with which keys servers are told who calls, if any are.
+    /// Issuer and keys of the identity statements to servers, if enabled.
     pub signer: Option<crate::signer::Config>,
-    /// How people sign in to the console through the provider of their organisation, if they can.
     pub sign_in: Option<SignIn>,
 }
 
 /// The gateway as a client of an OpenID provider.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SignIn {
-    /// One of the issuers of tokens.
+    /// The URL of a configured token issuer.
     pub issuer: String,
     pub client_id: String,
-    /// None of a public client.
+    /// `None` for a public client.
     pub client_secret: Option<String>,
-    /// `openid` is among them.
+    /// Includes `openid`.
     pub scopes: Vec<String>,
-    /// Where the provider sends the browser back to.
+    /// The URL to which the provider redirects the browser.
     pub redirect: Url,
 }
 
-/// Who may come without any credential.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Anonymous {
-    /// This machine's user when there is no other way in, nobody when there is one.
+    /// The user of this machine if no credential is configured, none otherwise.
     #[default]
     Default,
     Never,
     /// Connections from this machine, as its user.
     Loopback,
-    /// Everybody, as one principal; this machine's user as itself.
+    /// All callers: as the user of this machine on its own connections, else as a shared anonymous
+    /// principal.
     Everywhere,
 }
 
-/// One issuer of tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Issuer {
     /// The `iss` of its tokens, compared exactly.
     pub issuer: String,
-    /// Where its keys are; found by discovery without it.
+    /// The URL of its keys; `None` for discovery.
     pub jwks: Option<Url>,
-    /// Audiences accepted at every endpoint besides the endpoint's own URL.
+    /// Audiences accepted at every endpoint, besides the endpoint's own URL.
     pub audiences: Vec<String>,
-    /// Algorithms that its tokens may be signed with. Never symmetric.
+    /// Algorithms accepted for its tokens. Never symmetric.
     pub algorithms: Vec<Algorithm>,
     pub claims: Claims,
-    /// How often its keys are fetched.
+    /// Interval between fetches of its keys.
     pub refresh: Duration,
-    /// Least time between two fetches that unknown key ids ask for.
+    /// Minimum time between two fetches triggered by unknown key ids.
     pub cooldown: Duration,
-    /// How long keys are used when fetching fails.
+    /// Maximum age of keys while fetching fails.
     pub stale: Duration,
-    /// How far its clock and ours may be apart.
+    /// Maximum difference between its clock and ours.
     pub skew: Duration,
 }
 
-/// Where claims are: a name, or a JSON Pointer when it begins with `/`.
+/// Locations of claims: a name, or a JSON Pointer if it begins with `/`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claims {
     pub subject: String,
     pub organisation: Option<String>,
     pub roles: Option<String>,
-    /// The first of these that is there: text with blanks in between, or a list.
+    /// The first present claim is used: a list, or text separated by spaces.
     pub scopes: Vec<String>,
-    /// The first of these that is there.
+    /// The first present claim is used.
     pub agent: Vec<String>,
 }
 
-/// Which scopes callers need.
+/// The scopes that callers need.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scopes {
-    /// For every request.
     pub required: Vec<String>,
-    /// Further ones for calls of tools.
+    /// Additional scopes for calls of tools.
     pub tools: Vec<ToolScopes>,
-    /// Scopes that a scope brings along.
     pub implies: BTreeMap<String, Vec<String>>,
 }
 
-/// Scopes for some tools.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToolScopes {
     /// Globs over `server__tool` and `server/tool`.
@@ -122,13 +115,13 @@ pub struct ToolScopes {
 }
 
 impl Config {
-    /// Whether callers from elsewhere can show who they are, or need not.
+    /// Returns whether callers from other machines can authenticate, or need not.
     #[must_use]
     pub fn admits_others(&self) -> bool {
         self.has_credentials() || self.anonymous == Anonymous::Everywhere
     }
 
-    /// Whether there is a way to show who one is.
+    /// Returns whether any credential is configured.
     #[must_use]
     pub fn has_credentials(&self) -> bool {
         self.takes_bearers() || self.certificates
@@ -151,12 +144,11 @@ impl Default for Claims {
     }
 }
 
-/// What is shown of a secret: whether there is one.
 pub(crate) fn hidden(secret: &Option<String>) -> Option<&'static str> {
     if secret.is_some() { Some("…") } else { None }
 }
 
-/// Never shows the secret.
+/// Redacts the client secret.
 impl fmt::Debug for SignIn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SignIn")
@@ -169,7 +161,7 @@ impl fmt::Debug for SignIn {
     }
 }
 
-/// Never shows the key.
+/// Redacts the key.
 impl fmt::Debug for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Config")

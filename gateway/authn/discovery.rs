@@ -1,5 +1,5 @@
-//! An issuer's metadata: where they are, and that they are of this issuer. Addresses in them are
-//! believed as far as the issuer itself is secure, and lead inside only to the issuer's own host.
+//! Finds and verifies the metadata of an issuer. URLs in the metadata must be as secure as the
+//! issuer's own, and may lead to an internal address only at the issuer's own origin.
 
 use lockgate_egress::Policy;
 use serde_json::Value;
@@ -7,8 +7,8 @@ use url::Url;
 
 use crate::fetch::Outside;
 
-/// What `read` finds in the first usable document of an issuer: RFC 8414, then OpenID Connect, in
-/// the order of the specification.
+/// Returns the result of `read` for the first usable metadata document: RFC 8414, then OpenID
+/// Connect, in the order of the specification.
 pub(crate) async fn find<T>(
     issuer: &str,
     outside: &Outside,
@@ -18,7 +18,7 @@ pub(crate) async fn find<T>(
     for place in places(issuer)? {
         let fault = match outside.get(&place, Policy::Operator).await {
             Ok(document) if !is_of(&document, issuer) => "the metadata is of another issuer".into(),
-            // A document of RFC 8414 need not have everything; that of OpenID Connect may.
+            // The RFC 8414 document may be incomplete where that of OpenID Connect is not.
             Ok(document) => match read(&document) {
                 Ok(found) => return Ok(found),
                 Err(fault) => fault,
@@ -30,7 +30,7 @@ pub(crate) async fn find<T>(
     Err(format!("no usable metadata ({})", faults.join("; ")))
 }
 
-/// An address that the metadata of an issuer name, no weaker than the issuer's own.
+/// Reads a URL from the issuer's metadata, which must be as secure as the issuer's own.
 pub(crate) fn read_address(document: &Value, name: &str, issuer: &str) -> Result<Url, String> {
     let Some(url) = read_url(document, name) else {
         return Err(format!("the metadata has no `{name}`"));
@@ -44,8 +44,8 @@ fn read_url(document: &Value, name: &str) -> Option<Url> {
     Url::parse(document.get(name)?.as_str()?).ok()
 }
 
-/// How an address that an issuer's metadata name is reached: it is named by the issuer and not by
-/// the operator, so only the issuer's own host may be inside.
+/// Returns the egress policy for a URL in an issuer's metadata. The operator did not configure the
+/// URL, so only the issuer's own origin may be internal.
 pub(crate) fn policy_for(url: &Url, issuer: &str) -> Policy {
     match Url::parse(issuer) {
         Ok(issuer) if issuer.origin() == url.origin() => Policy::Operator,
@@ -57,7 +57,6 @@ fn is_of(document: &Value, issuer: &str) -> bool {
     matches!(document.get("issuer"), Some(Value::String(named)) if named == issuer)
 }
 
-/// Where an issuer's metadata may be.
 pub(crate) fn places(issuer: &str) -> Result<Vec<Url>, String> {
     let base = match Url::parse(issuer) {
         Ok(base) => base,

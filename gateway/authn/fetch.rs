@@ -1,5 +1,5 @@
-//! One JSON document from an issuer, through egress: no redirect is followed, and size and time are
-//! bounded.
+//! Fetches JSON documents from an issuer, through egress. Redirects are not followed, and size and
+//! time are bounded.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,12 +10,11 @@ use lockgate_egress::{Config, Connector, Origin, Payload, Policy};
 use serde_json::Value;
 use url::Url;
 
-/// Most bytes of a document.
+/// Maximum size of a document, in bytes.
 const MAX_BYTES: usize = 256 * 1024;
-/// Time for one document, connecting included.
+/// Timeout of a request, including connection setup.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The way to the issuers.
 #[derive(Clone)]
 pub struct Outside {
     pub connector: Arc<Connector>,
@@ -23,8 +22,7 @@ pub struct Outside {
 }
 
 impl Outside {
-    /// The document behind a URL that the operator's configuration named (`Policy::Operator`), or
-    /// that an issuer did.
+    /// Fetches a document. `policy` is `Policy::Operator` for a URL that the operator configured.
     pub(crate) async fn get(&self, url: &Url, policy: Policy) -> Result<Value, String> {
         match self.ask(url, policy, Request::new(Bytes::new().into())).await? {
             (StatusCode::OK, bytes) => read(&bytes),
@@ -32,7 +30,7 @@ impl Outside {
         }
     }
 
-    /// The answer to a form; one that is no JSON is an error where it should be a success.
+    /// Posts a form and returns the response, which must be JSON.
     pub(crate) async fn post(
         &self,
         url: &Url,

@@ -1,22 +1,22 @@
-//! Who holds a role, as the configuration names it: by a role, a principal or a name of
-//! its certificate. It decides nothing about what a role may do.
+//! Holders of a role in the configuration, named by a role, a principal or a certificate. The
+//! permissions of a role are decided elsewhere.
 
 use crate::{KEY, Principal};
 
-/// One kind of callers.
+/// A set of callers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Holder {
-    /// Callers with a role, whatever their credential is.
+    /// Callers with a role, from any credential.
     Role(Pattern),
     /// API keys with a role.
     KeyRole(String),
-    /// Callers by `issuer|subject`.
+    /// Callers with this `issuer|subject`.
     Principal(Pattern),
-    /// Callers by a name of their client certificate, or by its fingerprint as `sha256:…`.
+    /// Callers with this name in their client certificate, or with its fingerprint as `sha256:…`.
     Certificate(Pattern),
 }
 
-/// A name, or with a `*` at the end all names that begin like it.
+/// A name, or a prefix of names if it ends with `*`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern {
     text: String,
@@ -24,7 +24,7 @@ pub struct Pattern {
 }
 
 impl Holder {
-    /// Reads `role:NAME`, `principal:ISSUER|SUBJECT` or `certificate:NAME`.
+    /// Parses `role:NAME`, `principal:ISSUER|SUBJECT` or `certificate:NAME`.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (kind, name) = text.split_once(':')?;
@@ -37,13 +37,11 @@ impl Holder {
         }
     }
 
-    /// API keys with this role.
     #[must_use]
     pub fn of_key(role: &str) -> Self {
         Self::KeyRole(role.to_owned())
     }
 
-    /// Whether it names this caller.
     #[must_use]
     pub fn names(&self, caller: &Principal) -> bool {
         match self {
@@ -60,7 +58,7 @@ impl Holder {
 }
 
 impl Pattern {
-    /// `None` for a text that names nobody, or everybody.
+    /// Parses a pattern. Returns `None` for an empty text or `*` alone, and for `*` elsewhere.
     fn new(text: &str) -> Option<Self> {
         let start = text.strip_suffix('*');
         let name = start.unwrap_or(text);
@@ -71,7 +69,6 @@ impl Pattern {
         Some(Self { text: name.to_owned(), is_prefix: start.is_some() })
     }
 
-    /// Whether it fits a name of the caller's certificate, or its fingerprint.
     fn fits_certificate(&self, caller: &Principal) -> bool {
         let Some(certificate) = caller.certificate() else { return false };
         let fingerprint = format!("sha256:{}", certificate.fingerprint);

@@ -1,4 +1,4 @@
-//! What a credential says of its holder. Nothing in it is self-declared, and nothing in it is a
+//! The identity that a credential proves. Nothing in it is self-declared, and nothing in it is
 //! secret.
 
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use lockgate_admission::CallerId;
 pub const LOCAL: &str = "local";
 /// The issuer of API keys.
 pub const KEY: &str = "key";
-/// The issuer of callers without any credential, where they are let in.
+/// The issuer of callers without credentials, where these are accepted.
 pub const ANONYMOUS: &str = "anonymous";
-/// The organisation of everybody whose credential names none.
+/// The organisation of callers if their credential names none.
 pub const DEFAULT_ORGANISATION: &str = "default";
 
-/// What a credential says of its holder. Lists are bounded where credentials are read.
+/// The holder of a credential. Lists are bounded where credentials are read.
 #[derive(Debug)]
 pub struct Identity {
     /// `local`, `key`, `anonymous`, the URL of a token's issuer, or `certificate:` and the name of
@@ -22,21 +22,21 @@ pub struct Identity {
     pub issuer: Arc<str>,
     pub subject: Arc<str>,
     pub(crate) organisation: Option<Arc<str>>,
-    /// Within which a subject is one caller: the issuer, and with it the organisation where that is
-    /// not the default one.
+    /// The namespace in which a subject is unique: the issuer, and the organisation unless it is
+    /// the default.
     realm: Arc<str>,
     pub roles: Box<[Arc<str>]>,
-    /// Those granted, and those that they imply.
+    /// Granted scopes and the scopes that they imply.
     pub scopes: Box<[Arc<str>]>,
-    /// The name of an API key, for people: it is in records and decides nothing.
+    /// The name of an API key, for display in records. It is never used for a decision.
     pub key_name: Option<Arc<str>>,
-    /// The software that acts for the subject, as the credential names it (`azp`, `client_id`).
+    /// The software that acts for the subject, according to the credential (`azp`, `client_id`).
     pub agent: Option<Arc<str>>,
     id: CallerId,
 }
 
 impl Identity {
-    /// An identity without organisation, roles, scopes and agent.
+    /// Creates an identity without organisation, roles, scopes or agent.
     #[must_use]
     pub fn new(issuer: &str, subject: &str) -> Self {
         let realm: Arc<str> = issuer.into();
@@ -53,8 +53,8 @@ impl Identity {
         }
     }
 
-    /// The same subject as a member of an organisation, as its credential says. A subject of
-    /// several organisations is another caller in each.
+    /// Sets the organisation that the credential names. The same subject in another organisation is
+    /// a different caller.
     #[must_use]
     pub fn in_organisation(mut self, organisation: Option<&str>) -> Self {
         self.organisation = organisation.map(Into::into);
@@ -67,7 +67,6 @@ impl Identity {
         self
     }
 
-    /// See [`crate::Principal::acting_in`].
     pub(crate) fn acting_in(&self, organisation: &str) -> Self {
         let mut other = Self::new(&self.issuer, &self.subject).in_organisation(Some(organisation));
         other.roles = self.roles.clone();
@@ -77,47 +76,44 @@ impl Identity {
         other
     }
 
-    /// The organisation that the credential names, if it does.
     #[must_use]
     pub fn named_organisation(&self) -> Option<&str> {
         self.organisation.as_deref()
     }
 
-    /// The organisation that the caller belongs to: everybody has one.
+    /// Returns the caller's organisation, which is the default if the credential names none.
     #[must_use]
     pub fn organisation(&self) -> &str {
         self.named_organisation().unwrap_or(DEFAULT_ORGANISATION)
     }
 
-    /// Within which the subject is one caller: what is kept for a caller is bound to the realm and
-    /// the subject.
+    /// Returns the namespace in which the subject is unique. State of a caller is keyed by realm
+    /// and subject.
     #[must_use]
     pub fn realm(&self) -> &str {
         &self.realm
     }
 
-    /// A number for realm and subject, the same in every process: for tables. A limit that several
-    /// organisations share wants [`Identity::caller_id`].
+    /// Returns a hash of realm and subject for use in tables, the same in every process. A limit
+    /// that several organisations share uses [`Identity::caller_id`].
     #[must_use]
     pub fn key(&self) -> u64 {
         self.id.principal()
     }
 
-    /// As whom the holder takes turns.
+    /// Returns the identity used for fair queueing.
     #[must_use]
     pub fn caller_id(&self) -> CallerId {
         self.id
     }
 
-    /// Whether a scope was granted, by itself or by one that implies it. The user of this machine
-    /// has every scope.
+    /// Returns whether a scope was granted or implied. The user of this machine has every scope.
     #[must_use]
     pub fn has_scope(&self, scope: &str) -> bool {
         &*self.issuer == LOCAL || self.scopes.iter().any(|granted| **granted == *scope)
     }
 }
 
-/// Texts as an identity holds them.
 pub(crate) fn share(texts: &[impl AsRef<str>]) -> Box<[Arc<str>]> {
     let mut shared = Vec::with_capacity(texts.len());
     for text in texts {

@@ -1,7 +1,7 @@
-//! The keys of one issuer: fetched in the background, replaced as one, used on while fetching
-//! fails, but not for ever. A key is only good for the algorithm it was made for, and no symmetric
-//! key is ever taken. Requests do not fetch; they may ask for an early fetch, now and then, and
-//! wait for it.
+//! The keys of an issuer, fetched in the background and replaced as a set. They remain in use for a
+//! limited time while fetching fails. A key is only valid for the algorithm it was made for, and
+//! symmetric keys are never accepted. Requests do not fetch; they may trigger an early fetch, at a
+//! limited rate, and wait for it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -23,27 +23,24 @@ use url::Url;
 use crate::fetch::Outside;
 use crate::{config, discovery};
 
-/// Keys of one set; further ones are not looked at.
+/// Maximum number of keys in a set; the rest are ignored.
 const MAX_KEYS: usize = 64;
-/// Keys of one name that are tried: each costs every bad token a verification.
+/// Maximum number of keys tried for a key id: each costs a verification of every bad token.
 const MAX_SAME: usize = 4;
-/// How long a request waits for keys. A fetch that takes longer is not the only one any more: the
-/// next request starts another beside it.
+/// Time for which a request waits for keys. After a fetch has taken longer, the next request starts
+/// a second fetch beside it.
 const TIMEOUT: Duration = Duration::from_secs(1);
-/// Fetches at once of one issuer's keys.
 const MAX_FETCHES: usize = 2;
-/// Requests that wait at once for one issuer's keys; further ones are refused.
+/// Maximum number of requests waiting for an issuer's keys; the rest are rejected.
 const MAX_WAITING: u64 = 16;
-/// Pause after the first failure; doubles up to the refresh time.
+/// Pause after the first failure; doubles up to the refresh interval.
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
 
-/// One issuer of tokens and its keys.
 pub(crate) struct Issuer {
     pub(crate) config: config::Issuer,
     keys: ArcSwapOption<Vec<Key>>,
-    /// Grows whenever the keys change, so that what was verified with older ones is verified again.
+    /// Incremented whenever the keys change, so that cached tokens are verified again.
     generation: AtomicU64,
-    /// Grows with every attempt to fetch.
     attempts: watch::Sender<u64>,
     waiting: AtomicU64,
     wanted: Arc<Notify>,
@@ -51,16 +48,16 @@ pub(crate) struct Issuer {
 }
 
 struct State {
-    /// The set as it was fetched, to tell whether it changed.
+    /// The set as fetched, to detect changes.
     text: Value,
     last_attempt: Option<Instant>,
     last_success: Option<Instant>,
-    /// When the fetch that runs began, or the latest beside it.
+    /// Start of the running fetch, or of the latest if two run.
     running: Option<Instant>,
-    /// One fetch is allowed before the pause between fetches is over: keys may be replaced right
-    /// after they were fetched.
+    /// Whether an early fetch, during the cooldown, is allowed: an issuer may replace its keys
+    /// right after they were fetched.
     may_hurry: bool,
-    /// That fetch runs.
+    /// Whether the running fetch is an early fetch.
     hurries: bool,
 }
 
@@ -77,17 +74,15 @@ impl Default for State {
     }
 }
 
-/// The keys of one issuer, as they are now.
+/// The current state of an issuer's keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeySetState {
     pub issuer: String,
-    /// Those that can be used.
     pub keys: usize,
-    /// Since they were fetched; none before the first time.
+    /// Time since the last successful fetch.
     pub age: Option<Duration>,
 }
 
-/// One public key.
 pub(crate) struct Key {
     id: Option<Box<str>>,
     algorithms: Vec<Algorithm>,
@@ -95,7 +90,7 @@ pub(crate) struct Key {
 }
 
 impl Issuer {
-    /// An issuer whose keys are fetched from now on, until it is dropped.
+    /// Starts an issuer. Its keys are fetched in the background until it is dropped.
     pub(crate) fn start(config: config::Issuer, outside: Outside) -> Arc<Self> {
         let issuer = Arc::new(Self::new(config));
         issuer.state.lock().running = Some(Instant::now());
@@ -115,7 +110,7 @@ impl Issuer {
         }
     }
 
-    /// An issuer that nobody fetches for.
+    /// Creates an issuer without a background task.
     #[cfg(test)]
     pub(crate) fn with_keys(config: config::Issuer, keys: Value) -> Arc<Self> {
         let issuer = Arc::new(Self::new(config));
@@ -133,7 +128,6 @@ impl Issuer {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// How its keys are now.
     pub(crate) fn key_set(&self) -> KeySetState {
         let keys = match &*self.keys.load() {
             Some(keys) => keys.len(),
@@ -150,8 +144,8 @@ impl Issuer {
         self.keys.load_full()
     }
 
-    /// Waits for a fetch that runs, or for one that is allowed now. `false` when there is none to
-    /// wait for.
+    /// Waits for the running fetch, or for a new fetch if the cooldown permits it. Returns whether
+    /// a fetch has finished.
     pub(crate) async fn refreshed(&self) -> bool {
         let mut attempts = self.attempts.subscribe();
         {
@@ -171,7 +165,8 @@ impl Issuer {
         matches!(tokio::time::timeout(TIMEOUT, attempts.changed()).await, Ok(Ok(())))
     }
 
-    /// Takes over what a fetch brought. Gives the pause until the next one.
+    /// Applies the result of a fetch. Returns the pause until the next fetch, and the failures so
+    /// far.
     fn take(&self, fetched: Result<Value, String>, failures: u32) -> (Duration, u32) {
         let mut state = self.state.lock();
         (state.running, state.last_attempt) = (None, Some(Instant::now()));
@@ -210,7 +205,6 @@ impl Issuer {
         next
     }
 
-    /// A set and its usable keys.
     fn read(&self, fetched: Result<Value, String>) -> Result<(Value, Vec<Key>), String> {
         let set = fetched?;
         let keys = parse(&set, &self.config.algorithms)?;
@@ -224,7 +218,7 @@ impl Issuer {
 }
 
 impl State {
-    /// Returns whether a request may wait for a fetch, which it starts if none runs.
+    /// Returns whether a request may wait for a fetch, which its caller starts if none is running.
     fn want(&mut self, cooldown: Duration) -> bool {
         let pauses = matches!(self.last_attempt, Some(at) if at.elapsed() < cooldown);
         if self.running.is_some() || !pauses {
@@ -237,7 +231,7 @@ impl State {
 
 impl Drop for Issuer {
     fn drop(&mut self) {
-        // The task looks, and finds nobody to fetch for.
+        // Wakes the task, which ends because the issuer is gone.
         self.wanted.notify_one();
     }
 }
@@ -266,7 +260,7 @@ async fn follow(issuer: Weak<Issuer>, wanted: Arc<Notify>, outside: Outside) {
     }
 }
 
-/// Fetches the keys; beside a fetch that hangs, once more when they are wanted.
+/// Fetches the keys. If a fetch hangs, a request for keys starts a second fetch beside it.
 async fn fetch_any(
     config: &config::Issuer,
     outside: &Outside,
@@ -296,7 +290,6 @@ async fn fetch(config: &config::Issuer, outside: &Outside) -> Result<Value, Stri
     outside.get(&url, discovery::policy_for(&url, &config.issuer)).await
 }
 
-/// The address of the keys, from the issuer's metadata.
 async fn discover(issuer: &str, outside: &Outside) -> Result<Url, String> {
     discovery::find(issuer, outside, |document| {
         discovery::read_address(document, "jwks_uri", issuer)
@@ -304,8 +297,8 @@ async fn discover(issuer: &str, outside: &Outside) -> Result<Url, String> {
     .await
 }
 
-/// The usable keys of a set. One that we do not understand is left out. A set without any is one
-/// too: an issuer that takes its keys back says so by that.
+/// Parses the usable keys of a set, and ignores others. A set without any is valid: an issuer
+/// revokes its keys that way.
 fn parse(set: &Value, allowed: &[Algorithm]) -> Result<Vec<Key>, String> {
     let Some(Value::Array(all)) = set.get("keys") else {
         return Err("the answer is no key set".into());
@@ -339,7 +332,7 @@ fn usable(key: &Value, allowed: &[Algorithm]) -> Option<Key> {
     Some(Key { id, algorithms, key: DecodingKey::from_jwk(&jwk).ok()? })
 }
 
-/// What a key could be used for, by its kind. Symmetric keys: nothing.
+/// Returns the algorithms that a key of this kind supports; none for symmetric keys.
 fn possible(parameters: &AlgorithmParameters) -> Vec<Algorithm> {
     use Algorithm as A;
     match parameters {
@@ -359,8 +352,8 @@ fn same(algorithm: Algorithm, pinned: KeyAlgorithm) -> bool {
     pinned.to_string().parse() == Ok(algorithm)
 }
 
-/// The keys that a token names, for the algorithm it names: up to [`MAX_SAME`] where an issuer uses
-/// a name more than once. Without a name there must be one such key alone.
+/// Returns the keys for a key id and an algorithm: up to [`MAX_SAME`] if the issuer uses the id
+/// more than once. Without a key id, exactly one key must support the algorithm.
 pub(crate) fn fitting<'a>(keys: &'a [Key], id: Option<&str>, algorithm: Algorithm) -> Vec<&'a Key> {
     let mut fitting = Vec::new();
     for key in keys {

@@ -1,6 +1,6 @@
-//! API keys: `lg_<id>_<secret>`, 256 random bits, of which only a hash is kept. A key is found by
-//! its id and proved by its hash, compared in constant time; what is said of a key that is no
-//! longer good is said to its holder alone.
+//! API keys: `lg_<id>_<secret>` with a secret of 256 random bits, of which only a hash is stored. A
+//! key is found by its id and verified by its hash in constant time. Only a caller that presents
+//! the whole key is informed that it has expired or was revoked.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,12 +14,12 @@ use crate::identity::{DEFAULT_ORGANISATION, Identity, KEY, share};
 use crate::principal::Principal;
 use crate::refusal::{AuthnError, RefusedCaller};
 
-/// What every key begins with.
+/// The prefix of every key.
 pub const PREFIX: &str = "lg_";
 const ID_BYTES: usize = 8;
 const SECRET_BYTES: usize = 32;
 
-/// Returns whether a text has the form of a key that was issued: [`PREFIX`], an id, `_`, a secret.
+/// Returns whether a text has the form of an issued key: [`PREFIX`], an id, `_`, a secret.
 #[must_use]
 pub fn has_issued_form(text: &str) -> bool {
     let Some(rest) = text.strip_prefix(PREFIX) else { return false };
@@ -31,14 +31,13 @@ fn is_hex(text: &str, bytes: usize) -> bool {
     text.len() == bytes * 2 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// What is kept of a key: everything but its secret.
+/// The stored part of a key: everything but its secret.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Key {
-    /// 16 hexadecimal digits. The subject of its holder.
+    /// 16 hexadecimal digits; also the subject of the key's holder.
     pub id: String,
     /// BLAKE3 of the whole key.
     pub hash: [u8; 32],
-    /// For people.
     pub name: String,
     pub organisation: Option<String>,
     pub roles: Vec<String>,
@@ -46,22 +45,18 @@ pub struct Key {
     pub agent: Option<String>,
     /// Unix seconds.
     pub created: u64,
-    /// Unix seconds; for ever without it.
+    /// Unix seconds; `None` for a key that never expires.
     pub expires: Option<u64>,
-    /// Unix seconds; in force without it.
+    /// Unix seconds; `None` for a key in force.
     pub revoked: Option<u64>,
 }
 
-/// The machine has no randomness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the system gives no random bytes")]
 pub struct NoRandomness;
 
 impl Key {
-    /// A new key without name and grants, and its text, which is not kept anywhere.
-    ///
-    /// # Errors
-    /// [`NoRandomness`].
+    /// Generates a key without name and grants. Also returns its text, which is stored nowhere.
     pub fn mint(now: u64) -> Result<(Self, String), NoRandomness> {
         let mut id = [0; ID_BYTES];
         let mut secret = [0; SECRET_BYTES];
@@ -85,13 +80,12 @@ impl Key {
         Ok((key, text))
     }
 
-    /// The organisation of its holder.
     #[must_use]
     pub fn organisation_or_default(&self) -> &str {
         self.organisation.as_deref().unwrap_or(DEFAULT_ORGANISATION)
     }
 
-    /// `revoked`, `expired` or `active` at this time.
+    /// Returns the state of the key: `revoked`, `expired` or `active`.
     #[must_use]
     pub fn state(&self, now: u64) -> &'static str {
         match self {
@@ -102,26 +96,24 @@ impl Key {
     }
 }
 
-/// Whether a text can be a key's id.
 #[must_use]
 pub fn is_id(text: &str) -> bool {
     text.len() == ID_BYTES * 2 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// The hash of a keys file, `blake3:` and 64 hexadecimal digits.
+/// Parses a hash of the keys file: `blake3:` and 64 hexadecimal digits.
 #[must_use]
 pub fn parse_hash(text: &str) -> Option<[u8; 32]> {
     let hash = blake3::Hash::from_hex(text.strip_prefix("blake3:")?).ok()?;
     Some(hash.into())
 }
 
-/// The form that [`parse_hash`] reads.
 #[must_use]
 pub fn write_hash(hash: &[u8; 32]) -> String {
     format!("blake3:{}", hex::encode(hash))
 }
 
-/// Unix seconds of a time as people write it: `2027-01-31`, or RFC 3339.
+/// Parses a date (`2027-01-31`, UTC) or an RFC 3339 time. Returns Unix seconds.
 #[must_use]
 pub fn parse_time(text: &str) -> Option<u64> {
     let whole = if text.len() == 10 { format!("{text}T00:00:00Z") } else { text.to_owned() };
@@ -129,7 +121,7 @@ pub fn parse_time(text: &str) -> Option<u64> {
     u64::try_from(seconds).ok()
 }
 
-/// A time in RFC 3339, in UTC.
+/// Formats Unix seconds as RFC 3339, in UTC.
 #[must_use]
 pub fn write_time(seconds: u64) -> String {
     let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
@@ -139,7 +131,7 @@ pub fn write_time(seconds: u64) -> String {
     }
 }
 
-/// Never shows the hash.
+/// Omits the hash.
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Key")
@@ -149,11 +141,10 @@ impl fmt::Debug for Key {
     }
 }
 
-/// All keys, ready to compare.
 pub(crate) struct Ring(HashMap<Box<str>, Held, ahash::RandomState>);
 
 struct Held {
-    /// Compares in constant time.
+    /// Its `==` takes constant time.
     hash: blake3::Hash,
     expires: u64,
     revoked: bool,
@@ -183,7 +174,7 @@ impl Ring {
         Self(ring)
     }
 
-    /// The holder of a key whose text begins with [`PREFIX`]; `hash` is of the whole text.
+    /// Returns the holder of a key that begins with [`PREFIX`]; `hash` is of the whole text.
     pub(crate) fn find(
         &self,
         text: &str,
@@ -195,7 +186,7 @@ impl Ring {
             None => "",
         };
         let held = self.0.get(id);
-        // An unknown id takes as long as a wrong secret.
+        // Comparing with a dummy makes an unknown id take as long as a wrong secret.
         let kept = match held {
             Some(held) => held.hash,
             None => [0; 32].into(),
@@ -207,7 +198,7 @@ impl Ring {
         }
     }
 
-    /// The holder of the key with this id, as long as the key is good.
+    /// Returns the holder of the key with this id, unless the key has expired or was revoked.
     pub(crate) fn holder(&self, id: &str, now: impl FnOnce() -> u64) -> Option<&Principal> {
         let held = self.0.get(id)?;
         if held.revoked || held.is_over(now) { None } else { Some(&held.principal) }
@@ -215,7 +206,7 @@ impl Ring {
 }
 
 impl Held {
-    /// The holder, who has shown the key, if it is still good.
+    /// Returns the holder of a verified key, unless the key has expired or was revoked.
     fn admit(&self, now: impl FnOnce() -> u64) -> Result<Principal, RefusedCaller> {
         if self.revoked {
             return Err(RefusedCaller::known(AuthnError::Revoked, &self.principal));
@@ -226,7 +217,7 @@ impl Held {
         Ok(self.principal.clone())
     }
 
-    /// Whether its time is over. The clock is not asked for a key that is good for ever.
+    /// Returns whether the key has expired. Reads the clock only if the key can expire.
     fn is_over(&self, now: impl FnOnce() -> u64) -> bool {
         self.expires != u64::MAX && self.expires <= now()
     }

@@ -1,6 +1,6 @@
-//! Credentials to principal: who is calling. Keys, tokens of configured issuers, client
-//! certificates, or this machine's user. It knows no tools and decides on nothing; it opens nothing
-//! but, through egress, the key sets of issuers.
+//! Authenticates callers: turns credentials into principals. Credentials are API keys, tokens of
+//! configured issuers, client certificates, or the user of this machine. Scopes are checked here;
+//! policy is elsewhere. The only I/O is to issuers, through egress.
 
 mod certificate;
 mod claims;
@@ -47,40 +47,39 @@ use scope::Needs;
 use token::{Shown, Tokens};
 use url::Url;
 
-/// What a caller brought along. Made by the listener, from the connection and the `Authorization`
-/// header alone.
+/// The credentials of a caller. The listener builds them from the connection and the
+/// `Authorization` header alone.
 #[derive(Clone)]
 pub struct Credentials {
-    /// Where the caller is.
     pub peer: Peer,
-    /// The token of `Authorization: Bearer …`, if there was one.
+    /// The token of `Authorization: Bearer …`.
     pub bearer: Option<String>,
-    /// The certificate that the caller's end of the connection has proved to hold.
+    /// A client certificate for which TLS has verified possession of the private key.
     pub certificate: Option<Arc<Certificate>>,
 }
 
-/// Where a caller is.
+/// The origin of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
-    /// The process that started us, over stdin and stdout.
+    /// The parent process, over stdin and stdout.
     Stdio,
-    /// A TCP connection.
+    /// A direct TCP connection.
     Address(IpAddr),
-    /// A TCP connection of a proxy, as headers of the request show.
+    /// A TCP connection through a proxy, according to headers of the request.
     Forwarded(IpAddr),
 }
 
-/// Turns credentials into principals.
+/// The authentication of callers for a given configuration.
 pub struct Authenticator {
-    /// BLAKE3 of the single key, so that comparing takes the same time for every guess.
+    /// BLAKE3 of the single key. Comparing hashes takes the same time for every guess.
     single: Option<blake3::Hash>,
     holder: Principal,
     ring: key::Ring,
     tokens: Option<Tokens>,
-    /// Whether there is a way to show who one is; then nothing that is shown is overlooked.
+    /// Whether any credential is configured; if so, a bearer credential is never ignored.
     has_credentials: bool,
     certificates: bool,
-    /// Whether connections from here, and from elsewhere, are let in without credentials.
+    /// Whether connections from this machine, and from elsewhere, need no credentials.
     open: [bool; 2],
     local: Principal,
     anonymous: Principal,
@@ -91,8 +90,8 @@ pub struct Authenticator {
 }
 
 impl Authenticator {
-    /// Starts to fetch the keys of issuers. Those of `old` whose configuration is the same are
-    /// kept. Needs a runtime.
+    /// Starts fetching the keys of issuers. Issuers of `old` with the same configuration are kept.
+    /// Requires a Tokio runtime.
     ///
     /// # Errors
     /// A glob of a tool's scopes does not compile.
@@ -131,15 +130,12 @@ impl Authenticator {
         })
     }
 
-    /// Who the caller is, at one endpoint. Waits only for the keys of an issuer, and only for a
-    /// token that it has not verified lately.
+    /// Authenticates a caller at an endpoint. Waits only for the keys of an issuer, and only for a
+    /// token that was not verified recently.
     ///
-    /// A bearer credential decides alone: one that is not good is never overlooked in favour of a
-    /// certificate or an address, and neither is a certificate that has run out since its
-    /// connection began.
-    ///
-    /// # Errors
-    /// [`RefusedCaller`].
+    /// A bearer credential decides alone: if it is invalid, it is not ignored in favour of a
+    /// certificate or an address. An expired certificate is rejected even if its connection began
+    /// in time.
     pub async fn authenticate(
         &self,
         credentials: &Credentials,
@@ -191,14 +187,14 @@ impl Authenticator {
         }
     }
 
-    /// Whether there is a way to show who one is.
     #[must_use]
     pub fn has_credentials(&self) -> bool {
         self.has_credentials
     }
 
-    /// What a caller who was let in before has by now: the holder of a key what the key has, if it
-    /// is still good and of the same organisation; all others what they came with.
+    /// Returns the caller with its current grants. A key's holder receives the key's roles and
+    /// scopes, or `None` if the key is no longer valid, belongs to another organisation or lacks a
+    /// scope that every request needs. Other callers are unchanged.
     #[must_use]
     pub fn current(&self, caller: &Principal) -> Option<Principal> {
         if *caller.issuer != *KEY {
@@ -212,8 +208,8 @@ impl Authenticator {
         if is_same { Some(now) } else { None }
     }
 
-    /// What somebody who has signed in to the console has by now. Whoever did at a provider is
-    /// somebody as long as people sign in there.
+    /// Returns the current grants of a console visitor. A visitor that signed in at a provider is
+    /// accepted only while sign-in at that provider is configured.
     #[must_use]
     pub fn current_visitor(&self, visitor: &Principal) -> Option<Principal> {
         let is_of_provider = matches!(self.sign_in(), Some(to) if *to.issuer == *visitor.issuer);
@@ -223,42 +219,39 @@ impl Authenticator {
         self.current(visitor)
     }
 
-    /// Where people sign in to the console beside keys, if they can.
+    /// Returns the configuration of sign-in at a provider, if the console offers it.
     #[must_use]
     pub fn sign_in(&self) -> Option<&SignIn> {
         Some(self.provider.as_ref()?.config())
     }
 
-    /// Whether there are keys to sign in with.
+    /// Returns whether API keys are configured, with which visitors can sign in.
     #[must_use]
     pub fn takes_keys(&self) -> bool {
         self.takes_keys
     }
 
-    /// Where the browser of somebody goes who wants to sign in at the provider.
+    /// Returns the URL that starts a sign-in at the provider, for a redirect of the browser.
     ///
     /// # Errors
-    /// The provider cannot be reached, or there is none.
+    /// The provider cannot be reached, or none is configured.
     pub async fn begin_sign_in(&self, attempt: &Attempt) -> Result<Url, SignInError> {
         self.find_provider()?.begin(attempt).await
     }
 
-    /// Whether the provider can be asked to sign people out, as far as that is known.
+    /// Returns whether the provider supports sign-out, according to its last metadata.
     #[must_use]
     pub fn ends_sessions(&self) -> bool {
         matches!(&self.provider, Some(provider) if provider.ends_sessions())
     }
 
-    /// Where the browser of somebody goes to be signed out at the provider, if it does that.
+    /// Returns the URL of the provider's sign-out, if supported, for a redirect of the browser.
     pub async fn end_of_session(&self) -> Option<Url> {
         self.provider.as_ref()?.end().await
     }
 
-    /// Who has signed in at the provider, by what the browser has brought back for an attempt that
-    /// was this browser's own. An attempt must not come here twice.
-    ///
-    /// # Errors
-    /// [`SignInError`].
+    /// Completes a sign-in with the parameters that the browser returned from the provider. The
+    /// caller ensures that the attempt began in this browser, and that no attempt is used twice.
     pub async fn finish_sign_in(
         &self,
         attempt: &Attempt,
@@ -275,13 +268,12 @@ impl Authenticator {
         }
     }
 
-    /// What a caller may administer.
     #[must_use]
     pub fn role_of(&self, caller: &Principal) -> Role {
         self.role_holders.role_of(caller)
     }
 
-    /// The value of `WWW-Authenticate` for a refusal at an endpoint.
+    /// Returns the `WWW-Authenticate` value for a refusal at an endpoint.
     #[must_use]
     pub fn challenge(&self, unknown: AuthnError, at: Resource<'_>) -> String {
         let words = unknown.to_string();
@@ -296,12 +288,11 @@ impl Authenticator {
         }
     }
 
-    /// Whether the caller has the scopes that a call of a tool needs. If not: why, and the
-    /// challenge with all of them.
+    /// Checks that the caller has the scopes that a call of a tool needs.
     ///
     /// # Errors
-    /// [`AuthnError::Scope`], or [`AuthnError::Missing`] of a caller that has shown nothing, with
-    /// `WWW-Authenticate`.
+    /// [`AuthnError::Scope`], or [`AuthnError::Missing`] for an anonymous caller, with a
+    /// `WWW-Authenticate` value that lists all of these scopes.
     pub fn may_call(
         &self,
         caller: &Principal,
@@ -326,7 +317,6 @@ impl Authenticator {
         Err((why, challenge))
     }
 
-    /// How the keys of the issuers are now.
     #[must_use]
     pub fn key_sets(&self) -> Vec<KeySetState> {
         match &self.tokens {
@@ -335,33 +325,31 @@ impl Authenticator {
         }
     }
 
-    /// The protected resource metadata at a path that begins with [`WELL_KNOWN`], if tokens are
-    /// taken.
+    /// Returns the protected resource metadata for a path that begins with [`WELL_KNOWN`], if
+    /// tokens are accepted.
     #[must_use]
     pub fn metadata(&self, path: &str) -> Option<String> {
         self.tokens.as_ref()?.names().document(path)
     }
 }
 
-/// The provider that people sign in at: one of the issuers of tokens.
 fn start_provider(config: &Config, outside: &Outside, tokens: Option<&Tokens>) -> Option<Provider> {
     let sign_in = config.sign_in.as_ref()?;
     let issuer = tokens?.find_issuer(&sign_in.issuer)?;
     Some(Provider::new(sign_in.clone(), Arc::clone(issuer), outside.clone()))
 }
 
-/// The error of a challenge, if it has one, with words of ours.
 fn error_with(why: AuthnError, words: &str) -> Option<(&'static str, &str)> {
     Some((error_of(why)?, words))
 }
 
-/// What a caller without a scope that it needs is told. Who has shown nothing is asked to sign in,
-/// not for more.
+/// Returns the error for a caller that lacks a scope. An anonymous caller is asked to authenticate,
+/// not to obtain more scopes.
 fn lacks_scopes(caller: &Principal) -> AuthnError {
     if &*caller.issuer == ANONYMOUS { AuthnError::Missing } else { AuthnError::Scope }
 }
 
-/// Never shows the bearer token.
+/// Redacts the bearer token.
 impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Credentials")

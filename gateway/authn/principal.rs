@@ -1,6 +1,5 @@
-//! Who a caller is, once authenticated. Two principals are the same when issuer, subject and
-//! organisation are: everything that is kept for a caller is kept by that. Nothing here is
-//! self-declared, and nothing here is a secret.
+//! Authenticated callers. All state of a caller is keyed by issuer, subject and organisation, which
+//! also define equality. Nothing here is self-declared, and nothing here is secret.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -32,32 +31,30 @@ impl Principal {
         Self { identity, ..self.clone() }
     }
 
-    /// The same caller on a connection with this client certificate.
     #[must_use]
     pub(crate) fn on(mut self, certificate: Option<&Arc<Certificate>>) -> Self {
         self.certificate = certificate.cloned();
         self
     }
 
-    /// The same caller, whether or not a proxy sends its requests.
     #[must_use]
     pub(crate) fn forwarded(mut self, is_forwarded: bool) -> Self {
         self.is_forwarded = is_forwarded;
         self
     }
 
-    /// Whether a proxy sends its requests, so that anyone may be behind an address of this machine.
+    /// Returns whether a proxy sends the caller's requests. If so, an address of this machine does
+    /// not identify its user.
     pub(crate) fn is_forwarded(&self) -> bool {
         self.is_forwarded
     }
 
-    /// The same caller on the connection of another one.
     #[must_use]
     pub(crate) fn with_certificate_of(self, other: &Self) -> Self {
         self.on(other.certificate.as_ref())
     }
 
-    /// The client certificate of the connection, whatever the credential is.
+    /// Returns the client certificate of the connection, for any kind of credential.
     #[must_use]
     pub fn certificate(&self) -> Option<&Certificate> {
         self.certificate.as_deref()

@@ -1,6 +1,7 @@
-//! Signing in at an OpenID provider (authorization code with PKCE), as a client of one of the
-//! issuers of tokens: keys, algorithms and claims are the issuer's. No token outlives the sign-in,
-//! and none is in an error. Pages: OpenID Connect Core 1.0; RFC 6749, 7636, 9207, 9700.
+//! Sign-in at an OpenID provider (authorization code with PKCE). The gateway is a client of a
+//! configured token issuer and applies that issuer's keys, algorithms and claims. Tokens are
+//! dropped after the sign-in and never included in errors. References: OpenID Connect Core 1.0; RFC
+//! 6749, 7636, 9207, 9700.
 
 mod answer;
 mod error;
@@ -30,36 +31,33 @@ use crate::scope::Needs;
 use crate::token::id_token::{self, Expected};
 use metadata::Metadata;
 
-/// How long metadata are used.
+/// Lifetime of cached metadata.
 const FRESH: Duration = Duration::from_secs(3600);
-/// How long a provider that was not there is not asked again.
+/// Pause after failing to fetch metadata.
 const REST: Duration = Duration::from_secs(5);
-/// Longest time to find metadata, wherever they are.
+/// Timeout for finding metadata at all candidate URLs.
 const TIMEOUT: Duration = Duration::from_secs(15);
-/// How long an answer waits for its turn.
+/// Maximum time for which a sign-in waits for a permit to exchange its code.
 const TURN: Duration = Duration::from_secs(5);
-/// Codes that are exchanged at once.
 const MAX_EXCHANGES: usize = 16;
 
-/// See the module.
 pub(crate) struct Provider {
     config: SignIn,
     issuer: Arc<Issuer>,
     outside: Outside,
-    /// Held while they are fetched, so that they are fetched once.
+    /// Locked during a fetch, so that concurrent callers share its result.
     known: Mutex<Option<Known>>,
     exchanges: Semaphore,
-    /// It signs people out, as its metadata said last.
+    /// Whether the last metadata had an end-session endpoint.
     ends_sessions: AtomicBool,
 }
 
-/// What a fetch has brought.
 struct Known {
     at: Instant,
     found: Result<Arc<Metadata>, String>,
 }
 
-/// What belongs to one attempt to sign in. Nobody can guess any of it.
+/// The secrets of an attempt to sign in. Each must be unguessable.
 #[derive(Clone)]
 pub struct Attempt {
     pub state: String,
@@ -75,13 +73,13 @@ impl Provider {
         Self { config, issuer, outside, known: Mutex::default(), exchanges, ends_sessions }
     }
 
-    /// Whether it can be asked to sign people out, as far as that is known.
     pub(crate) fn ends_sessions(&self) -> bool {
         self.ends_sessions.load(Ordering::Relaxed)
     }
 
-    /// Where the browser goes to be signed out at the provider. It asks its visitor there, because
-    /// no token is kept to show; and it ends there, so that nothing more has to be registered.
+    /// Returns the URL to sign out at the provider. The provider asks the visitor to confirm,
+    /// because no ID token is kept as a hint. The browser stays there, so that no return URL has to
+    /// be registered.
     pub(crate) async fn end(&self) -> Option<Url> {
         let metadata = self.metadata().await.ok()?;
         let mut url = metadata.end_session.clone()?;
@@ -93,7 +91,7 @@ impl Provider {
         &self.config
     }
 
-    /// Where the browser goes to sign in.
+    /// Returns the URL to sign in at the provider.
     pub(crate) async fn begin(&self, attempt: &Attempt) -> Result<Url, SignInError> {
         let metadata = self.metadata().await?;
         let mut url = metadata.authorization.clone();
@@ -110,14 +108,14 @@ impl Provider {
         Ok(url)
     }
 
-    /// Who has signed in, by what the browser has brought back for an attempt.
+    /// Exchanges the code in the answer, and returns the identity that has signed in.
     pub(crate) async fn finish(
         &self,
         attempt: &Attempt,
         answer: &Answer,
         needs: &Needs,
     ) -> Result<Identity, SignInError> {
-        // They wait in line, so that many at once are slow and none is turned away for others.
+        // Sign-ins queue for a permit, so that a burst is delayed instead of rejected.
         let Ok(Ok(_place)) = timeout(TURN, self.exchanges.acquire()).await else {
             return Err(SignInError::Busy);
         };
@@ -137,7 +135,7 @@ impl Provider {
         self.find_metadata().await.map_err(SignInError::Unreachable)
     }
 
-    /// The metadata, fetched by one for all who wait.
+    /// Returns the metadata. Concurrent callers share a single fetch.
     async fn find_metadata(&self) -> Result<Arc<Metadata>, String> {
         let mut known = self.known.lock().await;
         if let Some(Known { at, found }) = &*known {

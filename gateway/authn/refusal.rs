@@ -1,8 +1,7 @@
-//! Why a caller is not let in. What the caller is told of it is made elsewhere.
+//! Refusals of callers. The responses to them are made elsewhere.
 
 use crate::principal::Principal;
 
-/// Why a caller is nobody, or not let in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AuthnError {
     #[error("credentials are required: send `Authorization: Bearer …`")]
@@ -21,26 +20,23 @@ pub enum AuthnError {
     Unavailable,
 }
 
-/// What is wrong with a token, and what it says of itself, of which nothing was verified.
+/// The fault of a rejected token, with unverified details from the token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusedToken {
-    /// A code of docs/troubleshooting.md.
+    /// A code listed in docs/troubleshooting.md.
     pub fault: &'static str,
-    /// The claim that is wrong or missing.
     pub claim: Option<&'static str>,
     pub issuer: Option<Box<str>>,
-    /// The id of the key that it names.
     pub kid: Option<Box<str>>,
 }
 
-/// A caller who is not let in, and who that is: known when the credential was proved, and only
-/// something else is wrong.
+/// The refusal of a caller, and its principal if the credential itself was verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusedCaller {
     pub why: AuthnError,
-    /// For records, never for a decision.
+    /// For records only, never for a decision.
     pub who: Option<Principal>,
-    /// For records too.
+    /// For records only.
     pub token: Option<Box<RefusedToken>>,
 }
 

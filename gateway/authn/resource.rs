@@ -1,5 +1,5 @@
-//! The endpoints as resources of OAuth (RFC 9728): their URLs, their metadata documents, and the
-//! challenges that point at them. URLs come from the configuration, never from a request. Page:
+//! Endpoints as OAuth protected resources (RFC 9728): their URLs, metadata documents and
+//! challenges. URLs come from the configuration, never from a request. Reference:
 //! basic/authorization (2026-07-28).
 
 use serde_json::json;
@@ -8,10 +8,10 @@ use url::Url;
 use crate::config::Config;
 use crate::refusal::AuthnError;
 
-/// Where metadata documents are, before the path of the resource.
+/// The path of metadata documents, before the path of the resource.
 pub const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 
-/// An endpoint: a resource of its own, with its own audience.
+/// An endpoint, which is a resource with its own audience.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resource<'a> {
     /// `/mcp`
@@ -22,11 +22,10 @@ pub enum Resource<'a> {
     Agent(&'a str),
 }
 
-/// How endpoints are called from outside.
 pub(crate) struct Names {
     /// Scheme, host and port.
     origin: String,
-    /// What stands before `/mcp`: empty, or `/something`.
+    /// The path before `/mcp`: empty, or `/something`.
     prefix: String,
     issuers: Vec<String>,
     required: String,
@@ -60,12 +59,11 @@ impl Names {
         })
     }
 
-    /// The canonical URL of an endpoint.
     pub(crate) fn url(&self, resource: Resource<'_>) -> String {
         format!("{}{}{}", self.origin, self.prefix, path(resource))
     }
 
-    /// Whether an audience is this endpoint's URL. Allocates nothing.
+    /// Returns whether an audience is the URL of this endpoint. Does not allocate.
     pub(crate) fn is(&self, audience: &str, resource: Resource<'_>) -> bool {
         let Some((origin, rest)) = audience.split_at_checked(self.origin.len()) else {
             return false;
@@ -83,9 +81,9 @@ impl Names {
         format!("{}{WELL_KNOWN}{}{}", self.origin, self.prefix, path(resource))
     }
 
-    /// The document at a path that begins with [`WELL_KNOWN`], with the prefix that clients see or
-    /// without it. Which servers and agents there are is not told: every well-formed name has a
-    /// document.
+    /// Returns the document at a path that begins with [`WELL_KNOWN`], with or without the public
+    /// prefix. Every well-formed name has a document, so that the existence of servers and agents
+    /// is not disclosed.
     pub(crate) fn document(&self, path: &str) -> Option<String> {
         let inner = path.strip_prefix(WELL_KNOWN)?;
         let inner = inner.strip_prefix(&*self.prefix).unwrap_or(inner);
@@ -108,8 +106,8 @@ impl Names {
         Some(document.to_string())
     }
 
-    /// The value of `WWW-Authenticate`, with the scopes that the request needs (RFC 6750, section
-    /// 3).
+    /// Returns the value of `WWW-Authenticate`, with the scopes that the request needs (RFC 6750,
+    /// section 3).
     pub(crate) fn challenge(
         &self,
         error: Option<(&str, &str)>,
@@ -130,7 +128,6 @@ impl Names {
     }
 }
 
-/// What stands between a prefix and `/mcp`.
 fn named<'a>(path: &'a str, prefix: &str) -> Option<&'a str> {
     path.strip_prefix(prefix)?.strip_suffix("/mcp")
 }
@@ -145,7 +142,8 @@ fn is_slug(slug: &str) -> bool {
         && slug.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
 }
 
-/// The error of RFC 6750 for a refusal. A request without credentials gets none.
+/// Returns the error code of RFC 6750 for a refusal. There is none for missing credentials and for
+/// unavailable keys.
 pub(crate) fn error_of(unknown: AuthnError) -> Option<&'static str> {
     match unknown {
         AuthnError::Missing | AuthnError::Unavailable => None,
@@ -164,7 +162,7 @@ fn path(resource: Resource<'_>) -> String {
     }
 }
 
-/// Scheme, host and port: lower case, without a default port.
+/// Returns scheme, host and port in lower case, without a default port.
 fn origin(url: &Url) -> String {
     url.origin().ascii_serialization()
 }

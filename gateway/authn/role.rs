@@ -1,33 +1,29 @@
-//! What a caller may administer, and who says so: the operator's configuration alone. A role that a
-//! credential has by the same name is none of these until the configuration names its holders.
+//! Administrative roles, which the operator's configuration alone assigns. A role of the same name
+//! in a credential has no effect unless the configuration names it as a holder.
 
 use crate::{Holder, LOCAL, Principal};
 
-/// What somebody is to the gateway. Roles go up: an operator may do what an administrator may, and
-/// an administrator what a user may.
+/// The administrative role of a caller. Each role includes the permissions of the lower roles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
     User,
-    /// Runs its organisation.
+    /// Administers its organisation.
     Admin,
-    /// Runs the gateway.
+    /// Administers the whole gateway.
     Operator,
 }
 
-/// Who has which role.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RoleHolders {
-    /// The user of this machine is an operator, unless a proxy sends the request: other users
-    /// cannot reach the gateway.
+    /// Whether the user of this machine is an operator, unless a proxy sends the request. Set only
+    /// where other users cannot reach the gateway.
     pub trusts_local: bool,
-    /// Who runs the whole gateway.
     pub operators: Vec<Holder>,
-    /// Who runs its own organisation.
+    /// Administrators of their own organisation.
     pub admins: Vec<Holder>,
 }
 
 impl RoleHolders {
-    /// The highest role of a caller.
     #[must_use]
     pub fn role_of(&self, caller: &Principal) -> Role {
         let is_local = *caller.issuer == *LOCAL && !caller.is_forwarded();

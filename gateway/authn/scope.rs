@@ -1,5 +1,5 @@
-//! Which scopes a request needs, and what granted scopes imply. Everything is expanded and compiled
-//! when the configuration is read; nothing is allowed here, only asked for.
+//! Scopes that requests need, and scopes that others imply, compiled when the configuration is
+//! loaded. Scopes are a requirement, never a permission.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,10 +9,9 @@ use globset::{Glob, GlobSet, GlobSetBuilder};
 use crate::config::Scopes;
 use crate::identity::Identity;
 
-/// Scopes that one credential may grant; further ones are not looked at.
+/// Maximum number of scopes from a credential; the rest are ignored.
 pub(crate) const MAX_SCOPES: usize = 256;
 
-/// Compiled [`Scopes`].
 pub(crate) struct Needs {
     pub(crate) required: Box<[Box<str>]>,
     tools: Vec<(GlobSet, Box<[Box<str>]>)>,
@@ -41,7 +40,7 @@ impl Needs {
         Ok(Self { required, tools, implies: config.implies.clone() })
     }
 
-    /// The granted scopes and, again and again, what they imply.
+    /// Returns the granted scopes and, transitively, the scopes that they imply.
     pub(crate) fn expand<'a>(
         &'a self,
         granted: impl IntoIterator<Item = &'a str>,
@@ -49,12 +48,11 @@ impl Needs {
         expand(&self.implies, granted)
     }
 
-    /// Whether every request of this caller has what every request needs.
     pub(crate) fn base(&self, identity: &Identity) -> bool {
         self.required.iter().all(|scope| identity.has_scope(scope))
     }
 
-    /// All scopes that a call of a tool needs, when the caller lacks one of them.
+    /// Returns all scopes that a call of a tool needs, if the caller lacks any of them.
     pub(crate) fn lacking(&self, identity: &Identity, slug: &str, own: &str) -> Option<Vec<&str>> {
         if self.tools.is_empty() {
             return None;
@@ -81,7 +79,7 @@ impl Needs {
 }
 
 impl Scopes {
-    /// The scopes of a credential and, again and again, what they imply.
+    /// Returns the scopes of a credential and, transitively, the scopes that they imply.
     #[must_use]
     pub fn expand(&self, granted: &[String]) -> Box<[Arc<str>]> {
         expand(&self.implies, granted.iter().map(String::as_str))
@@ -110,7 +108,7 @@ fn expand<'a>(
     all.into_iter().collect()
 }
 
-/// Whether a text is a scope: RFC 6749, section 3.3.
+/// Returns whether a text is a scope (RFC 6749, section 3.3) of at most 128 bytes.
 #[must_use]
 pub fn is_scope(text: &str) -> bool {
     (1..=128).contains(&text.len())

@@ -1,6 +1,6 @@
-//! Says who callers are to servers that want to know: JWTs (RFC 7519) that are good for one server
-//! and one minute, signed with ES256. Whoever verifies them reads our keys as a key set (RFC 7517).
-//! Of a caller's own credential nothing goes on but what [`Claims`] names.
+//! Identity statements for servers: JWTs (RFC 7519) about the caller, signed with ES256 and valid
+//! for a single server and a minute. The public keys are published as a key set (RFC 7517). Of the
+//! caller's credential, only the values in [`Claims`] are forwarded.
 
 mod key;
 
@@ -18,31 +18,30 @@ pub use key::{SigningKey, SigningKeyError};
 use crate::clock::now;
 use crate::identity::Identity;
 
-/// Where the key set is, below the public address.
+/// The path of the key set, below the public URL.
 pub const KEY_SET: &str = "/.well-known/jwks.json";
-/// The subject of what the gateway asks for itself. Those of callers have a `|`.
+/// The subject of the gateway's own requests. Subjects of callers contain a `|`.
 const GATEWAY: &str = "gateway";
-/// How long a statement is good, in seconds.
+/// Validity of a statement, in seconds.
 const LIFE: u64 = 60;
-/// How long it is used again: a server that is slow to look still has the rest of its life.
+/// Time for which a statement is reused, in seconds. A slow server still has the remaining
+/// validity.
 const REUSE: u64 = LIFE / 2;
-/// Statements that are kept to be used again.
+/// Maximum number of cached statements.
 const KEPT: u64 = 10_000;
 
-/// In whose name and with which keys statements are signed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Where clients reach the gateway, without a slash at the end.
+    /// The public URL of the gateway, without a trailing slash.
     pub public_url: Url,
-    /// The first one signs, all are published; at least one.
+    /// At least one key. The first signs, all are published.
     pub keys: Vec<SigningKey>,
 }
 
-/// Signs for all callers, through changes of the configuration.
+/// The signer of statements, which is kept across configuration reloads.
 #[derive(Default)]
 pub struct Signer(ArcSwapOption<Desk>);
 
-/// What a configuration makes of it.
 struct Desk {
     config: Config,
     issuer: String,
@@ -51,12 +50,12 @@ struct Desk {
     kept: moka::sync::Cache<Statement, Signed>,
 }
 
-/// Everything that is said of a caller to one server. It is what statements are kept by, so that
-/// nobody gets one about anybody else.
+/// The content of a statement. It is the whole cache key, so that no caller receives a statement
+/// about another.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Statement {
     audience: Arc<str>,
-    /// The gateway itself without one.
+    /// `None` for the gateway itself.
     about: Option<About>,
 }
 
@@ -76,8 +75,8 @@ struct Signed {
     at: u64,
 }
 
-/// What a server learns. No `jti`, because one statement goes with several requests; no roles and
-/// scopes, because what a caller may do is decided before a server is asked.
+/// The claims of a statement. There is no `jti`, because a statement is sent with several requests,
+/// and no roles or scopes, because authorization precedes the request to the server.
 #[derive(Serialize)]
 struct Claims<'a> {
     iss: &'a str,
@@ -101,7 +100,7 @@ impl Signer {
         signer
     }
 
-    /// Signs by another configuration from now on. What is kept of another one is forgotten.
+    /// Replaces the configuration. Drops cached statements if it has changed.
     pub fn adopt(&self, config: Option<&Config>) {
         let current = self.0.load();
         if current.as_ref().map(|desk| &desk.config) != config {
@@ -109,7 +108,7 @@ impl Signer {
         }
     }
 
-    /// Who a caller is, for a server that takes what is said to this audience.
+    /// Signs a statement about a caller, for a server with this audience.
     #[must_use]
     pub fn sign_caller(&self, caller: &Identity, audience: &Arc<str>) -> Option<HeaderValue> {
         let about = About {
@@ -122,14 +121,14 @@ impl Signer {
         self.sign(Statement { audience: Arc::clone(audience), about: Some(about) }, now())
     }
 
-    /// That it is the gateway itself which asks.
+    /// Signs a statement that the request is the gateway's own.
     #[must_use]
     pub fn sign_own(&self, audience: &Arc<str>) -> Option<HeaderValue> {
         self.sign(Statement { audience: Arc::clone(audience), about: None }, now())
     }
 
-    /// The public keys as JSON, at the path where they are: [`KEY_SET`], with what stands before it
-    /// in the public address or without.
+    /// Returns the public keys as JSON if `path` is [`KEY_SET`], with or without the path of the
+    /// public URL.
     #[must_use]
     pub fn key_set(&self, path: &str) -> Option<String> {
         let desk = self.0.load_full()?;
@@ -175,7 +174,7 @@ impl Desk {
         }
     }
 
-    /// Nothing when the machine has no randomness.
+    /// Signs a statement. Returns `None` if the system's random number generator fails.
     fn sign(&self, statement: &Statement, now: u64) -> Option<HeaderValue> {
         let subject;
         let mut claims = Claims {
@@ -204,8 +203,8 @@ impl Desk {
 }
 
 impl About {
-    /// The caller as policies name it, `ISSUER|SUBJECT`: a subject alone may be several callers. An
-    /// issuer with a `|` of its own cannot be taken for another one.
+    /// Returns the caller as policies name it, `ISSUER|SUBJECT`: a subject alone is ambiguous. A
+    /// `|` in the issuer is escaped, so that different callers have different names.
     fn name(&self) -> String {
         let issuer = self.issuer.replace('%', "%25").replace('|', "%7C");
         format!("{issuer}|{}", self.subject)

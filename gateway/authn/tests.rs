@@ -118,7 +118,7 @@ async fn who_comes_without_a_credential_is_configured() {
         let config = config(anonymous);
         assert_eq!(ask(&config, at(HERE[0]), None).await, here, "{anonymous:?}");
         assert_eq!(ask(&config, at(OTHERS[0]), None).await, elsewhere, "{anonymous:?}");
-        // A credential that is not good is not overlooked.
+        // An invalid credential is not ignored.
         assert_eq!(
             ask(&config, at(HERE[0]), Some("wrong")).await,
             Err(AuthnError::Invalid),
@@ -150,7 +150,7 @@ async fn keys_of_the_file_are_principals_of_their_own() {
     assert_eq!(who("a.b.c").await, Err(AuthnError::Invalid));
 }
 
-/// Who has proved to hold a key is known, though it is not let in; who has not is nobody.
+/// The principal in a refusal is that of a verified credential; a guess has none.
 #[tokio::test]
 async fn a_refusal_says_whose_good_secret_it_was() {
     let (mut one, first) = key::Key::mint(0).unwrap();
@@ -189,7 +189,7 @@ async fn scopes_that_every_request_needs_are_asked_of_everybody_but_the_local_us
     assert_eq!(ask(&config, at(HERE[0]), Some(&text)).await.unwrap(), "key");
 }
 
-/// A client that is told 403 does not sign in.
+/// Clients do not authenticate after a 403.
 #[tokio::test]
 async fn who_has_shown_nothing_is_asked_to_sign_in_and_not_for_more_scopes() {
     let open = Config { anonymous: Anonymous::Everywhere, ..with_key() };
@@ -252,7 +252,7 @@ async fn a_certificate_is_a_principal_where_it_is_asked_for() {
     assert_eq!(who(&with_key(), None).await, Err(AuthnError::Missing));
 }
 
-/// TLS looks at the dates once; connections, and sessions that are resumed, last longer.
+/// TLS checks the dates once; connections and resumed sessions last longer.
 #[tokio::test]
 async fn a_certificate_that_is_out_of_date_is_never_overlooked() {
     let made = |from: i32, to: i32| {

@@ -1,7 +1,6 @@
-//! Access tokens: JWTs of configured issuers, read once and narrowly. Which key verifies a token
-//! follows from its issuer and its key id alone; keys and addresses that a token brings along are
-//! not looked at. Verified ones are remembered for a moment, by a digest. Pages: RFC 7515, 7519,
-//! 8725; basic/authorization (2026-07-28).
+//! Access tokens: JWTs of configured issuers, parsed strictly. Issuer and key id alone select the
+//! key that verifies a token; keys and URLs in the token are ignored. Verified tokens are cached
+//! briefly by their digest. References: RFC 7515, 7519, 8725; basic/authorization (2026-07-28).
 
 mod fault;
 pub(crate) mod id_token;
@@ -29,34 +28,33 @@ use crate::refusal::{AuthnError, RefusedCaller};
 use crate::resource::{Names, Resource};
 use crate::scope::Needs;
 
-/// Longest time for which a verified token is remembered.
+/// Maximum time for which a verified token is cached.
 const MEMORY: Duration = Duration::from_secs(60);
-/// Audiences of one token; one with more is refused.
+/// Maximum number of audiences; a token with more is rejected.
 const MAX_AUDIENCES: usize = 64;
 
-/// The issuers, and what was verified lately.
 pub(crate) struct Tokens {
     issuers: Vec<Arc<Issuer>>,
     verified: Cache<[u8; 32], Arc<Verified>, std::hash::RandomState>,
     names: Names,
 }
 
-/// A token that was good when it was verified.
+/// A token that was valid when it was verified.
 struct Verified {
     principal: Principal,
     issuer: Arc<Issuer>,
-    /// Of the issuer's keys.
+    /// Generation of the issuer's keys at that time.
     generation: u64,
     audiences: Vec<String>,
-    /// One of the audiences is good at every endpoint.
+    /// Whether any of the audiences is valid at every endpoint.
     everywhere: bool,
-    /// SHA-256 of the client certificate that its sender has to hold (RFC 8705, section 3).
+    /// SHA-256 of the client certificate that the sender must hold (RFC 8705, section 3).
     bound: Option<[u8; 32]>,
     /// Unix seconds.
     expires: u64,
 }
 
-/// Where a token was shown, and on what connection.
+/// The endpoint and the client certificate that a token was presented with.
 #[derive(Clone, Copy)]
 pub(crate) struct Shown<'a> {
     pub(crate) resource: Resource<'a>,
@@ -64,7 +62,7 @@ pub(crate) struct Shown<'a> {
 }
 
 impl Tokens {
-    /// Issuers whose configuration is unchanged keep their keys.
+    /// Starts the issuers. Issuers with an unchanged configuration keep their keys.
     pub(crate) fn start(
         config: &crate::Config,
         outside: &Outside,
@@ -107,7 +105,7 @@ impl Tokens {
         &self.names
     }
 
-    /// The holder of a token; `digest` is of the whole token.
+    /// Returns the holder of a token; `digest` is of the whole token.
     pub(crate) async fn holder(
         &self,
         token: &str,
@@ -127,7 +125,7 @@ impl Tokens {
         self.admit(&verified, shown)
     }
 
-    /// What depends on the request, so that it is asked of remembered tokens too.
+    /// Checks audience and certificate, which depend on the request, also for cached tokens.
     fn admit(
         &self,
         token: &Verified,
@@ -159,7 +157,6 @@ impl Tokens {
         parts.accept(issuer, generation, needs)
     }
 
-    /// An access token taken apart, and the issuer that it names.
     fn read<'a>(&self, token: &'a str) -> Result<(Parts<'a>, &Arc<Issuer>), TokenFault> {
         let parts = Parts::read(token, is_access_token)?;
         let Some(Value::String(named)) = parts.claims.get("iss") else {
@@ -171,7 +168,7 @@ impl Tokens {
 }
 
 impl Parts<'_> {
-    /// What a good signature leaves to check: times and audience, then who it is.
+    /// Checks times, audience and identity of a token with a valid signature.
     fn accept(
         &self,
         issuer: &Arc<Issuer>,
@@ -216,7 +213,7 @@ impl Parts<'_> {
         })
     }
 
-    /// The certificate that its sender has to hold, if it has to hold one.
+    /// Returns the certificate that the token is bound to, if any.
     fn bound(&self) -> Result<Option<[u8; 32]>, TokenFault> {
         let Some(cnf) = self.claims.get("cnf") else { return Ok(None) };
         match thumbprint(cnf) {
@@ -227,7 +224,7 @@ impl Parts<'_> {
 }
 
 impl Verified {
-    /// Returns the refusal of a sender without the certificate that it has to hold.
+    /// Returns the refusal of a sender without the certificate that the token is bound to.
     fn unbound(&self) -> RefusedCaller {
         let mut refused = TokenFault::Binding.refuse("");
         if let Some(token) = &mut refused.token {
@@ -236,19 +233,19 @@ impl Verified {
         refused
     }
 
-    /// Whether the keys are the ones that it was verified with. Its time is the cache's business.
+    /// Returns whether the issuer's keys are unchanged. The cache handles the token's expiry.
     fn is_current(&self) -> bool {
         self.issuer.generation() == self.generation
     }
 }
 
-/// `JWT` or an access token by RFC 9068; tokens for other uses say so.
+/// Accepts `JWT` and the type of RFC 9068; tokens for other uses have types of their own.
 fn is_access_token(typ: &str) -> bool {
     typ.eq_ignore_ascii_case("jwt") || typ.eq_ignore_ascii_case("at+jwt")
 }
 
-/// What a token is bound to: one certificate. Anything else (`jkt` of RFC 9449, `jwk`) we cannot
-/// check, so it is `None`.
+/// Returns the certificate in a `cnf` claim. Returns `None` for any other confirmation method
+/// (`jkt` of RFC 9449, `jwk`), because this gateway cannot check it.
 fn thumbprint(cnf: &Value) -> Option<[u8; 32]> {
     let members = cnf.as_object()?;
     if members.len() != 1 {
@@ -258,7 +255,7 @@ fn thumbprint(cnf: &Value) -> Option<[u8; 32]> {
     URL_SAFE_NO_PAD.decode(text).ok()?.try_into().ok()
 }
 
-/// One text or a list of them; anything else, or nothing, is no audience.
+/// Reads a single audience or a list. Returns `None` for any other value and for an empty list.
 fn audiences(value: Option<&Value>) -> Option<Vec<String>> {
     let many = match value? {
         Value::String(one) => return Some(vec![one.clone()]),
@@ -272,7 +269,7 @@ fn audiences(value: Option<&Value>) -> Option<Vec<String>> {
     Some(audiences)
 }
 
-/// Forgets a token when it expires, or after [`MEMORY`].
+/// Evicts a token when it expires, or after [`MEMORY`].
 struct UntilExpiry;
 
 impl Expiry<[u8; 32], Arc<Verified>> for UntilExpiry {

@@ -8,7 +8,6 @@ fn read(edit: impl FnOnce(&mut CertificateParams)) -> Result<Certificate, Client
     read_from(&[(DnType::CommonName, "Test CA".into())], edit)
 }
 
-/// A certificate of an authority of this name.
 fn read_from(
     name: &[(DnType, DnValue)],
     edit: impl FnOnce(&mut CertificateParams),
@@ -99,7 +98,7 @@ fn an_organisation_that_is_no_name_is_refused() {
     }
 }
 
-/// Programs read the first of them, or the last.
+/// Some programs read the first name, others the last.
 #[test]
 fn of_two_names_of_one_kind_none_counts() {
     let twice = |kind: DnType, number: u64| {
@@ -116,7 +115,7 @@ fn of_two_names_of_one_kind_none_counts() {
     assert_eq!((apart.names.len(), apart.identity.named_organisation()), (2, Some("root")));
 }
 
-/// An intermediate authority writes its own name: it must not be able to write another's.
+/// An intermediate authority chooses its own name, which must not imitate another authority's.
 #[test]
 fn one_attribute_cannot_spell_out_two() {
     let issuer = |name: &[(DnType, DnValue)]| {
@@ -144,7 +143,7 @@ fn one_attribute_cannot_spell_out_two() {
     ] {
         assert_eq!(organisation(text), expected);
     }
-    // What is no text is shown as such, and kinds without a name by their number.
+    // Values other than text are shown as DER, and types without a name by their identifier.
     assert_eq!(issuer(&[(DnType::CustomDnType(vec![1, 2, 3, 4]), "x".into())]), "1.2.3.4=x");
     let wide = DnValue::BmpString("A, B".try_into().unwrap());
     assert_eq!(issuer(&[(DnType::CommonName, wide)]), "CN=A\\, B");

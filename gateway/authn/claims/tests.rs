@@ -55,7 +55,7 @@ fn without_a_usable_subject_there_is_nobody() {
     assert!(identity_of(json!({}), &Claims::default()).is_none());
 }
 
-/// Its holder must not be taken for a member of the default organisation.
+/// Its holder must not become a member of the default organisation.
 #[test]
 fn an_organisation_that_is_no_name_is_no_identity() {
     let places = Claims { organisation: Some("org".into()), ..Claims::default() };

@@ -1,7 +1,7 @@
-//! What authenticating one request costs when its credential is known: an API key, and a token that
-//! was verified lately. `cargo run --release -p lockgate-authn --example authn_cost [N]` prints
-//! nanoseconds per request, the best of many rounds of N. Run it under valgrind with two N to count
-//! allocations.
+//! Measures the authentication of a request with a known credential: an API key, and a recently
+//! verified token. `cargo run --release -p lockgate-authn --example authn_cost [N]` prints
+//! nanoseconds per request, the best of many rounds of N. Run it under valgrind with two different
+//! N to count allocations.
 
 #![allow(clippy::print_stdout)]
 
@@ -20,9 +20,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
-/// Many short rounds: the best of them was not interrupted.
+/// The best of many short rounds was not interrupted.
 const ROUNDS: usize = 200;
-/// Bytes of claims besides the needed ones, as issuers like to add.
+/// Bytes of additional claims, as issuers often include.
 const PADDING: usize = 400;
 
 fn encode(bytes: impl AsRef<[u8]>) -> String {
@@ -64,7 +64,7 @@ async fn main() -> Outcome<()> {
     Ok(())
 }
 
-/// Answers every request with the key set.
+/// Sends the key set in response to every request.
 async fn issuer(pair: &EcdsaKeyPair) -> Outcome<String> {
     let (x, y) = pair.public_key().as_ref().get(1..).unwrap_or_default().split_at(32);
     let keys = json!({"keys": [{"kty": "EC", "crv": "P-256", "kid": "a", "x": encode(x), "y": encode(y)}]}).to_string();

@@ -1,5 +1,5 @@
-//! Tests of `jwks`: which keys are usable, and an issuer on loopback that rotates, fails and comes
-//! back.
+//! Tests of `jwks`: usable keys, and an issuer on loopback that rotates its keys, fails and
+//! recovers.
 
 use std::sync::atomic::AtomicUsize;
 
@@ -63,15 +63,14 @@ fn a_set_is_an_array_of_keys_of_which_the_usable_ones_are_taken() {
     assert_eq!(parse(&json!({"keys": many}), &allowed).unwrap().len(), MAX_KEYS);
 }
 
-/// The status of an answer that is never sent.
+/// The status of a response that is never sent.
 const HANGS: &str = "hangs";
 
-/// An issuer's key endpoint on loopback: answers every connection with what is in `answer` at that
-/// moment.
+/// An issuer's key endpoint on loopback. It sends the current `answer` on every connection.
 struct Mock {
     url: String,
     answer: Arc<Mutex<String>>,
-    /// Another answer for paths with this in it.
+    /// Another answer for paths that contain this text.
     apart: Arc<Mutex<Option<(&'static str, String)>>>,
     asked: Arc<AtomicUsize>,
 }
@@ -201,7 +200,7 @@ async fn old_keys_are_used_while_fetching_fails_but_not_for_ever() {
     assert_eq!((ids(&kept), ids(&strict)), (vec!["two".to_owned()], vec!["two".to_owned()]));
 }
 
-/// What an issuer does when its keys are in the wrong hands.
+/// An issuer publishes an empty set after its keys have leaked.
 #[tokio::test]
 async fn keys_that_an_issuer_takes_back_are_gone() {
     let mock = Mock::start().await;
@@ -236,7 +235,7 @@ async fn metadata_that_names_no_keys_is_not_the_last_place_to_look() {
 #[tokio::test]
 async fn keys_are_found_by_discovery() {
     let mock = Mock::start().await;
-    // One body serves as metadata and as key set.
+    // The same body serves as metadata and as key set.
     let body = json!({"issuer": mock.url, "jwks_uri": format!("{}/jwks", mock.url), "keys": [Pair::ec().jwk("one")]});
     mock.say("200 OK", &body.to_string());
     let found = mock.issuer(|config| config.jwks = None);

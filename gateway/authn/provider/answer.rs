@@ -1,14 +1,14 @@
-//! What the browser brings back from the provider, before anything of it is believed. Of an answer
-//! of another issuer nothing is looked at, and words of the provider are not kept.
+//! The parameters that the browser returns from the provider, and their verification. An answer of
+//! another issuer is not evaluated, and free text from the provider is not kept.
 
 use super::SignInError;
 
-/// Longest code, in bytes.
+/// Maximum length of a code, in bytes.
 const MAX_CODE: usize = 4096;
-/// Longest word of an error, in bytes.
+/// Maximum length of an error code, in bytes.
 const MAX_ERROR: usize = 64;
 
-/// The parameters of the answer (RFC 6749, section 4.1.2; RFC 9207).
+/// The parameters of the authorization response (RFC 6749, section 4.1.2; RFC 9207).
 #[derive(Default)]
 pub struct Answer {
     code: Option<String>,
@@ -18,7 +18,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Reads the pairs of a query. `None` where a parameter stands twice.
+    /// Reads the pairs of a query. Returns `None` for a duplicate parameter.
     pub fn read(pairs: impl IntoIterator<Item = (String, String)>) -> Option<Self> {
         let mut answer = Self::default();
         for (name, value) in pairs {
@@ -36,8 +36,8 @@ impl Answer {
         Some(answer)
     }
 
-    /// The code, if the answer is one of this issuer, which may announce that it always names
-    /// itself.
+    /// Returns the code of an answer from this issuer. If `is_announced`, the provider includes
+    /// `iss` in every answer, so that an answer without it is rejected.
     pub(super) fn code(&self, issuer: &str, is_announced: bool) -> Result<&str, SignInError> {
         let is_issuer = match &self.issuer {
             Some(named) => named == issuer,
@@ -54,7 +54,7 @@ impl Answer {
     }
 }
 
-/// An error, as far as it is a word as the specifications have them.
+/// Maps an error code. Anything but a code in the form of the specifications is dropped.
 pub(super) fn read_error(error: &str) -> SignInError {
     let is_word = (1..=MAX_ERROR).contains(&error.len())
         && error.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');

@@ -1,10 +1,9 @@
-//! Why somebody could not be signed in. What is said of it is written elsewhere; nothing here holds
-//! a code, a token, a secret or words of the provider.
+//! Failures of a sign-in. The messages for visitors are written elsewhere. Nothing here contains a
+//! code, a token, a secret or free text from the provider.
 
-/// See the module.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SignInError {
-    /// Its metadata or its token endpoint: not there, or not usable.
+    /// Concerns the metadata or the token endpoint.
     #[error("the identity provider cannot be reached or used: {0}")]
     Unreachable(String),
     #[error("the identity provider's keys are not available")]
@@ -14,7 +13,7 @@ pub enum SignInError {
     /// `access_denied`.
     #[error("the identity provider, or the user, has refused")]
     Refused,
-    /// Another error of the answer or of the token endpoint, as a word of the specification.
+    /// An error code in the form of the specifications.
     #[error("the identity provider answered `{0}`")]
     Provider(String),
     #[error("the identity provider does not know this client, or not with this secret")]
@@ -36,7 +35,6 @@ pub enum SignInError {
     Nonce,
     #[error("the account has no subject")]
     NoSubject,
-    /// With the name of the claim.
     #[error("the account has no organisation (claim `{0}`)")]
     NoOrganisation(String),
     #[error("the account lacks a scope that every request needs")]

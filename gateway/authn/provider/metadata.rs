@@ -1,36 +1,37 @@
-//! What a provider says of itself, as far as signing in needs it.
+//! The part of a provider's metadata that sign-in needs.
 
 use serde_json::Value;
 use url::Url;
 
 use crate::discovery::read_address;
 
-/// See the module.
 pub(super) struct Metadata {
     pub(super) authorization: Url,
     pub(super) token: Url,
-    /// Where it signs people out (OpenID Connect RP-Initiated Logout 1.0), if it does.
+    /// The sign-out endpoint (OpenID Connect RP-Initiated Logout 1.0), if any.
     pub(super) end_session: Option<Url>,
-    /// It says that each of its answers has `iss` (RFC 9207).
+    /// Whether the provider includes `iss` in every answer (RFC 9207).
     pub(super) announces_issuer: bool,
     pub(super) secret_place: SecretPlace,
 }
 
-/// Where the token endpoint wants the secret.
+/// The location of the client secret in a token request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SecretPlace {
     /// `client_secret_basic`
     Header,
     /// `client_secret_post`
     Body,
-    /// Neither: this gateway has no other way to show who it is.
+    /// Neither is accepted, and this gateway supports no other method.
     Nowhere,
 }
 
 impl Metadata {
+    /// Reads the metadata of a provider. A provider without a list of PKCE methods is accepted: it
+    /// may support PKCE, which is always sent, and the nonce protects the sign-in in any case.
+    ///
     /// # Errors
-    /// What is missing, or weaker than it has to be. A provider that lists no methods of PKCE may
-    /// know them all the same: it is sent, and the nonce stands behind it.
+    /// A member is missing, or weaker than required.
     pub(super) fn read(document: &Value, issuer: &str) -> Result<Self, String> {
         if !offers(document, "code_challenge_methods_supported", "S256").unwrap_or(true) {
             return Err("the provider does not take PKCE with S256".into());
@@ -49,7 +50,7 @@ impl Metadata {
     }
 }
 
-/// `client_secret_basic` is what a provider takes that says nothing (RFC 8414, section 2).
+/// Returns the location of the secret. The default is `client_secret_basic` (RFC 8414, section 2).
 fn find_secret_place(document: &Value) -> SecretPlace {
     let list = "token_endpoint_auth_methods_supported";
     let takes_header = offers(document, list, "client_secret_basic");
@@ -60,7 +61,7 @@ fn find_secret_place(document: &Value) -> SecretPlace {
     }
 }
 
-/// Whether a list has a word; `None` where there is no list.
+/// Returns whether a list contains a word; `None` without a list.
 fn offers(document: &Value, list: &str, word: &str) -> Option<bool> {
     let list = document.get(list)?.as_array()?;
     Some(list.iter().any(|item| item == word))

@@ -1,4 +1,4 @@
-//! Tests of `provider`. What comes of answers is tested from outside, against a provider that lies.
+//! Tests of `provider`. A test of the whole gateway covers answers, with a malicious provider.
 
 use serde_json::json;
 
@@ -6,7 +6,6 @@ use super::*;
 use crate::config::Scopes;
 use crate::token::tests::issuer;
 
-/// A provider of this name, and what it needs.
 pub(crate) fn provider(url: &str, edit: impl FnOnce(&mut SignIn)) -> (Provider, Needs) {
     let mut config = SignIn {
         issuer: url.into(),
@@ -26,7 +25,7 @@ fn attempt() -> Attempt {
     Attempt { state: "s".into(), nonce: "n".into(), verifier: "v".repeat(64) }
 }
 
-/// One with metadata that were fetched just now.
+/// Creates a provider with fresh metadata.
 async fn known_provider() -> Provider {
     let (provider, _) = provider("https://as.test", |_| {});
     let document = json!({

@@ -1,5 +1,5 @@
-//! A code made into an ID token at the token endpoint: once, over a way on which nothing follows a
-//! redirect. The access token that comes along is not kept.
+//! The exchange of a code for an ID token at the token endpoint. It is sent once, and redirects are
+//! not followed. The access token in the response is dropped.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -13,10 +13,9 @@ use super::metadata::{Metadata, SecretPlace};
 use super::{Provider, SignInError};
 use crate::discovery::policy_for;
 
-/// What a code was made into.
 pub(super) struct Granted {
     pub(super) id_token: String,
-    /// None where they are those that were asked for.
+    /// `None` if the granted scopes are those requested.
     pub(super) scopes: Option<String>,
 }
 
@@ -38,7 +37,7 @@ impl Provider {
         }
     }
 
-    /// The request, with the secret where the provider wants it.
+    /// Builds the request, with the client secret where the provider requires it.
     fn write(
         &self,
         place: SecretPlace,
@@ -87,7 +86,7 @@ fn text<'a>(answer: &'a Value, name: &str) -> Option<&'a str> {
     answer.get(name)?.as_str()
 }
 
-/// The name and the secret, encoded as a form's fields (RFC 6749, section 2.3.1).
+/// Encodes client id and secret as form fields (RFC 6749, section 2.3.1).
 fn basic(client_id: &str, secret: &str) -> Result<HeaderValue, SignInError> {
     let pair = format!("{}:{}", form_encoded(client_id), form_encoded(secret));
     let value = HeaderValue::from_str(&format!("Basic {}", STANDARD.encode(pair)));

@@ -1,5 +1,5 @@
-//! Private keys that statements are signed with: P-256 alone, because every library verifies ES256.
-//! A key is known by its thumbprint (RFC 7638), so that all gateways that have it call it the same.
+//! Private keys for signing statements: P-256 only, because every library verifies ES256. A key is
+//! identified by its thumbprint (RFC 7638), which is the same on every gateway.
 
 use std::fmt;
 
@@ -8,7 +8,6 @@ use jsonwebtoken::{Algorithm, EncodingKey};
 use rustls_pki_types::PrivatePkcs8KeyDer;
 use rustls_pki_types::pem::PemObject;
 
-/// A private key and what is published of it.
 #[derive(Clone)]
 pub struct SigningKey {
     private: EncodingKey,
@@ -16,7 +15,7 @@ pub struct SigningKey {
     id: String,
 }
 
-/// A text that is no such key. It does not quote it.
+/// The reason that a text is not a signing key. The message does not quote the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SigningKeyError {
     #[error("is no private key in PEM (PKCS #8)")]
@@ -26,10 +25,7 @@ pub enum SigningKeyError {
 }
 
 impl SigningKey {
-    /// Reads PEM, `-----BEGIN PRIVATE KEY-----`.
-    ///
-    /// # Errors
-    /// [`SigningKeyError`].
+    /// Parses a PKCS #8 key in PEM, `-----BEGIN PRIVATE KEY-----`.
     pub fn from_pem(pem: &str) -> Result<Self, SigningKeyError> {
         let _ = jsonwebtoken::crypto::aws_lc::DEFAULT_PROVIDER.install_default();
         let Ok(der) = PrivatePkcs8KeyDer::from_pem_slice(pem.as_bytes()) else {
@@ -47,7 +43,6 @@ impl SigningKey {
         Ok(Self { private, public, id })
     }
 
-    /// Its thumbprint, the `kid`.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
@@ -70,7 +65,7 @@ impl PartialEq for SigningKey {
 
 impl Eq for SigningKey {}
 
-/// Never shows the private key.
+/// Omits the private key.
 impl fmt::Debug for SigningKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SigningKey").field("id", &self.id).finish_non_exhaustive()

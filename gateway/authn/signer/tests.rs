@@ -1,4 +1,4 @@
-//! What servers are told, and that nobody gets a statement about anybody else.
+//! Tests of `signer`: the statements that servers receive, and that each is about the right caller.
 
 use std::collections::HashSet;
 
@@ -29,7 +29,7 @@ fn key_set(signer: &Signer) -> JwkSet {
     serde_json::from_str(&signer.key_set(KEY_SET).unwrap()).unwrap()
 }
 
-/// The claims, verified as a server does it.
+/// Verifies a statement as a server does, and returns its claims.
 fn verify(token: &str, keys: &JwkSet, audience: &str) -> Result<Value, String> {
     let header = decode_header(token).unwrap();
     assert_eq!(header.typ.as_deref(), Some("JWT"));
@@ -74,7 +74,7 @@ fn a_server_learns_who_calls_and_nothing_else() {
     assert_eq!((&own["sub"], own.get("org")), (&json!("gateway"), None));
 }
 
-/// Callers that differ in anything that is said have statements of their own, whoever came first.
+/// Callers that differ in any claim have separate statements, in any order of requests.
 #[test]
 fn nobody_gets_the_statement_of_another() {
     let pair = key();
@@ -110,7 +110,7 @@ fn nobody_gets_the_statement_of_another() {
             }
         }
     }
-    // Each is kept and used again, those of one subject and organisation have one name.
+    // Statements are reused; callers that differ only in agent or key name share a subject.
     assert_eq!((seen.len(), subjects.len()), (callers.len() * 2, callers.len() - 2));
 }
 
@@ -128,7 +128,7 @@ fn a_statement_is_used_again_for_half_of_its_life() {
     let claims = verify(&second, &key_set(&signer), "a").unwrap();
     assert_eq!((&claims["iat"], &claims["exp"]), (&json!(begin + 30), &json!(begin + 90)));
     assert_eq!(sign(begin + 59), second);
-    // A clock that was put back makes what is kept one of the future.
+    // If the clock is set back, a cached statement lies in the future and is not reused.
     assert_ne!(sign(begin + 20), second);
 }
 

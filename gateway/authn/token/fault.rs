@@ -1,5 +1,5 @@
-//! What is wrong with a token, for the log and the audit trail. Its sender is told that it is not
-//! valid, and no more.
+//! Reasons to reject a token, for the log and the audit trail. The response to the sender states
+//! only that the token is invalid, or that its issuer's keys are unavailable.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -8,31 +8,26 @@ use serde_json::Value;
 
 use crate::refusal::{AuthnError, RefusedCaller, RefusedToken};
 
-/// Most characters of a text of the token's own.
+/// Maximum length of a text copied from a token, in characters.
 const MAX_TEXT: usize = 128;
 
-/// What is wrong with a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TokenFault {
-    /// No three parts, no JSON, a member that stands twice, or too long.
+    /// Not three parts, not JSON, a duplicate member, or too long.
     Form,
-    /// A member of the header that changes what the rest means.
+    /// A header member that changes the meaning of the others.
     Header,
     Type,
-    /// The algorithm is unknown, or its issuer may not use it.
+    /// The algorithm is unknown, or not accepted for the issuer.
     Algorithm,
-    /// No issuer of the configuration is named.
     Issuer,
-    /// Its issuer has no such key for the algorithm.
     Key,
-    /// The keys of its issuer are not available.
     NoKeys,
     Signature,
-    /// A claim is missing or cannot be used.
     Claim(&'static str),
-    /// Not in force yet, by this claim.
+    /// This claim has a future time.
     Early(&'static str),
-    /// Its sender does not hold what it is bound to.
+    /// The sender does not hold the certificate that the token is bound to.
     Binding,
 }
 
@@ -62,7 +57,7 @@ impl TokenFault {
         }
     }
 
-    /// Returns the refusal of a token; `token` is at least its header and claims.
+    /// Returns the refusal of a token, with its unverified key id and issuer if they are readable.
     pub(super) fn refuse(self, token: &str) -> RefusedCaller {
         let why = match self {
             Self::NoKeys => AuthnError::Unavailable,
@@ -79,7 +74,6 @@ impl TokenFault {
     }
 }
 
-/// Reads a text of a part of a token that nothing was verified of.
 fn read_text(part: Option<&str>, name: &str) -> Option<Box<str>> {
     let bytes = URL_SAFE_NO_PAD.decode(part?).ok()?;
     let members: Value = Reader::exact(json::MAX_DEPTH).read(&bytes).ok()?;

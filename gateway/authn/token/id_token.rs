@@ -1,6 +1,6 @@
-//! ID tokens: who has signed in at an issuer, told to one client and for one attempt. Signature,
-//! times and claims are read as those of access tokens are; an access token is none. Page: OpenID
-//! Connect Core 1.0, section 3.1.3.7.
+//! ID tokens: identities that have signed in at an issuer, for a single client and attempt.
+//! Signature, times and claims are checked as for access tokens; an access token of RFC 9068 is
+//! rejected. Reference: OpenID Connect Core 1.0, section 3.1.3.7.
 
 use serde_json::{Map, Value};
 
@@ -13,18 +13,17 @@ use crate::jwks::Issuer;
 use crate::provider::SignInError;
 use crate::scope::Needs;
 
-/// What an ID token has to say to be for this attempt.
 pub(crate) struct Expected<'a> {
     pub(crate) client_id: &'a str,
     pub(crate) nonce: &'a str,
-    /// Those that were granted along with it, for a token that names none itself.
+    /// The scopes granted along with the token, for a token without a scope claim.
     pub(crate) granted: &'a str,
 }
 
-/// Who has signed in.
+/// Verifies an ID token, and returns the identity that has signed in.
 ///
 /// # Errors
-/// The token is not good, not for this client, or not for this attempt.
+/// The token is invalid, not for this client, or not for this attempt.
 pub(crate) async fn verify(
     token: &str,
     issuer: &Issuer,
@@ -55,12 +54,13 @@ pub(crate) async fn verify(
     read_identity(parts.claims, issuer, expected.granted, needs)
 }
 
-/// `JWT`, if it has a type.
+/// Accepts `JWT`; the type is optional.
 fn is_id_token(typ: &str) -> bool {
     typ.eq_ignore_ascii_case("jwt")
 }
 
-/// It is for this client; where it is for others besides, this one has asked for it.
+/// Checks that the token is for this client. `azp`, if present, must name this client; it is
+/// required with several audiences.
 fn check_audience(claims: &Map<String, Value>, client_id: &str) -> Result<(), SignInError> {
     let Some(all) = audiences(claims.get("aud")) else { return Err(SignInError::Audience) };
     let is_meant = all.iter().any(|one| one == client_id);
@@ -71,8 +71,9 @@ fn check_audience(claims: &Map<String, Value>, client_id: &str) -> Result<(), Si
     if is_meant && has_asked { Ok(()) } else { Err(SignInError::Audience) }
 }
 
-/// The identity, as an access token with these claims would give it. Who is nobody's member where
-/// members are told apart is not let in among those of the default organisation.
+/// Reads the identity as from an access token with these claims. If an organisation claim is
+/// configured, an account without an organisation is rejected instead of joining the default
+/// organisation.
 fn read_identity(
     mut claims: Map<String, Value>,
     issuer: &Issuer,

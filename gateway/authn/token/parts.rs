@@ -1,5 +1,4 @@
-//! A token taken apart, and what is the same for tokens of every use: its form, whether a key of
-//! its issuer has signed it, and its times.
+//! The parts of a token, and the checks common to tokens of every use: form, signature and times.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -11,26 +10,24 @@ use super::fault::TokenFault;
 use crate::clock::now;
 use crate::jwks::{self, Issuer};
 
-/// Longest token.
+/// Maximum length of a token, in bytes.
 pub(super) const MAX_TOKEN: usize = 16 * 1024;
 
-/// The members of a token's header that we look at.
 struct Header {
     alg: Algorithm,
     kid: Option<String>,
 }
 
-/// Why a token is not in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TimeFault {
-    /// By this claim.
+    /// The claim with an invalid time.
     Unreadable(&'static str),
     Over,
-    /// By this claim.
+    /// The claim with a future time.
     Early(&'static str),
 }
 
-/// A token taken apart; nothing of it is verified.
+/// A parsed token. Nothing in it is verified.
 pub(super) struct Parts<'a> {
     pub(super) signed: &'a str,
     signature: &'a str,
@@ -39,9 +36,9 @@ pub(super) struct Parts<'a> {
 }
 
 impl Header {
-    /// `is_type` says which values of `typ` are of tokens for this use.
+    /// Reads a header. `is_type` accepts the `typ` of tokens for the intended use.
     fn read(members: &Map<String, Value>, is_type: fn(&str) -> bool) -> Result<Self, TokenFault> {
-        // Each changes what the rest means, whatever its value is.
+        // Each of these changes the meaning of the other members, regardless of its value.
         for name in ["crit", "enc", "zip", "b64"] {
             if members.contains_key(name) {
                 return Err(TokenFault::Header);
@@ -65,7 +62,7 @@ impl Header {
     }
 }
 
-/// Splits a token of three parts, of a length that is taken, before its signature.
+/// Splits off the signature of a token with three parts and an acceptable length.
 fn split(token: &str) -> Option<(&str, &str)> {
     let (signed, signature) = token.rsplit_once('.')?;
     if token.len() > MAX_TOKEN || signed.matches('.').count() != 1 || signature.is_empty() {
@@ -74,7 +71,7 @@ fn split(token: &str) -> Option<(&str, &str)> {
     Some((signed, signature))
 }
 
-/// Reads an object without duplicate members.
+/// Decodes a JSON object. Rejects duplicate members, which parsers disagree about.
 fn read_part(part: &str) -> Result<Map<String, Value>, TokenFault> {
     let Ok(bytes) = URL_SAFE_NO_PAD.decode(part) else { return Err(TokenFault::Form) };
     match Reader::exact(json::MAX_DEPTH).read(&bytes) {
@@ -92,8 +89,8 @@ impl<'a> Parts<'a> {
         Ok(Self { signed, signature, header, claims })
     }
 
-    /// Whether a key of the issuer has signed it, with an algorithm that the issuer may use. Gives
-    /// the generation of its keys.
+    /// Checks that a key of the issuer signed the token, with an algorithm accepted for the issuer.
+    /// Returns the generation of the issuer's keys.
     pub(super) async fn check_signature(&self, issuer: &Issuer) -> Result<u64, TokenFault> {
         let algorithm = self.header.alg;
         if !issuer.config.algorithms.contains(&algorithm) {
@@ -101,7 +98,7 @@ impl<'a> Parts<'a> {
         }
         let mut may_ask = true;
         loop {
-            // Read before the keys: if they change meanwhile, the token is verified again.
+            // Read before the keys: if they change in between, the token is verified again.
             let generation = issuer.generation();
             let keys = issuer.keys();
             let id = self.header.kid.as_deref();
@@ -123,7 +120,7 @@ impl<'a> Parts<'a> {
         }
     }
 
-    /// When it ends, if it is in force now as far as the issuer's clock may differ from ours.
+    /// Returns the expiry of a token in force, allowing for clock skew between the issuer and us.
     pub(super) fn check_times(&self, issuer: &Issuer) -> Result<u64, TimeFault> {
         let now = now();
         let skew = issuer.config.skew.as_secs();
@@ -153,7 +150,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// A type without the prefix that it may have.
+/// Removes the optional prefix `application/`.
 fn bare_type(typ: &str) -> &str {
     match typ.split_at_checked("application/".len()) {
         Some((start, bare)) if start.eq_ignore_ascii_case("application/") => bare,
@@ -161,7 +158,7 @@ fn bare_type(typ: &str) -> &str {
     }
 }
 
-/// A NumericDate, rounded down.
+/// Parses a NumericDate, rounded down.
 fn seconds(value: Option<&Value>) -> Option<u64> {
     let value = value?;
     if let Some(whole) = value.as_u64() {

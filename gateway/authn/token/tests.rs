@@ -1,4 +1,4 @@
-//! Tests of `token`: real keys, real signatures, and what attackers make of them.
+//! Tests of `token`: real keys, real signatures, and attacks on them.
 
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{
@@ -26,7 +26,6 @@ pub(crate) fn issuer(url: &str) -> Named {
     }
 }
 
-/// A key pair of a test's issuer.
 pub(crate) enum Pair {
     Ec(EcdsaKeyPair),
     Rsa(RsaKeyPair),
@@ -106,7 +105,7 @@ pub(crate) fn claims() -> Value {
     json!({"iss": ISSUER, "sub": "ada", "aud": "https://gw.test/mcp", "exp": now() + 600, "scope": "mcp:call"})
 }
 
-/// Tokens of issuers with these keys, without anybody who fetches.
+/// Creates the state of issuers with these keys, without background tasks.
 pub(crate) fn tokens(issuers: &[(&str, Value)]) -> Tokens {
     let _ = jsonwebtoken::crypto::aws_lc::DEFAULT_PROVIDER.install_default();
     let named: Vec<Named> = issuers.iter().map(|(url, _)| issuer(url)).collect();
@@ -166,7 +165,7 @@ async fn an_endpoint_takes_only_tokens_that_are_meant_for_it() {
     let tokens = tokens(&[(ISSUER, set(&[pair.jwk("a")]))]);
     let token = pair.good("a", |_| {});
     assert!(ask(&tokens, &token, Resource::All).await.is_ok());
-    // From memory too.
+    // Also from the cache.
     assert_eq!(ask(&tokens, &token, Resource::Server("one")).await, Err(AuthnError::Audience));
     for aud in [
         json!("https://other.test/mcp"),
@@ -280,7 +279,7 @@ async fn keys_that_a_token_brings_along_are_not_looked_at() {
             "{header}"
         );
     }
-    // A good signature with such members in the header is still judged by our key alone.
+    // A valid signature with such members in the header is still verified with our key alone.
     let token =
         pair.token(&json!({"alg": "ES256", "kid": "a", "jku": "http://127.0.0.1:1/"}), &claims());
     assert!(ask(&tokens, &token, Resource::All).await.is_ok());
@@ -292,13 +291,13 @@ async fn keys_of_one_name_are_all_tried() {
     let keys: Vec<Value> = pairs.iter().map(|pair| pair.jwk("a")).collect();
     let tokens = tokens(&[(ISSUER, set(&keys))]);
     for (n, pair) in pairs.iter().enumerate() {
-        // Up to the fourth.
+        // At most four keys are tried.
         assert_eq!(
             ask(&tokens, &pair.good("a", |_| {}), Resource::All).await.is_ok(),
             n < 4,
             "{n}"
         );
-        // Without a name it would be anybody's guess.
+        // Without a key id the choice would be a guess.
         assert_eq!(
             refusal(&tokens, &pair.token(&json!({"alg": "ES256"}), &claims())).await,
             AuthnError::Invalid
@@ -341,7 +340,7 @@ async fn headers_that_change_the_meaning_are_refused() {
         let token = pair.token(&json!({"alg": "ES256", "kid": "a", "typ": typ}), &claims());
         assert!(ask(&tokens, &token, Resource::All).await.is_ok(), "{typ}");
     }
-    // One reading: a member that stands twice, whatever it says, is none.
+    // Parsers disagree about duplicate members, so they are rejected regardless of their values.
     let header = |text: &str| format!("{{\"alg\":\"ES256\",\"kid\":\"a\"{text}}}");
     let claims = |text: &str| claims().to_string().replacen('{', &format!("{{{text}"), 1);
     for (head, body, good) in [
@@ -358,7 +357,7 @@ async fn headers_that_change_the_meaning_are_refused() {
     }
 }
 
-/// RFC 8705, section 3: with no certificate, or another one, it is of no use to whoever has it.
+/// RFC 8705, section 3: a stolen token is of no use without its certificate.
 #[tokio::test]
 async fn a_token_that_is_bound_to_a_certificate_is_good_on_its_connections_alone() {
     let pair = Pair::ec();
@@ -373,13 +372,13 @@ async fn a_token_that_is_bound_to_a_certificate_is_good_on_its_connections_alone
     let bound = |cnf: Value| pair.good("a", |claims| claims["cnf"] = cnf);
     let thumbprint = encode(own.digest);
     let token = bound(json!({"x5t#S256": thumbprint}));
-    // The second time from memory.
+    // The second time from the cache.
     for _ in 0..2 {
         assert!(ask_on(&tokens, &token, on(Some(&own))).await.is_ok());
         assert_eq!(ask_on(&tokens, &token, on(Some(&other))).await, Err(AuthnError::Invalid));
         assert_eq!(ask_on(&tokens, &token, on(None)).await, Err(AuthnError::Invalid));
     }
-    // What cannot be checked binds to something that nobody has shown.
+    // A confirmation method that cannot be checked rejects the token.
     for cnf in [
         json!({"jkt": thumbprint}),
         json!({"x5t#S256": thumbprint, "jkt": thumbprint}),

@@ -21,7 +21,7 @@ fn an_answer_names_its_issuer_where_that_was_announced() {
         for other in ["https://evil.test", "https://as.test/", "", "HTTPS://as.test"] {
             let found = code(&format!("code=c&iss={other}"), is_announced);
             assert_eq!(found, Err(SignInError::Issuer), "{other}");
-            // Nothing of another issuer's error is believed either.
+            // An error from another issuer is not evaluated either.
             let found = code(&format!("error=access_denied&iss={other}"), is_announced);
             assert_eq!(found, Err(SignInError::Issuer), "{other}");
         }

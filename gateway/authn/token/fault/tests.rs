@@ -1,4 +1,4 @@
-//! Tests of `fault`: each fault has a code of its own in what is recorded.
+//! Tests of `fault`: each fault is recorded with a code of its own.
 
 use serde_json::json;
 

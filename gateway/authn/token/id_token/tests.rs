@@ -9,7 +9,6 @@ use crate::token::tests::{Pair, encode, issuer};
 
 const ISSUER: &str = "https://issuer.test";
 
-/// An issuer with this key, whose tokens say where people belong.
 fn issuer_with(pair: &Pair, edit: impl FnOnce(&mut Named)) -> std::sync::Arc<Issuer> {
     let _ = jsonwebtoken::crypto::aws_lc::DEFAULT_PROVIDER.install_default();
     let mut named = issuer(ISSUER);
@@ -110,7 +109,7 @@ async fn a_token_for_several_is_taken_by_whoever_asked_for_it() {
     let mut claims = claims();
     claims["aud"] = json!(["console", "project"]);
     claims["azp"] = json!("console");
-    // Within the difference that clocks may have.
+    // Within the allowed clock skew.
     claims["exp"] = json!(now() - 20);
     claims["iat"] = json!(now() + 20);
     assert!(ask(&pair.token(&header(), &claims), &issuer).await.is_ok());
