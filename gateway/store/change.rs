@@ -1,6 +1,6 @@
-//! One change of one organisation: a transaction that is whole or absent. All changes are in one
-//! order, because each holds the clock's row from its beginning to its end; what one reads is not
-//! out of date when it writes.
+//! Changes of an organisation, each in a transaction. Every change locks the clock row from its
+//! beginning to its end: changes are in a total order, and data read in a change are current when
+//! it writes.
 
 mod agents;
 mod integrations;
@@ -14,11 +14,11 @@ use crate::database::{Store, within};
 use crate::error::StoreError;
 use crate::schema::Dialect;
 
-/// How long an outcome is kept for whoever sends its change again.
+/// Time for which an outcome is kept for retries, in milliseconds.
 const OUTCOME_AGE: i64 = 24 * 3600 * 1000;
-/// How many are kept of one organisation; the oldest go.
+/// Maximum number of outcomes of an organisation; the oldest are dropped.
 const OUTCOMES: i64 = 1000;
-/// How many are taken away at once, so that changes wait for nothing long.
+/// Number of outcomes deleted in a statement, so that changes are not delayed for long.
 const PURGED: i64 = 500;
 
 const NEXT_REVISION: &str = "UPDATE clock SET revision = revision + 1 RETURNING revision";
@@ -39,23 +39,22 @@ const DROP_OLDEST: &str = "DELETE FROM outcomes WHERE organisation = $1 AND (iss
 const PURGE: &str = "DELETE FROM outcomes WHERE (organisation, issuer, subject, key) IN \
     (SELECT organisation, issuer, subject, key FROM outcomes WHERE expires_at <= $1 LIMIT $2)";
 
-/// A principal as rows name it.
 #[derive(Clone, Copy, Debug)]
 pub struct Owner<'a> {
     pub issuer: &'a str,
     pub subject: &'a str,
 }
 
-/// A change that was made under an idempotency key.
+/// The outcome of a change with an idempotency key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reservation {
-    /// Of what was asked for.
+    /// Digest of the request.
     pub digest: String,
-    /// What was answered.
+    /// The response.
     pub outcome: String,
 }
 
-/// A change under way. Dropped without [`Self::commit`] it has never been.
+/// A change in progress, which is rolled back on drop without [`Self::commit`].
 pub struct Change<'a> {
     store: &'a Store,
     pub(crate) transaction: Transaction<'static, Any>,
@@ -65,10 +64,7 @@ pub struct Change<'a> {
 }
 
 impl Store {
-    /// Begins a change of an organisation, and waits for others that are under way.
-    ///
-    /// # Errors
-    /// [`StoreError`].
+    /// Begins a change of an organisation. Waits for other changes in progress.
     pub async fn begin(&self, organisation: &str) -> Result<Change<'_>, StoreError> {
         let pool = self.pool().await?;
         within(async {
@@ -85,10 +81,7 @@ impl Store {
 }
 
 impl Store {
-    /// Takes away outcomes whose time is over, some at a time.
-    ///
-    /// # Errors
-    /// [`StoreError`].
+    /// Deletes expired outcomes in batches.
     pub async fn purge_outcomes(&self) -> Result<(), StoreError> {
         if self.file().is_some() && self.identify()?.is_none() {
             return Ok(());
@@ -104,14 +97,14 @@ impl Store {
     }
 }
 
-/// Begins a transaction, and says whether it is the organisation's first.
+/// Begins a transaction, and returns whether it is the organisation's first.
 async fn begin(
     pool: &AnyPool,
     organisation: &str,
     now: i64,
 ) -> sqlx::Result<(Transaction<'static, Any>, bool)> {
     let mut transaction = pool.begin().await?;
-    // The first statement writes: nobody else's change lies between it and the commit.
+    // Writing first takes the lock, so that no other change occurs before the commit.
     let revision: i64 = sqlx::query_scalar(NEXT_REVISION).fetch_one(&mut *transaction).await?;
     let touch = sqlx::query(TOUCH).bind(organisation).bind(revision);
     let is_first = touch.execute(&mut *transaction).await?.rows_affected() == 0;
@@ -123,31 +116,26 @@ async fn begin(
 }
 
 impl Change<'_> {
-    /// When it began, in milliseconds since 1970: its one time for all that it writes.
+    /// Returns the start of the change in milliseconds since 1970, which is the timestamp of all
+    /// its rows.
     #[must_use]
     pub fn now(&self) -> i64 {
         self.now
     }
 
-    /// Whether nothing was stored of the organisation before.
+    /// Returns whether nothing was stored for the organisation before.
     #[must_use]
     pub fn is_first(&self) -> bool {
         self.is_first
     }
 
-    /// Deletes the organisation itself; `false` where it has integrations or agents.
-    ///
-    /// # Errors
-    /// [`StoreError`].
+    /// Deletes the organisation. Returns `false` if it has integrations or agents.
     pub async fn delete_organisation(&mut self) -> Result<bool, StoreError> {
         let query = sqlx::query(DELETE).bind(self.organisation.clone());
         Ok(self.run(query).await? > 0)
     }
 
-    /// What this principal's change with this idempotency key was.
-    ///
-    /// # Errors
-    /// [`StoreError`].
+    /// Finds the outcome of this principal's change with this idempotency key.
     pub async fn find_outcome(
         &mut self,
         owner: Owner<'_>,
@@ -162,10 +150,7 @@ impl Change<'_> {
         Ok(Some(Reservation { digest, outcome }))
     }
 
-    /// Keeps what is answered to a change for a day, with the newest of this organisation.
-    ///
-    /// # Errors
-    /// [`StoreError`].
+    /// Keeps the outcome of a change for a day. Drops the oldest outcomes above the maximum.
     pub async fn keep_outcome(
         &mut self,
         owner: Owner<'_>,
@@ -182,10 +167,10 @@ impl Change<'_> {
         Ok(())
     }
 
-    /// Makes it so, and tells the other gateways.
+    /// Commits the change and notifies other gateways.
     ///
     /// # Errors
-    /// [`StoreError`]; [`StoreError::Unknown`] where the database did not answer.
+    /// [`StoreError`]; [`StoreError::Unknown`] without a response from the database.
     pub async fn commit(self) -> Result<(), StoreError> {
         let Self { store, mut transaction, .. } = self;
         if store.dialect == Dialect::Postgres {
@@ -203,10 +188,6 @@ impl Change<'_> {
         }
     }
 
-    /// Takes all of it back.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub async fn roll_back(self) -> Result<(), StoreError> {
         let Self { store, transaction, .. } = self;
         store.ask(transaction.rollback()).await

@@ -1,37 +1,36 @@
-//! Where the database is and with what credentials are sealed, already validated. It reads no file
-//! and no environment.
+//! The validated configuration of the database and of the vault's keys. It reads no file and no
+//! environment.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// The store of one gateway.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     pub place: Place,
     pub keys: Keys,
-    /// The key that is made when the first credential is stored, where there is no other.
+    /// The file of the gateway's own key, which is used if no other keys are configured.
     pub own_key: Option<PathBuf>,
-    /// It is made when it is first needed; one that is there is used in any case.
+    /// Whether a missing key file is created with the first credential. An existing file is used in
+    /// any case.
     pub makes_key: bool,
-    /// A gateway that has not read it yet is not ready.
+    /// Whether the gateway is not ready before it has read the store.
     pub is_required: bool,
 }
 
-/// Secrets that the vault's keys are made of: the first seals, all open. Without one no credential
-/// can be stored.
+/// Secrets that the vault's keys are derived from: the first seals, all open. Without a key no
+/// credential can be stored.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Keys(pub Vec<String>);
 
-/// Where the database is.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Place {
-    /// A file of SQLite, which the first change makes.
+    /// A SQLite file, created by the first change.
     File(PathBuf),
-    /// A URL of PostgreSQL, with its password.
+    /// A PostgreSQL URL, including its password.
     Postgres(String),
 }
 
-/// The file, or the address of the database without its credentials.
+/// Formats the file, or the address of the database without its credentials.
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -45,14 +44,14 @@ impl fmt::Display for Place {
     }
 }
 
-/// Says how many there are.
+/// Shows only the number of keys.
 impl fmt::Debug for Keys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Keys({})", self.0.len())
     }
 }
 
-/// Shows no URL, because it holds a password.
+/// Omits the URL, because it contains a password.
 impl fmt::Debug for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

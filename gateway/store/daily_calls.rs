@@ -1,5 +1,5 @@
-//! Calls of integrations by day. They are no change: they take no revision, and go with their
-//! integration, or after [`KEPT_DAYS`]. Gateways add to what others have counted.
+//! Calls of integrations by day. Counting them is not a change: it takes no revision. They are
+//! deleted with their integration, or after [`KEPT_DAYS`]. Gateways add to each other's counts.
 
 use sqlx::Row;
 use sqlx::any::AnyRow;
@@ -7,10 +7,10 @@ use sqlx::any::AnyRow;
 use crate::database::{Store, within};
 use crate::error::StoreError;
 
-/// How many days are kept, today among them.
+/// Number of days kept, including today.
 pub const KEPT_DAYS: i64 = 90;
 
-/// Of an integration that is gone, nothing is kept.
+/// Skips an integration that is gone.
 const ADD: &str = "INSERT INTO integration_calls (integration, day, calls, failed) \
     SELECT id, CAST($3 AS BIGINT), CAST($4 AS BIGINT), CAST($5 AS BIGINT) FROM integrations \
     WHERE id = $1 AND organisation = $2 \
@@ -21,7 +21,6 @@ const LIST: &str = "SELECT day, calls, failed FROM integration_calls \
     JOIN integrations ON integrations.id = integration_calls.integration \
     WHERE integrations.id = $1 AND integrations.organisation = $2 AND day > $3 ORDER BY day";
 
-/// Calls of one integration on one day.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DailyCalls {
     pub organisation: String,
@@ -46,10 +45,7 @@ impl DailyCalls {
 }
 
 impl Store {
-    /// Adds counts, all or none, and drops those that are too old on `today`.
-    ///
-    /// # Errors
-    /// [`StoreError`].
+    /// Adds counts, all or none, and drops counts that are too old on `today`.
     pub async fn add_calls(&self, all: &[DailyCalls], today: i64) -> Result<(), StoreError> {
         let pool = self.pool().await?;
         within(async {
@@ -71,9 +67,6 @@ impl Store {
     }
 
     /// Returns the days after `day` on which an integration was called, in order.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub async fn list_calls(
         &self,
         (organisation, integration): (&str, &str),

@@ -1,5 +1,5 @@
-//! Opens the database: a file of SQLite that is made when the first change wants it, or PostgreSQL.
-//! To look at it changes nothing of it; whatever it is asked ends within a bound.
+//! Opens the database: a SQLite file that the first change creates, or PostgreSQL. `look` changes
+//! nothing, and every operation is bounded in time.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,47 +15,47 @@ use crate::error::{self, StoreError};
 use crate::file::{self, Access, FileState, Identity};
 use crate::schema::{self, Dialect};
 
-/// How long one request to the database may take, with the way there.
+/// Timeout of a request to the database, including the connection.
 const DEADLINE: Duration = Duration::from_secs(8);
-/// How long to wait for a connection.
+/// Timeout of waiting for a pooled connection.
 const ACQUIRE: Duration = Duration::from_secs(4);
 const IDLE: Duration = Duration::from_secs(300);
 const CONNECTIONS: u32 = 4;
-/// What every connection of SQLite is told that may write. FULL: what was answered survives a power
-/// cut.
+/// Settings of SQLite connections for writing. With `synchronous = FULL` an acknowledged commit
+/// survives a power cut.
 const SQLITE: &str = "PRAGMA busy_timeout = 4000; PRAGMA trusted_schema = OFF; \
     PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON";
 const SQLITE_READER: &str = "PRAGMA busy_timeout = 4000; PRAGMA trusted_schema = OFF";
-/// What every connection of PostgreSQL is told: its tables are in a schema of their own.
+/// Settings of PostgreSQL connections for writing. Tables are in a schema of their own.
 const POSTGRES: &str = "SET search_path TO lockgate; SET statement_timeout = 6000; \
     SET lock_timeout = 4000; SET idle_in_transaction_session_timeout = 10000";
 const POSTGRES_READER: &str = "SET search_path TO lockgate; SET statement_timeout = 6000; \
     SET lock_timeout = 4000; SET default_transaction_read_only = on";
-/// Migrations take as long as they take; a server that hangs is not waited for.
+/// Migrations may take long, but a hanging server must not block them forever.
 const MIGRATING: &str = "SET statement_timeout = '15min'; SET lock_timeout = '60s'";
 const MAKE_SCHEMA: &str = "DO $$ BEGIN IF NOT EXISTS (SELECT FROM pg_catalog.pg_namespace \
     WHERE nspname = 'lockgate') THEN CREATE SCHEMA lockgate; END IF; \
     EXCEPTION WHEN unique_violation OR duplicate_schema THEN NULL; END $$";
 
-/// The database. Nothing is opened before it is asked for something.
+/// The database, which is opened on first use.
 pub struct Store {
     place: Place,
     pub(crate) dialect: Dialect,
-    /// The schema that it works with.
+    /// The schema version to migrate to.
     schema: i64,
     opened: Mutex<Option<Opened>>,
-    /// There was something at the place: from now on an empty one is a lost one.
+    /// Whether the database has existed. If so, an empty file is a lost database.
     was_there: AtomicBool,
 }
 
-/// Connections for changes, and to which file.
+/// The connections for changes, and the file that they belong to.
 struct Opened {
     pool: AnyPool,
     identity: Option<Identity>,
 }
 
 impl Store {
-    /// A store at this place; does nothing yet.
+    /// Creates a store without opening it.
     #[must_use]
     pub fn new(place: Place) -> Self {
         sqlx::any::install_default_drivers();
@@ -67,13 +67,13 @@ impl Store {
         Self { place, dialect, schema: schema::NEWEST, opened: Mutex::default(), was_there }
     }
 
-    /// The store of an earlier program.
+    /// Creates the store of an earlier version.
     #[cfg(test)]
     pub(crate) fn of_schema(place: Place, schema: i64) -> Self {
         Self { schema, ..Self::new(place) }
     }
 
-    /// `SQLite` or `PostgreSQL`.
+    /// Returns `SQLite` or `PostgreSQL`.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self.dialect {
@@ -82,7 +82,6 @@ impl Store {
         }
     }
 
-    /// The file of SQLite.
     #[must_use]
     pub fn file(&self) -> Option<&Path> {
         match &self.place {
@@ -98,11 +97,11 @@ impl Store {
         }
     }
 
-    /// Opens it for changes where something is stored already, and brings its schema up to date.
-    /// A file that is not there stays away.
+    /// Opens an existing database for changes, and migrates its schema. A missing file is not
+    /// created.
     ///
     /// # Errors
-    /// [`StoreError`]; what is stored may be readable all the same.
+    /// [`StoreError`]; reading may be possible nevertheless.
     pub async fn prepare(&self) -> Result<(), StoreError> {
         match self.file() {
             Some(file) if file::judge(file)? == FileState::Empty => Ok(()),
@@ -113,8 +112,8 @@ impl Store {
         }
     }
 
-    /// The connections for changes, with the newest schema behind them; makes what is missing. To a
-    /// file that has taken the place of another there are new ones.
+    /// Returns the connections for changes. Creates and migrates the database as necessary, and
+    /// opens new connections if the file was replaced.
     pub(crate) async fn pool(&self) -> Result<AnyPool, StoreError> {
         let mut opened = self.opened.lock().await;
         let identity = self.identify()?;
@@ -128,8 +127,8 @@ impl Store {
         Ok(pool)
     }
 
-    /// Which file there is now, of SQLite. One that was there and is gone is refused: a new one in
-    /// its place would take away what gateways know.
+    /// Returns the identity of the SQLite file. A file that has disappeared is an error: a new file
+    /// in its place would erase the state of running gateways.
     pub(crate) fn identify(&self) -> Result<Option<Identity>, StoreError> {
         let Some(file) = self.file() else { return Ok(None) };
         let identity = file::identify(file);
@@ -144,8 +143,8 @@ impl Store {
         Ok(identity)
     }
 
-    /// Why there was no connection in time: the pool does not say whether the others were at work,
-    /// or none could be made.
+    /// Returns the cause of a pool timeout: the pool does not report whether all connections were
+    /// busy or none could be opened.
     pub(crate) async fn explain_waiting(&self) -> StoreError {
         match self.connect(Access::Read).await {
             Err(error) => error,
@@ -153,13 +152,13 @@ impl Store {
         }
     }
 
-    /// What the database answered, with its error in the store's words.
+    /// Maps the error of a database result to [`StoreError`].
     pub(crate) fn answer<T>(&self, answer: sqlx::Result<T>) -> Result<T, StoreError> {
         error::answer(answer, self.file())
     }
 
-    /// A connection of its own that changes nothing, and the schema that it found; none where
-    /// nothing has been stored yet.
+    /// Opens a read-only connection outside the pool, and returns the schema version too. Returns
+    /// `None` if nothing has been stored yet.
     pub(crate) async fn look(&self) -> Result<Option<(AnyConnection, i64)>, StoreError> {
         if let Some(file) = self.file()
             && file::judge(file)? == FileState::Empty
@@ -175,7 +174,7 @@ impl Store {
         .await
     }
 
-    /// A connection of its own.
+    /// Opens a connection outside the pool.
     pub(crate) async fn connect(&self, access: Access) -> Result<AnyConnection, StoreError> {
         let options = self.options(access)?;
         let mut connection = self.answer(options.connect().await)?;
@@ -192,7 +191,7 @@ impl Store {
             },
         };
         let options = self.answer(AnyConnectOptions::from_url(&url))?;
-        // Statements hold no values, but slow ones would be in the log a line each.
+        // Statements contain no values, but each slow statement would be a line in the log.
         Ok(options.disable_statement_logging())
     }
 
@@ -205,8 +204,8 @@ impl Store {
         }
     }
 
-    /// Opens it when programs that open it at the same moment let go of it: SQLite does not wait
-    /// for them while it is brought into its mode.
+    /// Opens the pool. Retries while other programs open the database, because SQLite does not wait
+    /// for a lock when it switches to WAL mode.
     async fn open_in_time(&self) -> Result<AnyPool, StoreError> {
         let began = Instant::now();
         loop {
@@ -225,7 +224,8 @@ impl Store {
         }
         let options = self.options(Access::Write)?;
         let settings = self.settings(Access::Write);
-        // By itself first: a pool would try again until its time is over, and not say why.
+        // The first connection is outside the pool, which would retry until its timeout and hide
+        // the cause.
         let mut connection = within(self.connect(Access::Write)).await?;
         self.bring_up(&mut connection).await?;
         self.answer(connection.close().await)?;
@@ -242,10 +242,11 @@ impl Store {
         Ok(pool.connect_lazy_with(options))
     }
 
-    /// Refuses what is damaged, and brings the schema up to date.
+    /// Rejects a damaged database, and migrates the schema.
     async fn bring_up(&self, connection: &mut AnyConnection) -> Result<(), StoreError> {
         match self.file() {
-            // A look at all of it takes its time: where somebody may have been killed.
+            // A full check is slow, so it is limited to files of a program that may have been
+            // killed.
             Some(file) if file::has_wal(file) => refuse_damaged(connection, file).await?,
             Some(_) => {}
             None => {
@@ -257,7 +258,6 @@ impl Store {
         schema::migrate(connection, self.dialect, self.file(), self.schema).await
     }
 
-    /// Ends its connections.
     pub async fn close(&self) {
         if let Some(opened) = &*self.opened.lock().await {
             opened.pool.close().await;
@@ -265,7 +265,7 @@ impl Store {
     }
 }
 
-/// Gives a request to the database its deadline.
+/// Applies the deadline to a request.
 pub(crate) async fn within<T>(
     work: impl Future<Output = Result<T, StoreError>>,
 ) -> Result<T, StoreError> {
@@ -279,8 +279,8 @@ fn no_url() -> StoreError {
     StoreError::Unavailable("`store.url` is no URL".into())
 }
 
-/// Makes the file where it is missing, and marks an empty one as ours, before anything else is
-/// written: whatever happens then, the next start knows it again.
+/// Creates a missing file, and marks an empty file as ours before the first other write. After an
+/// interruption, the next start recognises the file.
 async fn claim(path: &Path) -> Result<(), StoreError> {
     if file::judge(path)? == FileState::Ours {
         return Ok(());

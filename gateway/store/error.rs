@@ -1,5 +1,4 @@
-//! Why the store does not do what it is asked, in words that say what to do. No message holds an
-//! address, a password or a value.
+//! Errors of the store. Messages include the remedy, but no address, password or stored value.
 
 use std::error::Error as _;
 use std::io::ErrorKind;
@@ -7,19 +6,17 @@ use std::path::{Path, PathBuf};
 
 use crate::vault::VaultError;
 
-/// Why the store does not do what it is asked.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// It cannot be reached, or does not answer. Another try may succeed.
+    /// A retry may succeed.
     #[error("the database cannot be reached: {0}")]
     Unavailable(String),
-    /// Others are at work on it. Another try may succeed.
+    /// Another writer holds a lock. A retry may succeed.
     #[error("the database is busy: {0}")]
     Busy(&'static str),
-    /// The database did not say what became of a change.
+    /// The database did not report the result of a commit.
     #[error("it is not known whether the change was made: {0}")]
     Unknown(String),
-    /// There is no room for a change.
     #[error("the disk of the database is full; make room, then try again")]
     Full,
     #[error("{}", cannot_write(.0))]
@@ -42,7 +39,7 @@ pub enum StoreError {
         .file.display()
     )]
     Damaged { file: PathBuf, reason: String },
-    /// The database refuses what this program asks of it.
+    /// The database, or a check before it, rejects an operation.
     #[error("the database refuses: {0}")]
     Refused(String),
     #[error(transparent)]
@@ -58,19 +55,19 @@ fn cannot_write(path: &Path) -> String {
 }
 
 impl StoreError {
-    /// Whether nothing will change by itself, so that a gateway should not start.
+    /// Returns whether the error is permanent, so that the gateway should not start.
     #[must_use]
     pub fn is_lasting(&self) -> bool {
         matches!(self, Self::Newer { .. } | Self::Foreign(_) | Self::Damaged { .. })
     }
 
-    /// Whether it may be read, and not written.
+    /// Returns whether the database can be read but not written.
     #[must_use]
     pub fn is_read_only(&self) -> bool {
         matches!(self, Self::ReadOnly(_) | Self::Standby)
     }
 
-    /// The same in words that name no file, no host and nothing that the database said.
+    /// Returns a message that contains no file, no host and no text from the database.
     #[must_use]
     pub fn describe_to_callers(&self) -> &'static str {
         match self {
@@ -92,10 +89,11 @@ impl StoreError {
         }
     }
 
-    /// What an error of a commit is: whoever was not answered does not know what was done.
+    /// Classifies the error of a commit. Without a response from the database, the result is
+    /// unknown.
     pub(crate) fn of_commit(error: &sqlx::Error, file: Option<&Path>) -> Self {
         match Self::of(error, file) {
-            // By the database itself, which says what it did not do.
+            // Reported by the database itself, so the change was not made.
             known if matches!(error, sqlx::Error::Database(_)) && !known.is_away() => known,
             other => Self::Unknown(other.to_string()),
         }
@@ -105,13 +103,13 @@ impl StoreError {
         matches!(self, Self::Unavailable(_))
     }
 
-    /// What an error of the database is; `file` is the one of SQLite.
+    /// Classifies an error of the database; `file` is the SQLite file.
     pub(crate) fn of(error: &sqlx::Error, file: Option<&Path>) -> Self {
         match (error, file) {
             (sqlx::Error::Database(database), Some(file)) => Self::of_sqlite(&**database, file),
             (sqlx::Error::Database(database), None) => of_postgres(&**database),
             (sqlx::Error::PoolTimedOut, _) => Self::Busy("no connection in time"),
-            // So TLS says what is wrong with a certificate.
+            // TLS reports an invalid certificate this way.
             (sqlx::Error::Io(error), None) if error.kind() == ErrorKind::InvalidData => {
                 of_tls(&error.to_string())
             }
@@ -145,7 +143,7 @@ impl StoreError {
     }
 }
 
-/// What the database answered, with its error in the store's words; `file` is the one of SQLite.
+/// Maps the error of a database result; `file` is the SQLite file.
 pub(crate) fn answer<T>(answer: sqlx::Result<T>, file: Option<&Path>) -> Result<T, StoreError> {
     answer.map_err(|error| StoreError::of(&error, file))
 }
@@ -162,7 +160,7 @@ fn of_tls(why: &str) -> StoreError {
     ))
 }
 
-/// By classes of PostgreSQL's error codes (appendix A of its manual).
+/// Classifies an error code of PostgreSQL (appendix A of its manual).
 fn of_postgres(error: &dyn sqlx::error::DatabaseError) -> StoreError {
     let code = error.code().unwrap_or_default().into_owned();
     match code.as_str() {
@@ -175,7 +173,7 @@ fn of_postgres(error: &dyn sqlx::error::DatabaseError) -> StoreError {
              make the schema for it"
                 .into(),
         ),
-        // Shutdown, too many connections, and timeouts of statements and locks.
+        // Shutdown or a statement timeout, lack of resources, and connection failures.
         code if code.starts_with("57") || code.starts_with("53") || code.starts_with("08") => {
             StoreError::Unavailable(format!("it answers {code}"))
         }

@@ -1,5 +1,5 @@
-//! The file of SQLite: whose it is and how its URL is written. It is judged by its first bytes, so
-//! that a file of somebody else's is not even opened as a database.
+//! SQLite files: their identification and their URLs. The first bytes are checked beforehand, so
+//! that a foreign file is not even opened as a database.
 
 use std::io::{ErrorKind, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -10,34 +10,32 @@ use url::Url;
 use crate::error::StoreError;
 use crate::folder;
 
-/// `Lock`: what a database of Lockgate carries (`PRAGMA application_id`), and what marks an empty
-/// file as one.
+/// Marks a file as a Lockgate database, even before it has content: the id is `Lock`.
 pub(crate) const CLAIM: &str = "PRAGMA application_id = 1282368363";
 const APPLICATION_ID: [u8; 4] = *b"Lock";
-/// How a file of SQLite begins, and where it says whose it is (sqlite.org/fileformat2.html).
+/// The beginning of a SQLite file, and the offset of its application id
+/// (sqlite.org/fileformat2.html).
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 const HEADER: usize = 100;
 const APPLICATION_ID_AT: usize = 68;
 
-/// What is at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FileState {
-    /// Nothing, or nothing in it.
+    /// Missing, or an empty file.
     Empty,
     Ours,
 }
 
-/// Which file is at a path: its device and its number there.
+/// The device and inode of a file.
 pub(crate) type Identity = (u64, u64);
 
-/// How a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     Read,
     Write,
 }
 
-/// Looks whose the file is.
+/// Checks whether a file is a Lockgate database, and rejects any other file with content.
 #[allow(clippy::disallowed_methods, reason = "the database's file, as configured")]
 pub(crate) fn judge(file: &Path) -> Result<FileState, StoreError> {
     let opened = match std::fs::File::open(file) {
@@ -67,7 +65,7 @@ fn unreadable(file: &Path, error: &std::io::Error) -> StoreError {
     StoreError::Unavailable(format!("{} cannot be read ({})", file.display(), error.kind()))
 }
 
-/// The URL of a file, as this program's library of databases wants it.
+/// Returns the URL of a file in the form that sqlx requires.
 pub(crate) fn url(file: &Path, access: Access) -> Result<Url, StoreError> {
     let Ok(path) = Url::from_file_path(file) else {
         return Err(StoreError::ReadOnly(file.to_owned()));
@@ -80,7 +78,7 @@ pub(crate) fn url(file: &Path, access: Access) -> Result<Url, StoreError> {
         .map_err(|_| StoreError::ReadOnly(file.to_owned()))
 }
 
-/// Makes folder and file for their owner alone, where they are missing.
+/// Creates a missing folder and file with access for their owner alone.
 #[allow(clippy::disallowed_methods, reason = "the database's folder and file, as configured")]
 pub(crate) fn make(file: &Path) -> Result<(), StoreError> {
     if let Some(folder) = file.parent()
@@ -95,30 +93,30 @@ pub(crate) fn make(file: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Which file it is; none where nothing is there, or nothing in it.
+/// Returns the identity of a file; `None` if it is missing or empty.
 pub(crate) fn identify(file: &Path) -> Option<Identity> {
     let metadata = file.metadata().ok()?;
     if metadata.len() > 0 { Some((metadata.dev(), metadata.ino())) } else { None }
 }
 
-/// Whether two paths lead to one file with something in it.
+/// Returns whether two paths lead to the same file, unless it is empty.
 pub(crate) fn is_same(one: &Path, other: &Path) -> bool {
     identify(one).is_some() && identify(one) == identify(other)
 }
 
-/// Whether somebody who worked on it has not closed it, or still works.
+/// Returns whether the file has a WAL: a program is using it, or ended without closing it.
 pub(crate) fn has_wal(file: &Path) -> bool {
     matches!(with_ending(file, "-wal").metadata(), Ok(metadata) if metadata.len() > 0)
 }
 
-/// A file that is being made beside the one that it becomes, for its owner alone. What is not kept
-/// goes, however its making ends.
+/// A temporary file beside its final path, with access for its owner alone. It is deleted on drop
+/// unless it was kept.
 pub(crate) struct Draft {
     path: PathBuf,
 }
 
 impl Draft {
-    /// Makes the file of this path with an ending; refuses to write into one that is there.
+    /// Creates the file at a path with an ending. Fails if it exists.
     #[allow(clippy::disallowed_methods, reason = "a copy of the database that an operator wants")]
     pub(crate) fn new(path: &Path, ending: &str) -> Result<Self, StoreError> {
         let path = with_ending(path, ending);
@@ -140,7 +138,7 @@ impl Draft {
         &self.path
     }
 
-    /// Gives it its name, when it is on the disk.
+    /// Syncs the file to disk, then moves it to its final path.
     #[allow(clippy::disallowed_methods, reason = "a copy of the database that an operator wants")]
     pub(crate) fn keep_as(self, path: &Path) -> Result<(), StoreError> {
         if self.rename_when_synced(path).is_err() {
@@ -149,7 +147,7 @@ impl Draft {
         if let Some(folder) = path.parent()
             && let Ok(folder) = std::fs::File::open(folder)
         {
-            // Not every file system has it; the file is whole in any case.
+            // Not every file system supports this; the file is complete in any case.
             let _ = folder.sync_all();
         }
         Ok(())
@@ -166,7 +164,7 @@ impl Drop for Draft {
     #[allow(clippy::disallowed_methods, reason = "a copy that was made here")]
     fn drop(&mut self) {
         for ending in ["", "-wal", "-shm", "-journal"] {
-            // What is not there needs not go.
+            // Some of these files may not exist.
             let _ = std::fs::remove_file(with_ending(&self.path, ending));
         }
     }

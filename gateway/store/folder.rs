@@ -7,7 +7,7 @@ use std::path::Path;
 /// The folder that a development gateway creates beside the user's own files.
 const DEVELOPMENT_FOLDER: &str = ".lockgate";
 
-/// Creates a folder for its owner alone, where it is missing.
+/// Creates a missing folder with access for its owner alone.
 ///
 /// A development folder often lies in a Git checkout, so it gets a `.gitignore` that keeps the key
 /// and the database out of commits.

@@ -1,5 +1,5 @@
-//! Hears of changes that other gateways made: PostgreSQL's notifications, and a poll for those that
-//! are lost. It says when to look and reads nothing.
+//! Waits for changes by other gateways: PostgreSQL's notifications, and a poll for lost
+//! notifications. Reading the changes is the caller's part.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use tokio::task::JoinHandle;
 
 use crate::database::Store;
 
-/// How long it may take until somebody listens.
+/// Timeout for connecting and subscribing.
 const CONNECT: Duration = Duration::from_secs(30);
 
-/// Waits for changes by others.
+/// A waiter for changes by other gateways.
 pub struct Follower<'a> {
     store: &'a Store,
     listener: Option<PgListener>,
-    /// Goes on while its waiter looks elsewhere.
+    /// A task, so that it continues when `wait` is cancelled.
     connecting: Option<JoinHandle<Option<PgListener>>>,
 }
 
@@ -28,7 +28,6 @@ impl Drop for Follower<'_> {
 }
 
 impl Store {
-    /// Somebody who waits for changes by others.
     #[must_use]
     pub fn follow(&self) -> Follower<'_> {
         Follower { store: self, listener: None, connecting: None }
@@ -36,8 +35,7 @@ impl Store {
 }
 
 impl Follower<'_> {
-    /// Returns when somebody has changed something, and after `poll` at the latest, because a
-    /// notification may be lost.
+    /// Waits for a change, or for about `poll`, because a notification may be lost.
     pub async fn wait(&mut self, poll: Duration) {
         if tokio::time::timeout(poll, self.hear()).await == Ok(false) {
             self.listener = None;
@@ -45,8 +43,8 @@ impl Follower<'_> {
         }
     }
 
-    /// Whether something was heard; false where nobody can be listened to. Must be cheap to cancel:
-    /// what is lost then is found by the poll.
+    /// Waits for a notification. Returns `false` without a working subscription. Must be cheap to
+    /// cancel; the poll finds a change if its notification is lost.
     async fn hear(&mut self) -> bool {
         if self.listener.is_none() {
             let Some(url) = self.store.postgres() else { return false };

@@ -1,5 +1,5 @@
-//! The last good lists of integrations, so that they are known after a restart. They are no change:
-//! they take no revision, nobody is told of them, and they go with their integration.
+//! The last good lists of integrations, for use after a restart. Storing them is not a change: it
+//! takes no revision and notifies no gateway. They are deleted with their integration.
 
 use sqlx::Row;
 use sqlx::any::AnyRow;
@@ -7,10 +7,10 @@ use sqlx::any::AnyRow;
 use crate::database::{Store, within};
 use crate::error::StoreError;
 
-/// Most bytes that are kept of one integration.
+/// Maximum size of the lists of an integration, in bytes.
 pub const MAX_LISTS: usize = 1 << 20;
 
-/// Of an integration that has another version, or is gone, nothing is kept.
+/// Skips an integration that has another version or is gone.
 const KEEP: &str = "INSERT INTO known_lists (integration, version, read_at, content) \
     SELECT id, version, CAST($4 AS BIGINT), $5 FROM integrations \
     WHERE id = $1 AND organisation = $2 AND version = $3 \
@@ -21,13 +21,12 @@ const FIND: &str = "SELECT known_lists.*, integrations.organisation \
     AND integrations.version = known_lists.version \
     WHERE integrations.id = $1 AND integrations.organisation = $2";
 
-/// The lists that an integration had.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownLists {
     pub organisation: String,
     /// The id of the integration.
     pub integration: String,
-    /// The version of the integration that had them.
+    /// The version of the integration that the lists belong to.
     pub version: i64,
     /// Milliseconds since 1970.
     pub read_at: i64,
@@ -47,11 +46,8 @@ impl KnownLists {
 }
 
 impl Store {
-    /// Keeps some, all or none; those that are longer than [`MAX_LISTS`] are left out, and so are
-    /// those of integrations that have changed since.
-    ///
-    /// # Errors
-    /// [`StoreError`].
+    /// Stores lists, all or none. Skips lists longer than [`MAX_LISTS`], and lists of integrations
+    /// that have changed since.
     pub async fn keep_lists(&self, all: &[KnownLists]) -> Result<(), StoreError> {
         let pool = self.pool().await?;
         within(async {
@@ -70,10 +66,7 @@ impl Store {
         .await
     }
 
-    /// The lists that an integration had, if it is as it was then.
-    ///
-    /// # Errors
-    /// [`StoreError`].
+    /// Finds the lists of an integration, if it has not changed since.
     pub async fn find_lists(
         &self,
         organisation: &str,

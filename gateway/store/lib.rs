@@ -1,6 +1,6 @@
-//! The one database of the control plane, SQLite or PostgreSQL behind one contract, and the vault
-//! that seals credentials in it. It knows rows and keys, and decides nothing about who may change
-//! what. Nothing on the path of a request calls it.
+//! The control plane's database, SQLite or PostgreSQL behind the same interface, and the vault that
+//! encrypts credentials in it. Permissions are checked elsewhere. The path of an MCP request never
+//! calls the store.
 
 #![cfg_attr(
     test,

@@ -1,6 +1,5 @@
-//! What an operator does with the database: looks whether it is whole, copies it, brings a copy
-//! back. Gateways may work meanwhile. Looking and copying change nothing of it, not even its
-//! schema.
+//! Maintenance by an operator: checks the database, copies it, and restores a copy. Gateways may
+//! run meanwhile. Checking and copying change nothing, not even the schema.
 
 use std::path::Path;
 
@@ -12,10 +11,10 @@ use crate::error::{self, StoreError};
 use crate::file::{self, Access, Draft};
 use crate::schema::NEWEST;
 
-/// What is stored, of a database that is whole.
+/// The content of an intact database.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Inventory {
-    /// The number of its schema; 0 where nothing has been stored yet.
+    /// The schema version; 0 if nothing has been stored yet.
     pub schema: i64,
     pub organisations: i64,
     pub integrations: i64,
@@ -23,16 +22,16 @@ pub struct Inventory {
     pub assignments: i64,
 }
 
-/// What a copy replaced.
+/// The content of the store before and after a restore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Restored {
     pub before: Inventory,
     pub after: Inventory,
 }
 
-/// Puts what a copy holds in the place of what there is. By the new epoch gateways notice that
-/// everything may be another. No version of an integration or an agent was ever greater than the
-/// clock: with the clock's, none of them is one that somebody has seen with another content.
+/// Replaces the data by those of a copy. The new epoch makes gateways read everything. The versions
+/// of integrations and agents become the clock's new revision, which exceeds every earlier version,
+/// so that no version is reused for other content.
 const REPLACE: &str = "
     UPDATE clock SET revision = MAX(revision, (SELECT revision FROM copy.clock)) + 1,
         epoch = lower(hex(randomblob(16)));
@@ -59,10 +58,10 @@ const COUNTS: [&str; 4] = [
 ];
 
 impl Store {
-    /// Looks whether the database is whole, and what is in it.
+    /// Checks that the database is intact, and counts its rows.
     ///
     /// # Errors
-    /// [`StoreError`]; of a damaged one [`StoreError::Damaged`].
+    /// [`StoreError`], for a damaged database [`StoreError::Damaged`].
     pub async fn check(&self) -> Result<Inventory, StoreError> {
         let Some((mut connection, schema)) = self.look().await? else {
             return Ok(Inventory::default());
@@ -86,11 +85,11 @@ impl Store {
         Ok(Inventory { schema, organisations, integrations, agents, assignments })
     }
 
-    /// Copies everything, as of one moment, to a new file for its owner alone. The file has its
-    /// name when it is whole and on the disk.
+    /// Copies the database as of a single moment to a new file with access for its owner alone. The
+    /// file receives its name when it is complete and on disk.
     ///
     /// # Errors
-    /// [`StoreError`]; PostgreSQL is copied with its own tools.
+    /// [`StoreError`], also for PostgreSQL, which has tools of its own.
     pub async fn back_up(&self, to: &Path) -> Result<Inventory, StoreError> {
         self.own_file()?;
         if to.exists() {
@@ -107,11 +106,11 @@ impl Store {
         Ok(inventory)
     }
 
-    /// Puts what a copy holds in the place of what there is, all of it or nothing. Running gateways
-    /// go by it within seconds.
+    /// Replaces the data by those of a copy, entirely or not at all. Running gateways apply the
+    /// result within seconds.
     ///
     /// # Errors
-    /// [`StoreError`]; a copy that is damaged, foreign or newer, or that holds no store, changes
+    /// [`StoreError`]. A damaged, foreign or newer copy, or a copy without a store, changes
     /// nothing.
     pub async fn restore(&self, from: &Path) -> Result<Restored, StoreError> {
         let file = self.own_file()?;
@@ -126,7 +125,8 @@ impl Store {
         }
         let mut source = open_backup(from).await?;
         file::make(file)?;
-        // Of an older schema it is brought up to date, and the backup itself stays as it is.
+        // A copy with an older schema is migrated in the draft, so that the backup remains
+        // unchanged.
         let draft = Draft::new(file, ".restoring")?;
         copy_into(&mut source, draft.path()).await?;
         self.answer(source.close().await)?;
@@ -142,11 +142,8 @@ impl Store {
         Ok(Restored { before, after: self.check().await? })
     }
 
-    /// Refuses a schema that this program would have to change: gateways of an older version may
-    /// still work on it.
-    ///
-    /// # Errors
-    /// [`StoreError`].
+    /// Rejects a schema that this program would migrate: gateways of an older version may still use
+    /// it.
     pub async fn require_newest_schema(&self) -> Result<(), StoreError> {
         match self.look().await? {
             Some((_, found)) if found < NEWEST => Err(StoreError::Refused(format!(
@@ -172,15 +169,15 @@ fn at(file: &Path) -> Store {
     Store::new(Place::File(file.to_owned()))
 }
 
-/// Opens a backup, with what SQLite keeps beside it, and refuses what holds no store: it would
-/// replace everything by nothing.
+/// Opens a backup with its WAL, and rejects a file without a store, which would replace everything
+/// by nothing.
 async fn open_backup(from: &Path) -> Result<AnyConnection, StoreError> {
     let found = match at(from).look().await {
         Err(StoreError::Foreign(_)) => return Err(no_store(from)),
         found => found?,
     };
     let Some((mut connection, _)) = found else { return Err(no_store(from)) };
-    // A main file that was copied without its WAL may be one that nothing was stored in yet.
+    // A main file copied without its WAL may lack every change.
     let changes = "SELECT COALESCE(MAX(revision), 0) FROM clock";
     let changes = sqlx::query_scalar(changes).fetch_one(&mut connection).await;
     let changes: i64 = error::answer(changes, Some(from))?;
@@ -194,7 +191,7 @@ fn no_store(from: &Path) -> StoreError {
     ))
 }
 
-/// Copies all that a connection sees into an empty file.
+/// Copies all data visible to a connection into an empty file.
 async fn copy_into(connection: &mut AnyConnection, to: &Path) -> Result<(), StoreError> {
     let copied = sqlx::query("VACUUM INTO $1").bind(to.display().to_string());
     error::answer(copied.execute(connection).await, Some(to))?;

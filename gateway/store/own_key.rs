@@ -1,5 +1,5 @@
-//! The key that a development gateway makes for itself when the first credential is stored: a file
-//! beside the database, for its owner alone.
+//! The key that a development gateway creates when the first credential is stored: a file beside
+//! the database, with access for its owner alone.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -10,14 +10,13 @@ use lockgate_text::hex;
 
 use crate::folder;
 
-/// Random bytes of a key.
 const KEY_BYTES: usize = 32;
-/// Random bytes in the name of a draft, so that no two writers share one.
+/// Random bytes in the name of a draft, so that concurrent writers use different names.
 const DRAFT_BYTES: usize = 8;
-/// Most bytes that are read.
+/// Maximum number of bytes read from a file.
 const MAX_KEY: u64 = 4096;
 
-/// Returns the key in a file; `None` where there is none.
+/// Returns the key in a file; `None` if it cannot be read.
 #[allow(clippy::disallowed_methods, reason = "the gateway's own key, beside its database")]
 pub(crate) fn read(path: &Path) -> Option<String> {
     let mut text = String::new();
@@ -25,8 +24,8 @@ pub(crate) fn read(path: &Path) -> Option<String> {
     Some(text.trim().to_owned())
 }
 
-/// Makes the file, or reads the one that another writer has made meanwhile. Returns the key;
-/// `None` where that is not possible, which the log explains.
+/// Creates the file, or reads the file that another writer has created in the meantime. Logs I/O
+/// errors and returns `None`.
 #[allow(clippy::disallowed_methods, reason = "the gateway's own key, beside its database")]
 pub(crate) fn make(path: &Path) -> Option<String> {
     let mut random = [0; KEY_BYTES + DRAFT_BYTES];
@@ -56,7 +55,7 @@ pub(crate) fn make(path: &Path) -> Option<String> {
     }
 }
 
-/// Writes a file that is whole as soon as it has its name, and replaces none.
+/// Writes a file that is complete once it has its name. Does not replace an existing file.
 #[allow(clippy::disallowed_methods, reason = "the gateway's own key, beside its database")]
 fn write(path: &Path, draft: &str, key: &str) -> std::io::Result<()> {
     let draft = path.with_extension(format!("{draft}.part"));

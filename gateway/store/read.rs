@@ -1,6 +1,6 @@
-//! Reads what is stored, over a connection of its own that changes do not wait for: each
-//! organisation that has changed since the last look, as of one moment; or everything, where what
-//! was read before says nothing of what is there now. It writes nothing.
+//! Reads the store over a separate connection that changes do not wait for: each organisation that
+//! has changed since the previous read, in a consistent snapshot, or everything if the previous
+//! read is not comparable. Only an older schema is changed, by its migration.
 
 use std::collections::HashSet;
 
@@ -24,35 +24,31 @@ const AGENTS: &str = "SELECT * FROM agents WHERE organisation = $1 ORDER BY crea
 const ASSIGNMENTS: &str = "SELECT agent, integration FROM assignments WHERE organisation = $1 \
     ORDER BY created_at, integration";
 
-/// How far somebody has read, and the connection for it.
+/// The position of a reader, and its connection.
 #[derive(Default)]
 pub struct Reader {
     connection: Option<AnyConnection>,
     identity: Option<Identity>,
-    /// Of what was read last; empty where everything has to be read.
+    /// Epoch of the previous read; empty if everything must be read.
     epoch: String,
-    /// The last that was read.
+    /// Revision of the previous read.
     revision: i64,
-    /// The organisations that were there then.
+    /// The organisations at that revision.
     known: HashSet<String>,
 }
 
-/// What was found.
 #[derive(Debug)]
 pub enum Found {
-    /// What is stored of an organisation now.
+    /// The current rows of an organisation.
     Organisation(OrganisationRecords),
-    /// Every organisation that there is: what is known of others is gone.
+    /// The ids of all organisations. Any other organisation was deleted.
     All(HashSet<String>),
 }
 
 impl Store {
-    /// Hands on every organisation that has changed since the reader's last look, in the order of
-    /// their revisions. What was handed on stays read when the rest fails. Over a new connection,
-    /// in another epoch or after a clock that went back, everything is read.
-    ///
-    /// # Errors
-    /// [`StoreError`].
+    /// Passes every organisation that has changed since the previous read to `take`, in the order
+    /// of revisions. Organisations passed before an error remain valid. Reads everything over a new
+    /// connection, in a new epoch, and after the clock went back.
     pub async fn read(
         &self,
         reader: &mut Reader,
@@ -62,10 +58,10 @@ impl Store {
         if identity != reader.identity {
             reader.connection = None;
         }
-        // Kept when all went well: what broke off in the middle is not used again.
+        // Put back only on success: a connection that failed halfway is not reused.
         if let Some(mut connection) = reader.connection.take() {
             match self.read_over(&mut connection, reader, &mut take).await {
-                // It may be the connection alone that is gone.
+                // A new connection may still succeed.
                 Err(StoreError::Unavailable(_)) => {}
                 read => {
                     reader.connection = read.is_ok().then_some(connection);
@@ -81,14 +77,14 @@ impl Store {
         Ok(())
     }
 
-    /// A connection to the newest schema; none where nothing has been stored yet.
+    /// Connects to the newest schema; `None` if nothing has been stored yet.
     async fn connect_reader(&self) -> Result<Option<AnyConnection>, StoreError> {
         let Some((connection, found)) = self.look().await? else { return Ok(None) };
         if found == schema::NEWEST {
             return Ok(Some(connection));
         }
         drop(connection);
-        // An older schema has not what is read here.
+        // An older schema lacks columns that are read here, so it is migrated first.
         self.pool().await?;
         let looked = self.look().await?;
         Ok(looked.map(|(connection, _)| connection))
@@ -100,7 +96,7 @@ impl Store {
         reader: &mut Reader,
         take: &mut (impl FnMut(Found) + Send),
     ) -> Result<(), StoreError> {
-        // What one moment is, is said differently.
+        // Begins a consistent snapshot.
         let begin = match self.dialect {
             Dialect::Sqlite => "BEGIN",
             Dialect::Postgres => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
@@ -134,7 +130,7 @@ impl Store {
         self.ask(transaction.rollback()).await
     }
 
-    /// Looks whether every row can be read.
+    /// Checks that every row can be read.
     pub(crate) async fn check_rows(
         &self,
         connection: &mut AnyConnection,
@@ -152,7 +148,7 @@ impl Store {
         Err(StoreError::Refused(format!("these rows cannot be read: {}", unreadable.join(", "))))
     }
 
-    /// Gives a question its deadline, and its error the store's words.
+    /// Applies the deadline to a query, and maps its error.
     pub(crate) async fn ask<T>(
         &self,
         asked: impl Future<Output = sqlx::Result<T>>,
@@ -166,8 +162,8 @@ async fn read_clock(transaction: &mut Transaction<'_, Any>) -> sqlx::Result<(i64
     Ok((row.try_get("revision")?, row.try_get("epoch")?))
 }
 
-/// Takes deleted organisations out of those that are known, and returns whether there were any. A
-/// deletion leaves no row with a revision, but fewer rows than are known.
+/// Removes deleted organisations from `known`, and returns whether there were any. A deletion
+/// leaves no row with a revision, but fewer rows than are known.
 async fn forget_deleted(
     transaction: &mut Transaction<'_, Any>,
     known: &mut HashSet<String>,
@@ -181,7 +177,7 @@ async fn forget_deleted(
     Ok(true)
 }
 
-/// The organisations with a greater revision, with nothing of theirs yet.
+/// Lists the organisations with a greater revision, without their rows.
 async fn list_changed(
     transaction: &mut Transaction<'_, Any>,
     since: i64,
@@ -199,8 +195,8 @@ async fn list_changed(
     Ok(changed)
 }
 
-/// Fills in what an organisation has. A row that cannot be read is left out and named: the others
-/// are not to suffer.
+/// Reads the rows of an organisation. An unreadable row is recorded and left out, so that the
+/// others remain available.
 async fn read_organisation(
     transaction: &mut Transaction<'_, Any>,
     records: &mut OrganisationRecords,

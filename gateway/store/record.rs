@@ -1,20 +1,20 @@
-//! Rows as they are stored. Times are milliseconds since 1970; names have a second form, by which
-//! they are compared.
+//! Rows as they are stored. Times are milliseconds since 1970. Names have a second form for
+//! comparison.
 
 use sqlx::Row;
 use sqlx::any::AnyRow;
 
-/// A row of `integrations`, with its credentials sealed.
+/// A row of `integrations`, with sealed credentials.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IntegrationRecord {
     pub id: String,
     pub organisation: String,
     pub slug: String,
     pub name: String,
-    /// By which names are compared.
+    /// The form of the name for comparison.
     pub name_key: String,
     pub kind: String,
-    /// The entry of the operator's catalogue that it was made from.
+    /// The entry of the operator's catalogue that the integration was created from.
     pub catalogue: Option<String>,
     pub url: String,
     pub auth: String,
@@ -32,7 +32,7 @@ pub struct AgentRecord {
     pub id: String,
     pub organisation: String,
     pub name: String,
-    /// By which names are compared.
+    /// The form of the name for comparison.
     pub name_key: String,
     pub owner_issuer: String,
     pub owner_subject: String,
@@ -48,17 +48,17 @@ pub struct AssignmentRecord {
     pub integration: String,
 }
 
-/// All that is stored of one organisation, as of one moment.
+/// All rows of an organisation, as of the same moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OrganisationRecords {
     pub id: String,
-    /// Of its last change; those of all organisations are in one order.
+    /// Revision of the last change. Revisions of all organisations are in a total order.
     pub revision: i64,
     pub created_at: i64,
     pub integrations: Vec<IntegrationRecord>,
     pub agents: Vec<AgentRecord>,
     pub assignments: Vec<AssignmentRecord>,
-    /// Ids of rows that cannot be read, and are in none of these.
+    /// Ids of unreadable rows, which are left out.
     pub unreadable: Vec<String>,
 }
 

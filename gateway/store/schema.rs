@@ -1,6 +1,6 @@
-//! Migrations: forward only, in one transaction under a lock, so that programs that start together
-//! run each of them once and a killed one leaves none half done. It refuses a schema that is newer
-//! than this program.
+//! Migrations: forward only, in a single transaction under a lock. Programs that start at the same
+//! time run each migration once, and a killed program leaves none half done. A schema newer than
+//! this program is rejected.
 
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -10,20 +10,20 @@ use sqlx::{AnyConnection, Connection};
 use crate::clock::now;
 use crate::error::{self, StoreError};
 
-/// In which SQL a statement is written, where it has to differ.
+/// The SQL dialect, for statements that differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dialect {
     Sqlite,
     Postgres,
 }
 
-/// One step from a schema to the next.
+/// A step to the next schema version.
 struct Migration {
     sqlite: &'static str,
     postgres: &'static str,
 }
 
-/// In order; the first makes schema 1. Those that were published never change.
+/// In order; the first creates schema 1. Published migrations never change.
 const MIGRATIONS: [Migration; 3] = [
     Migration {
         sqlite: include_str!("migrations/sqlite/0001.sql"),
@@ -39,20 +39,20 @@ const MIGRATIONS: [Migration; 3] = [
     },
 ];
 
-/// The schema that this program works with.
+/// The schema version of this program.
 pub(crate) const NEWEST: i64 = MIGRATIONS.len() as i64;
 
-/// Any number that no other program uses for its lock.
+/// An arbitrary number that no other program uses for its lock.
 const TAKE_LOCK: &str = "DO $$ BEGIN PERFORM pg_advisory_xact_lock(7236582913462); END $$";
 const HISTORY: &str = "CREATE TABLE IF NOT EXISTS schema_history (
     version BIGINT PRIMARY KEY,
     applied_at BIGINT NOT NULL
 )";
 
-/// Writes nothing, and fails where nothing can be written, as a transaction of SQLite does not.
+/// Writes nothing, but fails on a read-only database. SQLite permits a transaction even there.
 const PROBE: &str = "UPDATE clock SET revision = revision WHERE id = 0";
 
-/// Brings the database to a schema, which is [`NEWEST`] but in tests.
+/// Migrates the database to a schema version, which is [`NEWEST`] except in tests.
 pub(crate) async fn migrate(
     connection: &mut AnyConnection,
     dialect: Dialect,
@@ -71,7 +71,7 @@ pub(crate) async fn migrate(
     error::answer(transaction.commit().await, file)
 }
 
-/// Refuses what a newer program wrote.
+/// Rejects a schema of a newer program.
 pub(crate) fn refuse_newer(found: i64) -> Result<(), StoreError> {
     if found > NEWEST {
         return Err(StoreError::Newer { found, known: NEWEST });
@@ -79,7 +79,7 @@ pub(crate) fn refuse_newer(found: i64) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// The schema that is there, without changing anything; 0 where there is none.
+/// Returns the schema version without changing anything; 0 without a schema.
 pub(crate) async fn read_version(
     connection: &mut AnyConnection,
     dialect: Dialect,
@@ -98,7 +98,7 @@ pub(crate) async fn read_version(
     newest_version(connection).await
 }
 
-/// The schema that is there, with nobody else at work on it.
+/// Locks the schema and returns its version.
 async fn lock_version(connection: &mut AnyConnection, dialect: Dialect) -> sqlx::Result<i64> {
     if dialect == Dialect::Postgres {
         sqlx::raw_sql(TAKE_LOCK).execute(&mut *connection).await?;
@@ -112,7 +112,7 @@ async fn newest_version(connection: &mut AnyConnection) -> sqlx::Result<i64> {
     sqlx::query_scalar(newest).fetch_one(connection).await
 }
 
-/// Runs the migrations that make these schemas.
+/// Runs the migrations to these schema versions.
 async fn apply(
     connection: &mut AnyConnection,
     dialect: Dialect,

@@ -1,5 +1,4 @@
-//! A text that nobody may see: it is not printed, is compared in constant time, and is wiped when
-//! it is dropped.
+//! Secret texts: they are not printed, are compared in constant time, and are wiped on drop.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,7 +16,7 @@ impl Secret {
         Self(Arc::new(Zeroizing::new(text)))
     }
 
-    /// The text itself, for the one place that needs it.
+    /// Returns the text itself, for the component that uses it.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0

@@ -1,4 +1,4 @@
-//! One contract, held against SQLite and a real PostgreSQL.
+//! Tests of the store's interface, with SQLite and a real PostgreSQL.
 
 mod daily_calls;
 mod files;
@@ -22,7 +22,7 @@ use crate::{Found, Owner, Place, Reader, Reservation, Store, StoreError};
 const OWNER: Owner<'_> = Owner { issuer: "key", subject: "ann" };
 
 impl Store {
-    /// What somebody who has read to this revision would hear of.
+    /// Returns the changes for a reader at this revision.
     async fn load_changed(&self, since: i64) -> Result<Vec<OrganisationRecords>, StoreError> {
         let mut changed = Vec::new();
         let mut reader = Reader::default();
@@ -35,7 +35,7 @@ impl Store {
     }
 }
 
-/// Runs a test against a database of each kind, new and of its own.
+/// Runs a test with a new database of each kind.
 async fn on_both(test: impl AsyncFn(Place)) {
     let folder = tempfile::tempdir().unwrap();
     test(Place::File(folder.path().join("data/lockgate.db"))).await;
@@ -48,7 +48,7 @@ fn store_at(file: &std::path::Path) -> Store {
     Store::new(Place::File(file.to_owned()))
 }
 
-/// A database on the one server of these tests.
+/// Creates a database on the shared server.
 async fn new_database() -> Option<String> {
     static SERVER: OnceLock<Option<Postgres>> = OnceLock::new();
     static DATABASES: AtomicUsize = AtomicUsize::new(0);
@@ -113,7 +113,7 @@ async fn what_is_committed_is_read_back_whole() {
         assert!(change.assign(&own.id, &wanted.id).await.unwrap());
         assert!(!change.assign(&own.id, &wanted.id).await.unwrap(), "a second time");
         change.commit().await.unwrap();
-        // By another program.
+        // From another program.
         let found = Store::new(place).load_changed(0).await.unwrap();
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].id, "acme");
@@ -213,7 +213,6 @@ async fn changes_of_many_at_once_are_in_one_order() {
     .await;
 }
 
-/// All of them at once, in one task.
 async fn join_all(futures: Vec<impl Future<Output = ()>>) {
     let mut pinned: Vec<_> = futures.into_iter().map(Box::pin).collect();
     std::future::poll_fn(|context| {
@@ -283,7 +282,7 @@ async fn a_change_by_another_gateway_is_heard_of_at_once() {
     let other = Store::new(Place::Postgres(postgres.url()));
     own.load_changed(0).await.unwrap();
     let mut follower = own.follow();
-    // The first waits until it listens.
+    // The first call subscribes.
     follower.wait(Duration::from_secs(2)).await;
     let began = std::time::Instant::now();
     let (_, ()) = tokio::join!(follower.wait(Duration::from_secs(60)), add(&other, "acme", "one"));

@@ -1,6 +1,6 @@
-//! Sealed credentials: AES-256-GCM with a random nonce, and with organisation, record and field as
-//! associated data, so that a sealed value opens nowhere but where it was put. A ring of keys: the
-//! first seals, all open. It knows no database.
+//! Sealing of credentials: AES-256-GCM with a random nonce, and with organisation, record and field
+//! as associated data, so that a value only opens in the field it was sealed for. The first key of
+//! the ring seals, all open. The vault does not use the database.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -16,16 +16,16 @@ use crate::config::{Config, Keys};
 use crate::own_key;
 use crate::secret::Secret;
 
-/// Shortest text that a key is made of, in bytes.
+/// Minimum length of the text that a key is derived from, in bytes.
 pub const MIN_KEY: usize = 32;
 
-/// What a sealed value begins with: this form.
+/// The first byte of a sealed value, which identifies its format.
 const FORM: u8 = 1;
 const KEY_ID_LEN: usize = 4;
 const HEAD_LEN: usize = 1 + KEY_ID_LEN + NONCE_LEN;
 const SALT: &[u8] = b"lockgate vault";
 
-/// Where a sealed value stands.
+/// The location of a sealed value.
 #[derive(Clone, Copy, Debug)]
 pub struct Field<'a> {
     pub organisation: &'a str,
@@ -33,7 +33,7 @@ pub struct Field<'a> {
     pub field: &'a str,
 }
 
-/// Why a value cannot be sealed or opened. No variant holds anything of the value.
+/// The reason that a value cannot be sealed or opened. No variant contains a part of the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VaultError {
     #[error("no key is configured (store.keys), so that no credential can be stored")]
@@ -48,10 +48,10 @@ pub enum VaultError {
     Crypto,
 }
 
-/// The ring of keys. Replicas that share it open each other's values.
+/// A ring of keys. Replicas with the same keys open each other's values.
 pub struct Vault {
     ring: OnceLock<Vec<Key>>,
-    /// Where the one key is made when it is first needed, while there is no other.
+    /// The file in which the only key is created on first use.
     own_key: Option<PathBuf>,
 }
 
@@ -62,7 +62,7 @@ struct Key {
 }
 
 impl Vault {
-    /// The ring of these keys, the newest first.
+    /// Creates the ring of these keys, the newest first.
     ///
     /// # Errors
     /// [`VaultError::ShortKey`], [`VaultError::Crypto`].
@@ -78,10 +78,11 @@ impl Vault {
         Ok(Self { ring: ring.into(), own_key: None })
     }
 
-    /// The ring of a configuration: its keys, or the one that was made here.
+    /// Creates the ring of a configuration: the gateway's own key if its file exists, else the
+    /// configured keys, or a key that is created on first use.
     ///
     /// # Errors
-    /// As of [`Self::new`].
+    /// As for [`Self::new`].
     pub fn open_configured(config: &Config) -> Result<Self, VaultError> {
         let Some(own_key) = &config.own_key else { return Self::new(&config.keys) };
         match own_key::read(own_key) {
@@ -91,13 +92,13 @@ impl Vault {
         }
     }
 
-    /// Returns whether there is a key to seal with, or can be.
+    /// Returns whether a key for sealing exists or can be created.
     #[must_use]
     pub fn can_seal(&self) -> bool {
         !self.ring().is_empty() || self.own_key.is_some()
     }
 
-    /// The keys that there are. One may have been made by another gateway meanwhile.
+    /// Returns the existing keys. Another gateway may have created the file in the meantime.
     fn ring(&self) -> &[Key] {
         if let Some(ring) = self.ring.get() {
             return ring;
@@ -111,7 +112,7 @@ impl Vault {
         self.ring.get_or_init(|| vec![key])
     }
 
-    /// The keys, of which one is made if there can be none otherwise.
+    /// Returns the keys. Creates the gateway's own key if there is no other.
     fn filled_ring(&self) -> &[Key] {
         match &self.own_key {
             Some(file) if self.ring.get().is_none() => {
@@ -139,7 +140,7 @@ impl Vault {
         Ok(value)
     }
 
-    /// Opens what [`Self::seal`] made for this field.
+    /// Opens a value that [`Self::seal`] returned for this field.
     ///
     /// # Errors
     /// [`VaultError::UnknownKey`], [`VaultError::Altered`].
@@ -154,7 +155,7 @@ impl Vault {
         }
     }
 
-    /// Whether a value was sealed with the key that seals now.
+    /// Returns whether a value was sealed with the current key.
     #[must_use]
     pub fn is_current(&self, sealed: &[u8]) -> bool {
         match (self.ring().first(), split_head(sealed)) {
@@ -163,8 +164,8 @@ impl Vault {
         }
     }
 
-    /// Digests that tell two secrets apart and say nothing of them without the ring: one for each
-    /// key, in their order. Without a key one, which tells none apart.
+    /// Returns a digest for each key, in their order. Digests distinguish secrets, and reveal
+    /// nothing without the ring. Without a key, the result is the same for all secrets.
     #[must_use]
     pub fn digests(&self, secret: &Secret) -> Vec<Vec<u8>> {
         let ring = self.filled_ring();
@@ -179,7 +180,7 @@ impl Vault {
     }
 }
 
-/// Says how many keys there are.
+/// Shows only the number of keys.
 impl fmt::Debug for Vault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Vault").field("keys", &self.ring.get().map_or(0, Vec::len)).finish()
@@ -189,7 +190,7 @@ impl fmt::Debug for Vault {
 impl Key {
     fn derive(secret: &[u8]) -> Result<Self, Unspecified> {
         let root = hkdf::Salt::new(hkdf::HKDF_SHA256, SALT).extract(secret);
-        // The id is of a label that nothing else has, so that it tells nothing of the key.
+        // The id is derived with a label of its own, so that it reveals nothing about the key.
         let [a, b, c, d, ..] = expand(&root, b"key id")?;
         Ok(Self {
             id: [a, b, c, d],
@@ -198,7 +199,7 @@ impl Key {
         })
     }
 
-    /// Opens what follows the id of this key in a sealed value, if it is as it was sealed.
+    /// Opens the part of a sealed value after the key id. Returns `None` if it was altered.
     fn open(&self, field: &Field<'_>, rest: &[u8]) -> Option<Secret> {
         let (nonce, content) = rest.split_at_checked(NONCE_LEN)?;
         let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
@@ -215,21 +216,21 @@ fn expand(root: &hkdf::Prk, label: &[u8]) -> Result<[u8; 32], Unspecified> {
     Ok(out)
 }
 
-/// SHA-256 in hexadecimal digits.
+/// Returns the SHA-256 in hexadecimal digits.
 #[must_use]
 pub fn digest(bytes: &[u8]) -> String {
     hex::encode(digest::digest(&digest::SHA256, bytes).as_ref())
 }
 
-/// The id of its key, and what follows.
+/// Splits a sealed value into its key id and the rest.
 fn split_head(sealed: &[u8]) -> Option<([u8; KEY_ID_LEN], &[u8])> {
     let (form, rest) = sealed.split_first()?;
     let (key_id, rest) = rest.split_first_chunk::<KEY_ID_LEN>()?;
     if *form == FORM { Some((*key_id, rest)) } else { None }
 }
 
-/// What is authenticated beside the value. Each part carries its length, so that no two fields read
-/// alike.
+/// Returns the associated data of a field. Each part carries its length, so that different fields
+/// have different encodings.
 fn associated(key: &Key, field: &Field<'_>) -> Aad<Vec<u8>> {
     let parts: [&[u8]; 4] =
         [&key.id, field.organisation.as_bytes(), field.record.as_bytes(), field.field.as_bytes()];

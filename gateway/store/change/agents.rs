@@ -12,8 +12,6 @@ const ASSIGN: &str = "INSERT INTO assignments (agent, integration, organisation,
     VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";
 
 impl Change<'_> {
-    /// # Errors
-    /// [`StoreError`].
     pub async fn find_agent(&mut self, id: &str) -> Result<Option<AgentRecord>, StoreError> {
         let sql = "SELECT * FROM agents WHERE organisation = $1 AND id = $2";
         let query = sqlx::query(sql).bind(self.organisation.clone()).bind(id.to_owned());
@@ -21,10 +19,7 @@ impl Change<'_> {
         Ok(Some(self.store.answer(AgentRecord::from_row(&row))?))
     }
 
-    /// Whether another agent of this owner has this name.
-    ///
-    /// # Errors
-    /// [`StoreError`].
+    /// Returns whether another agent of this owner has this name.
     pub async fn is_agent_name_taken(
         &mut self,
         owner: Owner<'_>,
@@ -39,10 +34,7 @@ impl Change<'_> {
         Ok(self.count(query).await? > 0)
     }
 
-    /// Agents of one owner, and of all.
-    ///
-    /// # Errors
-    /// [`StoreError`].
+    /// Returns the number of agents of an owner, and of the organisation.
     pub async fn count_agents(&mut self, owner: Owner<'_>) -> Result<(usize, usize), StoreError> {
         let own = "SELECT COUNT(*) FROM agents WHERE organisation = $1 AND owner_issuer = $2 \
             AND owner_subject = $3";
@@ -54,8 +46,6 @@ impl Change<'_> {
         Ok((as_size(own), as_size(all)))
     }
 
-    /// # Errors
-    /// [`StoreError`].
     pub async fn insert_agent(&mut self, record: &AgentRecord) -> Result<(), StoreError> {
         let AgentRecord { id, name, name_key, owner_issuer, owner_subject, .. } = record.clone();
         let query = sqlx::query(INSERT_AGENT).bind(id).bind(self.organisation.clone());
@@ -65,10 +55,7 @@ impl Change<'_> {
         Ok(())
     }
 
-    /// Writes all that may change of an agent.
-    ///
-    /// # Errors
-    /// [`StoreError`].
+    /// Updates the mutable columns of an agent.
     pub async fn update_agent(&mut self, record: &AgentRecord) -> Result<(), StoreError> {
         let AgentRecord { id, name, name_key, .. } = record.clone();
         let query = sqlx::query(UPDATE_AGENT).bind(id).bind(self.organisation.clone());
@@ -77,10 +64,7 @@ impl Change<'_> {
         Ok(())
     }
 
-    /// Takes an agent out, and its assignments with it.
-    ///
-    /// # Errors
-    /// [`StoreError`].
+    /// Deletes an agent and its assignments.
     pub async fn delete_agent(&mut self, id: &str) -> Result<(), StoreError> {
         let sql = "DELETE FROM agents WHERE organisation = $1 AND id = $2";
         let query = sqlx::query(sql).bind(self.organisation.clone()).bind(id.to_owned());
@@ -88,29 +72,20 @@ impl Change<'_> {
         Ok(())
     }
 
-    /// How many integrations an agent has.
-    ///
-    /// # Errors
-    /// [`StoreError`].
+    /// Returns the number of integrations assigned to an agent.
     pub async fn count_assigned(&mut self, agent: &str) -> Result<usize, StoreError> {
         let sql = "SELECT COUNT(*) FROM assignments WHERE agent = $1";
         Ok(as_size(self.count(sqlx::query(sql).bind(agent.to_owned())).await?))
     }
 
-    /// Assigns an integration to an agent; false where it was assigned already.
-    ///
-    /// # Errors
-    /// [`StoreError`].
+    /// Assigns an integration to an agent. Returns `false` if it was assigned already.
     pub async fn assign(&mut self, agent: &str, integration: &str) -> Result<bool, StoreError> {
         let query = sqlx::query(ASSIGN).bind(agent.to_owned()).bind(integration.to_owned());
         let query = query.bind(self.organisation.clone()).bind(self.now);
         Ok(self.run(query).await? > 0)
     }
 
-    /// Takes an assignment back; false where there was none.
-    ///
-    /// # Errors
-    /// [`StoreError`].
+    /// Deletes an assignment. Returns `false` if there was none.
     pub async fn unassign(&mut self, agent: &str, integration: &str) -> Result<bool, StoreError> {
         let sql = "DELETE FROM assignments WHERE organisation = $1 AND agent = $2 \
             AND integration = $3";

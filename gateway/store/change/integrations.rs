@@ -15,8 +15,6 @@ const CARRY_LISTS: &str = "UPDATE known_lists SET version = $4 WHERE version = $
     integration IN (SELECT id FROM integrations WHERE id = $1 AND organisation = $2)";
 
 impl Change<'_> {
-    /// # Errors
-    /// [`StoreError`].
     pub async fn find_integration(
         &mut self,
         id: &str,
@@ -27,10 +25,6 @@ impl Change<'_> {
         Ok(Some(self.store.answer(IntegrationRecord::from_row(&row))?))
     }
 
-    /// Every integration of the organisation.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub async fn list_integrations(&mut self) -> Result<Vec<IntegrationRecord>, StoreError> {
         let sql = "SELECT * FROM integrations WHERE organisation = $1 ORDER BY id";
         let query = sqlx::query(sql).bind(self.organisation.clone());
@@ -41,19 +35,13 @@ impl Change<'_> {
         Ok(records)
     }
 
-    /// Whether an integration of any organisation has this id.
-    ///
-    /// # Errors
-    /// [`StoreError`].
+    /// Returns whether an integration of any organisation has this id.
     pub async fn is_integration_anywhere(&mut self, id: &str) -> Result<bool, StoreError> {
         let sql = "SELECT COUNT(*) FROM integrations WHERE id = $1";
         Ok(self.count(sqlx::query(sql).bind(id.to_owned())).await? > 0)
     }
 
-    /// Whether another integration of the organisation has this name.
-    ///
-    /// # Errors
-    /// [`StoreError`].
+    /// Returns whether another integration of the organisation has this name.
     pub async fn is_integration_name_taken(
         &mut self,
         name_key: &str,
@@ -66,18 +54,12 @@ impl Change<'_> {
         Ok(self.count(query).await? > 0)
     }
 
-    /// The slugs of the organisation's integrations.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub async fn list_slugs(&mut self) -> Result<Vec<String>, StoreError> {
         let sql = "SELECT slug FROM integrations WHERE organisation = $1";
         let query = sqlx::query_scalar(sql).bind(self.organisation.clone());
         self.store.ask(query.fetch_all(&mut *self.transaction)).await
     }
 
-    /// # Errors
-    /// [`StoreError`].
     pub async fn insert_integration(
         &mut self,
         record: &IntegrationRecord,
@@ -93,10 +75,7 @@ impl Change<'_> {
         Ok(())
     }
 
-    /// Writes all that may change of an integration.
-    ///
-    /// # Errors
-    /// [`StoreError`].
+    /// Updates the mutable columns of an integration.
     pub async fn update_integration(
         &mut self,
         record: &IntegrationRecord,
@@ -110,20 +89,14 @@ impl Change<'_> {
         Ok(())
     }
 
-    /// The lists of one version of an integration are those of another one: it is the same server.
-    ///
-    /// # Errors
-    /// [`StoreError`].
+    /// Transfers the lists of an old version to a new version for the same server.
     pub async fn carry_lists(&mut self, id: &str, old: i64, new: i64) -> Result<(), StoreError> {
         let query = sqlx::query(CARRY_LISTS).bind(id.to_owned()).bind(self.organisation.clone());
         self.run(query.bind(old).bind(new)).await?;
         Ok(())
     }
 
-    /// Takes an integration out, and its assignments with it.
-    ///
-    /// # Errors
-    /// [`StoreError`].
+    /// Deletes an integration and its assignments.
     pub async fn delete_integration(&mut self, id: &str) -> Result<(), StoreError> {
         let sql = "DELETE FROM integrations WHERE organisation = $1 AND id = $2";
         let query = sqlx::query(sql).bind(self.organisation.clone()).bind(id.to_owned());

@@ -1,4 +1,4 @@
-//! Calls by day: added up, kept for their time, and gone with their integration.
+//! Tests of `daily_calls`: sums, retention, and deletion with the integration.
 
 use super::{add, on_both};
 use crate::{DailyCalls, KEPT_DAYS, Store};

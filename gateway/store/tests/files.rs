@@ -1,4 +1,4 @@
-//! Files of SQLite: what is made when, and what is refused.
+//! Tests of SQLite files: when each is created, and which are rejected.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -124,7 +124,7 @@ async fn a_backup_brings_everything_back_while_gateways_work() {
     add(&working, "other", "three").await;
     let seen = working.load_changed(0).await.unwrap()[1].revision;
     store(&own).restore(&backup).await.unwrap();
-    // Whoever has read all of it hears of it.
+    // A reader of the whole store receives the change.
     let changed = working.load_changed(seen).await.unwrap();
     assert_eq!(changed.len(), 1, "the other one is gone");
     let acme = changed.iter().find(|one| one.id == "acme").unwrap();

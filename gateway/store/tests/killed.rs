@@ -1,5 +1,5 @@
-//! SIGKILL in the middle of changes: each is there whole or not at all, and all that were said to
-//! be made are there.
+//! Tests of SIGKILL during changes: each change is complete or absent, and all acknowledged changes
+//! are present.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -29,7 +29,7 @@ async fn a_killed_program_leaves_changes_whole() {
     assert_eq!(usize::try_from(found.revision).unwrap(), found.integrations.len());
 }
 
-/// Starts a writer, and kills it when it has made so many changes; how many it said there are.
+/// Starts a writer, and kills it after this many changes. Returns the number it has reported.
 fn kill_after(folder: &Path, changes: usize) -> usize {
     let mut writer = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", NAME, "--nocapture"])
@@ -53,7 +53,7 @@ fn kill_after(folder: &Path, changes: usize) -> usize {
     said
 }
 
-/// Makes changes of three rows each until it is killed.
+/// Makes changes of three rows each until the process is killed.
 async fn write_for_ever(folder: &Path) {
     let store = Store::new(Place::File(folder.join("lockgate.db")));
     let there = store.load_changed(0).await.unwrap().pop().unwrap_or_default();

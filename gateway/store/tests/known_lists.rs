@@ -1,4 +1,4 @@
-//! Lists that are known of integrations: what is kept, for how long, and of whom.
+//! Tests of `known_lists`: retention, and the integrations that the lists belong to.
 
 use super::{add, integration, on_both};
 use crate::{KnownLists, MAX_LISTS, Store};

@@ -1,4 +1,4 @@
-//! A commit whose answer is lost: nobody may be told that nothing was changed.
+//! Tests of a commit with a lost response, which must not be reported as failed.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -10,8 +10,7 @@ use super::postgres::Postgres;
 use super::{add, integration};
 use crate::{Place, Store, StoreError};
 
-/// Passes bytes on to a server. When it is armed, the server gets a COMMIT, and its client no
-/// answer.
+/// Forwards bytes to a server. When armed, forwards a COMMIT but not its response.
 fn lose_commits(port: u16, armed: Arc<AtomicBool>) -> u16 {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let own = listener.local_addr().unwrap().port();
@@ -40,7 +39,7 @@ fn pass_on(mut client: TcpStream, mut server: TcpStream, armed: &AtomicBool) {
             return;
         }
     }
-    // The client has left, and so has its place at the server.
+    // The client has disconnected, so its connection to the server ends too.
     let _ = server.shutdown(Shutdown::Both);
 }
 

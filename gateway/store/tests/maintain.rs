@@ -1,4 +1,4 @@
-//! Copies of a store: what is one, what is none, and that none of them harms what there is.
+//! Tests of copies: which are valid, and that none of them harms the store.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -12,7 +12,7 @@ fn store(file: &Path) -> Store {
     Store::new(Place::File(file.to_owned()))
 }
 
-/// Runs statements on a file that need not be ours.
+/// Runs statements on any file.
 async fn run_on(file: &Path, statements: &str) {
     sqlx::any::install_default_drivers();
     let url = format!("sqlite://{}?mode=rwc", file.display());
@@ -48,7 +48,7 @@ async fn what_holds_no_store_replaces_nothing() {
         CREATE TABLE clock (id BIGINT, revision BIGINT, epoch TEXT);
         CREATE TABLE organisations (id TEXT)";
     run_on(&path("no clock.db"), &format!("{}; {part}", crate::file::CLAIM)).await;
-    // As `cp` takes it from a gateway that works: everything is still in the other file.
+    // Like `cp` from a running gateway: all data are still in the WAL.
     std::fs::copy(&own, path("without its wal.db")).unwrap();
     std::os::unix::fs::symlink(&own, path("itself.db")).unwrap();
     std::fs::hard_link(&own, path("itself too.db")).unwrap();

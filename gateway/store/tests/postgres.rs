@@ -1,6 +1,6 @@
-//! A PostgreSQL of the tests' own: in a temporary folder, on a free port, as an unprivileged user,
-//! ended with the tests. Where its programs are missing, a test says so and passes, except in CI,
-//! where it fails.
+//! A PostgreSQL server for the tests: in a temporary folder, on a free port, as an unprivileged
+//! user, stopped with the tests. Without PostgreSQL, a test prints a message and passes, except in
+//! CI, where it fails.
 
 use std::io::Write;
 use std::net::TcpListener;
@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Ends the server when its standard input ends, which it does with the tests, however they go;
-/// then its folder goes, if it is named.
+/// Stops the server when its standard input closes, which happens at any end of the tests. Then
+/// deletes the folder, if it is named.
 const WATCH: &str = "\"$@\" & pid=$!; read _; kill -INT $pid 2>/dev/null; wait $pid; \
     case \"$0\" in */lockgate-store*) rm -rf \"$0\" ;; esac";
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -21,10 +21,9 @@ pub(crate) struct Postgres {
     watch: Option<Child>,
 }
 
-/// Where its data are.
 enum Folder {
     Own(tempfile::TempDir),
-    /// Of a server that no test ends, but the end of all.
+    /// The data of a server that is stopped at the end of the test program.
     Kept(PathBuf),
 }
 
@@ -44,12 +43,12 @@ impl Drop for Postgres {
 }
 
 impl Postgres {
-    /// A server whose superuser `postgres` has the password `secret`.
+    /// Starts a server with the superuser `postgres` and the password `secret`.
     pub(crate) fn start() -> Option<Self> {
         Self::start_in(Folder::Own)
     }
 
-    /// One that shows this certificate and takes nobody without TLS.
+    /// Starts a server that presents this certificate and requires TLS.
     #[allow(dead_code, reason = "for the tests of the whole gateway alone")]
     pub(crate) fn start_with_tls(certificate: &str, key: &str) -> Option<Self> {
         let mut server = Self::start()?;
@@ -72,7 +71,7 @@ impl Postgres {
         Some(server)
     }
 
-    /// One that runs until the test program ends.
+    /// Starts a server that runs until the test program ends.
     #[allow(dead_code, reason = "for the tests of the store alone")]
     pub(crate) fn start_for_all() -> Option<Self> {
         Self::start_in(|folder| Folder::Kept(folder.keep()))
@@ -103,18 +102,17 @@ impl Postgres {
         Some(server)
     }
 
-    /// Its URL.
     pub(crate) fn url(&self) -> String {
         format!("postgres://postgres:secret@127.0.0.1:{}/postgres", self.port)
     }
 
-    /// Where it listens, on 127.0.0.1.
+    /// Returns its port on 127.0.0.1.
     #[allow(dead_code, reason = "for the tests of the whole gateway alone")]
     pub(crate) fn port(&self) -> u16 {
         self.port
     }
 
-    /// Runs it, or runs it again.
+    /// Starts or restarts the server.
     pub(crate) fn run(&mut self) {
         let log = std::fs::File::create(self.folder.path().join("log")).unwrap();
         let mut run = command(&program("postgres").unwrap());
@@ -138,7 +136,7 @@ impl Postgres {
         }
     }
 
-    /// Ends it; its data stay.
+    /// Stops the server and keeps its data.
     pub(crate) fn stop(&mut self) {
         if let Some(mut watch) = self.watch.take() {
             drop(watch.stdin.take());
@@ -147,7 +145,7 @@ impl Postgres {
     }
 }
 
-/// A program of a Debian package, or of the path.
+/// Finds a program of a Debian package, or in the path.
 fn program(name: &str) -> Option<PathBuf> {
     let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let folders = versions.map(|version| version.path().join("bin"));
@@ -156,7 +154,7 @@ fn program(name: &str) -> Option<PathBuf> {
     programs.find(|path| path.is_file())
 }
 
-/// Run as somebody without rights, since PostgreSQL refuses to be root.
+/// Runs a program without privileges, since PostgreSQL refuses to run as root.
 fn command(program: &Path) -> Command {
     let root = Command::new("id").arg("-u").output().is_ok_and(|out| out.stdout == b"0\n");
     if !root {
@@ -174,7 +172,7 @@ fn folder() -> tempfile::TempDir {
     if let Ok(out) = Command::new("id").args(["-u", "postgres"]).output()
         && let Ok(id) = String::from_utf8_lossy(&out.stdout).trim().parse::<u32>()
     {
-        // Fails where the test is not root, and then is not needed.
+        // Fails without root privileges, where it is not necessary.
         let _owned = std::os::unix::fs::chown(folder.path(), Some(id), None);
     }
     folder

@@ -1,11 +1,11 @@
-//! What a gateway that has read hears of: changes, and that everything is another.
+//! Tests of reading: changes, and replacement of the whole database.
 
 use std::collections::BTreeMap;
 
 use super::{add, integration, on_both, store_at};
 use crate::{Found, Owner, Place, Reader, Reservation, Store, StoreError};
 
-/// A gateway that goes by what it reads.
+/// A gateway that follows the store.
 #[derive(Default)]
 struct Known {
     reader: Reader,
@@ -63,7 +63,7 @@ async fn a_clock_that_goes_back_has_everything_read() {
         add(&store, "other", "one").await;
         let mut known = Known::default();
         known.look(&store).await.unwrap();
-        // As after `psql` with an older dump, or a standby that was behind.
+        // Like an older dump restored with `psql`, or a standby that lagged behind.
         let back = "UPDATE clock SET revision = 1; UPDATE organisations SET revision = 1; \
             DELETE FROM integrations WHERE slug = 'two'; \
             DELETE FROM integrations WHERE organisation = 'other'; \
@@ -85,7 +85,7 @@ async fn another_epoch_has_everything_read() {
         add(&store, "acme", "one").await;
         let mut known = Known::default();
         known.look(&store).await.unwrap();
-        // As after `psql` with the dump of another gateway, whose clock is ahead.
+        // Like a dump of another gateway restored with `psql`, with a clock that is ahead.
         let other = "UPDATE clock SET revision = 9, epoch = 'another'; \
             UPDATE integrations SET slug = 'changed'";
         sqlx::raw_sql(other).execute(&store.pool().await.unwrap()).await.unwrap();
@@ -124,7 +124,7 @@ async fn a_file_that_takes_the_place_of_another_is_read_and_changed() {
 async fn a_file_that_is_lost_takes_nothing_along() {
     let folder = tempfile::tempdir().unwrap();
     let own = folder.path().join("own.db");
-    // One that only read, and one that wrote too.
+    // A store that only read, and a store that also wrote.
     add(&store_at(&own), "acme", "one").await;
     let store = store_at(&own);
     let mut known = Known::default();
@@ -167,7 +167,7 @@ async fn what_can_be_read_and_not_written_is_read() {
     let first = store_at(&own);
     add(&first, "acme", "one").await;
     first.close().await;
-    // A format that SQLite reads and does not write (sqlite.org/fileformat2.html, 1.3.3).
+    // A format that SQLite reads but does not write (sqlite.org/fileformat2.html, 1.3.3).
     let mut bytes = std::fs::read(&own).unwrap();
     bytes[18] = 3;
     std::fs::write(&own, bytes).unwrap();
@@ -211,7 +211,7 @@ async fn outcomes_of_one_principal_are_bounded_and_the_oldest_go() {
         let mut change = store.begin("acme").await.unwrap();
         assert_eq!(change.find_outcome(OWNER, "new").await.unwrap(), Some(kept.clone()));
         assert_eq!(change.find_outcome(OWNER, "k1200").await.unwrap(), None, "its time is over");
-        // Before it was taken away, its key is free again.
+        // The key of an expired outcome is free even before the outcome is purged.
         change.keep_outcome(OWNER, "k1200", &kept).await.unwrap();
         change.commit().await.unwrap();
         store.purge_outcomes().await.unwrap();

@@ -1,4 +1,4 @@
-//! What opens where, and what does not.
+//! Tests of `vault`: the fields and keys with which a value opens.
 
 use super::*;
 
@@ -21,7 +21,7 @@ fn what_was_sealed_opens_where_it_was_put_and_nowhere_else() {
         Field { organisation: "other", ..FIELD },
         Field { record: "int_2", ..FIELD },
         Field { field: "token", ..FIELD },
-        // The same letters, cut differently.
+        // The same characters, split differently.
         Field { organisation: "acm", record: "eint_1", ..FIELD },
     ];
     for field in elsewhere {
@@ -90,7 +90,7 @@ fn digests_tell_secrets_apart() {
     assert_eq!(ring.digests(&secret())[1..], own);
 }
 
-/// Two gateways of one file, and later one that may make no key.
+/// Two gateways share a file; a later gateway must not create a key.
 #[test]
 fn a_key_that_was_made_is_found_by_others() {
     let folder = tempfile::tempdir().unwrap();
