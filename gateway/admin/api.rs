@@ -1,6 +1,6 @@
-//! The REST API under `/api`, for applications, operators and the console. Every route has a
-//! permission in one table (`routes`), and the document that describes them is made from the same
-//! table. Who calls was found out before; what is called goes through the request path of MCP.
+//! The REST API under `/api`, for applications, operators and the console. One table (`routes`) has
+//! the permission of every route and is the source of the OpenAPI document. Callers are
+//! authenticated beforehand; calls use the request path of MCP.
 
 mod accepted;
 pub(crate) mod access;
@@ -59,8 +59,8 @@ pub use state::{
 use crate::console::sessions::Sessions;
 use state::ApiState;
 
-/// Every route of the API, for requests that carry their caller as an extension, unless
-/// [`is_public`]; and what it shares with those that speak otherwise.
+/// Creates the router of the API, and the state that it shares with tRPC and the console. Requests
+/// carry their caller as an extension, unless [`is_public`].
 pub(crate) fn make_router(
     gateway: Arc<Gateway>,
     operations: Arc<dyn Operations>,
@@ -69,7 +69,7 @@ pub(crate) fn make_router(
     routes::make_router(gateway, operations, sessions)
 }
 
-/// Whether anybody may ask for a path: it shows what the API is, and nothing of this gateway.
+/// Returns whether a path needs no authentication: it describes the API, not this gateway.
 pub(crate) fn is_public(path: &str) -> bool {
     matches!(path, "/api" | "/api/" | "/api/openapi.json")
 }

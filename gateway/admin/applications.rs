@@ -1,6 +1,6 @@
-//! What applications speak, REST below `/api` and tRPC below `/trpc`, and the console that stands
-//! on the same routes: made once, however many listeners serve them. And how those who do not get
-//! that far are answered in either.
+//! The interfaces of applications, REST below `/api` and tRPC below `/trpc`, and the console on the
+//! same routes: created once for all listeners. Also formats the refusals of earlier layers for
+//! both interfaces.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -16,15 +16,15 @@ use crate::api::state::ApiState;
 use crate::console::{Attempts, NoRandomness, Sessions, console_router};
 use crate::{api, trpc};
 
-/// Longest answer to a request that was refused, in bytes.
+/// Limit on the response to a refused request, in bytes.
 const MAX_REFUSAL: usize = 1 << 20;
 
-/// What a request's body takes of the account of bytes in flight. Who goes on with the body behind
-/// its answer's head keeps this.
+/// A request's share of the budget of bytes in flight. Handlers that still use the body after the
+/// head of the response must keep it.
 #[derive(Clone)]
 pub struct HeldBody(pub Arc<dyn Any + Send + Sync>);
 
-/// See the module.
+/// The routers of the application interfaces, and the state that they share.
 pub struct Applications {
     api: Router,
     state: Arc<ApiState>,
@@ -33,8 +33,10 @@ pub struct Applications {
 }
 
 impl Applications {
+    /// Creates the routers and their state.
+    ///
     /// # Errors
-    /// [`NoRandomness`].
+    /// Returns [`NoRandomness`] if the system has no random bytes.
     pub fn new(
         gateway: Arc<Gateway>,
         operations: Arc<dyn api::Operations>,
@@ -44,39 +46,39 @@ impl Applications {
         Ok(Self { api, state, sessions, attempts: Arc::new(Attempts::new()?) })
     }
 
-    /// Every route for applications, for requests that carry their caller as an extension, unless
-    /// [`is_public`].
+    /// Returns the router of REST and tRPC, for requests that carry their caller as an extension,
+    /// unless [`is_public`].
     pub fn router(&self) -> Router {
         self.api.clone().merge(trpc::make_router(Arc::clone(&self.state)))
     }
 
-    /// The console, for requests that carry their visitor and principal as extensions, unless
-    /// [`crate::console::is_public`].
+    /// Returns the router of the console, for requests that carry their visitor and principal as
+    /// extensions, unless [`crate::console::is_public`].
     pub fn console(&self) -> Router {
         console_router(self.api.clone(), Arc::clone(&self.state), Arc::clone(&self.sessions))
     }
 
-    /// Who is signed in.
+    /// Returns the open console sessions.
     #[must_use]
     pub fn sessions(&self) -> Arc<Sessions> {
         Arc::clone(&self.sessions)
     }
 
-    /// Who is about to sign in at an identity provider.
+    /// Returns the pending sign-ins at identity providers.
     #[must_use]
     pub fn attempts(&self) -> Arc<Attempts> {
         Arc::clone(&self.attempts)
     }
 }
 
-/// Whether anybody may ask for a path: it shows what there is to call, and nothing of this gateway.
+/// Returns whether a path needs no authentication: it describes the interfaces, not this gateway.
 #[must_use]
 pub fn is_public(path: &str) -> bool {
     api::is_public(path) || path == trpc::TYPES_PATH
 }
 
-/// The answer to somebody who was not let in, or whose body was not taken, in the form of what was
-/// asked for.
+/// Converts a refusal by authentication or the body limits to the format of the requested
+/// interface.
 #[must_use]
 pub fn answer_refusal(parts: &Parts, answer: &axum::http::Response<Bytes>) -> Response {
     if trpc::is_path(parts.uri.path()) {
@@ -85,8 +87,8 @@ pub fn answer_refusal(parts: &Parts, answer: &axum::http::Response<Bytes>) -> Re
     describe_refusal(answer).into_response()
 }
 
-/// The answer to a request that the listener refused, in the form of what was asked for; unchanged
-/// where that is neither the API nor tRPC.
+/// Converts a refusal by the listener to the format of the requested interface. Returns it
+/// unchanged if the path belongs to neither the API nor tRPC.
 pub async fn describe_rejection(
     parts: &Parts,
     answer: axum::http::Response<Bytes>,

@@ -1,6 +1,6 @@
-//! What approvers ask for over HTTP: the calls that wait for them, and their answers. Who asks was
-//! found out before; the composition root puts these routes behind authentication, except the page
-//! that a link opens: it shows nothing by itself.
+//! HTTP routes for approvers: their pending calls, and decisions on them. The composition root puts
+//! the routes behind authentication, except the page that a link opens, which contains no data
+//! itself.
 
 use std::sync::Arc;
 
@@ -18,24 +18,24 @@ const SCRIPT: &str = include_str!("approvals/page.js");
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; \
     connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// Calls that wait for a person.
+/// Calls that are pending approval.
 pub trait Approvals: Send + Sync + 'static {
-    /// Somebody who is known.
+    /// An authenticated approver.
     type Approver: Clone + Send + Sync + 'static;
 
-    /// What this approver may approve.
+    /// Returns the calls that this approver may approve.
     fn list(&self, approver: &Self::Approver) -> Vec<Value>;
 
-    /// The call of this id, if this approver may approve it.
+    /// Returns the call with this id, if this approver may approve it.
     fn find(&self, approver: &Self::Approver, id: &str) -> Option<Value>;
 
-    /// Whether the link to this call has this token.
+    /// Returns whether a token is valid for the link to a call.
     fn opens(&self, id: &str, token: &str) -> bool;
 
-    /// Counts an answer; gives how the call stands then.
+    /// Records a decision and returns the resulting state of the call.
     ///
     /// # Errors
-    /// Why it does not count.
+    /// Returns an error if the decision does not count.
     fn answer(
         &self,
         approver: &Self::Approver,
@@ -44,16 +44,16 @@ pub trait Approvals: Send + Sync + 'static {
     ) -> Result<Value, AnswerError>;
 }
 
-/// An answer that does not count, in words.
+/// The reason why a decision does not count.
 #[derive(Debug)]
 pub struct AnswerError {
     pub words: String,
-    /// Nothing of this name waits for this approver.
+    /// No call with this id is pending for this approver.
     pub is_unknown: bool,
 }
 
-/// `GET /approvals`, `GET /approvals/ID`, `POST /approvals/ID/approve` and `POST
-/// /approvals/ID/deny`, for requests that carry their approver as an extension.
+/// Creates the router of `GET /approvals`, `GET /approvals/ID`, `POST /approvals/ID/approve` and
+/// `POST /approvals/ID/deny`, for requests that carry their approver as an extension.
 pub fn approvals_router<A: Approvals>(approvals: Arc<A>) -> Router {
     Router::new()
         .route("/approvals", get(list::<A>))
@@ -62,8 +62,8 @@ pub fn approvals_router<A: Approvals>(approvals: Arc<A>) -> Router {
         .with_state(approvals)
 }
 
-/// `GET /approvals/ID/open?token=TOKEN`, the page of one call, for whoever has its link: it asks
-/// for a credential, and for the call with that.
+/// Creates the router of `GET /approvals/ID/open?token=TOKEN`, the page of a call for holders of
+/// its link. The page asks for a credential and fetches the call with it.
 pub fn page_router<A: Approvals>(approvals: Arc<A>) -> Router {
     Router::new()
         .route("/approvals/{id}/open", get(open_page::<A>))
@@ -85,7 +85,7 @@ async fn open_page<A: Approvals>(
     }
 }
 
-/// Nothing of another place is loaded, and no other page shows it.
+/// Returns a static file that may not load external resources or be framed by other pages.
 fn page_response(kind: &'static str, text: &'static str) -> Response {
     let head = [
         (header::CONTENT_TYPE, kind),

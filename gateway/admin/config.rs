@@ -1,5 +1,4 @@
-//! What the operator's endpoints need to know, already validated. It reads no file and no
-//! environment.
+//! The validated configuration of the operator's endpoints. Reads no files and no environment.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -9,32 +8,32 @@ use axum::http::header::AUTHORIZATION;
 use lockgate_authn::RoleHolders;
 use url::Url;
 
-/// Where `/healthz`, `/readyz`, `/metrics` and the API are served.
+/// The configuration of `/healthz`, `/readyz`, `/metrics` and the API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// An address of their own; without it they are on the clients' listener.
+    /// A separate address. If `None`, the endpoints are on the clients' listener.
     pub listen: Option<SocketAddr>,
-    /// Who is told when a call begins to wait for approvers.
+    /// The receiver of messages about calls that start to wait for approval.
     pub webhook: Option<Webhook>,
     pub api: ApiConfig,
     pub ready: Ready,
-    /// What whoever reads `/metrics` may show in the place of a caller's credential.
+    /// A token that `/metrics` accepts in place of a caller's credential.
     pub scrape_token: Option<ScrapeToken>,
 }
 
-/// What has to be there for the gateway to be ready.
+/// The condition under which the gateway is ready.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ready {
     /// Every server is connected or has failed.
     #[default]
     Started,
-    /// At least one is connected, if there are any.
+    /// At least one server is connected, or none is configured.
     Any,
-    /// All are connected.
+    /// All servers are connected.
     All,
 }
 
-/// How many servers are connected, of those that are to be.
+/// The number of connected servers, out of all that should be connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Connected {
     pub now: usize,
@@ -58,7 +57,7 @@ impl fmt::Display for Connected {
     }
 }
 
-/// A credential for `/metrics` alone. Only its hash is kept.
+/// A credential for `/metrics` only. Only its hash is kept.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ScrapeToken(blake3::Hash);
 
@@ -68,7 +67,8 @@ impl ScrapeToken {
         Self(blake3::hash(text.as_bytes()))
     }
 
-    /// Whether a request has it as its only bearer token. Takes the same time for every guess.
+    /// Returns whether a request has this token as its only bearer token. Compares in constant
+    /// time.
     #[must_use]
     pub fn is_shown(&self, headers: &HeaderMap) -> bool {
         let mut all = headers.get_all(AUTHORIZATION).iter();
@@ -89,14 +89,14 @@ impl fmt::Debug for ScrapeToken {
     }
 }
 
-/// Where messages are posted.
+/// The receiver of messages about approvals.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Webhook {
-    /// It may hold a secret, and is not shown.
+    /// May contain a secret, so it is omitted from `Debug` output.
     pub url: Url,
-    /// What messages are signed with.
+    /// The key that signs messages.
     pub secret: Vec<u8>,
-    /// Where approvers reach the gateway.
+    /// The base URL of links to the gateway, for approvers.
     pub link_base: Url,
 }
 
@@ -106,31 +106,30 @@ impl fmt::Debug for Webhook {
     }
 }
 
-/// Where the API is, and who administers what with it.
+/// The listeners of the API, and the holders of its roles.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ApiConfig {
-    /// On the address of clients.
+    /// Served on the clients' address.
     pub on_clients_address: bool,
-    /// On the address of operators, if there is one.
+    /// Served on the operators' address, if separate.
     pub on_own_address: bool,
-    /// Who administers what.
     pub role_holders: RoleHolders,
     pub clients_address: ClientsAddress,
 }
 
-/// How clients reach the gateway, as far as the configuration says.
+/// The clients' address of the gateway, as far as it is configured.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientsAddress {
-    /// Where it is the operator's word; without it, it is the address that a caller has used.
+    /// Set by the operator. If `None`, the base is the address that the caller has used.
     pub public_url: Option<Url>,
     pub has_tls: bool,
-    /// The port of clients, and that of operators where they have one.
+    /// The port of clients, and the port of operators if separate.
     pub ports: (u16, Option<u16>),
 }
 
 impl ClientsAddress {
-    /// Returns the beginning of the addresses of endpoints, without a `/` at its end, for a caller
-    /// who has addressed this host; empty where that is not known.
+    /// Returns the base of endpoint URLs, without a trailing `/`, for a request to this host. Empty
+    /// if unknown.
     #[must_use]
     pub fn base(&self, host: Option<&str>) -> String {
         if let Some(url) = &self.public_url {

@@ -1,14 +1,14 @@
-//! Headers of requests as text.
+//! Request headers as text.
 
 use axum::http::HeaderMap;
 use axum::http::header::{AsHeaderName, CONTENT_TYPE};
 
-/// What a header says; `None` where it is not there, or is no text.
+/// Returns the value of a header; `None` if it is missing or not text.
 pub(crate) fn read_header(headers: &HeaderMap, name: impl AsHeaderName) -> Option<&str> {
     headers.get(name)?.to_str().ok()
 }
 
-/// The media type of a body without its parameters.
+/// Returns the media type of a body without its parameters.
 pub(crate) fn read_media_type(headers: &HeaderMap) -> Option<&str> {
     let given = read_header(headers, CONTENT_TYPE)?;
     match given.split_once(';') {
@@ -17,7 +17,6 @@ pub(crate) fn read_media_type(headers: &HeaderMap) -> Option<&str> {
     }
 }
 
-/// Whether a body is said to be JSON.
 pub(crate) fn is_json(headers: &HeaderMap) -> bool {
     let essence = read_media_type(headers);
     matches!(essence, Some(essence) if essence.eq_ignore_ascii_case("application/json"))

@@ -1,7 +1,6 @@
-//! HTTP for operators and applications: is it alive, is it ready, how much does it do, what waits
-//! for a person, the API, and the console that stands on it. It shows no names of servers but by
-//! `metrics`, `approvals`, the API and the console, which the composition root puts behind
-//! authentication.
+//! HTTP endpoints for operators and applications: health, readiness, metrics, approvals, the API
+//! and the console. Server names appear only in `metrics`, `approvals`, the API and the console,
+//! which the composition root puts behind authentication.
 
 mod api;
 mod applications;
@@ -25,31 +24,32 @@ pub use config::{ApiConfig, ClientsAddress, Config, Connected, Ready, ScrapeToke
 pub use life::{LifeCycle, State};
 pub use router::{Asking, health_router, metrics_router, router};
 
-/// What operators may look at.
+/// The gateway's health, as shown to operators.
 pub trait Health: Send + Sync + 'static {
-    /// Where the process is in its life.
+    /// Returns the state of the process's life cycle.
     fn state(&self) -> State;
-    /// How many servers of the configuration are connected.
+    /// Returns the number of connected servers, out of those in the configuration.
     fn connected(&self) -> Connected;
-    /// How many have to be.
+    /// Returns the readiness condition on connected servers.
     fn ready(&self) -> Ready;
-    /// Returns the state that `/readyz` shows while something is missing that the gateway needs.
+    /// Returns the state that `/readyz` shows for an unmet requirement: the store or connected
+    /// servers.
     fn missing(&self) -> Option<&'static str> {
         if self.lacks_store() {
             return Some("waiting_for_store");
         }
         (!self.ready().is_met(self.connected())).then_some("waiting_for_servers")
     }
-    /// How many servers are in which state.
+    /// Returns the number of servers by state.
     fn servers(&self) -> BTreeMap<&'static str, usize>;
-    /// Whether what people change is stored; `None` where nobody can change anything.
+    /// Returns whether the store is available; `None` if the gateway has no registry.
     fn stores(&self) -> Option<bool>;
     /// Returns whether the store is required and has not been read since the start.
     fn lacks_store(&self) -> bool;
     /// Returns the issuers of tokens without keys.
     fn issuers_without_keys(&self) -> Vec<String>;
-    /// Whether rates are shared with other gateways now; `None` where they never are.
+    /// Returns whether rates are currently shared with other gateways; `None` if not configured.
     fn shares_rates(&self) -> Option<bool>;
-    /// Metrics as Prometheus text: for an operator with those of servers.
+    /// Returns the metrics as Prometheus text; those of servers are for operators.
     fn metrics(&self, is_operator: bool) -> String;
 }

@@ -1,20 +1,21 @@
-//! The life of the process: initializing → ready → shutting_down → stopped. It only goes forward.
+//! The life cycle of the process: initializing → ready → shutting_down → stopped. It never goes
+//! back.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// Where the process is in its life.
+/// A state in the life cycle of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum State {
-    /// Servers are being connected; requests are answered already.
+    /// Servers are connecting; requests are already answered.
     Initializing,
     Ready,
-    /// Nothing new is accepted; what runs may finish.
+    /// Nothing new is accepted; running requests may finish.
     ShuttingDown,
     Stopped,
 }
 
-/// The current [`State`], shared.
+/// The current [`State`], shared between threads.
 #[derive(Debug, Default)]
 pub struct LifeCycle(AtomicU8);
 
@@ -46,17 +47,17 @@ impl LifeCycle {
         }
     }
 
-    /// Servers have settled.
+    /// Enters [`State::Ready`]: the servers have settled.
     pub fn ready(&self) {
         self.reach(State::Ready);
     }
 
-    /// The process has been told to end.
+    /// Enters [`State::ShuttingDown`]: the process was asked to terminate.
     pub fn shut_down(&self) {
         self.reach(State::ShuttingDown);
     }
 
-    /// Nothing runs any more.
+    /// Enters [`State::Stopped`]: no requests are running.
     pub fn stop(&self) {
         self.reach(State::Stopped);
     }

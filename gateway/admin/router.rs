@@ -10,13 +10,13 @@ use axum::routing::get;
 
 use crate::{Health, State};
 
-/// All of it, for a listener of its own.
+/// Creates the router of all endpoints, for a separate listener.
 pub fn router(health: Arc<impl Health>) -> Router {
     health_router(Arc::clone(&health)).merge(metrics_router(health))
 }
 
-/// `/healthz` (the process lives) and `/readyz` (its servers have settled), and 404 for what is not
-/// there. Both show counts only.
+/// Creates the router of `/healthz` (the process is alive), `/readyz` (its servers have settled)
+/// and a 404 fallback. Server names are not shown.
 pub fn health_router(health: Arc<impl Health>) -> Router {
     let alive = Arc::clone(&health);
     Router::new()
@@ -25,23 +25,23 @@ pub fn health_router(health: Arc<impl Health>) -> Router {
         .fallback(async || answer_nothing())
 }
 
-/// To whoever asks for what is not there.
+/// Returns the response for unknown paths.
 pub(crate) fn answer_nothing() -> Response {
     json_response(StatusCode::NOT_FOUND, r#"{"error":"not found"}"#.to_owned())
 }
 
-/// Who asks, as the composition root has found out.
+/// The caller of `/metrics`, as determined by the composition root.
 #[derive(Clone, Copy, Debug)]
 pub struct Asking {
     pub is_operator: bool,
-    /// Of the organisation of whoever names none.
+    /// The caller is a member of the default organisation.
     pub is_of_default: bool,
 }
 
-/// `/metrics`, as Prometheus reads it. Names of servers and tools are in it for the operator alone;
-/// to other organisations than the default one it would tell how busy the rest is.
-/// Who asks comes as an extension; without one it is the operator's own
-/// listener.
+/// Creates the router of `/metrics`, in Prometheus format. Names of servers and tools are included
+/// for operators only. Members of organisations other than the default are rejected, because totals
+/// would reveal the activity of others. The caller is a request extension; a request without one
+/// has come through the operator's own listener or with a scrape token.
 pub fn metrics_router(health: Arc<impl Health>) -> Router {
     Router::new().route(
         "/metrics",
@@ -82,7 +82,7 @@ fn readyz(health: &impl Health) -> Response {
         "connected": connected.to_string(),
         "servers": health.servers(),
     });
-    // What is known goes on without the store, so losing it later changes nothing of the status.
+    // The status does not depend on a store that is lost later: loaded state is still served.
     if let Some(stores) = health.stores() {
         shown["store"] = if stores { "ok" } else { "unavailable" }.into();
     }
@@ -96,7 +96,7 @@ fn readyz(health: &impl Health) -> Response {
     json_response(status, shown.to_string())
 }
 
-/// JSON that nobody may keep.
+/// Returns a JSON response that must not be cached.
 pub(crate) fn json_response(status: StatusCode, body: String) -> Response {
     let head = [(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-store")];
     (status, head, body).into_response()

@@ -1,6 +1,6 @@
-//! tRPC 11 at `/trpc`, for applications that are written against its client: the procedures of
-//! `procedures`, in the forms of its links, through the request path of MCP. Who calls was found
-//! out before. There is no transformer: values are plain JSON.
+//! tRPC 11 at `/trpc`, for applications that use its client: the procedures of `procedures`, in the
+//! formats of its links, through the request path of MCP. Callers are authenticated beforehand.
+//! There is no transformer: values are plain JSON.
 
 mod answer;
 mod code;
@@ -27,12 +27,12 @@ use crate::api::guard::describe_refusal;
 use crate::api::state::ApiState;
 use failure::TrpcError;
 
-/// The procedures as types for TypeScript: the same of every gateway of this version.
+/// TypeScript types of the procedures, equal for all gateways of this version.
 const TYPES: &str = include_str!("trpc/lockgate.d.ts");
-/// Where they are.
 pub(crate) const TYPES_PATH: &str = "/trpc/lockgate.d.ts";
 
-/// Every path below `/trpc`, for requests that carry their caller as an extension.
+/// Creates the router of all paths below `/trpc`, for requests that carry their caller as an
+/// extension.
 pub(crate) fn make_router(state: Arc<ApiState>) -> Router {
     Router::new()
         .route(TYPES_PATH, get(show_types))
@@ -48,13 +48,12 @@ async fn show_types() -> impl IntoResponse {
     (head, TYPES)
 }
 
-/// Whether a path is of this room.
+/// Returns whether a path belongs to tRPC.
 pub(crate) fn is_path(path: &str) -> bool {
     path == "/trpc" || path.starts_with("/trpc/")
 }
 
-/// The answer to somebody who was not let in, or whose body was not taken, as tRPC's clients read
-/// it.
+/// Converts a refusal by authentication or the body limits to the format of tRPC's clients.
 pub(crate) fn answer_refusal(parts: &Parts, answer: &axum::http::Response<Bytes>) -> Response {
     endpoint::refuse_all(parts, &TrpcError::from(describe_refusal(answer)))
 }

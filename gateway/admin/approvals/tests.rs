@@ -1,4 +1,4 @@
-//! The routes of approvers: each answer goes where it is meant to, and its refusal has a status.
+//! The routes of approvers: forwarding of decisions, and the status of rejected ones.
 
 use axum::body::{Body, to_bytes};
 use axum::http::Request;
@@ -53,7 +53,7 @@ async fn answers_go_where_they_are_meant_to() {
     assert_eq!(done, (200, r#"{"state":"approved"}"#.into()));
     assert_eq!(ask(&fake, "POST", "/approvals/2/deny").await, (404, r#"{"error":"no"}"#.into()));
     assert_eq!(ask(&fake, "POST", "/approvals/3/approve").await.0, 409);
-    // Looking at something answers nothing, and there are two answers.
+    // `GET` decides nothing, and there are only two decisions.
     assert_eq!(ask(&fake, "GET", "/approvals/1/approve").await.0, 405);
     assert_eq!(ask(&fake, "POST", "/approvals").await.0, 405);
     assert_eq!(ask(&fake, "POST", "/approvals/1/perhaps").await.0, 404);
@@ -90,7 +90,7 @@ async fn the_page_opens_with_the_token_of_its_link_and_shows_nothing_of_the_call
     }
     let (status, is_guarded, script) = open("/approvals/page.js").await;
     assert_eq!((status, is_guarded), (200, true));
-    // What a call says is never read as markup, and nothing is kept.
+    // Call data is never parsed as markup, and nothing is stored.
     for word in ["innerHTML", "insertAdjacent", "eval", "Storage", "cookie"] {
         assert!(!script.contains(word), "{word}");
     }
