@@ -1,5 +1,5 @@
-//! Answers in the forms that tRPC's clients read (trpc: http/resolveResponse.ts, stream/jsonl.ts):
-//! one object, an array of a batch, or a line for each call of a batch as it ends.
+//! Responses in the formats of tRPC's clients (trpc: http/resolveResponse.ts, stream/jsonl.ts): an
+//! object, the array of a batch, or the lines of a batch in the order of completion.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -16,17 +16,16 @@ use tokio::time::timeout;
 
 use super::failure::TrpcError;
 
-/// Between two blanks on a silent answer, which find out whether its client is still there.
+/// Interval of blanks on a silent response, which detect a disconnected client.
 const PING: Duration = Duration::from_secs(1);
 
-/// Pieces up to this size are put together, or looked at, at once.
+/// Pieces up to this size are joined or scanned in one step, in bytes.
 const SLICE: usize = 64 << 10;
 
-/// What a call gave: a value as JSON, which counts in the account of bytes in flight, or
+/// The result of a call: a value as JSON, which counts against the budget of bytes in flight, or
 /// `undefined`.
 pub(crate) type Outcome = Result<Option<Bytes>, TrpcError>;
 
-/// One call of a request with what it gave.
 pub(crate) struct Answered {
     pub(crate) path: String,
     pub(crate) outcome: Outcome,
@@ -40,7 +39,7 @@ impl Answered {
         }
     }
 
-    /// The envelope of the call, in pieces. A value is not copied.
+    /// Returns the envelope of the call, in pieces. The value is not copied.
     fn write(&self) -> Vec<Bytes> {
         match &self.outcome {
             Ok(Some(data)) => vec![
@@ -63,7 +62,7 @@ impl Answered {
     }
 }
 
-/// Pieces as one body: small ones together, large ones as they are.
+/// Joins pieces to a body: small ones into one buffer, large ones uncopied as a stream.
 fn join(pieces: Vec<Bytes>) -> Body {
     let length: usize = pieces.iter().map(Bytes::len).sum();
     if length <= SLICE {
@@ -74,7 +73,7 @@ fn join(pieces: Vec<Bytes>) -> Body {
 
 type Pieces = Box<dyn Iterator<Item = Bytes> + Send>;
 
-/// A piece without line breaks, made as it is taken: JSON has them between values alone.
+/// A piece with line breaks replaced lazily: valid JSON has them only between values.
 struct OneLine(Bytes);
 
 impl Iterator for OneLine {
@@ -98,20 +97,19 @@ impl Iterator for OneLine {
     }
 }
 
-/// The answer to a request that is wrong as a whole.
+/// Returns the response to a request that is invalid as a whole.
 pub(crate) fn refuse(failure: &TrpcError) -> Response {
     let text = json!({"error": failure.shape(None)}).to_string();
     respond(failure.http_status(), failure.headers().clone(), Body::from(text))
 }
 
-/// The answer to one call.
 pub(crate) fn answer_one(answered: &Answered) -> Response {
     let mut headers = HeaderMap::new();
     answered.copy_headers(&mut headers);
     respond(answered.status(), headers, join(answered.write()))
 }
 
-/// The answer to a batch: 207 where the calls do not agree on a status.
+/// Returns the response to a batch, with status 207 if the calls differ in status.
 pub(crate) fn answer_batch(all: &[Answered]) -> Response {
     let mut headers = HeaderMap::new();
     let mut pieces = vec![Bytes::from_static(b"[")];
@@ -133,8 +131,8 @@ pub(crate) fn answer_batch(all: &[Answered]) -> Response {
     respond(status, headers, join(pieces))
 }
 
-/// The answer to a batch, line by line: a head that promises each call, then the calls as they end.
-/// Dropping the body cancels those that have not.
+/// Returns the response to a batch as lines: a head that announces each call, then the calls in the
+/// order of completion. Dropping the body cancels unfinished calls.
 pub(crate) fn answer_lines(calls: Vec<BoxFuture<'static, Answered>>) -> Response {
     let mut head = json!({});
     let running = FuturesUnordered::new();
@@ -158,7 +156,7 @@ pub(crate) fn answer_lines(calls: Vec<BoxFuture<'static, Answered>>) -> Response
     respond(StatusCode::OK, HeaderMap::new(), Body::from_stream(lines))
 }
 
-/// The line of one call, in pieces that are made as they are taken.
+/// Returns the line of a call, in pieces that are created lazily.
 fn write_line(at: usize, answered: &Answered) -> Pieces {
     let start = Bytes::from(format!("[{at},0,[["));
     let data = answered.write().into_iter().flat_map(OneLine);

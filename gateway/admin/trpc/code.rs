@@ -1,9 +1,8 @@
-//! The codes of tRPC's errors: their name, their number in JSON-RPC and their HTTP status
-//! (trpc: rpc/codes.ts, http/getHTTPStatusCode.ts). Those that nothing here gives are left out.
+//! The codes of tRPC's errors: name, JSON-RPC number and HTTP status (trpc: rpc/codes.ts,
+//! http/getHTTPStatusCode.ts). Codes that the gateway never sends are omitted.
 
 use axum::http::StatusCode;
 
-/// One code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Code {
     pub(crate) key: &'static str,
@@ -35,7 +34,6 @@ impl Code {
     pub(crate) const SERVICE_UNAVAILABLE: Self = Self::new("SERVICE_UNAVAILABLE", -32603, 503);
     pub(crate) const GATEWAY_TIMEOUT: Self = Self::new("GATEWAY_TIMEOUT", -32603, 504);
 
-    /// All that there are.
     pub(crate) const ALL: [Self; 16] = [
         Self::BAD_REQUEST,
         Self::UNAUTHORIZED,
@@ -55,7 +53,7 @@ impl Code {
         Self::GATEWAY_TIMEOUT,
     ];
 
-    /// The code of a status; for one that has none, the nearest.
+    /// Returns the code of a status, or the nearest code if there is none.
     pub(crate) fn of_status(status: StatusCode) -> Self {
         let number = status.as_u16();
         let own = Self::ALL.into_iter().find(|code| code.status == number);

@@ -1,5 +1,5 @@
-//! One request from its bytes to its answer: which calls it is, whether each may be called so, and
-//! what they give, together or one by one.
+//! A request from its bytes to the response: parses the calls, checks the method and input of each,
+//! and runs them, with a joint response or a line per call.
 
 use std::sync::Arc;
 
@@ -26,50 +26,50 @@ use crate::api::guard::is_of_other_origin;
 use crate::api::state::ApiState;
 use crate::headers::read_header;
 
-/// Longest path and query, in bytes.
+/// Limit on path and query, in bytes.
 pub(crate) const MAX_URL: usize = 16 * 1024;
 
 const CONNECTION_PARAMS: &str = "no credential is taken from a URL, so there are no \
     `connectionParams`: send `Authorization: Bearer` with a key or token, in a program by the \
     `fetch` of an EventSource that takes headers";
 
-/// What all calls of a request share.
+/// State that all calls of a request share.
 struct Exchange {
     state: Arc<ApiState>,
     caller: Arc<Caller>,
     parts: Parts,
     is_batch: bool,
     inputs: Result<Inputs, TrpcError>,
-    /// The last event that a subscription has seen.
+    /// The id of the last event that a subscription has received.
     last_event_id: Option<String>,
 }
 
-/// Every path below `/trpc`.
+/// Handles every path below `/trpc`.
 pub(crate) async fn answer(State(state): State<Arc<ApiState>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     if parts.method == Method::HEAD {
         return StatusCode::NO_CONTENT.into_response();
     }
-    // Whoever let the request in has read its body within its bounds.
+    // The composition root has already read the body within its limits.
     let Ok(body) = to_bytes(body, usize::MAX).await else {
         return refuse(&TrpcError::bad_request("the body broke off"));
     };
     let is_event_source = is_event_source(&parts);
     match open(state, parts, &body).await {
         Ok(opened) => opened.answer().await,
-        // No `EventSource` shows what is in another answer than a stream.
+        // An `EventSource` exposes the content of streams only.
         Err(failure) if is_event_source => refuse_subscription(&failure, None),
         Err(failure) => refuse(&failure),
     }
 }
 
-/// Whether it is a subscription that asks, going by what only those want.
+/// Returns whether the request is a subscription, by the `Accept` header that only those send.
 fn is_event_source(parts: &Parts) -> bool {
     let accepted = parts.headers.get(ACCEPT);
     parts.method == Method::GET && matches!(accepted, Some(kind) if kind == "text/event-stream")
 }
 
-/// A request that is right as a whole.
+/// A request that is valid as a whole.
 struct Opened {
     envelope: Envelope,
     exchange: Arc<Exchange>,
@@ -153,7 +153,7 @@ impl Exchange {
         run(&self.state, &self.caller, &self.parts.headers, procedure, input).await
     }
 
-    /// The input of the call of this number, if it has one.
+    /// Returns the input of the call with this index, if present.
     fn find_input(&self, at: usize) -> Result<Option<&RawValue>, TrpcError> {
         let inputs = match &self.inputs {
             Ok(inputs) => inputs,
@@ -189,7 +189,7 @@ impl Exchange {
         follow_events(Arc::clone(&self.state), &self.caller, &input, path)
     }
 
-    /// The input of a subscription, with the event after which it goes on.
+    /// Returns the input of a subscription, with the id of its last event.
     fn read_subscription(&self, procedure: &Procedure) -> Result<Map<String, Value>, TrpcError> {
         self.check_verb(procedure)?;
         let mut given = parse_input(self.find_input(0)?)?;
@@ -203,8 +203,8 @@ impl Exchange {
     }
 }
 
-/// The answer to somebody who was not let in: per call, as it would be answered otherwise, and
-/// without a look at which procedures there are.
+/// Returns the response to a request that was refused earlier, with an error for each call.
+/// Procedures are not looked up.
 pub(crate) fn refuse_all(parts: &Parts, failure: &TrpcError) -> Response {
     let query = Query::parse(&parts.uri);
     if is_event_source(parts) {

@@ -1,6 +1,6 @@
-//! A request as tRPC's clients send it over HTTP (trpc: http/contentType.ts): which procedures it
-//! is for, whether it is a batch, how the answer is wanted, and the input of each call. Inputs are
-//! read when a procedure wants one, and not before.
+//! A request as tRPC's clients send it over HTTP (trpc: http/contentType.ts): its procedures,
+//! whether it is a batch, the requested response format, and the input of each call. Errors in
+//! inputs are returned only by procedures that have an input.
 
 use std::collections::BTreeMap;
 use std::str::from_utf8;
@@ -17,32 +17,31 @@ use super::failure::TrpcError;
 use super::procedures::{self, Procedure};
 use crate::headers::{is_json, read_header};
 
-/// Most procedures of a batch.
+/// Limit on the calls of a batch.
 pub(crate) const MAX_CALLS: usize = 32;
-/// Deepest nesting of an input.
+/// Limit on the nesting depth of an input.
 const MAX_DEPTH: usize = 64;
-/// Most members of one object of an input.
+/// Limit on the members of an object in an input.
 const MAX_MEMBERS: usize = 100_000;
 const READER: Reader = Reader { members: MAX_MEMBERS, ..Reader::exact(MAX_DEPTH) };
 const JSON_LINES: &str = "application/jsonl";
 
-/// One call of a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub(crate) path: String,
     pub(crate) procedure: Option<&'static Procedure>,
 }
 
-/// See the module.
+/// The calls of a request, and the format of the response.
 #[derive(Clone, Debug)]
 pub(crate) struct Envelope {
     pub(crate) calls: Vec<Call>,
     pub(crate) is_batch: bool,
-    /// The answer is wanted line by line.
+    /// The response is requested as lines.
     pub(crate) takes_lines: bool,
 }
 
-/// What a request says besides its path and body.
+/// The query parameters of a request.
 #[derive(Debug, Default)]
 pub(crate) struct Query {
     pub(crate) is_batch: bool,
@@ -51,7 +50,7 @@ pub(crate) struct Query {
     pub(crate) has_connection_params: bool,
 }
 
-/// Inputs by the number of their call.
+/// Inputs by the index of their call.
 pub(crate) type Inputs = BTreeMap<usize, Box<RawValue>>;
 
 impl Query {
@@ -60,7 +59,7 @@ impl Query {
         let mut has_batch = false;
         for (name, value) in form_urlencoded::parse(uri.query().unwrap_or("").as_bytes()) {
             match &*name {
-                // The first of several counts.
+                // Only the first of several counts.
                 "batch" if !has_batch => {
                     has_batch = true;
                     query.is_batch = value == "1";
@@ -78,8 +77,7 @@ impl Query {
 }
 
 impl Envelope {
-    /// # Errors
-    /// What is wrong with the request as a whole.
+    /// Parses the envelope. Returns an error if the request is invalid as a whole.
     pub(crate) fn parse(
         verb: &Method,
         uri: &Uri,
@@ -106,10 +104,7 @@ impl Envelope {
         Ok(Self { calls, is_batch, takes_lines })
     }
 
-    /// The inputs of all calls.
-    ///
-    /// # Errors
-    /// They cannot be read.
+    /// Parses the inputs of all calls.
     pub(crate) fn read_inputs(
         &self,
         verb: &Method,
@@ -156,7 +151,7 @@ fn keep(text: &str) -> Result<Box<RawValue>, TrpcError> {
         .map_err(|error| TrpcError::bad_request(error.to_string()))
 }
 
-/// The path below `/trpc/`, decoded once and as a whole.
+/// Returns the path below `/trpc/`, decoded once and as a whole.
 pub(crate) fn read_path(uri: &Uri) -> Result<String, TrpcError> {
     let path = uri.path();
     let below = path.strip_prefix("/trpc").unwrap_or(path);
@@ -170,8 +165,8 @@ pub(crate) fn read_path(uri: &Uri) -> Result<String, TrpcError> {
     Err(TrpcError::bad_request(words))
 }
 
-/// Media types are compared without their parameters. What a form or a file would be has no
-/// procedure here.
+/// Checks the media type without its parameters. Forms and files are rejected, because no procedure
+/// accepts them.
 fn check_content_type(verb: &Method, headers: &HeaderMap) -> Result<(), TrpcError> {
     if verb == Method::GET || is_json(headers) {
         return Ok(());
@@ -183,7 +178,7 @@ fn check_content_type(verb: &Method, headers: &HeaderMap) -> Result<(), TrpcErro
     Err(TrpcError::new(Code::UNSUPPORTED_MEDIA_TYPE, words))
 }
 
-/// All calls of a request are of one kind; unknown ones do not count.
+/// Checks that all known procedures of a request are of the same kind.
 fn check_kinds(calls: &[Call]) -> Result<(), TrpcError> {
     let mut kinds = Vec::new();
     for call in calls {
@@ -200,7 +195,7 @@ fn check_kinds(calls: &[Call]) -> Result<(), TrpcError> {
     Ok(())
 }
 
-/// `trpc-accept` outranks `accept`.
+/// Returns whether lines are requested. `trpc-accept` has precedence over `accept`.
 fn wants_lines(headers: &HeaderMap) -> bool {
     if let Some(wanted) = headers.get("trpc-accept") {
         return wanted == JSON_LINES;

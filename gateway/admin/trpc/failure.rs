@@ -1,5 +1,5 @@
-//! What goes wrong, in tRPC's shape (trpc: error/formatter.ts): a message, the number of the code,
-//! and `data`, to which the gateway adds what programs can go by. It never has a stack.
+//! Errors in tRPC's format (trpc: error/formatter.ts): a message, the number of the code, and
+//! `data`, which the gateway extends for programs. Never includes a stack trace.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,6 @@ use super::code::Code;
 use crate::api::call::CallError;
 use crate::api::problem::Problem;
 
-/// See the module.
 #[derive(Clone, Debug)]
 pub(crate) struct TrpcError(Box<Parts>);
 
@@ -36,14 +35,14 @@ impl TrpcError {
         Self::new(Code::BAD_REQUEST, message)
     }
 
-    /// Input that does not fit, with what is wrong where, as zod has it: in the message, which is
-    /// where tRPC's clients look, and in `data.issues`.
+    /// Creates an error for an invalid input, with zod's issues in the message, where tRPC's
+    /// clients look for them, and in `data.issues`.
     pub(crate) fn of_issues(issues: Vec<Value>) -> Self {
         let issues = Value::Array(issues);
         Self::bad_request(issues.to_string()).with("issues", issues)
     }
 
-    /// Has a status that none of tRPC's codes has.
+    /// Sets a status that differs from the status of the code.
     pub(crate) fn status(mut self, status: StatusCode) -> Self {
         self.0.status = status.as_u16();
         self
@@ -54,7 +53,7 @@ impl TrpcError {
         self
     }
 
-    /// Says how a procedure may be called.
+    /// Adds the permitted method as an `Allow` header.
     pub(crate) fn allow(mut self, verb: &'static str) -> Self {
         self.0.headers.insert(ALLOW, HeaderValue::from_static(verb));
         self
@@ -79,12 +78,12 @@ impl TrpcError {
         StatusCode::from_u16(self.0.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
-    /// Headers of an answer that has it.
     pub(crate) fn headers(&self) -> &HeaderMap {
         &self.0.headers
     }
 
-    /// The shape of the error; `path` is the procedure, unless the whole request is wrong.
+    /// Returns the error object. `path` is the procedure, or `None` if the whole request is
+    /// invalid.
     pub(crate) fn shape(&self, path: Option<&str>) -> Value {
         let parts = &*self.0;
         let mut data = json!({"code": parts.code.key, "httpStatus": parts.status});

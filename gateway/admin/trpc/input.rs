@@ -1,9 +1,8 @@
-//! What a procedure takes, and whether an input is that. What does not fit is said as zod says it
-//! (zod 4), because that is what tRPC's clients know.
+//! The inputs of procedures and their validation. Issues have the format of zod 4, which tRPC's
+//! clients expect.
 
 use serde_json::{Map, Value, json};
 
-/// One member of an input.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Field {
     pub(crate) name: &'static str,
@@ -11,27 +10,25 @@ pub(crate) struct Field {
     pub(crate) is_required: bool,
 }
 
-/// What a value has to be.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Form {
     Text,
     Flag,
-    /// A whole number from 1 on, up to the bound.
+    /// A whole number from 1 to this limit.
     Count(u64),
     OneOf(&'static [&'static str]),
     Texts,
-    /// An object of any kind.
+    /// An object of any shape.
     Object,
-    /// Some of these texts.
+    /// A list of these strings.
     Some(&'static [&'static str]),
-    /// A list of texts, numbers, flags and nulls.
+    /// A list of strings, numbers, booleans and nulls.
     Scalars,
 }
 
-/// What an input is as a whole.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Input {
-    /// Nothing is read.
+    /// The input is ignored.
     Nothing,
     /// These members, and no others.
     Exactly(&'static [Field]),
@@ -55,15 +52,12 @@ impl Input {
         }
     }
 
-    /// Whether it may be left out.
+    /// Returns whether the input may be omitted.
     pub(crate) fn is_optional(self) -> bool {
         !self.fields().iter().any(|field| field.is_required)
     }
 
-    /// The members of an input that fits.
-    ///
-    /// # Errors
-    /// Everything that is wrong with it.
+    /// Returns the members of a valid input, or all issues of an invalid one.
     pub(crate) fn check(self, given: Option<Value>) -> Result<Map<String, Value>, Vec<Value>> {
         let given = match given {
             Some(Value::Object(given)) => given,
@@ -149,7 +143,7 @@ impl Form {
         }
     }
 
-    /// As zod calls it.
+    /// Returns zod's name of the type.
     fn name(self) -> &'static str {
         match self {
             Self::Text | Self::OneOf(_) => "string",
@@ -162,7 +156,7 @@ impl Form {
     }
 }
 
-/// `None` for a number that fits.
+/// Returns the issue of an invalid count, or `None` if the count is valid.
 fn check_count(number: Option<f64>, most: u64, path: &[Value]) -> Option<Value> {
     let number = number.unwrap_or(f64::NAN);
     if number.fract() != 0.0 {

@@ -1,9 +1,9 @@
-//! The table of all procedures: what each is called, how it is called, what it takes, and what it
-//! runs. The types for TypeScript are held against this table.
+//! The table of all procedures: path, kind, input and action. A test compares the TypeScript types
+//! with this table.
 
 use super::input::{Field, Form, Input, optional, required};
 
-/// How a procedure is called.
+/// The kind of a procedure, which determines its HTTP method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Query,
@@ -11,7 +11,6 @@ pub(crate) enum Kind {
     Subscription,
 }
 
-/// What a procedure runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Status,
@@ -19,12 +18,11 @@ pub(crate) enum Action {
     ExecuteTool,
     /// A tool of the built-in server of a category, as `category/name`.
     Tool(&'static str),
-    /// The same for `mcp.web.fetch`.
+    /// The tool `web/fetch`, with `extractText` converted to its `format`.
     FetchPage,
     FollowEvents,
 }
 
-/// One procedure.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Procedure {
     pub(crate) path: &'static str,
@@ -42,7 +40,7 @@ impl Kind {
         }
     }
 
-    /// The method of HTTP that it takes.
+    /// Returns the HTTP method of the kind.
     pub(crate) fn verb(self) -> &'static str {
         match self {
             Self::Query | Self::Subscription => "GET",
@@ -51,15 +49,14 @@ impl Kind {
     }
 }
 
-/// Longest time that a caller may ask for, in milliseconds.
+/// Limit on requested timeouts, in milliseconds.
 const MAX_TIMEOUT: u64 = 300_000;
-/// Most rows that a caller may ask for; the database server has bounds of its own.
+/// Limit on requested rows; the database server has limits of its own.
 const MAX_ROWS: u64 = 1_000_000;
 const ENCODINGS: &[&str] = &["utf-8", "base64", "hex"];
-/// Kinds of events.
 pub(crate) const EVENTS: &[&str] = &["server", "registered", "unregistered", "executed", "missed"];
 
-/// Names another server than the built-in one.
+/// The slug of a server to use in place of the built-in server.
 const SERVER: Field = optional("server", Form::Text);
 const PATH: Field = required("path", Form::Text);
 const URL: Field = required("url", Form::Text);
@@ -75,7 +72,6 @@ const fn mutation(path: &'static str, input: Input, action: Action) -> Procedure
     Procedure { path, kind: Kind::Mutation, input, action }
 }
 
-/// Every procedure.
 pub(crate) const ALL: &[Procedure] = &[
     query("mcp.status", Input::Nothing, Action::Status),
     query(
@@ -163,7 +159,6 @@ pub(crate) const ALL: &[Procedure] = &[
     },
 ];
 
-/// The procedure of a path.
 pub(crate) fn find(path: &str) -> Option<&'static Procedure> {
     ALL.iter().find(|procedure| procedure.path == path)
 }

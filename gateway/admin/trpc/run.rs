@@ -1,5 +1,5 @@
-//! What procedures do: the view of their caller, and calls of tools through the request path of
-//! MCP, in their caller's name. Nothing is decided here, and there is no other way to a server.
+//! The actions of procedures: the caller's view, and tool calls through the request path of MCP on
+//! behalf of the caller. Authorization happens there, and there is no other way to a server.
 
 use axum::http::{HeaderMap, StatusCode};
 use lockgate_admission::reader::Reader;
@@ -24,13 +24,10 @@ use crate::api::servers::{Server, visible_servers};
 use crate::api::state::ApiState;
 use crate::api::tools::{SeenTool, Tool};
 
-/// Tools of one page.
+/// Tools per page.
 const PAGE: usize = 200;
 
 /// Runs a query or a mutation with its input.
-///
-/// # Errors
-/// What it gave instead of a value.
 pub(crate) async fn run(
     state: &ApiState,
     caller: &Caller,
@@ -38,7 +35,7 @@ pub(crate) async fn run(
     procedure: &Procedure,
     input: Option<&RawValue>,
 ) -> Outcome {
-    // The tree of a large input counts for as long as it is there.
+    // The parsed input counts against the budget for as long as it exists.
     let mut held = Reader::new(state.gateway.budget());
     if let Some(input) = input
         && held.hold(estimate_tree(input.get().as_bytes())).await.is_err()
@@ -77,7 +74,6 @@ pub(crate) async fn run(
     }
 }
 
-/// The tree of an input, if there is one.
 pub(super) fn parse_input(input: Option<&RawValue>) -> Result<Option<Value>, TrpcError> {
     let Some(input) = input else { return Ok(None) };
     match serde_json::from_str(input.get()) {
@@ -86,7 +82,7 @@ pub(super) fn parse_input(input: Option<&RawValue>) -> Result<Option<Value>, Trp
     }
 }
 
-/// The members of an input that is what its procedure takes.
+/// Validates an input and returns its members.
 pub(super) fn check_input(
     procedure: &Procedure,
     given: Option<Value>,
@@ -102,7 +98,7 @@ fn copy_text(members: &Map<String, Value>, name: &str) -> Option<String> {
     Some(read_text(members, name)?.to_owned())
 }
 
-/// A value as text that counts until it is written.
+/// Serializes a value, which counts against the budget until it is written.
 async fn write(state: &ApiState, value: &impl Serialize) -> Outcome {
     let Ok(text) = serde_json::to_vec(value) else {
         return Err(TrpcError::new(Code::INTERNAL_SERVER_ERROR, "no value to be written"));
@@ -110,7 +106,7 @@ async fn write(state: &ApiState, value: &impl Serialize) -> Outcome {
     Ok(Some(count(&state.gateway, text.len(), || text.into()).await?))
 }
 
-/// The gateway as its caller sees it.
+/// Returns the status of the gateway in the caller's view.
 async fn describe_status(state: &ApiState, caller: &Caller) -> Value {
     let tools = state.gateway.visible_tools(&caller.principal).await.len();
     let mut servers = Vec::new();
@@ -167,7 +163,7 @@ async fn list_tools(state: &ApiState, caller: &Caller, members: &Map<String, Val
     write(state, &list).await
 }
 
-/// The arguments of `mcp.executeTool` as they were written.
+/// Returns the arguments of `mcp.executeTool` exactly as they were written.
 fn find_arguments(input: Option<&RawValue>) -> Result<Box<RawValue>, TrpcError> {
     #[derive(Deserialize)]
     struct Execution {
@@ -185,7 +181,7 @@ fn find_arguments(input: Option<&RawValue>) -> Result<Box<RawValue>, TrpcError> 
     }
 }
 
-/// The members of an input as the arguments of its tool.
+/// Converts the members of an input to the arguments of its tool.
 fn rename(members: Map<String, Value>, names: &[(&str, &str)]) -> Value {
     let mut arguments = Map::new();
     for (name, value) in members {
@@ -211,7 +207,6 @@ fn describe_page(mut members: Map<String, Value>) -> Value {
     rename(members, find_spellings("web/fetch"))
 }
 
-/// Calls of tools in the name of one caller.
 struct ToolCalls<'a> {
     state: &'a ApiState,
     caller: &'a Caller,
@@ -219,8 +214,8 @@ struct ToolCalls<'a> {
 }
 
 impl ToolCalls<'_> {
-    /// Calls `category/name` of the built-in server of that category, or the tool of that name of
-    /// another server that is named.
+    /// Runs `category/name` of the built-in server of that category, or the tool of the same name
+    /// of the given server.
     async fn execute_of_category(
         &self,
         tool: &str,
@@ -237,7 +232,7 @@ impl ToolCalls<'_> {
         };
         let meant = is_category(self.state, self.caller, category);
         if server.is_none() && meant == Some(false) {
-            // What else has this name is not what was meant.
+            // Another server's tool of this name must not be called instead.
             return Err(TrpcError::new(Code::NOT_FOUND, format!("unknown tool: {tool}")));
         }
         self.execute(&name, arguments).await
@@ -263,8 +258,8 @@ impl ToolCalls<'_> {
 }
 
 impl ToolCalls<'_> {
-    /// Whether what is unknown is a tool that waits for this caller to approve it. To everybody
-    /// else it is as if it were not there.
+    /// Returns whether an unknown tool is quarantined and this caller may approve it. Other callers
+    /// must not be able to distinguish such a tool from a missing one.
     fn may_approve(&self, error: &CallError, name: &str) -> bool {
         if error.problem.status() != StatusCode::NOT_FOUND || self.caller.role == Role::User {
             return false;
@@ -285,7 +280,8 @@ impl ToolCalls<'_> {
     }
 }
 
-/// A tool that asks its caller something first has no answer here: tRPC has no second round.
+/// Returns the result of a call. Fails if the tool has questions for the caller, because tRPC has
+/// no second round.
 fn check_complete(result: CallResult) -> Outcome {
     match result.input_requests {
         Some(asked) => {

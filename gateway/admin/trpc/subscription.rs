@@ -1,7 +1,7 @@
 //! Subscriptions as server-sent events (trpc: stream/sse.ts): `connected` first, then values with
-//! ids by which a client goes on after it lost its connection, `ping` in between, and a
-//! `serialized-error` where there is something to say at the end. Refusals have status 200 too:
-//! an `EventSource` shows no body of any other.
+//! ids for resumption, `ping` in between, and `serialized-error` if the stream ends with an error.
+//! Refusals have status 200 as well, because an `EventSource` exposes no body with any other
+//! status.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -23,15 +23,13 @@ use crate::api::access::Caller;
 use crate::api::events::{Follower, Told};
 use crate::api::state::ApiState;
 
-/// Between two pings on a silent stream.
+/// Interval of pings on a silent stream.
 const PING: Duration = Duration::from_secs(15);
-/// Silence after which a client connects anew, in milliseconds.
+/// Silence after which a client reconnects, in milliseconds.
 const RECONNECT_AFTER: u64 = 45_000;
 
-/// The stream of events, of some kinds where the input names them.
-///
-/// # Errors
-/// There is no place for it.
+/// Opens the event stream, filtered by kind if the input has `types`. Fails if the caller has
+/// reached its limit of streams.
 pub(crate) fn follow_events(
     state: Arc<ApiState>,
     caller: &Caller,
@@ -52,7 +50,7 @@ pub(crate) fn follow_events(
     Ok(respond(once(async { connected() }).chain(events)))
 }
 
-/// A subscription that is not begun.
+/// Returns the stream of a refused subscription.
 pub(crate) fn refuse(failure: &TrpcError, path: Option<&str>) -> Response {
     respond(iter([connected(), describe_error(failure, path)]))
 }
@@ -65,7 +63,7 @@ struct EventStream {
 }
 
 impl EventStream {
-    /// The next event as text. A stream that ends without a word has its client connect anew.
+    /// Returns the next event as text. After a stream without an error, the client reconnects.
     async fn next_text(&mut self) -> Option<String> {
         if self.has_ended {
             return None;
@@ -97,7 +95,7 @@ impl EventStream {
         }
     }
 
-    /// Whoever has lost something is told so, whatever else it wants to hear.
+    /// Returns whether the client has subscribed to a kind. `missed` is always sent.
     fn wants(&self, kind: &str) -> bool {
         match &self.kinds {
             Some(kinds) => kind == "missed" || kinds.iter().any(|wanted| wanted == kind),

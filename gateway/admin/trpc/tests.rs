@@ -1,4 +1,4 @@
-//! Tests of `trpc`: what the table of procedures says.
+//! Tests of `trpc`: consistency of the table of procedures.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ fn procedures_have_distinct_paths_by_which_they_are_found() {
     }
 }
 
-/// The type of a form in TypeScript, as the file has it.
+/// Returns the TypeScript type of a form, as written in the declaration file.
 fn write_form(form: Form) -> String {
     match form {
         Form::Text => "string".to_owned(),
@@ -53,7 +53,7 @@ fn write_input(input: Input) -> String {
     format!("{{ {} }}{or_nothing}", members.join("; "))
 }
 
-/// What the file for TypeScript says of a procedure is what the table says.
+/// Checks the declaration file for TypeScript against the table.
 #[test]
 fn the_types_are_those_of_the_procedures() {
     let mut lines = 0;
