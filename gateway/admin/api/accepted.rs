@@ -1,6 +1,6 @@
-//! What an operation takes besides its path and body, read from its description. A parameter or a
-//! condition that it does not know is refused before anything is done, because whoever sends one
-//! counts on it.
+//! Query parameters and conditional headers that an operation supports, according to its
+//! description. Unsupported ones are rejected before anything is done, because the client relies on
+//! their effect.
 
 use std::collections::BTreeSet;
 
@@ -10,13 +10,13 @@ use serde_json::Value;
 
 use super::problem::Problem;
 
-/// Headers that make a change depend on something.
+/// Headers that make a change conditional.
 const CONDITIONS: [&str; 4] =
     ["if-match", "if-none-match", "if-unmodified-since", "idempotency-key"];
-/// So much of a foreign name is shown, in characters.
+/// Limit on an unknown name in an error message, in characters.
 const MAX_SHOWN: usize = 64;
 
-/// Parameters of an operation.
+/// The parameters of an operation.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Accepted {
     query: BTreeSet<String>,
@@ -25,7 +25,7 @@ pub(crate) struct Accepted {
 }
 
 impl Accepted {
-    /// What the description of an operation names.
+    /// Reads the parameters from the description of an operation.
     pub(crate) fn new(described: &Value) -> Self {
         let mut accepted = Self::default();
         let Some(Value::Array(parameters)) = described.get("parameters") else { return accepted };
@@ -41,8 +41,7 @@ impl Accepted {
         accepted
     }
 
-    /// # Errors
-    /// The request asks for something that the operation does not know.
+    /// Rejects parameters and conditions that the operation does not support.
     pub(crate) fn check(&self, request: &Request) -> Result<(), Problem> {
         let query = request.uri().query().unwrap_or("");
         for (name, _) in form_urlencoded::parse(query.as_bytes()) {

@@ -1,4 +1,4 @@
-//! Who calls the API, and what a route asks of them.
+//! The caller of the API, and the permissions that routes require.
 
 use std::sync::Arc;
 
@@ -19,27 +19,26 @@ use crate::headers::read_header;
 /// The parameter that names an organisation. [`Caller`] reads it for every operation.
 pub(crate) const ORGANISATION: &str = "organizationId";
 
-/// What a route asks of its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Permission {
-    /// Nothing: it shows what the API is.
+    /// None: the route describes the API only.
     Public,
     AtLeast(Role),
 }
 
-/// The caller of an operation, in the organisation that it acts in.
+/// The caller of an operation, in the organisation that the operation is for.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     pub(crate) principal: Principal,
     pub(crate) role: Role,
     /// The request names the organisation (`organizationId`).
     names_organisation: bool,
-    /// What addresses of endpoints begin with.
+    /// The base of endpoint URLs.
     pub(crate) base: Arc<str>,
 }
 
 impl Permission {
-    /// As the document has it.
+    /// Returns the permission as written in the OpenAPI document.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Public => "public",
@@ -59,15 +58,13 @@ impl Caller {
         self.principal.organisation()
     }
 
-    /// Whether what all organisations have is shown.
+    /// Returns whether the caller sees the data of all organisations.
     pub(crate) fn sees_all(&self) -> bool {
         self.role == Role::Operator && !self.names_organisation
     }
 
-    /// The caller in another organisation than its own, which only operators may name.
-    ///
-    /// # Errors
-    /// There is no such organisation, or none for this caller.
+    /// Returns the caller in the named organisation. Fails if the organisation does not exist; for
+    /// callers other than operators, every organisation but their own appears not to exist.
     async fn in_organisation(mut self, state: &ApiState, name: &str) -> Result<Self, Problem> {
         self.names_organisation = true;
         if name == self.organisation() {
@@ -79,21 +76,21 @@ impl Caller {
         Ok(self.acting_in(name))
     }
 
-    /// An operator as a member of an organisation, whether it exists or not.
+    /// Returns an operator as a member of an organisation, which may not exist yet.
     pub(crate) fn acting_in(mut self, organisation: &str) -> Self {
         self.principal = self.principal.acting_in(organisation);
         self
     }
 }
 
-/// The same whether an organisation does not exist or is not the caller's.
+/// Returns the same problem for a missing organisation and for one of other callers.
 pub(crate) fn unknown_organisation() -> Problem {
     let detail = "there is no such organisation for this caller: leave `organizationId` out; \
         operators create one with POST /api/organisations";
     Problem::not_found(ELSEWHERE, detail)
 }
 
-/// The value of `organizationId`, which stands once.
+/// Returns the value of `organizationId`, which may occur only once.
 fn read_organisation(query: &str) -> Result<Option<String>, Problem> {
     let mut named = None;
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
@@ -108,7 +105,7 @@ fn read_organisation(query: &str) -> Result<Option<String>, Problem> {
     Ok(named)
 }
 
-/// Finds out what a caller is, for the routes behind it.
+/// Determines the role of the caller for the routes.
 pub(crate) async fn identify_caller(
     state: Shared,
     principal: Option<Extension<Principal>>,
@@ -126,10 +123,7 @@ pub(crate) async fn identify_caller(
     next.run(request).await
 }
 
-/// Lets those pass who may use a route.
-///
-/// # Errors
-/// Nobody is known, or the caller lacks the role.
+/// Checks that the caller is authenticated and has the role that a route requires.
 pub(crate) fn check_permission(
     permission: Permission,
     caller: Option<&Caller>,

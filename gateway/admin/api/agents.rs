@@ -1,5 +1,5 @@
-//! Agents: each is owned by its creator, who alone sees it beside the administrators of its
-//! organisation. What they have is in `assignments`.
+//! Agents: each is owned by its creator, and visible only to the owner and to administrators of the
+//! organisation. Their integrations are in `assignments`.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -51,7 +51,6 @@ pub(crate) struct AgentName {
     name: String,
 }
 
-/// Which agents, and in which order.
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
@@ -92,7 +91,7 @@ impl Agent {
     }
 }
 
-/// The answer to a change that leaves an agent behind.
+/// Returns the response to a change, except a deletion.
 fn answer_changed(status: StatusCode, change: &Change, changed: Changed<Stored>) -> Response {
     let is_dry_run = changed.is_dry_run;
     let Some(stored) = changed.after else { return StatusCode::NO_CONTENT.into_response() };

@@ -1,6 +1,6 @@
-//! What goes back to callers of the API, as the account of bytes in flight sees it: an answer
-//! counts until its last part is written, and one that there is no memory for becomes a 503. What
-//! the request path answers is read without a tree, and a large answer on a thread of its own.
+//! Responses of the API in the budget of bytes in flight: each counts until its last part is
+//! written, and becomes a 503 if there is no memory for it. Responses of the request path are
+//! parsed without a tree, large ones on a separate thread.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -22,26 +22,26 @@ use serde_json::value::RawValue;
 use super::problem::Problem;
 use super::state::ApiState;
 
-/// Longer answers are read apart.
+/// Larger responses are parsed on a separate thread (bytes).
 const LARGE: usize = 1 << 20;
-/// Bytes that a value takes in a tree.
+/// Estimated bytes of a value in a tree.
 const NODE: usize = 64;
-/// Seconds until there may be memory again.
+/// Retry delay after a lack of memory, in seconds.
 const RETRY: u64 = 1;
 
-/// The answer to one request, as the request path gave it.
+/// The response of the request path.
 pub(crate) enum GatewayAnswer {
     Result {
-        /// Counts for as long as it is there.
+        /// Counts against the budget until dropped.
         text: Bytes,
-        /// What the tool asks its caller before it goes on.
+        /// The tool's questions to the caller.
         input_requests: Option<Value>,
     },
-    /// An error of JSON-RPC.
+    /// A JSON-RPC error.
     Error(Value),
 }
 
-/// The body of a response counts by itself.
+/// Marks a response that counts against the budget already.
 #[derive(Clone, Copy)]
 pub(crate) struct CountsItself;
 
@@ -62,7 +62,7 @@ struct Outcome<'a> {
     input_requests: Option<&'a RawValue>,
 }
 
-/// What is told of an error that is too long to be told.
+/// The members that are kept of an oversized error.
 #[derive(Deserialize)]
 struct ShortError<'a> {
     code: i64,
@@ -70,10 +70,8 @@ struct ShortError<'a> {
     message: Cow<'a, str>,
 }
 
-/// Reads the answer to a request of this caller ([`lockgate_authn::Principal::caller_id`]).
-///
-/// # Errors
-/// There is no memory for it, or it is none.
+/// Parses the response to a request of this caller ([`lockgate_authn::Principal::caller_id`]).
+/// Fails if the response is invalid, or if there is no memory for it.
 pub(crate) async fn read_answer(
     gateway: &Gateway,
     caller: CallerId,
@@ -119,10 +117,8 @@ fn parse_error(error: &RawValue) -> Option<Value> {
     Some(serde_json::json!({"code": short.code, "message": message}))
 }
 
-/// A text of so many bytes that counts for as long as it is there.
-///
-/// # Errors
-/// There is no memory for it.
+/// Creates a text of this length, which counts against the budget until dropped. Fails before
+/// `make` is called if there is no memory.
 pub(crate) async fn count(
     gateway: &Gateway,
     length: usize,
@@ -135,13 +131,13 @@ pub(crate) async fn count(
     }
 }
 
-/// Bytes that a tree of a text may take, at most.
+/// Returns an upper bound on the size of a text's tree in bytes.
 pub(crate) fn estimate_tree(text: &[u8]) -> usize {
     let values = text.iter().filter(|byte| b",[{:".contains(byte)).count();
     text.len().saturating_add(values.saturating_mul(NODE))
 }
 
-/// Has every answer count that does not count by itself and does not come piece by piece.
+/// Counts responses against the budget, except streams and those that count already.
 pub(crate) async fn count_answer(
     state: State<Arc<ApiState>>,
     request: Request,
@@ -153,7 +149,7 @@ pub(crate) async fn count_answer(
         return response;
     }
     let (parts, body) = response.into_parts();
-    // It is there already.
+    // The body is in memory already.
     let Ok(text) = to_bytes(body, usize::MAX).await else { return broken().into_response() };
     let length = usize::try_from(length).unwrap_or(usize::MAX);
     match count(&state.gateway, length, || text).await {

@@ -1,5 +1,5 @@
-//! Calls that wait for a person, as at `/approvals` beside MCP: who may approve what is for
-//! policies to say, whatever role of the API somebody has.
+//! Calls that are pending approval, as at `/approvals` beside MCP. Policies decide which callers
+//! may approve a call; roles of the API do not matter.
 
 use axum::Json;
 use axum::extract::{Path, State};

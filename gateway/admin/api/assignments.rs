@@ -1,4 +1,5 @@
-//! What an agent has: integrations of its organisation, assigned by whoever may change the agent.
+//! Integrations of agents: assigned from the agent's organisation by callers that may change the
+//! agent.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -18,10 +19,9 @@ use super::problem::Problem;
 use super::query::{Query, number};
 use super::state::{ApiState, Shared};
 
-/// Items of a page where nobody says how many: most agents have fewer.
+/// Default items per page: most agents have fewer.
 const PAGE: usize = MAX_PAGE;
 
-/// Which part of an agent's integrations.
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
@@ -54,7 +54,7 @@ pub(crate) struct AgentIntegration {
 }
 
 impl AssignedQuery {
-    /// The page of what was found, in its order.
+    /// Returns a page of the integrations that match the search, in their order.
     fn cut(
         &self,
         mut found: Vec<Stored>,
@@ -72,7 +72,7 @@ impl AssignedQuery {
     }
 }
 
-/// The answer to a change that leaves an assignment, or would.
+/// Returns the response with an assignment that was made, or that a dry run would make or remove.
 fn answer(
     state: &ApiState,
     change: &Change,

@@ -1,5 +1,6 @@
-//! The audit trail, searched from its end: all of it for operators, the decisions and changes of
-//! their organisation for administrators. What a policy hides from those is not named to them.
+//! Search in the audit trail, newest records first: all records for operators, decisions and
+//! changes of their organisation for administrators. Servers and rules that hide an item are for
+//! operators only.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,14 +21,13 @@ use super::problem::Problem;
 use super::query::{Query, number};
 use super::state::{ApiState, Shared};
 
-/// What cursors are sealed for.
+/// The purpose that cursors are sealed for.
 const LIST: &str = "audit";
-/// Records of a page.
+/// Default records per page.
 const DEFAULT: usize = 50;
-/// Most records of a page.
+/// Limit on the records per page.
 const MOST: usize = 200;
 
-/// Which records.
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
@@ -106,11 +106,11 @@ pub(crate) struct Integrity {
     gaps: u64,
 }
 
-/// Which records a caller sees and wants.
+/// The records that a caller may see and has requested.
 struct Filter {
     query: AuditQuery,
     reader: Reader,
-    /// None for all organisations.
+    /// `None` for all organisations.
     organisation: Option<String>,
 }
 
@@ -153,7 +153,7 @@ impl Filter {
         match (text(record, "kind"), record.get("organisation")) {
             ("decision" | "change", Some(Value::String(organisation))) => organisation == wanted,
             ("decision", _) => DEFAULT_ORGANISATION == wanted,
-            // A change without one is of what all share.
+            // A change without an organisation concerns shared objects.
             _ => false,
         }
     }
@@ -166,10 +166,10 @@ fn text<'a>(record: &'a Members, name: &str) -> &'a str {
     }
 }
 
-/// Who reads the trail.
+/// The view of a caller on the trail.
 struct Reader {
     role: Role,
-    /// What slugs of its organisation's servers begin with.
+    /// The prefix of slugs of the organisation's servers.
     own: String,
 }
 
@@ -178,10 +178,10 @@ impl Reader {
         Self { role: caller.role, own: format!("{}/", caller.organisation()) }
     }
 
-    /// The trail says which server and which rule hide what was asked for: that is for operators.
+    /// Returns whether a member is hidden. The server and rule that hide an item are for operators.
     fn is_hidden(&self, record: &Members, name: &str) -> bool {
         match name {
-            // How much all organisations do.
+            // Both reveal the activity of all organisations.
             "seq" | "call" => self.role != Role::Operator,
             "server" | "rule" => {
                 self.role != Role::Operator
@@ -193,7 +193,7 @@ impl Reader {
         }
     }
 
-    /// A member as its reader may see it.
+    /// Returns the text of a member, or an empty one if hidden.
     fn text<'a>(&self, record: &'a Members, name: &str) -> &'a str {
         if self.is_hidden(record, name) { "" } else { text(record, name) }
     }
@@ -237,7 +237,7 @@ pub(crate) async fn search_audit(
             let detail = "`from`, `to`: must be times in UTC such as 2026-11-23T06:00:00Z";
             return Err(invalid(detail));
         }
-        // What is left is how later times of the same second begin.
+        // Record times within the same second begin with the remaining text.
         time.truncate(time.trim_end_matches('Z').len());
     }
     let organisation =
@@ -281,20 +281,20 @@ pub(crate) async fn search_audit(
     }))
 }
 
-/// The number of the record before which the next page begins, if there may be one.
+/// Returns the number of the record before which the next page begins, if there may be one.
 fn find_next(found: &Found, before: Option<u64>) -> Option<u64> {
     if found.has_more {
         return found.records.last()?.get("seq")?.as_u64();
     }
     match (found.is_complete, found.last, before) {
         (true, ..) => None,
-        // Never back to where this page began.
+        // Never after the start of this page.
         (false, Some(last), Some(before)) => Some(last.min(before)),
         (false, last, before) => last.or(before),
     }
 }
 
-/// The number of the record before which a page begins.
+/// Returns the number of the record before which the page begins.
 fn read_cursor(
     state: &ApiState,
     caller: &Caller,
@@ -314,7 +314,7 @@ async fn run_search(
     place: Place,
 ) -> Result<Found, Problem> {
     let searched = tokio::task::spawn_blocking(move || {
-        // Whoever leaves keeps the place until the search ends.
+        // The slot is kept until the search ends, even if the client disconnects.
         let _place = place;
         let from = filter.query.from.as_deref();
         let to = filter.query.to.as_deref();
@@ -330,7 +330,7 @@ async fn run_search(
     }
 }
 
-/// Whether a text is the beginning of a time as records have it, at least a day.
+/// Returns whether a text is a prefix of a record's time, and at least a day.
 fn is_time(text: &str) -> bool {
     const SHAPE: &[u8] = b"0000-00-00T00:00:00.000000Z";
     let text = text.strip_suffix('Z').unwrap_or(text).as_bytes();

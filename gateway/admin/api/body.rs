@@ -1,5 +1,4 @@
-//! Bodies of requests: JSON in one reading, without a member that nobody knows. What is wrong is
-//! said with its place.
+//! JSON bodies of requests. Unknown members are rejected, and errors include the location.
 
 use std::sync::Arc;
 
@@ -16,15 +15,15 @@ use super::problem::Problem;
 use super::state::ApiState;
 use crate::headers::is_json;
 
-/// Deepest nesting of a body.
+/// Limit on the nesting depth of a body.
 const MAX_DEPTH: usize = 64;
-/// Most members of one object of a body.
+/// Limit on the members of an object in a body.
 const MAX_MEMBERS: usize = 100_000;
 const READER: Reader = Reader { members: MAX_MEMBERS, ..Reader::exact(MAX_DEPTH) };
-/// Longer bodies are read apart.
+/// Larger bodies are parsed on a separate thread (bytes).
 const LARGE: usize = 1 << 20;
 
-/// A body as `T`, which knows all of its members. An empty one is an empty object.
+/// A body as `T`, which rejects unknown members. An empty body is an empty object.
 pub(crate) struct Body<T>(pub(crate) T);
 
 impl<T: DeserializeOwned + Send + 'static> FromRequest<Arc<ApiState>> for Body<T> {
@@ -36,7 +35,7 @@ impl<T: DeserializeOwned + Send + 'static> FromRequest<Arc<ApiState>> for Body<T
             Some(caller) => caller.caller_id(),
             None => CallerId::alone(0),
         };
-        // Whoever let the request in has read it within its bounds.
+        // The composition root has already read the body within its limits.
         let Ok(text) = to_bytes(request.into_body(), usize::MAX).await else {
             return Err(Problem::in_body("", "the body broke off"));
         };
@@ -67,7 +66,7 @@ fn parse<T: DeserializeOwned>(headers: &HeaderMap, text: &Bytes) -> Result<T, Pr
     if !value.is_object() {
         return Err(Problem::in_body("", "the body must be a JSON object"));
     }
-    // From the text, so that what is passed on as it is stays as it was written.
+    // Deserialized from the text, so that raw values are forwarded as they were written.
     let mut reader = serde_json::Deserializer::from_slice(text);
     serde_path_to_error::deserialize(&mut reader).map_err(|error| {
         let pointer = write_pointer(error.path());
@@ -85,7 +84,7 @@ fn check_type(headers: &HeaderMap) -> Result<(), Problem> {
     Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UNSUPPORTED_MEDIA_TYPE", detail))
 }
 
-/// A path as a JSON Pointer (RFC 6901).
+/// Returns a path as a JSON Pointer (RFC 6901).
 fn write_pointer(path: &Path) -> String {
     let mut pointer = String::new();
     for segment in path {

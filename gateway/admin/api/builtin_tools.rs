@@ -1,5 +1,5 @@
-//! What is special about tools that come with the gateway: what they say of themselves beside MCP,
-//! their category, and other spellings of their arguments, which are those of tRPC's procedures.
+//! Built-in tools: their metadata beside MCP, their category, and aliases of their arguments, which
+//! are the names in tRPC's procedures.
 
 use lockgate_protocol::method::Method;
 use lockgate_upstream::Upstream;
@@ -12,10 +12,10 @@ use super::call::Params;
 use super::problem::Problem;
 use super::state::ApiState;
 
-/// The transport of servers that come with the gateway.
+/// The transport of built-in servers.
 const BUILTIN: &str = "builtin";
 
-/// Arguments as applications spell them, each with the tool's own name for it.
+/// Aliases of arguments, each with the tool's own name.
 type Spellings = &'static [(&'static str, &'static str)];
 
 /// By the name of the tool.
@@ -27,13 +27,13 @@ const SPELLINGS: &[(&str, Spellings)] = &[
     ("database/query", &[("query", "sql"), ("params", "parameters")]),
 ];
 
-/// Returns the other spellings of a built-in tool's arguments, by its name `category/name`.
+/// Returns the argument aliases of a built-in tool, by its name `category/name`.
 pub(crate) fn find_spellings(tool: &str) -> Spellings {
     let found = SPELLINGS.iter().find(|(name, _)| *name == tool);
     found.map_or(&[], |(_, spellings)| *spellings)
 }
 
-/// What the gateway says of its own tools, beside MCP.
+/// The gateway's metadata of its own tools, beside MCP.
 #[derive(Default, Deserialize)]
 pub(crate) struct OwnWords {
     #[serde(rename = "lockgate/version")]
@@ -45,7 +45,7 @@ pub(crate) struct OwnWords {
 }
 
 impl OwnWords {
-    /// Reads it of a built-in tool. Other servers may write anything there.
+    /// Reads the metadata of a built-in tool. Other servers could write anything there.
     pub(crate) fn read(server: &dyn Upstream, meta: Option<&Value>) -> Self {
         let status = server.status();
         match (&status.peer, meta) {
@@ -57,19 +57,19 @@ impl OwnWords {
     }
 }
 
-/// Returns whether the server of this name that the caller sees comes with the gateway, which is
-/// named like its category; `None` where it sees no server of this name.
+/// Returns whether the visible server of this name is a built-in server, which has the name of its
+/// category. `None` if the caller sees no server of this name.
 pub(crate) fn is_category(state: &ApiState, caller: &Caller, category: &str) -> Option<bool> {
     let servers = state.gateway.visible_servers(&caller.principal);
     let server = servers.iter().find(|server| server.slug() == category)?;
     let status = server.status();
-    // One that is not connected yet has said nothing of itself.
+    // The transport is unknown until the server has connected.
     let is_builtin = status.peer.as_ref().is_none_or(|peer| peer.transport == BUILTIN);
     Some(is_builtin && server.organisation().is_none())
 }
 
-/// Gives arguments of built-in tools the names that the tools have for them, where they are spelled
-/// as the procedures of tRPC spell them. Policy sees the tool's own names.
+/// Renames aliases of built-in tools' arguments, as in tRPC's procedures, to the tools' own names,
+/// which policies refer to.
 pub(crate) fn rename_arguments(
     state: &ApiState,
     caller: &Caller,

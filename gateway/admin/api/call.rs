@@ -1,5 +1,5 @@
-//! Requests to the gateway in process: the same message that a client of MCP sends, through the
-//! same steps, in the name of whoever called the API. There is no other way from here to a server.
+//! In-process requests to the gateway: the same message that an MCP client sends, through the same
+//! steps, on behalf of the API's caller. The API has no other way to a server.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ use super::state::ApiState;
 /// Parameters of a request, each as it was written.
 pub(crate) type Params = BTreeMap<String, Box<RawValue>>;
 
-/// What a trace of the caller goes on with.
+/// Headers that continue the caller's trace.
 const TRACE_HEADERS: [HeaderName; 2] =
     [HeaderName::from_static("traceparent"), HeaderName::from_static("tracestate")];
 
@@ -40,11 +40,11 @@ struct Message<'a> {
     params: &'a Params,
 }
 
-/// A result of MCP, as the gateway wrote it.
+/// An MCP result, as the gateway wrote it.
 pub(crate) struct CallResult {
-    /// Counts in the account of bytes in flight for as long as it is there.
+    /// Counts against the budget of bytes in flight until dropped.
     pub(crate) text: Bytes,
-    /// What the tool asks its caller before it goes on.
+    /// The tool's questions to the caller.
     pub(crate) input_requests: Option<Value>,
 }
 
@@ -55,11 +55,11 @@ impl IntoResponse for CallResult {
     }
 }
 
-/// What came instead of a result.
+/// The error of a failed call.
 #[derive(Debug)]
 pub(crate) struct CallError {
     pub(crate) problem: Problem,
-    /// The error as the gateway wrote it, of JSON-RPC.
+    /// The JSON-RPC error, as the gateway wrote it.
     pub(crate) error: Option<Value>,
 }
 
@@ -69,15 +69,11 @@ impl From<Problem> for CallError {
     }
 }
 
-/// A value as a parameter.
 pub(crate) fn param(value: &Value) -> Result<Box<RawValue>, Problem> {
     to_raw_value(value).map_err(|_| broken())
 }
 
-/// Sends one request of the REST API. Dropping the future cancels it.
-///
-/// # Errors
-/// What the gateway, or the server, answered instead of a result.
+/// Sends a request of the REST API. Dropping the future cancels the request.
 pub(crate) async fn call(
     state: &ApiState,
     caller: &Caller,
@@ -89,10 +85,7 @@ pub(crate) async fn call(
     answer.map_err(|error| error.problem)
 }
 
-/// Sends one request in the name of a caller. Dropping the future cancels it.
-///
-/// # Errors
-/// What the gateway, or the server, answered instead of a result.
+/// Sends a request on behalf of a caller. Dropping the future cancels the request.
 pub(crate) async fn send(
     state: &ApiState,
     caller: &Caller,
@@ -111,7 +104,7 @@ pub(crate) async fn send(
     let exchange = Exchange {
         endpoint: Endpoint::All,
         transport,
-        // No header repeats what is in the body.
+        // Like stdio, the request has no headers for the tool's parameters.
         peer: Peer::Stdio,
         credentials: None,
         principal: caller.principal.clone(),
@@ -144,8 +137,8 @@ pub(crate) async fn send(
     }
 }
 
-/// Returns the slug of the server that has failed: the one that the gateway names, else, for a
-/// server's own error, that of what was asked for.
+/// Returns the slug of the failed server: the server that the gateway names, or, for a server's own
+/// error, the server of the request's target.
 fn find_failed(
     state: &ApiState,
     caller: &Caller,
@@ -159,8 +152,8 @@ fn find_failed(
     Some(server.slug().to_owned())
 }
 
-/// Names the server that has failed: an integration of the caller's organisation by its name and
-/// id, any other by its slug.
+/// Adds the failed server to a problem: an integration of the caller's organisation by name and id,
+/// other servers by slug.
 fn name_integration(state: &ApiState, caller: &Caller, problem: Problem, slug: &str) -> Problem {
     let problem = problem.with("integrationName", slug.into());
     let Some(registry) = state.operations.registry() else { return problem };
@@ -200,13 +193,14 @@ fn write_headers(
     Ok(headers)
 }
 
-/// What a request is about, such as a tool's name, if its method has that.
+/// Returns the target of a request, such as a tool's name, if its method has one.
 fn read_target(method: Method, params: &Params) -> Option<String> {
     let target = params.get(method.target()?)?;
     serde_json::from_str(target.get()).ok()
 }
 
-/// The last message of a stream is the answer; those before it are for clients that can use them.
+/// Returns the last message of a stream, the response. Earlier ones are for clients that support
+/// them.
 async fn take_answer(mut events: Events) -> Text {
     let mut last = Text::default();
     while let Some(event) = events.next().await {

@@ -1,6 +1,5 @@
-//! A change of what an organisation has: made to its end, also when its caller leaves meanwhile,
-//! and put on the record with what there was before and what there is now. What the registry shows
-//! of a thing holds no secret.
+//! Changes of an organisation's data: completed even if the caller disconnects, and recorded in the
+//! audit trail with the state before and after. Records contain no secrets.
 
 use std::sync::Arc;
 
@@ -19,19 +18,19 @@ use super::query::Query;
 use super::recorded::{ChangeRecord, make_recorded};
 use super::state::ApiState;
 
-/// Longest part of a path that is written to the trail, in bytes.
+/// Limit on a path segment in the audit trail, in bytes.
 const MAX_WORD: usize = 24;
-/// Most digits in it.
+/// Limit on the digits in such a segment.
 const MAX_DIGITS: usize = 3;
 
-/// Who wants to change something, and how.
+/// The caller of a change, and its options.
 pub(crate) struct Change {
     pub(crate) caller: Caller,
     state: Arc<ApiState>,
     terms: Terms,
 }
 
-/// What a change is made with.
+/// The arguments of a change.
 #[derive(Clone)]
 pub(crate) struct Terms {
     pub(crate) registry: Arc<Registry>,
@@ -61,7 +60,6 @@ impl Change {
         Ok(Self { caller, state: Arc::clone(state), terms })
     }
 
-    /// Ids of the agents that have an integration.
     pub(crate) fn agents_with(&self, integration: &str) -> Vec<String> {
         self.terms.registry.agents_with(&self.terms.actor.organisation, integration)
     }
@@ -70,10 +68,7 @@ impl Change {
         &self.terms.actor.organisation
     }
 
-    /// Finds out whether a change would be made, and makes none.
-    ///
-    /// # Errors
-    /// Why it would not be.
+    /// Checks whether a change would succeed, without making it.
     pub(crate) async fn rehearse<T, F>(
         &self,
         make: impl FnOnce(Terms) -> F,
@@ -86,11 +81,8 @@ impl Change {
         Ok(make(terms).await?)
     }
 
-    /// Makes a change, and records it under a name such as `create agent`. This gateway goes by it
-    /// when that is done.
-    ///
-    /// # Errors
-    /// Why it was not made.
+    /// Makes a change and records it under a name such as `create agent`. Waits until this gateway
+    /// applies the change.
     pub(crate) async fn make<T, F>(
         &self,
         action: &'static str,
@@ -125,7 +117,7 @@ fn describe<T: Serialize>(thing: &T) -> String {
     value.to_string()
 }
 
-/// Queries of addresses may hold what is secret, and so may parts of their paths that are no words.
+/// Shortens addresses: queries may contain secrets, as may path segments that are not words.
 fn hide_secrets(value: &mut Value) {
     if let Value::Array(items) = value {
         for item in items {
@@ -155,7 +147,7 @@ fn shorten_address(url: &str) -> String {
     short
 }
 
-/// What people call things by, such as `mcp`, `v1` or `my-server`, and what nobody would take for
+/// Returns whether a path segment looks like a name, such as `mcp`, `v1` or `my-server`, and unlike
 /// a password.
 fn is_word(part: &str) -> bool {
     let digits = part.bytes().filter(u8::is_ascii_digit).count();

@@ -15,7 +15,6 @@ use super::query::flag;
 
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
-/// How a change is made.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
@@ -25,7 +24,6 @@ pub(crate) struct ChangeQuery {
     dry_run: Option<bool>,
 }
 
-/// Headers of a change.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Header)]
 #[allow(dead_code, reason = "describes headers; they are read by name")]
@@ -39,7 +37,7 @@ pub(crate) struct ChangeHeaders {
     idempotency_key: Option<String>,
 }
 
-/// Headers of a change that has no version to be made on, such as a creation.
+/// Headers of a change without an earlier version, such as a creation.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Header)]
 #[allow(dead_code, reason = "describes a header; it is read by name")]
@@ -50,7 +48,6 @@ pub(crate) struct CreationHeaders {
     idempotency_key: Option<String>,
 }
 
-/// The organisation that is read or changed.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query, rename_all = "camelCase")]
 #[allow(dead_code, reason = "describes a parameter; `Caller` reads it")]
@@ -65,8 +62,7 @@ impl ChangeQuery {
         self.dry_run.unwrap_or(false)
     }
 
-    /// # Errors
-    /// Headers that are none.
+    /// Returns the options of a change. Fails if a header is invalid.
     pub(crate) fn read_options(&self, headers: &HeaderMap) -> Result<ChangeOptions, Problem> {
         Ok(ChangeOptions {
             expected_version: read_version(headers)?,
@@ -76,7 +72,7 @@ impl ChangeQuery {
     }
 }
 
-/// The caller as the registry knows it.
+/// Converts the caller to an actor of the registry.
 pub(crate) fn make_actor(caller: &Caller) -> Actor {
     Actor {
         organisation: Arc::from(caller.organisation()),
@@ -92,7 +88,8 @@ pub(crate) fn make_actor(caller: &Caller) -> Actor {
     }
 }
 
-/// The version in `If-Match`: an entity tag as the answers have it, or `*` for any.
+/// Returns the version in `If-Match`, an entity tag of an earlier response; `None` if missing or
+/// `*`.
 fn read_version(headers: &HeaderMap) -> Result<Option<i64>, Problem> {
     let Some(given) = read_single(headers, IF_MATCH.as_str())? else { return Ok(None) };
     if given == "*" {

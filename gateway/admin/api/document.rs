@@ -1,5 +1,5 @@
-//! What the API says of itself: OpenAPI 3.1, made from the routes, and the same as a page for
-//! people that needs no script and no network.
+//! The description of the API: OpenAPI 3.1, generated from the routes, and the same as a page that
+//! needs no script and no network.
 
 mod html;
 
@@ -15,12 +15,11 @@ use super::access::Permission;
 use super::state::{Document, Shared};
 use super::table::Operation;
 
-/// Where the description of an error's body is.
+/// The reference to the schema of error bodies.
 const PROBLEM: &str = "#/components/schemas/Problem";
-/// The page may show itself, and nothing else.
+/// The page may load nothing but its own style.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'";
 
-/// The document and the page.
 pub(crate) fn write(description: &OpenApi, operations: &[Operation]) -> Document {
     let document = describe(description, operations);
     Document { page: html::write_page(&document), text: document.to_string() }
@@ -49,7 +48,7 @@ pub(crate) async fn show_page(State(state): Shared) -> impl IntoResponse {
     (head, state.document.page.clone())
 }
 
-/// The whole document: what the routes say, and what the table says of them.
+/// Returns the whole document, with the permissions of the table of routes.
 pub(crate) fn describe(description: &OpenApi, operations: &[Operation]) -> Value {
     let mut document = serde_json::to_value(description).unwrap_or(Value::Null);
     document["openapi"] = "3.1.0".into();
@@ -85,8 +84,8 @@ fn problem_content() -> Value {
     json!({"application/problem+json": {"schema": {"$ref": PROBLEM}}})
 }
 
-/// Completes the responses of an operation: OpenAPI requires a description of each, and every error
-/// is a problem.
+/// Completes the responses of an operation: OpenAPI requires a description for each, and the body
+/// of every error is a problem.
 fn complete_responses(described: &mut Value) {
     let Some(Value::Object(responses)) = described.get_mut("responses") else { return };
     for (status, response) in responses {
@@ -103,7 +102,7 @@ fn complete_responses(described: &mut Value) {
     }
 }
 
-/// A body may be left out where no member of it is required, as an empty one is an empty object.
+/// Makes bodies without required members optional: an empty body is an empty object.
 fn relax_bodies(document: &mut Value) {
     let schemas = document["components"]["schemas"].clone();
     let Some(Value::Object(paths)) = document.get_mut("paths") else { return };
@@ -118,8 +117,7 @@ fn relax_bodies(document: &mut Value) {
     }
 }
 
-/// An object without named members takes any. Generators of clients take one that does not say so
-/// for an empty one.
+/// Marks objects without named members as open. Client generators take them for empty otherwise.
 fn open_objects(value: &mut Value) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(open_objects),
@@ -157,7 +155,7 @@ fn describe_operation(described: &mut Value, permission: Permission) {
     }
 }
 
-/// A parameter that takes the rest of a path is one like others to readers.
+/// Renames parameters that match the rest of a path, which OpenAPI does not have.
 fn rename_wildcards(document: &mut Value) {
     let Some(Value::Object(paths)) = document.get_mut("paths") else { return };
     let mut renamed = Map::new();

@@ -1,5 +1,5 @@
 //! Integrations: servers that an organisation's administrators add while the gateway runs. The
-//! registry decides and stores; here a body becomes what it takes, and what it says an answer.
+//! registry decides and stores; this module converts requests and results.
 
 mod calls;
 mod catalogue;

@@ -1,5 +1,5 @@
-//! API keys: of one organisation for its administrators, all for operators. A key's text is in the
-//! answer to who made it, and nowhere afterwards. Nobody makes a key that may more than its maker.
+//! API keys: of an organisation for its administrators, all for operators. A key's text is only in
+//! the response to its creation. Callers cannot create keys with more permissions than their own.
 
 mod api_key;
 mod change;
@@ -152,7 +152,7 @@ pub(crate) async fn revoke_key(
         rehearse(&state, change.clone()).await?;
         return Ok(Json(show_trial(key, &change)).into_response());
     }
-    // The gateway goes by it already.
+    // A key that is revoked already needs no change.
     if key.revoked.is_none() && change_keys(&state, &caller, &key, change).await? == Effect::Waits {
         let detail = "the key is revoked in the file, but this gateway does not go by that \
             yet: its log says why; ask again";

@@ -1,5 +1,5 @@
-//! The OpenAPI document as a page: a list of operations with what they take and give. It is written
-//! once, from the document alone, and every text in it is escaped.
+//! The OpenAPI document as a page: a list of operations with their parameters and responses.
+//! Generated once, from the document only, with all text escaped.
 
 use std::fmt::Write;
 
@@ -12,7 +12,6 @@ const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;margin:2rem auto;ma
     .role{color:#555;float:right}@media(prefers-color-scheme:dark){body{color:#eee;background:#111}\
     pre{background:#222}details{border-color:#333}.role{color:#aaa}}";
 
-/// The page.
 pub(super) fn write_page(document: &Value) -> String {
     let mut page = String::from(
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\

@@ -1,4 +1,4 @@
-//! How often the tools of an integration were called, by day.
+//! Daily counts of calls to an integration's tools.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -15,7 +15,6 @@ use crate::api::state::Shared;
 
 const SECONDS: i64 = 86_400;
 
-/// Which days.
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]

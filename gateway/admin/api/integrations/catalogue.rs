@@ -1,5 +1,5 @@
-//! Integrations from the operator's catalogue: what there is, and adding one of it. Where its
-//! servers are, nobody but the operator learns.
+//! Integrations from the operator's catalogue: its entries, and the creation of integrations from
+//! them. The servers' addresses are for operators only.
 
 use axum::Json;
 use axum::extract::State;

@@ -1,5 +1,5 @@
-//! What requests say of integrations, as the registry takes it. What is secret is in no message of
-//! a mistake.
+//! Requests about integrations, converted to the registry's types. Error messages contain no
+//! secrets.
 
 use axum::http::StatusCode;
 use lockgate_registry::{
@@ -14,7 +14,6 @@ use crate::api::page::{Part, SortOrder, StoredSort};
 use crate::api::problem::Problem;
 use crate::api::query::{flag, number};
 
-/// Which integrations, and in which order.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
@@ -158,7 +157,6 @@ impl ListQuery {
 }
 
 impl NewCustomIntegration {
-    /// Whether it is tried before it is stored.
     pub(super) fn is_tried(&self) -> bool {
         self.validate == Some(true)
     }
@@ -176,7 +174,6 @@ impl NewCustomIntegration {
 }
 
 impl NewPredefinedIntegration {
-    /// Whether it is tried before it is stored.
     pub(super) fn is_tried(&self) -> bool {
         self.validate == Some(true)
     }
@@ -209,7 +206,7 @@ impl IntegrationChange {
 }
 
 impl AuthMethod {
-    /// The method with the header that it needs, and that no other has.
+    /// Adds the header to the method. `api_key` requires a header, and other methods reject it.
     pub(crate) fn with_header(self, header: Option<String>) -> Result<Auth, Problem> {
         match (self, header) {
             (Self::ApiKey, Some(header)) => Ok(Auth::ApiKey { header }),
@@ -225,7 +222,7 @@ fn wrong_header(detail: &'static str) -> Problem {
     Problem::new(StatusCode::BAD_REQUEST, "INVALID_FIELD", detail).at("/headerName")
 }
 
-/// A text that no message of a mistake repeats.
+/// Deserializes a string that no error message repeats.
 pub(crate) fn secret<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Secret>, D::Error> {

@@ -1,5 +1,4 @@
-//! Whether an integration works: tried as it is stored, or as it is about to be. What is tried is
-//! never kept.
+//! Tests of integrations that are stored or about to be stored. Connections of tests are not kept.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +21,7 @@ use crate::api::probe::{Candidate, Offered, ProbeFailure, ProbeStage};
 use crate::api::problem::Problem;
 use crate::api::state::{ApiState, Shared};
 
-/// Seconds until a server that is being tried is done.
+/// Retry delay while other servers are being tested, in seconds.
 const RETRY: u64 = 5;
 
 /// Whether an integration works.
@@ -106,7 +105,7 @@ pub(crate) struct Sample {
     slug: String,
 }
 
-/// Counts samples: each of an organisation has its turn.
+/// Counts samples, so that each integration of an organisation has its turn.
 static NEXT_SAMPLE: AtomicUsize = AtomicUsize::new(0);
 
 /// Tries one of the organisation's enabled integrations, another one each time.
@@ -156,7 +155,7 @@ async fn validate_snapshot(
     Ok(Validation::new(try_candidate(state, candidate).await?))
 }
 
-/// None where the credentials do not open.
+/// Returns `None` if the stored credentials cannot be used.
 fn make_candidate(organisation: &Arc<str>, integration: &IntegrationSnapshot) -> Option<Candidate> {
     let mut headers = BTreeMap::new();
     match &integration.credential {
@@ -175,10 +174,7 @@ fn make_candidate(organisation: &Arc<str>, integration: &IntegrationSnapshot) ->
     })
 }
 
-/// Tries an integration that is about to be stored, and that the registry would take.
-///
-/// # Errors
-/// It does not work.
+/// Tests an integration that is about to be stored, and that the registry accepts.
 pub(super) async fn validate_new(
     state: &ApiState,
     organisation: &Arc<str>,
@@ -192,10 +188,6 @@ pub(super) async fn validate_new(
     require_working(state, candidate).await
 }
 
-/// The same of one from the catalogue.
-///
-/// # Errors
-/// It does not work.
 pub(super) async fn validate_predefined(
     state: &ApiState,
     organisation: &Arc<str>,
@@ -242,10 +234,7 @@ async fn require_working(state: &ApiState, candidate: Candidate) -> Result<(), P
     }
 }
 
-/// Tries a server.
-///
-/// # Errors
-/// Too many of its organisation are being tried.
+/// Tests a server, unless too many servers of its organisation are being tested.
 async fn try_candidate(
     state: &ApiState,
     candidate: Candidate,

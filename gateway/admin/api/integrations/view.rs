@@ -1,5 +1,5 @@
-//! An integration as the API shows it: never with its credentials, and with its address for those
-//! alone who may change it.
+//! Integrations in the API: never with their credentials, and with their address only for callers
+//! that may change them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -80,11 +80,11 @@ pub(crate) struct Warning {
     message: String,
 }
 
-/// What the data plane knows of an organisation's servers now.
+/// The current states of an organisation's servers.
 pub(crate) struct States<'a> {
     gateway: &'a lockgate_proxy::Gateway,
     servers: HashMap<String, Arc<dyn Upstream>>,
-    /// Why there is no connection to some, by slug.
+    /// Reasons why servers are not connected, by slug.
     obstacles: HashMap<Arc<str>, Obstacle>,
 }
 
@@ -144,12 +144,12 @@ impl<'a> States<'a> {
     }
 }
 
-/// Why nothing is connected.
+/// The reason why a server is not connected.
 enum Obstacle {
     None,
-    /// The credentials do not open.
+    /// The credentials cannot be decrypted.
     Unusable,
-    /// The credentials are for what the catalogue's entry was.
+    /// The credentials are for an earlier version of the catalogue's entry.
     Outdated,
 }
 
@@ -163,7 +163,6 @@ impl Obstacle {
     }
 }
 
-/// How an integration is.
 struct Described {
     state: &'static str,
     stage: Option<&'static str>,
@@ -208,20 +207,20 @@ impl Integration {
 }
 
 impl Integration {
-    /// What nothing was done with.
+    /// Marks the result of a dry run.
     pub(super) fn into_trial(mut self) -> Self {
         self.dry_run = true;
         self
     }
 
-    /// Says that a change was only tried, and whom it would concern.
+    /// Marks the result of a dry run, with the agents that the change would affect.
     fn note_trial(&mut self, change: &Change) {
         self.dry_run = true;
         self.affected_agents = Some(change.agents_with(&self.id));
     }
 }
 
-/// The method, and its header.
+/// Returns the name of the method, and its header.
 pub(super) fn describe_auth(auth: &Auth) -> (&'static str, Option<String>) {
     match auth {
         Auth::None => ("none", None),
@@ -230,12 +229,12 @@ pub(super) fn describe_auth(auth: &Auth) -> (&'static str, Option<String>) {
     }
 }
 
-/// A time of the registry, in milliseconds, as RFC 3339.
+/// Formats a time of the registry, in milliseconds, as RFC 3339.
 pub(crate) fn write_time(milliseconds: i64) -> String {
     date::of_seconds(milliseconds.div_euclid(1000))
 }
 
-/// The answer to a change that leaves an integration behind.
+/// Returns the response to a change, except a deletion.
 pub(super) fn answer_changed(
     state: &ApiState,
     change: &Change,
@@ -254,7 +253,6 @@ pub(super) fn answer_changed(
     (status, entity_tag(version), Json(shown)).into_response()
 }
 
-/// The answer to a change that leaves none.
 pub(super) fn answer_deleted(
     state: &ApiState,
     change: &Change,
@@ -275,7 +273,7 @@ fn show(state: &ApiState, change: &Change, stored: Stored) -> Integration {
     Integration::new(&states, stored, change.caller.role)
 }
 
-/// The version as an entity tag.
+/// Returns the version as an `ETag` header.
 pub(crate) fn entity_tag(version: i64) -> HeaderMap {
     let mut headers = HeaderMap::new();
     if let Ok(tag) = HeaderValue::from_str(&format!("\"{version}\"")) {
@@ -290,7 +288,7 @@ impl Warning {
         Self { code: said.code, pointer, message: said.message }
     }
 
-    /// The same in a part of the body.
+    /// Moves the warning into a part of the body.
     pub(crate) fn within(mut self, part: &str) -> Self {
         self.pointer = format!("#{part}{}", self.pointer.trim_start_matches('#'));
         self

@@ -1,4 +1,4 @@
-//! An API key as its administrators see it.
+//! API keys, as shown to administrators.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 use crate::api::problem::Problem;
 use crate::api::state::KeyChange;
 
-/// Seconds until the gateway may go by a changed file.
+/// Retry delay for changes of keys, in seconds.
 pub(super) const RETRY: u64 = 2;
 
 /// An API key.
@@ -60,14 +60,13 @@ pub(super) fn read_clock() -> u64 {
     }
 }
 
-/// The key as a change would leave it.
 pub(super) fn show_trial(key: Key, change: &KeyChange) -> ApiKey {
     let mut shown = show_changed(key, change);
     shown.dry_run = true;
     shown
 }
 
-/// The key as a change leaves it.
+/// Returns the key as a change leaves it.
 pub(super) fn show_changed(key: Key, change: &KeyChange) -> ApiKey {
     let mut shown = ApiKey::new(key, read_clock());
     if let KeyChange::Revoke { at, .. } = change {

@@ -1,5 +1,5 @@
-//! A change of the file of keys: made to its end, put on the record, and in force when it is
-//! answered.
+//! Changes of the keys file: completed even if the caller disconnects, recorded in the audit trail,
+//! and usually in force when the response is sent.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,22 +15,22 @@ use crate::api::problem::Problem;
 use crate::api::recorded::{ChangeRecord, make_recorded};
 use crate::api::state::{ApiState, KeyChange, KeyChangeError};
 
-/// How long an answer waits until the gateway goes by a changed file.
+/// Limit on the wait until the gateway applies a changed file.
 const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// How long a change waits for its turn.
+/// Limit on the wait for other changes.
 const TURN: Duration = Duration::from_secs(8);
 
-/// Whether the gateway goes by a change that was made.
+/// Whether the gateway applies a change that was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effect {
     InForce,
-    /// The log says what for.
+    /// The reason is in the log.
     Waits,
 }
 
-/// Finds out whether the keys file could be changed so.
+/// Checks whether the keys file can be changed.
 pub(super) async fn rehearse(state: &ApiState, change: KeyChange) -> Result<(), Problem> {
     let operations = Arc::clone(&state.operations);
     let tried = tokio::task::spawn_blocking(move || operations.rehearse_key_change(&change)).await;
@@ -41,7 +41,7 @@ pub(super) async fn rehearse(state: &ApiState, change: KeyChange) -> Result<(), 
     }
 }
 
-/// Changes the keys file, on the record, and waits until the gateway goes by it.
+/// Changes the keys file, records the change, and waits until it is in force.
 pub(super) async fn change_keys(
     state: &Arc<ApiState>,
     caller: &Caller,
@@ -53,7 +53,7 @@ pub(super) async fn change_keys(
     let key = key.clone();
     let written = change.clone();
     make_recorded(state, &caller.principal, async move {
-        // Whoever leaves keeps its turn until the change is made.
+        // The permit is kept until the change is made, even if the client disconnects.
         let _turn = turn;
         let record = describe_change(&key, &written);
         let made = tokio::task::spawn_blocking(move || operations.change_keys(&written)).await;
@@ -71,7 +71,7 @@ pub(super) async fn change_keys(
     Ok(wait_until_in_force(state, &change).await)
 }
 
-/// Waits until it is the turn of the key's organisation.
+/// Waits for a permit. Organisations take turns.
 async fn take_turn(state: &ApiState, key: &Key) -> Result<Permit, Problem> {
     let organisation = CallerId::of_organisation(key.organisation_or_default());
     match timeout(TURN, state.key_turns.acquire(organisation)).await {
@@ -103,8 +103,8 @@ fn write(key: &ApiKey) -> String {
     serde_json::to_string(key).unwrap_or_default()
 }
 
-/// The file is followed like every file of the configuration. Where that has mistakes elsewhere,
-/// keys that are new wait for somebody to mend them.
+/// Waits until the gateway applies the file, which is watched like all files of the configuration.
+/// With errors elsewhere in the configuration, new keys are not applied until those are fixed.
 async fn wait_until_in_force(state: &ApiState, change: &KeyChange) -> Effect {
     let end = Instant::now() + PATIENCE;
     while !is_in_force(&state.operations.keys(), change) {

@@ -1,4 +1,4 @@
-//! What a new key is to be, and whether its maker may give it that.
+//! The request for a new key, and the check of its grants against those of the caller.
 
 use std::collections::HashSet;
 
@@ -13,9 +13,9 @@ use crate::api::access::{Caller, unknown_organisation};
 use crate::api::problem::Problem;
 use crate::api::state::ApiState;
 
-/// Longest name, role or agent, in bytes.
+/// Limit on a name, role or agent, in bytes.
 const MAX_TEXT: usize = 256;
-/// Roles, and scopes, of one key.
+/// Limit on the roles, and on the scopes, of a key.
 const MAX_GRANTS: usize = 256;
 
 /// What a key is to be.
@@ -81,7 +81,7 @@ impl NewKey {
         }
     }
 
-    /// The organisation of the key, if this caller may make keys there.
+    /// Returns the organisation of the key, if the caller may create keys there.
     pub(super) async fn find_organisation(
         &self,
         state: &ApiState,
@@ -103,7 +103,7 @@ impl NewKey {
     }
 }
 
-/// The same word twice says no more than once, and takes room in the file of all.
+/// Rejects repeated words, which only take up space in the shared file.
 fn check_repetition(pointer: &str, all: &[String]) -> Result<(), Problem> {
     let mut seen = HashSet::new();
     for (at, word) in all.iter().enumerate() {
@@ -114,7 +114,7 @@ fn check_repetition(pointer: &str, all: &[String]) -> Result<(), Problem> {
     Ok(())
 }
 
-/// An administrator whose key ends makes no key that ends later.
+/// Checks that an administrator's key creates no key that expires later.
 fn check_end(state: &ApiState, caller: &Caller, key: &Key) -> Result<(), Problem> {
     if *caller.principal.issuer != *KEY {
         return Ok(());
@@ -130,8 +130,8 @@ fn check_end(state: &ApiState, caller: &Caller, key: &Key) -> Result<(), Problem
     Err(Problem::new(StatusCode::FORBIDDEN, "FORBIDDEN", detail).at("/expiresAt"))
 }
 
-/// Nobody gives what it does not have: not a role of the gateway above its own, and as an
-/// administrator no role, scope or agent that policy may know, but its credential lacks.
+/// Checks that callers grant only their own permissions: no higher role of the gateway, and for
+/// administrators only roles, scopes and the agent of their own credential.
 pub(super) fn check_grants(state: &ApiState, caller: &Caller, key: &Key) -> Result<(), Problem> {
     if role_of(state, key) > caller.role {
         return Err(forbidden("/roles", "such a key may more than you: ask an operator for it"));
@@ -158,7 +158,7 @@ pub(super) fn check_grants(state: &ApiState, caller: &Caller, key: &Key) -> Resu
     Ok(())
 }
 
-/// What the holder of a key may administer.
+/// Returns the role of a key's holder.
 pub(super) fn role_of(state: &ApiState, key: &Key) -> Role {
     let mut identity = Identity::new(KEY, &key.id).in_organisation(key.organisation.as_deref());
     identity.roles = key.roles.iter().map(|role| role.as_str().into()).collect();
