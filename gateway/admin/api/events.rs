@@ -1,6 +1,6 @@
-//! What changes, as server-sent events: each caller hears of the servers that it may see. A reader
-//! that is too slow, or was away too long, is told that it has missed something. A stream takes one
-//! of its caller's places, and ends with the credential that opened it, or with the gateway.
+//! Changes as server-sent events, for each caller those of the servers that it may see. A reader
+//! that is too slow, or was away too long, is notified of lost events. A stream counts against its
+//! caller's limit and ends with its credential, or with the gateway.
 
 use std::collections::HashSet;
 use std::convert::Infallible;
@@ -29,43 +29,43 @@ use super::servers::visible_servers;
 use super::state::{ApiState, Shared};
 use crate::headers::read_header;
 
-/// Between two comments on a silent stream.
+/// Interval of comments on a silent stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// Between two looks whether the credential is still good.
+/// Interval of checks whether the credential is still valid.
 const LOOK: Duration = Duration::from_millis(250);
-/// From a decision to the word of it, so that the audit trail has it by then.
+/// Delay between a decision and its event, so that the audit trail has the record by then.
 const SETTLE: Duration = Duration::from_millis(200);
-/// Between two words of decisions.
+/// Minimum interval of events about decisions.
 const PACE: Duration = Duration::from_secs(1);
-/// The position of a reader whose last event is not known.
+/// The position of a reader with an unknown last event.
 const UNKNOWN: u64 = u64::MAX;
 
-/// One reader of what changes.
+/// A reader of changes.
 pub(crate) struct Follower {
     state: Arc<ApiState>,
     caller: Caller,
-    /// The number of the event that comes next.
+    /// The number of the next event.
     position: u64,
     newest: watch::Receiver<u64>,
-    /// Calls of its organisation, which are not kept for those who come back.
+    /// Calls of the organisation. They are not stored for readers that reconnect.
     calls: broadcast::Receiver<Arc<EndedCall>>,
-    /// Of a reader that wants to hear of decisions.
+    /// For readers that have subscribed to decisions.
     decisions: Option<Decisions>,
-    /// The servers that the caller knows of: only this caller is told when one ends.
+    /// Servers that the caller has seen. The end of others is reported to their administrators
+    /// only.
     known: HashSet<ServerId>,
     next_look: Instant,
     _place: OpenStream,
 }
 
-/// What a reader hears of decisions: that there were some.
+/// The state of a subscription to decisions.
 struct Decisions {
     news: watch::Receiver<()>,
-    /// When to tell of those that were made.
+    /// The time of the next event, if there were decisions.
     due: Option<Instant>,
     told: Option<Instant>,
 }
 
-/// What a reader wants to hear besides.
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -75,21 +75,21 @@ pub(crate) struct EventsQuery {
     decisions: Option<bool>,
 }
 
-/// What a reader is told.
+/// An event for a reader.
 pub(crate) enum Told {
-    /// A server has changed, by the id of the event.
+    /// A server has changed.
     Server { id: String, server: Value },
-    /// A tool came or went, by the id of the event.
+    /// A tool was added or removed.
     Tool { id: String, kind: &'static str, tool: Value },
-    /// A call of a tool has ended; the id is that of the event before.
+    /// A tool call has ended. The id is that of the previous event.
     Executed { id: String, call: Value },
-    /// Requests were decided on or have ended; the id is that of the event before.
+    /// Requests were decided or have ended. The id is that of the previous event.
     Decided { id: String },
-    /// Events were lost: the reader goes on after this id.
+    /// Events were lost. The reader continues after this id.
     Missed { id: String },
-    /// The credential is good no more.
+    /// The credential is no longer valid.
     Revoked,
-    /// The gateway goes away.
+    /// The gateway shuts down.
     Stopping,
 }
 
@@ -147,10 +147,8 @@ pub(crate) async fn follow_events(
 }
 
 impl Follower {
-    /// From now on, or after the event of this id.
-    ///
-    /// # Errors
-    /// The caller has as many streams as one may have, or its organisation.
+    /// Creates a reader from now on, or from after the event with this id. Fails if the caller or
+    /// its organisation has reached its limit of streams.
     pub(crate) fn new(
         state: Arc<ApiState>,
         caller: Caller,
@@ -168,7 +166,7 @@ impl Follower {
         let now = *newest.borrow();
         let position = match last {
             None => now,
-            // Of an id that is not known, everything is missed.
+            // An unknown id is treated as a loss of events.
             Some(id) => {
                 let organisation = caller.organisation();
                 state.journal.find_next(organisation, id).unwrap_or(UNKNOWN)
@@ -194,7 +192,7 @@ impl Follower {
         })
     }
 
-    /// Has an administrator hear of decisions too.
+    /// Subscribes an administrator to decisions.
     fn listen_to_decisions(&mut self) {
         let own = match self.caller.role {
             Role::Operator => None,
@@ -204,7 +202,7 @@ impl Follower {
         self.decisions = Some(Decisions { news, due: None, told: None });
     }
 
-    /// What this caller is told next.
+    /// Waits for the next event of this caller.
     pub(crate) async fn next(&mut self) -> Told {
         let gateway = Arc::clone(&self.state.gateway);
         let mut stopping = std::pin::pin!(gateway.stopping());
@@ -234,7 +232,8 @@ impl Follower {
         }
     }
 
-    /// One's own call, or one of the organisation that one administers.
+    /// Returns the event of a call, if it is the caller's own or of the organisation that it
+    /// administers.
     fn tell_call(&self, call: &EndedCall) -> Option<Told> {
         let is_own = call.caller == self.caller.principal.key();
         if !is_own && self.caller.role < Role::Admin {
@@ -251,17 +250,18 @@ impl Follower {
         Some(Told::Executed { id: self.last_id(), call })
     }
 
-    /// Of the event before the one that comes next.
+    /// Returns the id of the event before the next one.
     fn last_id(&self) -> String {
         self.state.journal.id_of(self.position.wrapping_sub(1))
     }
 
-    /// Whoever is taken a role from hears no more by it.
+    /// Lowers the role after a change of the configuration, and with it the subscription to
+    /// decisions.
     fn lower_role(&mut self) {
         let holders = &self.state.operations.settings().role_holders;
         let role = self.caller.role.min(holders.role_of(&self.caller.principal));
         if role < self.caller.role && self.decisions.is_some() {
-            // Those of an organisation, where it was all.
+            // Of the organisation instead of all.
             self.decisions = None;
             self.caller.role = role;
             if role >= Role::Admin {
@@ -279,7 +279,7 @@ impl Follower {
         }
     }
 
-    /// The next of the recorded events that is of this caller's business.
+    /// Returns the next recorded event that concerns this caller.
     fn read(&mut self) -> Option<Told> {
         let journal = Arc::clone(&self.state.journal);
         if self.position == UNKNOWN {
@@ -309,7 +309,7 @@ impl Follower {
                         self.known.insert(named.clone());
                         return Some(Told::Server { id, server: server.clone() });
                     }
-                    // It is gone, or hidden by now.
+                    // The server was removed, or is hidden by now.
                     let is_known = self.known.remove(named) || self.administers(named);
                     if is_known && server["state"] == "disabled" {
                         return Some(Told::Server { id, server: server.clone() });
@@ -320,8 +320,7 @@ impl Follower {
     }
 }
 
-/// Waits until there is something to tell of decisions; for ever where nobody wants to hear of
-/// them.
+/// Waits until an event about decisions is due; forever without a subscription.
 async fn hear(decisions: &mut Option<Decisions>) {
     let Some(decisions) = decisions else { return std::future::pending().await };
     let due = match decisions.due {

@@ -1,5 +1,5 @@
-//! Errors of MCP as problems of the API: which status, which code, and which part of a server
-//! failed. What is hidden and what is not there read the same before they come here, and stay so.
+//! MCP errors as problems of the API: status, code, and the kind of server failure. Hidden and
+//! missing items have the same error already, and keep it.
 
 use axum::http::StatusCode;
 use lockgate_protocol::code;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::problem::Problem;
 
-/// An error object of JSON-RPC, with the status that came with it.
+/// Converts a JSON-RPC error and its status to a problem.
 pub(crate) fn describe_failure(status: StatusCode, error: &Value) -> Problem {
     let code = match error.get("code") {
         Some(code) => code.as_i64().unwrap_or(code::INTERNAL),
@@ -20,7 +20,7 @@ pub(crate) fn describe_failure(status: StatusCode, error: &Value) -> Problem {
     };
     let data = error.get("data");
     let problem = match (read_text(data, "upstream"), read_text(data, "reason")) {
-        // A server that keeps failing is left alone for a while.
+        // A server that keeps failing is not called for a while.
         (Some(_), Some("unavailable")) if is_left_alone(data) => {
             describe_server("unavailable", StatusCode::SERVICE_UNAVAILABLE, message)
         }
@@ -37,12 +37,12 @@ fn read_text<'a>(data: Option<&'a Value>, name: &str) -> Option<&'a str> {
     data?.get(name)?.as_str()
 }
 
-/// Milliseconds until it may be tried again.
+/// Returns the retry delay in milliseconds.
 fn read_wait(data: Option<&Value>) -> Option<u64> {
     data?.get("retryAfterMs")?.as_u64()
 }
 
-/// A server that is connected, and that nobody asks for some time.
+/// Returns whether a connected server is not called for a while.
 fn is_left_alone(data: Option<&Value>) -> bool {
     let Some(data) = data else { return false };
     data.get("retryAfterMs").is_some() && data.get("state").is_none()
@@ -58,7 +58,7 @@ fn status_of(reason: &str) -> StatusCode {
     }
 }
 
-/// A server did not answer, or not as it should.
+/// Describes the failure of a server to respond correctly.
 fn describe_server(reason: &str, status: StatusCode, message: &str) -> Problem {
     let kind = classify_failure(reason);
     Problem::new(status, "SERVER_FAILED", message.to_owned())
@@ -66,7 +66,7 @@ fn describe_server(reason: &str, status: StatusCode, message: &str) -> Problem {
         .with("reason", reason.into())
 }
 
-/// The request itself was refused, or the server's tool gave an error of its own.
+/// Describes a refused request, or the error of a server's tool.
 fn describe_request(status: StatusCode, code: i64, message: &str, error: &Value) -> Problem {
     let message = message.to_owned();
     if message.starts_with("unknown ") || message == "resource not found" {

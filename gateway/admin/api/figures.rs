@@ -1,5 +1,5 @@
-//! What became of calls, as the API shows it. Those of a shared server are for operators, because
-//! others would see in them how much another organisation does.
+//! Statistics of calls in the API. Those of shared servers are for operators only, because they
+//! would reveal the activity of other organisations.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -42,7 +42,7 @@ pub(crate) struct RecentStep {
     average_ms: Option<f64>,
 }
 
-/// What became of a server's calls of late, for those who may see it.
+/// Returns the recent calls of a server; empty if the caller may not see them.
 pub(crate) fn list_recent(
     gateway: &Gateway,
     caller: &Caller,
@@ -116,29 +116,29 @@ impl From<ToolFigures> for ToolMetrics {
     }
 }
 
-/// Whether a caller may see what becomes of the calls of a server that it sees.
+/// Returns whether a caller may see the call statistics of a server in its view.
 pub(crate) fn may_see_figures(caller: &Caller, server: &dyn Upstream) -> bool {
     let is_own = matches!(server.organisation(), Some(own) if **own == *caller.organisation());
     caller.role == Role::Operator || is_own
 }
 
-/// RFC 3339.
+/// Formats a time as RFC 3339.
 pub(crate) fn write_time(time: SystemTime) -> String {
     let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
     date::of_seconds(i64::try_from(since.as_secs()).unwrap_or(0))
 }
 
-/// With microseconds.
+/// Converts a duration, with a precision of microseconds.
 fn to_ms(time: Option<Duration>) -> Option<f64> {
     Some(time?.as_micros() as f64 / 1e3)
 }
 
-/// A rank that sorts numbers as texts.
+/// Returns a rank that sorts numbers as text.
 pub(crate) fn rank_number(number: u64) -> String {
     format!("{number:020}")
 }
 
-/// The same of milliseconds; nothing comes first.
+/// Returns a rank that sorts milliseconds as text; missing values come first.
 pub(crate) fn rank_ms(ms: Option<f64>) -> String {
     match ms {
         Some(ms) => format!("{ms:020.3}"),

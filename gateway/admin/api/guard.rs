@@ -1,5 +1,5 @@
-//! What every request of the API has to pass, whatever its route is: bounds, and that no web page
-//! of another origin has sent it. There are no cookies and no CORS.
+//! Checks of every request of the API before its route: the length of the URL, and that the sender
+//! is not a web page of another origin. There are no cookies and no CORS.
 
 use axum::body::Bytes;
 use axum::extract::Request;
@@ -12,12 +12,12 @@ use serde_json::Value;
 use super::problem::Problem;
 use crate::headers::read_header;
 
-/// Longest path and query, in bytes.
+/// Limit on path and query, in bytes.
 const MAX_URL: usize = 8 * 1024;
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Turns away what is too long, or comes from a page of another origin.
+/// Rejects requests that are too long or come from a page of another origin.
 pub(crate) async fn check_request(request: Request, next: Next) -> axum::response::Response {
     if request.uri().to_string().len() > MAX_URL {
         let detail = "the path and the query together may have 8192 bytes";
@@ -34,8 +34,8 @@ fn cross_origin() -> Problem {
     Problem::new(StatusCode::FORBIDDEN, "CROSS_ORIGIN", detail)
 }
 
-/// Whether a browser says that a page of another origin has sent it. Programs say nothing of the
-/// kind.
+/// Returns whether a browser reports a page of another origin as the sender. Other programs send no
+/// such headers.
 pub(crate) fn is_of_other_origin(uri: &Uri, headers: &HeaderMap) -> bool {
     if let Some(site) = headers.get(SEC_FETCH_SITE)
         && site != "same-origin"
@@ -53,7 +53,7 @@ pub(crate) fn is_of_other_origin(uri: &Uri, headers: &HeaderMap) -> bool {
     !matches!(own, Some(own) if own.eq_ignore_ascii_case(authority))
 }
 
-/// A refusal of the listener or of the request path, in the form of the API.
+/// Converts a refusal by the listener or the request path to a problem.
 pub(crate) fn describe_refusal(answer: &Response<Bytes>) -> Problem {
     let error: Value = serde_json::from_slice(answer.body()).unwrap_or(Value::Null);
     if matches!(error.pointer("/error/data/reason"), Some(reason) if reason == "origin") {

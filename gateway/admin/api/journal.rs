@@ -1,6 +1,6 @@
-//! The newest events of the gateway in their order, so that a reader who lost its connection goes
-//! on where it was. Events of each organisation are kept apart: many of one push out no others. An
-//! event is known by an id that says nothing of how many there were. What is older is missed.
+//! The newest events of the gateway, in order, for readers that reconnect. Each organisation has a
+//! limit of its own, so that its events do not evict others. Ids do not reveal the number of
+//! events. Older events are reported as lost.
 
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -18,29 +18,28 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::watch;
 
-/// Events of what all share that are kept.
+/// Limit on the events of shared servers.
 const MAX_SHARED: usize = 1024;
-/// Events of one organisation that are kept.
+/// Limit on the events of an organisation.
 const MAX_OWN: usize = 128;
-/// Organisations whose events are kept.
+/// Limit on the organisations with events.
 const MAX_ORGANISATIONS: usize = 1024;
 
-/// See the module.
+/// The newest events of the gateway.
 pub(crate) struct Journal {
     kept: Mutex<Kept>,
     /// The number of the next event, which readers wait for.
     next: watch::Sender<u64>,
-    /// What ids are made with: another key in each process.
+    /// The key of ids, different in each process.
     ids: RandomState,
     is_followed: AtomicBool,
 }
 
-/// The events that are kept.
 #[derive(Default)]
 struct Kept {
     shared: Events,
     own: BTreeMap<Arc<str>, Events>,
-    /// Events of organisations that are not in `own` are gone before this number.
+    /// Events before this number are lost for organisations that are not in `own`.
     first: u64,
 }
 
@@ -48,22 +47,20 @@ struct Kept {
 struct Events {
     /// In the order of their numbers.
     events: VecDeque<Arc<Recorded>>,
-    /// Those before this number are gone.
+    /// Events before this number are lost.
     first: u64,
 }
 
-/// One event.
 pub(crate) struct Recorded {
     pub(crate) number: u64,
     pub(crate) news: News,
 }
 
-/// What happened.
 pub(crate) enum News {
-    /// A server has changed, or is gone: its name, state, reason, since when, and how much it
-    /// offers, as they were then.
+    /// A server has changed or was removed: its name, state, reason, time of the state, and number
+    /// of items, as of then.
     Server(ServerId, Value),
-    /// A tool came or went.
+    /// A tool was added or removed.
     Tool(ToolChange),
     /// Events were lost before they could be recorded.
     Missed,
@@ -79,7 +76,7 @@ impl Journal {
         }
     }
 
-    /// Begins to follow the gateway, unless somebody has already asked for it.
+    /// Starts to follow the gateway, unless started already.
     pub(crate) fn follow(self: &Arc<Self>, gateway: &Arc<Gateway>) {
         if self.is_followed.swap(true, Ordering::AcqRel) {
             return;
@@ -92,18 +89,18 @@ impl Journal {
         tokio::spawn(record_all(Arc::downgrade(self), Arc::downgrade(gateway), heard));
     }
 
-    /// The number of the next event, and whoever waits for it.
+    /// Subscribes to the number of the next event.
     pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
         self.next.subscribe()
     }
 
-    /// By what a reader knows an event.
+    /// Returns the id of an event.
     pub(crate) fn id_of(&self, number: u64) -> String {
         format!("{:016x}", self.ids.hash_one(number))
     }
 
-    /// The number of the event after the one of this id, which a reader of this organisation was
-    /// told; `None` where that is no longer known.
+    /// Returns the number after the event with this id, for a reader of this organisation. `None`
+    /// if the event is lost.
     pub(crate) fn find_next(&self, organisation: &str, id: &str) -> Option<u64> {
         let kept = self.kept.lock();
         let own = kept.own.get(organisation);
@@ -117,8 +114,8 @@ impl Journal {
         None
     }
 
-    /// The first event for readers of this organisation from this number on; `Err` with the number
-    /// to go on at where some are not kept any more.
+    /// Returns the first event from this number on, for readers of this organisation. `Err` with
+    /// the number to continue at if events are lost.
     pub(crate) fn read(
         &self,
         organisation: &str,
@@ -177,7 +174,7 @@ impl Kept {
         }
     }
 
-    /// Makes room: the organisation goes of which there was nothing new for longest.
+    /// Evicts the organisation that has had no event for longest.
     fn forget_one(&mut self) {
         let quietest = self.own.iter().min_by_key(|(_, events)| events.end());
         let Some((name, _)) = quietest else { return };
@@ -198,13 +195,13 @@ impl Events {
         self.events.push_back(recorded);
     }
 
-    /// The first from this number on.
+    /// Returns the first event from this number on.
     fn find(&self, number: u64) -> Option<Arc<Recorded>> {
         let at = self.events.partition_point(|event| event.number < number);
         Some(Arc::clone(self.events.get(at)?))
     }
 
-    /// The number after the newest.
+    /// Returns the number after the newest event.
     fn end(&self) -> u64 {
         match self.events.back() {
             Some(newest) => newest.number + 1,
@@ -213,16 +210,16 @@ impl Events {
     }
 }
 
-/// What the gateway tells.
+/// Events from the gateway.
 struct Heard {
     events: Receiver<Event>,
     tools: Receiver<ToolChange>,
-    /// Servers as they were told last, so that nothing is told twice.
+    /// The last recorded state of servers, to omit repetitions.
     told: HashMap<ServerId, (Arc<Status>, Value)>,
 }
 
 impl Heard {
-    /// What is to be recorded next, if it is for anybody.
+    /// Returns the next event to record; `None` if the event is not for readers.
     async fn next(&mut self, gateway: &Weak<Gateway>) -> Result<Option<News>, RecvError> {
         tokio::select! {
             event = self.events.recv() => {
@@ -234,8 +231,8 @@ impl Heard {
         }
     }
 
-    /// Describes an event; `None` where nothing differs from the last time, and for what is between
-    /// a server and its callers.
+    /// Describes an event; `None` if nothing differs from the last event, or if it concerns only a
+    /// server and its callers.
     fn describe(&mut self, gateway: &Gateway, event: &Event) -> Option<News> {
         let id = match event {
             Event::Changed { server } => server,
@@ -292,8 +289,7 @@ fn describe_server(server: &dyn Upstream) -> Value {
     })
 }
 
-/// Describes an integration that is switched off or deleted, or a server that the configuration
-/// does not have any more.
+/// Describes an integration that is disabled or deleted, or a server that is no longer configured.
 fn describe_missing(slug: &str) -> Value {
     json!({
         "name": slug,

@@ -1,4 +1,4 @@
-//! Methods of MCP for programs that post bare parameters and want the bare result.
+//! Methods of MCP for clients that post bare parameters and expect the bare result.
 
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};

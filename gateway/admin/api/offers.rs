@@ -1,5 +1,5 @@
-//! Prompts and resources as a caller may use them, under the names of `/mcp`: the same view as for
-//! clients of MCP.
+//! Prompts and resources that a caller may use, under the names of `/mcp`: the same view as for MCP
+//! clients.
 
 use axum::Json;
 use axum::extract::State;
@@ -51,7 +51,6 @@ pub(crate) struct Resource {
     mime_type: Option<String>,
 }
 
-/// Which of them.
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -136,7 +135,7 @@ async fn find_offers(
 }
 
 impl Page<VisibleItem> {
-    /// The same with what is shown of each; definitions that cannot be read are left out.
+    /// Converts the items; those with unreadable definitions are omitted.
     fn map<T>(self, show: impl Fn(&VisibleItem, Map<String, Value>) -> T) -> Page<T> {
         let mut items = Vec::new();
         for item in &self.items {

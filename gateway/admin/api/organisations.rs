@@ -1,5 +1,5 @@
-//! Organisations, for operators: the list of them, creating one before it has anything, and
-//! deleting an empty one. Nothing of an organisation is deleted with it.
+//! Organisations, for operators: their list, creation ahead of use, and deletion of empty ones.
+//! Nothing else is deleted with an organisation.
 
 use axum::Json;
 use axum::extract::{Path, State};

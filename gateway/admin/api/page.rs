@@ -1,5 +1,5 @@
-//! Lists in pages: sorted by a key that is unique, or by something else before that, after a
-//! cursor, up to a limit.
+//! Pages of lists: sorted by a unique key, or by a rank and then the key, after a cursor and up to
+//! a limit.
 
 use std::cmp::Ordering;
 
@@ -11,12 +11,11 @@ use utoipa::{IntoParams, ToSchema};
 use super::problem::Problem;
 use super::query::number;
 
-/// Items of a page where nobody says how many.
+/// Default items per page.
 const DEFAULT: usize = 50;
-/// Most items of a page.
+/// Limit on the items per page.
 const MOST: usize = 200;
 
-/// Which part of a list.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -58,35 +57,30 @@ pub(crate) enum SortOrder {
 }
 
 impl SortOrder {
-    /// Whether a list goes down; up where nothing else is said.
+    /// Returns whether the order is descending; ascending is the default.
     pub(crate) fn is_descending(order: Option<Self>) -> bool {
         matches!(order, Some(Self::Desc))
     }
 }
 
-/// What a list is sorted by, where it is not its key.
+/// A sort order that precedes the key.
 pub(crate) struct Sorting<T> {
-    /// In the order of texts. It has no `|`.
+    /// Compared as text. Contains no `|`, the separator in cursors.
     pub(crate) rank: Box<dyn Fn(&T) -> String>,
     pub(crate) descending: bool,
 }
 
-/// A place in a list: rank and key.
+/// A position in a list: rank and key.
 type Place = (String, String);
 
 impl PageQuery {
-    /// The part of a list that is asked for, sorted by `key`, which is unique in it.
-    ///
-    /// # Errors
-    /// The limit is out of range.
+    /// Returns the requested page, sorted by `key`, which is unique in the list.
     pub(crate) fn cut<T>(&self, all: Vec<T>, key: impl Fn(&T) -> &str) -> Result<Page<T>, Problem> {
         self.cut_sorted(all, key, None)
     }
 
-    /// The same of a list that may be sorted by something else before the key.
-    ///
-    /// # Errors
-    /// The limit is out of range.
+    /// Returns the requested page, sorted by the rank, if any, and then by the key. Fails if the
+    /// cursor is for another sort order.
     pub(crate) fn cut_sorted<T>(
         &self,
         mut all: Vec<T>,
@@ -130,16 +124,15 @@ impl PageQuery {
     }
 }
 
-/// Which part of a list of the registry is asked for, which pages its lists itself.
+/// The requested part of a list that the registry pages itself.
 pub(crate) struct Part {
-    /// How many items come before it.
+    /// The number of preceding items.
     pub(crate) offset: usize,
     pub(crate) limit: Option<usize>,
 }
 
 impl Part {
-    /// # Errors
-    /// A limit out of range, or a cursor of nobody's.
+    /// Parses the limit and the cursor of a request.
     pub(crate) fn read(limit: Option<usize>, cursor: Option<&str>) -> Result<Self, Problem> {
         if matches!(limit, Some(limit) if !(1..=MOST).contains(&limit)) {
             return Err(invalid("`limit`: must be from 1 to 200"));
@@ -152,7 +145,6 @@ impl Part {
         Ok(Self { offset, limit })
     }
 
-    /// The page that was found.
     pub(crate) fn make_page<T, U>(&self, found: Found<T>, show: impl FnMut(T) -> U) -> Page<U> {
         let items: Vec<U> = found.items.into_iter().map(show).collect();
         let next = self.offset.saturating_add(items.len());
@@ -182,10 +174,7 @@ impl From<StoredSort> for Sort {
     }
 }
 
-/// The item of this name.
-///
-/// # Errors
-/// There is none: a problem with this code and these words.
+/// Returns the item with this name, or a problem with this code and detail.
 pub(crate) fn find_named<T>(
     all: Vec<T>,
     name: &str,
@@ -198,7 +187,7 @@ pub(crate) fn find_named<T>(
     }
 }
 
-/// Of equal ranks the keys go up, whichever way the ranks go.
+/// Compares positions. Keys of equal ranks ascend in either order of ranks.
 fn in_order(one: &Place, other: &Place, descending: bool) -> Ordering {
     let ranks = one.0.cmp(&other.0);
     let ranks = if descending { ranks.reverse() } else { ranks };

@@ -1,6 +1,6 @@
-//! Tools that somebody should look at: not approved, changed since, or with text that hides
-//! something; what is different of them, and approving it. What is approved is what was looked at.
-//! The operator's servers are the operator's to approve, an organisation's its administrators'.
+//! Tools that need a review: not approved, changed since, or with hidden text; their differences
+//! and their approval, which applies only to the reviewed definition. Operators approve tools of
+//! the operator's servers, and administrators those of their organisation.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,9 +26,9 @@ use super::problem::Problem;
 use super::query::{Query, number};
 use super::state::{ApiState, ApprovalError, ApprovedPin, Shared};
 
-/// Tools that one request approves.
+/// Limit on the tools of an approval.
 const MAX_TOOLS: usize = 200;
-/// How long an answer waits until the gateway goes by a changed file.
+/// Limit on the wait until the gateway applies a changed file.
 const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -69,7 +69,6 @@ impl Pin {
     }
 }
 
-/// Which tools.
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
@@ -234,7 +233,7 @@ pub(crate) async fn approve_pins(
         return Ok(Json(ApprovedTools { approved, dry_run: true }));
     }
     let place = reserve_change(&state)?;
-    // By itself: whoever leaves now must not leave a change without a record.
+    // A separate task, so that a client that disconnects does not leave a change without a record.
     let made = tokio::spawn(async move {
         let operations = Arc::clone(&state.operations);
         let pins = chosen.clone();
@@ -255,7 +254,7 @@ pub(crate) async fn approve_pins(
     }
 }
 
-/// Room for the record of the change.
+/// Reserves space for the record of the change.
 fn reserve_change(state: &ApiState) -> Result<Option<audit::ChangePlace>, Problem> {
     state.gateway.reserve_change().map_err(|unwritable| {
         let detail = unwritable.to_string();
@@ -281,7 +280,7 @@ fn unwritable() -> Problem {
     Problem::new(StatusCode::SERVICE_UNAVAILABLE, "PINS_UNAVAILABLE", detail)
 }
 
-/// Tools that this caller may approve and that are not as they were approved.
+/// Returns new and changed tools that this caller may approve.
 fn list_changes(
     state: &ApiState,
     caller: &Caller,
@@ -358,7 +357,7 @@ fn record(place: Option<audit::ChangePlace>, actor: &Actor, chosen: &[ApprovedPi
     });
 }
 
-/// The file is followed like every file of the configuration.
+/// Waits until the gateway applies the file, which is watched like all files of the configuration.
 async fn wait_until_approved(state: &ApiState, chosen: &[ApprovedPin]) {
     let end = Instant::now() + PATIENCE;
     while Instant::now() < end && chosen.iter().any(|one| still_waits(state, one)) {

@@ -1,19 +1,17 @@
-//! Places for work that takes long, so many of each organisation and in all: who has none is told
-//! so at once.
+//! A concurrency limit per organisation and in total, for long operations. Never queues.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-/// See the module.
 pub(crate) struct Places {
     taken: Mutex<HashMap<Arc<str>, usize>>,
     of_each: usize,
     of_all: usize,
 }
 
-/// A place of an organisation, which is free again when this is gone.
+/// A permit of an organisation, released when dropped.
 pub(crate) struct Place {
     places: Arc<Places>,
     organisation: Arc<str>,

@@ -1,5 +1,5 @@
-//! Decisions of the policies that are in force: why one is as it is, and whether cases come out as
-//! somebody expects. Nothing is called and nothing is counted.
+//! Decisions of the policies in force: their explanation, and tests of expected decisions. Nothing
+//! is called and nothing is counted.
 
 use axum::Json;
 use axum::extract::State;
@@ -16,7 +16,7 @@ use super::body::Body;
 use super::problem::Problem;
 use super::state::Shared;
 
-/// Cases of one request.
+/// Limit on the cases of a request.
 const MAX_CASES: usize = 200;
 
 /// Who asks for what: exactly one of `call`, `prompt`, `resource`, `completion` and `template`.

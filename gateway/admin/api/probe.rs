@@ -1,4 +1,4 @@
-//! Servers that are tried: what is asked of the rest of the program, and what came of it.
+//! Tests of servers: the input for the rest of the program, and the result.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,15 +7,15 @@ use serde::Serialize;
 use url::Url;
 use utoipa::ToSchema;
 
-/// Servers of one organisation that are tried at once.
+/// Limit on concurrent tests of an organisation.
 pub(crate) const PROBES: usize = 4;
 
-/// A server to try. It holds secrets, and so has no Debug.
+/// A server to test. Contains secrets, so it has no `Debug`.
 pub struct Candidate {
     pub organisation: Arc<str>,
     pub slug: String,
     pub url: Url,
-    /// The operator chose the address, in the catalogue.
+    /// The address is from the operator's catalogue.
     pub is_predefined: bool,
     pub headers: BTreeMap<String, String>,
 }
@@ -41,19 +41,19 @@ pub enum ProbeStage {
     List,
 }
 
-/// In the place of an address.
+/// Replaces an address in messages.
 const HIDDEN: &str = "the server's host";
 
-/// Why a server does not work.
+/// The reason why a server does not work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProbeFailure {
     pub stage: ProbeStage,
-    /// Without what is secret.
+    /// The message, without secrets.
     pub words: String,
 }
 
 impl ProbeFailure {
-    /// The same without a host and its port, which the caller does not know.
+    /// Removes a host and its port, which the caller may not see, from the message.
     pub(crate) fn without(self, host: &str, port: Option<u16>) -> Self {
         let mut words = self.words;
         if let Some(port) = port {
@@ -64,7 +64,7 @@ impl ProbeFailure {
 }
 
 impl ProbeStage {
-    /// What failed, for programs.
+    /// Returns the kind of failure, for programs.
     pub(crate) fn kind(self) -> &'static str {
         match self {
             Self::Dns | Self::Connect | Self::Tls => "connection",

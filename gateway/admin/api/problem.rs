@@ -1,5 +1,5 @@
-//! What goes wrong, as problem details (RFC 9457): a stable code, a sentence with the way out, and
-//! where in the body the mistake is.
+//! Errors as problem details (RFC 9457): a stable code, a sentence with the fix, and the location
+//! of the error in the body.
 
 use std::borrow::Cow;
 
@@ -15,7 +15,7 @@ const MEDIA_TYPE: &str = "application/problem+json";
 /// The type of problems that are fully described by their code (RFC 9457, 4.2.1).
 const BLANK: &str = "about:blank";
 
-/// Somebody asks for what another organisation has.
+/// The code for requests about another organisation.
 pub(crate) const ELSEWHERE: &str = "ORGANIZATION_NOT_FOUND";
 
 /// An error of the API.
@@ -27,7 +27,7 @@ struct Parts {
     status: StatusCode,
     code: &'static str,
     detail: Cow<'static, str>,
-    /// What failed, where a server did.
+    /// The kind of failure, if a server failed.
     kind: Option<&'static str>,
     pointer: Option<String>,
     more: Map<String, Value>,
@@ -35,27 +35,26 @@ struct Parts {
     challenge: Option<HeaderValue>,
 }
 
-/// Problem details (RFC 9457).
 #[derive(Serialize)]
 struct ProblemDetails<'a> {
-    /// `about:blank`; of a server's failure `connection`, `authentication`, `timeout`, `execution`
-    /// or `validation`.
+    /// `about:blank`; for server failures `connection`, `authentication`, `timeout`, `execution` or
+    /// `validation`.
     r#type: &'a str,
-    /// The words of the status.
+    /// The reason phrase of the status.
     title: &'a str,
     status: u16,
-    /// What programs tell problems apart by; it does not change.
+    /// A stable identifier for programs.
     code: &'a str,
-    /// What is wrong, and what can be done about it.
+    /// The cause and the fix.
     detail: &'a str,
-    /// Where in the body the mistake is.
+    /// The locations of errors in the body.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     errors: Vec<FieldError<'a>>,
     #[serde(flatten)]
     more: &'a Map<String, Value>,
 }
 
-/// A mistake in one place.
+/// An error at a location in the body.
 #[derive(Serialize)]
 struct FieldError<'a> {
     /// A JSON Pointer in the form of a fragment, such as `#/name`.
@@ -82,30 +81,30 @@ impl Problem {
         }))
     }
 
-    /// A mistake in the body, at a JSON Pointer such as `/name`; empty for the whole.
+    /// Creates an error in the body, at a JSON Pointer such as `/name`; empty for the whole body.
     pub(crate) fn in_body(pointer: &str, detail: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "INVALID_BODY", detail).at(pointer)
     }
 
-    /// The mistake is at a place in the body.
+    /// Sets the location of the error in the body.
     pub(crate) fn at(mut self, pointer: &str) -> Self {
         self.0.pointer = Some(pointer.to_owned());
         self
     }
 
-    /// The mistake is in a part of the body.
+    /// Moves the location of the error into a part of the body.
     pub(crate) fn within(mut self, part: &str) -> Self {
         let pointer = self.0.pointer.take().unwrap_or_default();
         self.0.pointer = Some(format!("{part}{pointer}"));
         self
     }
 
-    /// The same answer for what does not exist and for what the caller may not know of.
+    /// Creates the same error for missing items and for items that are hidden from the caller.
     pub(crate) fn not_found(code: &'static str, what: &'static str) -> Self {
         Self::new(StatusCode::NOT_FOUND, code, what)
     }
 
-    /// Says what of a server failed, for programs.
+    /// Sets the kind of server failure, for programs.
     pub(crate) fn of_kind(mut self, kind: &'static str) -> Self {
         self.0.kind = Some(kind);
         self
@@ -134,7 +133,6 @@ impl Problem {
         &self.0.detail
     }
 
-    /// What of a server failed.
     pub(crate) fn kind(&self) -> Option<&'static str> {
         self.0.kind
     }
@@ -144,12 +142,12 @@ impl Problem {
         self.0.more.get(name)
     }
 
-    /// Seconds until it is worth trying again.
+    /// Returns the retry delay in seconds.
     pub(crate) fn wait(&self) -> Option<u64> {
         self.0.retry_after
     }
 
-    /// The value of `WWW-Authenticate`.
+    /// Returns the value of `WWW-Authenticate`.
     pub(crate) fn asked_for(&self) -> Option<&HeaderValue> {
         self.0.challenge.as_ref()
     }

@@ -34,7 +34,7 @@ fn of(organisation: Option<&str>) -> News {
     News::Server(ServerId { organisation, slug: "s".into() }, Value::Null)
 }
 
-/// What a reader of an organisation reads from the first event on.
+/// Returns the numbers of all events that a reader of an organisation reads.
 fn read_all(journal: &Journal, organisation: &str) -> Vec<u64> {
     let mut numbers = Vec::new();
     let mut at = 0;
