@@ -1,5 +1,4 @@
-//! Queries of requests, strictly: a parameter that nobody knows, or that stands twice, is a
-//! mistake.
+//! Strict parsing of queries: unknown and repeated parameters are errors.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -17,7 +16,7 @@ use utoipa::openapi::{RefOr, Schema};
 use super::access::ORGANISATION;
 use super::problem::Problem;
 
-/// The query as `T`, which knows all of its parameters but `organizationId`.
+/// A query as `T`, which rejects unknown parameters. `organizationId` is excluded.
 pub(crate) struct Query<T>(pub(crate) T);
 
 impl<S: Sync, T: DeserializeOwned + IntoParams> FromRequestParts<S> for Query<T> {
@@ -30,7 +29,7 @@ impl<S: Sync, T: DeserializeOwned + IntoParams> FromRequestParts<S> for Query<T>
     }
 }
 
-/// Refuses what is longer than the document says.
+/// Rejects values that are longer than documented.
 fn check_lengths(parameters: &[Parameter], query: &str) -> Result<(), Problem> {
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
         let known = parameters.iter().find(|parameter| parameter.name == name);
@@ -67,7 +66,7 @@ fn invalid(detail: String) -> Problem {
     Problem::new(StatusCode::BAD_REQUEST, "INVALID_QUERY", detail)
 }
 
-/// A number that a query has as text.
+/// Deserializes a number from text.
 pub(crate) fn number<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -80,7 +79,7 @@ where
     }
 }
 
-/// A `true` or `false` that a query has as text.
+/// Deserializes a `true` or `false` from text.
 pub(crate) fn flag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<bool>, D::Error> {
     number(deserializer)
 }

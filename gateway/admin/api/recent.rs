@@ -1,4 +1,4 @@
-//! What became of calls of late, at all servers together whose figures the caller may see.
+//! Recent calls, summed over all servers with statistics that the caller may see.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,12 +26,12 @@ pub(crate) struct Figures {
     recent: Vec<RecentStep>,
 }
 
-/// Calls of several servers within one step.
+/// Calls of several servers within a step.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sum {
     calls: u64,
     failed: u64,
-    /// How many of them have a time, and that of all.
+    /// The number of calls with a duration, and the sum of their durations.
     timed: u32,
     time: Duration,
 }
@@ -81,7 +81,7 @@ pub(crate) async fn show_figures(State(state): Shared, caller: Caller) -> Json<F
     Json(Figures { servers, recent })
 }
 
-/// Steps of several servers as those of one. All of them end with the step that goes on.
+/// Sums the steps of several servers. All lists end with the current step.
 fn add_up(all: Vec<Vec<RecentCalls>>) -> Vec<RecentCalls> {
     let longest = all.iter().map(Vec::len).max().unwrap_or(0);
     let mut sums = vec![Sum::default(); longest];

@@ -1,5 +1,5 @@
-//! A change with its record: there is room for the record before anything is changed, and whoever
-//! leaves meanwhile leaves no change without one.
+//! Changes with audit records. Space for the record is reserved before the change, and a client
+//! that disconnects does not leave a change without a record.
 
 use axum::http::StatusCode;
 use lockgate_authn::Principal;
@@ -9,23 +9,20 @@ use lockgate_upstream::BoxFuture;
 use super::problem::Problem;
 use super::state::ApiState;
 
-/// What was changed, for the audit trail and the log.
+/// A change, for the audit trail and the log.
 pub(crate) struct ChangeRecord {
     /// Such as `create agent`.
     pub(crate) action: &'static str,
-    /// Of the thing that was changed; none of what all share.
+    /// The organisation of the changed object; `None` for shared objects.
     pub(crate) organisation: Option<String>,
-    /// JSON text without secrets; none of what was created.
+    /// JSON text without secrets; `None` for a creation.
     pub(crate) before: Option<String>,
-    /// JSON text without secrets; none of what is gone.
+    /// JSON text without secrets; `None` for a deletion.
     pub(crate) after: Option<String>,
 }
 
-/// Makes a change in somebody's name to its end, and records what it says of itself, if anything
-/// was changed.
-///
-/// # Errors
-/// There is no room for a record, or why the change was not made.
+/// Makes a change on behalf of a principal, to its end, and records it if anything was changed.
+/// Fails before the change if there is no space for a record.
 pub(crate) async fn make_recorded<T: Send + 'static>(
     state: &ApiState,
     principal: &Principal,
@@ -38,7 +35,7 @@ pub(crate) async fn make_recorded<T: Send + 'static>(
     let principal = principal.clone();
     // Boxed, so that the runtime's code for a task is generated once for all changes of a type.
     let making: BoxFuture<'static, _> = Box::pin(making);
-    // A task of its own: a client that leaves now must not leave a change without a record.
+    // A separate task, so that a client that disconnects does not leave a change without a record.
     let made = tokio::spawn(async move {
         let (made, record) = making.await?;
         if let Some(record) = record {

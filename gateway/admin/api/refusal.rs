@@ -1,5 +1,4 @@
-//! Errors of the registry as problems of the API: the status of each, and the member of the body
-//! under the name that the API gives it.
+//! Errors of the registry as problems of the API: their status, and the API's names of members.
 
 use std::sync::Arc;
 
@@ -10,12 +9,11 @@ use lockgate_registry::{Registry, RegistryError};
 use super::problem::Problem;
 use super::state::ApiState;
 
-/// Seconds until a store that is away may be back.
+/// Retry delay while the store is unavailable, in seconds.
 const RETRY: u64 = 2;
 
 impl ApiState {
-    /// # Errors
-    /// There is none where the gateway serves one client alone.
+    /// Returns the registry. Fails if there is none, as in a gateway that serves a single client.
     pub(crate) fn registry(&self) -> Result<Arc<Registry>, Problem> {
         if let Some(registry) = self.operations.registry() {
             return Ok(registry);
@@ -24,7 +22,7 @@ impl ApiState {
         Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "STORE_UNAVAILABLE", detail))
     }
 
-    /// Whether an organisation was created, has something, or has a key.
+    /// Returns whether an organisation was created, owns anything, or has a key.
     pub(crate) async fn knows_organisation(&self, name: &str) -> bool {
         if name == DEFAULT_ORGANISATION || self.has_keys(name) {
             return true;
@@ -33,11 +31,11 @@ impl ApiState {
         if registry.has_organisation(name) {
             return true;
         }
-        // Another gateway may have created it just now.
+        // Another gateway may have created the organisation just now.
         registry.refresh().await.is_ok() && registry.has_organisation(name)
     }
 
-    /// Whether a key that is not revoked names an organisation.
+    /// Returns whether a key that is not revoked names an organisation.
     pub(crate) fn has_keys(&self, organisation: &str) -> bool {
         let keys = self.operations.keys();
         let mut own = keys.iter().filter(|key| key.organisation.as_deref() == Some(organisation));
@@ -90,7 +88,7 @@ fn status_of(error: &RegistryError) -> StatusCode {
     }
 }
 
-/// What is wrong, under the names of the API, and without words for operators alone.
+/// Describes an error with the API's names, and without details for operators.
 fn describe(error: &RegistryError) -> String {
     match error {
         RegistryError::InvalidField(field) => {
@@ -105,7 +103,7 @@ fn describe(error: &RegistryError) -> String {
     }
 }
 
-/// The registry's name of a member, as bodies of the API have it.
+/// Converts the registry's name of a member to the API's.
 pub(crate) fn name_member(pointer: &str) -> &str {
     match pointer {
         "/url" => "/serverUrl",

@@ -1,5 +1,5 @@
-//! Requests of callers who may not do what they ask for: each leaves a record in the audit trail,
-//! as refusals at MCP do.
+//! Audit records of requests that the caller is not permitted to make, as for refusals of MCP
+//! requests.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use lockgate_authn::Principal;
 
 use super::state::ApiState;
 
-/// Why a response refuses what was asked, in words for the record.
+/// The reason for a refusal, for the audit record.
 #[derive(Clone)]
 pub(crate) struct RefusedBecause(pub(crate) Arc<str>);
 
-/// Records what is refused.
+/// Records refused requests in the audit trail.
 pub(crate) async fn record_rejection(
     state: State<Arc<ApiState>>,
     request: Request,

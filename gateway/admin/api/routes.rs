@@ -1,4 +1,4 @@
-//! The table of all routes, each with what it asks of its caller, and the router made of it.
+//! The table of all routes with their permissions, and the router made from it.
 
 use std::sync::Arc;
 
@@ -32,13 +32,13 @@ const USER: Permission = Permission::AtLeast(Role::User);
 const ADMIN: Permission = Permission::AtLeast(Role::Admin);
 const OPERATOR: Permission = Permission::AtLeast(Role::Operator);
 
-/// Changes of the file of keys: one is made, and so many wait.
+/// Changes of the keys file run one at a time.
 const KEY_TURNS: Bounds = Bounds { running: 1, waiting: 64 };
 
-/// Searches of the audit trail at once: of each organisation, and of all; as many of operators.
+/// Concurrent searches of the audit trail, per organisation and in total; operators have the same
+/// total.
 const SEARCHES: (usize, usize) = (1, 2);
 
-/// Every route below `/api`.
 pub(crate) fn table() -> Table {
     Table::new()
         .add(Permission::Public, routes!(document::show_page))
@@ -99,7 +99,7 @@ pub(crate) fn table() -> Table {
         .add(OPERATOR, routes!(settings::list_settings))
 }
 
-/// The table as a router, with what its requests share.
+/// Builds the router from the table, and the state that its requests share.
 pub(crate) fn make_router(
     gateway: Arc<Gateway>,
     operations: Arc<dyn Operations>,
@@ -126,7 +126,7 @@ pub(crate) fn make_router(
         .layer(from_fn_with_state(Arc::clone(&state), record_rejection))
         .layer(from_fn_with_state(Arc::clone(&state), count_answer))
         .with_state(Arc::clone(&state));
-    // The page is at `/api`, and where the document has it: at `/` below that.
+    // The page is at `/api`, and at `/api/` as in the document.
     let page = get(document::show_page).fallback(answer_other_method);
     let page = Router::new().route("/api/", page).with_state(Arc::clone(&state));
     (page.nest("/api", routes), state)

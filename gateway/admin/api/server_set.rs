@@ -1,5 +1,5 @@
-//! All integrations of an organisation at once: `PUT /api/servers` makes them what is wanted, and
-//! says what it did to each.
+//! Replacement of all integrations of an organisation: `PUT /api/servers` applies the requested set
+//! and reports the action for each server.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -197,7 +197,7 @@ fn describe_change(change: &Change, changed: Changed<IntegrationSet>) -> ServerS
             if is_dry_run {
                 server.affected_agents = Some(change.agents_with(&integration.id));
             }
-            // What would be made has no id yet.
+            // A creation in a dry run has no id.
             if !is_dry_run || !matches!(action, ServerAction::Created) {
                 server.id = Some(integration.id);
             }
@@ -212,7 +212,7 @@ fn describe_change(change: &Change, changed: Changed<IntegrationSet>) -> ServerS
     ServerSetChange { servers, warnings, dry_run: is_dry_run }
 }
 
-/// A warning with the place that its member has in the body.
+/// Converts a warning about an item of the set, with the API's name of its member.
 fn name_place(said: Said) -> Warning {
     let Some((item, member)) = said.pointer.rsplit_once('/') else { return Warning::new(said) };
     let item = item.to_owned();

@@ -1,5 +1,5 @@
-//! Servers as a caller may know them: all for operators, with the words of their trouble; for
-//! everybody else those that policy lets them see, with the reason alone.
+//! Servers in a caller's view. Operators see all servers, with details of errors; other callers see
+//! permitted servers, with the reason only.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -104,7 +104,7 @@ impl Server {
         let stage = status.trouble.as_ref().map(|trouble| trouble.step());
         let organization_id = server.organisation().map(ToString::to_string);
         let sees_figures = may_see_figures(caller, server);
-        // It moves with every call, also of others.
+        // The time changes with every call, including those of other callers.
         let last_heard = if sees_figures { last_heard(server) } else { None };
         let metrics = if sees_figures {
             state.gateway.figures_of(server).map(ServerMetrics::from)
@@ -146,12 +146,12 @@ impl Server {
         }
     }
 
-    /// As a switch would leave it.
+    /// Returns the server as a switch would leave it.
     pub(crate) fn after_trial(mut self, to: Switch) -> Self {
         self.dry_run = true;
         let after = match to {
             Switch::Disconnect => ServerState::Disabled,
-            // One that is connected, or about to be, stays as it is.
+            // A server that is connected, or about to be, stays as it is.
             Switch::Connect if matches!(self.state, "connected" | "unresponsive" | "pending") => {
                 return self;
             }
@@ -163,7 +163,7 @@ impl Server {
         self
     }
 
-    /// What it is sorted by; figures that the caller does not see are none.
+    /// Returns the rank for a sort order. It is empty for statistics that the caller may not see.
     fn rank(&self, sort: ServerSort) -> String {
         match (sort, &self.metrics) {
             (ServerSort::Name, _) => self.name.clone(),
@@ -196,7 +196,6 @@ fn last_heard(server: &dyn Upstream) -> Option<String> {
     Some(write_time(at))
 }
 
-/// Which servers, and in which order.
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
@@ -280,8 +279,9 @@ impl ServersQuery {
     }
 }
 
-/// The servers that a caller may know of: for operators all that its organisation may have, for
-/// administrators those of the organisation and what policy shows, for others the latter.
+/// Returns the servers that a caller may see: for operators those of the configuration and the
+/// organisation, for administrators those of the organisation and those that policy permits, for
+/// others the latter.
 pub(crate) fn visible_servers(state: &ApiState, caller: &Caller) -> Vec<Arc<dyn Upstream>> {
     let gateway = &state.gateway;
     if caller.role == Role::Operator {

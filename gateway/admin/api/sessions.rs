@@ -1,5 +1,5 @@
-//! Sessions of the console: those of one organisation for its administrators, all for operators. A
-//! session is ended at once, and with it what its pages follow. Nobody ends one that may more.
+//! Console sessions: of an organisation for its administrators, all for operators. A session ends
+//! at once, and its event streams with it. Callers cannot end sessions with a higher role.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! The configuration that is in force, for operators: every key, its value and where that comes
-//! from. Secrets are references, or are not shown.
+//! The configuration in force, for operators: every key, its value and its origin. Secrets are
+//! references or omitted.
 
 use std::sync::Arc;
 
@@ -40,7 +40,6 @@ impl Setting {
     }
 }
 
-/// Which keys.
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]

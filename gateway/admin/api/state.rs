@@ -1,4 +1,4 @@
-//! What all requests of the API share, and what the API asks of the rest of the program.
+//! The state that all requests of the API share, and the operations that the API requires.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,12 +18,12 @@ use super::probe::{Candidate, Offered, ProbeFailure};
 use crate::config::ApiConfig;
 use crate::console::sessions::Sessions;
 
-/// What is done with the connection to a server.
+/// A change of the connection to a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Switch {
     Connect,
     Disconnect,
-    /// Ends the connection and connects anew.
+    /// Ends the connection and connects again.
     Reconnect,
 }
 
@@ -37,146 +37,144 @@ impl Switch {
     }
 }
 
-/// A change of the file of API keys.
+/// A change of the keys file.
 #[derive(Clone, Debug)]
 pub enum KeyChange {
     Add(Key),
-    /// Takes the key of this id out of force, at this time in Unix seconds.
+    /// Revokes the key with this id, at this time in Unix seconds.
     Revoke {
         id: String,
         at: u64,
     },
 }
 
-/// Why the file was not changed.
+/// The reason why the keys file was not changed.
 #[derive(Debug, PartialEq, Eq)]
 pub enum KeyChangeError {
-    /// The configuration names none.
+    /// The configuration has no keys file.
     NoFile,
-    /// It has as many keys as it may have.
+    /// The file, or the organisation's share of it, is full.
     Full,
     /// There is no such key.
     Unknown,
-    /// In words for the log.
+    /// With a message for the log.
     Unwritable(String),
 }
 
-/// A tool that is approved as it is.
+/// A tool that is approved with its current definition.
 #[derive(Clone, Debug)]
 pub struct ApprovedPin {
-    /// As the lock file calls it.
+    /// The server's name in the lock file.
     pub server: String,
     pub tool: String,
     pub pin: Pin,
-    /// That the server belongs to; none of the operator's.
+    /// The organisation of the server; `None` for the operator's servers.
     pub organisation: Option<Arc<str>>,
 }
 
-/// Why nothing was approved.
+/// The reason why nothing was approved.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ApprovalError {
-    /// There is no room for more.
+    /// The lock file, or the organisation's share of it, is full.
     Full,
-    /// In words for the log.
+    /// With a message for the log.
     Unwritable(String),
 }
 
-/// A key of the configuration, and what it says.
+/// A key of the configuration in force, with its value.
 #[derive(Clone, Debug)]
 pub struct EffectiveSetting {
     /// Such as `servers.time.timeout`.
     pub key: String,
-    /// Null where nothing is set; of a secret the reference.
+    /// Null if not set; for a secret the reference.
     pub value: Value,
-    /// What holds where nothing is set, in words.
+    /// The behaviour if not set, in words.
     pub otherwise: Option<String>,
-    /// Where it is written; none of a default.
+    /// The location of the setting; `None` for a default.
     pub origin: Option<String>,
 }
 
-/// What the API asks of the rest of the program.
+/// The operations that the API requires of the rest of the program.
 pub trait Operations: Send + Sync + 'static {
-    /// Who may do what, as the configuration has it now.
+    /// Returns the API's current configuration, with the holders of roles.
     fn settings(&self) -> Arc<ApiConfig>;
 
-    /// The configuration with the origin of each value; secrets as references. Reads files.
+    /// Returns the configuration with the origin of each value; secrets are references. Reads
+    /// files.
     ///
     /// # Errors
-    /// Its mistakes, in words, a line each.
+    /// Returns the errors of the configuration as text, one per line.
     fn effective_settings(&self) -> Result<Vec<EffectiveSetting>, String>;
 
-    /// The API keys that the gateway goes by.
+    /// Returns the API keys in force.
     fn keys(&self) -> Arc<[Key]>;
 
-    /// Finds out whether the file of keys could be changed so, and leaves it as it is.
+    /// Checks whether the keys file can be changed, without changing it.
     ///
     /// # Errors
-    /// [`KeyChangeError`].
+    /// Returns a [`KeyChangeError`] if it cannot.
     fn rehearse_key_change(&self, change: &KeyChange) -> Result<(), KeyChangeError>;
 
-    /// Changes the file of keys, as a whole or not at all; waits for others who do. The gateway
-    /// begins to read it at once.
+    /// Changes the keys file atomically, after other changes. The gateway starts to reload it at
+    /// once.
     ///
     /// # Errors
-    /// [`KeyChangeError`].
+    /// Returns a [`KeyChangeError`] if the file was not changed.
     fn change_keys(&self, change: &KeyChange) -> Result<(), KeyChangeError>;
 
-    /// Writes tools into the lock file, as a whole or not at all. The gateway goes by it soon
-    /// after.
+    /// Writes tools to the lock file atomically. The gateway applies the file soon after.
     ///
     /// # Errors
-    /// [`ApprovalError`].
+    /// Returns an [`ApprovalError`] if the file was not changed.
     fn approve_pins(&self, approved: &[ApprovedPin]) -> Result<(), ApprovalError>;
 
-    /// The file that the audit trail is written to, if it is one.
+    /// Returns the file that the audit trail is written to, if any.
     fn audit_file(&self) -> Option<PathBuf>;
 
-    /// What people change while the gateway runs; none where nobody can.
+    /// Returns the registry; `None` if nothing can be changed while the gateway runs.
     fn registry(&self) -> Option<Arc<Registry>>;
 
-    /// Has the gateway serve an organisation as it is stored now: done when requests see it, or
-    /// after some seconds.
+    /// Applies the stored state of an organisation. Completes when requests see it, or after some
+    /// seconds.
     fn serve_changes<'a>(&'a self, organisation: &'a str) -> BoxFuture<'a, ()>;
 
-    /// Connects or disconnects an integration of an organisation, by its slug. `false` where it has
-    /// no connection: it is unknown, disabled, or its credentials do not open.
+    /// Connects or disconnects an integration of an organisation, by its slug. Returns `false` if
+    /// it has no connection: it is unknown, disabled, or its credentials cannot be used.
     fn switch_integration(&self, organisation: &str, slug: &str, to: Switch) -> bool;
 
-    /// Tries a server of an organisation: connects, shakes hands, reads its lists, and leaves.
+    /// Tests a server of an organisation: connects, performs the handshake, reads its lists, and
+    /// disconnects.
     fn probe(&self, candidate: Candidate) -> BoxFuture<'static, Result<Offered, ProbeFailure>>;
 
-    /// Whether it is a server of the configuration, which can be connected and disconnected.
+    /// Returns whether a slug is of a configured server, which can be connected and disconnected.
     fn can_switch(&self, slug: &str) -> bool;
 
-    /// Connects or disconnects a server of the configuration. `false` where there is no such
-    /// server.
+    /// Connects or disconnects a configured server. Returns `false` if there is no such server.
     fn switch(&self, slug: &str, to: Switch) -> bool;
 }
 
-/// What all requests of the API share.
 pub(crate) struct ApiState {
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) operations: Arc<dyn Operations>,
     pub(crate) document: Document,
-    /// Who is signed in to the console.
+    /// Open console sessions.
     pub(crate) sessions: Arc<Sessions>,
-    /// What has happened of late.
     pub(crate) journal: Arc<Journal>,
-    /// For servers that are tried.
+    /// Limit on concurrent tests of servers.
     pub(crate) probes: Arc<Places>,
-    /// For searches of the audit trail: each may read for some seconds.
+    /// Limit on concurrent searches of the audit trail, which may read files for some seconds.
     pub(crate) searches: Arc<Places>,
-    /// The same of operators, so that no organisation keeps them from it.
+    /// A separate limit for operators, so that organisations cannot block their searches.
     pub(crate) operator_searches: Arc<Places>,
-    /// Organisations take turns at changing the file of keys.
+    /// Limit on changes of the keys file. Organisations take turns.
     pub(crate) key_turns: Arc<ConcurrencyLimit>,
 }
 
-/// What the API says of itself, written once.
+/// The description of the API, generated once.
 pub(crate) struct Document {
-    /// As OpenAPI.
+    /// The OpenAPI document.
     pub(crate) text: String,
-    /// As a page for people.
+    /// The HTML page.
     pub(crate) page: String,
 }
 

@@ -1,7 +1,6 @@
-//! Connecting and disconnecting servers while the gateway runs: those of the configuration by
-//! operators, those of an organisation by its administrators too. What is switched so stays, here,
-//! until somebody switches it again, the server's own entry in the configuration or the integration
-//! changes, or the gateway starts anew.
+//! Connecting and disconnecting servers while the gateway runs: configured servers by operators,
+//! servers of an organisation also by its administrators. A switch is local to this gateway, until
+//! the next switch, a change of the server's configuration or integration, or a restart.
 
 use std::sync::Arc;
 
@@ -112,7 +111,7 @@ pub(crate) async fn reconnect_server(
     switch(&state, &caller, &*server, Switch::Reconnect, &query).await
 }
 
-/// A server that the caller may see and change.
+/// Returns a server that the caller may see and change.
 fn find_controlled(
     state: &ApiState,
     caller: &Caller,
@@ -123,8 +122,8 @@ fn find_controlled(
     Ok(server)
 }
 
-/// Lets those pass who may change how a server that they see is: operators, and administrators of
-/// the organisation that it belongs to.
+/// Checks that the caller may change the state of a visible server: operators may, and
+/// administrators of the server's organisation.
 pub(crate) fn require_control(caller: &Caller, server: &dyn Upstream) -> Result<(), Problem> {
     let is_own = matches!(server.organisation(), Some(own) if **own == *caller.organisation());
     if caller.role == Role::Operator || is_own && caller.role == Role::Admin {
@@ -171,7 +170,7 @@ async fn make_switch(
         Some(organisation) => state.operations.switch_integration(organisation, &name, to),
     };
     if !is_done {
-        // The configuration, or the organisation, has changed meanwhile.
+        // The configuration or the organisation has changed in the meantime.
         return Err(unknown_server());
     }
     let after = describe_state(&state, own.as_deref(), &name);
@@ -184,7 +183,7 @@ async fn make_switch(
     Ok(((), Some(ChangeRecord { action, organisation, before, after })))
 }
 
-/// A server of the configuration, or of an organisation, for the record.
+/// Describes a configured server, or a server of an organisation, for the record.
 fn describe_state(state: &ApiState, own: Option<&str>, name: &str) -> Option<String> {
     let servers = match own {
         None => state.gateway.servers(),

@@ -1,5 +1,5 @@
-//! The table of routes as it is built: a route comes with its permission, or not at all. What is in
-//! the table is what is served and what the document describes.
+//! The table of routes: a route cannot be added without its permission. The table is the source of
+//! both the router and the document.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,23 +18,21 @@ use super::access::{Caller, Permission, check_permission};
 use super::problem::Problem;
 use super::state::ApiState;
 
-/// See the module.
 pub(crate) struct Table {
     router: OpenApiRouter<Arc<ApiState>>,
     pub(crate) operations: Vec<Operation>,
 }
 
-/// What a request has to pass before its route.
+/// The checks of a request before its route.
 struct Gate {
     permission: Permission,
     /// By method, in lower case.
     accepted: BTreeMap<String, Accepted>,
 }
 
-/// One route.
 #[derive(Clone, Debug)]
 pub(crate) struct Operation {
-    /// Below `/api`, as the document has it.
+    /// The path below `/api`, as in the document.
     pub(crate) path: String,
     /// In lower case.
     pub(crate) method: String,
@@ -46,7 +44,7 @@ impl Table {
         Self { router: OpenApiRouter::default(), operations: Vec::new() }
     }
 
-    /// Adds routes that ask the same of their callers.
+    /// Adds routes that require the same permission.
     pub(crate) fn add(
         mut self,
         permission: Permission,
@@ -73,7 +71,7 @@ impl Table {
         self
     }
 
-    /// The routes, and what they say of themselves.
+    /// Returns the router, the description and the operations.
     pub(crate) fn into_parts(self) -> (Router<Arc<ApiState>>, OpenApi, Vec<Operation>) {
         let (router, document) = self.router.split_for_parts();
         (router, document, self.operations)
@@ -94,7 +92,7 @@ impl Gate {
     }
 }
 
-/// The operations of one route, each with its description.
+/// Returns the operations of a route, each with its description.
 fn list_operations(
     paths: &utoipa::openapi::path::Paths,
     permission: Permission,

@@ -1,4 +1,4 @@
-//! Tests of `api`: what the table of routes and the document say of each other.
+//! Tests of `api`: consistency of the table of routes and the document.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ fn described() -> Value {
     document::describe(&description, &operations)
 }
 
-/// Method, path and description of every operation.
+/// Returns the method, path and description of every operation.
 fn operations(document: &Value) -> Vec<(String, String, Value)> {
     let mut all = Vec::new();
     for (path, item) in document["paths"].as_object().unwrap() {
@@ -24,7 +24,7 @@ fn operations(document: &Value) -> Vec<(String, String, Value)> {
     all
 }
 
-/// Every `$ref` in it.
+/// Collects every `$ref`.
 fn references(value: &Value, found: &mut BTreeSet<String>) {
     match value {
         Value::Object(object) => {
@@ -75,7 +75,7 @@ fn the_document_is_complete_in_itself() {
     }
 }
 
-/// Every schema that is written as an object, wherever it is.
+/// Collects every schema of an object.
 fn objects<'a>(value: &'a Value, found: &mut Vec<&'a Value>) {
     match value {
         Value::Object(members) => {

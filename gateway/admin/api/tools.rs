@@ -1,5 +1,5 @@
-//! Tools as a caller may use them, under the names of `/mcp`, and calls of them: the same view, and
-//! the same decision, as for clients of MCP.
+//! Tools that a caller may use, under the names of `/mcp`, and calls of them: the same view and the
+//! same decisions as for MCP clients.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -60,7 +60,6 @@ pub(crate) struct Tool {
     metrics: Option<ToolMetrics>,
 }
 
-/// Which tools, and in which order.
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -120,7 +119,7 @@ impl ToolsQuery {
     }
 }
 
-/// A tool that its caller may use, with the figures that it may see.
+/// A tool that the caller may use, with the statistics that it may see.
 pub(crate) struct SeenTool {
     tool: VisibleTool,
     metrics: Option<ToolMetrics>,
@@ -135,7 +134,7 @@ impl SeenTool {
         Self { tool, metrics: metrics.map(ToolMetrics::from) }
     }
 
-    /// What it is sorted by; figures that the caller does not see are none.
+    /// Returns the rank for a sort order. It is empty for statistics that the caller may not see.
     fn rank(&self, sort: ToolSort) -> String {
         match (sort, &self.metrics) {
             (ToolSort::Name, _) => self.tool.exposed.to_string(),
@@ -179,7 +178,7 @@ pub(crate) struct ToolResult {
 }
 
 impl Tool {
-    /// `None` for a definition that cannot be read.
+    /// Returns `None` if the definition cannot be parsed.
     pub(crate) fn new(seen: SeenTool) -> Option<Self> {
         let SeenTool { tool, metrics } = seen;
         let Ok(Value::Object(mut definition)) = serde_json::from_slice(&tool.text) else {
