@@ -1,5 +1,5 @@
-//! A command that a rule allows is one of its programs with words that no shell would make anything
-//! of; quoted word by word, and as a vector, it is the same command and allowed again.
+//! Checks of the command rule: an allowed command runs a listed program with words that a shell
+//! would not expand. The same command, quoted or as an argument vector, is allowed again.
 
 use lockgate_policy::command::{Command, Spec};
 
@@ -7,8 +7,7 @@ thread_local! {
     static RULE: Command = Command::compile(&Spec::default()).unwrap();
 }
 
-/// # Panics
-/// Where something is not as it must be.
+/// Checks the rule on one input. Panics when a property does not hold.
 pub fn check(data: &[u8]) {
     let Some((which, text)) = crate::split(data) else { return };
     RULE.with(|rule| {
@@ -25,7 +24,7 @@ pub fn check(data: &[u8]) {
         assert_eq!(words.first(), Some(&one.program), "{text:?}");
         assert!(words.iter().all(|word| !word.contains(['\0', '\n', '\r'])), "{text:?}: {words:?}");
         assert_eq!(rule.check_argv(&words, None).as_ref(), Ok(&one), "{text:?}: {words:?}");
-        // The program's name has to stand there as it is.
+        // The program's name must appear unquoted.
         let quote = |word: &String| format!("'{}'", word.replace('\'', r"'\''"));
         let quoted: Vec<String> = words.iter().skip(1).map(quote).collect();
         let line = format!("{} {}", words[0], quoted.join(" "));
@@ -36,7 +35,7 @@ pub fn check(data: &[u8]) {
     });
 }
 
-/// Outside of quotes there is nothing that a shell would act on.
+/// Checks that a shell would expand or execute no character outside the quotes.
 fn shell_agrees(text: &str, words: &[String]) {
     let (mut quote, mut escaped) = (None, false);
     for c in text.chars() {

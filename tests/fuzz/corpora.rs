@@ -1,9 +1,8 @@
-//! The corpora through every function, whole, and cut and put together anew by a generator that
-//! always does the same.
+//! Runs each check on its corpus, and on inputs spliced from it by a deterministic generator.
 
 use crate::seeds;
 
-/// Inputs that are made of pieces.
+/// Spliced inputs per target.
 const MADE: usize = 6_000;
 
 fn through(target: &str, check: fn(&[u8]), made: usize) {

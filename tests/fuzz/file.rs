@@ -1,6 +1,6 @@
-//! Any bytes as a policy file: read as the program reads them, in time, without a panic. What
-//! compiles decides alike in any order, and nothing passes beside a policy that denies everything.
-//! Where words alone go by names, spelling makes no difference.
+//! Checks of policy files. Loading ends in bounded time without a panic; decisions do not depend on
+//! the order of policies; a policy that denies everything permits no call. If policies select tools
+//! by words alone, the spelling of a name is irrelevant.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -19,7 +19,7 @@ thread_local! {
 
 const TOOLS: [&str; 6] =
     ["read_file", "query", "delete_all", "deleteAll", "DELETE-ALL", "Delete.all"];
-/// Those of them that have the same words.
+/// The last entries of `TOOLS`, which consist of the same words.
 const SPELLINGS: usize = 4;
 
 fn read(data: &[u8]) -> Option<Config> {
@@ -36,7 +36,7 @@ fn read(data: &[u8]) -> Option<Config> {
     })
 }
 
-/// Every decision on a few calls, by an anonymous caller and one who is known.
+/// Returns the decision on each of a few calls, for a known and an anonymous caller.
 fn decisions(config: &Config) -> Vec<Result<String, String>> {
     let policy = Policy::compile(config).unwrap_or_else(|mistakes| panic!("{mistakes:?}"));
     let roles = ["analyst".into(), "editor".into()];
@@ -71,7 +71,7 @@ fn decisions(config: &Config) -> Vec<Result<String, String>> {
     all
 }
 
-/// Whether the name of a tool matters for its words alone.
+/// Returns whether the policies select tools only by the words of their names.
 fn goes_by_words(config: &Config) -> bool {
     let policies = config.documents.iter().flat_map(|document| &document.policies);
     policies
@@ -79,8 +79,7 @@ fn goes_by_words(config: &Config) -> bool {
         .all(|policy| policy.what.tools.is_none() && policy.when.is_none())
 }
 
-/// # Panics
-/// Where something is not as it must be.
+/// Checks the loader and the policies on one input. Panics when a property does not hold.
 pub fn check(data: &[u8]) {
     let Some(config) = read(data) else { return };
     let decided = decisions(&config);

@@ -1,6 +1,6 @@
-//! What must be true of every input to the argument rules and of every policy file, as one function
-//! each: they panic where it is not. `cargo test` runs them over the corpora; `targets/` hands them
-//! to libFuzzer. Nothing here decides anything.
+//! Properties of the argument rules and of policy files that must hold for every input. Each is a
+//! function that panics on a violation; `cargo test` runs them on the corpora, `targets/` in
+//! libFuzzer.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods)]
 
@@ -17,18 +17,18 @@ pub mod sql;
 pub mod uri;
 pub mod url;
 
-/// Longest time for one verdict, far beyond what any takes, also where everything is instrumented.
+/// Limit on one verdict, generous enough for instrumented builds.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Longest refusal, in bytes.
+/// Limit on a refusal, in bytes.
 const WORDS: usize = 1000;
 
-/// The first byte chooses a rule; the rest is text.
+/// Splits the input: the first byte selects a rule, the rest is the text.
 fn split(data: &[u8]) -> Option<(usize, &str)> {
     let (which, text) = data.split_first()?;
     Some((usize::from(*which), std::str::from_utf8(text).ok()?))
 }
 
-/// A verdict comes in time, and a refusal is a sentence that can be shown to anybody.
+/// Checks that a verdict takes bounded time and that a refusal is one short printable text.
 fn timed<T>(judge: impl FnOnce() -> Result<T, Refusal>) -> Option<T> {
     let began = Instant::now();
     let judged = judge();

@@ -1,4 +1,4 @@
-//! `fuzz-seeds FOLDER` writes the inputs that fuzzing begins with, into a folder for each target.
+//! `fuzz-seeds FOLDER`: writes the seed inputs, one subfolder per target.
 
 fn main() {
     match std::env::args_os().nth(1) {

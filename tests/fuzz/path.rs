@@ -1,5 +1,5 @@
-//! A path that a rule allows is plain, absolute and inside the root that the rule names for it, and
-//! allowed again as what it was made into.
+//! Checks of the path rule: an allowed path is plain, absolute and inside the reported root, and
+//! its normalised form is allowed again.
 
 use std::path::{Component, Path as Native};
 
@@ -23,8 +23,7 @@ fn rules() -> Vec<(Spec, Path)> {
     all.into_iter().map(|spec| (spec.clone(), Path::compile(&spec).unwrap())).collect()
 }
 
-/// # Panics
-/// Where something is not as it must be.
+/// Checks the rule on one input. Panics when a property does not hold.
 pub fn check(data: &[u8]) {
     let Some((which, text)) = crate::split(data) else { return };
     RULES.with(|rules| {
@@ -39,8 +38,8 @@ pub fn check(data: &[u8]) {
             !checked.path.contains('\0') && !checked.path.contains("//"),
             "{text:?}: {checked:?}"
         );
-        // Who takes a backslash for a slash, or leaves it out, is inside too, and at nothing that
-        // is denied.
+        // A server that treats a backslash as a slash, or drops it, must also stay inside the root
+        // and off denied names.
         for other in ["/", ""].map(|other| checked.path.replace('\\', other)) {
             assert!(
                 Native::new(&other).starts_with(root) && !other.contains("/../"),
@@ -51,7 +50,7 @@ pub fn check(data: &[u8]) {
                 "{text:?}: {checked:?}"
             );
         }
-        // Joined to its root, as a server would do it, it is the same place.
+        // A server that joins the relative path to the root must get the same path.
         let rest = path.strip_prefix(root).unwrap();
         assert_eq!(root.join(rest), path, "{text:?}: {checked:?}");
         if !spec.deny.is_empty() {
@@ -61,8 +60,7 @@ pub fn check(data: &[u8]) {
             assert!(!names.any(denied), "{text:?}: {checked:?}");
             assert!(!path.starts_with("/srv/data/private"), "{text:?}: {checked:?}");
         }
-        // A URI has escapes that a path has not; what it was made into may be one that is written
-        // otherwise as a path.
+        // With `uris`, the decoded path may differ from the same text parsed as a path.
         if !spec.uris {
             let again =
                 rule.check(&checked.path).map(|again| (again.path, again.root, again.went_up));

@@ -1,8 +1,8 @@
-//! The corpora of `tests/corpora` and the policies of `policies/` as inputs of the targets.
+//! Seed inputs from `tests/corpora` and `policies/`.
 
 use std::path::Path;
 
-/// Lines of each target's files; of `file`, whole files.
+/// Each target with its corpus files, one input a line, and its number of rules.
 const TARGETS: [(&str, &[&str], u8); 5] = [
     (
         "sql",
@@ -26,7 +26,7 @@ fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
-/// The inputs of a target: every text of its corpora, once for each rule.
+/// Returns the inputs of a target: every text of its corpora, once for each rule.
 pub fn of(target: &str) -> Vec<Vec<u8>> {
     let Some((_, files, rules)) = TARGETS.iter().find(|(name, ..)| *name == target) else {
         return files();
@@ -47,7 +47,7 @@ pub fn of(target: &str) -> Vec<Vec<u8>> {
     all
 }
 
-/// A line without the name of its rule; in quotes it is JSON, and a list is a vector of arguments.
+/// Strips the rule's name from a line and decodes JSON; a JSON list is an argument vector.
 fn text_of(target: &str, line: &str) -> String {
     let text = match target {
         "path" | "url" => line.split_once(' ').map_or(line, |(_, text)| text),
@@ -68,7 +68,7 @@ fn files() -> Vec<Vec<u8>> {
     all.map(|path| std::fs::read(path).expect("a policy file")).collect()
 }
 
-/// Writes the inputs into a folder for each target.
+/// Writes the inputs, one subfolder per target.
 pub fn write(folder: &Path) {
     for target in ["sql", "path", "url", "uri", "command", "file"] {
         let folder = folder.join(target);

@@ -1,6 +1,6 @@
-//! SQL that a rule allows is one query, stays allowed when it is written anew, and is no more than
-//! a query to SQLite itself, which says so of what it has compiled: nothing is written, and only
-//! what is allowed is read and called.
+//! Checks of the SQL rule: an allowed text is a single query, and is allowed again after it is
+//! printed by another parser. SQLite's authorizer confirms that the compiled query only reads, and
+//! uses only permitted tables and functions.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,9 +13,9 @@ use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::Token;
 
 const DIALECTS: [Dialect; 3] = [Dialect::Postgres, Dialect::Mysql, Dialect::Sqlite];
-/// The table that the second rule denies.
+/// The table that the second rule of each dialect denies.
 const CANARY: &str = "canary";
-/// How deep the other parser goes: further than the rule.
+/// Recursion limit of the second parser, above that of the rule.
 const DEPTH: usize = 160;
 
 const TABLES: &str = "
@@ -35,8 +35,7 @@ thread_local! {
     };
 }
 
-/// Three rules for each dialect: as it comes, with a table that is denied, and with a limit of
-/// rows.
+/// Returns three rules per dialect: the default, with a denied table, and with a row limit.
 fn rules() -> Vec<Sql> {
     let names = Names { deny: vec![CANARY.into()], ..Names::default() };
     let all = DIALECTS.into_iter().flat_map(|dialect| {
@@ -48,8 +47,7 @@ fn rules() -> Vec<Sql> {
     all.map(|spec| Sql::compile(&spec).unwrap()).collect()
 }
 
-/// # Panics
-/// Where something is not as it must be.
+/// Checks the rules on one input. Panics when a property does not hold.
 pub fn check(data: &[u8]) {
     let Some((which, text)) = crate::split(data) else { return };
     let (which, dialect) = (which % 9, DIALECTS[which % 9 / 3]);
@@ -68,7 +66,7 @@ pub fn check(data: &[u8]) {
     });
 }
 
-/// A parser finds one query in it, and the query as that parser writes it is allowed too.
+/// Checks that a second parser finds a single query, and that the query it prints is allowed too.
 fn one_query(dialect: Dialect, text: &str, rule: &Sql) {
     let known: &dyn dialect::Dialect = match dialect {
         Dialect::Postgres => &PostgreSqlDialect {},
@@ -79,8 +77,8 @@ fn one_query(dialect: Dialect, text: &str, rule: &Sql) {
         .or_else(|error| parse(known, &respelled(dialect, text)).map_err(|_| error));
     let parsed = match parsed {
         Ok(parsed) => parsed,
-        // The database itself is asked, for SQLite; of PostgreSQL these spellings are what the
-        // corpora hold.
+        // SQLite texts are checked by the database itself; the corpora cover these PostgreSQL
+        // spellings.
         Err(_) if is_rewritten(dialect, text) => return,
         Err(error) => panic!("{text:?} does not parse: {error}"),
     };
@@ -100,8 +98,8 @@ fn one_query(dialect: Dialect, text: &str, rule: &Sql) {
             "{text:?} became {printed:?}"
         );
     } else {
-        // A writer may use a spelling that the rule does not know. Then it must not be another
-        // statement either.
+        // The printed spelling may be unknown to the rule, but must not be another kind of
+        // statement.
         let parsed = parse(known, &printed);
         assert!(
             parsed.is_err() || matches!(parsed, Ok(Statement::Query(_))),
@@ -110,7 +108,7 @@ fn one_query(dialect: Dialect, text: &str, rule: &Sql) {
     }
 }
 
-/// Whether it has a word or sign that the rule rewrites before its parser sees it.
+/// Returns whether the text has a word or operator that the rule rewrites before parsing.
 fn is_rewritten(dialect: Dialect, text: &str) -> bool {
     const POSTGRES: [&str; 16] = [
         "table", "only", "xml", "fetch", "document", "u&'", "inet", "cidr", "money", "range",
@@ -127,8 +125,8 @@ fn is_rewritten(dialect: Dialect, text: &str) -> bool {
     }
 }
 
-/// The one statement that a text is, to its last token: the parser's own function for many stops at
-/// an END.
+/// Parses the text as a single statement up to its last token. `Parser::parse_statements` would
+/// stop at an END.
 fn parse(known: &dyn dialect::Dialect, text: &str) -> Result<Statement, ParserError> {
     let mut parser = Parser::new(known).with_recursion_limit(DEPTH).try_with_sql(text)?;
     let statement = parser.parse_statement()?;
@@ -139,9 +137,9 @@ fn parse(known: &dyn dialect::Dialect, text: &str) -> Result<Statement, ParserEr
     }
 }
 
-/// What this parser does not know, in a spelling that it does: `$` in names, the variables of
-/// SQLite, a name that begins with `_` after a dot, signs side by side and before a comment, of
-/// which it makes one operator, and a comment of MySQL that ends with its dashes.
+/// Rewrites syntax that the second parser lacks: `$` in names, SQLite variables, a `_` after a dot,
+/// adjacent operators and operators before a comment, which it would merge, and a MySQL comment
+/// that ends with its dashes.
 fn respelled(dialect: Dialect, text: &str) -> String {
     let (mut plain, mut before, mut skipped) = (String::with_capacity(text.len() + 16), ' ', 0);
     for (at, c) in text.char_indices() {
@@ -179,8 +177,8 @@ fn respelled(dialect: Dialect, text: &str) -> String {
     plain
 }
 
-/// How long what stands between two such quotes at the beginning of a text is in bytes, with them;
-/// `escapes` where a backslash may stand before one.
+/// Returns the length in bytes of the quoted text at the start, with its quotes; with `escapes`, a
+/// backslash escapes a quote.
 fn quoted(text: &str, quote: char, escapes: bool) -> usize {
     let mut is_escaped = false;
     for (at, c) in text.char_indices().skip(1) {
@@ -194,7 +192,7 @@ fn quoted(text: &str, quote: char, escapes: bool) -> usize {
     text.len()
 }
 
-/// How long the string `$tag$…$tag$` at the beginning of a text is in bytes: 0 where there is none.
+/// Returns the length in bytes of the string `$tag$…$tag$` at the start, or 0 without one.
 fn dollar_quoted(text: &str) -> usize {
     let tag = text[1..]
         .find(|c: char| c != '_' && !c.is_alphanumeric())
@@ -203,7 +201,7 @@ fn dollar_quoted(text: &str) -> usize {
     quotes.and_then(|(tag, rest)| rest.find(tag).map(|end| end + 2 * tag.len())).unwrap_or(0)
 }
 
-/// What SQLite finds in it, if it finds anything: the words may be no SQL that it knows.
+/// Checks the actions that SQLite reports for the text, unless the text is invalid in SQLite.
 fn only_read(text: &str, rule: &Sql, denied: bool) {
     let (found, own) = (Arc::new(Mutex::new(Vec::new())), rule.clone());
     let told = Arc::clone(&found);
@@ -224,14 +222,14 @@ fn only_read(text: &str, rule: &Sql, denied: bool) {
     });
 }
 
-/// What a query that the rule allows may do.
+/// Returns whether an allowed query may perform the action.
 fn expected(action: &AuthAction<'_>, rule: &Sql, denied: bool) -> bool {
     match action {
         AuthAction::Select | AuthAction::Recursive => true,
         AuthAction::Read { table_name, .. } => !denied || !table_name.eq_ignore_ascii_case(CANARY),
         AuthAction::Function { function_name } => {
             let lower = function_name.to_ascii_lowercase();
-            // Operators to who writes them, and functions to SQLite.
+            // Operators in SQL text that SQLite implements as functions.
             rule.allows_function(&lower) || matches!(&*lower, "like" | "glob" | "->" | "->>")
         }
         _ => false,

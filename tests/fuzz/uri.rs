@@ -1,6 +1,6 @@
-//! A resource that is denied is not reached by any URI that a usual normaliser makes equal to its
-//! own, one after another in any order, nor by any that is the same to one of the models of
-//! servers: the URI is not canonical, or a policy denies it.
+//! Checks of resource URIs: a denied resource must be unreachable by any URI that common
+//! normalisers, in any order, or one of the server models equate with it. Such a URI is either not
+//! canonical or denied by a policy.
 
 pub mod models;
 
@@ -20,7 +20,7 @@ const DENIED: [&str; 6] = [
     "urn:secret:1",
     "note://h/pl%C3%A4n",
 ];
-/// Patterns that fit these and what is below them.
+/// Patterns that match the denied URIs and their descendants.
 const GLOBS: [&str; 6] = [
     "https://docs.example.com/private/*",
     "http://h/x*",
@@ -29,11 +29,11 @@ const GLOBS: [&str; 6] = [
     "urn:secret:*",
     "note://h/pl\u{e4}*",
 ];
-/// Most texts that are looked at on the way, and how many steps they are made by.
+/// Limits on the texts considered per input, and on the normalisers applied in sequence.
 const FORMS: usize = 400;
 const STEPS: usize = 4;
 
-/// What each model makes of what is denied.
+/// The keys of the denied URIs in each model.
 static KEYS: LazyLock<Vec<Vec<String>>> = LazyLock::new(|| {
     let keys = |model: fn(&str) -> Option<String>| {
         DENIED.iter().map(|denied| model(denied).expect("a key")).collect()
@@ -60,12 +60,11 @@ fn policy(denied: &[&str]) -> Policy {
     Policy::compile(&Config { documents: vec![document], ..Config::default() }).unwrap()
 }
 
-/// # Panics
-/// Where something is not as it must be.
+/// Checks one input. Panics when a denied resource is reachable.
 pub fn check(data: &[u8]) {
     let Some((which, text)) = crate::split(data) else { return };
     let denied = DENIED[which % DENIED.len()];
-    // Most texts have nothing to do with it: half of them are edits of the URI itself.
+    // Random texts are rarely related to a denied URI, so half of the inputs edit one.
     let text = match which / DENIED.len() % 2 {
         0 => text.to_owned(),
         _ => edited(denied, text),
@@ -82,8 +81,8 @@ pub fn check(data: &[u8]) {
     }
 }
 
-/// Whether a server that does not list the URI may be asked for it: the URI is canonical, of a
-/// template if need be, and one of the policies shows it.
+/// Returns whether a request for this unlisted URI could reach a server: the URI is canonical or
+/// fits a template, and one of the policies permits it.
 pub fn passes(text: &str) -> bool {
     uri::validate(text, uri::MAX_URI).is_ok()
         && uri::form(text) != Form::Other
@@ -105,7 +104,7 @@ fn shows(policy: &Policy, text: &str) -> bool {
     policy.verdict(&policy.class(&subject, "/mcp"), &question).is_visible()
 }
 
-/// The first model to which the URI is one of those that are denied, and which.
+/// Returns the first model that equates the URI with a denied one, and the denied URI.
 pub fn found_by(text: &str) -> Option<(&'static str, &'static str)> {
     for ((name, model), denied) in models::MODELS.into_iter().zip(&*KEYS) {
         let Some(key) = model(text) else { continue };
@@ -116,7 +115,7 @@ pub fn found_by(text: &str) -> Option<(&'static str, &'static str)> {
     None
 }
 
-/// Text put into a URI at each of the places that its own characters choose.
+/// Inserts characters of `edits` into the URI, at positions that other characters of it select.
 fn edited(uri: &str, edits: &str) -> String {
     let mut made = uri.to_owned();
     let mut edits = edits.chars();
@@ -129,7 +128,7 @@ fn edited(uri: &str, edits: &str) -> String {
     made
 }
 
-/// What is denied, if some order of normalisers comes to it.
+/// Returns a denied URI that some sequence of normalisers produces from the text.
 fn reaches(text: &str) -> Option<&'static str> {
     let normalisers: [fn(&str) -> Option<String>; 10] = [
         whatwg,
@@ -163,12 +162,12 @@ fn whatwg(text: &str) -> Option<String> {
     url::Url::parse(text).ok().map(String::from)
 }
 
-/// Every escape once; what is no text then is none of those that are denied.
+/// Decodes every escape once. Denied URIs are valid UTF-8, so other results are dropped.
 fn decoded(text: &str) -> Option<String> {
     String::from_utf8(models::decode(text).0).ok()
 }
 
-/// Scheme with its colon and slashes, authority, path, and query with fragment.
+/// Splits a URI into scheme with colon and slashes, authority, path, and query with fragment.
 fn parts(text: &str) -> Option<(&str, &str, &str, &str)> {
     let (before, tail) = text.split_at(text.find(['?', '#']).unwrap_or(text.len()));
     let colon = before.find(':')? + 1;
@@ -181,7 +180,7 @@ fn parts(text: &str) -> Option<(&str, &str, &str, &str)> {
     }
 }
 
-/// As Tomcat does it.
+/// Removes path parameters, like Tomcat.
 fn without_parameters(text: &str) -> Option<String> {
     let (scheme, authority, path, tail) = parts(text)?;
     let segments: Vec<&str> =
@@ -194,7 +193,7 @@ fn with_slashes(text: &str) -> Option<String> {
     Some(before.replace('\\', "/") + tail)
 }
 
-/// As RFC 3986 says in 5.2.4.
+/// Removes dot segments (RFC 3986, section 5.2.4).
 fn without_dots(text: &str) -> Option<String> {
     let (scheme, authority, path, tail) = parts(text)?;
     let (root, below) = path.split_at(usize::from(path.starts_with('/')));
@@ -213,7 +212,7 @@ fn without_empty(text: &str) -> Option<String> {
     let (scheme, authority, path, tail) = parts(text)?;
     let root = path.len() - path.trim_start_matches('/').len();
     let below: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
-    // A file has no host, and three slashes.
+    // A file URI has an empty host and three slashes.
     let slashes = if scheme.ends_with("//") { 1 } else { root.min(3) };
     Some([scheme, authority, &path[..root.min(slashes)], &below.join("/"), tail].concat())
 }
@@ -223,7 +222,7 @@ fn lower(text: &str) -> Option<String> {
     Some([&scheme.to_lowercase(), &authority.to_lowercase(), path, tail].concat())
 }
 
-/// Without who uses it, the usual port, and the dot behind a name.
+/// Removes user information, the default port and a trailing dot from the authority.
 fn plain_host(text: &str) -> Option<String> {
     let (scheme, authority, path, tail) = parts(text)?;
     let host = authority.rsplit('@').next().unwrap_or_default();
@@ -235,7 +234,7 @@ fn bare(text: &str) -> Option<String> {
     text.split(['?', '#']).next().map(str::to_owned)
 }
 
-/// Without what parsers drop at the ends and between.
+/// Removes the characters that URL parsers drop at the ends and inside.
 fn trimmed(text: &str) -> Option<String> {
     let text: String = text.chars().filter(|c| !matches!(c, '\t' | '\n' | '\r')).collect();
     Some(text.trim_matches(|c: char| c <= ' ').to_owned())

@@ -1,5 +1,5 @@
-//! A URL that a rule allows has, to a browser's parser and to a plain reading of the text alike, a
-//! host that the rule allows, and is allowed again as that parser writes it.
+//! Checks of the URL rule: a browser's parser and a simple split of an allowed URL find the same
+//! permitted host, and the URL printed by that parser is allowed again.
 
 use lockgate_policy::url::{Spec, Url};
 
@@ -22,8 +22,7 @@ fn rules() -> Vec<(Spec, Url)> {
     all.into_iter().map(|spec| (spec.clone(), Url::compile(&spec).unwrap())).collect()
 }
 
-/// # Panics
-/// Where something is not as it must be.
+/// Checks the rule on one input. Panics when a property does not hold.
 pub fn check(data: &[u8]) {
     let Some((which, text)) = crate::split(data) else { return };
     RULES.with(|rules| {
@@ -72,7 +71,7 @@ pub fn check(data: &[u8]) {
     });
 }
 
-/// The host as who splits at the usual characters reads it.
+/// Returns the host found by splitting at the usual delimiters.
 fn plain_host(text: &str) -> &str {
     let rest = text.split_once("://").map_or("", |(_, rest)| rest);
     let end = rest.find(['/', '?', '#', '\\']).unwrap_or(rest.len());
@@ -81,7 +80,7 @@ fn plain_host(text: &str) -> &str {
     host.split_once(':').map_or(host, |(host, _)| host)
 }
 
-/// The host that was parsed in the spelling of the text: names beyond ASCII are written otherwise.
+/// Returns the parsed host in the spelling of the text, since the parser converts non-ASCII names.
 fn spelled<'a>(text: &'a str, host: &'a str) -> String {
     let plain = plain_host(text);
     if plain.is_ascii() {

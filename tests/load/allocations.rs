@@ -1,6 +1,6 @@
-//! Heap allocations per call, exactly: the same program under valgrind with few and with many
-//! calls, subtracted. Counts calls of malloc; refuses to give a figure for a program whose
-//! allocator valgrind does not see.
+//! Exact heap allocations per call: the difference between valgrind runs with few and with many
+//! calls. Counts calls of malloc, and fails for programs with an allocator that valgrind cannot
+//! intercept.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -15,32 +15,31 @@ use crate::process::{Running, ended_well};
 use crate::proxy::{self, SLOW};
 use crate::wire::{Era, Face};
 
-/// Calls of each era in every run, and the calls added in the run that is compared.
+/// Calls of each era in every run.
 const FEW: u64 = 200;
 
-/// Per call, in one era.
+/// Heap use per call in one era.
 #[derive(Clone, Copy)]
 pub struct PerCall {
     pub allocations: f64,
     pub bytes: f64,
 }
 
-/// A program to run under valgrind: its name, how to start it at an address, and the faces to call.
+/// A program to run under valgrind, and the endpoint to call.
 pub struct Program<'a> {
     pub name: &'static str,
     pub path: &'static str,
     pub tool: &'static str,
-    /// A path that answers 200 once the program is ready.
     pub ready: Option<&'static str>,
     pub command: &'a dyn Fn(SocketAddr) -> anyhow::Result<Command>,
 }
 
-/// Whether valgrind is there to count with.
+/// Returns whether valgrind is installed.
 pub fn possible() -> bool {
     Command::new("valgrind").arg("--version").output().is_ok_and(|output| output.status.success())
 }
 
-/// Allocations per call in the modern and in the legacy era.
+/// Counts the allocations per call in the modern and in the legacy era.
 pub async fn count(
     program: &Program<'_>,
     calls: u64,
@@ -70,13 +69,13 @@ struct Heap {
     bytes: u64,
 }
 
-/// The heap use of one whole life of the program with `FEW` calls of each era and some more.
+/// Runs the program once with `FEW + more` calls of each era and returns its heap use.
 async fn heap(program: &Program<'_>, more: [u64; 2], folder: &Path) -> anyhow::Result<Heap> {
     let address = proxy::free_address()?;
     let report = folder.join("valgrind.log");
     let inner = (program.command)(address)?;
     let mut command = Command::new("valgrind");
-    // Only the count of allocations is wanted, not a search for errors.
+    // Only the allocation count is needed, so error detection is off.
     command.args([
         "--tool=memcheck",
         "--leak-check=no",
@@ -110,7 +109,7 @@ async fn heap(program: &Program<'_>, more: [u64; 2], folder: &Path) -> anyhow::R
     parse(&std::fs::read_to_string(&report).context("read valgrind's report")?)
 }
 
-/// Reads `total heap usage: 1,234 allocs, 1,200 frees, 56,789 bytes allocated`.
+/// Parses `total heap usage: 1,234 allocs, 1,200 frees, 56,789 bytes allocated`.
 fn parse(report: &str) -> anyhow::Result<Heap> {
     let line = report
         .lines()

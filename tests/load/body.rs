@@ -1,5 +1,4 @@
-//! Message bodies without copies: a few byte strings sent one after the other, and a body read
-//! whole. Refuses bodies above a cap.
+//! Message bodies without copies: up to three byte strings sent in sequence, and bounded reads.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -10,10 +9,10 @@ use bytes::{Bytes, BytesMut};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 
-/// The largest body that either side reads, in bytes.
+/// Limit on the bodies that client and server read, in bytes.
 pub const CAP: usize = 8 << 20;
 
-/// Up to three byte strings sent as one body of known length.
+/// A body of known length made of up to three byte strings.
 #[derive(Default)]
 pub struct Pieces {
     parts: [Bytes; 3],
@@ -50,7 +49,7 @@ impl Body for Pieces {
     }
 }
 
-/// Reads a body to its end; a body that arrived in one frame is not copied.
+/// Reads a body to its end, without a copy if it arrives in one frame.
 pub async fn whole(mut body: Incoming) -> anyhow::Result<Bytes> {
     let expected = usize::try_from(body.size_hint().lower()).unwrap_or(CAP);
     let Some(first) = next(&mut body).await? else {

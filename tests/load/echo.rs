@@ -1,6 +1,5 @@
-//! The server that the bench calls: MCP of both eras from raw bytes, with nothing on the call path
-//! but one scan. Checks what a server must check of headers and sessions; refuses everything but
-//! its own few methods.
+//! The MCP server that the benchmark calls, in both eras. The call path is a single scan of the raw
+//! bytes. It validates headers and sessions like a real server and supports only a few methods.
 
 mod replies;
 
@@ -28,7 +27,7 @@ use crate::scan::{Envelope, envelope};
 use crate::wire::{LEGACY, METHOD, MODERN, NAME, REVISION, SESSION};
 use replies::{LEGACY_REVISIONS, Lists};
 
-/// Sessions that the echo server keeps at most; later ones are refused.
+/// Limit on open sessions.
 const SESSIONS: usize = 200_000;
 
 #[derive(clap::Args)]
@@ -51,7 +50,7 @@ pub enum Eras {
     Legacy,
 }
 
-/// Listens, says where on standard output, and serves until the process ends.
+/// Listens, prints the address to standard output, and serves until the process ends.
 pub async fn serve(options: Options) -> anyhow::Result<()> {
     if !options.listen.ip().is_loopback() {
         bail!("the echo server listens on loopback only");
@@ -78,8 +77,7 @@ async fn accept(listener: TcpListener, echo: Arc<Echo>) -> anyhow::Result<()> {
                 let echo = &echo;
                 async move { Ok::<_, Infallible>(echo.answer(request).await) }
             });
-            // A client that goes away is no error of the bench; the generator counts what it
-            // missed.
+            // A disconnect is not an error here: the load generator counts missing responses.
             drop(
                 hyper::server::conn::http1::Builder::new()
                     .serve_connection(TokioIo::new(stream), service)
@@ -202,7 +200,7 @@ impl Echo {
             return empty(StatusCode::SERVICE_UNAVAILABLE);
         }
         sessions.minted += 1;
-        // A keyed hash of a counter: unguessable, and cheap to look up.
+        // A keyed hash of a counter is unguessable, and cheap to look up.
         let session = self.seed.hash_one(sessions.minted);
         sessions.open.insert(session);
         drop(sessions);
@@ -232,7 +230,7 @@ impl Echo {
     }
 }
 
-/// The call path: the text goes back as the very bytes that came, between two short strings.
+/// Returns the text between two short strings as a slice of the request, without copying it.
 fn call(id: &[u8], found: &Envelope<'_>, bytes: &Bytes, end: &'static str) -> Response<Reply> {
     match (found.params.name, found.params.text) {
         (Some(b"echo"), Some(text)) => {
@@ -277,7 +275,7 @@ fn empty(status: StatusCode) -> Response<Reply> {
     response
 }
 
-/// A body sent at once, or one event and then a stream held open until the client leaves.
+/// A body sent at once, or an event and a stream that stays open until the client closes it.
 enum Reply {
     Whole(Pieces),
     Held(Option<Bytes>),

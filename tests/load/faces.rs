@@ -1,16 +1,16 @@
-//! Every place that the bench calls, by the names that the report uses. The gateway is called at
-//! both kinds of endpoint: all servers with namespaced tools, and one server as itself.
+//! The endpoints that the benchmark calls, with their names in the report. The gateway is called at
+//! both kinds of endpoint: all servers with namespaced tools, and a single server.
 
 use std::net::SocketAddr;
 
 use crate::report::{DIRECT, GUARD, NGINX, OPEN, UNDIGESTED};
 use crate::wire::Face;
 
-/// All servers behind one endpoint; tools carry their server's name.
+/// The endpoint of all servers; tools carry their server's name.
 pub const MERGED: Face = gateway_face(OPEN, "/mcp", "echo__echo");
-/// One server's own endpoint; tools keep their names.
+/// The endpoint of a single server; tools keep their names.
 const SINGLE: Face = gateway_face("gateway /servers", "/servers/echo/mcp", "echo");
-/// The first again, with everything that judges a call.
+/// The endpoint of all servers with keys, policies, limits and audit enabled.
 const GUARDED: Face = gateway_face(GUARD, "/mcp", "echo__echo");
 
 const NOWHERE: SocketAddr =
@@ -20,7 +20,7 @@ const fn gateway_face(name: &'static str, path: &'static str, tool: &'static str
     Face { name, address: NOWHERE, path, tool, key: None }
 }
 
-/// The faces of what runs, cheapest first.
+/// Returns the faces of the running servers, cheapest first.
 pub fn faces(
     echo: SocketAddr,
     nginx: Option<SocketAddr>,
@@ -39,7 +39,7 @@ pub fn guarded(address: SocketAddr, key: String) -> Face {
     Face { address, key: Some(key), ..GUARDED }
 }
 
-/// The same without the arguments' digests in its audit trail.
+/// Returns the guarded face without argument digests in the audit trail.
 pub fn undigested(address: SocketAddr, key: String) -> Face {
     Face { name: UNDIGESTED, ..guarded(address, key) }
 }

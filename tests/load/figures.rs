@@ -1,5 +1,5 @@
-//! The figures beside the cost of a call: `initialize`, long lists, idle sessions, allocations.
-//! Each starts what it needs afresh; a figure that cannot be had is reported, never left out.
+//! Figures other than the cost of a call: `initialize`, long lists, idle sessions, allocations.
+//! Each starts fresh processes. Unavailable figures are reported, never omitted.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -14,15 +14,15 @@ use crate::report::{DIRECT, Kind, Line, MAX_ALLOCATIONS};
 use crate::run::progress;
 use crate::wire::{Era, Face};
 
-/// Tools of the long list.
+/// Tools in the long list.
 const TOOLS: usize = 1000;
-/// Calls that an allocation count is taken over.
+/// Calls over which allocations are counted.
 const COUNTED: u64 = 2000;
 
 pub struct Figures<'a> {
     /// The gateway in front of the echo server with one tool, if it is measured.
     pub gateway: Option<Gateway>,
-    /// Which eras the gateway's upstream speaks.
+    /// The eras of the gateway's upstream.
     pub eras: Eras,
     pub quick: bool,
     pub folder: &'a Path,
@@ -39,7 +39,7 @@ impl Figures<'_> {
         }
     }
 
-    /// A warm list of many tools, through a gateway of its own.
+    /// Measures a warm list of many tools, through a separate gateway.
     pub async fn lists(&mut self) -> anyhow::Result<()> {
         progress("tools/list");
         let echo = proxy::start_echo("echo-tools", TOOLS, Eras::Both, self.folder).await?;
@@ -101,7 +101,7 @@ impl Figures<'_> {
         add(format!("each {of}"), |idle| idle.rss_kib, None);
     }
 
-    /// Allocations per call of the echo server and of the gateway in front of `upstream`.
+    /// Counts the allocations per call of the echo server and of the gateway in front of it.
     pub async fn heap(&mut self) {
         if !allocations::possible() {
             progress("valgrind is not installed: no allocations per call");

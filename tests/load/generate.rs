@@ -1,5 +1,5 @@
-//! The load generator: closed loop, one request in flight per connection, every answer checked.
-//! Refuses to hide a wrong answer: it is counted and its words are kept.
+//! The load generator: a closed loop with one request in flight per connection. Every response is
+//! checked; wrong responses are counted and the first fault is kept.
 
 use std::time::{Duration, Instant};
 
@@ -11,31 +11,31 @@ use tokio::task::JoinSet;
 use crate::peer::Peer;
 use crate::wire::{Era, Face, Template, expect_echo};
 
-/// Wrong answers after which a connection gives up.
+/// Wrong responses after which a connection stops.
 const PATIENCE: u64 = 20;
-/// Latencies that one connection keeps at most in one window.
+/// Limit on the latencies that a connection keeps per window.
 const KEPT: u64 = 4_000_000;
-/// How much longer than its limit a window may take before it counts as hung.
+/// Time beyond its limit after which a window counts as hung.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// When a window ends: after this time, or after so many calls if that comes first.
+/// The end of a window: a duration or a number of calls, whichever is reached first.
 #[derive(Clone, Copy)]
 pub struct Limit {
     pub time: Duration,
     pub calls: u64,
 }
 
-/// What one window of load gave.
+/// The results of one window of load.
 #[derive(Default)]
 pub struct Window {
-    /// Latencies of right answers in nanoseconds, ascending.
+    /// Latencies of correct responses in nanoseconds, ascending.
     pub nanos: Vec<u64>,
     pub wrong: u64,
     pub fault: Option<String>,
     pub elapsed: Duration,
 }
 
-/// Connections that are ready to call, each with its own session in the legacy era.
+/// Open connections, each with its own session in the legacy era.
 pub struct Fleet {
     face: Face,
     text: Bytes,
@@ -68,7 +68,7 @@ impl Fleet {
         Ok(Self { face: face.clone(), text: text.clone(), lanes })
     }
 
-    /// Calls on every connection until the limit.
+    /// Sends calls on every connection until the limit.
     pub async fn drive(&mut self, limit: Limit) -> anyhow::Result<Window> {
         let began = Instant::now();
         let deadline = began + limit.time;
@@ -129,7 +129,7 @@ impl Lane {
     }
 }
 
-/// The value at a share (0 … 1) of ascending values, nearest rank; 0 when there are none.
+/// Returns a quantile (`share` 0 to 1) of ascending values by nearest rank; 0 for none.
 pub fn quantile(ascending: &[u64], share: f64) -> u64 {
     let rank = (ascending.len() as f64 * share).ceil() as usize;
     ascending.get(rank.saturating_sub(1)).copied().unwrap_or_default()

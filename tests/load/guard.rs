@@ -1,6 +1,5 @@
-//! A gateway with everything that judges a call switched on: API keys, many policies, rate limits,
-//! the audit trail. Refuses to make it cheap: policies about this caller and this tool are among
-//! those that fit nobody.
+//! The configuration of a fully guarded gateway: API keys, many policies, rate limits and the audit
+//! trail. Some policies apply to this caller and tool, since matching policies cost the most.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -9,10 +8,9 @@ use std::process::Command;
 
 use anyhow::{Context, ensure};
 
-/// Policies that are loaded.
 pub const POLICIES: usize = 200;
 
-/// Of the policies, those that are about every call of the bench: what allows it, two rates, two
+/// The policies that apply to every call of the benchmark: one that allows it, two rates, two
 /// conditions.
 const APPLYING: &str = r#"
   - { name: callers, effect: allow, who: { roles: [caller] }, what: { tools: ["echo/*"] } }
@@ -22,8 +20,7 @@ const APPLYING: &str = r#"
   - { name: strangers, effect: deny, what: { servers: ["echo"] }, when: 'subject.issuer != "key"' }
 "#;
 
-/// Policies about other callers, other servers and other tools, of every kind that needs no
-/// arguments.
+/// Returns policies for other callers, servers and tools, of every kind that needs no arguments.
 fn others(count: usize) -> String {
     let mut text = String::new();
     for number in 0..count {
@@ -50,16 +47,16 @@ fn others(count: usize) -> String {
     text
 }
 
-/// What a caller needs, and what the gateway's configuration needs.
+/// The caller's key, and the gateway's configuration.
 pub struct Guard {
     pub key: String,
-    /// Configuration that uses the policies and the key and writes the audit trail.
+    /// Configuration with the policies, the keys file and the audit trail.
     pub config: String,
-    /// The same without the arguments' digests in the audit trail.
+    /// The same without argument digests in the audit trail.
     pub undigested: String,
 }
 
-/// Writes policies and a key to `folder`.
+/// Writes the policies and a key to `folder`.
 pub fn prepare(program: &Path, folder: &Path) -> anyhow::Result<Guard> {
     let keys = folder.join("keys.yaml");
     let made = Command::new(program)

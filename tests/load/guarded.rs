@@ -1,7 +1,7 @@
-//! What guarding costs: the same call through the gateway as it is, with everything that judges a
-//! call (`guard.rs`), and with that but for the digest of the arguments in the audit trail. Many
-//! short windows, by turns, because the machine's own moods last longer than they do. Refuses to
-//! judge by one window: ratios are taken within a round, and the median has its bounds.
+//! The cost of guarding: the same call through a plain gateway, a guarded gateway (`guard.rs`), and
+//! a guarded gateway without argument digests. Many short windows alternate, because the noise of
+//! the machine outlasts them. Ratios are taken within a round, and their median is reported with
+//! bounds.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -40,7 +40,7 @@ pub struct Options {
     strict: bool,
 }
 
-/// The CPU of a guarded call as a multiple of that of an open one in the same scenario.
+/// The CPU time of a guarded call as a multiple of an open call in the same scenario.
 struct Ratio<'a> {
     open: &'a Cell,
     guarded: &'a Cell,

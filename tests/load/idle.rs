@@ -1,5 +1,5 @@
-//! Memory of idle legacy sessions: a fresh gateway before and after thousands of them, their
-//! connections closed. Refuses to count what the first sessions warm up.
+//! Memory of idle legacy sessions with closed connections: a fresh gateway before and after opening
+//! thousands. Sessions opened to warm up are not counted.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,10 +9,9 @@ use crate::process::Memory;
 use crate::proxy::Gateway;
 use crate::wire::Face;
 
-/// Sessions opened before the first look, so that one-time growth is not charged to sessions.
+/// Sessions opened before the first sample, to exclude one-time growth.
 const WARM: usize = 500;
 
-/// Kibibytes per session, by proportional and by resident size.
 pub struct Idle {
     pub pss_kib: f64,
     pub rss_kib: f64,
@@ -24,7 +23,7 @@ pub async fn idle(
     sessions: usize,
     folder: &Path,
 ) -> anyhow::Result<Idle> {
-    // One caller holds them all.
+    // A single caller owns all sessions.
     let more =
         format!("{}limits: {{ sessions_per_principal: {} }}\n", gateway.more, WARM + sessions);
     let server = Gateway { more, ..gateway.clone() }.start("gateway-idle", folder).await?;
@@ -37,7 +36,7 @@ pub async fn idle(
     Ok(Idle { pss_kib: each(after.pss, before.pss), rss_kib: each(after.rss, before.rss) })
 }
 
-/// Opens sessions on a few connections and closes the connections, not the sessions.
+/// Opens sessions over a few connections, then closes the connections but not the sessions.
 async fn open(face: &Face, sessions: usize) -> anyhow::Result<()> {
     const PER_CONNECTION: usize = 250;
     let mut left = sessions;
@@ -51,7 +50,7 @@ async fn open(face: &Face, sessions: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Memory once the closed connections have been cleaned up.
+/// Returns the memory after the closed connections have been cleaned up.
 async fn settle(process: &crate::process::Running) -> anyhow::Result<Memory> {
     tokio::time::sleep(Duration::from_millis(700)).await;
     process.memory()

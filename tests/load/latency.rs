@@ -1,5 +1,5 @@
-//! Latency of what is not a call: a warm `tools/list` of many tools, and `initialize`.
-//! One connection, one request at a time; refuses a list that is not complete.
+//! Latency of a warm `tools/list` of many tools and of `initialize`, with one request at a time on
+//! a single connection. Incomplete lists are errors.
 
 use std::time::{Duration, Instant};
 
@@ -10,10 +10,10 @@ use memchr::memmem;
 use crate::peer::Peer;
 use crate::wire::{Era, Face, Template, expect_result};
 
-/// Pages that a list may have at most.
+/// Limit on the pages of a list.
 const PAGES: usize = 100;
 
-/// Median milliseconds of a whole list, all its pages, once it is warm.
+/// Returns the median time in milliseconds of a warm list with all its pages.
 pub async fn list(face: &Face, era: Era, tools: usize, repeats: usize) -> anyhow::Result<f64> {
     let mut peer = Peer::connect(face.address).await?;
     let session = match era {
@@ -60,7 +60,7 @@ async fn pages(
     bail!("more than {PAGES} pages")
 }
 
-/// The cursor of the next page; cursors need no escapes in any server that the bench calls.
+/// Returns the cursor of the next page. The servers called here use cursors without escapes.
 fn next(page: &[u8]) -> Option<String> {
     const KEY: &[u8] = br#""nextCursor":""#;
     let rest = page.get(memmem::find(page, KEY)? + KEY.len()..)?;
@@ -87,8 +87,8 @@ fn count(pages: &[bytes::Bytes]) -> anyhow::Result<usize> {
     Ok(listed)
 }
 
-/// Median milliseconds of `initialize` alone; each session is opened fully and ended outside the
-/// measured time.
+/// Returns the median time in milliseconds of `initialize` alone. Completing and ending each
+/// session is outside the measured time.
 pub async fn initialize(face: &Face, repeats: usize) -> anyhow::Result<f64> {
     let mut peer = Peer::connect(face.address).await?;
     let template = Template::initialize(face)?;

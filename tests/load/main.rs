@@ -1,8 +1,7 @@
-//! `lockgate-load`: what a forwarded call costs, beside a direct call and a plain reverse proxy in
-//! the same run. `echo` is a fast MCP server to call, `run` starts everything, measures it and
-//! prints one table; `guarded`, `tools` and `scale` do so for what judges a call, for the built-in
-//! tools and for thousands of integrations.
-//! Speaks to loopback only and ends only the processes that it started.
+//! `lockgate-load`: the cost of a forwarded call compared with a direct call and with a plain
+//! reverse proxy. `echo` serves a fast MCP server; `run` starts and measures everything and prints
+//! a table; `guarded`, `tools` and `scale` measure guarded calls, built-in tools and thousands of
+//! integrations. Connects only to loopback, and ends only its own processes.
 
 mod allocations;
 mod body;
@@ -50,21 +49,21 @@ enum Command {
 
 fn main() -> ExitCode {
     bench(Command::parse()).unwrap_or_else(|error| {
-        // Nothing is left to do if even the words cannot be written.
+        // A failed write to stderr cannot be reported.
         drop(writeln!(std::io::stderr().lock(), "lockgate-load: {error:#}"));
         ExitCode::FAILURE
     })
 }
 
 fn bench(command: Command) -> anyhow::Result<ExitCode> {
-    // One thread: the generator and the echo server must each leave a core to what is measured.
+    // A single thread leaves cores to the measured process.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("start the runtime")?;
     runtime.block_on(async {
         let mut terminate = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
-        // Dropping the work on a signal stops the processes that it started.
+        // Dropping the future on a signal stops the processes that it started.
         tokio::select! {
             done = work(command) => done,
             _ = terminate.recv() => Ok(ExitCode::from(143)),

@@ -1,5 +1,5 @@
-//! Cost of a forwarded call: every target under the same load, one after the other, round after
-//! round. Refuses to compare figures of different moments: ratios are taken within a round.
+//! Cost of a forwarded call: all targets under the same load, in turn, over several rounds. Ratios
+//! are taken only within a round, since conditions change between rounds.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use crate::generate::{Fleet, Limit, quantile};
 use crate::process::Running;
 use crate::wire::{Era, Face};
 
-/// Calls per connection before a window counts.
+/// Calls per connection before the measurement.
 const WARM: u64 = 50;
 
-/// A face to call and the process whose CPU time is charged.
+/// A face to call, and the process charged with its CPU time.
 pub struct Target<'a> {
     pub face: Face,
     pub process: &'a Running,
@@ -41,7 +41,7 @@ impl BodySize {
         }
     }
 
-    /// A text that makes the whole body of a legacy call about 200 bytes, or one of 64 KiB.
+    /// Returns a text that makes the body of a legacy call about 200 bytes, or one of 64 KiB.
     pub fn text(self) -> Bytes {
         let length = match self {
             Self::Small => 100,
@@ -56,7 +56,7 @@ impl BodySize {
     }
 }
 
-/// Every combination of era, connections and body.
+/// Returns every combination of era, connections and body.
 pub fn scenarios() -> Vec<Scenario> {
     let mut all = Vec::new();
     for body in BodySize::BOTH {
@@ -71,11 +71,11 @@ pub fn scenarios() -> Vec<Scenario> {
 pub struct Plan {
     pub rounds: usize,
     pub window: Duration,
-    /// Calls after which a window ends before its time.
+    /// Calls after which a window ends early.
     pub calls: u64,
 }
 
-/// One window of one target.
+/// The figures of one window of a target.
 #[derive(Clone, Copy)]
 pub struct Sample {
     pub cpu_us: f64,
@@ -85,7 +85,7 @@ pub struct Sample {
     pub calls: u64,
 }
 
-/// All windows of one target in one scenario; a round without a sample met a fault.
+/// All windows of a target in one scenario; a failed round has no sample.
 pub struct Cell {
     pub target: &'static str,
     pub scenario: Scenario,
@@ -95,7 +95,7 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// The median over rounds of one figure; `None` without any.
+    /// Returns the median of a figure over all rounds; `None` without samples.
     pub fn median(&self, figure: impl Fn(&Sample) -> f64) -> Option<f64> {
         median(self.rounds.iter().flatten().map(figure).collect())
     }
@@ -124,7 +124,7 @@ pub async fn measure(targets: &[Target<'_>], plan: Plan, progress: impl Fn(&str)
                 body.word()
             ));
             for turn in 0..targets.len() {
-                // Another target goes first each round, so that none always follows the same one.
+                // Rotate the order so that targets do not always follow the same one.
                 let which = (turn + round) % targets.len();
                 let (Some(target), Some(cell)) =
                     (targets.get(which), cells.get_mut(number * targets.len() + which))
@@ -178,7 +178,7 @@ async fn window(
     })
 }
 
-/// One cell's figure compared with another's of the same round, for all rounds that both have.
+/// Compares a figure of two cells for each round with samples of both.
 pub fn pairs(
     of: &Cell,
     with: &Cell,
@@ -191,7 +191,7 @@ pub fn pairs(
         .collect()
 }
 
-/// The median of them.
+/// Returns the median of `pairs`.
 pub fn compare(
     of: &Cell,
     with: &Cell,
@@ -201,12 +201,12 @@ pub fn compare(
     median(pairs(of, with, figure, how))
 }
 
-/// The bounds that the median of what the values are drawn from is within, nineteen times in twenty
-/// (sign test); none with fewer than six.
+/// Returns the 95 % confidence interval of the median of the underlying distribution (sign test);
+/// `None` below six values.
 pub fn median_within(mut values: Vec<f64>) -> Option<(f64, f64)> {
     values.sort_by(f64::total_cmp);
     let count = values.len() as f64;
-    // The normal approximation; with six values it takes the least and the greatest.
+    // Normal approximation; for six values it selects the minimum and the maximum.
     let outside = ((count - 1.96 * count.sqrt()) / 2.0).floor();
     let outside = if values.len() < 6 || outside < 0.0 { return None } else { outside as usize };
     Some((*values.get(outside)?, *values.get(values.len() - 1 - outside)?))

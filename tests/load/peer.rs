@@ -1,5 +1,5 @@
-//! One client connection, used for one request at a time, and the legacy session opened on it.
-//! Refuses to reconnect: a connection that breaks under load is a finding.
+//! A client connection with one request at a time, and its legacy session. Never reconnects: a
+//! connection that breaks under load is an error to report.
 
 use std::net::SocketAddr;
 
@@ -31,13 +31,13 @@ impl Peer {
             TcpStream::connect(address).await.with_context(|| format!("connect to {address}"))?;
         stream.set_nodelay(true).context("set no delay")?;
         let (sender, connection) = handshake(TokioIo::new(stream)).await.context("begin HTTP")?;
-        // The driver ends with the sender; its error reaches the request that met it.
+        // The driver ends with the sender; the affected request returns its error.
         tokio::spawn(async move { drop(connection.await) });
-        // Nine digits from the first to the last id, so that every body has the same length.
+        // Every id has nine digits, so that all bodies have the same length.
         Ok(Self { sender, last: 100_000_000 })
     }
 
-    /// An id that this connection has not used.
+    /// Returns an id that is unused on this connection.
     pub fn fresh_id(&mut self) -> u64 {
         self.last += 1;
         self.last
@@ -50,7 +50,7 @@ impl Peer {
         Ok(Answer { status: head.status, headers: head.headers, body: whole(body).await? })
     }
 
-    /// Runs `initialize` and `notifications/initialized`; the session's id.
+    /// Sends `initialize` and `notifications/initialized`; returns the session id.
     pub async fn open_session(&mut self, face: &Face) -> anyhow::Result<HeaderValue> {
         let session = self.initialize(&Template::initialize(face)?).await?;
         let answer = self.send(Template::initialized(face, &session)?.request(0)).await?;

@@ -1,6 +1,5 @@
-//! The processes that the bench starts: their output in files, their CPU time and memory from
-//! /proc, their end. Refuses to signal anything but its own children, and waits a bounded time for
-//! each.
+//! Child processes of the benchmark: their output in files, their CPU time and memory from /proc,
+//! and their end. Only own children are signalled, and each wait is bounded.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -13,7 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Linux reports CPU times to user space in ticks of this many nanoseconds on every architecture.
+/// Nanoseconds of a tick, the unit of CPU times in /proc on every Linux architecture.
 const TICK: u64 = 10_000_000;
 
 pub struct Running {
@@ -25,12 +24,12 @@ pub struct Running {
 impl Running {
     /// Starts a command with its output and errors in `folder/name.log`.
     pub fn start(name: &'static str, command: &mut Command, folder: &Path) -> anyhow::Result<Self> {
-        // Names of targets hold paths.
+        // Target names contain paths.
         let output = folder.join(format!("{}.log", name.replace('/', "")));
         let log = File::create(&output).with_context(|| format!("create {}", output.display()))?;
         let again = log.try_clone().context("share a log")?;
         let child = command
-            // Backtraces that a developer asks for would be charged to what is measured.
+            // Backtraces would add to the measured cost.
             .env_remove("RUST_BACKTRACE")
             .env_remove("RUST_LIB_BACKTRACE")
             .stdin(Stdio::null())
@@ -41,14 +40,14 @@ impl Running {
         Ok(Self { name, child, output })
     }
 
-    /// The last lines that the process wrote.
+    /// Returns the last lines of the process's output.
     pub fn said(&self) -> String {
         let text = fs::read_to_string(&self.output).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
         lines.get(lines.len().saturating_sub(8)..).unwrap_or_default().join("\n")
     }
 
-    /// Refuses a process that has ended.
+    /// Returns an error if the process has ended.
     pub fn check(&mut self) -> anyhow::Result<()> {
         if let Some(status) = self.child.try_wait().context("look at a process")? {
             bail!("{} ended with {status}: {}", self.name, self.said());
@@ -56,7 +55,7 @@ impl Running {
         Ok(())
     }
 
-    /// CPU time so far of the process and everything below it.
+    /// Returns the CPU time so far of the process and its descendants.
     pub fn cpu(&self) -> anyhow::Result<Cpu> {
         let mut cpu = Cpu::default();
         for pid in tree(self.child.id())? {
@@ -65,7 +64,7 @@ impl Running {
         Ok(cpu)
     }
 
-    /// Resident memory of the process itself.
+    /// Returns the memory of the process without its descendants.
     pub fn memory(&self) -> anyhow::Result<Memory> {
         let proc = PathBuf::from(format!("/proc/{}", self.child.id()));
         Ok(Memory {
@@ -74,7 +73,7 @@ impl Running {
         })
     }
 
-    /// Asks the process to end and waits; one that does not end in time is killed.
+    /// Sends SIGTERM and waits; kills the process after `patience`.
     pub fn stop(&mut self, patience: Duration) -> anyhow::Result<ExitStatus> {
         if let Some(status) = self.child.try_wait().context("look at a process")? {
             return Ok(status);
@@ -98,26 +97,24 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Nobody is left to tell; a process that was already stopped answers at once.
+        // Errors cannot be reported; `stop` returns at once for an ended process.
         drop(self.stop(Duration::from_secs(5)));
     }
 }
 
-/// Whether a process ended as asked: with success, by the signal it was sent, or with the code that
-/// says so.
+/// Returns whether a process ended with success, by SIGTERM, or with the corresponding exit code.
 pub fn ended_well(status: ExitStatus) -> bool {
     let asked = Signal::TERM.as_raw();
     status.success() || status.signal() == Some(asked) || status.code() == Some(128 + asked)
 }
 
-/// Kibibytes.
 #[derive(Clone, Copy)]
 pub struct Memory {
     pub rss: u64,
     pub pss: u64,
 }
 
-/// CPU time at one moment: exact per live thread, and in ticks including threads that have ended.
+/// CPU time at one moment: exact per live thread, and in ticks including ended threads.
 #[derive(Default)]
 pub struct Cpu {
     threads: HashMap<u32, u64>,
@@ -126,7 +123,7 @@ pub struct Cpu {
 
 impl Cpu {
     fn add(&mut self, pid: u32) {
-        // A process or thread may end between the listing and the reading; it then adds nothing.
+        // A process or thread may end between listing and reading; it then adds no time.
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         let fields = fields(&stat);
         let tick = |at: usize| fields.get(at).and_then(|text| text.parse().ok()).unwrap_or(0_u64);
@@ -140,8 +137,7 @@ impl Cpu {
         }
     }
 
-    /// Nanoseconds of CPU time since an earlier moment; by ticks where a thread has ended in
-    /// between.
+    /// Returns the nanoseconds of CPU time since `earlier`, in ticks if a thread has ended since.
     pub fn since(&self, earlier: &Self) -> u64 {
         let by_ticks = self.ticks.saturating_sub(earlier.ticks) * TICK;
         if self.threads.is_empty()
@@ -154,7 +150,7 @@ impl Cpu {
     }
 }
 
-/// A process and all its descendants.
+/// Returns a process and all its descendants.
 fn tree(root: u32) -> anyhow::Result<Vec<u32>> {
     let parents: Vec<(u32, u32)> = numbered(Path::new("/proc"))
         .into_iter()
@@ -175,8 +171,7 @@ fn tree(root: u32) -> anyhow::Result<Vec<u32>> {
     Ok(found)
 }
 
-/// The fields of a stat line after the command's name, which may itself hold spaces: state, parent,
-/// …
+/// Returns the fields of a stat line after the command name, which may contain spaces.
 fn fields(stat: &str) -> Vec<&str> {
     stat.rsplit_once(')').map(|(_, rest)| rest.split_whitespace().collect()).unwrap_or_default()
 }

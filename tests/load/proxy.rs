@@ -1,6 +1,5 @@
-//! What is measured, started: the echo server, nginx as a plain reverse proxy in front of it, and
-//! the gateway. Configurations are written to a folder of the run; refuses to touch any that the
-//! machine has.
+//! Starts the measured servers: the echo server, nginx as a plain reverse proxy in front of it, and
+//! the gateway. Configurations are written to the run's folder; those of the machine are not used.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -16,13 +15,13 @@ use crate::peer::Peer;
 use crate::process::Running;
 use crate::wire::{Face, Template};
 
-/// A started process and where it listens.
+/// A started process and its address.
 pub struct Server {
     pub process: Running,
     pub address: SocketAddr,
 }
 
-/// How long a process may take until it answers.
+/// Limit on the time until a process is ready.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// The same under valgrind, which first reads all debug information.
 pub const SLOW: Duration = Duration::from_secs(180);
@@ -57,16 +56,15 @@ pub async fn start_echo(
     ready(process, address, None, PATIENCE).await
 }
 
-/// What varies of nginx.
+/// Settings of nginx that vary.
 pub struct Nginx {
     pub workers: usize,
-    /// `proxy_buffer_size` in KiB; nginx's own default (one page) reads a large response in many
-    /// small steps.
+    /// `proxy_buffer_size` in KiB; nginx's default of one page takes many steps for a large
+    /// response.
     pub buffer_kib: usize,
 }
 
-/// nginx as an ordinary reverse proxy: request bodies stay in memory, connections to the upstream
-/// are kept.
+/// Starts nginx as a plain reverse proxy, with request bodies in memory and upstream keep-alive.
 pub async fn start_nginx(
     nginx: &Nginx,
     upstream: SocketAddr,
@@ -92,8 +90,7 @@ pub async fn start_nginx(
 fn nginx_config(nginx: &Nginx, address: SocketAddr, upstream: SocketAddr, folder: &Path) -> String {
     let Nginx { workers, buffer_kib } = nginx;
     let place = folder.display();
-    // Workers of a master that runs as root would become another user, who may not enter the run's
-    // folder.
+    // Workers of a root master would switch to a user without access to the run's folder.
     let user = if rustix::process::geteuid().is_root() { "user root;" } else { "" };
     format!(
         r"{user}
@@ -140,27 +137,27 @@ http {{
     )
 }
 
-/// Debian keeps nginx where only root's PATH looks.
+/// Returns nginx's program. Debian installs it in a folder that is only in root's PATH.
 fn nginx_program() -> &'static str {
     if Path::new("/usr/sbin/nginx").exists() { "/usr/sbin/nginx" } else { "nginx" }
 }
 
-/// The gateway's program and the one server behind it.
+/// The gateway's program and its upstream.
 #[derive(Clone)]
 pub struct Gateway {
     pub program: PathBuf,
     pub upstream: SocketAddr,
-    /// Configuration beside its server: first what belongs to `builtin`, indented, then the rest.
+    /// Further configuration: first the entries of `builtin`, indented, then the rest.
     pub more: String,
 }
 
 impl Gateway {
-    /// The same program before another upstream.
+    /// Returns the same gateway with another upstream.
     pub fn before(&self, upstream: SocketAddr) -> Self {
         Self { upstream, ..self.clone() }
     }
 
-    /// The command that serves it, with its configuration written to `folder/name.yaml`.
+    /// Returns the command that serves the gateway, and writes `folder/name.yaml` for it.
     pub fn command(
         &self,
         name: &str,
@@ -168,7 +165,7 @@ impl Gateway {
         folder: &Path,
     ) -> anyhow::Result<Command> {
         let file = folder.join(format!("{name}.yaml"));
-        // Without the gateway's own tools, so that its lists are as long as the upstream's.
+        // Built-in tools are off, so that the gateway's lists are as long as the upstream's.
         let config = format!(
             "servers: {{ echo: {{ url: \"http://{}/mcp\" }} }}\nbuiltin:\n  system: false\n{}",
             self.upstream, self.more
@@ -186,7 +183,7 @@ impl Gateway {
     }
 }
 
-/// Waits until a process accepts connections, or until a path of it answers 200.
+/// Waits until a process accepts connections, or until `path` returns 200.
 pub async fn ready(
     mut process: Running,
     address: SocketAddr,
@@ -216,7 +213,7 @@ async fn probe(address: SocketAddr, path: Option<&str>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A loopback port that was free a moment ago.
+/// Returns a loopback address with a port that was free a moment ago.
 pub fn free_address() -> anyhow::Result<SocketAddr> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("find a free port")?;
     listener.local_addr().context("read the address")

@@ -1,5 +1,5 @@
-//! All figures of a run, what the targets say of them, and their JSON form.
-//! Refuses to judge without figures: a missing figure is a missed target.
+//! All figures of a run, the verdicts on them, and their JSON form. A missing figure misses its
+//! target.
 
 use serde_json::{Value, json};
 
@@ -11,30 +11,29 @@ pub const OPEN: &str = "gateway /mcp";
 pub const GUARD: &str = "gateway guarded";
 pub const UNDIGESTED: &str = "gateway guarded, arguments omitted";
 
-/// The most that policies, keys, limits and the audit trail may make of the CPU per call.
+/// Limit on the CPU time of a guarded call relative to an open call.
 pub const GUARDED_AT_MOST: f64 = 1.15;
 
 /// Ratio to nginx above which even a quick run on a noisy machine fails.
 pub const CEILING: f64 = 4.0;
-/// The same for a debug build, which is not optimised.
+/// The same for an unoptimised debug build.
 pub const DEBUG_CEILING: f64 = 40.0;
-/// Allocations of a plain call, which no noise changes.
+/// Limit on the allocations of a plain call, which are independent of noise.
 pub const MAX_ALLOCATIONS: f64 = 42.0;
 
-/// One figure that is not the cost of a call.
+/// A figure other than the cost of a call.
 pub struct Line {
     pub target: &'static str,
     pub what: String,
     pub unit: &'static str,
     pub value: Result<f64, String>,
-    /// The most that the target allows, where there is one.
     pub limit: Option<f64>,
     /// Whether the run fails without this figure.
     pub required: bool,
     pub kind: Kind,
 }
 
-/// A target of the project and whether this run met it.
+/// A target of the project and its value in this run.
 pub struct Verdict {
     pub target: &'static str,
     pub what: String,
@@ -44,12 +43,12 @@ pub struct Verdict {
     pub kind: Kind,
 }
 
-/// How far the value may be trusted.
+/// The reliability of a value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A ratio of CPU times: a run above the ceiling fails.
     Ratio,
-    /// The same in each run: a run above the limit fails.
+    /// Equal in every run: a run above the limit fails.
     Exact,
     Noisy,
 }
@@ -68,12 +67,12 @@ pub struct Report {
 }
 
 impl Report {
-    /// The cell of another target in the same scenario.
+    /// Returns the cell of another target in the same scenario.
     pub fn beside(&self, cell: &Cell, target: &str) -> Option<&Cell> {
         self.cells.iter().find(|other| other.target == target && other.scenario == cell.scenario)
     }
 
-    /// CPU per call of a cell as a multiple of nginx's in the same rounds.
+    /// Returns the CPU time per call as a multiple of nginx's in the same rounds.
     pub fn ratio(&self, cell: &Cell) -> Option<f64> {
         self.ratio_to(cell, NGINX)
     }
@@ -82,7 +81,7 @@ impl Report {
         compare(cell, self.beside(cell, other)?, |sample| sample.cpu_us, |of, with| of / with)
     }
 
-    /// Microseconds that a cell adds to a direct call at the median.
+    /// Returns the microseconds that a cell adds to the median of a direct call.
     pub fn added(&self, cell: &Cell) -> Option<f64> {
         compare(cell, self.beside(cell, DIRECT)?, |sample| sample.p50_us, |of, with| of - with)
     }
@@ -145,7 +144,7 @@ impl Report {
         all
     }
 
-    /// What went wrong: wrong answers, and figures that could not be had.
+    /// Returns the faults of the run: wrong responses and missing required figures.
     pub fn faults(&self) -> Vec<String> {
         let of_cell = |cell: &Cell| {
             let words = cell.fault.as_deref().unwrap_or("no reason");

@@ -1,5 +1,5 @@
-//! The one command: starts what is measured, measures it in order, prints the table, writes the
-//! JSON. Refuses to report success after a wrong answer.
+//! The `run` command: starts and measures the servers, prints the table and writes the JSON. A
+//! wrong response fails the run.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -58,7 +58,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// The gateway's program, unless it is left out.
+    /// Returns the gateway's program, or `None` with `--no-gateway`.
     fn gateway(&self) -> anyhow::Result<Option<PathBuf>> {
         if self.no_gateway {
             return Ok(None);
@@ -80,7 +80,7 @@ impl Options {
     }
 }
 
-/// The gateway's program: the one that is named, or the one beside this.
+/// Returns the gateway's program: the given path, or `lockgate` beside this program.
 pub fn program(named: Option<&Path>) -> anyhow::Result<PathBuf> {
     let program = match named {
         Some(program) => program.to_owned(),
@@ -94,15 +94,15 @@ pub fn program(named: Option<&Path>) -> anyhow::Result<PathBuf> {
     Ok(program)
 }
 
-/// What runs, and where it writes.
+/// The running servers and their folder.
 struct Stand {
-    // Dropped from the top: what forwards ends before what it forwards to, the folder last.
+    // Drop order: proxies before their upstreams, the folder last.
     gateway: Option<(Server, Gateway)>,
     /// The gateway with policies, keys, limits and audit, and its caller's key.
     guarded: Option<(Server, String)>,
     nginx: Server,
     echo: Server,
-    /// The gateway's upstream where that is another than the echo server called directly.
+    /// The gateway's upstream, unless that is the echo server.
     _upstream: Option<Server>,
     folder: TempDir,
 }
@@ -173,7 +173,7 @@ impl Stand {
     }
 }
 
-/// Every face with the process that its calls are charged to.
+/// Returns every face with the process charged with its CPU time.
 fn targets(stand: &Stand) -> Vec<Target<'_>> {
     let charged = |face: &Face| match (face.name, &stand.gateway, &stand.guarded) {
         (DIRECT, ..) => &stand.echo.process,
@@ -200,7 +200,7 @@ fn setting(options: &Options, plan: Plan, nginx: &Nginx) -> String {
     )
 }
 
-/// Prints and writes the report; the exit code says whether the run may pass.
+/// Prints and writes the report; returns the exit code of the run.
 fn finish(options: &Options, report: &Report) -> anyhow::Result<ExitCode> {
     std::io::stdout()
         .lock()
@@ -227,7 +227,7 @@ fn cores() -> usize {
 }
 
 pub fn progress(words: &str) {
-    // Progress is for people who watch; nothing depends on it.
+    // Progress is only informative, so a failed write is ignored.
     drop(writeln!(std::io::stderr().lock(), "… {words}"));
 }
 

@@ -1,6 +1,6 @@
-//! A gateway with thousands of integrations: a store is filled over the REST API, then a gateway is
-//! started on it, some organisations use theirs, and what all the others cost is measured beside a
-//! gateway whose store holds one organisation. Refuses to judge by lists that are not whole.
+//! A gateway with thousands of integrations: a store is filled over the REST API, and a gateway is
+//! started on it while some organisations use their integrations. The cost of the others is
+//! measured against a gateway with a single organisation. Incomplete lists are errors.
 
 mod api;
 mod fill;
@@ -23,15 +23,15 @@ use crate::wire::Face;
 use api::Api;
 use fill::Plenty;
 
-/// At most this long may the list of one organisation take, in 99 of 100 cases.
+/// Limit on the 99th percentile of an organisation's list, in milliseconds.
 const LIST_MS: f64 = 50.0;
-/// At most this long until a change is in force.
+/// Limit on the time until a change is effective, in milliseconds.
 const EFFECT_MS: f64 = 1000.0;
-/// At most so much may a call cost beside the same without all the others.
+/// Limit on the CPU time of a call relative to a gateway without the other organisations.
 const CPU: f64 = 1.1;
-/// After this time since its last change nobody takes an integration for new.
+/// Time after its last change at which an integration no longer counts as new.
 const QUIET: Duration = Duration::from_secs(61);
-/// Over which the CPU of a gateway that nobody calls is measured.
+/// Duration over which the idle CPU time is measured.
 const IDLE: Duration = Duration::from_secs(10);
 
 #[derive(clap::Args)]
@@ -70,9 +70,9 @@ impl Options {
     }
 }
 
-/// What runs beside the gateways, and where everything is written.
+/// The servers beside the gateways, and the folder of all output.
 struct Stand {
-    // Dropped from the top: the folder last.
+    // Drop order: the folder last.
     fixtures: Vec<Server>,
     echo: Server,
     program: PathBuf,
@@ -80,13 +80,13 @@ struct Stand {
     folder: TempDir,
 }
 
-/// API keys: of the operator, and of a member of each organisation that uses something.
+/// API keys: of the operator, and of a member of each active organisation.
 struct Keys {
     operator: String,
     members: Vec<String>,
 }
 
-/// A figure, and what it may be.
+/// A figure and whether it is within its limit.
 struct Figure {
     what: String,
     value: String,
@@ -137,7 +137,7 @@ impl Stand {
         Ok(Self { fixtures, echo, program, keys, folder })
     }
 
-    /// A gateway with a store, and with loopback addresses open to organisations.
+    /// Returns a gateway with a store, and with loopback addresses permitted to organisations.
     fn gateway(&self, store: &str) -> Gateway {
         let more = format!(
             "auth: {{ keys_file: keys.yaml }}\negress: {{ organisations: local }}\n\
@@ -147,7 +147,7 @@ impl Stand {
     }
 }
 
-/// One of the servers that the integrations in use lead to.
+/// Starts a server for the integrations in use.
 async fn start_fixture(program: &Path, folder: &Path) -> anyhow::Result<Server> {
     let fixture = program.with_file_name("fixture-server");
     ensure!(fixture.exists(), "no {}: build lockgate-tests-support", fixture.display());
@@ -178,7 +178,7 @@ fn make_key(program: &Path, folder: &Path, words: &[&str]) -> anyhow::Result<Str
     Ok(made.get("key").and_then(|key| key.as_str()).context("no key")?.to_owned())
 }
 
-/// Fills both stores, and waits until nothing in them is new.
+/// Fills both stores, and waits until no integration counts as new.
 async fn fill_stores(
     stand: &Stand,
     plenty: Plenty,
@@ -257,7 +257,7 @@ async fn measure_full(
     Ok(())
 }
 
-/// What a call of an organisation's own integration costs.
+/// Measures the cost of calls to an organisation's own integration.
 async fn measure_calls(
     stand: &Stand,
     [alone, full]: [&Server; 2],
@@ -266,7 +266,7 @@ async fn measure_calls(
     figures: &mut Vec<Figure>,
 ) -> anyhow::Result<()> {
     let member = stand.keys.members.first().context("nobody uses anything")?;
-    // Who comes first waits for the servers; windows do not.
+    // The first caller waits for the servers to connect; the measured windows do not.
     watch::lists(alone.address, std::slice::from_ref(member), plenty.integrations).await?;
     let face = |name, server: &Server| Face {
         name,

@@ -1,10 +1,9 @@
-//! Finds the few members of a JSON-RPC request that an echo needs, as spans of the bytes, without
-//! building a tree. A fixture's scan: it trusts that the bytes are JSON and refuses to say more
-//! than where things are.
+//! A scanner that finds the members of a JSON-RPC request that an echo needs as byte spans, without
+//! building a tree. It assumes valid JSON.
 
 use memchr::memchr2;
 
-/// What the echo server reads of a request; every span is raw JSON, strings without their quotes.
+/// The members of a request that the echo server reads; spans of raw JSON, strings without quotes.
 #[derive(Default, Debug, PartialEq)]
 pub struct Envelope<'a> {
     /// The id exactly as written (`7`, `"a"`); absent in a notification.
@@ -18,15 +17,15 @@ pub struct Params<'a> {
     pub name: Option<&'a [u8]>,
     /// `params.arguments.text`
     pub text: Option<&'a [u8]>,
-    /// `params.protocolVersion`, what a legacy `initialize` asks for
+    /// `params.protocolVersion`, requested by a legacy `initialize`
     pub asked: Option<&'a [u8]>,
     /// `params._meta["io.modelcontextprotocol/protocolVersion"]`
     pub revision: Option<&'a [u8]>,
-    /// whether `params._meta` declares client capabilities
+    /// Whether `params._meta` declares client capabilities
     pub capabilities: bool,
 }
 
-/// The envelope of one request or notification; `None` when the bytes are no JSON object.
+/// Scans a request or notification; returns `None` for bytes that are not a JSON object.
 pub fn envelope(bytes: &[u8]) -> Option<Envelope<'_>> {
     let mut found = Envelope::default();
     let mut cursor = Cursor { bytes, at: 0 };
@@ -80,7 +79,7 @@ struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// The next byte that is not white space, not consumed.
+    /// Returns the next byte that is not white space, without consuming it.
     fn peek(&mut self) -> Option<u8> {
         while matches!(self.bytes.get(self.at)?, b' ' | b'\t' | b'\r' | b'\n') {
             self.at += 1;
@@ -109,7 +108,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The raw inside of a string.
+    /// Consumes a string; returns its raw contents.
     fn string(&mut self) -> Option<&'a [u8]> {
         self.eat(b'"')?;
         let start = self.at;
@@ -123,7 +122,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The raw bytes of any value; nesting is counted, not recursed into.
+    /// Consumes a value of any kind; returns its raw bytes. Nesting is counted, not recursed into.
     fn value(&mut self) -> Option<&'a [u8]> {
         self.peek()?;
         let start = self.at;

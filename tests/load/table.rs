@@ -1,5 +1,4 @@
-//! The report as text for people: Markdown tables, so that they can be pasted into the README.
-//! Refuses to compute: every figure comes from the report.
+//! The report as Markdown tables, which can be pasted into the README.
 
 use std::fmt::Write;
 

@@ -1,6 +1,5 @@
-//! What built-in tools cost beside the same operation done directly, in the same run: 100 sessions,
-//! each a caller that pauses between its calls, and 1,000 tools registered besides. Refuses any
-//! answer that is not the operation's result.
+//! The cost of built-in tools compared with the same operation done directly: 100 sessions that
+//! pause between their calls, with 1,000 further tools registered. Wrong results are errors.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -24,11 +23,11 @@ use crate::wire::{Era, Face, Template, expect_result};
 
 const TOOLS: usize = 1000;
 const SESSIONS: usize = 100;
-/// The longest pause of a caller: long enough that the two cores are not what is measured.
+/// The longest pause of a session, in milliseconds; long enough that the CPU is not saturated.
 const PAUSE_MS: u64 = 800;
-/// At most this much may a tool add to the bare operation, at the 95th percentile, in milliseconds.
+/// Limit on the time a tool adds at the 95th percentile, in milliseconds.
 const ADDED_MS: f64 = 1.0;
-/// At most this long may a list of all tools take.
+/// Limit on the time of a list of all tools, in milliseconds.
 const LIST_MS: f64 = 5.0;
 const PAGE: &[u8] =
     b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 5\r\nconnection: close\r\n\r\nhello";
@@ -49,13 +48,13 @@ pub struct Options {
     strict: bool,
 }
 
-/// The operation without a tool.
+/// An operation done directly, without a tool.
 enum Bare {
     Read(PathBuf),
     Echo,
     Get(SocketAddr),
     Select(PathBuf),
-    /// The same call of the server itself.
+    /// The same call sent to the server directly.
     Direct(Face),
     Nothing,
 }
@@ -63,9 +62,9 @@ enum Bare {
 struct Operation {
     name: &'static str,
     bare: Bare,
-    /// `None`: a list of all tools.
+    /// The tool and its arguments; `None` for a list of all tools.
     tool: Option<(&'static str, String)>,
-    /// What a right answer holds.
+    /// Bytes that a correct response contains.
     holds: &'static [u8],
     at_most: f64,
 }
@@ -78,7 +77,7 @@ struct Row {
 }
 
 impl Row {
-    /// What the tool adds at the 95th percentile.
+    /// Returns the time the tool adds at the 95th percentile.
     fn added(&self) -> f64 {
         self.tool[1] - self.bare.map_or(0.0, |[_, most]| most)
     }
@@ -178,7 +177,7 @@ fn operations(folder: &Path, page: SocketAddr, echo: SocketAddr) -> Vec<Operatio
     ]
 }
 
-/// All sessions at once, each in turns: bare, tool, with pauses.
+/// Runs all sessions concurrently; each alternates direct and tool calls, with pauses.
 async fn measure(face: &Face, operation: &Rc<Operation>, calls: usize) -> anyhow::Result<Row> {
     let local = LocalSet::new();
     let sessions: Vec<_> = (0..SESSIONS)
@@ -249,8 +248,7 @@ fn template(face: &Face, operation: &Operation, session: &HeaderValue) -> anyhow
     }
 }
 
-/// The pauses of one caller, from a generator of its own (xorshift), so that callers do not step
-/// together.
+/// The pauses of one session, from its own xorshift generator so that sessions do not synchronise.
 struct Pauses(u64);
 
 impl Pauses {
@@ -262,7 +260,7 @@ impl Pauses {
     }
 }
 
-/// A bare operation that is ready to be done again and again.
+/// An opened operation, ready to repeat.
 enum Ready<'a> {
     Read(&'a Path),
     Echo,
@@ -330,7 +328,7 @@ impl Ready<'_> {
     }
 }
 
-/// A web server that gives one page.
+/// Starts a web server with a single page.
 async fn page() -> anyhow::Result<SocketAddr> {
     let listener = TcpListener::bind("127.0.0.1:0").await.context("open a port")?;
     let address = listener.local_addr().context("read the address")?;
@@ -338,7 +336,7 @@ async fn page() -> anyhow::Result<SocketAddr> {
         while let Ok((mut stream, _)) = listener.accept().await {
             tokio::spawn(async move {
                 let mut head = [0; 2048];
-                // Who has asked sees what is missing.
+                // Errors are ignored: the client detects an incomplete response.
                 drop(stream.read(&mut head).await);
                 drop(stream.write_all(PAGE).await);
                 drop(stream.shutdown().await);
@@ -348,7 +346,7 @@ async fn page() -> anyhow::Result<SocketAddr> {
     Ok(address)
 }
 
-/// The median and the 95th percentile, in milliseconds.
+/// Returns the median and the 95th percentile, in milliseconds.
 fn percentiles(mut times: Vec<Duration>) -> anyhow::Result<[f64; 2]> {
     times.sort_unstable();
     let at = |percent: usize| times.get(times.len().saturating_sub(1) * percent / 100);

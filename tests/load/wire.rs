@@ -1,5 +1,5 @@
-//! The requests of both eras as a client writes them, prepared once so that a call fills in only
-//! its id. Refuses to send anything; says whether an answer is the right one.
+//! Client requests of both eras, prepared so that each call only fills in its id, and checks of the
+//! responses.
 
 use std::net::SocketAddr;
 
@@ -39,29 +39,28 @@ impl Era {
     }
 }
 
-/// One place to call: a process's address, its path, and what it calls the echo tool.
+/// An endpoint to call: a process's address, its path, and the name of the echo tool there.
 #[derive(Clone, Debug)]
 pub struct Face {
     pub name: &'static str,
     pub address: SocketAddr,
     pub path: &'static str,
     pub tool: &'static str,
-    /// The API key that callers present, where one is asked for.
+    /// The API key that callers present, if the endpoint requires a key.
     pub key: Option<String>,
 }
 
-/// A request without its id.
 pub struct Template {
     method: Method,
     uri: Uri,
     headers: HeaderMap,
-    /// The body's beginning up to the id, and what follows it.
+    /// The body before and after the id.
     before: Bytes,
     after: Bytes,
 }
 
 impl Template {
-    /// A `tools/call` of the echo tool; `text` must need no escapes.
+    /// Returns a `tools/call` of the echo tool; `text` must need no escapes.
     pub fn call(
         face: &Face,
         era: Era,
@@ -72,7 +71,7 @@ impl Template {
         Self::tool(face, era, session, face.tool, &format!(r#"{{"text":"{text}"}}"#))
     }
 
-    /// A `tools/call` of any tool; `arguments` is JSON text.
+    /// Returns a `tools/call` of any tool; `arguments` is JSON text.
     pub fn tool(
         face: &Face,
         era: Era,
@@ -168,7 +167,7 @@ impl Template {
         })
     }
 
-    /// The request with this id; only the headers and the few bytes up to the id are copied.
+    /// Returns the request with this id; copies only the headers and the id.
     pub fn request(&self, id: u64) -> Request<Pieces> {
         let numbered = if self.after.is_empty() { Bytes::new() } else { id.to_string().into() };
         let mut request =
@@ -180,7 +179,7 @@ impl Template {
     }
 }
 
-/// Refuses an answer that is not a result for this id.
+/// Returns an error unless the response is a result for this id.
 pub fn expect_result(answer: &Answer, id: u64) -> anyhow::Result<()> {
     let shown = || {
         String::from_utf8_lossy(answer.body.get(..answer.body.len().min(300)).unwrap_or_default())
@@ -199,7 +198,7 @@ pub fn expect_result(answer: &Answer, id: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Refuses an answer that is not this text for this id.
+/// Returns an error unless the response is this text for this id.
 pub fn expect_echo(answer: &Answer, id: u64, text: &[u8]) -> anyhow::Result<()> {
     expect_result(answer, id)?;
     let echoed = after(&answer.body, br#""text":"#).context("no text")?;
@@ -211,7 +210,7 @@ pub fn expect_echo(answer: &Answer, id: u64, text: &[u8]) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// What follows the first `key` and the spaces after it.
+/// Returns the bytes after the first `key` and the following spaces.
 fn after<'a>(body: &'a [u8], key: &[u8]) -> Option<&'a [u8]> {
     let at = memmem::find(body, key)?;
     body.get(at + key.len()..).map(<[u8]>::trim_ascii_start)

@@ -1,5 +1,5 @@
-//! One request as a tool or prompt sees it: how to ask the client, log and report progress in the
-//! era of that request. A tool never branches on the era itself.
+//! The context of a tool or prompt request: asks the client, logs and reports progress in the
+//! request's era, so that tools never branch on the era.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -21,14 +21,14 @@ use crate::{
     shared::{Change, Session, Shared},
 };
 
-/// What came of a question to the client.
+/// The outcome of a question to the client.
 pub(crate) enum Asked {
     Answered(Answers),
-    /// Modern only: the client has to come back with the answers.
+    /// Modern only: the client must repeat the request with the answers.
     Pending(InputRequiredResult),
 }
 
-/// Results of the client, by key of the question.
+/// The client's results, by question key.
 pub(crate) struct Answers(BTreeMap<String, Value>);
 
 impl Answers {
@@ -36,7 +36,7 @@ impl Answers {
         self.0.get(key).unwrap_or(&Value::Null)
     }
 
-    /// A field of an accepted form, as text.
+    /// Returns a field of an accepted form as text.
     pub(crate) fn field(&self, key: &str, field: &str) -> String {
         match &self.get(key)["content"][field] {
             Value::String(text) => text.clone(),
@@ -92,7 +92,7 @@ impl Call {
         self.like_examples
     }
 
-    /// A tool of an example knows one way to ask, whoever calls; alone in an era, it is that era's.
+    /// Returns whether tools ask the same way in both eras, as the SDK's examples do.
     fn asks_in_one_way(&self) -> bool {
         self.like_examples && self.shared.era == Era::Both
     }
@@ -107,13 +107,12 @@ impl Call {
         self.context.client_capabilities().unwrap_or_default()
     }
 
-    /// Whether this request may be answered with a task. The legacy dialect of tasks is not spoken
-    /// here.
+    /// Returns whether a task may answer this request. The legacy form of tasks is not supported.
     pub(crate) fn may_become_task(&self) -> bool {
         self.is_modern() && self.capabilities().supports_tasks()
     }
 
-    /// The `requestState` that came back, opened. A state that we did not seal is refused.
+    /// Unseals the returned `requestState`; rejects a state that this server did not seal.
     pub(crate) fn state<T: DeserializeOwned>(&self) -> Result<Option<T>, ErrorData> {
         self.state
             .as_deref()
@@ -129,8 +128,8 @@ impl Call {
             .map_err(|error| ErrorData::internal_error(error.to_string(), None))
     }
 
-    /// Asks the client: by requests of our own in a legacy session, by `input_required` in the
-    /// modern era. Answers that are missing or are no objects are asked for again.
+    /// Asks the client: with requests in a legacy session, with `input_required` in the modern era.
+    /// Missing or malformed answers are requested again.
     pub(crate) async fn ask(
         &self,
         questions: &[(&str, Value)],
@@ -152,7 +151,7 @@ impl Call {
         Ok(Asked::Pending(InputRequiredResult::new(Some(questions), state)))
     }
 
-    /// As `ask`, for a tool that is older than `input_required`.
+    /// Asks like `ask`, for tools that predate `input_required`.
     pub(crate) async fn ask_as_before(
         &self,
         questions: &[(&str, Value)],
@@ -163,7 +162,7 @@ impl Call {
         self.ask(questions, None).await
     }
 
-    /// All at once.
+    /// Sends all questions concurrently.
     async fn ask_directly(
         &self,
         questions: BTreeMap<String, InputRequest>,
@@ -193,7 +192,7 @@ impl Call {
         Ok((key, answer))
     }
 
-    /// Refuses questions that the client has not declared it can answer.
+    /// Rejects questions for which the client has not declared a capability.
     fn require<'a>(
         &self,
         questions: impl Iterator<Item = &'a InputRequest>,
@@ -213,7 +212,7 @@ impl Call {
         Ok(())
     }
 
-    /// -32021 exists since 2026-07-28; before, an undeclared capability was a plain bad request.
+    /// Returns the error for an undeclared capability: -32021, or a bad request before 2026-07-28.
     pub(crate) fn missing(&self, capability: &str) -> ErrorData {
         if !self.is_modern() {
             return ErrorData::invalid_request(
@@ -225,13 +224,13 @@ impl Call {
         ErrorData::missing_required_client_capability(required)
     }
 
-    /// Tells the session of this call, and nobody else, of a change.
+    /// Notifies only the session of this call of a change.
     pub(crate) async fn tell(&self, change: Change) {
-        // A client that went away is not an error.
+        // A disconnected client is not an error.
         let _ = tell(&self.context.peer, &self.session, change).await;
     }
 
-    /// Reports progress when the client asked for it. A client that went away is not an error.
+    /// Reports progress if the client requested it. A disconnected client is not an error.
     pub(crate) async fn progress(&self, progress: f64, total: f64) {
         if let Some(token) = self.context.meta.get_progress_token() {
             let _ = self
@@ -242,7 +241,7 @@ impl Call {
         }
     }
 
-    /// Logs at `info` if this client wants to hear it.
+    /// Logs at `info` if the client's level permits.
     pub(crate) async fn log(&self, text: &str) {
         let wanted = if self.is_modern() {
             self.context.meta.log_level()
@@ -257,7 +256,7 @@ impl Call {
     }
 }
 
-/// Tells one legacy session of a change, if it wants to hear of it.
+/// Notifies a legacy session of a change; an updated resource only if the session subscribes to it.
 pub(crate) async fn tell(
     peer: &Peer<RoleServer>,
     session: &Session,

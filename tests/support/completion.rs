@@ -1,5 +1,4 @@
-//! Completions: prefixes of a short list, for the arguments that the fixture's prompts and template
-//! have.
+//! Completions of the arguments of the fixture's prompts and template, from short lists.
 
 use rmcp::{
     ErrorData,

@@ -1,4 +1,4 @@
-//! Which revisions a fixture serves. An era is a list of revisions, nothing more.
+//! The revisions that a fixture serves.
 
 use std::borrow::Cow;
 
@@ -27,7 +27,7 @@ impl Era {
         }
     }
 
-    /// The era of one revision.
+    /// Returns the era of a revision.
     #[must_use]
     pub fn of(revision: &ProtocolVersion) -> Self {
         if *revision >= ProtocolVersion::V_2026_07_28 { Self::Modern } else { Self::Legacy }

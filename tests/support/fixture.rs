@@ -1,5 +1,5 @@
-//! The fixture as the SDK sees it: each MCP method, handed to the file of its topic. Lists are
-//! paged here and get their caching hints here.
+//! The SDK's handler: forwards each MCP method to the module of its topic, pages the lists and sets
+//! their caching hints.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -31,7 +31,7 @@ use crate::{
 const LIST_TTL_MS: u64 = 60_000;
 const READ_TTL_MS: u64 = 1_000;
 
-/// One session of the fixture. All sessions of a process share its lists and tasks.
+/// A session of the fixture. All sessions of a process share its lists and tasks.
 #[derive(Clone)]
 pub struct Fixture {
     shared: Arc<Shared>,
@@ -43,10 +43,10 @@ pub struct Fixture {
 }
 
 impl Fixture {
-    /// A fixture for one process; `page_size` 0 answers every list in one page.
+    /// Creates a fixture for one process; a `page_size` of 0 disables paging.
     ///
     /// # Errors
-    /// When the system has no randomness to give.
+    /// When the system's random source fails.
     pub fn new(era: Era, page_size: usize) -> anyhow::Result<Self> {
         Ok(Self {
             shared: Arc::new(Shared::new(era, page_size)?),
@@ -62,28 +62,28 @@ impl Fixture {
         Self { session: Arc::default(), ..self.clone() }
     }
 
-    /// Serves one revision of its era alone.
+    /// Restricts the fixture to one revision of its era.
     #[must_use]
     pub fn only(self, revision: Option<ProtocolVersion>) -> Self {
         Self { only: revision, ..self }
     }
 
-    /// Whether tools that ask the client are only listed to clients that can be asked.
+    /// Sets whether tools that ask the client are hidden from clients without the capability.
     #[must_use]
     pub fn shy(self, shy: bool) -> Self {
         Self { shy, ..self }
     }
 
-    /// Whether to be as the examples of the SDK are: older tools ask by requests of the server's own
-    /// and newer ones by `input_required`, whoever calls; completions are not advertised, and not
-    /// all that can be read is listed; changes are of lists that read the same, and in a legacy
-    /// session they are announced to that session alone.
+    /// Sets whether to behave like the SDK's examples: older tools send requests and newer tools
+    /// use `input_required` in both eras; completions are not advertised and some resources are not
+    /// listed; change notifications announce unchanged lists, in a legacy session only to that
+    /// session.
     #[must_use]
     pub fn like_examples(self, like_examples: bool) -> Self {
         Self { like_examples, ..self }
     }
 
-    /// Whether to offer tools that change what one session lists.
+    /// Sets whether to offer tools that change the lists of one session.
     #[must_use]
     pub fn stateful(self, stateful: bool) -> Self {
         Self { stateful, ..self }
@@ -104,7 +104,7 @@ impl Fixture {
             .stateful(self.stateful)
     }
 
-    /// One page of a list. A cursor is the offset of its first entry.
+    /// Returns a page of a list. A cursor is the offset of the page's first entry.
     fn page<T>(
         &self,
         entries: Vec<T>,
@@ -291,7 +291,7 @@ impl ServerHandler for Fixture {
                 () = context.cancelled() => return Ok(()),
                 change = changes.recv() => change,
             };
-            // The sink refuses what the client did not ask for.
+            // The sink drops notifications that the client did not request.
             let _ = match change {
                 Ok(Change::Tools) => sink.notify_tool_list_changed().await,
                 Ok(Change::Prompts) => sink.notify_prompt_list_changed().await,
@@ -305,7 +305,7 @@ impl ServerHandler for Fixture {
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
         let (shared, session) = (Arc::clone(&self.shared), Arc::clone(&self.session));
-        // Before anything else that the client does.
+        // Subscribes before the client's next request.
         let changes = shared.changes();
         tokio::spawn(tell(context.peer, changes, session));
     }
@@ -355,9 +355,9 @@ impl ServerHandler for Fixture {
     }
 }
 
-/// Tells one legacy session of changes until it is gone.
+/// Forwards changes to a legacy session until it ends.
 async fn tell(peer: Peer<RoleServer>, mut changes: Receiver<Change>, session: Arc<Session>) {
-    // A session that ends is noticed at the next change: the peer refuses it.
+    // The end of a session is detected at the next change, when the peer returns an error.
     loop {
         let told = match changes.recv().await {
             Ok(change) => call::tell(&peer, &session, change).await,

@@ -1,5 +1,5 @@
-//! The fixture over Streamable HTTP, on loopback names only: other `Host` and `Origin` values are
-//! refused. A tool may close its own response stream in the middle of a call (`StreamCloser`).
+//! The fixture over Streamable HTTP. Only loopback `Host` and `Origin` values are accepted. A tool
+//! may close its own response stream during a call (`StreamCloser`).
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -22,11 +22,11 @@ use crate::fixture::Fixture;
 
 const RETRY: Duration = Duration::from_millis(200);
 
-/// Travels with the HTTP request; cancelling it ends the response body.
+/// A request extension; cancelling its token ends the response body.
 #[derive(Clone, Default)]
 pub(crate) struct StreamCloser(pub(crate) CancellationToken);
 
-/// A fixture that is being served. Dropping it leaves the server running; `stop` ends it.
+/// A running HTTP fixture. Dropping it leaves the server running; `stop` ends it.
 pub struct HttpFixture {
     address: SocketAddr,
     stop: CancellationToken,
@@ -34,13 +34,13 @@ pub struct HttpFixture {
 }
 
 impl HttpFixture {
-    /// The MCP endpoint.
+    /// Returns the URL of the MCP endpoint.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}/mcp", self.address)
     }
 
-    /// Ends every session and the listener.
+    /// Ends all sessions and closes the listener.
     pub async fn stop(self) {
         self.stop.cancel();
         let abort = self.task.abort_handle();
@@ -50,7 +50,7 @@ impl HttpFixture {
     }
 }
 
-/// Serves a fixture at `http://ADDRESS/mcp`; port 0 takes a free port.
+/// Serves a fixture at `http://ADDRESS/mcp`; port 0 selects a free port.
 ///
 /// # Errors
 /// When the address cannot be bound.
@@ -73,7 +73,7 @@ pub async fn serve_http(fixture: Fixture, address: SocketAddr) -> anyhow::Result
     let app = Router::new().nest_service("/mcp", service).layer(middleware::from_fn(closable));
     let stopped = stop.clone().cancelled_owned();
     let task = tokio::spawn(async move {
-        // The only error is a listener that fails, and then the client sees it first.
+        // A listener failure is the only error, and the client detects it first.
         let _ = axum::serve(listener, app).with_graceful_shutdown(stopped).await;
     });
     Ok(HttpFixture { address, stop, task })

@@ -1,7 +1,6 @@
-//! The fixture: an MCP server that is not ours, in the sense that matters: it is built on the
-//! official Rust SDK, so it disagrees with the gateway wherever the gateway is wrong. It offers
-//! everything that the official conformance suite calls by name, in the legacy era, the modern era
-//! or both. It knows nothing of the gateway and shares no code with it.
+//! The fixture: an MCP server built on the official Rust SDK, independent of the gateway's code, so
+//! that errors of the gateway surface as disagreements. It offers all tools, prompts and resources
+//! that the official conformance suite uses, in the legacy era, the modern era or both.
 
 #![expect(
     deprecated,

@@ -1,5 +1,5 @@
-//! `fixture-server`: the fixture as a program. On stdio it ends with its input; over HTTP it prints
-//! where it listens and ends on SIGTERM or Ctrl-C. It only ever binds the address it was given.
+//! The `fixture-server` program. On stdio it ends with its input; over HTTP it prints its address
+//! and ends on SIGTERM or Ctrl-C. It binds only the given address.
 
 use std::{io::Write as _, net::SocketAddr};
 
@@ -92,7 +92,7 @@ async fn serve_stdio(fixture: Fixture) -> anyhow::Result<()> {
             running.waiting().await?;
             Ok(())
         }
-        // The client left before it said anything.
+        // The client disconnected before `initialize`.
         Err(ServerInitializeError::ConnectionClosed(_)) => Ok(()),
         Err(error) => Err(error.into()),
     }

@@ -1,4 +1,4 @@
-//! The prompts that the conformance suite asks for, and one that comes and goes.
+//! The prompts of the conformance suite, and one that can be added and removed.
 
 use std::sync::atomic::Ordering;
 

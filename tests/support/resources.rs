@@ -1,4 +1,4 @@
-//! The resources and the template that the conformance suite reads. Nothing here touches a file.
+//! The resources and the template of the conformance suite, all held in memory.
 
 use std::sync::atomic::Ordering;
 
@@ -10,13 +10,12 @@ use serde_json::json;
 
 use crate::shared::Shared;
 
-/// A PNG of one red pixel.
+/// A PNG image of a single red pixel.
 pub(crate) const PIXEL: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==";
 pub(crate) const TEMPLATE: &str = "test://template/{id}/data";
 pub(crate) const WATCHED: &str = "test://watched-resource";
 const EXTRA: &str = "test://extra-resource";
 
-/// URI, name, description, media type, text.
 const TEXTS: [(&str, &str, &str, &str, &str); 5] = [
     (
         "test://static-text",

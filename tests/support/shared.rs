@@ -1,5 +1,5 @@
-//! What outlives one request: tasks, the parts of the lists that change, the key of `requestState`,
-//! and who wants to hear of changes. One per process; everything else is rebuilt per session.
+//! Process-wide state of the fixture: tasks, the changing parts of the lists, the `requestState`
+//! key and the listeners for changes. Everything else is per session.
 
 use std::{
     collections::HashSet,
@@ -20,10 +20,10 @@ use crate::era::Era;
 
 const CHANGES_HELD: usize = 64;
 const SUBSCRIPTIONS_PER_SESSION: usize = 64;
-/// Listens between their request and their acknowledgement.
+/// Limit on listen requests that await their acknowledgement.
 const OPENING_HELD: usize = 64;
 
-/// Something that listeners may be told of.
+/// A change to announce to listeners.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Change {
     Tools,
@@ -32,7 +32,6 @@ pub(crate) enum Change {
     Resource(String),
 }
 
-/// State of the whole process.
 pub(crate) struct Shared {
     pub(crate) era: Era,
     pub(crate) page_size: usize,
@@ -41,11 +40,10 @@ pub(crate) struct Shared {
     pub(crate) extra_tool: AtomicBool,
     pub(crate) extra_prompt: AtomicBool,
     pub(crate) extra_resource: AtomicBool,
-    /// Calls of `test_cancellation` that their clients have cancelled.
+    /// Calls of `test_cancellation` that were cancelled.
     pub(crate) cancelled: AtomicUsize,
     changes: broadcast::Sender<Change>,
-    /// Listens that are being acknowledged, by what they ask for: they hear of changes from before
-    /// their acknowledgement on.
+    /// Listeners that await their acknowledgement, by filter. They receive changes made before it.
     opening: Mutex<Vec<(SubscriptionFilter, broadcast::Receiver<Change>)>>,
 }
 
@@ -71,7 +69,7 @@ impl Shared {
         self.changes.subscribe()
     }
 
-    /// A listen is about to be acknowledged.
+    /// Registers a listen request before its acknowledgement.
     pub(crate) fn open(&self, filter: &SubscriptionFilter) {
         let mut opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
         if opening.len() >= OPENING_HELD {
@@ -80,19 +78,19 @@ impl Shared {
         opening.push((filter.clone(), self.changes()));
     }
 
-    /// A listen was acknowledged: the changes since.
+    /// Returns the changes since `open` for an acknowledged listen request.
     pub(crate) fn opened(&self, filter: &SubscriptionFilter) -> broadcast::Receiver<Change> {
         let mut opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
         let at = opening.iter().position(|(wanted, _)| wanted == filter);
         at.map_or_else(|| self.changes(), |at| opening.remove(at).1)
     }
 
-    /// Nobody listening is not an error.
+    /// Announces a change. A missing listener is not an error.
     pub(crate) fn announce(&self, change: Change) {
         let _ = self.changes.send(change);
     }
 
-    /// Adds or removes the changing entry of a list and says so.
+    /// Adds or removes the changing entry of a list, and announces the change.
     pub(crate) fn toggle(&self, entry: &AtomicBool, change: Change) -> bool {
         let present = !entry.fetch_xor(true, Ordering::SeqCst);
         self.announce(change);
@@ -100,7 +98,7 @@ impl Shared {
     }
 }
 
-/// State of one legacy session. A modern request gets a fresh one and cannot tell.
+/// State of a legacy session. Each modern request gets its own.
 #[derive(Default)]
 pub(crate) struct Session {
     level: Mutex<Option<LoggingLevel>>,
@@ -121,13 +119,12 @@ impl Session {
         *self.level.lock().unwrap_or_else(PoisonError::into_inner) = Some(level);
     }
 
-    /// A legacy server decides alone what to send before `logging/setLevel`: here, `info` and
-    /// above.
+    /// Returns the log level: `info` until the client sends `logging/setLevel`.
     pub(crate) fn level(&self) -> LoggingLevel {
         self.level.lock().unwrap_or_else(PoisonError::into_inner).unwrap_or(LoggingLevel::Info)
     }
 
-    /// False when the session holds too many subscriptions.
+    /// Adds a subscription; returns false above the session's limit.
     pub(crate) fn subscribe(&self, uri: String) -> bool {
         let mut held = self.subscribed.lock().unwrap_or_else(PoisonError::into_inner);
         (held.len() < SUBSCRIPTIONS_PER_SESSION || held.contains(&uri)) && {

@@ -1,4 +1,4 @@
-//! The fixture over HTTP+SSE (2024-11-05): a stream for each session, and an address to post to.
+//! The fixture over HTTP+SSE (2024-11-05): an event stream and a POST address per session.
 
 use std::{
     collections::HashMap,
@@ -25,18 +25,18 @@ use tokio::{
 
 use crate::fixture::Fixture;
 
-/// Bytes on their way between a session and its client.
+/// Buffer size in bytes between a session and its client.
 const HELD: usize = 1 << 20;
 
 type Writer = Arc<AsyncMutex<WriteHalf<DuplexStream>>>;
 
-/// The sessions by the number in their address.
+/// Sessions, by the number in their address.
 struct Sessions {
     fixture: Fixture,
     writers: Mutex<HashMap<usize, Writer>>,
 }
 
-/// Serves a fixture at `http://ADDRESS/sse` until the process ends; port 0 takes a free port.
+/// Serves a fixture at `http://ADDRESS/sse` until the process ends; port 0 selects a free port.
 ///
 /// # Errors
 /// When the address cannot be bound.

@@ -1,5 +1,5 @@
-//! The tools, by topic. Every topic lists its tools and answers for their names; this file only
-//! asks them in order.
+//! The fixture's tools. Each topic lists its tools and handles their calls; this module tries the
+//! topics in order.
 
 mod answers;
 mod changes;
@@ -35,7 +35,7 @@ pub(crate) fn list(shared: &Shared) -> Vec<Tool> {
     .concat()
 }
 
-/// Whether a client that declared this can be asked what the tool asks.
+/// Returns whether the tool's questions are within the client's declared capabilities.
 pub(crate) fn can_be_offered(name: &str, declared: &ClientCapabilities) -> bool {
     match name {
         "test_sampling" | "test_missing_capability" => declared.sampling.is_some(),
@@ -75,7 +75,7 @@ pub(crate) async fn call(call: &Call, name: &str, arguments: &JsonObject) -> Ans
         .unwrap_or_else(|| Err(ErrorData::invalid_params(format!("unknown tool: {name}"), None)))
 }
 
-/// A tool without arguments.
+/// Returns a tool without arguments.
 fn plain(name: &'static str, description: &'static str) -> Tool {
     with_schema(name, description, json!({"type": "object", "properties": {}}))
 }

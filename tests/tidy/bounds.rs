@@ -1,14 +1,14 @@
-//! The page "who may hold what, and for how long" against the configuration: every bound with a key
-//! is on it, and every key on it exists.
+//! Compares the limits table of ARCHITECTURE.md with the configuration reference: every
+//! configurable limit is in the table, and every key in the table exists.
 
 use std::collections::BTreeSet;
 
 use crate::tree::files;
 
 const PAGE: &str = "## Who may hold what, and for how long\n";
-/// Where bounds are configured.
+/// Prefixes of the keys that configure limits.
 const BOUNDS: [&str; 6] = ["limits.", "http.", "servers.NAME.", "egress.", "audit.queue", "admin."];
-/// Keys there that bound nothing that a request holds or waits for.
+/// Keys with these prefixes that limit nothing a request holds or waits for.
 const OTHERS: [&str; 32] = [
     "http.hosts",
     "http.origins",
@@ -44,7 +44,7 @@ const OTHERS: [&str; 32] = [
     "http.tls.",
 ];
 
-/// What stands in backticks and looks like a key, in the third column of the page's table.
+/// Returns the texts in backticks in the third column of the page's table.
 fn keys_of(page: &str) -> BTreeSet<&str> {
     let rows = page.lines().filter(|line| line.starts_with("| "));
     let cells = rows.filter_map(|row| row.split(" | ").nth(2));
@@ -61,7 +61,7 @@ fn configured(reference: &str) -> BTreeSet<&str> {
     rows.filter_map(|row| row.split_once("` |")).map(|(key, _)| key).collect()
 }
 
-/// Keys that are on one of the two pages alone.
+/// Returns the keys that are on only one of the two pages.
 fn differences(page: &str, reference: &str) -> Vec<String> {
     let (shown, all) = (keys_of(section(page)), configured(reference));
     let mut offences = Vec::new();

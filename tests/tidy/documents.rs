@@ -1,13 +1,13 @@
-//! What people read and copy: links lead somewhere, examples explain themselves, and the README's
-//! blocks are all marked for `tests/readme`, which runs them and knows how many there are.
+//! Checks of the documentation: links resolve, examples have a README, and every block of README.md
+//! is marked for `tests/readme`, which runs the blocks and states their number.
 
 use crate::tree::{File, files, hold, root};
 
 const MARK: &str = "<!-- test: ";
-/// Before a block that stands in this file, line by line.
+/// Precedes a block that is copied line by line from this file.
 const FROM: &str = "<!-- from: ";
 
-/// Blocks of a page that no mark stands before, and marks that no block follows.
+/// Returns an offence for each block without a mark, and for each mark without a block.
 fn unmarked(text: &str) -> Vec<String> {
     let lines: Vec<&str> = text.lines().collect();
     let mut offences = Vec::new();
@@ -28,7 +28,7 @@ fn unmarked(text: &str) -> Vec<String> {
     offences
 }
 
-/// The blocks of a page that are copied from a file: its path, and the block.
+/// Returns the path and the text of each block that is copied from a file.
 fn copied(page: &'static str) -> Vec<(&'static str, &'static str)> {
     let marks = page.split(FROM).skip(1);
     let copy = |rest: &'static str| {
@@ -38,7 +38,7 @@ fn copied(page: &'static str) -> Vec<(&'static str, &'static str)> {
     marks.map(|rest| copy(rest).unwrap_or((rest.lines().next().unwrap_or_default(), ""))).collect()
 }
 
-/// Relative links of a page to files that are not there.
+/// Returns the relative links of a page to missing files.
 fn broken_links(file: &File) -> Vec<String> {
     let root = root();
     let folder = root.join(&file.path);
@@ -53,7 +53,7 @@ fn broken_links(file: &File) -> Vec<String> {
         .collect()
 }
 
-/// Rows of the table of corpora with another number than the corpus has entries.
+/// Returns the rows of the corpora table that state a wrong number of entries.
 fn miscounted(table: &str) -> Vec<String> {
     let rows = table.lines().filter_map(|line| line.strip_prefix("| `"));
     let counted = rows.filter_map(|row| {
@@ -95,7 +95,6 @@ fn the_table_of_corpora_is_true() {
     }
 }
 
-/// The walk-through of a first tool is the code itself.
 #[test]
 fn the_walk_through_is_the_code() {
     let blocks = copied(text("CONTRIBUTING.md"));
@@ -164,14 +163,14 @@ fn planted_documents_are_found() {
     assert_eq!(broken_links(&page("[a](../NOWHERE.md)")).len(), 1);
 }
 
-/// A text of Rust with its strings on one line each.
+/// Joins the Rust string literals that a trailing backslash continues on the next line.
 fn unfold(text: &str) -> String {
     let mut parts = text.split("\\\n");
     let first = parts.next().unwrap_or_default().to_owned();
     parts.fold(first, |whole, part| whole + part.trim_start())
 }
 
-/// Messages that a page has as headings and that no part of the program says.
+/// Returns the messages in a page's headings that occur nowhere in the program.
 fn unsaid(page: &str, program: &[String]) -> Vec<String> {
     let mut offences = Vec::new();
     for line in page.lines() {

@@ -1,6 +1,5 @@
-//! Modules stand on floors: a module imports what is below it, and no two import each other, by
-//! whatever way around. Every file of a crate is a module here; what it imports is what it names,
-//! in `use` and in paths.
+//! Checks that the modules of a crate form layers ("floors") without import cycles. Each file of a
+//! crate is a module; its imports are the paths it names, in `use` and elsewhere.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,15 +7,15 @@ use syn::visit::{self, Visit};
 
 use crate::tree::files;
 
-/// A module by its path within its crate: `["dispatch", "answer"]`; the crate itself is empty.
+/// A module's path within its crate, such as `["dispatch", "answer"]`; empty for the crate root.
 type Module = Vec<String>;
 
-/// What one file says: the paths that it names, and those that it hands on under its own name.
+/// The paths that a file names, and those that it re-exports.
 #[derive(Default)]
 struct Names {
     named: Vec<Vec<String>>,
     handed_on: Vec<Vec<String>>,
-    /// Modules that are there for tests alone.
+    /// Modules under `#[cfg(test)]`.
     for_tests: Vec<String>,
 }
 
@@ -54,7 +53,7 @@ impl Names {
         self.named.push(path);
     }
 
-    /// Paths in what a macro is given, which is no syntax yet.
+    /// Adds the paths in a macro's tokens, which `syn` leaves unparsed.
     fn add_tokens(&mut self, tokens: &str) {
         let words: Vec<&str> = tokens.split_whitespace().collect();
         for (at, word) in words.iter().enumerate() {
@@ -115,7 +114,7 @@ impl<'ast> Visit<'ast> for Names {
         visit::visit_path(self, path);
     }
 
-    /// Who may see something is no import.
+    /// Skips the path in `pub(in …)`, which is not an import.
     fn visit_visibility(&mut self, _: &'ast syn::Visibility) {}
 
     fn visit_macro(&mut self, call: &'ast syn::Macro) {
@@ -124,14 +123,14 @@ impl<'ast> Visit<'ast> for Names {
     }
 }
 
-/// The modules of one crate, and who imports whom.
+/// The modules of a crate and their re-exports.
 struct House {
     modules: BTreeMap<Module, Names>,
     handed_on: BTreeMap<Module, Module>,
 }
 
 impl House {
-    /// `sources` are paths below the crate's folder, with their texts.
+    /// Builds the modules from `sources`: paths below the crate's folder, with their texts.
     fn of(sources: &[(&str, &str)]) -> Self {
         let mut modules = BTreeMap::new();
         for (path, text) in sources {
@@ -157,7 +156,7 @@ impl House {
         house
     }
 
-    /// A path from the root of the crate; nothing for what is not of this crate.
+    /// Resolves a path from the crate root; returns `None` for paths of other crates.
     fn absolute(&self, from: &Module, path: &[String]) -> Option<Module> {
         let (first, rest) = path.split_first()?;
         match first.as_str() {
@@ -177,7 +176,7 @@ impl House {
         }
     }
 
-    /// The module in which something is that has this path, wherever it is handed on from.
+    /// Returns the module that defines the item at this path, following re-exports.
     fn home(&self, path: Module) -> Option<Module> {
         let mut path = path;
         for _ in 0..8 {
@@ -193,7 +192,7 @@ impl House {
         None
     }
 
-    /// Every module with those that it imports. The crate itself only hands names on.
+    /// Returns the imports of each module. The crate root is skipped: it only re-exports.
     fn arrows(&self) -> BTreeMap<&Module, BTreeSet<Module>> {
         let mut arrows = BTreeMap::new();
         for (module, names) in self.modules.iter().filter(|(module, _)| !module.is_empty()) {
@@ -207,7 +206,7 @@ impl House {
         arrows
     }
 
-    /// The floors from the top down: a module stands above all that it imports. Only without knots.
+    /// Returns the floors from the top down, each module above its imports. Panics on a cycle.
     fn floors(&self) -> Vec<Vec<String>> {
         let arrows = self.arrows();
         let mut floors: BTreeMap<&Module, usize> = BTreeMap::new();
@@ -229,7 +228,7 @@ impl House {
         drawn
     }
 
-    /// Modules that import each other, by whatever way around.
+    /// Returns the modules that import themselves, directly or through others.
     fn knotted(&self) -> Vec<String> {
         let arrows = self.arrows();
         let reaches_itself = |module: &&Module| {
@@ -255,7 +254,7 @@ fn child(module: &Module, name: &str) -> Module {
     child
 }
 
-/// The sources of every crate of the gateway, by its folder.
+/// Returns the sources of each crate of the gateway, by folder.
 fn crates() -> BTreeMap<&'static str, Vec<(&'static str, &'static str)>> {
     let manifests = files().iter().filter_map(|file| file.path.strip_suffix("/Cargo.toml"));
     let mut folders: Vec<&str> =
@@ -292,7 +291,7 @@ fn no_modules_import_each_other() {
     assert!(knots.is_empty(), "modules that import each other:\n{}", knots.join("\n"));
 }
 
-/// Layers that a request passes: ARCHITECTURE.md draws their floors.
+/// The layers on the path of a request, drawn in ARCHITECTURE.md.
 const DRAWN: [&str; 3] = ["listener", "proxy", "upstream"];
 
 #[test]

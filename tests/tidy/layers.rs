@@ -1,12 +1,12 @@
-//! The import table: which layer may import which, held against every manifest and against
+//! The table of permitted imports between layers, compared with every manifest and with
 //! ARCHITECTURE.md.
 
 use std::collections::BTreeMap;
 
 use crate::tree::{File, files, hold};
 
-/// Layer, and the layers it may import. `config` knows every layer for its `Config` type, the root
-/// puts all together.
+/// Each layer with the layers it may import. `config` imports every layer for its `Config` type;
+/// the root package imports all of them.
 const TABLE: [(&str, &[&str]); 16] = [
     ("text", &[]),
     ("admission", &[]),
@@ -58,7 +58,7 @@ const TABLE: [(&str, &[&str]); 16] = [
     ),
 ];
 
-/// Layers that only compute, and what would let them do more.
+/// Layers without I/O, and the crates that would allow it.
 const PURE: [&str; 3] = ["text", "protocol", "policy"];
 const EFFECTS: [&str; 9] = [
     "axum",
@@ -74,7 +74,7 @@ const EFFECTS: [&str; 9] = [
 
 const TESTS: &str = "lockgate-tests-";
 
-/// Names of the normal and build dependencies of a manifest, for every platform.
+/// Returns the names of a manifest's normal and build dependencies on all platforms.
 fn dependencies(manifest: &toml::Table) -> Vec<String> {
     let platforms = manifest.get("target").and_then(toml::Value::as_table);
     let tables = platforms.into_iter().flatten().filter_map(|(_, platform)| platform.as_table());
@@ -84,14 +84,14 @@ fn dependencies(manifest: &toml::Table) -> Vec<String> {
         .flatten()
         .filter_map(toml::Value::as_table)
         .flat_map(|table| table.iter())
-        // A renamed dependency says its real name.
+        // The key of a renamed dependency is an alias.
         .map(|(key, value)| {
             value.get("package").and_then(toml::Value::as_str).unwrap_or(key).to_owned()
         })
         .collect()
 }
 
-/// What a layer's manifest imports against the table.
+/// Returns the imports of a layer's manifest that the table does not permit.
 fn forbidden_imports(layer: &str, manifest: &str) -> Vec<String> {
     let Ok(manifest) = manifest.parse::<toml::Table>() else { return vec!["is no TOML".into()] };
     let Some((_, allowed)) = TABLE.iter().find(|(name, _)| *name == layer) else {

@@ -1,6 +1,6 @@
-//! Holds the repository to its own rules: who may import whom, how files look, and that what people
-//! copy works. Each rule is a plain function over a path and a text, tried on a planted offender
-//! and then on every tracked file.
+//! Checks of the repository's own rules: imports between layers, the style of source files, and
+//! working documentation. Each rule is a function of a path and a text, tested on a planted
+//! violation and then applied to every tracked file.
 
 #[cfg(test)]
 mod bounds;

@@ -1,5 +1,5 @@
-//! Policy files that people copy: each loads, each has cases, all cases go as they say, and the
-//! published schemas are those of the code.
+//! Checks of the published policy files: each loads, each has passing cases, and the published
+//! schemas match the code.
 
 use lockgate_config::policies;
 use lockgate_policy::cases::Asked;
@@ -7,7 +7,7 @@ use lockgate_policy::{Kind, Policy};
 
 use crate::tree::{files, root};
 
-/// Policy files and how many cases each has.
+/// Policy files with their numbers of cases.
 const POLICIES: [(&str, usize); 9] = [
     ("approvals.yaml", 13),
     ("commands.yaml", 28),
@@ -20,10 +20,10 @@ const POLICIES: [(&str, usize); 9] = [
     ("web.yaml", 20),
 ];
 
-/// Cases of several files together.
+/// Case files that load several policies.
 const TOGETHER: [(&str, usize); 2] = [("together-read-only.yaml", 12), ("together.yaml", 36)];
 
-/// What a case names, of servers that nobody knows anything of.
+/// Resolves the item of a case without a catalog: its server, its own name and its exposed name.
 fn asked(_: Kind, name: &str, _: &str) -> Result<Asked, String> {
     let (server, own) = name.split_once('/').ok_or("it is written as server/name")?;
     let exposed = format!("{server}__{own}");

@@ -1,4 +1,4 @@
-//! How source files look: what they begin with, how long they and their functions are.
+//! Checks of source files: their module docs, their length, and the length of their functions.
 
 use crate::tree::{File, hold};
 
@@ -6,7 +6,7 @@ const HEAD: std::ops::RangeInclusive<usize> = 1..=6;
 const FILE_LINES: usize = 500;
 const FUNCTION_LINES: usize = 60;
 
-/// A file begins by saying what it is.
+/// Checks that a file starts with a short module doc.
 fn head(text: &str) -> Vec<String> {
     let lines = text.lines().take_while(|line| line.starts_with("//!")).count();
     if HEAD.contains(&lines) {
@@ -25,8 +25,8 @@ fn length(text: &str) -> Vec<String> {
     }
 }
 
-/// Functions that are too long. A function ends at the brace that stands as far in as it began, as
-/// rustfmt writes it.
+/// Returns the functions that are too long. A function ends at a closing brace with the indentation
+/// of its first line, as rustfmt formats it.
 fn functions(text: &str) -> Vec<String> {
     let lines: Vec<&str> = text.lines().collect();
     let begins =
@@ -44,8 +44,8 @@ fn functions(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// A line at the margin of a function with which it ends: its brace, or the end of a declaration or
-/// of a one-liner.
+/// Returns whether a line at a function's indentation ends it: its brace, or the end of a
+/// declaration or of a one-line function.
 fn closes(line: &str) -> bool {
     let ends = line.ends_with(';') || line.ends_with('}');
     line == "}"
@@ -54,7 +54,7 @@ fn closes(line: &str) -> bool {
             && (function(line).is_some() || line.starts_with(')')))
 }
 
-/// The name of the function that this line begins.
+/// Returns the name of the function that starts on this line.
 fn function(line: &str) -> Option<&str> {
     const BEFORE: [&str; 5] = ["pub", "async", "const", "unsafe", "extern"];
     let mut words = line.split_whitespace();
@@ -69,7 +69,7 @@ fn in_gateway(file: &File) -> bool {
     file.is_rust() && file.path.starts_with("gateway/")
 }
 
-/// Our sources: the gateway's without its tests, and the programs that tests are made of.
+/// Returns whether the file is a source of the gateway or of a test program, rather than a test.
 fn sources(file: &File) -> bool {
     file.is_rust() && !file.is_test()
 }

@@ -1,5 +1,5 @@
-//! Plain statements: how many combinators a statement has, closures and tuples that are bound by
-//! `let`, long lines. What is there is counted for each crate, and the numbers only sink.
+//! Limits per crate on combinators in a statement, closures and tuples bound by `let`, and long
+//! lines. The limits may only fall.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,7 @@ use syn::visit::{self, Visit};
 
 use crate::tree::files;
 
-/// Combinators of iterators, options, results and futures: each is a step that a reader takes in
-/// their head.
+/// Combinators of iterators, options, results and futures, each a step for the reader to follow.
 const COMBINATORS: [&str; 46] = [
     "all",
     "and",
@@ -57,29 +56,24 @@ const COMBINATORS: [&str; 46] = [
     "xor",
     "zip",
 ];
-/// Combinators in one statement that a reader still follows.
+/// Combinators that a statement may have.
 const FEW: usize = 2;
 const COLUMNS: usize = 100;
 
-/// What is counted in a crate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Counts {
     lines: usize,
     combinators: usize,
-    /// Statements with more combinators than [`FEW`].
     dense: usize,
-    /// `let name = |…| …`.
     closures: usize,
-    /// `let (a, b) = (c, d)`.
     tuples: usize,
     long_lines: usize,
 }
 
-/// What a crate has at most: combinators for 1,000 lines. Counted in the same way, hyper has 6, axum
-/// 10, reqwest 16.
+/// Combinators permitted for 1,000 lines. By the same count hyper has 6, axum 10, reqwest 16.
 const AT_MOST: usize = 20;
 
-/// The crates that have more; `root` is the program's own files. These numbers only sink.
+/// Crates above that limit; `root` is the program itself. These numbers may only fall.
 const ABOVE: [(&str, usize); 1] = [("root", 22)];
 
 impl Counts {
@@ -101,7 +95,7 @@ impl Counts {
         self.long_lines += other.long_lines;
     }
 
-    /// Combinators for 1,000 lines, rounded up.
+    /// Returns the combinators for 1,000 lines, rounded up.
     fn density(&self) -> usize {
         (self.combinators * 1000).div_ceil(self.lines.max(1))
     }
@@ -124,7 +118,7 @@ impl<'ast> Visit<'ast> for Counts {
     }
 }
 
-/// The combinators of one statement, without those of statements within it.
+/// The number of combinators in a statement, without nested statements.
 struct OwnCombinators(usize);
 
 impl<'ast> Visit<'ast> for OwnCombinators {
@@ -136,7 +130,7 @@ impl<'ast> Visit<'ast> for OwnCombinators {
     }
 }
 
-/// The crate of a source file, by its folder below `gateway`; the program itself is `root`.
+/// Returns the crate of a file below `gateway`; `root` for the program itself.
 fn crate_of(path: &str) -> Option<&str> {
     let path = path.strip_prefix("gateway/")?;
     let folder = path.split('/').next()?;

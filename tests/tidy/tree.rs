@@ -1,15 +1,15 @@
-//! The files of the repository: what git tracks, or without git everything that it would not
+//! The files of the repository: those that git tracks or, without git, all that it would not
 //! ignore.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// Never looked into when there is no git to ask.
+/// Names that are skipped when git is not available.
 const IGNORED: [&str; 7] =
     [".git", "target", "node_modules", ".venv", "__pycache__", ".cache", ".DS_Store"];
 
-/// One file: its path from the root, with `/`, and its text; files that are not UTF-8 have none.
+/// A file: its path from the root, separated by `/`, and its text, empty unless UTF-8.
 pub struct File {
     pub path: String,
     pub text: String,
@@ -20,8 +20,8 @@ impl File {
         self.path.ends_with(".rs")
     }
 
-    /// Whether it holds only tests. The other crates in `tests/` are programs and libraries
-    /// themselves.
+    /// Returns whether the file holds only tests. The other crates in `tests/` are programs and
+    /// libraries.
     pub fn is_test(&self) -> bool {
         let own = self.path.strip_prefix("tests/").unwrap_or(&self.path);
         if own.strip_prefix("integration/").is_some_and(|file| !file.contains('/')) {
@@ -36,7 +36,7 @@ pub fn root() -> PathBuf {
     root.canonicalize().unwrap()
 }
 
-/// Every file, read once.
+/// Returns every file; each is read once.
 pub fn files() -> &'static [File] {
     static FILES: OnceLock<Vec<File>> = OnceLock::new();
     FILES.get_or_init(|| {
@@ -53,8 +53,8 @@ pub fn files() -> &'static [File] {
     })
 }
 
-/// Fails with every offence that `rule` finds in the files that `of` selects, and when it selects
-/// hardly any.
+/// Panics with every offence that `rule` finds in the files that `of` selects, or when `of` selects
+/// fewer than `at_least` files.
 pub fn hold(of: impl Fn(&File) -> bool, at_least: usize, rule: impl Fn(&File) -> Vec<String>) {
     let selected: Vec<&File> = files().iter().filter(|file| of(file)).collect();
     assert!(selected.len() >= at_least, "only {} files were looked at", selected.len());

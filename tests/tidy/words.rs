@@ -1,15 +1,15 @@
-//! Words that must not be there: names that say nothing, promises instead of code, places that are
-//! not everybody's.
+//! Checks for forbidden words: vague file names, markers of unfinished work, and machine-specific
+//! paths or hosts.
 
 use crate::tree::{File, hold};
 
-/// Names of files and folders that could hold anything.
+/// File and folder names that do not describe their contents.
 const NAMES: [&str; 14] = [
     "common", "core", "handler", "handlers", "helper", "helpers", "manager", "managers", "misc",
     "service", "services", "types", "util", "utils",
 ];
 
-/// Written in halves, so that this file may be looked at too.
+/// Split so that this file passes its own check.
 const PROMISES: [&str; 6] = [
     concat!("todo", "!("),
     concat!("unimplemented", "!("),
@@ -19,8 +19,8 @@ const PROMISES: [&str; 6] = [
     concat!("placeholder ", "for"),
 ];
 
-/// Machine paths, and hosts of package registries, which a lock file or a script must not choose
-/// for others.
+/// Machine paths, and package registry hosts, which a lock file or a script must not choose for its
+/// users.
 const PLACES: [&str; 11] = [
     concat!("/wo", "rk/"),
     concat!("/ro", "ot/"),
@@ -35,8 +35,7 @@ const PLACES: [&str; 11] = [
     concat!("proxy.", "golang.org"),
 ];
 
-/// What a name is without a leading mark and what follows the first dot: `_x.tpl` and `x.test.mjs`
-/// are both `x`.
+/// Strips a leading mark and all extensions from a name: `_x.tpl` and `x.test.mjs` both become `x`.
 fn stem(name: &str) -> &str {
     let bare = name.trim_start_matches(['.', '_']);
     bare.split('.').next().unwrap_or(bare)
@@ -58,7 +57,7 @@ fn found(words: &[&str], text: &str) -> Vec<String> {
     hits.map(|(at, word)| format!("line {} has {word:?}", at + 1)).collect()
 }
 
-/// Prose may speak of such words; lock files are other people's.
+/// Returns whether the file is our code. Prose may mention such words; lock files are generated.
 fn is_code(file: &File) -> bool {
     ![".md", ".lock", "-lock.json", "LICENSE"].iter().any(|end| file.path.ends_with(end))
 }

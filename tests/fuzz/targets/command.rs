@@ -1,4 +1,4 @@
-//! `command` under libFuzzer.
+//! libFuzzer target for the command rule.
 
 #![no_main]
 

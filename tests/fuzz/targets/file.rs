@@ -1,4 +1,4 @@
-//! `file` under libFuzzer.
+//! libFuzzer target for policy files.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! `path` under libFuzzer.
+//! libFuzzer target for the path rule.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! `sql` under libFuzzer.
+//! libFuzzer target for the SQL rule.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! `uri` under libFuzzer.
+//! libFuzzer target for resource URIs.
 
 #![no_main]
 

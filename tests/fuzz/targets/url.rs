@@ -1,4 +1,4 @@
-//! `url` under libFuzzer.
+//! libFuzzer target for the URL rule.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! How fifteen kinds of servers find a resource by its URI: what they cut off, decode and resolve,
-//! and in which order. Two URIs with the same key are one resource to such a server.
+//! Models of fifteen kinds of servers: the parts of a URI that each removes, decodes and resolves,
+//! and in which order. Such a server treats URIs with equal keys as one resource.
 
 use url::Url;
 
@@ -106,7 +106,7 @@ struct Parts<'a> {
     path: &'a str,
 }
 
-/// Scheme, authority and path.
+/// Splits a URI into scheme, authority and path.
 fn split(uri: &str) -> Option<Parts<'_>> {
     let uri = uri.split(['?', '#']).next()?;
     let (scheme, rest) = uri.split_once(':')?;
@@ -117,7 +117,7 @@ fn split(uri: &str) -> Option<Parts<'_>> {
     Some(Parts { scheme, host, path })
 }
 
-/// Host and path as one text, without the slashes around it.
+/// Returns the lookup key: scheme, host and path, without slashes around host and path.
 fn key(scheme: &str, host: &str, path: &str) -> Option<String> {
     let whole = [host, path].concat();
     Some([scheme, ":", whole.trim_matches('/')].concat())
@@ -138,7 +138,7 @@ fn without_parameters(path: &str) -> String {
     segments.collect::<Vec<_>>().join("/")
 }
 
-/// Without empty segments and dots.
+/// Removes empty segments and resolves dot segments.
 fn resolved(path: &str) -> String {
     let mut kept: Vec<&str> = Vec::new();
     for segment in path.split('/') {
@@ -156,13 +156,13 @@ fn lossy(text: &str) -> String {
     String::from_utf8_lossy(&decode(text).0).into_owned()
 }
 
-/// Decoded as `decodeURIComponent` does it, which refuses what is no escape or no UTF-8.
+/// Decodes like `decodeURIComponent`, which rejects malformed escapes and invalid UTF-8.
 fn strict(text: &str) -> Option<String> {
     let (bytes, is_whole) = decode(text);
     String::from_utf8(bytes).ok().filter(|_| is_whole)
 }
 
-/// Every escape decoded once, and whether each `%` began one.
+/// Decodes every escape once, and returns whether each `%` started one.
 pub(super) fn decode(text: &str) -> (Vec<u8>, bool) {
     let (mut bytes, mut rest, mut is_whole) = (Vec::new(), text.as_bytes(), true);
     while let Some((first, tail)) = rest.split_first() {

@@ -1,10 +1,10 @@
-//! The corpus, and URIs that are made of what is denied by the edits that servers undo.
+//! Tests of the corpus, and of denied URIs with edits that servers undo.
 
 use super::*;
 
-/// Inputs to the models.
+/// Generated inputs.
 const MADE: usize = 200_000;
-/// Fewest of them that some model takes for what is denied, and fewest of those in canonical form.
+/// Lower bounds on the inputs that a model equates with a denied URI, and on the canonical ones.
 const FOUND: usize = 50_000;
 const CANONICAL: usize = 2_000;
 
@@ -17,7 +17,7 @@ fn no_attack_passes_and_nothing_benign_is_denied() {
     let is_denied = |uri: &&str| EXACT.with(|policy| !shows(policy, uri));
     let denied: Vec<&str> = benign.lines().filter(is_denied).collect();
     assert!(denied.is_empty(), "{denied:#?}");
-    // Parameters of segments are for URIs that their server lists.
+    // Segment parameters are permitted only in URIs that a server lists.
     let others = benign.lines().filter(|uri| !uri.contains(';') && uri::form(uri) == Form::Other);
     let others: Vec<&str> = others.collect();
     assert!(benign.lines().count() >= 40 && others.is_empty(), "{others:#?}");
@@ -131,7 +131,7 @@ const INSERTED: [&str; 14] = [
     "%25",
 ];
 
-/// One edit that some server undoes.
+/// Applies one edit that some server undoes.
 fn edit(uri: &str, random: &mut Random) -> String {
     let Some(colon) = uri.find(':').map(|at| at + 1) else { return uri.to_owned() };
     let (scheme, rest) = uri.split_at(colon);
@@ -148,7 +148,7 @@ fn edit(uri: &str, random: &mut Random) -> String {
             };
             [&uri[..place], random.one(&SEPARATORS), &uri[place + 1..]].concat()
         }
-        // An escape that is not needed, in either case, once or twice.
+        // An unnecessary escape, in either case, once or twice.
         2 | 3 => {
             let place = at(rest, random);
             let (before, after) = rest.split_at(place);

@@ -1,4 +1,4 @@
-//! Valgrind's summary, as it prints it.
+//! Tests of parsing valgrind's summary.
 
 use super::*;
 

@@ -1,5 +1,4 @@
-//! The bytes of every reply of the echo server. Lists are rendered once; the id is the only part
-//! that varies. Refuses to know HTTP.
+//! The bytes of the echo server's JSON replies. Lists are rendered once; only the id varies.
 
 use std::fmt::Write;
 
@@ -7,10 +6,10 @@ use bytes::{Bytes, BytesMut};
 
 use crate::wire::{LEGACY, MODERN};
 
-/// The legacy revisions that speak Streamable HTTP.
+/// The legacy revisions with Streamable HTTP.
 pub const LEGACY_REVISIONS: [&str; 3] = ["2025-03-26", "2025-06-18", LEGACY];
 
-/// What follows the echoed text in each era.
+/// The bytes after the echoed text in each era.
 pub const LEGACY_END: &str = r#""}],"isError":false}}"#;
 pub const MODERN_END: &str = r#""}],"isError":false,"resultType":"complete"}}"#;
 
@@ -25,7 +24,7 @@ fn around(id: &[u8], after: &[u8]) -> Bytes {
     bytes.freeze()
 }
 
-/// What precedes the echoed text.
+/// Returns the bytes before the echoed text.
 pub fn text_before(id: &[u8]) -> Bytes {
     around(id, br#","result":{"content":[{"type":"text","text":""#)
 }
@@ -66,8 +65,7 @@ pub fn initialized(id: &[u8], agreed: &str) -> Bytes {
     around(id, after.as_bytes())
 }
 
-/// The first event of a listen: nothing of what was asked for can change here, so nothing is
-/// honoured.
+/// Returns the first event of a listen. Nothing changes here, so no notification type is accepted.
 pub fn acknowledged(id: &[u8]) -> Bytes {
     let mut event = BytesMut::from(
         &br#"data: {"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":{},"_meta":{"io.modelcontextprotocol/subscriptionId":"#[..],

@@ -1,5 +1,5 @@
-//! The echo server over real sockets, by the client that the bench uses: both eras, and what it
-//! must refuse.
+//! Tests of the echo server over real sockets with the benchmark's client: both eras and
+//! rejections.
 
 use std::time::Duration;
 
@@ -128,7 +128,7 @@ async fn a_listen_is_acknowledged_and_held() -> anyhow::Result<()> {
     let face = face(1).await?;
     let body = r#"{"jsonrpc":"2.0","id":"L1","method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}"#;
     let headers = [("mcp-protocol-version", MODERN), ("mcp-method", "subscriptions/listen")];
-    // The answer's body has no end, so that reading it whole must take longer than any wait.
+    // The response stream stays open, so reading it to the end must time out.
     let held = tokio::time::timeout(Duration::from_millis(200), post(&face, &headers, body)).await;
     assert!(held.is_err(), "the stream ended");
     let event = replies::acknowledged(br#""L1""#);

@@ -1,4 +1,4 @@
-//! Quantiles by nearest rank.
+//! Tests of nearest-rank quantiles.
 
 use super::quantile;
 

@@ -1,4 +1,4 @@
-//! Medians, and comparisons within rounds only.
+//! Tests of medians, and of comparisons within rounds.
 
 use super::*;
 
@@ -21,7 +21,7 @@ fn medians_of_odd_and_even_counts() {
     assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), Some(2.5));
 }
 
-/// The ranks are those of the tables of the sign test: 1 and 6 of six, 14 and 27 of forty.
+/// The ranks match the tables of the sign test: 1 and 6 of 6, 14 and 27 of 40.
 #[test]
 fn a_median_has_bounds() {
     let values = |count: u32| (1..=count).rev().map(f64::from).collect::<Vec<_>>();

@@ -1,4 +1,4 @@
-//! CPU time of a real child with a child of its own, and the end of both kinds of process.
+//! Tests of the CPU time of a child and its descendants, and of ending processes.
 
 use super::*;
 
@@ -6,7 +6,7 @@ fn shell(script: &str, folder: &Path) -> anyhow::Result<Running> {
     Running::start("shell", Command::new("sh").args(["-c", script]), folder)
 }
 
-/// Looks again until a condition holds, for at most ten seconds.
+/// Polls a condition for at most ten seconds.
 fn eventually(mut holds: impl FnMut() -> bool) -> bool {
     let deadline = Instant::now() + Duration::from_secs(10);
     while Instant::now() < deadline {
@@ -21,7 +21,7 @@ fn eventually(mut holds: impl FnMut() -> bool) -> bool {
 #[test]
 fn charges_the_work_of_grandchildren() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
-    // Bounded, should the test be killed: the inner loop ends by itself.
+    // The inner loop is finite, in case the test is killed.
     let script = "sh -c 'i=0; while [ $i -lt 30000000 ]; do i=$((i+1)); done' & trap 'kill $!; exit' TERM; wait";
     let mut running = shell(script, folder.path())?;
     assert!(eventually(|| tree(running.child.id()).is_ok_and(|all| all.len() == 2)));

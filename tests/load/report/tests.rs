@@ -1,4 +1,4 @@
-//! What a report says of met, missed and absent figures, in words and as JSON.
+//! Tests of met, missed and missing targets, as a table and as JSON.
 
 use super::*;
 use crate::measure::Scenario;

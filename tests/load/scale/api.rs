@@ -1,5 +1,5 @@
-//! A client of the REST API on one connection, one request at a time. Refuses an answer that the
-//! caller did not expect.
+//! A client of the REST API, with one request at a time on a single connection. Unexpected statuses
+//! are errors.
 
 use std::net::SocketAddr;
 
@@ -24,7 +24,7 @@ impl Api {
         Ok(Self { peer: Peer::connect(address).await?, address, authorization })
     }
 
-    /// The body of an answer, which must have this status.
+    /// Sends a request and returns the response body; fails unless the status is `expected`.
     pub async fn ask(
         &mut self,
         method: Method,
@@ -48,7 +48,7 @@ impl Api {
         Ok(serde_json::from_str(&said).unwrap_or_default())
     }
 
-    /// How many integrations an organisation has, up to a page.
+    /// Returns the number of an organisation's integrations, up to one page.
     pub async fn count_integrations(&mut self, organisation: &str) -> anyhow::Result<usize> {
         let path = format!("/mcp-integrations?limit=100&organizationId={organisation}");
         let page = self.ask(Method::GET, &path, &Value::Null, StatusCode::OK).await?;

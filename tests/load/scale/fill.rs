@@ -1,5 +1,5 @@
-//! What the store is filled with: organisations of equally many integrations. Those of the
-//! organisations in use lead to one server each, those of all others to one together.
+//! The contents of the store: organisations with equally many integrations. Active organisations
+//! use a separate server per integration; the others share a server.
 
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -8,17 +8,17 @@ use super::Stand;
 use super::api::Api;
 use crate::run::progress;
 
-/// Tools of the server that most integrations lead to.
+/// Tools of the server that most integrations share.
 pub const TOOLS: usize = 10;
-/// The tool that is called, as every organisation calls it.
+/// The tool that every organisation calls.
 pub const ECHO: &str = "own0__echo";
 
-/// How much there is.
+/// The size of the store.
 #[derive(Clone, Copy)]
 pub struct Plenty {
     pub organisations: usize,
     pub integrations: usize,
-    /// Organisations that use theirs: the first ones.
+    /// Organisations that use their integrations: the first ones.
     pub used: usize,
 }
 
@@ -27,18 +27,18 @@ impl Plenty {
         self.organisations * self.integrations
     }
 
-    /// The same with the first organisation alone.
+    /// Returns the same size with only the first organisation.
     pub fn of_one(self) -> Self {
         Self { organisations: 1, used: 1, ..self }
     }
 }
 
-/// The name of one of the organisations.
+/// Returns the name of an organisation.
 pub fn organisation(at: usize) -> String {
     format!("org-{at:04}")
 }
 
-/// Stores all of them, an organisation in one request.
+/// Stores all integrations, with one request per organisation.
 pub async fn fill(api: &mut Api, plenty: Plenty, stand: &Stand) -> anyhow::Result<()> {
     for at in 0..plenty.organisations {
         if at % 100 == 0 {

@@ -1,5 +1,5 @@
-//! What members of organisations see: how long their lists take, and how soon a change is in force.
-//! Refuses lists in which a server is missing.
+//! The members' view: the latency of their lists, and the time until a change is effective. A list
+//! without one of the servers does not count.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -15,24 +15,23 @@ use crate::generate::quantile;
 use crate::peer::Peer;
 use crate::wire::{Era, Face, Template, expect_result};
 
-/// Lists of each organisation that are measured.
+/// Measured lists per organisation.
 const LISTS: usize = 400;
-/// Integrations that come and go.
+/// Integrations that are added and removed.
 const CHANGES: usize = 20;
-/// How long is waited for anything.
+/// Limit on each wait.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long lists took.
 pub struct Lists {
-    /// In the longest.
+    /// Tools in the longest list.
     pub tools: usize,
-    /// The slowest first one, with all that had to be connected.
+    /// The slowest first list, which includes connecting to the servers.
     pub first_ms: f64,
-    /// The median and the 99th percentile of later ones.
+    /// The median and the 99th percentile of later lists.
     pub warm_ms: [f64; 2],
 }
 
-/// How long changes took, each the median and the slowest.
+/// Times of changes, each the median and the maximum.
 pub struct Changes {
     pub answer_ms: [f64; 2],
     pub called_ms: [f64; 2],
@@ -43,7 +42,7 @@ fn face(address: SocketAddr, key: &str) -> Face {
     Face { name: "member", address, path: "/mcp", tool: "", key: Some(key.to_owned()) }
 }
 
-/// Lists of the organisations of these keys, by turns on one connection.
+/// Measures the lists of the keys' organisations, in turn on a single connection.
 pub async fn lists(
     address: SocketAddr,
     keys: &[String],
@@ -73,7 +72,7 @@ pub async fn lists(
     Ok(lists)
 }
 
-/// Asks until every server is in the list; the number of its tools.
+/// Lists until every server is included; returns the number of tools.
 async fn whole_list(peer: &mut Peer, face: &Face, integrations: usize) -> anyhow::Result<usize> {
     let template = Template::list(face, Era::Modern, None, None)?;
     let deadline = Instant::now() + PATIENCE;
@@ -94,7 +93,7 @@ async fn whole_list(peer: &mut Peer, face: &Face, integrations: usize) -> anyhow
     }
 }
 
-/// Integrations that come and go in the organisation of a member.
+/// Measures adding and removing integrations in a member's organisation.
 pub async fn changes(
     address: SocketAddr,
     operator: &str,
@@ -129,7 +128,7 @@ pub async fn changes(
     Ok(Changes { answer_ms, called_ms, gone_ms })
 }
 
-/// Calls a tool until it answers, or until it does not any more.
+/// Calls a tool until the call succeeds or, if `is_there` is false, fails.
 async fn wait_for(peer: &mut Peer, face: &Face, tool: &str, is_there: bool) -> anyhow::Result<()> {
     let template = Template::tool(face, Era::Modern, None, tool, r#"{"text":"hi"}"#)?;
     let deadline = Instant::now() + PATIENCE;
@@ -143,7 +142,7 @@ async fn wait_for(peer: &mut Peer, face: &Face, tool: &str, is_there: bool) -> a
     bail!("{tool} there: {is_there} took longer than {} s", PATIENCE.as_secs())
 }
 
-/// The median and the slowest, in milliseconds.
+/// Returns the median and the maximum, in milliseconds.
 fn middle_and_most(mut times: Vec<Duration>) -> [f64; 2] {
     times.sort_unstable();
     let half = times.get(times.len() / 2).copied().unwrap_or_default();

@@ -1,5 +1,4 @@
-//! The scan against serde_json on the shapes that clients write, and against bytes that are cut
-//! short.
+//! Tests of the scanner on typical client JSON and on truncated bytes.
 
 use super::*;
 

@@ -1,5 +1,4 @@
-//! Prepared requests are valid JSON with agreeing headers, and wrong answers are told from right
-//! ones.
+//! Tests of the prepared requests, and of telling correct from wrong responses.
 
 use super::*;
 

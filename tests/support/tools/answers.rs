@@ -1,4 +1,4 @@
-//! Tools that answer at once, with each kind of content.
+//! Tools that return each kind of content immediately.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use serde_json::json;
 use super::{Answer, plain, text};
 use crate::resources::PIXEL;
 
-/// A WAV file without a sample in it.
+/// A WAV file without samples.
 const SILENCE: &str = "UklGRiQAAABXQVZFZm10IBAAAAABAAEARKwAAIhYAQACABAAZGF0YQAAAAA=";
 
 pub(super) fn list() -> Vec<Tool> {

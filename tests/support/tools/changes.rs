@@ -1,4 +1,4 @@
-//! Tools that change the fixture's own lists and resources, so that listeners can be watched.
+//! Tools that change the fixture's own lists and resources, to test notifications.
 
 use std::sync::atomic::Ordering;
 
@@ -51,7 +51,7 @@ pub(super) async fn call(call: &Call, name: &str, arguments: &JsonObject) -> Opt
     Some(text(if present { "Added" } else { "Removed" }))
 }
 
-/// Announces a change that there is not: an example builds its lists for each session.
+/// Announces a change without making it, as the SDK's examples do: they build lists per session.
 async fn announce(call: &Call, name: &str, arguments: &JsonObject) -> Option<Answer> {
     let change = match name {
         "test_trigger_tool_change" => Change::Tools,

@@ -1,4 +1,4 @@
-//! Tools that ask the client for a completion or the user for a form, once.
+//! Tools that request one completion from the client or one form from the user.
 
 use rmcp::model::{JsonObject, Tool};
 use serde_json::{Value, json};

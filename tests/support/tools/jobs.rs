@@ -1,5 +1,5 @@
-//! Tools that run as tasks when the client declared the tasks extension. Without it they run to
-//! their end within the call, except those that cannot.
+//! Tools that run as tasks if the client declared the tasks extension. Otherwise they complete
+//! within the call, except those that require a task.
 
 use std::time::Duration;
 
@@ -69,7 +69,7 @@ pub(super) async fn call(call: &Call, name: &str, arguments: &JsonObject) -> Opt
     })
 }
 
-/// Starts a task, or refuses a client that has not declared tasks.
+/// Starts a task, or rejects a client that has not declared tasks.
 fn as_task<F, W>(call: &Call, work: F) -> Answer
 where
     F: FnOnce(TaskContext) -> W + Send + 'static,

@@ -1,5 +1,5 @@
-//! Tools that need several answers or several rounds, with a `requestState` between them. In a
-//! legacy session the same tools ask directly and need no state.
+//! Tools that require several answers or several rounds, connected by a `requestState`. In a legacy
+//! session they send requests directly and need no state.
 
 use rmcp::{ErrorData, model::Tool};
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{Answer, plain, text};
 use crate::call::{Answers, Asked, Call};
 
-/// What we remember between two rounds of one call.
+/// The state kept between two rounds of a call.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Progress {
     tool: String,
@@ -148,7 +148,7 @@ async fn possible(call: &Call) -> Answer {
     }
 }
 
-/// A state of another tool is no better than a forged one.
+/// Returns the progress of earlier rounds; rejects the state of another tool like a forged state.
 fn remembered(call: &Call, tool: &str) -> Result<Option<Progress>, ErrorData> {
     match call.state::<Progress>()? {
         Some(before) if before.tool != tool => {

@@ -1,5 +1,5 @@
-//! Tools that exist for their input schema: JSON Schema 2020-12 in full, and arguments that travel
-//! as `Mcp-Param-*` headers.
+//! Tools for testing input schemas: all of JSON Schema 2020-12, and arguments sent as `Mcp-Param-*`
+//! headers.
 
 use rmcp::model::{JsonObject, Tool};
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! Tools that change what one session lists: signed in, it has a tool and a prompt more, and a tool
-//! less. No other session notices.
+//! Tools that change the lists of their own session only: signing in adds a tool and a prompt, and
+//! replaces `test_sign_in` with `test_sign_out`.
 
 use rmcp::model::Tool;
 

@@ -1,5 +1,4 @@
-//! Tools that say something before they answer: logs, progress, and a response stream that closes
-//! early.
+//! Tools that send logs or progress before the result, or close their response stream early.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -11,8 +10,8 @@ use super::{Answer, plain, text};
 use crate::{call::Call, http::StreamCloser};
 
 const PAUSE: Duration = Duration::from_millis(50);
-/// Longer than the delay that the closed stream asks for: the SDK forgets an answer that comes
-/// while nobody listens.
+/// Longer than the retry delay of the closed stream: the SDK drops a result that completes while
+/// the client is disconnected.
 const ABSENCE: Duration = Duration::from_millis(3400);
 
 pub(super) fn list() -> Vec<Tool> {
@@ -49,7 +48,7 @@ pub(super) async fn call(call: &Call, name: &str) -> Option<Answer> {
             Some(text("Tool with progress executed"))
         }
         "test_cancellation" => {
-            // However the SDK ends a call that was cancelled: it is told, or dropped.
+            // Counts every cancellation: the SDK either cancels the token or drops the future.
             let _counted = Counted(&call.shared.cancelled);
             call.progress(0.0, 1.0).await;
             call.context.ct.cancelled().await;
@@ -66,7 +65,7 @@ pub(super) async fn call(call: &Call, name: &str) -> Option<Answer> {
     }
 }
 
-/// Counts its end.
+/// Counts drops.
 struct Counted<'a>(&'a AtomicUsize);
 
 impl Drop for Counted<'_> {
@@ -75,7 +74,7 @@ impl Drop for Counted<'_> {
     }
 }
 
-/// Only a legacy session over HTTP can be resumed; elsewhere the tool just answers.
+/// Closes the response stream. Only legacy HTTP sessions can resume it; others continue normally.
 async fn reconnect(call: &Call) {
     if call.is_modern() {
         return;
@@ -86,7 +85,7 @@ async fn reconnect(call: &Call) {
         .get::<Parts>()
         .and_then(|parts| parts.extensions.get::<StreamCloser>());
     if let Some(closer) = closer {
-        // The priming event has to leave first.
+        // The priming event must be sent first.
         tokio::time::sleep(PAUSE).await;
         closer.0.cancel();
         tokio::time::sleep(ABSENCE).await;
