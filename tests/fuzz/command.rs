@@ -7,7 +7,7 @@ thread_local! {
     static RULE: Command = Command::compile(&Spec::default()).unwrap();
 }
 
-/// Checks the rule on one input. Panics when a property does not hold.
+/// Checks the rule on an input. Panics when a property does not hold.
 pub fn check(data: &[u8]) {
     let Some((which, text)) = crate::split(data) else { return };
     RULE.with(|rule| {

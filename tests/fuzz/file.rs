@@ -79,7 +79,7 @@ fn goes_by_words(config: &Config) -> bool {
         .all(|policy| policy.what.tools.is_none() && policy.when.is_none())
 }
 
-/// Checks the loader and the policies on one input. Panics when a property does not hold.
+/// Checks the loader and the policies on an input. Panics when a property does not hold.
 pub fn check(data: &[u8]) {
     let Some(config) = read(data) else { return };
     let decided = decisions(&config);

@@ -17,7 +17,7 @@ pub mod sql;
 pub mod uri;
 pub mod url;
 
-/// Limit on one verdict, generous enough for instrumented builds.
+/// Limit on a verdict, generous enough for instrumented builds.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Limit on a refusal, in bytes.
 const WORDS: usize = 1000;
@@ -28,7 +28,7 @@ fn split(data: &[u8]) -> Option<(usize, &str)> {
     Some((usize::from(*which), std::str::from_utf8(text).ok()?))
 }
 
-/// Checks that a verdict takes bounded time and that a refusal is one short printable text.
+/// Checks that a verdict takes bounded time and that a refusal is a short printable text.
 fn timed<T>(judge: impl FnOnce() -> Result<T, Refusal>) -> Option<T> {
     let began = Instant::now();
     let judged = judge();

@@ -1,4 +1,4 @@
-//! `fuzz-seeds FOLDER`: writes the seed inputs, one subfolder per target.
+//! `fuzz-seeds FOLDER`: writes the seed inputs, with a subfolder per target.
 
 fn main() {
     match std::env::args_os().nth(1) {

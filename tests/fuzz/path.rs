@@ -23,7 +23,7 @@ fn rules() -> Vec<(Spec, Path)> {
     all.into_iter().map(|spec| (spec.clone(), Path::compile(&spec).unwrap())).collect()
 }
 
-/// Checks the rule on one input. Panics when a property does not hold.
+/// Checks the rule on an input. Panics when a property does not hold.
 pub fn check(data: &[u8]) {
     let Some((which, text)) = crate::split(data) else { return };
     RULES.with(|rules| {

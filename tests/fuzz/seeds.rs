@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-/// Each target with its corpus files, one input a line, and its number of rules.
+/// Each target with its corpus files, an input per line, and its number of rules.
 const TARGETS: [(&str, &[&str], u8); 5] = [
     (
         "sql",
@@ -68,7 +68,7 @@ fn files() -> Vec<Vec<u8>> {
     all.map(|path| std::fs::read(path).expect("a policy file")).collect()
 }
 
-/// Writes the inputs, one subfolder per target.
+/// Writes the inputs, with a subfolder per target.
 pub fn write(folder: &Path) {
     for target in ["sql", "path", "url", "uri", "command", "file"] {
         let folder = folder.join(target);

@@ -47,7 +47,7 @@ fn rules() -> Vec<Sql> {
     all.map(|spec| Sql::compile(&spec).unwrap()).collect()
 }
 
-/// Checks the rules on one input. Panics when a property does not hold.
+/// Checks the rules on an input. Panics when a property does not hold.
 pub fn check(data: &[u8]) {
     let Some((which, text)) = crate::split(data) else { return };
     let (which, dialect) = (which % 9, DIALECTS[which % 9 / 3]);
@@ -192,7 +192,7 @@ fn quoted(text: &str, quote: char, escapes: bool) -> usize {
     text.len()
 }
 
-/// Returns the length in bytes of the string `$tag$…$tag$` at the start, or 0 without one.
+/// Returns the length in bytes of the string `$tag$…$tag$` at the start, or 0.
 fn dollar_quoted(text: &str) -> usize {
     let tag = text[1..]
         .find(|c: char| c != '_' && !c.is_alphanumeric())

@@ -1,6 +1,6 @@
 //! Checks of resource URIs: a denied resource must be unreachable by any URI that common
-//! normalisers, in any order, or one of the server models equate with it. Such a URI is either not
-//! canonical or denied by a policy.
+//! normalisers, in any order, or a server model equates with it. Such a URI is either not canonical
+//! or denied by a policy.
 
 pub mod models;
 
@@ -60,11 +60,12 @@ fn policy(denied: &[&str]) -> Policy {
     Policy::compile(&Config { documents: vec![document], ..Config::default() }).unwrap()
 }
 
-/// Checks one input. Panics when a denied resource is reachable.
+/// Checks an input. Panics when a denied resource is reachable.
 pub fn check(data: &[u8]) {
     let Some((which, text)) = crate::split(data) else { return };
     let denied = DENIED[which % DENIED.len()];
-    // Random texts are rarely related to a denied URI, so half of the inputs edit one.
+    // Random texts are rarely related to a denied URI, so half of the inputs are edits of such a
+    // URI.
     let text = match which / DENIED.len() % 2 {
         0 => text.to_owned(),
         _ => edited(denied, text),
@@ -104,7 +105,7 @@ fn shows(policy: &Policy, text: &str) -> bool {
     policy.verdict(&policy.class(&subject, "/mcp"), &question).is_visible()
 }
 
-/// Returns the first model that equates the URI with a denied one, and the denied URI.
+/// Returns the first model that equates the URI with a denied URI, and that URI.
 pub fn found_by(text: &str) -> Option<(&'static str, &'static str)> {
     for ((name, model), denied) in models::MODELS.into_iter().zip(&*KEYS) {
         let Some(key) = model(text) else { continue };

@@ -22,7 +22,7 @@ fn rules() -> Vec<(Spec, Url)> {
     all.into_iter().map(|spec| (spec.clone(), Url::compile(&spec).unwrap())).collect()
 }
 
-/// Checks the rule on one input. Panics when a property does not hold.
+/// Checks the rule on an input. Panics when a property does not hold.
 pub fn check(data: &[u8]) {
     let Some((which, text)) = crate::split(data) else { return };
     RULES.with(|rules| {

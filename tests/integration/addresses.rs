@@ -1,5 +1,5 @@
-//! The client's address and the key's name in logs, records and spans: what a trusted proxy says is
-//! believed, and nobody else.
+//! The client's address and the key's name in logs, records and spans. Forwarded addresses are
+//! accepted only from trusted proxies.
 
 use crate::principals::By;
 use crate::rig::client::Request;
@@ -8,7 +8,7 @@ use crate::rig::gate::{command, create_key};
 use crate::rig::upstream::modern;
 use crate::rig::{Gate, Upstream, Value, json, until};
 
-/// The records of a gate of one kind.
+/// Waits for this many audit records of a kind.
 async fn records(gate: &Gate, kind: &str, count: usize) -> Vec<Value> {
     until(&format!("{count} records of {kind}"), async || {
         let text = std::fs::read_to_string(gate.folder.path().join("audit.jsonl")).ok()?;
@@ -57,7 +57,7 @@ async fn a_trusted_proxy_names_its_client_everywhere() {
         assert_eq!((&record["client"], &record["key"]), (&json!(client), &json!("ci-laptop")));
         assert_eq!(record["who"].as_str().map(str::len), Some(16), "{header}: {record}");
     }
-    // Who is refused is named too, in the record, in the log and in the span.
+    // A rejected caller is also named in the record, the log and the span.
     let bad = Request::modern("/mcp", "tools/list", json!({})).by("lg_nothing");
     let refused = bad.with("X-Forwarded-For", "192.0.2.99").send(gate.address).await;
     assert_eq!(refused.status, 401);

@@ -1,5 +1,5 @@
-//! The REST API on keys, the audit trail and approvals: nobody makes a key that may more than its
-//! maker, nobody reads what another organisation did, and answers of approvers count as at MCP.
+//! The REST API for keys, the audit trail and approvals: no key exceeds its creator's permissions,
+//! organisations are isolated, and approvals count as they do over MCP.
 
 use crate::approvals::{ONE, Rig};
 use crate::principals::{By, key};
@@ -62,7 +62,7 @@ async fn a_key_made_over_the_api_is_good_at_once_and_revoked_at_once() {
     .await;
     let text = std::fs::read_to_string(&trail).unwrap();
     assert_eq!(text.matches("\"revoke key\"").count(), 1, "nothing is done twice: {text}");
-    // Several at once: none is lost.
+    // Concurrent creations: none is lost.
     let mut all = Vec::new();
     for number in 0..4 {
         let request = post("/api/keys", &json!({"name": format!("n{number}")})).by(&admin);
@@ -74,8 +74,7 @@ async fn a_key_made_over_the_api_is_good_at_once_and_revoked_at_once() {
     assert_eq!(get("/api/keys?search=").by(&admin).send(at).await.json()["total"], 6);
 }
 
-/// A configuration that has a mistake is not taken over: keys that are new wait, and those that are
-/// taken away do not.
+/// An invalid configuration is not applied: new keys stay inactive, revoked keys are rejected.
 #[tokio::test]
 async fn a_key_that_is_not_in_force_is_not_said_to_be() {
     let server = Upstream::http(modern(&["t"])).await;
@@ -148,7 +147,7 @@ async fn nobody_makes_or_revokes_a_key_that_may_more_than_they() {
     let made = post("/api/keys", &elsewhere).by(&operator).send(at).await;
     assert_eq!((made.status, &made.json()["organizationId"]), (201, &json!("other")));
     assert_eq!(code(&post("/api/keys", &json!({"name": "x"})).by(&user).send(at).await).0, 403);
-    // A stranger's key is like one that is not there, and one's betters stay.
+    // A foreign key is like a missing key, and keys with higher permissions stay.
     for name in [id(&user), id(&operator), "0000000000000000".into(), "%2e%2e".into()] {
         let refused = delete(&format!("/api/keys/{name}")).by(&admin).send(at).await;
         assert_eq!(code(&refused), (404, "KEY_NOT_FOUND".into()), "{name}");
@@ -191,7 +190,7 @@ async fn the_trail_is_searched_by_who_may_see_it_over_garbage() {
     for item in items {
         assert_eq!(item["organisation"], "acme", "{own}");
         assert!(item["hash"].is_null() && item["prev"].is_null(), "{own}");
-        // These count what all organisations do.
+        // These count the activity of all organisations.
         assert!(item["seq"].is_null() && item["call"].is_null(), "{own}");
     }
     assert!(own["gaps"].is_null() && own["unreadable"].is_null(), "{own}");
@@ -230,7 +229,7 @@ async fn the_trail_is_searched_by_who_may_see_it_over_garbage() {
         let refused = get(&format!("/api/audit?{query}")).by(holder).send(at).await;
         assert_eq!(code(&refused), (wanted.0, wanted.1.to_owned()), "{query}");
     }
-    // Somebody writes into the file: it is said, and searched on.
+    // A corrupted trail is reported, and the search continues.
     let file = gate.folder.path().join("audit.jsonl");
     let mut trail = std::fs::OpenOptions::new().append(true).open(file).unwrap();
     std::io::Write::write_all(&mut trail, b"garbage\n{\"seq\":1}\n\xff\xfe\n").unwrap();
@@ -239,7 +238,7 @@ async fn the_trail_is_searched_by_who_may_see_it_over_garbage() {
     assert_eq!(found["whole"], false, "{found}");
 }
 
-/// What the trail does not show to an administrator cannot be asked for either.
+/// Fields hidden from an administrator are not searchable either.
 #[tokio::test]
 async fn nobody_finds_out_by_asking_what_the_trail_does_not_show_them() {
     let server = Upstream::http(modern(&["t", "u"])).await;
@@ -333,7 +332,7 @@ async fn what_is_switched_reset_and_refused_is_on_the_record() {
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
-    // What all share is nothing of an organisation's.
+    // Changes to the shared configuration belong to no organisation.
     assert_eq!(search(&admin, "kind=change").await, Vec::<Value>::new());
 }
 
@@ -405,8 +404,7 @@ async fn a_pinned_tool_is_approved_over_the_api_as_it_was_looked_at() {
     until("it is listed", async || (gate.tools("/mcp").await.0 == ["a__t"]).then_some(())).await;
 }
 
-/// An organisation of the name of a server, and one with a `/` in its name, approve nothing but
-/// their own.
+/// An organisation with a server's name, or with a `/` in its name, approves only its own tools.
 #[tokio::test]
 async fn administrators_approve_the_tools_of_their_organisation_alone() {
     let shared = Upstream::http(modern(&["docs/t"])).await;

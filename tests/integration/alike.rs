@@ -1,17 +1,16 @@
-//! What policy hides answers byte for byte like what does not exist, whatever words the server
-//! itself has for that; and a server's own errors mean to the client what they say there.
+//! Hidden items are byte for byte like missing items, independent of the server's own wording, and
+//! a server's errors keep their meaning for the client.
 
 use crate::rig::client::Request;
 use crate::rig::upstream::{legacy, modern, tool};
 use crate::rig::{Answer, Gate, Heard, Say, Upstream, Value, json, until};
 
-/// The answer without what any two of them differ in.
+/// Returns the response with the requested URI masked.
 fn plain(answer: &Answer, uri: &str) -> (u16, String) {
     (answer.status, answer.text().replace(uri, "URI"))
 }
 
-/// A server with one resource and one template, that says of everything else that it is not there
-/// with this code.
+/// Returns a server with one resource and one template, which rejects other URIs with this code.
 fn with_resources(era: &'static str, code: i64) -> impl Fn(&Heard) -> Say + Send + Sync + 'static {
     let caps = json!({"resources": {}, "completions": {}});
     let (modern, legacy) = (modern(&[]), legacy("2025-11-25", &[]));
@@ -94,7 +93,7 @@ async fn a_hidden_resource_reads_like_one_that_does_not_exist() {
             let template = json!({"ref": {"type": "ref/resource", "uri": format!("{uri}://t/{{x}}")}, "argument": {"name": "x", "value": ""}});
             let completed = gate.modern(path, "completion/complete", template).await.result();
             assert_eq!(completed["completion"]["values"], json!(["a"]), "{era} {path}");
-            // No subscriptions here: said plainly of what is there, and of nothing else.
+            // The missing support for subscriptions is reported only for visible resources.
             let known = session.ask("resources/subscribe", json!({"uri": seen})).await;
             assert_eq!(known.code(), -32602, "{}", known.text());
             assert!(known.text().contains("good does not offer subscriptions"), "{}", known.text());
@@ -108,8 +107,8 @@ async fn a_hidden_resource_reads_like_one_that_does_not_exist() {
     }
 }
 
-/// A denied resource cannot be read, subscribed to or listened for under another spelling, through
-/// any of the ways in; what a server lists is there as it is written.
+/// A denied resource cannot be read or subscribed to under another spelling, through any method or
+/// endpoint. A listed resource is available exactly as listed.
 #[tokio::test]
 async fn a_hidden_resource_has_no_other_spelling() {
     let others = with_resources("legacy", -32002);
@@ -162,7 +161,7 @@ async fn a_hidden_resource_has_no_other_spelling() {
         let (nothere, odd) = (format!("{mark}a:/../b"), format!("{mark}File:/odd"));
         let read = gate.modern(path, "resources/read", json!({"uri": odd})).await;
         assert_eq!(read.result()["contents"][0]["text"], "SECRET", "{path}: {}", read.text());
-        // What a template expands to may have an encoded slash as part of a value.
+        // A template value may contain an encoded slash.
         let value =
             gate.modern(path, "resources/read", json!({"uri": format!("{mark}note://A%2FB")}));
         assert_eq!(value.await.result()["contents"][0]["text"], "SECRET", "{path}");
@@ -175,7 +174,7 @@ async fn a_hidden_resource_has_no_other_spelling() {
                     session.ask(method, json!({"uri": nothere})).await,
                 );
                 assert_eq!(a.code(), -32002, "{method} {uri}: {}", a.text());
-                // The URI is in the words as JSON has it.
+                // The message contains the URI escaped as JSON.
                 let quoted = json!(uri).to_string();
                 let quoted = quoted.trim_matches('"');
                 assert_eq!(plain(&a, quoted), plain(&b, &nothere), "{method} {uri}");
@@ -199,8 +198,8 @@ async fn a_hidden_resource_has_no_other_spelling() {
     assert!(server.heard_of("resources/subscribe").is_empty());
 }
 
-/// A server that takes any subscription does not give away what policy hides: it is asked only
-/// about what is listed, and about what a listed template describes.
+/// Subscriptions are forwarded only for listed resources and matches of listed templates, so a
+/// server that accepts any subscription does not reveal hidden resources.
 #[tokio::test]
 async fn a_hidden_resource_is_subscribed_to_like_one_that_does_not_exist() {
     let plain_server = with_resources("legacy", -32002);
@@ -251,8 +250,7 @@ async fn a_hidden_resource_is_subscribed_to_like_one_that_does_not_exist() {
     assert_eq!(asked, [r#""mem://seen""#, r#""mem://t/5""#]);
 }
 
-/// E-16, 3.11: -32021 of a server reaches only a modern client that really did not declare what is
-/// needed.
+/// E-16, 3.11: a server's -32021 is relayed only to a modern client that lacks the capability.
 #[tokio::test]
 async fn a_missing_capability_is_relayed_only_where_it_is_missing() {
     let fail = |data: Value| {
@@ -310,7 +308,7 @@ async fn a_missing_capability_is_relayed_only_where_it_is_missing() {
         ("b", json!({"sampling": {}}), 200, -32603),
         ("c", json!({}), 400, -32021),
         ("c", json!({"sampling": {}}), 200, -32603),
-        // Nothing is named: it is missing unless the gateway kept something to itself.
+        // Without a named capability, -32021 is relayed unless the gateway withheld a capability.
         ("d", json!({}), 400, -32021),
         ("d", json!({"sampling": {}, "elicitation": {"form": {}}}), 400, -32021),
         ("d", json!({"experimental": {"x": {}}}), 200, -32603),
@@ -346,8 +344,7 @@ async fn a_missing_capability_is_relayed_only_where_it_is_missing() {
     }
 }
 
-/// 3.11: a tool whose method the server does not know is unknown, and the server's lists are read
-/// again.
+/// 3.11: a tool becomes unknown when its server rejects the method, and the lists are refreshed.
 #[tokio::test]
 async fn a_tool_that_a_server_disowns_is_unknown_and_its_list_is_read_again() {
     for era in ["modern", "legacy"] {
@@ -385,7 +382,7 @@ async fn a_tool_that_a_server_disowns_is_unknown_and_its_list_is_read_again() {
     }
 }
 
-/// 3.12: annotations within an argument are not listed and not asked for; the gateway repeats them
+/// 3.12: annotations within an argument are not listed or required; the gateway adds their headers
 /// itself.
 #[tokio::test]
 async fn nested_header_annotations_are_ours_alone() {
@@ -409,7 +406,7 @@ async fn nested_header_annotations_are_ours_alone() {
         (heard[0].header("mcp-param-zone"), heard[0].header("mcp-param-region")),
         (Some("z1"), Some("eu"))
     );
-    // What is not in the definition that the client got is ignored.
+    // Headers without an annotation in the listed definition are ignored.
     let other = call
         .clone()
         .with("Mcp-Param-Region", "eu")
@@ -421,7 +418,7 @@ async fn nested_header_annotations_are_ours_alone() {
     assert_eq!(call.send(gate.address).await.code(), -32020);
 }
 
-/// 5.2: clients are told to keep a list no longer than any of the servers behind it said.
+/// 5.2: a list's TTL is at most the smallest TTL of its servers.
 #[tokio::test]
 async fn a_list_keeps_no_longer_than_its_servers_say() {
     let keeping = |ttl: u64, told: bool| {

@@ -1,5 +1,5 @@
-//! The REST API from outside: who may use it and where it is, what bad input gets, and that a tool
-//! called here is called as over MCP.
+//! The REST API from outside: permissions, addresses, errors for invalid input, and tool calls that
+//! behave as over MCP.
 
 use std::net::SocketAddr;
 
@@ -39,7 +39,7 @@ fn problem(answer: &Answer) -> (u16, String) {
     (answer.status, body["code"].as_str().unwrap_or_default().to_owned())
 }
 
-/// A gateway with keys, whose policy shows one tool of its server; and the folder of its policies.
+/// Starts a gateway with keys and a policy that permits one tool; returns its policy folder too.
 async fn gate_with_keys(server: &Upstream) -> (Gate, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("p.yaml"), POLICIES).unwrap();
@@ -68,14 +68,14 @@ async fn the_user_of_a_development_machine_is_an_operator() {
     assert_eq!(document.json()["openapi"], "3.1.0");
     let page = get("/api").send(gate.address).await;
     assert!(page.header("content-type").is_some_and(|kind| kind.starts_with("text/html")));
-    // Through a proxy on this machine everybody would be that user.
+    // Behind a local proxy, every client would otherwise count as the local user.
     let forwarded = get("/api/servers").with("X-Forwarded-For", "203.0.113.9");
     let servers = forwarded.send(gate.address).await.json();
     assert!(servers["items"][0]["operator"].is_null(), "{servers}");
 }
 
-/// Every operation, in the name of nobody, a user, an administrator and an operator: who lacks the
-/// permission gets 401 or 403, and nobody else does.
+/// Every operation as an anonymous caller, a user, an administrator and an operator: exactly those
+/// without the permission get 401 or 403.
 #[tokio::test]
 async fn nobody_does_what_a_route_does_not_permit() {
     let server = Upstream::http(modern(&["t"])).await;
@@ -124,7 +124,6 @@ async fn nobody_does_what_a_route_does_not_permit() {
     assert!(tried >= 31 * 4, "{tried}");
 }
 
-/// One path, one decision, one record: what policy hides is not there, however it is asked for.
 #[tokio::test]
 async fn a_tool_is_called_as_over_mcp() {
     let server = Upstream::http(modern(&["t", "u", "v"])).await;
@@ -148,7 +147,7 @@ async fn a_tool_is_called_as_over_mcp() {
     let by_method = post("/api/mcp/tools/call", &params).by(&user).send(at).await;
     assert_eq!(by_method.status, 200, "{}", by_method.text());
     assert_eq!(server.count("tools/call"), before + 2);
-    // Hidden by policy, and not there at all.
+    // Two tools hidden by policy, and a missing tool.
     let mut answers = Vec::new();
     for name in ["a__u", "a__v", "a__w"] {
         let path = format!("/api/tools/{name}/execute");
@@ -297,8 +296,8 @@ async fn a_reconnected_server_is_told_of_on_the_stream_of_events() {
     assert_eq!(problem(&unknown), (404, "SERVER_NOT_FOUND".into()));
 }
 
-/// In production the API is on the operator's address alone, and there behind the same checks as
-/// MCP: TLS, credentials, Host and Origin, the bound of bodies.
+/// In production the API is served only on the operator's address, with the same checks as MCP:
+/// TLS, credentials, Host and Origin, the body limit.
 #[tokio::test]
 async fn in_production_the_api_is_on_the_operators_address_behind_the_same_checks() {
     let folder = tempfile::tempdir().unwrap();
@@ -334,7 +333,7 @@ async fn in_production_the_api_is_on_the_operators_address_behind_the_same_check
     let elsewhere = tls::ask_at(own, &authority, None, &elsewhere).await;
     assert_eq!(tls::status(&elsewhere), 421);
     assert_eq!(ask(Request::modern("/mcp", "tools/list", json!({})).by(secret)).await, 404);
-    // Probes and scrapers come without TLS, and get no further.
+    // Probes and scrapers use plain HTTP, and reach no other path.
     for path in ["/healthz", "/metrics"] {
         assert_eq!(get(path).send(own).await.status, 200, "{path}");
     }
@@ -344,8 +343,8 @@ async fn in_production_the_api_is_on_the_operators_address_behind_the_same_check
     assert_eq!(tls::status(&beside), 404, "not on the address of clients");
 }
 
-/// Whether everything that is written is in the answer: `…` stands for any text, `{}` and `[]` for
-/// any object and list, and times and fingerprints for any other.
+/// Returns whether the response contains the expected JSON: `…` matches any text, `{}` and `[]` any
+/// object and list, a timestamp any other timestamp.
 fn shows(answer: &Value, written: &Value) -> bool {
     match (answer, written) {
         (Value::Object(answer), Value::Object(written)) => written
@@ -362,7 +361,7 @@ fn shows(answer: &Value, written: &Value) -> bool {
     }
 }
 
-/// docs/api.md: each request is answered as the page has it.
+/// Compares the examples of docs/api.md with the gateway's responses.
 #[tokio::test]
 async fn the_reference_is_as_the_gateway_answers() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

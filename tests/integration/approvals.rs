@@ -1,5 +1,5 @@
-//! Calls that a policy asks about: the caller approves them, or others do, in both eras. What was
-//! approved is what runs, once; without an approval no server hears of a call.
+//! Calls with an `ask` policy, approved by their caller or by others, in both eras. Exactly the
+//! approved call runs, once; without an approval no server receives it.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use crate::rig::upstream::{modern, modern_with, tool};
 use crate::rig::{Answer, Gate, Heard, Say, Stream, Upstream, Value, json, until};
 
 pub(crate) const ALLOW: &str = "policies:\n  - { name: all, effect: allow }\n";
-/// Callers approve what drops something themselves.
+/// Calls with the word `drop` are approved by their caller.
 pub(crate) const OWN: &str = "  - { name: sure, effect: ask, what: { words: [drop] } }\n";
-/// Two people of a role approve what wipes something.
+/// Calls with the word `wipe` need the approval of two approvers.
 pub(crate) const TWO: &str = "  - { name: two, effect: ask, what: { words: [wipe] }, approval: { by: { roles: [approver] }, approvals: 2 } }\n";
-/// One does.
+/// Calls with the word `wipe` need the approval of a single approver.
 pub(crate) const ONE: &str = "  - { name: one, effect: ask, what: { words: [wipe] }, approval: { by: { roles: [approver] } } }\n";
 
 pub(crate) struct Rig {
@@ -49,12 +49,12 @@ impl Rig {
         config
     }
 
-    /// The same gateway with another server under the same name.
+    /// Points the gateway's server entry to another upstream.
     pub(crate) fn reconfigure(&self, server: &Upstream) {
         self.gate.configure(Self::config(server, &self.folder, json!({})));
     }
 
-    /// A modern call of a client that can be asked.
+    /// Sends a modern call from a client that accepts elicitation.
     pub(crate) async fn call(&self, key: &str, tool: &str, more: Value) -> Answer {
         modern_call(tool, more).by(key).send(self.gate.address).await
     }
@@ -63,13 +63,13 @@ impl Rig {
         self.server.count("tools/call")
     }
 
-    /// The calls that wait for somebody.
+    /// Returns the calls that await approval.
     pub(crate) async fn list(&self, key: &str) -> Vec<Value> {
         let answer = Request::bare("GET", "/approvals", "").by(key).send(self.gate.address).await;
         answer.json()["approvals"].as_array().unwrap().clone()
     }
 
-    /// The only call that waits for somebody.
+    /// Waits for the only call that awaits approval.
     pub(crate) async fn waiting(&self, key: &str) -> Value {
         until("a call waits", async || self.list(key).await.pop()).await
     }
@@ -122,7 +122,7 @@ pub(crate) async fn legacy_call(rig: &Rig, key: &str, session: &str, tool: &str)
     Request::legacy("/mcp", session, 9, "tools/call", &call).by(key).open(rig.gate.address).await
 }
 
-/// The answer that ends a call of a session.
+/// Returns the response that ends a call of a session.
 pub(crate) async fn last(mut stream: Stream) -> Value {
     match stream.head.header("content-type") {
         Some("application/json") => stream.whole().await.json(),
@@ -149,7 +149,7 @@ async fn a_modern_caller_approves_a_call_which_is_made_once() {
     assert_eq!((done["resultType"].as_str(), rig.calls()), (Some("complete"), 2));
     let sent = rig.server.heard_of("tools/call").pop().unwrap().body["params"].clone();
     assert!(sent.get("requestState").is_none() && sent.get("inputResponses").is_none(), "{sent}");
-    // Once: the same again is an error, and no server hears of it.
+    // A repeated use is an error, and no server receives the call.
     let again = rig.call(&ann, "a__drop", yes).await;
     assert_eq!((again.code(), rig.calls()), (-32602, 2), "{}", again.text());
     assert!(again.text().contains("it was used already"), "{}", again.text());
@@ -168,12 +168,12 @@ async fn no_answer_but_a_clear_yes_makes_the_call() {
         let more = json!({"requestState": asked["requestState"], "inputResponses": responses});
         let words = refusal(&rig.call(&ann, "a__drop", more.clone()).await);
         assert!(words.contains("refused by policy sure: it was denied by its caller"), "{words}");
-        // Who has said no cannot say yes to the same question.
+        // A denial cannot be replaced with an approval.
         let mut later = more;
         later["inputResponses"] = decision("approve");
         assert_eq!(rig.call(&ann, "a__drop", later).await.code(), -32602);
     }
-    // What does not fit the question is an error, and leaves the question open.
+    // An invalid decision is an error, and the question stays open.
     let asked = rig.call(&ann, "a__drop", json!({})).await.result();
     let state = &asked["requestState"];
     let odd = json!({"approval": {"action": "accept", "content": {"decision": "perhaps"}}});
@@ -182,7 +182,7 @@ async fn no_answer_but_a_clear_yes_makes_the_call() {
     assert_eq!((odd.code(), rig.calls()), (-32602, 0), "{}", odd.text());
     let yes = json!({"requestState": state, "inputResponses": decision("approve")});
     assert_eq!(rig.call(&ann, "a__drop", yes).await.result()["resultType"], "complete");
-    // A client that cannot be asked is told so.
+    // A client without elicitation gets an explanation.
     let unable = Request::modern("/mcp", "tools/call", json!({"name": "a__drop", "arguments": {}}));
     let words = refusal(&unable.by(&ann).send(rig.gate.address).await);
     assert!(words.contains("did not declare that it can be asked"), "{words}");
@@ -233,7 +233,7 @@ async fn a_question_expires_and_dies_with_the_policies_it_was_asked_under() {
     let late = rig.call(&ann, "a__drop", yes(&asked)).await;
     assert_eq!(late.code(), -32602, "{}", late.text());
     assert!(late.text().contains("request state expired"), "{}", late.text());
-    // Another policy file: what was approved was approved under other policies.
+    // An approval is invalid after the policies change.
     std::fs::write(rig.folder.path().join("p.yaml"), format!("{ALLOW}{OWN}")).unwrap();
     until("the policies are replaced", async || rig.gate.log().contains("~ sure").then_some(()))
         .await;
@@ -304,7 +304,7 @@ async fn two_other_people_approve_a_call_of_either_era() {
             );
             assert!(waiting["caller"].as_str().unwrap().starts_with("key|"), "{waiting}");
             let id = &waiting["id"];
-            // Neither who called, nor who is no approver, nor the same person twice counts.
+            // The caller, a non-approver and a repeated approver do not count.
             assert!(rig.list(&ann).await.is_empty() && rig.list(&guest).await.is_empty());
             assert_eq!(rig.answer(&guest, id, "approve").await.status, 404);
             assert_eq!(rig.answer(&guest, id, "deny").await.status, 404);
@@ -322,7 +322,7 @@ async fn two_other_people_approve_a_call_of_either_era() {
         assert!(answer["result"]["isError"] != true && answer["result"].is_object(), "{answer}");
         assert_eq!(rig.calls(), before + 1);
     }
-    // Without a credential there is nobody who could approve.
+    // Without a credential, no caller can be an approver.
     let nobody = Request::bare("GET", "/approvals", "").send(rig.gate.address).await;
     assert_eq!(nobody.status, 401);
 }
@@ -427,7 +427,7 @@ async fn an_approval_does_not_outlive_the_gateway() {
     waiting.clear();
     tokio::io::AsyncReadExt::read_to_end(&mut socket, &mut waiting).await.unwrap_or_default();
     assert!(waiting.is_empty(), "a gateway that was killed answers nobody");
-    // Another one with the same secret, keys and policies.
+    // A gateway restarted with the same secret, keys and policies.
     let keys = rig.gate.folder.path().join("keys.yaml");
     let mut more = secret;
     more["auth"] = json!({"keys_file": keys});
@@ -466,7 +466,7 @@ async fn calls_that_wait_are_bounded() {
     let metrics = Request::bare("GET", "/metrics", "").by(&ann).send(rig.gate.address).await.text();
     assert!(metrics.contains("lockgate_approvals_waiting 3"), "{metrics}");
     drop(held);
-    // Of a caller's own questions, the oldest makes room.
+    // A caller's oldest question is evicted for a new question.
     let mut states = Vec::new();
     for _ in 0..3 {
         let asked = rig.call(&ann, "a__drop", json!({})).await.result();
@@ -478,13 +478,13 @@ async fn calls_that_wait_are_bounded() {
         codes.push(rig.call(&ann, "a__drop", yes).await.code());
     }
     assert_eq!((codes, rig.calls()), (vec![-32602, 0, 0], 2));
-    // What is too long to be looked at is not asked about.
+    // Arguments that are too long to review are rejected.
     let long = json!({"arguments": {"text": "x".repeat(65 * 1024)}});
     let words = refusal(&rig.call(&ann, "a__drop", long).await);
     assert!(words.contains("it cannot be asked about: it has more than 64 KiB"), "{words}");
 }
 
-/// A server that has questions of its own within an approved call.
+/// The upstream asks its own question during an approved call.
 #[tokio::test]
 async fn an_approved_call_goes_on_through_its_servers_questions_once() {
     let listed = modern_with(vec![tool("drop")]);
@@ -514,7 +514,7 @@ async fn an_approved_call_goes_on_through_its_servers_questions_once() {
     assert_eq!((again.code(), rig.calls()), (-32602, 2), "{}", again.text());
 }
 
-/// Secrets are shown to nobody, and what cannot be seen is shown as what it is.
+/// Secrets are masked and control characters are escaped.
 #[tokio::test]
 async fn what_is_shown_hides_secrets_and_nothing_else() {
     let rig = Rig::new(OWN, json!({})).await;
@@ -526,7 +526,6 @@ async fn what_is_shown_hides_secrets_and_nothing_else() {
     assert!(words.contains(r"\u{202e}") && words.contains(r#""n":7"#), "{words}");
 }
 
-/// The trail says who was asked, who answered, and what ran; and it holds.
 #[tokio::test]
 async fn the_audit_trail_has_every_step_of_an_approval() {
     let folder = tempfile::tempdir().unwrap();
@@ -580,23 +579,23 @@ async fn the_audit_trail_has_every_step_of_an_approval() {
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stdout));
 }
 
-/// What somebody does about one call of the next test.
+/// The course of one call in the next test.
 #[derive(Clone, Copy, Debug)]
 enum Fate {
     Approve,
     Deny,
-    /// Nobody answers: the client leaves.
+    /// The client disconnects before a decision.
     Leave,
-    /// The state is brought back with other arguments, then without an answer.
+    /// The state is returned with changed arguments, then without a decision.
     Change,
-    /// Somebody else brings the state.
+    /// Another caller returns the state.
     Steal,
-    /// It is approved, and sent three times at once.
+    /// The approved call is sent three times concurrently.
     Replay,
 }
 
-/// Many calls at once, in both eras, of two callers, each with a fate of its own, in any order: the
-/// server hears of those that were approved, once each, and of no other.
+/// Many concurrent calls in both eras, from two callers, with random courses: the server receives
+/// exactly the approved calls, once each.
 #[tokio::test]
 async fn no_call_reaches_its_server_without_its_own_approval() {
     const CALLS: u64 = 72;
@@ -631,7 +630,7 @@ async fn no_call_reaches_its_server_without_its_own_approval() {
                 other["arguments"] = json!({"n": n + 1000});
                 assert_eq!(send(&callers[who], other).await.code(), -32602);
                 let none = json!({"arguments": arguments, "requestState": state});
-                // Without an answer the question is asked again, and nothing runs.
+                // Without a decision the question is repeated, and the call does not run.
                 let again = send(&callers[who], none).await.result();
                 assert_eq!(again["resultType"], "input_required");
             }
@@ -669,7 +668,7 @@ async fn no_call_reaches_its_server_without_its_own_approval() {
         })
         .await["id"]
             .clone();
-        // Its caller is an approver too, but not of this call.
+        // The caller is an approver, but not of this call.
         assert_eq!(rig.answer(key, &id, "approve").await.status, 409);
         match fate {
             Fate::Approve | Fate::Replay => {
@@ -709,7 +708,7 @@ async fn no_call_reaches_its_server_without_its_own_approval() {
     assert_eq!(heard, approved, "seed {seed}");
 }
 
-/// An approval counts only as long as whoever gave it is still known.
+/// An approval is void once its approver's key is revoked.
 #[tokio::test]
 async fn an_approval_goes_with_its_approvers_key() {
     let rig = Rig::new(TWO, json!({})).await;

@@ -1,5 +1,5 @@
-//! Calls that others than their callers approve: whom there is to ask, what becomes of a call whose
-//! client has left, what approvers are shown, and what is recorded of them.
+//! Approvals by others than the caller: available approvers, calls of disconnected clients, the
+//! details shown to approvers, and the audit records.
 
 use std::process::Output;
 use std::time::{Duration, Instant};
@@ -14,11 +14,11 @@ use crate::rig::upstream::modern;
 use crate::rig::{Gate, SOON, Upstream, Value, json, until};
 use crate::stdio::Pipe;
 
-/// What is said where nobody could ever approve.
+/// The refusal when no approver exists.
 const NOBODY: &str = "refused by policy one: it needs an approval by others, and nobody can give \
                       one here";
 
-/// A server with the tools of the policies, and the policies in a folder.
+/// Starts a server with the tools of the policies, and writes the policies to a folder.
 async fn served(policies: &str) -> (Upstream, tempfile::TempDir, Value) {
     let server = Upstream::http(modern(&["drop", "wipe", "read"])).await;
     let folder = tempfile::tempdir().unwrap();
@@ -54,7 +54,7 @@ async fn where_nobody_can_approve_a_call_is_refused_at_once() {
     let called = run(call).await;
     let words = String::from_utf8_lossy(&called.stdout).into_owned();
     assert!(!called.status.success() && words.contains(NOBODY), "{called:?}");
-    // Who comes without a credential approves nothing, and nobody has one here.
+    // Callers without a credential cannot approve, and no credentials are configured.
     let gate = Gate::start(more).await;
     let words = refusal(&modern_call("a__wipe", json!({})).send(gate.address).await);
     assert!(words.contains(NOBODY), "{words}");
@@ -62,7 +62,7 @@ async fn where_nobody_can_approve_a_call_is_refused_at_once() {
     assert_eq!(server.count("tools/call"), 0);
 }
 
-/// Where the caller is asked first, it is not asked in vain.
+/// The caller's own approval is not requested if the other approval is impossible.
 #[tokio::test]
 async fn a_caller_is_not_asked_where_others_cannot_be() {
     let both = format!("{OWN}{}", ONE.replace("wipe", "drop"));
@@ -81,7 +81,7 @@ async fn a_legacy_call_whose_client_has_left_cannot_be_approved() {
     let id = session(&rig, &ann, json!({})).await;
     let params = json!({"name": "a__wipe", "arguments": {}});
     let call = Request::legacy("/mcp", &id, 9, "tools/call", &params).by(&ann).bytes();
-    // By the end of its connection, then by the end of its session.
+    // First by closing the connection, then by ending the session.
     for ends_session in [false, true] {
         let mut socket = tokio::net::TcpStream::connect(rig.gate.address).await.unwrap();
         tokio::io::AsyncWriteExt::write_all(&mut socket, &call).await.unwrap();
@@ -98,7 +98,7 @@ async fn a_legacy_call_whose_client_has_left_cannot_be_approved() {
     assert_eq!(rig.calls(), 0);
 }
 
-/// What a policy asks of its caller waits as long as approvals do, not as servers' questions do.
+/// A policy's question uses the approval timeout, not that of servers' questions.
 #[tokio::test]
 async fn a_legacy_caller_has_the_time_of_an_approval_for_its_answer() {
     let limits = json!({"limits": {"question_timeout": 1, "approval_timeout": 30}});
@@ -129,7 +129,7 @@ async fn a_modern_caller_that_brings_no_answer_is_asked_again() {
         let again = rig.call(&ann, "a__drop", more.clone()).await.result();
         assert_eq!(again["resultType"], "input_required", "{again}");
         assert_eq!(again["inputRequests"]["approval"]["method"], "elicitation/create");
-        // The old state is used up, and says nothing to anybody else.
+        // The old state is used up.
         assert_eq!(rig.call(&ann, "a__drop", more).await.code(), -32602);
         state = again["requestState"].clone();
     }
@@ -141,7 +141,7 @@ async fn a_modern_caller_that_brings_no_answer_is_asked_again() {
     assert_eq!(rig.calls(), 1);
 }
 
-/// A number that no machine word holds is shown as it is sent, and is no other number.
+/// A number beyond 64 bits is shown and compared exactly.
 #[tokio::test]
 async fn what_approvers_see_of_numbers_is_what_the_server_gets() {
     let rig = Rig::new(OWN, json!({})).await;
@@ -157,7 +157,7 @@ async fn what_approvers_see_of_numbers_is_what_the_server_gets() {
     let words = asked["inputRequests"]["approval"]["params"]["message"].as_str().unwrap();
     assert!(words.contains(&format!("Arguments: {{\"n\":{number}}}\n")), "{words}");
     let yes = json!({"requestState": asked["requestState"], "inputResponses": decision("approve")});
-    // Alike in a float.
+    // Equal as a float.
     let near = send("184467440737095516170000000002", yes.clone()).await;
     assert_eq!((near.code(), rig.calls()), (-32602, 0), "{}", near.text());
     assert_eq!(send(number, yes).await.result()["resultType"], "complete");
@@ -165,7 +165,7 @@ async fn what_approvers_see_of_numbers_is_what_the_server_gets() {
     assert!(sent.contains(&format!(r#""arguments":{{"n":{number}}}"#)), "{sent}");
 }
 
-/// Another server under the same name gets nothing that was approved for the one before it.
+/// An approval is void if another server takes the name.
 #[tokio::test]
 async fn an_approval_is_for_the_server_that_was_there_when_it_was_asked_for() {
     let rig = Rig::new(OWN, json!({})).await;
@@ -186,7 +186,7 @@ async fn an_approval_is_for_the_server_that_was_there_when_it_was_asked_for() {
     assert_eq!((rig.calls(), other.count("tools/call")), before);
 }
 
-/// Who was the first of two is in the trail, whatever becomes of the call.
+/// The first of two approvals is recorded, independent of the call's outcome.
 #[tokio::test]
 async fn the_trail_has_the_first_of_two_approvals() {
     let folder = tempfile::tempdir().unwrap();

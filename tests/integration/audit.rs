@@ -1,5 +1,5 @@
-//! The audit trail from outside: every refusal leaves a record that says more than the caller is
-//! told, and a disk that is full stops calls, or only the records, as the operator says.
+//! The audit trail from outside: every refusal has a record with more detail than the response, and
+//! a full disk stops calls or drops records, as configured.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ const POLICIES: &str = "policies:
   - { name: not-that-often, effect: deny, what: { methods: [resources/templates/list] }, rate: { per_hour: 1 } }
 ";
 
-/// Three tools, a prompt and resources.
+/// Answers as an upstream with three tools, a prompt and resources.
 fn server(heard: &Heard) -> Say {
     match heard.method() {
         "initialize" => Say::Json(heard.result(json!({
@@ -37,13 +37,13 @@ fn server(heard: &Heard) -> Say {
     }
 }
 
-/// The records of a trail so far.
+/// Returns the records of a trail so far.
 fn records(file: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(file).unwrap_or_default();
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
-/// Whether a record has all of these members.
+/// Returns whether a record has all of these members.
 fn has(record: &Value, wanted: &Value) -> bool {
     wanted
         .as_object()
@@ -76,8 +76,7 @@ fn verified(file: &Path) -> Value {
     report
 }
 
-/// Runs `lockgate audit verify` on all that a glob finds beside a trail: its exit code, and what it
-/// says.
+/// Runs `lockgate audit verify` on the files of a glob; returns its exit code and output.
 fn verify_all(folder: &Path, more: &[&str]) -> (Option<i32>, String) {
     let mut files: Vec<_> =
         std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -86,7 +85,7 @@ fn verify_all(folder: &Path, more: &[&str]) -> (Option<i32>, String) {
     (done.status.code(), String::from_utf8_lossy(&done.stdout).into_owned())
 }
 
-/// A trail of which a whole file was taken away, and one of which nothing is left but its anchor.
+/// A trail with a missing file, and a trail with only its anchor left.
 #[tokio::test]
 async fn a_trail_without_one_of_its_files_is_not_intact() {
     let server = Upstream::http(modern(&["t"])).await;
@@ -103,7 +102,7 @@ async fn a_trail_without_one_of_its_files_is_not_intact() {
     .await;
     gate.terminate();
     gate.ended().await;
-    // The trail of `lockgate call` is another one, and found by the same glob.
+    // The trail of `lockgate call` matches the same glob.
     for end in ["", ".head", ".lock"] {
         std::fs::write(folder.path().join(format!("audit.jsonl.call{end}")), "").unwrap();
     }
@@ -133,7 +132,7 @@ async fn a_trail_without_one_of_its_files_is_not_intact() {
     assert_eq!(done.status.code(), Some(1), "the anchor beside it knows more");
 }
 
-/// A keyed trail without its first records, and one whose file goes while the gateway runs.
+/// A keyed trail without its first records, and a file removed while the gateway runs.
 #[tokio::test]
 async fn what_is_taken_from_a_trail_is_missed_and_said() {
     let server = Upstream::http(modern(&["t"])).await;
@@ -169,7 +168,7 @@ async fn what_is_taken_from_a_trail_is_missed_and_said() {
     );
     std::fs::remove_file(&file).unwrap();
     recorded(&file, json!({"kind": "open", "why": "removed"})).await;
-    // Rotation gets over it.
+    // Rotation recovers from the removal.
     until("a file is set aside", async || {
         assert_eq!(gate.call("a__t").await.code(), 0);
         let aside = |name: &str| name.starts_with("audit.jsonl.0");
@@ -265,7 +264,7 @@ async fn every_refusal_leaves_a_record_that_says_more_than_the_caller_is_told() 
     ] {
         recorded(&file, deny(rule, more)).await;
     }
-    // A listen, one resource that it may be told of, and one that it may not.
+    // A listen, a permitted resource and a denied resource.
     recorded(
         &file,
         json!({"decision": "allow", "method": "subscriptions/listen", "issuer": "key"}),
@@ -291,8 +290,8 @@ async fn every_refusal_leaves_a_record_that_says_more_than_the_caller_is_told() 
     verified(&file);
 }
 
-/// Who holds a key that is no longer good; what lacks a scope; what a policy on trial would do:
-/// each is in the trail, and in the log, where a rule is a rule and a sentence is a sentence.
+/// A revoked key, a missing scope and a dry-run policy are recorded, and logged with the rule and
+/// the reason in separate fields.
 #[tokio::test]
 async fn records_name_the_key_the_scope_and_the_trial() {
     const TRIAL: &str = "policies:\n  - {name: all, effect: allow, what: {}}\n  - {name: later, effect: deny, what: {tools: [a/u]}, \
@@ -320,7 +319,7 @@ async fn records_name_the_key_the_scope_and_the_trial() {
     };
     assert_eq!(call(&two, "a__u", json!({})).await.status, 401);
     assert_eq!(call(&one, "a__t", json!({})).await.status, 403);
-    // Another spelling of the name that is listed, and recorded.
+    // An alternative spelling is recorded as the listed name.
     assert_eq!(call(&one, "a/u", json!({})).await.code(), 0);
     assert!(call(&one, "a/v", json!({"x": 1})).await.text().contains("refused by policy strict"));
     recorded(
@@ -346,7 +345,7 @@ async fn records_name_the_key_the_scope_and_the_trial() {
     );
 }
 
-/// What is tried in a session without being done is seen, as it is in the modern era.
+/// Failed attempts in a session are recorded, as in the modern era.
 #[tokio::test]
 async fn probes_are_recorded_in_both_eras() {
     let server = Upstream::http(modern(&["t"])).await;
@@ -370,8 +369,7 @@ async fn probes_are_recorded_in_both_eras() {
     }
     recorded(&file, json!({"kind": "decision", "decision": "deny", "method": "tasks/get"})).await;
     recorded(&file, json!({"kind": "refusal", "words": "`params.level` is not a log level"})).await;
-    // A request without an id is none: nothing is done, and it is seen; a notification is nothing
-    // to speak of.
+    // A request method without an id is not executed, but recorded; a notification is not recorded.
     let quiet =
         json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 77}});
     let call = json!({"jsonrpc": "2.0", "method": "tools/call", "params": {"name": "a__t", "arguments": {}}});
@@ -387,7 +385,6 @@ async fn probes_are_recorded_in_both_eras() {
     assert_eq!(server.count("tools/call"), 0);
 }
 
-/// The same over stdio, for all that can be sent there.
 #[tokio::test]
 async fn refusals_over_stdio_are_recorded_like_those_over_http() {
     let server = Upstream::http(server).await;
@@ -419,7 +416,7 @@ async fn refusals_over_stdio_are_recorded_like_those_over_http() {
     );
 }
 
-/// What policy hides or limits, asked for in every way.
+/// Sends every kind of request for items that the policy hides or limits.
 async fn denied(gate: &Gate, key: &str, session: &str) -> Vec<Answer> {
     let mut told = Vec::new();
     let call = |path: &str, name: &str| {
@@ -467,7 +464,7 @@ async fn denied(gate: &Gate, key: &str, session: &str) -> Vec<Answer> {
     told
 }
 
-/// The most bytes that a process may write into a file, which is what a full disk is to it.
+/// Limits the size of files the process may write, to simulate a full disk.
 fn room(gate: &Gate, bytes: Option<u64>) {
     let pid = Pid::from_raw(i32::try_from(gate.pid()).unwrap());
     prlimit(pid, Resource::Fsize, Rlimit { current: bytes, maximum: None }).unwrap();
@@ -495,8 +492,8 @@ async fn metric(gate: &Gate, name: &str) -> u64 {
     line.rsplit(' ').next().and_then(|n| n.parse().ok()).unwrap_or(0)
 }
 
-/// `on_full: deny`: calls are refused with words and a status that say why, lists go on, and all is
-/// well again, without a hole in the trail, as soon as there is room.
+/// `on_full: deny`: calls are refused with the reason, lists still work, and calls resume, without
+/// a gap in the trail, once there is room.
 #[tokio::test]
 async fn a_full_disk_stops_calls_until_there_is_room() {
     let (server, folder, mut gate) = full("deny").await;
@@ -539,7 +536,7 @@ async fn a_full_disk_stops_calls_until_there_is_room() {
     );
 }
 
-/// `on_full: drop`: calls go on, and the trail says how many records are missing where.
+/// `on_full: drop`: calls continue, and a gap record counts the missing records.
 #[tokio::test]
 async fn a_full_disk_costs_records_and_no_calls() {
     let (server, folder, mut gate) = full("drop").await;
@@ -560,7 +557,7 @@ async fn a_full_disk_costs_records_and_no_calls() {
     assert!(gap["lost"].as_u64().unwrap() > 0 && gaps >= lost, "{gap}: {lost}");
 }
 
-/// A stream that takes nothing (`/dev/full`) is a full disk too.
+/// A failing stream (`/dev/full`) counts as a full disk.
 #[tokio::test]
 async fn a_full_stream_stops_calls_too() {
     let server = Upstream::http(modern(&["t"])).await;

@@ -1,6 +1,5 @@
-//! Request bodies that come slowly, or not at all: they hold no place, are bounded for a connection
-//! and for a caller, and nobody else waits for them. At the defaults, unless a test is about
-//! another number.
+//! Request bodies that arrive slowly or never: they hold no permit, are limited per connection and
+//! per caller, and do not delay others. Tests use the defaults except for the limit they test.
 
 use std::time::{Duration, Instant};
 
@@ -12,21 +11,21 @@ use crate::rig::gate::create_key;
 use crate::rig::upstream::modern;
 use crate::rig::{Answer, Gate, Upstream, Value, json, until};
 
-/// Longer than any call here should take, and much shorter than a body may.
+/// Longer than a call takes, and much shorter than the limit on a body.
 const PROMPT: Duration = Duration::from_secs(5);
 
 fn call() -> Request {
     Request::modern("/mcp", "tools/call", json!({"name": "a__t", "arguments": {}}))
 }
 
-/// A call whose body is never complete.
+/// Returns a call with a body that is never complete.
 fn half(request: &Request) -> Vec<u8> {
     let text = String::from_utf8(request.bytes()).unwrap();
     text.replace(&format!("Content-Length: {}", request.body.len()), "Content-Length: 1000")
         .into_bytes()
 }
 
-/// One HTTP/2 connection that opens so many calls and sends a byte of each.
+/// Opens an HTTP/2 connection with this many calls, each with the first byte of its body.
 async fn open_http2(gate: &Gate, key: &str, calls: u32) -> TcpStream {
     let mut bytes =
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00".to_vec();
@@ -41,7 +40,7 @@ async fn open_http2(gate: &Gate, key: &str, calls: u32) -> TcpStream {
     ];
     let mut block = Vec::new();
     for (name, value) in headers {
-        // Literal, not indexed, not compressed (RFC 7541, 6.2.2).
+        // Literal without indexing and without compression (RFC 7541, section 6.2.2).
         block.push(0);
         for text in [name, value] {
             block.push(u8::try_from(text.len()).unwrap());
@@ -72,7 +71,7 @@ async fn by(request: Request, key: &str, gate: &Gate) -> Answer {
     request.with("Authorization", &format!("Bearer {key}")).send(gate.address).await
 }
 
-/// Calls of both eras, by whoever holds the key.
+/// Checks that calls with this key are fast in both eras.
 async fn calls_are_prompt(gate: &Gate, key: &str) {
     let began = Instant::now();
     for _ in 0..5 {
@@ -98,7 +97,7 @@ async fn one_connection_with_128_open_bodies_delays_nobody() {
     let mut attack = open_http2(&gate, &slow, 128).await;
     calls_are_prompt(&gate, &polite).await;
     calls_are_prompt(&gate, &slow).await;
-    // All but a few of them are refused soon.
+    // All but a few are rejected soon.
     let mut answers = Vec::new();
     until("slow bodies are refused", async || {
         let mut bytes = [0; 65536];
@@ -136,7 +135,7 @@ async fn eleven_hundred_connections_with_half_a_body_refuse_nobody_else() {
                 .split("retry-after: ")
                 .nth(1)
                 .and_then(|rest| rest.split("\r\n").next()?.parse().ok());
-            // Not longer than one body may take (`http.read_timeout`), and not a constant.
+            // At most the limit on one body (`http.read_timeout`), and not a constant.
             assert!(
                 answer.starts_with("HTTP/1.1 503")
                     && after.is_some_and(|after: u64| (2..=30).contains(&after)),
@@ -151,7 +150,7 @@ async fn eleven_hundred_connections_with_half_a_body_refuse_nobody_else() {
     assert!(too_many >= 400 && too_slow >= 256, "{too_many} {too_slow}");
 }
 
-/// `http.body_rate` and `http.read_timeout`: which of the two it was is in the answer.
+/// `http.body_rate` and `http.read_timeout`: the response names the limit that was exceeded.
 #[tokio::test]
 async fn a_body_keeps_a_pace_and_comes_in_time() {
     let server = Upstream::http(modern(&["t"])).await;
@@ -178,13 +177,12 @@ async fn a_body_keeps_a_pace_and_comes_in_time() {
         assert!(answer.contains(&format!(r#""data":{{"reason":"{reason}"}}"#)), "{answer}");
         let least = if reason == "body_rate" { 5 } else { 2 };
         assert!(began.elapsed() >= Duration::from_secs(least), "{reason}: {:?}", began.elapsed());
-        // A connection on which nothing was refused is as good as new.
+        // Other connections are not affected.
         assert_eq!(call().send(gate.address).await.code(), 0);
     }
 }
 
-/// `http.unfinished_bytes_per_connection` and `_per_principal` at their edge: bytes of bodies that
-/// are not complete.
+/// `http.unfinished_bytes_per_connection` and `_per_principal`, tested just above the limit.
 #[tokio::test]
 async fn bytes_of_incomplete_bodies_are_bounded() {
     let server = Upstream::http(modern(&["t"])).await;
@@ -206,7 +204,7 @@ async fn bytes_of_incomplete_bodies_are_bounded() {
     };
     let mut first = open(&slow, 4000).await;
     let mut second = open(&slow, 2001).await;
-    // Whichever is looked at last has gone beyond the bound.
+    // The body that is read last exceeds the limit.
     let (mut one, mut other) = (String::new(), String::new());
     let refused = async {
         tokio::select! {
@@ -217,7 +215,7 @@ async fn bytes_of_incomplete_bodies_are_bounded() {
     tokio::time::timeout(PROMPT, refused).await.expect("one of the two is refused");
     let answer = one + &other;
     assert!(answer.contains(r#""data":{"reason":"unfinished_bytes_per_principal"}"#), "{answer}");
-    // The other has its own, and what comes in one piece counts nowhere.
+    // Other callers have their own limit, and complete bodies do not count.
     let mut other = open(&polite, 3000).await;
     calls_are_prompt(&gate, &slow).await;
     calls_are_prompt(&gate, &polite).await;
@@ -228,8 +226,7 @@ async fn bytes_of_incomplete_bodies_are_bounded() {
     drop(first);
 }
 
-/// curl writes the headers and the body of a request apart, so that a refusal is there before the
-/// body is.
+/// curl sends headers and body separately, so the refusal may precede the body.
 #[tokio::test]
 async fn curl_reads_refusals_over_http2() {
     let server = Upstream::http(modern(&["t"])).await;
@@ -250,7 +247,7 @@ async fn curl_reads_refusals_over_http2() {
     }
 }
 
-/// The kinds of the frames of stream 1 that come within a time (RFC 9113, 4.1).
+/// Returns the types of the frames of stream 1 received within a time (RFC 9113, section 4.1).
 async fn frame_kinds(socket: &mut TcpStream, time: Duration) -> Vec<u8> {
     let (mut bytes, mut kinds) = (Vec::new(), Vec::new());
     while let Ok(Ok(1..)) = tokio::time::timeout(time, socket.read_buf(&mut bytes)).await {}

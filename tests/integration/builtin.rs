@@ -1,9 +1,9 @@
-//! Built-in servers in the real program: what a saved configuration changes, and that they show and
-//! read no more than their caller may.
+//! Built-in servers in the real program: the effects of a configuration reload, and the limits of
+//! their caller's permissions.
 
 use crate::rig::{Gate, Value, json, until};
 
-/// The settings, with the `file` server in a folder.
+/// Returns the configuration with the `file` server in a folder.
 fn config(folder: &std::path::Path, write: bool) -> Value {
     let file = json!({"roots": [{"path": folder, "write": write}]});
     json!({"builtin": {"system": true, "example": true, "file": file}})
@@ -34,7 +34,7 @@ async fn a_saved_configuration_rebuilds_only_the_servers_that_differ() {
         (call(&gate, "file__write", write.clone()).await["isError"] == false).then_some(())
     })
     .await;
-    // The server that did not change has kept its figures.
+    // The unchanged server has kept its statistics.
     let echo = call(&gate, "system__tools", json!({"name": "example/echo"})).await;
     assert_eq!(echo["structuredContent"]["tools"][0]["runs"]["invocations"], 1);
     gate.configure(json!({"builtin": {"system": true, "example": false}}));

@@ -1,5 +1,5 @@
-//! A credential of an integration is in the requests to its server and nowhere else: in no answer,
-//! log, metric, audit record or event, and in no file of the database, whatever goes wrong.
+//! The credential of an integration appears only in requests to its server: in no response, log,
+//! metric, audit record or event, and in no database file, even after errors.
 
 use std::path::Path;
 
@@ -23,7 +23,7 @@ fn config() -> Value {
     })
 }
 
-/// Everything that was said to somebody.
+/// All responses to clients.
 #[derive(Default)]
 struct Said(Vec<String>);
 
@@ -43,7 +43,7 @@ impl Said {
     }
 }
 
-/// All files below a folder, as bytes.
+/// Reads all files below a folder.
 fn read_files(folder: &Path, into: &mut Vec<(String, Vec<u8>)>) {
     for entry in std::fs::read_dir(folder).unwrap().flatten() {
         let path = entry.path();
@@ -61,7 +61,7 @@ fn holds(bytes: &[u8], secret: &str) -> bool {
         base64::engine::general_purpose::STANDARD.encode(secret)
     };
     let is_in = |text: &str| bytes.windows(text.len()).any(|window| window == text.as_bytes());
-    // Its beginning is not at a boundary of base64 in another text, but its middle is.
+    // The start of the secret may be unaligned in a longer base64 text, but not its middle.
     is_in(secret) || is_in(&base64[..base64.len() - 4])
 }
 
@@ -87,7 +87,7 @@ async fn a_credential_is_sent_to_its_server_and_shown_nowhere() {
     let fails = body("Fails", angry.address.to_string(), FIRST);
     let made = said.ask(&gate, &admin, "POST", custom, fails).await;
     assert_eq!(made.status, 201, "{}", made.text());
-    // Refused in all ways.
+    // Rejected requests of each kind.
     said.ask(&gate, &admin, "POST", custom, works.clone()).await;
     said.ask(&gate, &user, "POST", custom, works.clone()).await;
     works["unknown"] = FIRST.into();
@@ -162,7 +162,7 @@ async fn a_credential_is_sent_to_its_server_and_shown_nowhere() {
     }
 }
 
-/// Runs SQL on the database of a gateway, as somebody does who can write into its file.
+/// Runs SQL on the gateway's database, like an attacker with write access to its file.
 fn run_sql(folder: &Path, sql: &str) {
     let file = folder.join(".lockgate").join("lockgate.db");
     let script = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1], timeout=10); \

@@ -1,5 +1,5 @@
-//! The operator's catalogue over the API: what is added by name follows its entry when the
-//! configuration is loaded again, and nobody of an organisation learns where it is.
+//! The operator's catalogue over the API: integrations added by name follow their entry on a
+//! reload, and organisations cannot see the entry's URL.
 
 use crate::principals::{By, key};
 use crate::rig::client::Request;

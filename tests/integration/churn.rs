@@ -1,5 +1,4 @@
-//! Servers whose lists change without end: what is told, how often they are asked, and what stays
-//! of it.
+//! Servers with continuously changing lists: notifications, refresh rate and memory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -10,7 +9,7 @@ use crate::rig::client::{Request, Stream};
 use crate::rig::upstream::modern;
 use crate::rig::{Gate, Heard, Say, Upstream, json, until};
 
-/// How often a server's list was read, and whether it goes on changing.
+/// The number of reads of a server's list, and whether the changes have ended.
 #[derive(Default)]
 struct Turns {
     count: AtomicUsize,
@@ -23,8 +22,8 @@ impl Turns {
     }
 }
 
-/// A server of `count` tools. Every reading of its list is another one, and is followed by word of
-/// a further change.
+/// Returns a server of `count` tools. Every read of its list returns another list and triggers a
+/// change notification.
 fn restless(count: usize, turns: &Arc<Turns>) -> impl Fn(&Heard) -> Say + Send + Sync + use<> {
     let turns = Arc::clone(turns);
     let tool = |at: usize| {
@@ -84,9 +83,8 @@ async fn read_again(turns: &Turns, count: usize) {
     }
 }
 
-/// Idle sessions and streams of two principals, in both eras, keep nothing of the lists that were;
-/// who asks gets the newest; and a server that announces changes without end is not asked without
-/// end.
+/// Idle sessions and streams of two principals, in both eras, hold no outdated lists; requests get
+/// the newest list; continuous change notifications do not cause continuous refreshes.
 #[tokio::test]
 async fn nothing_stays_of_lists_that_were() {
     let turns = Arc::default();
@@ -112,7 +110,7 @@ async fn nothing_stays_of_lists_that_were() {
     let (after, read) = (resident_mib(gate.pid()), turns.count() - first);
     let paced = usize::try_from(began.elapsed().as_secs()).unwrap() + 2;
     assert!((2..=paced).contains(&read), "{read} times read in {paced} s");
-    // Each list takes 4 MiB and more while it is kept for two principals.
+    // Each list takes at least 4 MiB while it is held for two principals.
     assert!(after < before + 20, "{before} MiB before, {after} MiB after {read} lists");
     turns.over.store(true, Ordering::SeqCst);
     until("the newest list is what everybody sees", async || {

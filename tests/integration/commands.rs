@@ -1,5 +1,5 @@
-//! `lockgate integrations`, `agents`, `organisations` and `servers add`: what the API does, from a
-//! terminal, as tables and as JSON; a credential comes from a file or from stdin.
+//! `lockgate integrations`, `agents`, `organisations` and `servers add`: the API from a terminal,
+//! as tables and as JSON, with credentials from a file or stdin.
 
 use std::io::Write;
 use std::process::{Output, Stdio};
@@ -59,7 +59,7 @@ async fn an_organisation_is_run_from_a_terminal() {
     let agent = agent["id"].as_str().unwrap();
     let assigned = out(&run(&gate, &["agents", "assign", agent, id], "").await);
     assert!(assigned.contains("Sealed"), "{assigned}");
-    // Names do as well as ids.
+    // Names are accepted in place of ids.
     let named = out(&run(&gate, &["integrations", "show", "Sealed"], "").await);
     assert!(named.contains(id), "{named}");
     let named = out(&run(&gate, &["agents", "assign", "Mine", "time"], "").await);
@@ -96,7 +96,7 @@ async fn an_organisation_is_run_from_a_terminal() {
     assert!(words.contains("the name is taken"), "{words}");
 }
 
-/// The address of the gateway comes from the environment too, and an error is told once.
+/// The gateway's address may come from the environment, and an error is printed once.
 #[tokio::test]
 async fn the_gateway_is_named_by_the_environment_and_an_error_is_told_once() {
     let gate = Gate::start(json!({})).await;
@@ -118,7 +118,7 @@ async fn the_gateway_is_named_by_the_environment_and_an_error_is_told_once() {
     }
 }
 
-/// Variables of its servers are set for the gateway alone.
+/// The configuration's variables need not be set for the commands.
 #[tokio::test]
 async fn commands_ask_the_gateway_of_the_configuration_that_is_named_or_found() {
     let gate = Gate::start(json!({})).await;
@@ -154,8 +154,8 @@ async fn commands_ask_the_gateway_of_the_configuration_that_is_named_or_found() 
     assert!(words.contains("--url") && words.contains("NOT_SET_HERE is not set"), "{words}");
 }
 
-/// A gateway on a development machine needs no key at first: it makes one, for its owner
-/// alone, says so, and finds it again.
+/// A development gateway generates a vault key on demand, readable only by its owner, logs this,
+/// and reuses the key.
 #[tokio::test]
 async fn a_development_gateway_makes_its_key_with_the_first_credential() {
     use std::os::unix::fs::PermissionsExt;

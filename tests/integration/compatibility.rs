@@ -1,6 +1,6 @@
-//! Clients of every revision at servers of every revision, feature by feature: what each of them gets
-//! is the table of docs/compatibility.md, which is made here and compared. `LOCKGATE_WRITE=1` writes
-//! it. All that a client hears is held against the schema of its revision.
+//! Clients of every revision with servers of every revision, feature by feature. Generates the
+//! table of docs/compatibility.md and compares it; `LOCKGATE_WRITE=1` updates it. Each message to a
+//! client is validated against the schema of its revision.
 
 pub(crate) mod client;
 mod features;
@@ -19,7 +19,7 @@ use crate::rig::{Gate, json};
 pub const REVISIONS: [&str; 5] =
     ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
 
-/// The fixture with one revision alone, over HTTP.
+/// A fixture server with a single revision, over HTTP.
 struct Server {
     child: Child,
     url: String,
@@ -49,7 +49,7 @@ impl Drop for Server {
     }
 }
 
-/// What each client revision gets of one server, in the order of the features.
+/// Tests a server with each client revision; returns the cells in the order of `FEATURES`.
 async fn play(gate: &Gate, server: &'static str, invalid: &mut Vec<String>) -> Vec<Vec<Cell>> {
     let mut rows = Vec::new();
     for revision in REVISIONS {
@@ -115,7 +115,7 @@ fn write_table(columns: &[&Vec<Vec<Cell>>]) -> String {
     text
 }
 
-/// Where the generated part begins.
+/// Marks the start of the generated part.
 const MARK: &str = "<!-- made by tests/integration/compatibility.rs -->\n";
 
 #[allow(clippy::disallowed_methods, reason = "says whether the page is to be written anew")]

@@ -1,12 +1,12 @@
-//! What requests of the REST API ask of an operation besides its body: parameters and conditions
-//! are honoured or refused, on every route, and what was only to be tried is never done.
+//! Parameters and conditional headers of REST requests: every route applies or rejects them, and a
+//! dry run never changes anything.
 
 use crate::principals::{By, key};
 use crate::rig::client::Request;
 use crate::rig::upstream::modern;
 use crate::rig::{Answer, Gate, Upstream, Value, json, until};
 
-/// Conditions that clients know from other APIs.
+/// Conditional headers of other APIs.
 const CONDITIONS: [&str; 4] =
     ["If-Match", "If-None-Match", "If-Unmodified-Since", "Idempotency-Key"];
 
@@ -19,7 +19,7 @@ fn code(answer: &Answer) -> (u16, String) {
     (answer.status, answer.json()["code"].as_str().unwrap_or_default().to_owned())
 }
 
-/// What an operation has of a kind of parameter, as its description says.
+/// Returns the names of an operation's parameters of a kind, from its description.
 fn described<'a>(operation: &'a Value, place: &str) -> Vec<&'a str> {
     let mut names = Vec::new();
     for parameter in operation["parameters"].as_array().into_iter().flatten() {
@@ -115,7 +115,7 @@ async fn a_dry_run_of_a_switch_or_a_key_changes_nothing() {
     assert_eq!(found["state"], "revoked", "{found}");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), before);
     assert_eq!(ask("GET", "/api/keys", Value::Null).await.json()["total"], 1);
-    // What is done afterwards is the first change on the record.
+    // The first recorded change is made after the dry runs.
     let made = ask("POST", "/api/keys?dryRun=false", json!({"name": "last"})).await;
     assert_eq!(made.status, 201, "{}", made.text());
     let trail = gate.folder.path().join("audit.jsonl");

@@ -1,6 +1,6 @@
-//! Connections that do nothing, or nothing useful: strangers keep nobody out, silence ends in its
-//! time, and operators have a door of their own. At the defaults, unless a test is about another
-//! number.
+//! Idle and useless connections: unauthenticated clients do not block others, silent connections
+//! time out, and operators have a separate address. Tests use the defaults except for the limit
+//! they test.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ fn health() -> Request {
     Request::bare("GET", "/healthz", "")
 }
 
-/// A port of this machine that nobody has just now.
+/// Returns a loopback port that is free at the moment.
 pub fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
@@ -42,7 +42,7 @@ async fn thousands_of_silent_strangers_keep_nobody_out() {
             .await;
     let key = format!("Bearer {}", create_key(&gate, "polite").await);
     let by = |request: Request| request.with("Authorization", &key);
-    // One that is known, and idle since before the flood.
+    // An authenticated connection, idle since before the flood.
     let mut known = TcpStream::connect(gate.address).await.unwrap();
     let text = String::from_utf8(by(call()).bytes()).unwrap().replace("Connection: close\r\n", "");
     let (mut bytes, mut answered) = ([0; 4096], 0);
@@ -64,7 +64,7 @@ async fn thousands_of_silent_strangers_keep_nobody_out() {
     let opened = by(Request::bare("POST", "/mcp", open.to_string())).send(gate.address).await;
     assert_eq!(opened.status, 200, "{}", opened.text());
     assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
-    // Those that came first went first, and nobody who is known.
+    // Only the oldest unauthenticated connections were closed.
     let gone = tokio::time::timeout(Duration::from_secs(15), flood[0].read(&mut bytes)).await;
     assert!(matches!(gone, Ok(Ok(0) | Err(_))), "the first stranger is still there");
     known.write_all(text.as_bytes()).await.unwrap();
@@ -72,7 +72,7 @@ async fn thousands_of_silent_strangers_keep_nobody_out() {
     assert!(bytes[..n].starts_with(b"HTTP/1.1 200"), "a known client was ended");
 }
 
-/// `http.connections_per_address` at its edge: an idle stranger makes room, who is busy does not.
+/// `http.connections_per_address` at its limit: only idle connections are evicted.
 #[tokio::test]
 async fn one_address_cannot_have_every_connection() {
     let server = Upstream::http(modern(&["t"])).await;
@@ -83,7 +83,7 @@ async fn one_address_cannot_have_every_connection() {
     let listen = json!({"notifications": {"toolsListChanged": true}});
     let busy = || Request::modern("/mcp", "subscriptions/listen", listen.clone());
     let first = busy().open(gate.address).await;
-    // Answered, so that it was accepted before whoever comes next.
+    // The response proves that this connection was accepted first.
     let mut stranger = TcpStream::connect(gate.address).await.unwrap();
     stranger.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
     let mut bytes = [0; 4096];
@@ -108,8 +108,8 @@ async fn one_address_cannot_have_every_connection() {
         .await;
 }
 
-/// `http.read_timeout`: nothing, half a header block and half a handshake of TLS end when it is
-/// over, and not before.
+/// `http.read_timeout` ends a silent connection, a partial header block and a partial TLS
+/// handshake, and not early.
 #[tokio::test]
 async fn silence_ends_in_its_time() {
     let server = Upstream::http(modern(&["t"])).await;
@@ -148,8 +148,8 @@ async fn silence_ends_in_its_time() {
     tokio::join!(a, b, c, d, e);
 }
 
-/// `admin.listen`: the operator's endpoints answer while clients hold everything, and while that
-/// address itself is flooded.
+/// `admin.listen`: the operator's endpoints respond while clients hold every connection, and while
+/// that address itself is flooded.
 #[tokio::test]
 async fn operators_have_a_door_of_their_own() {
     let server = Upstream::http(modern(&["t"])).await;
@@ -181,7 +181,7 @@ async fn operators_have_a_door_of_their_own() {
     assert!(threads.iter().any(|name| name.trim() == "operators"), "{threads:?}");
 }
 
-/// Whatever two parsers could disagree on is refused, and the connection with it.
+/// Ambiguous framing is rejected and the connection closed.
 #[tokio::test]
 async fn a_body_is_framed_in_one_way() {
     let server = Upstream::http(modern(&["t"])).await;
@@ -231,9 +231,8 @@ async fn a_body_is_framed_in_one_way() {
     }
 }
 
-/// Two gateways behind a balancer that looks at `/readyz`, one after the other replaced. Clients
-/// that repeat nothing, on connections of their own and on kept ones, in both eras: every request
-/// is answered.
+/// Replaces two gateways in turn behind a balancer that checks `/readyz`. Clients without retries,
+/// on new and on kept connections, in both eras, get a response to every request.
 #[tokio::test]
 async fn a_rolling_replacement_refuses_nobody() {
     let server = Upstream::http(modern(&["t"])).await;
@@ -298,7 +297,7 @@ async fn a_rolling_replacement_refuses_nobody() {
     assert!(fresh > 10 && kept > 10 && moved >= 1, "{fresh} {kept} {moved}");
 }
 
-/// SIGINT ends an idle gateway at once: nobody leads clients elsewhere at a terminal.
+/// SIGINT ends an idle gateway without draining: a terminal has no load balancer.
 #[tokio::test]
 async fn an_interrupt_does_not_drain() {
     let server = Upstream::http(modern(&["t"])).await;
@@ -316,7 +315,7 @@ async fn an_interrupt_does_not_drain() {
     }
 }
 
-/// One answer with a `Content-Length`.
+/// Reads a response with a `Content-Length`.
 async fn read_answer(socket: &mut TcpStream) -> String {
     let mut all = Vec::new();
     let mut bytes = [0; 4096];
@@ -339,10 +338,10 @@ async fn read_answer(socket: &mut TcpStream) -> String {
     }
 }
 
-/// Leads each connection to one of several gateways that say that they are ready, in turn.
+/// A TCP balancer over the ready gateways, in turn.
 pub struct Balancer;
 
-/// The gateways that a balancer looks at; they may change.
+/// The gateways that a balancer checks; the set may change.
 pub type Gateways = std::sync::Arc<std::sync::Mutex<Vec<SocketAddr>>>;
 
 impl Balancer {
@@ -395,7 +394,7 @@ async fn is_ready(gateway: SocketAddr) -> bool {
     answer.starts_with(b"HTTP/1.1 200")
 }
 
-/// What the 503 of the listener says: which bound it was, and when to come again.
+/// A 503 of the listener names the exceeded limit and when to retry.
 #[tokio::test]
 async fn a_refusal_says_which_bound_it_was() {
     let server = Upstream::http(|heard| match heard.text.len() {
@@ -413,7 +412,7 @@ async fn a_refusal_says_which_bound_it_was() {
     };
     let mut holders = Vec::new();
     let refused = until("the memory is held", async || {
-        // Whole bodies, whose calls take long: one that is unfinished would have to go.
+        // Complete bodies with slow calls: an incomplete body would be evicted.
         let mut holder = TcpStream::connect(gate.address).await.unwrap();
         let _ = holder.write_all(&long(1_000_000).bytes()).await;
         holders.push(holder);

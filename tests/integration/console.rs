@@ -1,5 +1,5 @@
-//! The console from outside: who comes in and how, for how long, and that no page of another site
-//! changes anything. What pages show is tested beside them.
+//! The console from outside: sign-in, session lifetime, and protection against requests from other
+//! sites. The contents of its pages are tested beside them.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ fn get(path: &str) -> Request {
     Request::bare("GET", path, "")
 }
 
-/// A form that a page of the console has sent.
+/// Returns a form as sent by a page of the console.
 fn form(at: SocketAddr, path: &str, fields: &[(&str, &str)]) -> Request {
     let mut pairs = Vec::new();
     for (name, value) in fields {
@@ -37,7 +37,7 @@ fn session_of(answer: &Answer) -> String {
     pair.to_owned()
 }
 
-/// Signs in; gives the cookie.
+/// Signs in; returns the cookie.
 async fn sign_in(gate: &Gate, key: &str) -> String {
     let request = form(gate.address, "/console/sign-in?next=/console/servers", &[("key", key)]);
     let answer = request.send(gate.address).await;
@@ -46,7 +46,7 @@ async fn sign_in(gate: &Gate, key: &str) -> String {
     session_of(&answer)
 }
 
-/// What forms of this page carry under a name.
+/// Returns the value of a hidden form field of this page.
 fn hidden_field(page: &Answer, name: &str) -> String {
     let text = page.text();
     let value = text.split(&format!("name=\"{name}\" value=\"")).nth(1).unwrap_or_default();
@@ -66,7 +66,7 @@ async fn the_user_of_a_development_machine_need_not_sign_in() {
     assert_eq!(page.status, 200, "{}", page.text());
     assert!(page.text().contains("/console/servers/a\""), "{}", page.text());
     assert_eq!(page.header("x-frame-options"), Some("DENY"));
-    // Through a proxy on this machine everybody would be that user.
+    // Behind a local proxy, every client would otherwise count as the local user.
     let forwarded = get("/console/access").with("X-Forwarded-For", "203.0.113.9");
     assert_eq!(forwarded.send(gate.address).await.status, 403);
 }
@@ -148,7 +148,7 @@ async fn a_form_that_is_sent_twice_is_done_once() {
     assert_eq!(agents.matches(">desk<").count(), 1, "{agents}");
 }
 
-/// The roles of keys decide on pages as they do on routes of the API.
+/// Page permissions match those of the API's routes.
 #[tokio::test]
 async fn pages_are_for_the_roles_that_the_configuration_gives() {
     let server = Upstream::http(modern(&["t"])).await;
@@ -175,7 +175,7 @@ async fn pages_are_for_the_roles_that_the_configuration_gives() {
     }
 }
 
-/// Reads on until an event of this name comes.
+/// Reads up to an event of this name.
 async fn hear(stream: &mut Stream, name: &str) {
     while let Some(block) = stream.block().await {
         if block.contains(&format!("event: {name}\n")) {
@@ -241,7 +241,7 @@ async fn an_administrator_ends_sessions_of_its_organisation_and_their_pages_hear
     for (cookie, expected) in [(one, 303), (two, 303), (operator, 200), (stranger, 200)] {
         assert_eq!(status(cookie).await, expected);
     }
-    // A page that connects anew hears it too.
+    // A page that reconnects receives the event too.
     let again = get("/console/events").with("Cookie", one).send(at).await;
     assert_eq!((again.status, again.text().contains("event: signed-out")), (200, true));
     until("the ends are on the record", async || {
@@ -277,7 +277,7 @@ async fn who_signs_out_or_in_anew_leaves_no_stream_and_no_session() {
 #[tokio::test]
 async fn a_page_of_another_site_takes_no_place_in_the_background() {
     let server = Upstream::http(modern(&["t"])).await;
-    // The user of this machine, whom the connection alone makes known.
+    // The local user is authenticated by the connection alone.
     let gate = Gate::start(json!({"servers": {"a": server.config()}})).await;
     let at = gate.address;
     let ask = |path: &str, site: &str, mode: &str| {
@@ -295,8 +295,8 @@ async fn a_page_of_another_site_takes_no_place_in_the_background() {
     assert_eq!(own.head.status, 200);
 }
 
-/// How long a page of the list may take: a debug build on a loaded machine; a release build takes
-/// less than 100 ms.
+/// Limit on loading a page of the list: generous for a debug build on a loaded machine; a release
+/// build takes less than 100 ms.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 #[tokio::test]

@@ -1,5 +1,5 @@
-//! What lists, schemas and results may hold (rows E-27, F-06, F-07, F-28, F-29), and that nothing
-//! is answered from memory that only a server can know.
+//! The permitted contents of lists, schemas and results (rows E-27, F-06, F-07, F-28, F-29), and no
+//! caching of server results.
 
 use crate::rig::upstream::{modern, modern_with};
 use crate::rig::{Gate, Heard, Say, Upstream, Value, json};
@@ -8,7 +8,7 @@ fn no_more(heard: &Heard) -> Say {
     Say::Status(404, Vec::new(), heard.error(-32601, "no such method"))
 }
 
-/// E-27, F-30: schemas go through as they are, in whatever dialect; what they refer to is never
+/// E-27, F-30: schemas of any dialect are forwarded unchanged, and their references are not
 /// fetched.
 #[tokio::test]
 async fn a_schema_is_passed_on_and_never_followed() {
@@ -34,7 +34,7 @@ async fn a_schema_is_passed_on_and_never_followed() {
     assert_eq!(trap.heard().len(), 0);
 }
 
-/// F-06: every page of a list says the same of who may keep it.
+/// F-06: every page of a list has the same cache scope.
 #[tokio::test]
 async fn all_pages_have_one_scope() {
     let names: Vec<String> = (0..7).map(|n| format!("t{n}")).collect();
@@ -55,8 +55,7 @@ async fn all_pages_have_one_scope() {
     assert_eq!((count, scopes), (7, vec![json!("private"); 3]));
 }
 
-/// F-07: what a server lets be kept, a client may keep, for itself; the gateway asks it every time,
-/// whoever asks.
+/// F-07: clients may cache cacheable results privately; the gateway forwards every read.
 #[tokio::test]
 async fn reads_are_never_answered_from_memory() {
     let server =
@@ -94,8 +93,8 @@ async fn reads_are_never_answered_from_memory() {
     assert_eq!(server.count("resources/read"), 6);
 }
 
-/// F-28: a completion is asked of the server behind the exposed name, under its own name; at most
-/// 100 values come back, and only so many requests go through.
+/// F-28: a completion is sent to the server under its own name for the item; at most 100 values are
+/// returned, and the rate limit applies.
 #[tokio::test]
 async fn completions_are_routed_bounded_and_rated() {
     let values: Vec<String> = (0..250).map(|n| format!("v{n}")).collect();
@@ -131,14 +130,13 @@ async fn completions_are_routed_bounded_and_rated() {
     for _ in 0..6 {
         codes.push(ask("a__p").await.code());
     }
-    // What is not there has counted, too.
+    // Requests for unknown prompts count too.
     assert_eq!(codes.iter().filter(|code| **code == 0).count(), 2, "{codes:?}");
     assert!(codes.iter().all(|code| [0, -31029].contains(code)), "{codes:?}");
     assert_eq!(server.count("completion/complete"), 3);
 }
 
-/// F-29: structured content goes where the client's revision knows it, with its schema or not at
-/// all.
+/// F-29: structured content is sent only in revisions that define it, together with its schema.
 #[tokio::test]
 async fn structured_content_fits_the_revision() {
     let server = Upstream::http(|heard| {
@@ -154,7 +152,6 @@ async fn structured_content_fits_the_revision() {
     })
     .await;
     let gate = Gate::start(json!({"servers": {"a": server.config()}})).await;
-    // (revision, tool, whether its results and its definition are structured)
     for (revision, tool, structured) in [
         ("2026-07-28", "a__object", true),
         ("2026-07-28", "a__array", true),
@@ -183,8 +180,8 @@ async fn structured_content_fits_the_revision() {
     }
 }
 
-/// B5: completions are there in both eras, whether the server announces them or not; one that has
-/// none gives no values, and what does not exist stays unknown.
+/// B5: completions work in both eras, even if the server does not announce them. A server without
+/// completions yields no values, and unknown references stay errors.
 #[tokio::test]
 async fn what_completes_without_saying_so_completes_for_everybody() {
     let with_prompt = |completes: bool| {

@@ -1,5 +1,5 @@
-//! The envelope and the standard headers, as a client meets them (rows E-01 … E-28 of the C-face),
-//! and input that is no message at all.
+//! The message envelope and the standard headers for clients (rows E-01 to E-28 of the C-face), and
+//! malformed input.
 
 use crate::rig::client::{Request, with_meta};
 use crate::rig::upstream::{modern, modern_with};
@@ -15,7 +15,7 @@ fn call() -> Request {
     Request::modern("/mcp", "tools/call", json!({"name": "a__echo", "arguments": {}}))
 }
 
-/// The same request with another id, as JSON text.
+/// Returns the same call with another id, as JSON text.
 fn with_id(id: &str) -> Request {
     let params = with_meta(json!({"name": "a__echo", "arguments": {}}));
     call().body(format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{params}}}"#))
@@ -26,7 +26,6 @@ fn refused(case: &str, answer: &Answer, status: u16, code: i64) {
     assert_eq!((answer.status, answer.code()), (status, code), "{case}: {}", answer.text());
 }
 
-/// E-01: the id comes back in value and JSON type, on success and on error.
 #[tokio::test]
 async fn an_id_comes_back_as_it_was_sent() {
     let (gate, server) = one().await;
@@ -53,7 +52,7 @@ async fn an_id_comes_back_as_it_was_sent() {
         refused(id, &answer, 404, -32601);
         assert!(answer.text().contains(&format!("\"id\":{id},")), "{id}: {}", answer.text());
     }
-    // E-02: what the gateway says instead never repeats, whatever the clients say.
+    // E-02: the gateway's own ids are unique, independent of the clients' ids.
     let mut ids: Vec<_> =
         server.heard_of("tools/call").iter().map(|h| h.body["id"].to_string()).collect();
     let all = ids.len();
@@ -62,7 +61,7 @@ async fn an_id_comes_back_as_it_was_sent() {
     assert_eq!((ids.len(), all), (all, 9));
 }
 
-/// E-01: ids that are none are refused, and nothing reaches a server.
+/// E-01: invalid ids are rejected before any server is called.
 #[tokio::test]
 async fn an_id_that_is_null_or_odd_or_huge_is_refused() {
     let (gate, server) = one().await;
@@ -76,8 +75,7 @@ async fn an_id_that_is_null_or_odd_or_huge_is_refused() {
     assert_eq!(server.count("tools/call"), 0);
 }
 
-/// The bad-input list: none of it is a message, all of it gets a clear answer, and the gateway goes
-/// on.
+/// The bad-input list: every entry gets a clear error, and the gateway keeps working.
 #[tokio::test]
 async fn input_that_is_no_message_is_refused_with_400() {
     let (gate, server) = one().await;
@@ -168,7 +166,6 @@ async fn input_that_is_no_message_is_refused_with_400() {
     assert_eq!(gate.call("a__echo").await.status, 200);
 }
 
-/// E-03: a batch is refused where no session of 2025-03-26 stands behind it.
 #[tokio::test]
 async fn a_batch_is_taken_in_a_session_of_2025_03_26_alone() {
     let (gate, _server) = one().await;
@@ -200,8 +197,8 @@ async fn a_batch_is_taken_in_a_session_of_2025_03_26_alone() {
     assert_eq!(session.post(notes).send(gate.address).await.status, 202);
 }
 
-/// E-05, E-06, E-07: standard headers are there and say what the body says; names in any case,
-/// values exactly.
+/// E-05, E-06, E-07: standard headers are required and must equal the body; header names are case
+/// insensitive, values are exact.
 #[tokio::test]
 async fn standard_headers_repeat_the_body() {
     let (gate, server) = one().await;
@@ -244,8 +241,7 @@ async fn standard_headers_repeat_the_body() {
     assert_eq!(server.count("tools/call"), before);
 }
 
-/// E-13, E-14, E-15, E-16: what every modern request has to say of itself, in the order of the
-/// checks.
+/// E-13 to E-16: the required metadata of a modern request, in the order of the checks.
 #[tokio::test]
 async fn a_modern_request_describes_itself() {
     let (gate, _server) = one().await;
@@ -292,7 +288,7 @@ async fn a_modern_request_describes_itself() {
     ] {
         refused(method, &gate.modern("/mcp", method, json!({})).await, 404, -32601);
     }
-    // E-16, with what is needed as an object.
+    // E-16, with `requiredCapabilities` as an object.
     let filter = json!({"notifications": {"toolsListChanged": true}, "taskIds": ["x"]});
     let answer = gate.modern("/mcp", "subscriptions/listen", filter).await;
     refused("tasks", &answer, 400, -32021);
@@ -306,7 +302,7 @@ async fn a_modern_request_describes_itself() {
     );
 }
 
-/// E-16: a server's -32021 reaches a modern client, with its data, as 400.
+/// E-16: a server's -32021 reaches a modern client as status 400, with its data.
 #[tokio::test]
 async fn a_capability_that_a_server_misses_is_named() {
     let gate =
@@ -320,7 +316,7 @@ async fn a_capability_that_a_server_misses_is_named() {
     );
 }
 
-/// E-17, E-22: notifications get 202 without a body; a modern client's responses are not taken.
+/// E-17, E-22: notifications get 202 without a body; responses from modern clients are rejected.
 #[tokio::test]
 async fn notifications_are_accepted_and_stray_responses_are_not() {
     let (gate, _server) = one().await;
@@ -341,7 +337,7 @@ async fn notifications_are_accepted_and_stray_responses_are_not() {
     assert_eq!(call().body(response.to_string()).send(gate.address).await.status, 400);
 }
 
-/// E-18: a foreign Origin or Host is refused before anything else, at every path, for every verb.
+/// E-18: a foreign Origin or Host is rejected first, at every path and for every verb.
 #[tokio::test]
 async fn a_foreign_origin_is_refused_before_everything() {
     let (gate, server) = one().await;
@@ -366,8 +362,8 @@ async fn a_foreign_origin_is_refused_before_everything() {
     assert_eq!(call().with("Origin", "http://localhost:5173").send(gate.address).await.status, 200);
 }
 
-/// E-19: without a session GET and DELETE are 405; modern requests neither read nor give session
-/// ids.
+/// E-19: without a session, GET and DELETE get 405; modern requests ignore session ids and get
+/// none.
 #[tokio::test]
 async fn a_modern_exchange_has_no_session() {
     let (gate, _server) = one().await;
@@ -396,7 +392,7 @@ async fn a_modern_exchange_has_no_session() {
     }
 }
 
-/// E-25, E-28: modern results say what they are and whose; legacy results do not.
+/// E-25, E-28: only modern results carry a type and the gateway's identity.
 #[tokio::test]
 async fn modern_results_have_a_type_and_name_the_gateway() {
     let gate =
@@ -440,7 +436,7 @@ async fn modern_results_have_a_type_and_name_the_gateway() {
     }
 }
 
-/// E-11: arguments that a tool wants repeated in headers are checked, integers by value.
+/// E-11: headers of annotated arguments are checked, integers by value.
 #[tokio::test]
 async fn annotated_arguments_are_repeated_in_headers() {
     let tool = json!({"name": "t", "inputSchema": {"type": "object", "properties": {
@@ -470,7 +466,7 @@ async fn annotated_arguments_are_repeated_in_headers() {
         let answer = request.send(gate.address).await;
         assert_eq!((answer.status, answer.code()), (200, 0), "{case}: {}", answer.text());
     }
-    // E-09: and the server gets them, made anew.
+    // E-09: the server gets the headers as regenerated by the gateway.
     let heard = server.heard_of("tools/call");
     assert_eq!(heard[0].header("mcp-param-region"), Some("eu"));
     assert_eq!(heard[0].header("mcp-param-n"), Some("42"));
@@ -492,8 +488,7 @@ async fn annotated_arguments_are_repeated_in_headers() {
     assert_eq!(server.count("tools/call"), 5);
 }
 
-/// E-23: codes of servers that a modern client must not see, and codes that no revision defines,
-/// are not passed on.
+/// E-23: reserved or undefined error codes of servers are not relayed.
 #[tokio::test]
 async fn reserved_codes_of_servers_are_not_relayed() {
     let server = Upstream::http(|heard| match heard.method() {
@@ -524,8 +519,8 @@ async fn reserved_codes_of_servers_are_not_relayed() {
     }
 }
 
-/// Half of a surrogate pair is no text: two names or ids that differ in it would read alike. In
-/// both eras, wherever a string is kept, looked up or compared.
+/// Strings with a lone surrogate are rejected in both eras: names or ids that differ only in it
+/// would become equal.
 #[tokio::test]
 async fn a_lone_surrogate_names_nothing() {
     let server = Upstream::http(modern(&["t", "\u{fffd}"])).await;

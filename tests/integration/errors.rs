@@ -1,21 +1,19 @@
-//! Protocol page 3.11 row by row: what a server's refusal is to a client of each era, from a server
-//! of each era. A code that means something else to a client does not reach it, a server's HTTP
-//! status never is the gateway's, and a tool is never called twice.
+//! The rows of protocol page 3.11: a server's error as seen by clients of each era, for servers of
+//! each era. Codes with another meaning for the client and HTTP statuses are not relayed, and a
+//! tool is never called twice.
 
 use crate::rig::client::Request;
 use crate::rig::upstream::{legacy, modern_with, tool};
 use crate::rig::{Answer, Gate, Heard, Say, Upstream, Value, json};
 
-/// A row: what a server does, and what that is to clients of 2026-07-28, 2025-11-25 and 2025-06-18.
+/// A server error, and its form for clients of 2026-07-28, 2025-11-25 and 2025-06-18.
 struct Row {
-    /// The name of the tool.
     name: &'static str,
     does: fn(&Heard) -> Say,
-    /// The eras of servers that do so.
+    /// The eras of the servers with this behaviour.
     eras: &'static [&'static str],
-    /// The codes.
     clients: [i64; 3],
-    /// What the message says.
+    /// Part of the message.
     words: &'static str,
     /// Members of `data`.
     data: fn() -> Value,
@@ -73,7 +71,7 @@ const ROWS: &[Row] = &[
             refuse(heard, -32042, json!({"elicitations": [page]}))
         },
         eras: &["legacy"],
-        // A client that cannot open pages is not told of one by a code that it does not know.
+        // A client without URL elicitation does not get a code that its revision lacks.
         clients: [-32603, -32042, -32603],
         words: "own words",
         data: nothing,
@@ -179,7 +177,7 @@ async fn a_servers_errors_are_what_each_client_understands() {
     let mut wrong = Vec::new();
     for era in BOTH {
         let upstream = Upstream::http(server(era)).await;
-        // One that keeps failing would be left alone.
+        // The default breaker would open after these failures.
         let config = upstream.with(json!({"breaker": {"failures": 1000}}));
         let gate = Gate::start(json!({"servers": {"a": config}})).await;
         let new = gate.session("/mcp", "2025-11-25").await;
@@ -197,7 +195,7 @@ async fn a_servers_errors_are_what_each_client_understands() {
                 if let Err(why) = is_as_wanted(row, row.clients[at], &answer) {
                     wrong.push(format!("{era} {} client {at}: {why}", row.name));
                 }
-                // What says that nothing was done may be made once more; nothing else is.
+                // Only calls that the server has certainly not executed may be retried once.
                 let made = upstream.count("tools/call") - before;
                 let most = if row.name == "header-mismatch" { 2 } else { 1 };
                 if made > most {

@@ -1,5 +1,5 @@
-//! What is told on streams of events, over REST and tRPC: to those who may see it, and to everybody
-//! what it asked for.
+//! Event streams over REST and tRPC: events go only to callers with access, filtered by their
+//! request.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::rig::client::{Request, Stream};
 use crate::rig::upstream::modern;
 use crate::rig::{Gate, Upstream, Value, json};
 
-/// How long an event may take.
+/// Limit on the delay of an event.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 async fn start() -> Gate {
@@ -48,7 +48,7 @@ async fn call(gate: &Gate, by: &str, tool: &str) {
     assert!(called.json()["result"]["content"].is_array(), "{}", called.text());
 }
 
-/// The next event of a stream of the REST API, but for states of servers: its name and data.
+/// Returns the name and data of the next REST event, skipping server states.
 async fn next(stream: &mut Stream) -> (String, Value) {
     loop {
         let block = timeout(PATIENCE, stream.block()).await.expect("an event in time").unwrap();
@@ -64,7 +64,7 @@ async fn next(stream: &mut Stream) -> (String, Value) {
     }
 }
 
-/// The next that a subscription of tRPC is told, but for its beginning.
+/// Returns the next value of a tRPC subscription, skipping its start.
 async fn next_told(stream: &mut Stream) -> Value {
     loop {
         let block = timeout(PATIENCE, stream.block()).await.expect("an event in time").unwrap();
@@ -116,10 +116,10 @@ async fn tools_that_come_and_go_and_calls_are_told_to_those_who_may_know() {
     }
     delete(&gate, &admin, &id).await;
     for stream in [&mut to_admin, &mut to_user, &mut to_colleague] {
-        // The call of somebody else was not told to the colleague.
+        // The colleague did not receive the other member's call.
         assert_eq!(next(stream).await, ("unregistered".to_owned(), tool.clone()));
     }
-    // What the stranger hears first is its own, though all of that was before.
+    // The first event for another organisation is its own, although the others came earlier.
     create(&gate, &stranger, "Mine", &server).await;
     let mine = json!({"name": "mine__t", "server": "mine"});
     assert_eq!(next(&mut to_stranger).await, ("registered".to_owned(), mine));
@@ -153,7 +153,7 @@ async fn what_one_subscriber_leaves_out_another_hears() {
     assert!(wrong.contains("serialized-error") && wrong.contains("BAD_REQUEST"), "{wrong}");
 }
 
-/// Waits until decisions are told of.
+/// Waits for a decision event.
 async fn hear_decisions(stream: &mut Stream) {
     while next(stream).await.0 != "decided" {}
 }
@@ -175,7 +175,7 @@ async fn administrators_hear_that_something_was_decided_where_they_may_know() {
     let mut to_operator = listen(&operator).open(at).await;
     let mut plain = follow(&admin).open(at).await;
 
-    // One that is refused counts as one that is made.
+    // Denied calls are reported like permitted calls.
     let params = json!({"name": "nowhere", "arguments": {}});
     let refused = Request::modern("/mcp", "tools/call", params).by(&user).send(at).await;
     assert!(refused.json()["error"].is_object(), "{}", refused.text());
@@ -192,14 +192,14 @@ async fn administrators_hear_that_something_was_decided_where_they_may_know() {
         }
     }
 
-    // What the stranger hears first is its own, though all of that was before.
+    // The first event for another organisation is its own, although the others came earlier.
     create(&gate, &stranger, "Mine", &server).await;
     assert_eq!(next(&mut to_stranger).await.1["name"], "mine__t");
     call(&gate, &stranger, "mine__t").await;
     hear_decisions(&mut to_stranger).await;
 }
 
-/// The states of a server that a stream tells of, up to one of them.
+/// Returns the states of a server reported by a stream, up to `last`.
 async fn states_until(stream: &mut Stream, slug: &str, last: &str) -> Vec<String> {
     let mut states = Vec::new();
     while states.last().is_none_or(|state| state != last) {
@@ -253,7 +253,7 @@ async fn a_server_is_told_to_be_connected_once_and_disabled_however_it_is_switch
     delete(&gate, &admin, &id).await;
     assert_eq!(states_until(&mut to_admin, "own", "disabled").await, ["disabled"]);
 
-    // What the stranger hears of at all is its own.
+    // Another organisation receives only events of its own servers.
     create(&gate, &stranger, "Other", &server).await;
     loop {
         let block = timeout(PATIENCE, to_stranger.block()).await.expect("an event").unwrap();

@@ -1,5 +1,5 @@
-//! Extensions (3.10): one that nobody knows is announced across with its settings and its payload,
-//! without a word of the operator's; those of one hop stay there. MCP Apps under the URIs of `/mcp`.
+//! Extensions (3.10): unknown extensions are relayed with settings and payload without
+//! configuration; hop-by-hop extensions are not. MCP Apps use the URIs of `/mcp`.
 
 use crate::rig::client::Request;
 use crate::rig::upstream::{legacy, modern, modern_with, tool};
@@ -14,8 +14,7 @@ fn of(side: &str) -> Value {
     json!({MADE_UP: {"of": side}, OF_HOP: {}})
 }
 
-/// A tool's answer with what the extension adds: its own `_meta`, and a member that no
-/// specification has.
+/// Returns a tool result with the extension's additions: a `_meta` entry and an unspecified member.
 fn answer(heard: &Heard) -> Say {
     let seen = &heard.body["params"]["_meta"][MADE_UP];
     Say::Json(heard.result(json!({"resultType": "complete", "content": [], "made-up": 7,
@@ -66,7 +65,7 @@ async fn an_extension_that_nobody_knows_passes() {
         let unknown = gate.modern("/mcp", "com.example/do", json!({})).await;
         assert_eq!((unknown.status, unknown.code()), (404, -32601), "whose it is nobody knows");
     }
-    // What each server heard of the clients that called it.
+    // The extensions of the calling clients, as declared to each server.
     for heard in new.heard_of("tools/call") {
         let mut extensions = heard.body["params"]["_meta"][CAPABILITIES]["extensions"].clone();
         extensions.as_object_mut().unwrap().remove("io.modelcontextprotocol/tasks");
@@ -77,7 +76,7 @@ async fn an_extension_that_nobody_knows_passes() {
     assert_eq!(own.filter(|extensions| **extensions == told).count(), 2, "one for each client");
 }
 
-/// A tool names the page that shows it, and a host reads that page by the name that it was told.
+/// A tool names its page by the URI of the endpoint, and a host can read the page under that URI.
 #[tokio::test]
 async fn pages_of_apps_have_the_uris_of_the_endpoint() {
     let mut shown = tool("show");
@@ -125,7 +124,7 @@ async fn pages_of_apps_have_the_uris_of_the_endpoint() {
             assert_eq!(meta["ui/resourceUri"], json!(main));
             let listed = ask(is_modern, "resources/list", json!({})).await;
             assert_eq!(listed["resources"], json!([page(&main)]));
-            // Pages need not be listed.
+            // Unlisted pages can be read too.
             for name in ["main", "part"] {
                 let uri = format!("{prefix}board/{name}");
                 let read = ask(is_modern, "resources/read", json!({"uri": uri})).await;

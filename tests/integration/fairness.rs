@@ -1,5 +1,5 @@
-//! Nothing that one server does, and nothing that one caller asks for, stops the others: at the
-//! defaults, with both eras and several principals.
+//! One server or one caller cannot block others: at the defaults, in both eras, with several
+//! principals.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,10 +12,10 @@ use crate::rig::client::Request;
 use crate::rig::upstream::{legacy, modern};
 use crate::rig::{Answer, Gate, Heard, Say, Stream, Upstream, json, until};
 
-/// How long a well-behaved server takes here.
+/// Duration of a call to a well-behaved server.
 const WORK: Duration = Duration::from_millis(100);
 
-/// A server whose calls take [`WORK`].
+/// Answers calls after [`WORK`].
 fn working(heard: &Heard) -> Say {
     let script = modern(&["t"]);
     match (heard.method(), script(heard)) {
@@ -24,7 +24,7 @@ fn working(heard: &Heard) -> Say {
     }
 }
 
-/// A server that takes calls and never answers one.
+/// Returns a script that never answers calls.
 fn hanging(script: impl Fn(&Heard) -> Say) -> impl Fn(&Heard) -> Say {
     move |heard| match heard.method() {
         "tools/call" => Say::Nothing,
@@ -40,7 +40,7 @@ fn by(request: Request, key: &str) -> Request {
     request.with("Authorization", &format!("Bearer {key}"))
 }
 
-/// Calls one after the other; gives the times in ascending order. Every call has to succeed.
+/// Makes successful calls in sequence; returns their durations in ascending order.
 async fn polite(gate: &Gate, request: &Request, times: usize) -> Vec<Duration> {
     let mut all = Vec::new();
     for _ in 0..times {
@@ -53,9 +53,7 @@ async fn polite(gate: &Gate, request: &Request, times: usize) -> Vec<Duration> {
     all
 }
 
-/// The longest but one in a hundred.
-/// The time that three quarters of the calls stay below: a pause of the machine delays a few calls, an
-/// unfair queue delays most of them.
+/// Returns the 75th percentile: a pause of the machine delays a few calls, an unfair queue most.
 fn p75(times: &[Duration]) -> Duration {
     times[times.len() * 3 / 4]
 }
@@ -64,7 +62,7 @@ fn p99(times: &[Duration]) -> Duration {
     times[times.len() * 99 / 100 - usize::from(times.len() >= 100)]
 }
 
-/// Callers that ask again as soon as they have an answer, until it is dropped.
+/// Callers that repeat their request after every response, until dropped.
 struct Crowd {
     stop: Arc<AtomicBool>,
     answered: Arc<AtomicUsize>,
@@ -89,7 +87,7 @@ impl Crowd {
                         answered.fetch_add(1, Ordering::Relaxed);
                     } else {
                         refused.fetch_add(1, Ordering::Relaxed);
-                        // It is told to wait for a second, and waits for less.
+                        // The response asks for a wait of a second; this caller waits less.
                         tokio::time::sleep(Duration::from_millis(500)).await;
                     }
                 }
@@ -109,9 +107,8 @@ fn reason(answer: &Answer) -> String {
     answer.json()["error"]["data"]["reason"].as_str().unwrap_or_default().to_owned()
 }
 
-/// 120 callers of a server that has stopped: another one's calls are as quick as before, and none
-/// is refused. Those who wait for the stopped one are told within seconds, not after the time of a
-/// call.
+/// 120 callers of a hanging server: calls to another server stay fast and are not refused. Callers
+/// that queue for the hanging server get an error within seconds, before their call timeout.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_hangs_stops_no_other() {
     let (stuck, old) = (
@@ -146,7 +143,7 @@ async fn a_server_that_hangs_stops_no_other() {
 
     eprintln!("p99 alone {:?}, beside the crowd {:?}", p99(&alone), p99(&both));
 
-    // 88 wait, and are told; the 32 that run are left to their own time.
+    // The 88 queued calls fail; the 32 running calls keep their own timeout.
     let mut told = 0;
     while told < 88 {
         let answer = callers.join_next().await.unwrap().unwrap();
@@ -157,15 +154,15 @@ async fn a_server_that_hangs_stops_no_other() {
     }
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
     eprintln!("its queue was given up after {:?}", began.elapsed());
-    // From now on nobody waits for it.
+    // New calls do not queue.
     let began = Instant::now();
     assert_eq!(reason(&call("stuck__t").send(gate.address).await), "stalled");
     assert!(began.elapsed() < Duration::from_secs(2));
     assert_eq!(callers.len(), 32);
 }
 
-/// A caller with 300 connections, each asking again at once: another caller is as quick at another
-/// server as alone, gets its turn at the same server, and is never refused.
+/// A caller with 300 busy connections: another caller is as fast as alone at another server, gets
+/// its turns at the same server, and is never refused.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_greedy_caller_takes_no_turn_of_another() {
     let (busy, good) = (Upstream::http(working).await, Upstream::http(working).await);
@@ -188,8 +185,8 @@ async fn a_greedy_caller_takes_no_turn_of_another() {
     assert!(crowd.answered.load(Ordering::Relaxed) > before, "the others are served as well");
 }
 
-/// An organisation whose 16 keys fill a server's places and its queue, one call each: another one's
-/// calls are never refused.
+/// 16 keys of an organisation fill a server's permits and queue; calls of another organisation are
+/// never refused.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_organisation_with_many_keys_locks_no_other_one_out() {
     let busy = Upstream::http(working).await;
@@ -215,7 +212,6 @@ async fn an_organisation_with_many_keys_locks_no_other_one_out() {
     until("they still fill it", async || (refused() > before).then_some(())).await;
 }
 
-/// Places and queues can be seen while they are taken, of each server and in all.
 #[tokio::test]
 async fn the_metrics_show_who_runs_and_who_waits() {
     let stuck = Upstream::http(hanging(modern(&["t"]))).await;
@@ -247,7 +243,7 @@ async fn the_metrics_show_who_runs_and_who_waits() {
     );
 }
 
-/// A legacy call goes on without its client for as long as nobody else wants its place.
+/// A legacy call continues without its client until another call needs its permit.
 #[tokio::test]
 async fn a_call_whose_client_is_gone_leaves_its_place_to_others() {
     let server =
@@ -270,7 +266,7 @@ async fn a_call_whose_client_is_gone_leaves_its_place_to_others() {
     assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
 }
 
-/// A server that answers is waited for, however long its queue is and however slow it is.
+/// A slow server that responds is not stalled, however long its queue.
 #[tokio::test]
 async fn a_slow_server_is_not_taken_for_a_stuck_one() {
     let slow = Upstream::http(|heard: &Heard| match (heard.method(), modern(&["t"])(heard)) {
@@ -285,13 +281,13 @@ async fn a_slow_server_is_not_taken_for_a_stuck_one() {
     assert_eq!([a.code(), b.code(), c.code()], [0; 3]);
 }
 
-/// A statement of 64 KB that takes the parser as long as a statement may.
+/// Returns a statement of 64 KB that uses the parser's whole time limit.
 fn difficult() -> String {
     format!("SELECT * FROM t WHERE a IN ({}1) AND pg_sleep(9) > 1", "1,".repeat(31_000))
 }
 
-/// 32 callers whose statements take long to judge: probes and calls of others are answered at once,
-/// somebody else's statement gets its turn, and nothing slips by.
+/// 32 callers with expensive statements: probes and calls of others respond promptly, other
+/// statements get their turn, and no statement bypasses the check.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn difficult_judgements_hold_up_nobody_else() {
     let server = Upstream::http(modern(&["query"])).await;
@@ -336,7 +332,7 @@ async fn difficult_judgements_hold_up_nobody_else() {
     }
     probes.sort();
     eprintln!("p99 of probes {:?}", p99(&probes));
-    // 3.8 s where each held its thread; the time of a judgement is half a second at most.
+    // The limit on a check is half a second; checks that blocked their thread took 3.8 s.
     assert!(p99(&probes) < Duration::from_millis(250), "{probes:?}");
     let began = Instant::now();
     let answer = good.send(gate.address).await;
@@ -346,7 +342,7 @@ async fn difficult_judgements_hold_up_nobody_else() {
     assert_eq!(server.count("tools/call"), 2);
 }
 
-/// Integrations that nobody calls leave a server of the operator all places that it had.
+/// Idle integrations do not reduce the permits of an operator's server.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn integrations_at_rest_hold_no_places_of_a_shared_server() {
     let other = Upstream::http(modern(&["t"])).await;

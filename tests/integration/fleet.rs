@@ -1,5 +1,5 @@
-//! Several gateways behind one address, with one secret: rates that they share in a real Redis,
-//! which goes and comes back; legacy sessions that go on elsewhere; and all of them replaced under
+//! Several gateways with one secret behind one address: rates shared in a real Redis that fails and
+//! recovers, legacy sessions that move between gateways, and a replacement of all gateways under
 //! load.
 
 #[path = "../../gateway/limits/tests/redis.rs"]
@@ -25,8 +25,8 @@ fn call(tool: &str) -> Request {
     Request::modern("/mcp", "tools/call", json!({"name": tool, "arguments": {}}))
 }
 
-/// The configuration of a gateway that shares its rates; `policies` are rates beside one that
-/// allows everything.
+/// Returns the configuration of a gateway with shared rates; `policies` adds rate policies to one
+/// that allows all calls.
 fn shared(server: &Upstream, redis: &str, folder: &tempfile::TempDir, policies: &str) -> Value {
     let file = folder.path().join("rates.yaml");
     let text = format!("policies:\n  - {{ name: all, effect: allow }}\n{policies}");
@@ -39,7 +39,7 @@ fn shared(server: &Upstream, redis: &str, folder: &tempfile::TempDir, policies: 
     })
 }
 
-/// What `/readyz` says of rates.
+/// Returns the `rates` of `/readyz`.
 async fn rates(gate: &Gate) -> Value {
     Request::bare("GET", "/readyz", "").send(gate.address).await.json()["rates"].clone()
 }
@@ -51,7 +51,7 @@ async fn rates_are(gate: &Gate, wanted: &str) {
     assert!(metrics.contains(&format!("lockgate_shared_rates_away {figure}\n")), "{metrics}");
 }
 
-/// Asks one gateway without a pause until it is told to stop.
+/// Calls one gateway continuously until stopped.
 async fn flood(
     gate: SocketAddr,
     passed: Arc<AtomicUsize>,
@@ -68,8 +68,8 @@ async fn flood(
     }
 }
 
-/// Floods three gateways with one rate of 600 a minute; gives how many passed, and how many would
-/// have passed one gateway at most.
+/// Floods three gateways with a rate of 600 a minute; returns the number of permitted calls, and
+/// the maximum that a single gateway would permit.
 async fn keep_a_rate(rate: &str, burst: f64, window: Duration) -> Option<(f64, f64)> {
     let redis = Redis::start()?;
     let server = Upstream::http(modern(&["t"])).await;
@@ -109,7 +109,7 @@ async fn three_gateways_keep_one_rate() {
     let rate = "{ per_minute: 600, burst: 300 }";
     let window = Duration::from_secs(seconds);
     let Some((passed, allowed)) = keep_a_rate(rate, 300.0, window).await else { return };
-    // One in a hundred of 600.
+    // One percent of 600.
     assert!((passed - allowed).abs() <= 6.0, "{passed} of {allowed}");
 }
 
@@ -146,7 +146,7 @@ async fn while_the_store_is_away_each_policy_says_what_holds() {
     redis.run();
     rates_are(&one, "shared").await;
     rates_are(&two, "shared").await;
-    // What passed meanwhile counts, at whichever gateway it did.
+    // Calls permitted during the outage count, at either gateway.
     until("all know it", async || {
         (call("a__allow").send(one.address).await.code() == -31029).then_some(())
     })
@@ -164,7 +164,7 @@ async fn while_the_store_is_away_each_policy_says_what_holds() {
     assert!(!log.contains("secret@"), "{log}");
 }
 
-/// A server of Redis with TLS alone, and a user that may do what the documents say.
+/// Redis with TLS only, and a user with the permissions stated in the documentation.
 #[tokio::test]
 async fn the_store_is_reached_over_tls_as_a_user_with_few_rights() {
     let authority = tls::authority("Lockgate test CA");
@@ -197,7 +197,7 @@ async fn the_store_is_reached_over_tls_as_a_user_with_few_rights() {
         "  - { name: calls, effect: deny, what: { tools: ['*'] }, rate: { per_hour: 2 } }\n";
     let url = format!("rediss://gate:pass@localhost:{}/0", redis.port());
     let mut config = shared(&server, &url, &folder, policy);
-    // An authority that it does not know.
+    // Without the certificate authority.
     let stranger = Gate::start(config.clone()).await;
     config["egress"] = json!({"ca_file": folder.path().join("ca.pem")});
     let gate = Gate::start(config).await;
@@ -252,15 +252,14 @@ async fn a_legacy_session_goes_on_at_another_gateway_or_is_told_to_begin_anew() 
             continue;
         }
         assert_eq!(answer.status, 404, "{}", answer.text());
-        // Which is how a client is told to begin anew.
+        // A 404 makes a client open a new session.
         let anew = begin(to.address).await;
         let session = anew.header("mcp-session-id").unwrap();
         assert!(call_within(to.address, session).await.result()["content"].is_array());
     }
 }
 
-/// A legacy client behind a balancer: begins anew when it is told to, and counts how often a request
-/// had to be repeated.
+/// Calls as a legacy client that opens a new session after a 404; returns the calls and retries.
 async fn legacy_client(balancer: SocketAddr, ends: Arc<AtomicBool>) -> (usize, usize) {
     let begun = begin(balancer).await;
     let mut session = begun.header("mcp-session-id").unwrap().to_owned();

@@ -1,5 +1,5 @@
-//! The audit trail at receivers of syslog and at a webhook: everything in order, and nothing missing
-//! after they were away, hung, or the gateway was killed.
+//! Forwarding of the audit trail to syslog receivers and a webhook: complete and in order after
+//! outages and hangs of the receiver and after a kill of the gateway.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -27,7 +27,7 @@ use crate::rig::upstream::modern;
 use crate::rig::{Gate, Heard, Say, Upstream, Value, json, signal};
 use crate::tls::{Authority, authority, write_server};
 
-/// Longest wait; pauses between attempts grow to 10 s.
+/// Limit on each wait; retry delays grow to 10 s.
 const LONG: Duration = Duration::from_secs(90);
 
 const POLICIES: &str = "policies:
@@ -35,26 +35,26 @@ const POLICIES: &str = "policies:
   - { name: not-that, effect: deny, what: { tools: ['a/u'] } }
 ";
 
-/// What comes in over syslog.
+/// The data received over syslog.
 #[derive(Default)]
 struct Taken {
-    /// Messages, each with what stands before its record, in their order.
+    /// Messages in order, each with its syslog header.
     messages: Vec<String>,
     connections: usize,
 }
 
-/// How connections are treated.
+/// The receiver's treatment of connections.
 #[derive(Clone, Copy, PartialEq)]
 enum Manner {
     Takes,
-    /// Takes, and ends with the last word of TLS.
+    /// Reads, and ends TLS with `close_notify`.
     SaysGoodbye,
-    /// Somebody on the way, who drops what comes and ends the connection in its name.
+    /// An intermediary that discards the data and then closes the connection.
     Swallows,
     NeverReads,
 }
 
-/// A receiver of syslog that can go and come back.
+/// A syslog receiver that can stop and resume.
 struct Receiver {
     address: SocketAddr,
     tls: Option<TlsAcceptor>,
@@ -83,7 +83,7 @@ impl Receiver {
         }));
     }
 
-    /// Ends at once, with all connections.
+    /// Stops immediately and breaks all connections.
     async fn stop(&mut self) {
         let task = self.task.take().unwrap();
         task.abort();
@@ -94,7 +94,7 @@ impl Receiver {
         self.taken.lock().unwrap().messages.clone()
     }
 
-    /// The records, those that came twice too.
+    /// Returns the records, including duplicates.
     fn records(&self) -> Vec<String> {
         let record = |message: &String| message[message.find('{').unwrap()..].to_owned();
         self.messages().iter().map(record).collect()
@@ -132,7 +132,7 @@ async fn take(
     }
 }
 
-/// Messages with their length before them, until there are no more.
+/// Reads length-prefixed messages to the end.
 async fn take_messages(mut socket: impl AsyncRead + Unpin, taken: &Mutex<Taken>) {
     let mut bytes = Vec::new();
     while let Ok(1..) = socket.read_buf(&mut bytes).await {
@@ -149,7 +149,7 @@ async fn take_messages(mut socket: impl AsyncRead + Unpin, taken: &Mutex<Taken>)
     }
 }
 
-/// A gateway with a trail in a folder that outlives it.
+/// A gateway with a trail in a folder that outlives the process.
 struct Rig {
     folder: TempDir,
     config: Value,
@@ -158,7 +158,7 @@ struct Rig {
 }
 
 impl Rig {
-    /// With further settings of `audit`, and with others.
+    /// Starts a gateway with further settings of `audit`, and other settings.
     async fn start(audit: Value, more: Value) -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("policies.yaml"), POLICIES).unwrap();
@@ -188,7 +188,7 @@ impl Rig {
         self.folder.path().join("audit.jsonl")
     }
 
-    /// Makes so many calls, four at once.
+    /// Makes this many calls, four at a time.
     async fn call(&self, count: usize) {
         let address = self.gate.address;
         let mut callers = JoinSet::new();
@@ -204,7 +204,7 @@ impl Rig {
         callers.join_all().await;
     }
 
-    /// The files that were set aside.
+    /// Returns the rotated files.
     fn aside(&self) -> Vec<PathBuf> {
         let mut files = Vec::new();
         for entry in std::fs::read_dir(self.folder.path()).unwrap() {
@@ -218,7 +218,7 @@ impl Rig {
         files
     }
 
-    /// Calls until so many files more were set aside.
+    /// Makes calls until this many more files are rotated.
     async fn rotate(&self, count: usize) {
         let mut seen: std::collections::BTreeSet<PathBuf> = self.aside().into_iter().collect();
         let wanted = seen.len() + count;
@@ -230,7 +230,7 @@ impl Rig {
         .await;
     }
 
-    /// All lines of the trail that are there.
+    /// Returns all remaining lines of the trail.
     fn lines(&self) -> Vec<String> {
         let mut files = self.aside();
         files.push(self.trail());
@@ -242,7 +242,7 @@ impl Rig {
         lines
     }
 
-    /// Ends the gateway, which sends what is left.
+    /// Ends the gateway, which first sends the remaining records.
     async fn end(&mut self) {
         self.gate.terminate();
         let began = Instant::now();
@@ -264,7 +264,7 @@ impl Rig {
     }
 }
 
-/// Polls with the patience that pauses between attempts need.
+/// Polls for long enough to include the retry delays.
 async fn eventually<T>(what: &str, mut check: impl AsyncFnMut() -> Option<T>) -> T {
     let began = Instant::now();
     loop {
@@ -276,7 +276,7 @@ async fn eventually<T>(what: &str, mut check: impl AsyncFnMut() -> Option<T>) ->
     }
 }
 
-/// The records by their numbers; what came twice was the same both times.
+/// Returns the records by number; duplicates must be identical.
 fn by_number(records: &[String]) -> BTreeMap<u64, String> {
     let mut all = BTreeMap::new();
     for record in records {
@@ -292,7 +292,7 @@ fn are_all_there(records: &[String], wanted: &[String]) -> bool {
     received == wanted
 }
 
-/// Has the program verify what a receiver got.
+/// Verifies the received records with `lockgate audit verify`.
 fn verify(folder: &Path, records: &[String]) {
     let file = folder.join("received.jsonl");
     let lines: Vec<String> = by_number(records).into_values().collect();
@@ -302,12 +302,12 @@ fn verify(folder: &Path, records: &[String]) {
     assert_eq!(done.status.code(), Some(0), "{said}");
 }
 
-/// What a receiver of that authority shows.
+/// Returns the TLS acceptor of a receiver with a certificate of this authority.
 fn acceptor(by: &Authority) -> TlsAcceptor {
     acceptor_for(by, None)
 }
 
-/// The same; it asks for a client certificate of another authority, if there is one.
+/// Returns an acceptor that requires a client certificate if `clients` is given.
 fn acceptor_for(by: &Authority, clients: Option<&Authority>) -> TlsAcceptor {
     let key = KeyPair::generate().unwrap();
     let made = CertificateParams::new(vec!["localhost".into()]).unwrap().signed_by(&key, by);
@@ -352,7 +352,7 @@ async fn every_record_arrives_once_over_tls_and_verifies() {
     assert_eq!(rig.metric("lockgate_audit_forward_lost_total{to=\"syslog\"}").await, 0);
     assert_eq!(rig.metric("lockgate_audit_forward_failing{to=\"syslog\"}").await, 0);
     rig.end().await;
-    // Also the last one, `close`, and none twice.
+    // Including the last record, `close`, and without duplicates.
     assert_eq!(receiver.records(), rig.lines());
     verify(folder.path(), &receiver.records());
     let messages = receiver.messages();
@@ -365,8 +365,8 @@ async fn every_record_arrives_once_over_tls_and_verifies() {
     assert!(allowed >= 200, "{allowed}");
 }
 
-/// A receiver of syslog and a webhook that ask for a client certificate: none is shown, then one
-/// of another authority, and then, from the same files and without a restart, one of theirs.
+/// Receivers that require a client certificate: first none is sent, then a certificate of another
+/// authority, and then a valid certificate from the same files, without a restart.
 #[tokio::test]
 async fn receivers_that_ask_for_a_client_certificate_are_shown_it() {
     let by = authority("logs");
@@ -432,7 +432,7 @@ async fn both_fail(rig: &Rig) {
     }
 }
 
-/// A port where TLS is spoken for an address that does not.
+/// Starts a TLS port in front of a plain address.
 async fn put_tls_before(address: SocketAddr, tls: TlsAcceptor) -> (u16, JoinSet<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -451,7 +451,7 @@ async fn put_tls_before(address: SocketAddr, tls: TlsAcceptor) -> (u16, JoinSet<
     (port, tasks)
 }
 
-/// Who cuts the connection cannot say the last word of TLS.
+/// An attacker that cuts the connection cannot send `close_notify`.
 #[tokio::test]
 async fn an_end_without_the_last_word_of_tls_proves_nothing_where_it_was_said_before() {
     let by = authority("logs");
@@ -492,7 +492,7 @@ async fn a_receiver_of_another_name_or_authority_gets_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let ca = folder.path().join("ca.pem");
     std::fs::write(&ca, by.pem()).unwrap();
-    // The certificate is for another name; then nobody knows the authority.
+    // A certificate for another name, and an unknown authority.
     let port = receiver.address.port();
     for (address, more) in [
         (format!("tls://127.0.0.1:{port}"), json!({"egress": {"ca_file": ca}})),
@@ -538,7 +538,7 @@ async fn nothing_is_missing_after_a_receiver_was_away_while_files_were_set_aside
     rig.end().await;
     assert!(are_all_there(&receiver.records(), &rig.lines()));
     verify(rig.folder.path(), &receiver.records());
-    // What stands beside the trail is not taken for a part of it.
+    // Other files beside the trail are not part of it.
     let mut files = rig.aside();
     for end in ["", ".head", ".lock", ".syslog.cursor"] {
         files.push(rig.folder.path().join(format!("audit.jsonl{end}")));
@@ -555,7 +555,7 @@ async fn nothing_is_missing_after_the_gateway_was_killed() {
     let mut receiver = Receiver::start(None, Manner::Takes).await;
     let mut rig = Rig::syslog(&receiver, json!({"rotate_size": "64KiB", "keep": 1000})).await;
     rig.call(100).await;
-    // With records that it may or may not have sent, and with some that it has not.
+    // Some records were sent without confirmation, others not yet.
     rig.kill_and_start_again().await;
     rig.call(50).await;
     receiver.stop().await;
@@ -613,7 +613,7 @@ async fn what_rotation_removed_before_it_was_sent_is_counted_and_said() {
     assert_eq!(received.len() as u64 + lost, last, "each record was sent or counted");
 }
 
-/// A receiver that is new gets what is new.
+/// A new receiver gets only new records.
 #[tokio::test]
 async fn forwarding_begins_with_the_start_that_turns_it_on() {
     let receiver = Receiver::start(None, Manner::Takes).await;
@@ -635,7 +635,7 @@ fn webhook_of(receiver: &Upstream) -> Value {
     json!({"url": url, "secret": format!("whsec_{}", STANDARD.encode(SECRET))})
 }
 
-/// The records of bodies that were taken: those behind the first so many requests.
+/// Returns the records in the bodies of these requests.
 fn posted(heard: &[Heard]) -> Vec<String> {
     heard.iter().flat_map(|heard| heard.text.lines().map(str::to_owned)).collect()
 }
@@ -680,7 +680,7 @@ async fn a_webhook_gets_every_record_signed_and_once() {
     }
 }
 
-/// Each way to say no, then yes.
+/// Each kind of rejection, then success.
 #[tokio::test]
 async fn a_webhook_that_refuses_is_asked_again_and_gets_the_same() {
     let times = Arc::<Mutex<Vec<Instant>>>::default();
@@ -699,7 +699,7 @@ async fn a_webhook_that_refuses_is_asked_again_and_gets_the_same() {
     .await;
     let mut rig = Rig::start(json!({"webhook": webhook_of(&receiver)}), json!({})).await;
     eventually("it is said", async || rig.gate.log().contains("302 Found").then_some(())).await;
-    // Nothing is won by haste there, until the end.
+    // Waiting does not help here; the gateway's end triggers the retry.
     rig.end().await;
     let heard = receiver.heard();
     for again in &heard[1..5] {

@@ -1,12 +1,12 @@
-//! Upstreams that say what no server should: the one caller concerned gets a clear error, and calls
-//! to a healthy server go on as if nothing had happened, in both eras and over both transports.
+//! Malformed messages of upstreams: only the affected caller gets an error, and calls to a healthy
+//! server are unaffected, in both eras and over both transports.
 
 use std::time::{Duration, Instant};
 
 use crate::rig::upstream::modern;
 use crate::rig::{Answer, Gate, Heard, Say, Upstream, Value, json};
 
-/// A modern server that behaves until its tool is called with the name of a misdeed.
+/// Returns a modern server that misbehaves when its tool is called with the name of a misdeed.
 fn bad(
     misdeed: impl Fn(&Heard, &str) -> Say + Send + Sync + 'static,
 ) -> impl Fn(&Heard) -> Say + Send + Sync + 'static {
@@ -20,7 +20,7 @@ async fn bad_call(gate: &Gate, how: &str) -> Answer {
     gate.modern("/mcp", "tools/call", json!({"name": "bad__t", "arguments": {"how": how}})).await
 }
 
-/// Calls the healthy server until the bad call is over; gives the slowest call.
+/// Calls the healthy server until the bad call is over; returns the duration of the slowest call.
 async fn meanwhile(gate: &Gate, bad: impl Future<Output = Answer>) -> (Answer, Duration) {
     let mut slowest = Duration::ZERO;
     tokio::pin!(bad);
@@ -51,7 +51,7 @@ fn is_clear(how: &str, answer: &Answer, reasons: &[&str]) {
     assert!(!answer.text().contains("127.0.0.1"), "{how}: {json}");
 }
 
-/// Each way in which an HTTP server can fail a call (E-21, E-26 and the issue's list).
+/// Each way in which an HTTP server can fail a call (E-21, E-26 and the list of the issue).
 #[tokio::test]
 async fn garbage_over_http_fails_the_one_call() {
     let upstream = Upstream::http(bad(|heard, how| {
@@ -173,8 +173,8 @@ async fn garbage_over_http_fails_the_one_call() {
     }
 }
 
-/// A JSON-RPC error without an id is about the one request of its exchange: servers answer so what
-/// they cannot read.
+/// Servers report unreadable requests with an error without an id. Each HTTP exchange has a single
+/// request, so the error is for that request.
 #[tokio::test]
 async fn an_error_without_an_id_is_the_answer() {
     let error = json!({"jsonrpc": "2.0", "error": {"code": -32700, "message": "cannot read that"}});
@@ -191,7 +191,7 @@ async fn an_error_without_an_id_is_the_answer() {
     }
 }
 
-/// The same over stdio, where garbage may end the whole connection: it comes back by itself.
+/// Over stdio, malformed data may end the whole connection, which is then re-established.
 #[tokio::test]
 async fn garbage_over_stdio_fails_the_one_call() {
     let upstream = Upstream::lines(bad(|heard, how| {
@@ -241,7 +241,7 @@ async fn garbage_over_stdio_fails_the_one_call() {
     }
 }
 
-/// E-21, E-26: odd but allowed answers are understood: comments, several data lines, CRLF, no
+/// E-21, E-26: unusual but valid responses are accepted: comments, several data lines, CRLF, no
 /// resultType.
 #[tokio::test]
 async fn unusual_but_correct_answers_are_understood() {

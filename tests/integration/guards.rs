@@ -1,5 +1,5 @@
-//! The guards of servers and of the built-in shell's programs: nothing that they started outlives
-//! them or the gateway, however it hides and however they end.
+//! The guards of server processes and of the built-in shell's programs: no descendant outlives its
+//! server or the gateway, even if it detaches and however they end.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -11,8 +11,8 @@ use crate::rig::upstream::{legacy, modern};
 use crate::rig::{Gate, Upstream, Value, alive, children, json, signal, until};
 use crate::stdio::Pipe;
 
-/// A process that leaves group, session and parent, ignores what can be ignored, and writes its
-/// number into a file.
+/// Returns a command for a process that leaves its group, session and parent, ignores signals, and
+/// writes its pid to a file.
 fn stray(file: &Path) -> String {
     let script = format!(
         "trap \\\"\\\" TERM HUP INT; echo $$ >> {}; while :; do sleep 0.1; done",
@@ -21,8 +21,7 @@ fn stray(file: &Path) -> String {
     format!("(setsid sh -c \"{}\" &) ;", script.replace('$', "\\$"))
 }
 
-/// A server that is busy, has closed its input and ignores every request to end, with two such
-/// children.
+/// Returns a busy server that has closed its input and ignores signals, with two stray children.
 fn busy(file: &Path) -> Value {
     let script = format!(
         "{0} {0} trap '' TERM HUP INT; echo $$ >> {1}; exec 0<&-; while :; do sleep 0.1; done",
@@ -32,7 +31,7 @@ fn busy(file: &Path) -> Value {
     json!({"command": "bash", "args": ["-c", script]})
 }
 
-/// A server over lines with such a child.
+/// Returns a stdio server with a stray child.
 fn with_stray(server: &Upstream, file: &Path) -> Value {
     let mut config = server.config();
     let bridge = config["args"][1].as_str().unwrap();
@@ -40,7 +39,7 @@ fn with_stray(server: &Upstream, file: &Path) -> Value {
     config
 }
 
-/// The processes of a file, once there are so many.
+/// Waits for this many processes in a file; returns their pids.
 async fn processes(file: &Path, count: usize) -> Vec<u32> {
     until("the processes run", async || {
         let text = std::fs::read_to_string(file).unwrap_or_default();
@@ -50,7 +49,7 @@ async fn processes(file: &Path, count: usize) -> Vec<u32> {
     .await
 }
 
-/// Until none of them lives.
+/// Waits until all processes have ended; returns the time taken.
 async fn gone(all: &[u32]) -> Duration {
     let began = Instant::now();
     until("every process has ended", async || all.iter().all(|&pid| !alive(pid)).then_some(()))
@@ -101,8 +100,8 @@ async fn nothing_is_left_3_s_after_a_stdio_gateway_was_killed() {
     assert!(took < SOON, "{took:?}");
 }
 
-/// Also where nothing goes wrong: when the gateway ends, when a server is configured anew, and when
-/// it ends by itself.
+/// Also on an orderly end of the gateway, a reconfiguration of the server, and an exit of the
+/// server.
 #[tokio::test]
 async fn nothing_of_a_server_outlives_it() {
     let folder = tempfile::tempdir().unwrap();
@@ -111,7 +110,7 @@ async fn nothing_of_a_server_outlives_it() {
     let config = |name: &str| json!({"servers": {"a": with_stray(&server, &file(name))}});
     let mut gate = Gate::start(config("first")).await;
     let first = processes(&file("first"), 1).await;
-    // The server ends: what it left behind goes, and another one comes.
+    // The server is killed: its stray child is killed too, and a new server starts.
     for pid in gate.children() {
         if !first.contains(&pid) {
             signal(pid, Signal::KILL);
@@ -137,7 +136,7 @@ async fn nothing_of_a_server_outlives_it() {
     assert!(third.iter().all(|&pid| !alive(pid)), "all is gone when the gateway is");
 }
 
-/// A program of the built-in shell with children and grandchildren that ignore what can be ignored.
+/// A program of the built-in shell with descendants that ignore signals.
 #[tokio::test]
 async fn nothing_of_a_program_is_left_3_s_after_the_gateway_was_killed() {
     let folder = tempfile::tempdir().unwrap();

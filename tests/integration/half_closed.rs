@@ -1,6 +1,6 @@
-//! Clients that shut down their writing side behind their request: whoever waits is answered,
-//! whoever has left is cancelled. In both eras, with and without TLS, for plain answers and for
-//! event streams of calls.
+//! Clients that half-close their connection after the request: waiting clients get their response,
+//! and disconnected clients are cancelled. In both eras, with and without TLS, for plain responses
+//! and for event streams.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,8 +16,7 @@ use crate::rig::client::Request;
 use crate::rig::upstream::modern;
 use crate::rig::{Gate, Heard, Say, Upstream, Value, json, until};
 
-/// The whole time that a call goes on after its client has left: this, in the gateway 0.3 s on one
-/// machine.
+/// Limit on a call's running time after its client disconnects; the gateway takes about 0.3 s.
 const NOTICED: Duration = Duration::from_secs(2);
 const INTERIM: &str = "HTTP/1.1 100 Continue\r\n\r\n";
 
@@ -64,7 +63,7 @@ impl Door {
         }
     }
 
-    /// Sends a request and nothing after it; the whole answer.
+    /// Sends a request and half-closes the connection; returns the whole response.
     async fn ask_and_shut_down(&self, request: &[u8]) -> String {
         let mut socket = self.connect().await;
         socket.write_all(request).await.unwrap();
@@ -84,7 +83,7 @@ impl Door {
         header.unwrap_or_else(|| panic!("no session: {answer}")).trim().to_owned()
     }
 
-    /// A call in both eras.
+    /// Returns a call in both eras.
     async fn calls(&self, params: &Value) -> [Vec<u8>; 2] {
         let session = self.session().await;
         let legacy = Request::legacy("/mcp", &session, 5, "tools/call", params);
@@ -92,7 +91,7 @@ impl Door {
     }
 }
 
-/// The call takes longer than it takes to find out who has left.
+/// The call takes longer than the detection of a disconnected client.
 #[tokio::test]
 async fn whoever_waits_for_an_answer_gets_it() {
     for secure in [false, true] {
@@ -119,7 +118,7 @@ async fn whoever_waits_for_an_answer_gets_it() {
                 "{secure}: {answer}"
             );
         }
-        // What is answered at once, and what the gateway itself answers.
+        // Immediate responses of the gateway itself.
         for path in ["/healthz", "/metrics"] {
             let answer = door.ask_and_shut_down(&Request::bare("GET", path, "").bytes()).await;
             assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{secure} {path}: {answer}");
@@ -127,7 +126,7 @@ async fn whoever_waits_for_an_answer_gets_it() {
     }
 }
 
-/// A tool that never answers, and one that says how far it is before it never answers.
+/// Answers as a server with a tool that never responds, and a tool that only reports progress.
 fn endless(heard: &Heard) -> Say {
     match heard.body["params"]["name"].as_str() {
         Some("silent") => Say::Nothing,
@@ -142,7 +141,7 @@ fn endless(heard: &Heard) -> Say {
     }
 }
 
-/// To close a connection sends the same end of the stream as to shut down one side of it.
+/// Closing a connection sends the same end of stream as half-closing it.
 #[tokio::test]
 async fn whoever_has_left_is_cancelled_soon() {
     for secure in [false, true] {

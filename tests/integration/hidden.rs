@@ -1,6 +1,6 @@
-//! Every way in: for random policies and catalogs, what is listed can be used, and what is not
-//! listed answers byte for byte like what does not exist, at every endpoint, in both eras, whatever
-//! the way. No real server takes part.
+//! For random policies and catalogs, listed items can be used, and unlisted items get the same
+//! bytes as missing items, at every endpoint, in both eras and in every way of access. All servers
+//! are scripted.
 
 mod lines;
 mod offer;
@@ -18,7 +18,7 @@ use ways::Seat;
 
 const ROUNDS: usize = 10;
 
-/// A few policies over what there is, and over some that there is not.
+/// Generates a few policies about existing and missing items.
 fn policies() -> impl Strategy<Value = Vec<Value>> {
     let some = |words: &[&'static str]| {
         let list = proptest::collection::vec(proptest::sample::select(words.to_vec()), 1..3);
@@ -110,7 +110,7 @@ fn policies() -> impl Strategy<Value = Vec<Value>> {
     )
 }
 
-/// A key with these roles, in a file that the gate reads when it starts.
+/// Creates a key with these roles, in a file that the gateway reads when it starts.
 fn key(folder: &tempfile::TempDir, name: &str, roles: &[&str]) -> String {
     let mut command = command();
     command.args(["keys", "create", name, "--json", "--file"]).arg(folder.path().join("keys.yaml"));
@@ -156,7 +156,7 @@ async fn what_is_listed_can_be_used_and_the_rest_does_not_exist_every_way_in() {
             Line::stdio(config.clone(), modern).await.try_all(&about, &mut tally).await;
         }
     }
-    // The policies of the rounds are neither so open nor so strict that nothing was tried.
+    // The generated policies must neither permit nor hide nearly everything.
     assert!(tally.used > 300 && tally.hidden > 300, "{tally:?}");
 }
 
@@ -172,8 +172,7 @@ fn save(file: &std::path::Path, text: &str) {
     std::fs::rename(new, file).unwrap();
 }
 
-/// Which streams are told of an update of one resource before the update of another one that is
-/// made after it.
+/// Updates two resources in turn; returns which streams report the first before the second.
 async fn told(gate: &Gate, streams: [&mut Stream; 2]) -> [bool; 2] {
     for uri in [WATCHED, OTHER] {
         let params = json!({"name": "f__test_trigger_resource_update", "arguments": {"uri": uri}});
@@ -194,7 +193,7 @@ async fn told(gate: &Gate, streams: [&mut Stream; 2]) -> [bool; 2] {
     all
 }
 
-/// A subscription ends when policy hides what it is for, at the gateway and at the server.
+/// A policy that hides a resource ends its subscriptions at the gateway and at the server.
 #[tokio::test]
 async fn a_policy_that_hides_a_resource_ends_its_subscriptions() {
     let folder = tempfile::tempdir().unwrap();

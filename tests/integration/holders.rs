@@ -1,5 +1,5 @@
-//! Three gateways of one secret without affinity: an answer reaches the gateway that holds its
-//! call, a session ends at all of them, and a tool runs once, also when a gateway is killed.
+//! Three gateways with one secret, without affinity: an answer is routed to the gateway that holds
+//! its call, a session ends at all of them, and a tool runs once, even if a gateway is killed.
 
 use std::net::SocketAddr;
 use std::sync::Mutex;
@@ -17,8 +17,8 @@ const POLICY: &str = "policies:
   - { name: sure, effect: ask, what: { words: [wipe] } }
 ";
 
-/// A legacy server with a tool that asks for a word and gives it back, after progress where its
-/// caller wants that.
+/// Returns a legacy server with a tool that asks for a word and returns it, with progress on
+/// request.
 fn asking() -> impl Fn(&Heard) -> Say + Send + Sync {
     let plain = legacy("2025-11-25", &["ask", "wipe"]);
     let call = Mutex::new(Value::Null);
@@ -62,7 +62,7 @@ impl Fleet {
         Self::with(ports.map(|port| (port, port)), &ports).await
     }
 
-    /// Each with the port at which it listens and the one that it takes for its own.
+    /// Starts gateways, each with its listening port and its advertised port.
     async fn with<const N: usize>(ports: [(u16, u16); N], peers: &[u16]) -> Self {
         let server = Upstream::lines(asking()).await;
         let folder = tempfile::tempdir().unwrap();
@@ -92,7 +92,7 @@ impl Fleet {
         self.server.count("tools/call")
     }
 
-    /// How often a gateway has sent something on.
+    /// Returns how often a gateway has forwarded an answer.
     fn sent_on(&self, at: usize) -> usize {
         self.gates[at].log().matches("an answer is sent on").count()
     }
@@ -118,7 +118,7 @@ fn modern(tool: &str, more: Value) -> Request {
     Request::modern("/mcp", "tools/call", params).by(KEY)
 }
 
-/// Opens a session of a client that can be asked.
+/// Opens a session with elicitation.
 async fn open_session(gate: &Gate) -> String {
     let params = json!({"protocolVersion": "2025-11-25", "capabilities": {"elicitation": {}},
         "clientInfo": {"name": "test", "version": "1"}});
@@ -127,7 +127,7 @@ async fn open_session(gate: &Gate) -> String {
     begun.header("mcp-session-id").expect("a session").to_owned()
 }
 
-/// Begins a call in a session; gives its stream and the question on it.
+/// Starts a call in a session; returns its stream and the question.
 async fn begin(gate: &Gate, session: &str) -> (Stream, Value) {
     let params = json!({"name": "a__ask", "arguments": {}});
     let call = Request::legacy("/mcp", session, 3, "tools/call", &params).by(KEY);
@@ -162,7 +162,7 @@ async fn an_answer_of_a_modern_client_reaches_the_gateway_of_its_call() {
         let text = done["content"][0]["text"].as_str().unwrap();
         assert_eq!(serde_json::from_str::<Value>(text).unwrap(), said);
         assert_eq!(fleet.calls(), calls + 1, "it runs once");
-        // An answer is good once, wherever it is sent.
+        // An answer is accepted once, at any gateway.
         let again = fleet.answer(to, "a__ask", &asked, said).await;
         assert_eq!(again.code(), -32602, "{}", again.text());
         assert!(again.text().contains("may have had an effect"), "{}", again.text());
@@ -171,7 +171,7 @@ async fn an_answer_of_a_modern_client_reaches_the_gateway_of_its_call() {
     assert_eq!(fleet.calls(), 4);
 }
 
-/// The stream of the next round comes back as the holder writes it.
+/// The holder's event stream is relayed unchanged.
 #[tokio::test]
 async fn an_answer_with_a_stream_comes_back_as_one() {
     let fleet = Fleet::new().await;
@@ -244,8 +244,8 @@ async fn a_session_that_is_deleted_ends_at_every_gateway() {
     assert!(last.is_none_or(|last| last.get("result").is_none()), "its call has ended");
 }
 
-/// A gateway that is killed while it holds a call: the client reads that the tool may have run, and
-/// no gateway makes the call anew.
+/// The holder of a call is killed: the client learns that the tool may have run, and no gateway
+/// repeats the call.
 #[tokio::test]
 async fn a_killed_gateway_is_named_with_what_may_have_run() {
     let mut fleet = Fleet::new().await;
@@ -268,7 +268,7 @@ async fn a_forged_proof_is_refused_and_other_callers_reach_nothing() {
     let state = asked["requestState"].as_str().unwrap();
     let session = open_session(&fleet.gates[0]).await;
     let delete = Request::bare("DELETE", "/mcp", "").by(KEY).with("Mcp-Session-Id", &session);
-    // Of our own tokens none is a proof.
+    // Other tokens of the gateways are not valid proofs.
     for proof in ["lg1.00000000.AAAA", state.split('~').next_back().unwrap(), ""] {
         let forged = modern("a__ask", next_round(&asked, accept("red")));
         for gate in &fleet.gates {
@@ -278,11 +278,11 @@ async fn a_forged_proof_is_refused_and_other_callers_reach_nothing() {
             }
         }
     }
-    // What other gateways send on names a call of the caller that they have let in.
+    // Forwarded requests must refer to a call of the authenticated caller.
     let list = Request::modern("/mcp", "tools/list", json!({})).by(KEY);
     let refused = list.with("Lockgate-Peer", "lg1").send(fleet.gates[1].address).await;
     assert_eq!(refused.status, 403, "{}", refused.text());
-    // A state of another endpoint or request, or with another address, leads nowhere.
+    // A wrong credential and a spliced state are rejected.
     let other = modern("a__ask", next_round(&asked, accept("red"))).by("wrong");
     assert_eq!(other.send(fleet.gates[1].address).await.status, 401);
     let cut = state.split('~').next().unwrap();
@@ -294,7 +294,7 @@ async fn a_forged_proof_is_refused_and_other_callers_reach_nothing() {
     assert_eq!(fleet.calls(), 1);
 }
 
-/// Gateways with each other's address: what is sent on comes back once and is refused.
+/// Each gateway advertises the other's address: the forwarded answer returns and is rejected.
 #[tokio::test]
 async fn a_message_is_never_sent_on_twice() {
     let [one, two] = [free_port(), free_port()];
@@ -306,7 +306,7 @@ async fn a_message_is_never_sent_on_twice() {
     assert_eq!(fleet.calls(), 1);
 }
 
-/// Nothing is sent to an address that is no gateway's any more, even if it was sealed.
+/// Sealed addresses that are no longer configured peers receive no answers.
 #[tokio::test]
 async fn an_address_that_is_no_gateways_gets_nothing() {
     let [one, two] = [free_port(), free_port()];

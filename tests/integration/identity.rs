@@ -1,5 +1,5 @@
-//! Servers that want to know who asks: a signed statement with every request over HTTP, about its
-//! caller alone, for that server alone, which anybody can verify with the gateway's key set.
+//! Signed identity assertions for servers: sent with every HTTP request, specific to its caller and
+//! server, and verifiable with the gateway's key set.
 
 use std::process::Command;
 
@@ -16,7 +16,7 @@ use crate::stdio::Pipe;
 const HEADER: &str = "lockgate-identity";
 const PUBLIC: &str = "https://gate.test";
 
-/// A private key as the documentation says to make one.
+/// Creates a private key as documented.
 fn make_key() -> String {
     let made = Command::new("openssl")
         .args(["genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256"])
@@ -38,13 +38,13 @@ impl Keys {
         Self(folder)
     }
 
-    /// How a configuration refers to one of them.
+    /// Returns the configuration's reference to a key.
     fn at(&self, name: &str) -> String {
         format!("file:{}", self.0.path().join(name).display())
     }
 }
 
-/// A configuration with these servers, whose audience is their name.
+/// Returns a configuration with these servers; each audience is the server's name.
 fn config(keys: &[&str], servers: &[(&str, Value)]) -> Value {
     let mut told = json!({});
     for (name, server) in servers {
@@ -65,7 +65,7 @@ async fn key_set(gate: &Gate) -> JwkSet {
     serde_json::from_value(answer.json()).unwrap()
 }
 
-/// What a statement says, as a server with this audience takes it.
+/// Verifies an assertion as a server with this audience; returns its claims.
 fn verify(token: &str, keys: &JwkSet, audience: &str) -> Result<Value, String> {
     let id = decode_header(token).unwrap().kid.unwrap();
     let key = keys.find(&id).ok_or("an unknown key")?;
@@ -77,7 +77,7 @@ fn verify(token: &str, keys: &JwkSet, audience: &str) -> Result<Value, String> {
     told.map(|told| told.claims).map_err(|error| error.to_string())
 }
 
-/// The subject that each request said, which has to be said once and well.
+/// Returns the subject of each request, which must have exactly one valid assertion.
 fn subjects(heard: &[Heard], keys: &JwkSet, audience: &str) -> Vec<String> {
     let mut subjects = Vec::new();
     for one in heard {
@@ -95,7 +95,7 @@ fn call(tool: &str, by: &str) -> Request {
     Request::modern("/mcp", "tools/call", params).by(by).with("Lockgate-Identity", "forged")
 }
 
-/// Opens a legacy session and calls; gives the session.
+/// Opens a legacy session and makes a call; returns the session id.
 async fn call_legacy(gate: &Gate, tool: &str, by: &str, capabilities: Value) -> String {
     let params = json!({"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": {"name": "t", "version": "1"}});
     let body = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
@@ -112,8 +112,8 @@ fn principal(key: &str) -> String {
     format!("key|{}", key.split('_').nth(1).unwrap())
 }
 
-/// Two callers in turn, both eras, at servers of both eras: every request says who it is for, and
-/// what the gateway asks by itself says that. What a client puts into the header goes nowhere.
+/// Two callers in turn, in both eras, at servers of both eras: every request identifies its caller,
+/// and the gateway's own requests identify the gateway. The client's own header is dropped.
 #[tokio::test]
 async fn every_request_says_for_whom_it_is() {
     let new = Upstream::http(modern(&["t"])).await;
@@ -163,8 +163,8 @@ async fn every_request_says_for_whom_it_is() {
     }
 }
 
-/// A client that can be asked has a connection of its own: it is the client's from its handshake on,
-/// with its stream and its end.
+/// A client with elicitation has a separate upstream connection, identified as the client from the
+/// handshake to the end.
 #[tokio::test]
 async fn a_clients_own_connection_is_the_clients() {
     let script = legacy("2025-11-25", &["t"]);
@@ -206,8 +206,8 @@ async fn a_clients_own_connection_is_the_clients() {
     assert_eq!(of_alice, expected);
 }
 
-/// Keys come and go by saving the configuration: the first signs, all are published; and a server
-/// is told from then on, or no longer.
+/// Keys are rotated on a reload: the first key signs, and all are published. Identity can be
+/// enabled and disabled per server.
 #[tokio::test]
 async fn keys_are_rotated_while_the_gateway_runs() {
     let server = Upstream::http(modern(&["t"])).await;
@@ -248,7 +248,7 @@ async fn keys_are_rotated_while_the_gateway_runs() {
     assert_eq!(subjects(std::slice::from_ref(first), &keys, "a"), [principal(&alice)]);
     let known = key_set(&gate).await;
     assert_eq!(verify(first.header(HEADER).unwrap(), &known, "a").unwrap_err(), "an unknown key");
-    // A server that does not want to know any more is reached anew, without.
+    // A server without `identity` is reconnected without assertions.
     let mut without = config(&[]);
     without["servers"]["a"] = server.config();
     gate.configure(without);
@@ -264,8 +264,7 @@ async fn keys_are_rotated_while_the_gateway_runs() {
     .await;
 }
 
-/// The gateway of one client on standard streams signs with the same key; who serves HTTP publishes
-/// it.
+/// The gateway over stdio signs with the same key; the HTTP gateway publishes the key.
 #[tokio::test]
 async fn over_stdio_it_is_signed_with_the_same_key() {
     let server = Upstream::http(modern(&["t"])).await;
@@ -291,7 +290,7 @@ async fn over_stdio_it_is_signed_with_the_same_key() {
     assert_eq!(told, ["local|user", "local|user"]);
 }
 
-/// Without a key, or at a program, it is a mistake; without either, there is no key set.
+/// `identity` without a key, or for a server process, is an error; unused, there is no key set.
 #[tokio::test]
 async fn a_mistake_says_how_to_make_a_key() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,12 +1,12 @@
-//! An answer of the API that says that something was changed is true at once, at the gateway that
-//! gave it; and integrations are connected and disconnected by those who may.
+//! A change confirmed by the API is effective immediately at the same gateway; and authorised
+//! callers connect and disconnect integrations.
 
 use crate::principals::{By, key};
 use crate::rig::client::Request;
 use crate::rig::upstream::modern;
 use crate::rig::{Answer, Gate, Upstream, Value, json, until};
 
-/// So often everything is done without waiting for anything.
+/// Repetitions of each change, without waiting.
 const ROUNDS: usize = 50;
 
 async fn ask(gate: &Gate, verb: &'static str, path: &str, body: Value) -> Answer {
@@ -134,7 +134,7 @@ async fn integrations_are_connected_and_disconnected_by_their_administrators() {
     assert!(!is_done(&refused), "{}", refused.text());
     let again = post(&gate, &admin, "/api/servers/own/reconnect").await;
     assert_eq!(again.json()["code"], "SERVER_DISCONNECTED", "{}", again.text());
-    // Something else of the organisation changes, and it stays away.
+    // Other changes in the organisation do not reconnect it.
     let body = json!({"name": "Second", "serverUrl": url, "authMethod": "none"}).to_string();
     let second = Request::bare("POST", "/api/mcp-integrations/custom", body).by(&admin);
     assert_eq!(second.send(gate.address).await.status, 201);
@@ -156,7 +156,7 @@ async fn integrations_are_connected_and_disconnected_by_their_administrators() {
     })
     .await;
     assert!(is_done(&call.send(gate.address).await));
-    // A change of the integration itself connects it again.
+    // A change of the integration itself reconnects it.
     assert_eq!(post(&gate, &admin, "/api/servers/own/disconnect").await.status, 200);
     let change = json!({"serverUrl": format!("{url}?again")}).to_string();
     let path = format!("/api/mcp-integrations/{id}");

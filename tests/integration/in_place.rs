@@ -1,5 +1,5 @@
-//! Settings of a server that change while its calls run: they are taken over in place. Where a
-//! server has to be replaced, or is removed, its calls end first and new ones find the new one.
+//! Server settings that change while calls run are applied in place. If a server must be replaced
+//! or is removed, its calls complete first, and new calls use the new server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,19 +10,19 @@ use crate::rig::client::Request;
 use crate::rig::upstream::{Heard, Say, legacy, modern};
 use crate::rig::{Gate, Stream, Upstream, Value, alive, json, until};
 
-/// A server whose tool `slow` answers once it is let go.
+/// Returns a server with a tool `slow` that responds once released.
 fn held(is_old: bool, tools: &[&str], go: &Arc<AtomicBool>) -> impl Fn(&Heard) -> Say + use<> {
     let (new, old, go) = (modern(tools), legacy("2025-06-18", tools), Arc::clone(go));
     move |heard| {
         if heard.body["params"]["name"] == "slow" {
-            // Other tasks of this thread go on elsewhere meanwhile.
+            // Lets the other tasks of this thread run.
             tokio::task::block_in_place(|| wait_for(&go));
         }
         if is_old { old(heard) } else { new(heard) }
     }
 }
 
-/// Waits until it is let go; not for ever, so that a test that has failed ends.
+/// Waits for the release, with a limit so that a failed test ends.
 fn wait_for(go: &AtomicBool) {
     for _ in 0..4000 {
         if go.load(Ordering::SeqCst) {
@@ -43,7 +43,7 @@ fn starts(server: &Upstream) -> usize {
     server.count("initialize") + server.count("server/discover")
 }
 
-/// How many messages come until there are none for a while.
+/// Counts the messages until the stream is quiet.
 async fn count_told(stream: &mut Stream) -> usize {
     let mut told = 0;
     while let Ok(Some(_)) = tokio::time::timeout(Duration::from_millis(700), stream.next()).await {
@@ -52,8 +52,8 @@ async fn count_told(stream: &mut Stream) -> usize {
     told
 }
 
-/// Whatever does not change how the server is reached touches no call, session, process or list,
-/// and is in force for the next call.
+/// Changes that do not affect the connection leave calls, sessions, processes and lists untouched,
+/// and apply to the next call.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn settings_are_taken_over_while_calls_run() {
     for (is_old, is_child) in [(false, false), (true, false), (false, true), (true, true)] {
@@ -95,7 +95,7 @@ async fn settings_are_taken_over_while_calls_run() {
     }
 }
 
-/// Places are as many as the configuration says now, for those who wait already too.
+/// A changed concurrency limit applies to queued calls too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn who_waits_gets_a_place_that_was_added() {
     let go = Arc::new(AtomicBool::new(false));
@@ -112,8 +112,8 @@ async fn who_waits_gets_a_place_that_was_added() {
     assert_eq!((one.code(), two.code()), (0, 0));
 }
 
-/// A server at another address: no call fails, new ones go there at once, and a list is told of
-/// once, if it is another one.
+/// A server moves to another address: no call fails, new calls use the new address, and a changed
+/// list is announced once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn calls_end_where_they_began_when_the_address_changes() {
     let go = Arc::new(AtomicBool::new(false));
@@ -145,8 +145,8 @@ async fn calls_end_where_they_began_when_the_address_changes() {
     assert_eq!(count_told(&mut stream).await, 1);
 }
 
-/// A child with other arguments stands beside the old one until that one's calls have ended; one
-/// that is removed ends behind its last call.
+/// A process with changed arguments starts while the old one completes its calls; a removed process
+/// ends after its last call.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_process_ends_behind_its_last_call() {
     for is_removed in [false, true] {
@@ -188,7 +188,7 @@ async fn a_process_ends_behind_its_last_call() {
     }
 }
 
-/// An integration of an organisation that is changed or deleted ends behind its calls too.
+/// An integration that is changed or deleted completes its calls too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn calls_of_an_integration_end_before_it_does() {
     for is_old in [false, true] {

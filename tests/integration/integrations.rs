@@ -1,5 +1,5 @@
-//! Organisations over the API: integrations, agents and what is assigned to them, with the statuses
-//! and answers that applications expect; and that nothing of one organisation shows in another.
+//! Organisations over the API: integrations, agents and assignments, with the statuses and
+//! responses that applications expect, isolated between organisations.
 
 use crate::principals::{By, key};
 use crate::rig::client::Request;
@@ -76,7 +76,7 @@ fn verb(method: &str) -> &'static str {
     }
 }
 
-/// A path of the document with ids in it.
+/// Fills the ids into a path of the API description.
 fn at(path: &str, agent: &str, integration: &str) -> String {
     let own = if path.starts_with("/agents/") { agent } else { integration };
     path.replace("{id}", own).replace("{integrationId}", integration)
@@ -219,8 +219,8 @@ async fn agents_have_what_is_assigned_to_them() {
     assert_eq!(rig.ask(user, "DELETE", &format!("/agents/{agent}"), Value::Null).await.status, 204);
 }
 
-/// Every operation of the document, in the names of all who are not of the organisation: what is
-/// named is as if it were not there, in the same words, and what is listed is without it.
+/// Every operation of the API description, as each caller outside the organisation: items get the
+/// response of missing items, and lists do not contain them.
 #[tokio::test]
 async fn nothing_of_an_organisation_shows_in_another() {
     let rig = Rig::new().await;
@@ -237,7 +237,7 @@ async fn nothing_of_an_organisation_shows_in_another() {
             let nothing = at(path, NO_AGENT, NO_INTEGRATION);
             let body = if verb == "PATCH" { json!({"name": "x"}) } else { Value::Null };
             for stranger in [&rig.other, &rig.other_user, &rig.user] {
-                // A user of the organisation sees its integrations, and no agent of others.
+                // A user sees the integrations of the organisation, but not the agents of others.
                 if *stranger == rig.user && !path.starts_with("/agents/{id}") {
                     continue;
                 }
@@ -279,7 +279,7 @@ async fn nothing_of_an_organisation_shows_in_another() {
     }
     let all = rig.ask(&rig.operator, "GET", "/organisations", Value::Null).await.json();
     assert_eq!((&all["total"], id(&all["items"][0])), (&json!(1), "acme"), "{all}");
-    // Both may have the same name and slug.
+    // Names and slugs are unique per organisation only.
     let theirs = rig.create(&rig.other, "Heliograph").await;
     assert_eq!(theirs["slug"], made["slug"]);
 }
@@ -405,7 +405,7 @@ async fn a_sample_says_whether_integrations_work() {
     rig.server.stop().await;
     let bad = rig.ask(&acme, "GET", "/health/mcp", Value::Null).await.json();
     assert_eq!((&bad["healthy"], &bad["validation"]["stage"]), (&json!(false), &json!("connect")));
-    // A call that fails says which one.
+    // A failed call names its integration.
     let failed = execute(&rig).await.json();
     assert_eq!(failed["type"], "connection", "{failed}");
     assert_eq!(
@@ -414,7 +414,7 @@ async fn a_sample_says_whether_integrations_work() {
     );
 }
 
-/// What is assigned to an agent, and what could be, come in pages: each item once, in one order.
+/// Assigned and available integrations are paged: each item once, in a stable order.
 #[tokio::test]
 async fn what_an_agent_has_comes_in_pages() {
     let rig = Rig::new().await;
@@ -454,7 +454,7 @@ async fn what_an_agent_has_comes_in_pages() {
     }
 }
 
-/// Calls of each day are kept in the store, and shown to members of the organisation.
+/// Calls per day are stored, and visible to members of the organisation.
 #[tokio::test]
 async fn calls_are_counted_by_day_and_outlive_the_gateway() {
     let rig = Rig::new().await;
@@ -482,7 +482,7 @@ async fn calls_are_counted_by_day_and_outlive_the_gateway() {
     }
 }
 
-/// The header of a key has another name in some clients.
+/// Some clients use another name for the key's header field.
 #[tokio::test]
 async fn the_header_of_a_key_has_two_spellings() {
     let rig = Rig::new().await;

@@ -1,18 +1,17 @@
-//! Tools that a legacy server offers only to clients that it can ask things: listed and callable
-//! for those, as unknown as anything else for everybody else, and found out without traffic that
-//! nobody needs.
+//! Tools that a legacy server offers only to clients with elicitation or sampling: listed and
+//! callable for those clients, unknown to others, and discovered without unnecessary traffic.
 
 use crate::rig::client::Request;
 use crate::rig::upstream::tool;
 use crate::rig::{Gate, Heard, Say, Session, Upstream, Value, fixture, json, until};
 
-/// Whether an `initialize` declares anything.
+/// Returns whether an `initialize` declares any capability.
 fn declares(heard: &Heard) -> bool {
     heard.body["params"]["capabilities"].as_object().is_some_and(|all| !all.is_empty())
 }
 
-/// A legacy server that offers `ask` to sessions that declared something, and says of which kind a
-/// session is.
+/// Returns a legacy server that offers `ask` to sessions with capabilities, and reports the kind of
+/// the session.
 fn choosy(refuses_second: bool) -> impl Fn(&Heard) -> Say + Send + Sync {
     move |heard| match heard.method() {
         "initialize" if refuses_second && declares(heard) => {
@@ -51,7 +50,7 @@ async fn names(session: &Session<'_>) -> Vec<String> {
         .collect()
 }
 
-/// The server's session on which a call arrived.
+/// Returns the server's session that received a call.
 async fn on(session: &Session<'_>, tool: &str) -> String {
     session.call(tool).await.result()["content"][0]["text"].as_str().unwrap_or_default().to_owned()
 }
@@ -66,13 +65,13 @@ async fn tools_that_ask_are_for_clients_that_can_be_asked() {
     let unknown = asked(&quiet.call("a__ask").await);
     assert_eq!(unknown["code"], -32602);
     assert_eq!(server.count("initialize"), 1, "nobody needed to know more");
-    // The first request already: whether a list or a call.
+    // From the first request on, a list or a call.
     let able = gate.session_with("/mcp", "2025-11-25", json!({"elicitation": {}})).await;
     assert_eq!(on(&able, "a__ask").await, "full");
     assert_eq!(names(&able).await, ["a__plain", "a__ask"]);
     let other = gate.session_with("/servers/a/mcp", "2025-06-18", json!({"sampling": {}})).await;
     assert_eq!(names(&other).await, ["plain", "ask"]);
-    // For everybody else nothing has changed, in either era.
+    // Other clients are unaffected, in either era.
     assert_eq!(names(&quiet).await, ["a__plain"]);
     assert_eq!(asked(&quiet.call("a__ask").await), unknown);
     assert_eq!(on(&quiet, "a__plain").await, "plain");
@@ -82,7 +81,7 @@ async fn tools_that_ask_are_for_clients_that_can_be_asked() {
     let modern = json!({"name": "a__ask", "arguments": {}, "_meta": capabilities});
     let called = gate.modern("/mcp", "tools/call", modern).await.result();
     assert_eq!(called["content"][0]["text"], "full", "in either era");
-    // Warm lists cost the server nothing.
+    // Cached lists cause no traffic to the server.
     let before = server.heard().len();
     for session in [&quiet, &able, &other] {
         for _ in 0..3 {
@@ -92,7 +91,7 @@ async fn tools_that_ask_are_for_clients_that_can_be_asked() {
     assert_eq!(server.heard().len(), before);
 }
 
-/// A server that takes one session only loses nothing by the second that is tried.
+/// A server that accepts a single session stays usable when a second session is tried.
 #[tokio::test]
 async fn a_server_with_a_single_session_is_left_in_peace() {
     let server = Upstream::http(choosy(true)).await;
@@ -104,7 +103,7 @@ async fn a_server_with_a_single_session_is_left_in_peace() {
     assert_eq!(on(&quiet, "a__plain").await, "plain");
 }
 
-/// `sessions: shared` says that a server may ask nobody, so what asks is offered to nobody.
+/// `sessions: shared` forbids questions, so tools with questions are not offered.
 #[tokio::test]
 async fn a_shared_server_offers_nothing_that_asks() {
     let server = Upstream::http(choosy(false)).await;
@@ -117,8 +116,8 @@ async fn a_shared_server_offers_nothing_that_asks() {
     assert_eq!(server.count("initialize"), 1);
 }
 
-/// With the SDK's server over stdio, one process for each session: the question arrives, and its
-/// answer too.
+/// The SDK's server over stdio, with a process per session: the question and its answer are
+/// relayed.
 #[tokio::test]
 async fn a_tool_that_asks_is_listed_called_and_answered() {
     let mut server = fixture(&["--era", "legacy", "--shy"]);

@@ -1,5 +1,5 @@
-//! The whole way of an integration, with a real server: created, connected, assigned to an agent,
-//! listed and called at the agent's endpoint in both eras, connected anew, taken away, gone.
+//! The life cycle of an integration with a real server: created, connected, assigned to an agent,
+//! listed and called at the agent's endpoint in both eras, reconnected, unassigned and deleted.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -36,12 +36,12 @@ impl Drop for Server {
 async fn ask(gate: &Gate, verb: &'static str, path: &str, body: Value) -> Answer {
     let text = if body.is_null() { String::new() } else { body.to_string() };
     let mut request = Request::bare(verb, &format!("/api{path}"), text);
-    // The address of an endpoint is made from the one that a caller has asked.
+    // Endpoint URLs are built from the Host of the request.
     request.headers.retain(|(name, _)| name != "Host");
     request.with("Host", &gate.address.to_string()).send(gate.address).await
 }
 
-/// The result of a list; of an endpoint without tools there is none.
+/// Returns the result of a list; null for an endpoint without tools.
 async fn list(gate: &Gate, path: &str) -> Value {
     gate.modern(path, "tools/list", json!({})).await.json()["result"].clone()
 }

@@ -1,5 +1,5 @@
-//! Large answers: they pass through while they come in, in both eras, without being kept; what is
-//! wrong after their start ends the connection, and nobody else is held up.
+//! Large responses are streamed in both eras without being buffered. Errors after the start close
+//! the connection, and other calls are not delayed.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::rig::{Heard, SOON, Say, Session, Upstream, Value, json, until};
 
 const MIB: usize = 1 << 20;
 
-/// What came of a request: the bytes of the body, and whether it was complete.
+/// The outcome of a request: the bytes of the body, and whether it was complete.
 struct Received {
     status: u16,
     body: Vec<u8>,
@@ -34,7 +34,7 @@ impl Received {
     }
 }
 
-/// Sends a request and reads the answer to its end, with a pause after the first bytes.
+/// Sends a request and reads the response to its end, with a pause after the first bytes.
 async fn receive(address: SocketAddr, request: &Request, pause: Duration) -> Received {
     let socket = TcpSocket::new_v4().unwrap();
     if !pause.is_zero() {
@@ -47,7 +47,7 @@ async fn receive(address: SocketAddr, request: &Request, pause: Duration) -> Rec
     raw.truncate(count);
     tokio::time::sleep(pause).await;
     let all = tokio::time::timeout(SOON * 6, socket.read_to_end(&mut raw));
-    // A connection that is reset has said what it had to say.
+    // A reset also ends the response.
     let _ = all.await.expect("the answer did not end");
     let head_end = raw.windows(4).position(|w| w == b"\r\n\r\n").expect("a head") + 4;
     let head = String::from_utf8_lossy(&raw[..head_end]).to_lowercase();
@@ -69,7 +69,7 @@ async fn receive(address: SocketAddr, request: &Request, pause: Duration) -> Rec
     Received { status, body: plain, is_complete: false }
 }
 
-/// A server of both eras whose tools answer with so many bytes of text, which `end` follows.
+/// Returns a server of both eras with tools that return this many bytes of text, followed by `end`.
 fn large(bytes: usize, end: &'static str) -> impl Fn(&Heard) -> Say + Send + Sync {
     let plain = modern(&["large", "small", "stall"]);
     move |heard| {
@@ -101,7 +101,7 @@ fn request(session: Option<&Session<'_>>, path: &str, tool: &str) -> Request {
     }
 }
 
-/// A figure of a process's memory in bytes.
+/// Returns a memory figure of the process in bytes.
 fn memory(gate: &Gate, figure: &str) -> usize {
     let status = std::fs::read_to_string(format!("/proc/{}/status", gate.pid())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix(figure)).unwrap();
@@ -139,7 +139,7 @@ async fn a_large_answer_passes_through_and_is_the_clients_own() {
     assert!(counted, "{metrics}");
 }
 
-/// Six answers, each larger than all that may be kept, at once.
+/// Six concurrent responses, each larger than the buffer limit.
 #[tokio::test]
 async fn large_answers_take_no_memory() {
     let server = Upstream::http(large(20 * MIB, GOOD)).await;
@@ -166,8 +166,7 @@ async fn large_answers_take_no_memory() {
     assert!(most < before + 30 * MIB, "{} MiB, {} MiB before", most / MIB, before / MIB);
 }
 
-/// What is wrong after the start of an answer ends the connection, so that no client takes it for
-/// an answer.
+/// Errors after the start of a response close the connection, so that no client accepts it.
 #[tokio::test]
 async fn an_answer_that_goes_wrong_breaks_off() {
     let ends = [
@@ -198,7 +197,7 @@ async fn an_answer_that_goes_wrong_breaks_off() {
     }
 }
 
-/// The time that a client takes to read is not the server's, which has its own.
+/// The server's timeout does not include the time the client takes to read.
 #[tokio::test]
 async fn a_slow_client_gets_its_answer_and_a_server_that_stops_is_given_up() {
     let (slow, stops) =
@@ -231,7 +230,7 @@ async fn a_slow_client_gets_its_answer_and_a_server_that_stops_is_given_up() {
     .await;
 }
 
-/// A client that leaves in the middle: the server is not asked for the rest.
+/// A client disconnects during a response: the server's remaining data is not read.
 #[tokio::test]
 async fn a_client_that_leaves_ends_its_call() {
     let server = Upstream::http(large(MIB, GOOD)).await;
@@ -255,13 +254,13 @@ async fn a_client_that_leaves_ends_its_call() {
     }
 }
 
-/// Secrets are taken out of what one server answers.
+/// Secrets are removed from the results of the server `judged`.
 const POLICIES: &str = "policies:
   - { name: all, effect: allow }
   - { name: clean, effect: deny, what: { tools: ['judged/*'] }, response: { secrets: true } }
 ";
 
-/// Answers that have to be looked at as a whole are looked at apart: others go on meanwhile.
+/// Large results are scanned on separate threads, without delaying other calls.
 #[tokio::test]
 async fn looking_at_large_answers_holds_up_nobody() {
     let (streamed, judged) =

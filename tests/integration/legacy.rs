@@ -1,11 +1,11 @@
-//! Legacy sessions as clients meet them (rows L-01 … L-14) and both eras side by side at one
-//! endpoint.
+//! Legacy sessions from the client's side (rows L-01 to L-14), and both eras at one endpoint (R-01,
+//!
 
 use crate::rig::client::Request;
 use crate::rig::upstream::modern;
 use crate::rig::{Gate, Say, Stream, Upstream, fixture, json, until};
 
-/// L-01: a supported version is echoed; anything else gets the newest legacy one.
+/// L-01: a supported version is echoed; otherwise the newest legacy version is offered.
 #[tokio::test]
 async fn initialize_negotiates_a_legacy_version() {
     let server = Upstream::http(modern(&["t"])).await;
@@ -22,7 +22,7 @@ async fn initialize_negotiates_a_legacy_version() {
         let session = gate.session("/mcp", wanted).await;
         assert_eq!(session.welcome["protocolVersion"], given, "{wanted}");
         assert_eq!(session.welcome["serverInfo"]["name"], "lockgate");
-        // L-02: visible, long and never the same.
+        // L-02: visible ASCII, long and unique.
         assert!(
             session.id.len() >= 32 && session.id.bytes().all(|b| (0x21..=0x7e).contains(&b)),
             "{}",
@@ -31,8 +31,8 @@ async fn initialize_negotiates_a_legacy_version() {
     }
 }
 
-/// L-02, L-05: sessions that are unknown, ended, or of another endpoint are 404; none at all is
-/// 400.
+/// L-02, L-05: sessions that are unknown, ended or of another endpoint get 404; a missing session
+/// gets 400.
 #[tokio::test]
 async fn a_session_is_found_by_its_own_id_at_its_own_endpoint() {
     let server = Upstream::http(modern(&["t"])).await;
@@ -66,7 +66,7 @@ async fn a_session_is_found_by_its_own_id_at_its_own_endpoint() {
     assert_eq!(session.listen().await.head.status, 404);
 }
 
-/// L-11, L-14: ping is answered, and every method that is advertised exists.
+/// L-11, L-14: ping and every advertised method get a result.
 #[tokio::test]
 async fn every_advertised_method_answers() {
     let server = Upstream::http(modern(&["t"])).await;
@@ -108,9 +108,8 @@ async fn every_advertised_method_answers() {
     }
 }
 
-/// L-06, L-07, L-09: a call whose stream breaks goes on; resuming by the last event id gives the
-/// rest of that stream, with ids that are unique in the session, and nothing of it appears on the
-/// GET stream.
+/// L-06, L-07, L-09: a call continues after its stream breaks. Resuming from the last event id
+/// yields the rest of that stream, with ids unique in the session and none of it on the GET stream.
 #[tokio::test]
 async fn a_broken_stream_is_resumed_where_it_stopped() {
     let gate = Gate::start(json!({"servers": {"f": fixture(&["--era", "legacy"])}})).await;
@@ -144,7 +143,7 @@ async fn a_broken_stream_is_resumed_where_it_stopped() {
     ids.sort();
     ids.dedup();
     assert_eq!(ids.len(), all, "{ids:?}");
-    // Another session cannot have it.
+    // Another session cannot resume the stream.
     let other = gate.session("/mcp", "2025-11-25").await;
     let stolen = resume
         .with("Mcp-Session-Id", &other.id)
@@ -168,7 +167,7 @@ async fn text_of(mut stream: Stream, blocks: usize) -> String {
     text
 }
 
-/// L-13: a server's question reaches only a client that has declared that it can answer it.
+/// L-13: a server's question is sent only to a client that declared the capability.
 #[tokio::test]
 async fn only_declared_questions_are_asked() {
     let mut server = fixture(&["--era", "legacy"]);
@@ -202,7 +201,7 @@ async fn only_declared_questions_are_asked() {
     }
 }
 
-/// both eras at one endpoint at the same time; none sees anything of the other.
+/// both eras at one endpoint at the same time, without interference.
 #[tokio::test]
 async fn both_eras_share_an_endpoint() {
     let server = Upstream::http(modern(&["t"])).await;
@@ -226,13 +225,12 @@ async fn both_eras_share_an_endpoint() {
         assert_eq!((new.json()["id"].clone(), old.json()["id"].clone()), (json!(1), json!(7)));
         assert!(old.result().get("resultType").is_none());
     }
-    // The modern envelope outranks a session id, and a session's version header outranks nothing of
-    // its own.
+    // The modern envelope takes precedence over a session id.
     let both = Request::modern("/mcp", "tools/list", json!({})).with("Mcp-Session-Id", &session.id);
     assert_eq!(both.send(gate.address).await.result()["resultType"], "complete");
 }
 
-/// L-03: a server that forgot the session gets a new one; the call that found out is not repeated.
+/// L-03: a lost upstream session is renewed; the call that detected the loss is not repeated.
 #[tokio::test]
 async fn a_lost_upstream_session_is_renewed_and_no_call_repeated() {
     use std::sync::atomic::{AtomicUsize, Ordering};

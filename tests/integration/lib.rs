@@ -1,9 +1,7 @@
-//! Tests of the real program: every test starts `lockgate` as a child process and speaks to it as
-//! clients do, with upstreams that are scripted here or are the fixture server. Nothing here links
-//! the gateway.
+//! Black-box tests: each test starts `lockgate` as a child process and connects to it as a client,
+//! with scripted upstreams or the fixture server. No code of the gateway is linked.
 //!
-//! `cargo test --workspace` (or `cargo build --workspace`) builds the two programs that are
-//! started.
+//! Both programs are built by `cargo test --workspace` or `cargo build --workspace`.
 
 #![cfg(test)]
 #![allow(

@@ -1,5 +1,5 @@
-//! Limits at their edge: one below is served, one above is refused with the status and words that
-//! say which it was.
+//! Limits at their boundary: a request at the limit is served, and a request above it is rejected
+//! with the status and message of that limit.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ fn list() -> Request {
     Request::modern("/mcp", "tools/list", json!({}))
 }
 
-/// A body of exactly this many bytes.
+/// Returns a request with a body of exactly this many bytes.
 fn padded(bytes: usize) -> Request {
     let request = list();
     let mut body = request.body.clone();
@@ -30,7 +30,7 @@ async fn bytes_of_a_request_are_bounded() {
     assert_eq!(padded(2048).send(gate.address).await.status, 200);
     let answer = padded(2049).send(gate.address).await;
     assert_eq!((answer.status, answer.code()), (413, -31013), "{}", answer.text());
-    // A body that only says how long it is, and one that does not say it.
+    // A declared length above the limit, and a body without a length.
     let huge = String::from_utf8(padded(2048).bytes())
         .unwrap()
         .replace("Content-Length: 2048", "Content-Length: 99999999999");
@@ -47,9 +47,9 @@ async fn bytes_of_a_request_are_bounded() {
     assert_eq!(list().send(gate.address).await.status, 200);
 }
 
-/// `limits.concurrent_requests` and `queued_requests`: the next call → 503 with a reason and
-/// Retry-After, whatever the server's own places are. Lists take none, and another server has a
-/// share of its own.
+/// `limits.concurrent_requests` and `queued_requests`: further calls → 503 with a reason and
+/// Retry-After, independent of the server's own limits. Lists need no permit, and other servers
+/// keep their share.
 #[tokio::test]
 async fn more_calls_than_places_are_turned_away() {
     let hangs = |heard: &crate::rig::Heard| match heard.method() {
@@ -96,8 +96,8 @@ async fn more_calls_than_places_are_turned_away() {
     assert_eq!(list().send(gate.address).await.status, 200);
 }
 
-/// One server's places: what is more than running and waiting is refused, and another server does
-/// not notice.
+/// A server's own limits: calls beyond `concurrency` and `queue` are rejected, and other servers
+/// are unaffected.
 #[tokio::test]
 async fn calls_to_one_server_are_bounded() {
     let slow = Upstream::http(|heard| match heard.method() {
@@ -122,8 +122,8 @@ async fn calls_to_one_server_are_bounded() {
     assert_eq!(reasons.iter().filter(|r| *r == "overloaded").count(), 2, "{reasons:?}");
 }
 
-/// `limits.sessions` → 503 with Retry-After; ending one makes room. `limits.session_idle` ends them
-/// by itself.
+/// `limits.sessions` → 503 with Retry-After until a session ends. `limits.session_idle` expires
+/// sessions.
 #[tokio::test]
 async fn sessions_are_bounded_in_number_and_time() {
     let server = Upstream::http(modern(&["t"])).await;
@@ -144,8 +144,7 @@ async fn sessions_are_bounded_in_number_and_time() {
     let end = Request::bare("DELETE", "/mcp", "").with("Mcp-Session-Id", &one.id);
     assert_eq!(end.send(gate.address).await.status, 204);
     assert_eq!(open().send(gate.address).await.status, 200);
-    // Ten seconds is the shortest idle time that can be configured; a session with an open stream
-    // does not end.
+    // Ten seconds is the minimum of `session_idle`. A session with an open stream does not expire.
     let _stream = two.listen().await;
     let began = std::time::Instant::now();
     while open().send(gate.address).await.status != 200 {
@@ -155,7 +154,7 @@ async fn sessions_are_bounded_in_number_and_time() {
     assert_eq!(two.call("a__t").await.code(), 0);
 }
 
-/// `auth.key`: every MCP endpoint and the metrics want it, in the header alone.
+/// `auth.key` is required at every MCP endpoint and for the metrics, only in the header.
 #[tokio::test]
 async fn a_key_is_wanted_from_everybody() {
     let server = Upstream::http(modern(&["t"])).await;
@@ -201,14 +200,13 @@ async fn a_key_is_wanted_from_everybody() {
         400
     );
     assert_eq!(Request::bare("GET", "/readyz", "").send(gate.address).await.status, 200);
-    // A-03, S-04: it goes nowhere else.
+    // A-03, S-04: the key is not forwarded or logged.
     assert!(
         server.heard().iter().all(|h| h.header("authorization").is_none() && !h.text.contains(key))
     );
     assert!(!gate.log().contains(key));
 }
 
-/// Without a key no other address than loopback is bound.
 #[test]
 fn another_address_than_loopback_needs_a_key() {
     let folder = tempfile::tempdir().unwrap();
@@ -230,8 +228,8 @@ fn another_address_than_loopback_needs_a_key() {
     }
 }
 
-/// Calls per minute and caller: the next one is refused with the time to wait, and no server hears
-/// of it.
+/// Calls per minute and caller: further calls are rejected with the time to wait, before the
+/// server.
 #[tokio::test]
 async fn calls_per_minute_are_bounded() {
     let server = Upstream::http(modern(&["t"])).await;
@@ -252,8 +250,8 @@ async fn calls_per_minute_are_bounded() {
     assert_eq!(list().send(gate.address).await.status, 200);
 }
 
-/// `limits.subscriptions`: for a session and for a listen, the next one is refused by name and the
-/// others stay.
+/// `limits.subscriptions`: for a session and for a listen, a further subscription is rejected with
+/// the limit's name, and the others stay.
 #[tokio::test]
 async fn subscriptions_are_bounded() {
     let gate =
@@ -292,8 +290,8 @@ async fn subscriptions_are_bounded() {
     assert_eq!(granted["method"], "notifications/subscriptions/acknowledged", "{granted}");
 }
 
-/// `limits.bytes_in_flight`: bodies that together are more than it wait or are turned away; small
-/// ones go on, and when the large ones are done everything does.
+/// `limits.bytes_in_flight`: bodies that together exceed the limit wait or are rejected; small
+/// bodies continue, and all bytes are released at the end.
 #[tokio::test]
 async fn bytes_in_flight_are_bounded() {
     let server = Upstream::http(|heard| match heard.body["params"]["name"].as_str() {
@@ -333,7 +331,7 @@ async fn bytes_in_flight_are_bounded() {
     assert_eq!(call("a__t", edge).send(gate.address).await.code(), 0);
 }
 
-/// A tool whose answer is `bytes` long; every other one is short.
+/// Returns a server with a tool `long` that returns this many bytes, and a small tool.
 fn long(bytes: usize) -> impl Fn(&crate::rig::Heard) -> crate::rig::Say + Send + Sync {
     move |heard| match heard.body["params"]["name"].as_str() {
         Some("long") => heard.text_result(&"x".repeat(bytes)),
@@ -341,13 +339,13 @@ fn long(bytes: usize) -> impl Fn(&crate::rig::Heard) -> crate::rig::Say + Send +
     }
 }
 
-/// `limits.bytes_in_flight`: answers that their clients do not read count in the same account, each
-/// until it was read. What does not fit is refused by name, what is small goes on, and nothing
-/// stays taken.
+/// `limits.bytes_in_flight` includes responses until their clients have read them. Further large
+/// responses are rejected with the limit's name, small responses continue, and all bytes are
+/// released.
 #[tokio::test]
 async fn answers_that_nobody_reads_are_bounded() {
     let edge = 24 << 20;
-    // Answers in lines are kept whole.
+    // Responses over stdio are buffered whole.
     let server = Upstream::lines(long(edge / 2 + (1 << 20))).await;
     for era in ["modern", "legacy"] {
         let gate = Gate::start(json!({
@@ -360,7 +358,7 @@ async fn answers_that_nobody_reads_are_bounded() {
             "modern" => Request::modern("/mcp", "tools/call", params.clone()),
             _ => Request::legacy("/mcp", &session.id, 1, "tools/call", &params),
         };
-        // Two halves and their heads are more than the whole.
+        // Two halves and their heads exceed the limit.
         let unread = call().open(gate.address).await;
         assert_eq!(unread.head.status, 200);
         let refused = call().send(gate.address).await;
@@ -385,9 +383,8 @@ async fn answers_that_nobody_reads_are_bounded() {
     }
 }
 
-/// `http.write_timeout`: a client that takes nothing for so long loses its connection, and the log
-/// says so. One that takes little by little gets everything, and a stream on which nothing waits
-/// stays open.
+/// `http.write_timeout`: a client that reads nothing for this time loses its connection, which is
+/// logged. A slow client gets the whole response, and an idle stream stays open.
 #[tokio::test]
 async fn a_client_that_reads_nothing_is_let_go() {
     let size = 24 << 20;

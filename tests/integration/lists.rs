@@ -1,5 +1,5 @@
-//! Lists: complete, in one order, paged by sealed cursors, cheap when warm, not held up by a server
-//! that is missing, and hiding what a call would not find (rows F-01 … F-10).
+//! Lists: complete, in a stable order, paged by sealed cursors, cheap when cached, not delayed by a
+//! missing server, and without hidden items (rows F-01 to F-10).
 
 use std::time::{Duration, Instant};
 
@@ -7,10 +7,9 @@ use crate::rig::client::Request;
 use crate::rig::upstream::{legacy, modern, modern_with, tool};
 use crate::rig::{Gate, Say, Upstream, Value, fixture, json, until};
 
-/// A modern server whose tools come in pages of two, behind cursors that want to be passed on
-/// exactly.
+/// Returns a modern server with pages of two tools and cursors that must be returned exactly.
 fn paged(names: &'static [&'static str]) -> impl Fn(&crate::rig::Heard) -> Say + Send + Sync {
-    // The second page's cursor is the empty string, which is a cursor too.
+    // An empty string is a valid cursor too.
     let cursors = ["", "päge \"2\"/=+", "  3  ", "4", "5", "6"];
     move |heard| {
         if heard.method() != "tools/list" {
@@ -33,8 +32,7 @@ fn paged(names: &'static [&'static str]) -> impl Fn(&crate::rig::Heard) -> Say +
     }
 }
 
-/// All pages of a list. A client whose cursor is not valid any more starts again, as the answer
-/// says.
+/// Returns all pages of a list. Restarts on an invalid cursor, as the error instructs.
 async fn all(gate: &Gate, path: &str, method: &str, key: &str) -> (Vec<Value>, Vec<String>) {
     let (mut items, mut cursors, mut starts) = (Vec::new(), Vec::<String>::new(), 0);
     loop {
@@ -57,8 +55,8 @@ fn names(items: &[Value]) -> Vec<&str> {
     items.iter().map(|item| item["name"].as_str().unwrap()).collect()
 }
 
-/// F-01, F-02, F-03, F-04: every page of every server, each cursor passed on as it was, always in
-/// the same order.
+/// F-01 to F-04: the list contains every page of every server, with cursors returned unchanged,
+/// always in the same order.
 #[tokio::test]
 async fn a_list_is_complete_over_pages_on_both_sides() {
     let first = Upstream::http(paged(&["zeta", "b", "c", "d", "e", "f", "alpha"])).await;
@@ -92,13 +90,13 @@ async fn a_list_is_complete_over_pages_on_both_sides() {
     );
     let again = all(&gate, "/mcp", "tools/list", "tools").await.0;
     assert_eq!(tools, again);
-    // A legacy session sees the same tools, and another instance of the gateway the same order.
+    // A legacy session lists the same tools, and another gateway has the same order.
     let other = Gate::start(json!({"servers": servers})).await;
     assert_eq!(names(&all(&other, "/mcp", "tools/list", "tools").await.0), found);
     let session = other.session("/mcp", "2025-11-25").await;
     let legacy = session.ask("tools/list", json!({})).await.result();
     assert_eq!(names(legacy["tools"].as_array().unwrap()), found);
-    // One server's own names, unchanged.
+    // A single server's own names are unchanged.
     assert_eq!(
         names(&all(&gate, "/servers/a/mcp", "tools/list", "tools").await.0),
         ["one", "two", "three"]
@@ -108,8 +106,8 @@ async fn a_list_is_complete_over_pages_on_both_sides() {
     assert!(prompts.len() >= 4 && resources.len() >= 2);
 }
 
-/// F-04: cursors that were changed, made up, or given for another list, endpoint, era or process
-/// are refused.
+/// F-04: cursors that are modified, invented, or of another list, endpoint, era or process are
+/// rejected.
 #[tokio::test]
 async fn a_cursor_is_good_for_its_own_list_alone() {
     let server = Upstream::http(paged(&["t1", "t2", "t3", "t4"])).await;
@@ -164,7 +162,7 @@ async fn a_cursor_is_good_for_its_own_list_alone() {
     assert_eq!(foreign.code(), -32602, "{}", foreign.text());
 }
 
-/// A server that repeats a cursor, or has no end of pages, is cut short; its neighbours are
+/// A server with a repeated cursor or endless pages is truncated; the lists of other servers are
 /// complete.
 #[tokio::test]
 async fn endless_pages_of_a_server_end() {
@@ -199,8 +197,8 @@ async fn endless_pages_of_a_server_end() {
     assert!(repeating.count("tools/list") <= 3);
 }
 
-/// An item that client libraries cannot read would cost them the tools of all servers, so it is
-/// left out and told of; what means only one thing is repaired.
+/// An item that client libraries cannot parse would break the whole list, so it is dropped and
+/// reported; unambiguous mistakes are repaired.
 #[tokio::test]
 async fn an_item_that_clients_cannot_read_costs_no_other() {
     let tools = vec![
@@ -223,8 +221,7 @@ async fn an_item_that_clients_cannot_read_costs_no_other() {
     }
 }
 
-/// A silent or dead server holds a list up for no longer than the deadline, and is named as
-/// missing.
+/// A silent or dead server delays a list up to the deadline, and is reported as missing.
 #[tokio::test]
 async fn a_missing_server_delays_no_list_beyond_the_deadline() {
     let silent = Upstream::http(|_| Say::Nothing).await;
@@ -258,7 +255,7 @@ async fn a_missing_server_delays_no_list_beyond_the_deadline() {
             && !result.to_string().contains("127.0.0.1"),
         "{result}"
     );
-    // The next one does not wait at all, in either era, and calls go on.
+    // Later lists do not wait, in either era, and calls continue.
     let began = Instant::now();
     let session = gate.session("/mcp", "2025-06-18").await;
     let legacy = session.ask("tools/list", json!({})).await.result();
@@ -268,7 +265,7 @@ async fn a_missing_server_delays_no_list_beyond_the_deadline() {
     assert!(result["ttlMs"].as_u64().unwrap() <= 5_000, "a list with gaps is not kept for long");
     let own = gate.tools("/servers/good/mcp").await.1;
     assert!(own["_meta"].get("lockgate/degraded").is_none(), "{own}");
-    // It comes back by itself.
+    // The server is reconnected automatically.
     dead.restart().await;
     until("the dead server is listed", async || {
         gate.tools("/mcp").await.0.contains(&"dead__d".to_owned()).then_some(())
@@ -276,7 +273,7 @@ async fn a_missing_server_delays_no_list_beyond_the_deadline() {
     .await;
 }
 
-/// A warm list costs no upstream traffic, for any client in any era.
+/// A cached list causes no upstream traffic, for any client in any era.
 #[tokio::test]
 async fn a_warm_list_asks_no_server() {
     let one = Upstream::http(modern(&["m"])).await;
@@ -302,8 +299,8 @@ async fn a_warm_list_asks_no_server() {
     assert_eq!((posts(&one), posts(&two)), before);
 }
 
-/// F-09: what policy hides is in no list, and a call to it is answered like one to what does not
-/// exist, byte for byte, on every endpoint and in both eras.
+/// F-09: hidden items are in no list, and calls to them get the same bytes as calls to missing
+/// items, at every endpoint and in both eras.
 #[tokio::test]
 async fn hidden_things_are_like_unknown_ones() {
     let one = Upstream::http(modern(&["open", "hide_x"])).await;
@@ -325,8 +322,8 @@ async fn hidden_things_are_like_unknown_ones() {
     assert!(!result.to_string().contains("zwei"), "{result}");
     assert_eq!(gate.tools("/servers/one/mcp").await.0, ["open"]);
     let before = (one.count("tools/call"), two.heard().len());
-    // (endpoint, method, member, hidden, unknown); the two have the same length, so that only the
-    // name may differ.
+    // (endpoint, method, member, hidden, unknown); the last two have equal lengths, so that only
+    // the name differs.
     let pairs = [
         ("/mcp", "tools/call", "name", "one__hide_x", "one__none_x"),
         ("/mcp", "tools/call", "name", "one/hide_x", "one/none_x"),
@@ -362,8 +359,8 @@ async fn hidden_things_are_like_unknown_ones() {
             }
         }
     }
-    // A hidden resource is like one of a server that does not exist; a hidden endpoint like one
-    // that does not.
+    // A hidden resource equals a resource of a missing server; a hidden endpoint equals a missing
+    // endpoint.
     let read = async |uri: &str| {
         gate.modern("/mcp", "resources/read", json!({"uri": uri})).await.text().replace(uri, "URI")
     };
@@ -378,7 +375,7 @@ async fn hidden_things_are_like_unknown_ones() {
     assert!(!instructions.contains("zwei"), "{instructions}");
 }
 
-/// F-10: a resource that does not exist has the code of the client's era, and never empty contents.
+/// F-10: a missing resource yields the error code of the client's era, and never empty contents.
 #[tokio::test]
 async fn a_missing_resource_is_an_error_of_the_clients_era() {
     for era in ["modern", "legacy"] {
@@ -404,8 +401,8 @@ async fn a_missing_resource_is_an_error_of_the_clients_era() {
     }
 }
 
-/// E-10: over HTTP a tool whose header annotation is invalid is left out and its siblings stay;
-/// over stdio, where the annotations mean nothing, it stays. The log says so.
+/// E-10: over HTTP a tool with an invalid header annotation is dropped and logged, and the others
+/// stay; over stdio, where the annotations have no effect, it stays.
 #[tokio::test]
 async fn a_tool_with_an_invalid_header_annotation_is_left_out() {
     let annotated = |name: &str, header: Value| json!({"name": name, "inputSchema": {"type": "object", "properties": {"a": {"type": "string", "x-mcp-header": header}}}});
@@ -433,7 +430,6 @@ async fn a_tool_with_an_invalid_header_annotation_is_left_out() {
     }
 }
 
-/// F-30: what a server says of its tools arrives as it was written.
 #[tokio::test]
 async fn a_definition_arrives_as_it_was_written() {
     let definition = json!({
@@ -455,8 +451,8 @@ async fn a_definition_arrives_as_it_was_written() {
     }
 }
 
-/// Icons that lead to the reader's own network or run a script are taken out, and an item with an
-/// endless description is left out; both are told.
+/// Icons that point into the client's own network or contain scripts are removed, and an item with
+/// an excessive description is dropped; both are reported.
 #[tokio::test]
 async fn what_an_item_shows_is_screened() {
     let icons =

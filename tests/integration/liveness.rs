@@ -1,5 +1,5 @@
-//! Servers that hang: the state says so before a call is hurt, and they come back by themselves.
-//! Slow ones are left alone, and one that was down is tried as soon as somebody calls it.
+//! Hung servers: detected before a call fails, and recovered automatically. Slow servers are left
+//! alone, and a call triggers the reconnection of a server that was down.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use crate::rig::client::Request;
 use crate::rig::upstream::{legacy, modern};
 use crate::rig::{Gate, Heard, Say, Upstream, Value, alive, fixture, json, signal, until};
 
-/// A sign of life is wanted after a second, within a second.
+/// Returns health checks with an interval and a timeout of a second.
 fn health() -> Value {
     json!({"interval": 1, "timeout": 1})
 }
@@ -39,8 +39,8 @@ async fn restarts(gate: &Gate, server: &str) -> u32 {
     text.lines().find_map(|line| line.strip_prefix(&head)?.parse().ok()).unwrap_or_default()
 }
 
-/// A child that nobody calls is found out and started anew; its calls are answered meanwhile or
-/// afterwards, never both.
+/// A hung child without calls is detected and restarted. Calls are answered before or after the
+/// restart, never twice.
 #[tokio::test]
 async fn a_hung_child_is_started_anew() {
     for era in ["modern", "legacy"] {
@@ -68,8 +68,8 @@ async fn a_hung_child_is_started_anew() {
     }
 }
 
-/// A call that runs on it has its own time, and ends with words; the state says meanwhile how it
-/// is.
+/// A call on a hung child keeps its own timeout and ends with an error, while the state reports the
+/// hang.
 #[tokio::test]
 async fn a_call_of_a_hung_child_has_its_own_time() {
     for era in ["modern", "legacy"] {
@@ -104,8 +104,7 @@ async fn a_call_of_a_hung_child_has_its_own_time() {
     }
 }
 
-/// A server that does one thing at a time and is slow at it keeps its process, although it answers
-/// no ping meanwhile.
+/// A slow, single-threaded server keeps its process, although it cannot answer pings during a call.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_slow_server_is_left_alone() {
     for new in [true, false] {
@@ -129,7 +128,7 @@ async fn a_slow_server_is_left_alone() {
     }
 }
 
-/// Some servers answer no ping, which they have to: they are asked for a list instead.
+/// Some servers do not implement the mandatory ping: a list request is the fallback.
 #[tokio::test]
 async fn a_server_without_ping_is_left_alone() {
     let good = legacy("2025-06-18", &["t"]);
@@ -145,8 +144,8 @@ async fn a_server_without_ping_is_left_alone() {
     assert!(!gate.log().contains("did not answer"), "{}", gate.log());
 }
 
-/// With checks switched on, an HTTP server that hangs is known before anybody calls it, and known
-/// again when it answers.
+/// With health checks enabled, the hang and the recovery of an HTTP server are detected without
+/// calls.
 #[tokio::test]
 async fn a_hung_http_server_is_known_before_it_is_called() {
     for new in [true, false] {
@@ -174,8 +173,7 @@ async fn a_hung_http_server_is_known_before_it_is_called() {
     }
 }
 
-/// The pauses between attempts grow; a call does not wait for their end, and many calls make one
-/// attempt.
+/// Retry delays grow, but a call triggers an attempt immediately, and many calls share an attempt.
 #[tokio::test]
 async fn a_server_that_was_down_is_tried_when_it_is_called() {
     let mut server = Upstream::http(modern(&["t"])).await;
@@ -183,7 +181,7 @@ async fn a_server_that_was_down_is_tried_when_it_is_called() {
     server.stop().await;
     assert_eq!(gate.call("a__t").await.code(), -32603);
     until("some attempts", async || (restarts(&gate, "a").await >= 5).then_some(())).await;
-    // The next one is 6.4 s away. Nobody is tried again at once.
+    // The next attempt is 6.4 s away, and another immediate attempt is not due yet.
     tokio::time::sleep(Duration::from_millis(1200)).await;
     let (before, began) = (server.count("server/discover"), Instant::now());
     server.restart().await;

@@ -1,5 +1,5 @@
-//! Lines of the log at a collector, beside those on stderr: whose they are, what they say, and what
-//! becomes of them while the collector is away.
+//! Log export to a collector, beside stderr: resource and trace context, contents, and behaviour
+//! while the collector is unavailable.
 
 use std::time::{Duration, Instant};
 
@@ -12,13 +12,13 @@ const RULES: &str = "policies:
   - { name: some, effect: allow, what: { tools: [\"**\"] } }
   - { name: no-wipe, effect: deny, what: { tools: [a/wipe] } }
 ";
-/// What waits at most: the queue, and the batch that is being sent.
+/// Limits on pending records: the queue, and the batch that is being sent.
 const QUEUE: usize = 2048;
 const BATCH: usize = 512;
-/// The end, where nothing is answered: three seconds for lines, as many for spans, and little more.
+/// Limit on the shutdown without responses: three seconds for logs, three for spans, and a margin.
 const LATEST: Duration = Duration::from_secs(25);
 
-/// A gateway that denies `a__wipe`.
+/// Starts a gateway that denies `a__wipe`.
 async fn start(telemetry: Value) -> (Gate, (Upstream, tempfile::TempDir)) {
     let server = Upstream::http(modern(&["t", "wipe"])).await;
     let folder = tempfile::tempdir().unwrap();
@@ -31,7 +31,7 @@ async fn start(telemetry: Value) -> (Gate, (Upstream, tempfile::TempDir)) {
     (gate, (server, folder))
 }
 
-/// The lines of denied calls.
+/// Returns the log records of denied calls.
 fn denials(collector: &Collector) -> Vec<Line> {
     let mut lines = collector.lines();
     lines.retain(|line| line.text("decision") == "deny");
@@ -88,7 +88,7 @@ async fn the_line_of_a_denied_call_arrives_with_the_ids_of_its_span() {
         assert_eq!(line.resource, span.resource);
         assert_eq!(line.resource["service.name"], "gate-eu");
         assert_eq!(line.resource["deployment.environment.name"], "prod");
-        // The same line stands on stderr.
+        // The same line is on stderr.
         assert!(gate.log().contains(&format!("request_id={}", line.text("request_id"))));
     }
     assert_eq!(hex(&lines[0].trace), parent[3..35]);
@@ -96,7 +96,7 @@ async fn the_line_of_a_denied_call_arrives_with_the_ids_of_its_span() {
         assert!(export.head.contains("x-team: blue"), "{}", export.head);
         assert!(!String::from_utf8_lossy(&export.body).contains("s3cret"));
     }
-    // Lines from before the collector was asked for the first time are there too.
+    // Lines from before the first export are included.
     until("the line of the start", async || {
         collector.lines().into_iter().find(|line| line.body.starts_with("ready"))
     })
@@ -107,7 +107,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Without spans, lines are in the client's trace.
+/// Without span export, log records carry the client's trace.
 #[tokio::test]
 async fn without_spans_a_line_names_the_span_of_the_client() {
     let collector = Collector::start().await;
@@ -151,11 +151,11 @@ async fn lines_wait_for_a_collector_that_is_away_for_a_while() {
     ids.dedup();
     assert_eq!(ids.len(), CALLS, "each once, in order");
     assert!(lost(&gate).await < 1.0);
-    // What the export says of itself is not exported.
+    // Logs of the exporter itself are not exported.
     assert!(collector.lines().iter().all(|line| !line.body.contains("exported")));
 }
 
-/// Calls go on, what the queue cannot take is counted, and the end comes in time.
+/// Calls continue, records beyond the queue are counted, and the shutdown is bounded.
 #[tokio::test]
 async fn a_collector_that_never_answers_holds_up_nothing() {
     const CALLS: usize = QUEUE + BATCH + 200;

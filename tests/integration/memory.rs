@@ -1,5 +1,5 @@
-//! `limits.memory`: resident memory stays under it however it is filled, small calls go on
-//! meanwhile, and what a peak took is given back.
+//! `limits.memory`: resident memory stays below the limit under any load, small calls continue, and
+//! memory is returned after a peak.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,20 +15,20 @@ use crate::rig::upstream::{modern, modern_with};
 use crate::rig::{Answer, Heard, Say, Upstream, json, until};
 
 const MIB: usize = 1 << 20;
-/// Bytes of a body.
+/// Size of a request body in bytes.
 const BODY: usize = 4 * MIB;
 const LIMIT: usize = 128 * MIB;
-/// What of it is not for the program itself: messages, and copies of them.
+/// The part of the limit for messages and their copies, without the program itself.
 const FOR_MESSAGES: usize = 64 * MIB;
 
-/// A figure of a process's memory in bytes: `VmHWM` is the most that was resident, `VmRSS` what is.
+/// Returns a memory figure of the process in bytes: `VmHWM` is the peak, `VmRSS` the current value.
 fn memory(gate: &Gate, figure: &str) -> usize {
     let status = std::fs::read_to_string(format!("/proc/{}/status", gate.pid())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix(figure)).unwrap();
     line.trim_matches([':', ' ', '\t']).trim_end_matches(" kB").parse::<usize>().unwrap() * 1024
 }
 
-/// The start of an answer with `bytes` of text in it.
+/// Returns the start of a response with `bytes` of text.
 fn start_of_answer(heard: &Heard, bytes: usize) -> Vec<u8> {
     let head = format!(
         r#"{{"jsonrpc":"2.0","id":{},"result":{{"content":[{{"type":"text","text":""#,
@@ -39,7 +39,8 @@ fn start_of_answer(heard: &Heard, bytes: usize) -> Vec<u8> {
     start
 }
 
-/// A modern server whose tools `stall` with so many bytes sent, are `long`, or answer `small`.
+/// Returns a modern server with tools that stall after this many bytes, or return a long or small
+/// text.
 fn filler(kind: &'static str, bytes: usize) -> impl Fn(&Heard) -> Say + Send + Sync {
     let plain = modern(&["stall", "long", "small", "silent"]);
     move |heard| match (heard.method(), heard.body["params"]["name"].as_str()) {
@@ -60,14 +61,14 @@ fn call(tool: &str) -> Request {
     Request::modern("/mcp", "tools/call", json!({"name": tool, "arguments": {}}))
 }
 
-/// A server whose list is large.
+/// Returns a server with a large list.
 fn lists() -> impl Fn(&Heard) -> Say + Send + Sync {
     let words = "d".repeat(1000);
     let tool = |n| json!({"name": format!("t{n}"), "description": words, "inputSchema": {"type": "object"}});
     modern_with((0..3000).map(tool).collect())
 }
 
-/// Calls in both eras that a person would make: each is answered, and soon.
+/// Makes calls at a human pace in both eras; returns their count and the longest time.
 async fn polite(gate: &Gate, time: Duration) -> (usize, Duration) {
     let session = gate.session("/mcp", "2025-11-25").await;
     let began = Instant::now();
@@ -84,22 +85,21 @@ async fn polite(gate: &Gate, time: Duration) -> (usize, Duration) {
     (calls, longest)
 }
 
-/// A request whose body never ends.
+/// Sends a request with an unfinished body.
 async fn half_a_body(gate: &Gate) -> TcpStream {
     let request = call("json__small");
     let text = String::from_utf8(request.bytes()).unwrap();
     let head = text.split("Content-Length").next().unwrap().to_owned();
     let mut socket = TcpStream::connect(gate.address).await.unwrap();
     socket.write_all(format!("{head}Content-Length: {BODY}\r\n\r\n").as_bytes()).await.unwrap();
-    // The gateway may stop reading, or refuse.
+    // The gateway may stop reading, or reject the request.
     let _ = tokio::time::timeout(Duration::from_secs(3), socket.write_all(&vec![b' '; BODY - 10]))
         .await;
     socket
 }
 
-/// Every way in at once, with more than there is room for in each: answers that stop in the middle
-/// over all transports, answers that nobody reads, bodies whole and unfinished, streams that are
-/// kept, a large list.
+/// Fills every path beyond its capacity at the same time: stalled responses over all transports,
+/// unread responses, whole and unfinished bodies, open streams, and a large list.
 #[tokio::test]
 async fn memory_stays_under_its_limit_however_it_is_filled() {
     let json = Upstream::http(filler("application/json", 12 * MIB)).await;
@@ -116,7 +116,7 @@ async fn memory_stays_under_its_limit_however_it_is_filled() {
         "limits": {"memory": LIMIT, "concurrent_requests": 200}, "http": {"body_bytes": BODY},
     }))
     .await;
-    // Of this build, which is larger than one that is optimised.
+    // A debug build is larger than a release build.
     let own = memory(&gate, "VmRSS");
     let mut stalled: JoinSet<Answer> = JoinSet::new();
     for tool in ["json__stall", "events__stall", "lines__stall"] {
@@ -177,7 +177,7 @@ async fn memory_stays_under_its_limit_however_it_is_filled() {
     assert!(figure("lockgate_bytes_in_flight ").is_some_and(|bytes| bytes > 0.0), "{metrics}");
 }
 
-/// A large answer that never ends gives way to others that want room, in both eras, and says why.
+/// A large unfinished response is evicted when others need room, in both eras, with an explanation.
 #[tokio::test]
 async fn an_answer_that_never_ends_gives_way() {
     let stall = Upstream::http(filler("text/event-stream", 9 * MIB)).await;
@@ -216,7 +216,6 @@ async fn an_answer_that_never_ends_gives_way() {
     assert_eq!(gate.call("stall__small").await.code(), 0, "the server is not to blame");
 }
 
-/// What large answers and many small ones took goes back to the system.
 #[tokio::test]
 async fn memory_of_a_peak_is_given_back() {
     let long = Upstream::http(filler("text/event-stream", 15 * MIB)).await;
@@ -233,7 +232,7 @@ async fn memory_of_a_peak_is_given_back() {
             assert_eq!(code.unwrap(), 0);
         }
     };
-    // What every thread and connection keeps once it has worked.
+    // Memory that every thread and connection keeps after its first work.
     mediums(10).await;
     let before = memory(&gate, "VmRSS");
     let mut clients = Vec::new();
@@ -253,8 +252,7 @@ async fn memory_of_a_peak_is_given_back() {
     eprintln!("{} MiB before, {} at most, {} after", before / MIB, most / MIB, after / MIB);
 }
 
-/// Event streams that wait for news, each on a connection of its own: what one of them takes of
-/// memory, all in all. (Before: 44 KiB.)
+/// Limit on the total memory per idle event stream, each on its own connection. (Before: 44 KiB.)
 #[tokio::test]
 async fn an_open_stream_costs_little() {
     const STREAMS: usize = 1000;
@@ -272,7 +270,7 @@ async fn an_open_stream_costs_little() {
         let get = Request::bare("GET", "/mcp", "").with("Accept", "text/event-stream");
         legacy.push(get.with("Mcp-Session-Id", &session.id));
     }
-    // What is made once is there before anything is measured.
+    // One-time allocations precede the measurement.
     drop((modern.open(gate.address).await, legacy[0].open(gate.address).await));
     let mut open = Vec::with_capacity(2 * STREAMS);
     for (era, requests) in [("modern", vec![modern; STREAMS]), ("legacy", legacy)] {
@@ -288,8 +286,8 @@ async fn an_open_stream_costs_little() {
     }
 }
 
-/// Calls that wait for their clients' answers: what one of them takes of memory, all in all, and
-/// that a call without a question goes as fast beside them.
+/// Limit on the total memory per call that waits for its client's answer; such calls do not slow
+/// down others.
 #[tokio::test]
 async fn a_call_that_waits_for_an_answer_costs_little() {
     const CALLS: usize = 1000;
@@ -319,8 +317,8 @@ async fn a_call_that_waits_for_an_answer_costs_little() {
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
 }
 
-/// What is kept of a server's lists counts for as long as it is kept, and a list that there is no
-/// room for leaves the old one.
+/// Cached lists count for as long as they are cached, and a list that does not fit leaves the old
+/// list in place.
 #[tokio::test]
 async fn kept_lists_count_and_one_that_does_not_fit_leaves_the_old_one() {
     let turns = Arc::new(AtomicUsize::new(0));
@@ -357,8 +355,8 @@ async fn kept_lists_count_and_one_that_does_not_fit_leaves_the_old_one() {
     assert!(held.is_some_and(|held| held > MIB && held < 2 * MIB), "{held:?}");
 }
 
-/// What REST and tRPC answer counts like what MCP does: a batch of large answers, and answers that
-/// nobody reads, have room or are refused.
+/// Responses of REST and tRPC count like those of MCP: batches of large results and unread
+/// responses get room or are rejected.
 #[tokio::test]
 async fn answers_over_the_api_and_trpc_count_until_they_are_written() {
     let server = Upstream::http(filler("application/json", 6 * MIB)).await;

@@ -1,5 +1,5 @@
-//! `/metrics`: what operators are told of denials, unknown names, reloads, responses, certificates,
-//! keys of issuers and the process.
+//! `/metrics`: denials, unknown names, reloads, responses, certificates, issuers' keys and the
+//! process.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -13,12 +13,12 @@ use crate::rig::upstream::{legacy, modern};
 use crate::rig::{Gate, Say, Upstream, Value, json, until};
 use crate::tls;
 
-/// The metrics of a gate, as its operator reads them.
+/// Returns the metrics as the operator receives them.
 async fn read(gate: &Gate) -> String {
     Request::bare("GET", "/metrics", "").send(gate.address).await.text()
 }
 
-/// The value of one series, or nothing where it is not there.
+/// Returns the value of a series, or `None` if it is absent.
 fn find(metrics: &str, series: &str) -> Option<f64> {
     let rest = metrics.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '))?;
     rest.trim().parse().ok()
@@ -32,7 +32,7 @@ const RULES: &str = "policies:
   - { name: twice, effect: deny, rate: { per_hour: 2, burst: 2, by: [principal] }, what: { tools: [a/slow] } }
 ";
 
-/// Whatever stops a request is counted, under the rule that did, in both eras.
+/// Every denial is counted under its rule, in both eras.
 #[tokio::test]
 async fn denials_are_counted_by_rule_and_reason() {
     let a = Upstream::http(modern(&["wipe", "read", "free", "slow"])).await;
@@ -70,7 +70,7 @@ async fn denials_are_counted_by_rule_and_reason() {
     assert!(!metrics.contains("has_this"), "what clients write is no label");
 }
 
-/// A broken configuration shows until it is mended, and so does what the process takes.
+/// A broken configuration is reported until it is corrected, beside figures of the process.
 #[tokio::test]
 async fn reloads_responses_and_the_process_are_exported() {
     let a = Upstream::http(modern(&["t"])).await;
@@ -113,8 +113,8 @@ async fn reloads_responses_and_the_process_are_exported() {
     assert!(find(&metrics, "process_cpu_seconds_total") > Some(0.0));
 }
 
-/// Operations and sessions of both eras, towards clients and towards servers, under the names and
-/// labels of the OpenTelemetry conventions.
+/// Operations and sessions of both eras, for clients and servers, have the names and labels of the
+/// OpenTelemetry conventions.
 #[tokio::test]
 async fn operations_and_sessions_are_measured_by_the_conventions() {
     let answers = modern(&["t", "fails", "breaks"]);
@@ -190,7 +190,7 @@ async fn operations_and_sessions_are_measured_by_the_conventions() {
     assert!(metrics.contains(r#"le="0.02""#) && metrics.contains(r#"le="300""#), "{metrics}");
 }
 
-/// A server without completions is answered for with an empty list, which is no error.
+/// The empty completion for a server without completions is not an error.
 #[tokio::test]
 async fn an_empty_completion_is_no_error() {
     let a = Upstream::http(|heard| match heard.method() {
@@ -218,7 +218,7 @@ async fn an_empty_completion_is_no_error() {
     assert!(metrics.contains(series), "{metrics}");
 }
 
-/// The names in the table of `docs/observing.md`.
+/// Returns the names in the table of `docs/observing.md`.
 fn documented() -> BTreeSet<String> {
     let page = include_str!("../../docs/observing.md");
     let (_, table) = page.split_once("| metric | meaning |").unwrap();
@@ -227,8 +227,7 @@ fn documented() -> BTreeSet<String> {
     cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).map(str::to_owned).collect()
 }
 
-/// What the page says of metrics is true: each of its names is exported, and everything that is
-/// exported is on it.
+/// Every documented metric is exported, and every exported metric is documented.
 #[tokio::test]
 async fn the_page_of_metrics_and_the_program_agree() {
     let a = Upstream::http(modern(&["t", "no"])).await;
@@ -247,7 +246,7 @@ async fn the_page_of_metrics_and_the_program_agree() {
             "tls": {"cert": path("cert.pem"), "key": path("key.pem")},
         },
         "admin": {"listen": own.to_string()},
-        // Nobody is there.
+        // The address has no listener.
         "audit": {"file": path("audit.jsonl"), "syslog": {"address": "tcp://127.0.0.1:1"}},
     }))
     .await;
@@ -264,7 +263,7 @@ async fn the_page_of_metrics_and_the_program_agree() {
     let exported: BTreeSet<String> =
         types.filter_map(|line| Some(line.split(' ').next()?.to_owned())).collect();
     let mut documented = documented();
-    // Nothing is said of sessions before one has ended.
+    // Session durations appear only after the first session has ended.
     for side in ["server", "client"] {
         assert!(documented.remove(&format!("mcp_{side}_session_duration_seconds")));
     }
@@ -278,7 +277,7 @@ async fn the_page_of_metrics_and_the_program_agree() {
     assert_eq!(find(&metrics, &series), Some(1.0), "{metrics}");
 }
 
-/// The token for scraping reads all of `/metrics`, and nothing else; a caller's key reads no names.
+/// The scrape token reads all of `/metrics` and no other endpoint; a caller's key gets no names.
 #[tokio::test]
 async fn a_scrape_token_reads_metrics_and_nothing_else() {
     const TOKEN: &str = "scrape-0f1e2d3c4b5a6978";

@@ -1,4 +1,4 @@
-//! Servers that are not there: what lists and calls say of them, and who is told when that changes.
+//! Missing servers: their representation in lists and calls, and the notifications of changes.
 
 use std::time::Duration;
 
@@ -10,15 +10,15 @@ fn degraded(list: &Value) -> Value {
     list["_meta"]["lockgate/degraded"].clone()
 }
 
-/// A dead server, one that never answers and one that is there.
+/// Starts a dead server, a silent server and a healthy server.
 async fn three() -> (Upstream, Upstream, Upstream) {
     let mut dead = Upstream::http(modern(&["d"])).await;
     dead.stop().await;
     (dead, Upstream::http(|_| Say::Nothing).await, Upstream::http(modern(&["ok"])).await)
 }
 
-/// A call of a tool whose server is down or still starting says so, and whether to try again; what
-/// policy would hide is as unknown as ever.
+/// A call to a server that is down or starting reports the state and whether to retry; hidden tools
+/// still get the error of unknown tools.
 #[tokio::test]
 async fn a_call_to_a_server_that_is_not_there_says_how_it_is() {
     let (dead, silent, good) = three().await;
@@ -49,7 +49,7 @@ async fn a_call_to_a_server_that_is_not_there_says_how_it_is() {
     assert_eq!(own.json()["error"]["data"]["state"], "pending", "{}", own.text());
     let prompt = gate.modern("/mcp", "prompts/get", json!({"name": "dead__p"})).await;
     assert_eq!(prompt.json()["error"]["data"]["state"], "failed", "{}", prompt.text());
-    // Of what policy hides, and of servers that are there, nothing else is said than before.
+    // Hidden tools, and unknown tools of connected servers, get the usual error.
     for (hidden, unknown) in [("dead__hidden", "nobody__hidden"), ("good__no", "nobody__no")] {
         for (a, b) in [
             (gate.call(hidden).await, gate.call(unknown).await),
@@ -59,7 +59,7 @@ async fn a_call_to_a_server_that_is_not_there_says_how_it_is() {
             assert_eq!(a.text().replace(hidden, unknown), b.text());
         }
     }
-    // Lists say it too, since when and why.
+    // Lists report the time and the reason too.
     let missing = degraded(&gate.tools("/mcp").await.1);
     for entry in missing.as_array().unwrap() {
         let since = entry["since"].as_str().unwrap_or_default();
@@ -72,8 +72,8 @@ async fn changed(stream: &mut Stream) -> Value {
     message.expect("a notification").unwrap()["method"].clone()
 }
 
-/// Whoever sees a server is told when its state changes, in both eras, and nobody else; its lists
-/// say then how it is.
+/// Clients with access to a server are notified of state changes in both eras, others are not;
+/// lists then report the state.
 #[tokio::test]
 async fn a_changed_state_is_told_to_whom_it_concerns() {
     let mut server = Upstream::lines(modern(&["t"])).await;
@@ -105,8 +105,8 @@ async fn a_changed_state_is_told_to_whom_it_concerns() {
     assert!(silent.is_err(), "{silent:?}");
 }
 
-/// A server that wants credentials is told from one that is broken: also when it says so only when
-/// its lists are read, or to a session's own connection.
+/// Missing credentials for a server are distinguished from a failure, even if only its lists or a
+/// client's own connection are rejected.
 #[tokio::test]
 async fn a_server_that_wants_credentials_says_so_wherever_it_does() {
     let refusal = || Say::Status(401, Vec::new(), json!({"error": "who are you"}));
@@ -147,7 +147,7 @@ async fn a_server_that_wants_credentials_says_so_wherever_it_does() {
     assert_eq!(gate.call("sessions__t").await.code(), 0);
 }
 
-/// What counts as ready is a setting, and how many servers are there is always said.
+/// `admin.ready` selects the criterion, and the number of connected servers is always reported.
 #[tokio::test]
 async fn readiness_counts_the_servers_that_are_wanted() {
     for (ready, one_there, both_there) in
@@ -177,7 +177,7 @@ async fn readiness_counts_the_servers_that_are_wanted() {
     }
 }
 
-/// What a call that failed says over REST: which kind of failure, and of which server.
+/// A failed REST call reports the kind of failure and its server.
 #[tokio::test]
 async fn a_failed_call_says_of_which_kind_it_is_and_of_which_server() {
     let closed = Upstream::http(|_| Say::Status(401, Vec::new(), json!({"error": "who?"}))).await;

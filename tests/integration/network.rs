@@ -1,5 +1,5 @@
-//! A company's network: servers behind a proxy that asks for a password, and child processes that
-//! get what leads out, if the configuration lets them.
+//! A corporate network: servers behind a proxy with a password, and child processes that get the
+//! proxy settings if configured.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ use crate::rig::{Gate, Upstream, Value, json, until};
 
 const ADA: &str = "Proxy-Authorization: Basic YWRhOnMzY3JldC9wYXNz";
 
-/// A proxy whose tunnels all end at one server, whatever they are asked for.
+/// A proxy that tunnels every request to the same server, independent of the requested host.
 struct Proxy {
     port: u16,
     heads: Arc<Mutex<Vec<String>>>,
@@ -64,7 +64,7 @@ impl Proxy {
     }
 }
 
-/// The variables that a child wrote down.
+/// Returns the variables that a child wrote.
 async fn variables_of(folder: &Path) -> Vec<(String, String)> {
     let file = folder.join("variables");
     let text = until("the child wrote its variables", async || {
@@ -75,7 +75,7 @@ async fn variables_of(folder: &Path) -> Vec<(String, String)> {
     text.lines().filter_map(pair).collect()
 }
 
-/// A server that writes its variables down before it serves.
+/// Returns a server that writes its variables before it serves.
 fn writer(more: Value) -> Value {
     let fixture = program("fixture-server");
     let script = format!(

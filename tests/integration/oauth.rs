@@ -1,6 +1,5 @@
-//! The gateway as OAuth resource server (rows A-01 to A-05): metadata for each endpoint,
-//! challenges, step-up before anything streams, keys that rotate, and tokens that are meant for
-//! others.
+//! The gateway as an OAuth resource server (rows A-01 to A-05): metadata per endpoint, challenges,
+//! step-up before any stream, key rotation, and tokens of other audiences.
 
 use crate::rig::client::Request;
 use crate::rig::issuer::{Issuer, Signer, now};
@@ -38,7 +37,7 @@ async fn waits_for(gate: &Gate, request: &Request) {
     .await;
 }
 
-/// A-01: every endpoint is a resource with a document of its own, which a 401 points at.
+/// A-01: every endpoint is a resource with its own metadata document, referenced by a 401.
 #[tokio::test]
 async fn each_endpoint_says_where_to_sign_in() {
     let server = Upstream::http(modern(&["t"])).await;
@@ -75,7 +74,7 @@ async fn each_endpoint_says_where_to_sign_in() {
     assert_eq!(other.status, 404);
 }
 
-/// A-02, A-03, A-05: what a token has to be, and that it goes no further.
+/// A-02, A-03, A-05: only valid tokens for this endpoint are accepted, and they are not forwarded.
 #[tokio::test]
 async fn only_good_tokens_for_this_endpoint_are_taken() {
     let server = Upstream::http(modern(&["t"])).await;
@@ -134,8 +133,8 @@ async fn only_good_tokens_for_this_endpoint_are_taken() {
     );
     assert!(!gate.log().contains(&good));
 
-    // A session is of the subject, not of the token: another token of ada continues it, one of eve
-    // does not.
+    // A session belongs to the subject, not the token: another token of ada continues it, a token
+    // of eve does not.
     let body = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#;
     let by =
         |request: Request, token: &str| request.with("Authorization", &format!("Bearer {token}"));
@@ -147,7 +146,7 @@ async fn only_good_tokens_for_this_endpoint_are_taken() {
     assert_eq!(by(ping(), &with("exp", json!(now() - 60))).send(at).await.status, 401);
 }
 
-/// A-04: what a call needs is said at once, before anything streams, and a broad scope will do.
+/// A-04: missing scopes are reported before any stream, and a scope that implies them suffices.
 #[tokio::test]
 async fn more_scopes_are_asked_for_when_a_call_needs_them() {
     let server = Upstream::http(modern(&["t", "pay"])).await;
@@ -194,7 +193,7 @@ async fn more_scopes_are_asked_for_when_a_call_needs_them() {
     assert_eq!((unknown.status, unknown.code()), (200, -32602), "what is not there needs no scope");
 }
 
-/// Keys rotate without a restart; unknown key ids do not make the gateway ask again and again.
+/// Keys rotate without a restart; unknown key ids do not cause repeated fetches.
 #[tokio::test]
 async fn rotated_keys_are_found_and_old_ones_forgotten() {
     let server = Upstream::http(modern(&["t"])).await;

@@ -1,5 +1,5 @@
-//! Operations of the REST API on servers and tools: who sees and switches what, what is counted of
-//! calls, and how long a switch holds.
+//! REST operations on servers and tools: permissions, call statistics, and the duration of a
+//! disconnect.
 
 use crate::principals::{By, key};
 use crate::rig::client::Request;
@@ -18,7 +18,7 @@ fn code(answer: &Answer) -> (u16, String) {
     (answer.status, answer.json()["code"].as_str().unwrap_or_default().to_owned())
 }
 
-/// A server whose tools fail in every way.
+/// Returns a server with tools that fail in every way.
 fn odd() -> impl Fn(&Heard) -> Say + Send + Sync + 'static {
     let usual = modern(&["good", "slow", "broken", "bad", "picky"]);
     move |heard| {
@@ -41,7 +41,7 @@ async fn state_of(gate: &Gate, name: &str) -> Value {
     get(&format!("/api/servers/{name}")).send(gate.address).await.json()["state"].clone()
 }
 
-/// The names on all pages of a list.
+/// Returns the names on all pages of a list.
 async fn names(gate: &Gate, path: &str) -> Vec<String> {
     let mut names = Vec::new();
     let mut cursor = String::new();
@@ -82,7 +82,7 @@ async fn calls_are_counted_by_server_and_tool_with_where_they_failed() {
     assert!(good["lastInvokedAt"].as_str().is_some_and(|time| time.ends_with('Z')), "{good}");
     let bad = shown("bad").await["metrics"].clone();
     assert_eq!((&bad["successes"], &bad["failures"]), (&json!(0), &json!(1)), "{bad}");
-    // Sorted by what was counted, over pages.
+    // Sorted by statistics, over pages.
     let path = "/api/tools?server=a&sort=invocations&order=desc&limit=2";
     let sorted = names(&gate, path).await;
     assert_eq!(sorted, ["a__good", "a__bad", "a__broken", "a__picky", "a__slow"]);
@@ -106,7 +106,7 @@ async fn a_disconnected_server_stays_away_until_its_entry_changes_or_somebody_co
     assert_eq!((away.status, &away.json()["state"]), (200, &json!("disabled")), "{}", away.text());
     assert_ne!(gate.call("a__t").await.code(), 0);
     assert_eq!(code(&post("/api/servers/a/reconnect").send(at).await).0, 409);
-    // Another server comes with a reload, which leaves this one as it is.
+    // A reload that adds another server leaves this server disconnected.
     gate.configure(json!({"servers": {"a": one.config(), "b": two.config()}}));
     until("b is there", async || (state_of(&gate, "b").await == "connected").then_some(())).await;
     assert_eq!(state_of(&gate, "a").await, "disabled");
@@ -117,7 +117,7 @@ async fn a_disconnected_server_stays_away_until_its_entry_changes_or_somebody_co
     until("it is called", async || (gate.call("a__t").await.code() == 0).then_some(())).await;
     assert_eq!(post("/api/servers/a/connect").send(at).await.status, 200, "once more is the same");
     assert_eq!(post("/api/servers/a/toggle").send(at).await.json()["state"], "disabled");
-    // Its own entry says something else now: that is what is wanted.
+    // A change of its own entry reconnects the server.
     let changed = one.with(json!({"timeout": 20}));
     gate.configure(json!({"servers": {"a": changed, "b": two.config()}}));
     until("a is back", async || (state_of(&gate, "a").await == "connected").then_some(())).await;
@@ -127,8 +127,8 @@ async fn a_disconnected_server_stays_away_until_its_entry_changes_or_somebody_co
     assert_eq!(builtin, (404, "SERVER_NOT_FOUND".to_owned()));
 }
 
-/// Shared servers are switched by operators alone, and their figures are for them alone: others
-/// would see in them how much another organisation does.
+/// Only operators disconnect shared servers and see their statistics, which reveal the activity of
+/// other organisations.
 #[tokio::test]
 async fn what_all_share_is_switched_and_counted_for_operators_alone() {
     let server = Upstream::http(modern(&["t"])).await;
@@ -170,7 +170,7 @@ async fn what_all_share_is_switched_and_counted_for_operators_alone() {
     assert_eq!(get("/api/servers?organizationId=acme").by(&admin).send(at).await.status, 200);
 }
 
-/// A proxy on this machine makes everybody look like its user.
+/// Behind a local proxy, every client would otherwise count as the local user.
 #[tokio::test]
 async fn whom_a_proxy_brings_is_no_operator_anywhere() {
     let server = Upstream::http(modern(&["t"])).await;
@@ -224,8 +224,8 @@ async fn lists_refuse_what_nobody_knows_how_to_sort() {
     }
 }
 
-/// Built-in tools say more of themselves, are found by their category, and take arguments in the
-/// spellings of the procedures of tRPC as well.
+/// Built-in tools have more metadata, are found by category, and accept the argument names of the
+/// tRPC procedures too.
 #[tokio::test]
 async fn built_in_tools_are_found_by_category_and_take_other_spellings() {
     let server = Upstream::http(modern(&["read"])).await;

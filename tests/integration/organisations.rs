@@ -1,12 +1,12 @@
-//! Organisations as operators run them: created by name and not by a typo, deleted when empty, and
-//! everything of each addressed with `organizationId`.
+//! Organisations as managed by operators: created explicitly, deleted when empty, and addressed
+//! with `organizationId`.
 
 use crate::principals::{By, key};
 use crate::rig::client::Request;
 use crate::rig::upstream::modern;
 use crate::rig::{Answer, Gate, Upstream, Value, json, until};
 
-/// A gateway with a server of an organisation beside its own.
+/// A gateway with an organisation's server beside its own.
 struct Rig {
     gate: Gate,
     server: Upstream,
@@ -93,7 +93,7 @@ async fn names_that_look_alike_are_no_organisations() {
     }
 }
 
-/// A member's first change creates its organisation: its credential names it.
+/// A member's first change creates the organisation of its credential.
 #[tokio::test]
 async fn operators_address_servers_tools_and_keys_of_every_organisation() {
     let rig = Rig::new().await;

@@ -1,5 +1,5 @@
-//! What servers hear from the gateway (rows E-04, E-08, E-12, E-26, L-04, L-08, L-10, L-12, F-31):
-//! their own names, the right headers, nothing of the client's hop.
+//! Requests to servers (rows E-04, E-08, E-12, E-26, L-04, L-08, L-10, L-12, F-31): the servers'
+//! own names, correct headers, and no hop-by-hop data of the client.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -7,8 +7,8 @@ use crate::rig::client::Request;
 use crate::rig::upstream::{legacy, modern, modern_with, tool};
 use crate::rig::{Gate, Heard, Say, Upstream, Value, json, until};
 
-/// E-08, E-04: every modern POST repeats its body in headers, under the server's own name, encoded
-/// where it must be.
+/// E-08, E-04: every modern POST repeats its body in headers, with the server's own names, encoded
+/// if needed.
 #[tokio::test]
 async fn a_modern_server_gets_its_own_names_in_headers() {
     let names = ["plain", "größe", " padded ", "=?base64?eA==?=", "dotted.name/x"];
@@ -47,8 +47,8 @@ async fn a_modern_server_gets_its_own_names_in_headers() {
     }
 }
 
-/// Nothing that belongs to the client's hop crosses: ids, tokens, session ids, headers, reserved
-/// `_meta`. What is end to end does: arguments byte for byte, vendor `_meta`, trace context (F-31).
+/// Hop-by-hop data of the client is not forwarded: ids, tokens, session ids, headers, reserved
+/// `_meta`. End-to-end data is: arguments byte for byte, vendor `_meta`, trace context (F-31).
 #[tokio::test]
 async fn nothing_of_the_clients_hop_crosses() {
     let server = Upstream::http(modern(&["t"])).await;
@@ -94,8 +94,8 @@ async fn nothing_of_the_clients_hop_crosses() {
     assert_eq!(heard.header("x-configured"), Some("yes"));
 }
 
-/// F-31: the trace of a client goes on from `_meta`, or from the HTTP headers where `_meta` says
-/// nothing valid, in both eras.
+/// F-31: the client's trace continues from `_meta`, or from the HTTP headers if `_meta` has no
+/// valid context, in both eras.
 #[tokio::test]
 async fn a_trace_goes_on_from_the_message_or_its_exchange() {
     let server = Upstream::http(modern(&["t"])).await;
@@ -139,9 +139,9 @@ async fn a_trace_goes_on_from_the_message_or_its_exchange() {
     }
 }
 
-/// E-12: a server that refuses the headers made from an old definition is asked for its tools, and
-/// called once more; when it refuses again, the client gets an internal error rather than a header
-/// error of its own.
+/// E-12: if a server rejects headers of an outdated definition, the tools are refreshed and the
+/// call is retried once. A second rejection is an internal error for the client, not a header
+/// error.
 #[tokio::test]
 async fn a_header_mismatch_upstream_is_retried_once() {
     for (refusals, code) in [(1, 0), (9, -32603)] {
@@ -161,8 +161,7 @@ async fn a_header_mismatch_upstream_is_retried_once() {
     }
 }
 
-/// Only a modern server over HTTP can refuse headers; from another one the same code may come after
-/// the call has run.
+/// Only a modern HTTP server rejects headers before execution; elsewhere the call may have run.
 #[tokio::test]
 async fn a_call_to_a_legacy_server_is_never_sent_twice() {
     let server = Upstream::http(|heard: &Heard| match heard.method() {
@@ -176,8 +175,8 @@ async fn a_call_to_a_legacy_server_is_never_sent_twice() {
     assert_eq!(server.count("tools/call"), 1);
 }
 
-/// L-04, L-10: a legacy server gets its session and version on every request, and a DELETE when it
-/// is not needed any more.
+/// L-04, L-10: a legacy server gets its session and version with every request, and a DELETE at the
+/// end.
 #[tokio::test]
 async fn a_legacy_server_gets_its_session_and_version() {
     for (version, header) in [
@@ -213,7 +212,7 @@ async fn a_legacy_server_gets_its_session_and_version() {
     }
 }
 
-/// L-08: a legacy server's broken stream is resumed by GET after the delay that it asked for.
+/// L-08: a legacy server's broken stream is resumed by GET after the requested delay.
 #[tokio::test]
 async fn a_broken_upstream_stream_is_resumed() {
     let server = Upstream::http(|heard| match heard.method() {
@@ -229,17 +228,17 @@ async fn a_broken_upstream_stream_is_resumed() {
         .find(|h| h.verb == "GET" && h.header("last-event-id") == Some("e-1"));
     let resumed = resumed.expect("a GET with Last-Event-ID");
     assert_eq!(resumed.header("mcp-session-id"), Some("abc"));
-    // This server then says 405, so there is no answer: the call fails and is not repeated.
+    // This server returns 405, so the call fails without a retry.
     assert_eq!((answer.code(), server.count("tools/call")), (-32603, 1), "{}", answer.text());
 }
 
-/// L-08: the answer that a legacy server gives on the resumed stream is the call's answer.
+/// L-08: a result on the resumed stream is the result of the call.
 #[tokio::test]
 async fn a_resumed_stream_brings_the_answer() {
     let server = Upstream::verbs(|heard| match (heard.verb.as_str(), heard.method()) {
         ("POST", "tools/call") => Say::Sse("id: e-1\nretry: 50\ndata:\n\n".into()),
         ("GET", _) if heard.header("last-event-id") == Some("e-1") => {
-            // The id of the only call: those before it are the handshake's and one for each list.
+            // The id of the only call is unknown: the handshake and the lists use the first ids.
             let answer = |id: u64| json!({"jsonrpc": "2.0", "id": id, "result": {"content": [{"type": "text", "text": "late"}]}});
             Say::Sse((0..20).map(|id| format!("id: e-2\ndata: {}\n\n", answer(id))).collect())
         }
@@ -253,8 +252,8 @@ async fn a_resumed_stream_brings_the_answer() {
     assert_eq!(server.count("tools/call"), 1, "resumed, not repeated");
 }
 
-/// L-08: the delay that a server asks for before its stream is resumed is its client's too, whether
-/// the client's stream has begun by then or not.
+/// L-08: a server's retry delay is forwarded to the client, before or after the client's stream has
+/// started.
 #[tokio::test]
 async fn a_servers_delay_is_passed_on() {
     for start in [
@@ -288,7 +287,7 @@ async fn a_servers_delay_is_passed_on() {
         let resume = Request::bare("GET", "/mcp", "").with("Mcp-Session-Id", &session.id);
         let resume = resume.with("Accept", "text/event-stream").with("Last-Event-ID", id);
         let mut rest = resume.open(gate.address).await;
-        // A log message may come behind the delay.
+        // A log message may follow the delay.
         let mut answer = rest.next().await.expect("the answer");
         while answer["method"] == "notifications/message" {
             answer = rest.next().await.expect("the answer");
@@ -297,8 +296,8 @@ async fn a_servers_delay_is_passed_on() {
     }
 }
 
-/// E-02: in a whole session with a server no id is used twice, whatever is asked, also by another
-/// client and in between.
+/// E-02: no id is used twice in a session with a server, even for interleaved requests of different
+/// clients.
 #[tokio::test]
 async fn no_id_is_used_twice_in_a_session() {
     for line in [false, true] {
@@ -327,7 +326,7 @@ async fn no_id_is_used_twice_in_a_session() {
     }
 }
 
-/// L-12: a server on HTTP+SSE: messages go to the address that its first event names, answers come
+/// L-12: over HTTP+SSE, messages are posted to the address of the first event, and responses arrive
 /// on the stream.
 #[tokio::test]
 async fn an_sse_server_is_posted_to_and_answers_on_its_stream() {
@@ -395,7 +394,7 @@ async fn an_sse_server_is_posted_to_and_answers_on_its_stream() {
     serving.abort();
 }
 
-/// L-12: HTTP+SSE: the first event says where to post, and an address on another origin is refused.
+/// L-12: an endpoint event with another origin is rejected.
 #[tokio::test]
 async fn an_sse_endpoint_on_another_origin_is_refused() {
     let trap = Upstream::http(modern(&["t"])).await;
@@ -421,8 +420,7 @@ async fn an_sse_endpoint_on_another_origin_is_refused() {
     serving.abort();
 }
 
-/// L-11: a server's ping is answered at once, and its questions to nobody are refused rather than
-/// left open.
+/// L-11: a server's ping is answered immediately, and requests outside the protocol are rejected.
 #[tokio::test]
 async fn a_servers_ping_is_answered() {
     let server = Upstream::lines(|heard| {
@@ -453,8 +451,8 @@ async fn a_servers_ping_is_answered() {
     assert!(answers.iter().any(|a| a["id"] == 5 && a["error"]["code"] == -32601), "{answers:?}");
 }
 
-/// Traces go where the configuration says, and as it says: variables that OpenTelemetry knows are
-/// somebody else's.
+/// Only the configuration controls trace export; the environment variables of OpenTelemetry are
+/// ignored.
 #[tokio::test]
 async fn variables_of_the_environment_do_not_steer_traces() {
     let collector = Upstream::http(|_| Say::Json(Value::Null)).await;
@@ -490,7 +488,7 @@ async fn variables_of_the_environment_do_not_steer_traces() {
     assert!(server.heard().iter().all(|h| !h.text.contains("service.name")));
 }
 
-/// A credential that its own server sends back is in no answer, whichever way and era it takes.
+/// A credential echoed by its server is redacted in every response, in both eras.
 #[tokio::test]
 async fn a_credential_that_its_server_echoes_is_redacted() {
     const CANARY: &str = "canary/5d1c0a77e2+K9";
@@ -536,8 +534,8 @@ async fn a_credential_that_its_server_echoes_is_redacted() {
     assert_eq!(server.count("tools/call"), 10);
 }
 
-/// `validate_arguments`: what does not fit the tool's own schema does not reach its server, whichever
-/// way it came, and the mistake is told with its place. Without it, arguments go on as they are.
+/// `validate_arguments`: arguments that violate the tool's schema are rejected with the location of
+/// the error, in both eras. Otherwise arguments are forwarded unchecked.
 #[tokio::test]
 async fn arguments_are_held_against_the_schema_where_the_operator_wants_that() {
     let place = json!({"type": "object", "properties": {"mail": {"type": "string"}}});
@@ -576,7 +574,7 @@ async fn arguments_are_held_against_the_schema_where_the_operator_wants_that() {
     assert!(gate.log().contains("arguments of this tool are not checked"), "{}", gate.log());
     assert!(call("open__send", wrong.clone()).await["isError"].is_null());
     assert_eq!((checked.count("tools/call"), open.count("tools/call")), (2, 1));
-    // It is a setting that changes while the gateway runs.
+    // The setting can change at runtime.
     gate.configure(with(false));
     until("the setting is in force", async || {
         call("checked__send", wrong.clone()).await["isError"].is_null().then_some(())

@@ -1,6 +1,6 @@
-//! What a legacy server adds to one session's lists, or takes from them, is so for that session's
-//! client alone: listed and callable there, unknown to all others, under the same policies, and
-//! gone with the connection.
+//! Changes that a legacy server makes to one session's lists apply only to that session's client:
+//! listed and callable there, unknown to others, subject to the same policies, and gone with the
+//! connection.
 
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -51,10 +51,10 @@ impl Drop for Server {
     }
 }
 
-/// A client that can be asked, so that it has connections of its own.
+/// A client with elicitation, which has separate upstream connections.
 enum Client<'a> {
     Legacy(Session<'a>),
-    /// By what it declares.
+    /// Modern, with these capabilities.
     Modern(&'a Gate, Value),
 }
 
@@ -87,8 +87,8 @@ impl<'a> Client<'a> {
         items.map(|item| item["name"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// Signs in or out. What comes of it is there at once where the server announces it on the
-    /// stream that its answer takes, and otherwise soon.
+    /// Signs in or out. The effect is immediate if the server announces it on the response stream,
+    /// and otherwise delayed.
     async fn sign(&self, transport: &str, way: &str) {
         assert!(self.call(&format!("f__test_sign_{way}")).await["result"].is_object());
         if transport == "http" {
@@ -103,7 +103,7 @@ impl<'a> Client<'a> {
         self.names("tools").await.contains(&format!("f__{tool}"))
     }
 
-    /// Opens the stream on which it hears of changes.
+    /// Opens the stream for changes.
     async fn listen(&self) -> Stream {
         match self {
             Self::Legacy(session) => session.listen().await,
@@ -162,7 +162,7 @@ async fn a_session_changes_its_lists(transport: &str, era: &str) {
         other.must_not_know_the_secret().await;
         assert!(!other.names("prompts").await.contains(&"f__test_secret_prompt".to_owned()));
     }
-    // Another client that signs in has a secret of its own, which stays when this one's goes.
+    // The secrets of two clients are independent.
     others[1].sign(transport, "in").await;
     assert!(others[1].lists("test_secret").await);
     client.sign(transport, "out").await;
@@ -190,7 +190,7 @@ async fn a_tool_of_one_session_is_its_clients_alone_over_sse() {
     a_session_changes_its_lists("sse", "modern").await;
 }
 
-/// A policy decides on a tool that one session alone has, as on all others.
+/// A policy applies to the tools of a single session too.
 #[tokio::test]
 async fn what_policy_hides_of_one_session_does_not_exist() {
     let server = Server::start("stdio").await;
@@ -213,7 +213,7 @@ async fn what_policy_hides_of_one_session_does_not_exist() {
     }
 }
 
-/// A tool that is not in the lock file is quarantined, also where one session alone has it.
+/// A tool that is not in the lock file is quarantined, even if only one session has it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tool_of_one_session_that_nobody_approved_is_quarantined() {
     let server = Server::start("stdio").await;
@@ -232,7 +232,7 @@ async fn a_tool_of_one_session_that_nobody_approved_is_quarantined() {
     assert!(gate.log().contains("tool quarantined"));
 }
 
-/// The tool goes with the connection that had it, and the client is told.
+/// The tool disappears with its connection, and the client is notified.
 #[tokio::test]
 async fn a_tool_of_one_session_ends_with_its_connection() {
     let server = Server::start("stdio").await;
@@ -252,7 +252,7 @@ async fn a_tool_of_one_session_ends_with_its_connection() {
     }
 }
 
-/// A modern client that has been away for long has lost what it had added.
+/// An idle modern client loses its session's additions.
 #[tokio::test]
 async fn a_tool_of_a_modern_client_that_is_idle_goes() {
     let server = Server::start("http").await;

@@ -1,5 +1,5 @@
-//! Questions that legacy servers ask while a call of a modern client runs (F-21 to F-28): the call
-//! waits while the client answers with another request, for this client alone, and not for ever.
+//! Questions of legacy servers during a call of a modern client (F-21 to F-28): the call is parked
+//! until the same client answers with another request, with a time limit.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::rig::gate::create_key;
 use crate::rig::upstream::{legacy, modern, tool};
 use crate::rig::{Answer, Gate, Heard, Say, Upstream, Value, fixture, json, until};
 
-/// A client that can be asked for a form.
+/// A client with form elicitation.
 struct Client<'a> {
     gate: &'a Gate,
     key: Option<String>,
@@ -50,8 +50,8 @@ fn question(asked: &Value) -> &Value {
     requests.values().next().unwrap()
 }
 
-/// A legacy server over HTTP whose tool `ask` asks at once and never answers, whose tool `open`
-/// wants a page opened first, and which hears what becomes of its questions.
+/// Returns a legacy HTTP server that records the answers to its questions. Its tool `ask` asks and
+/// never completes; its tool `open` requires a page to be opened first.
 pub fn asking() -> impl Fn(&Heard) -> Say + Send + Sync {
     let listed = legacy("2025-11-25", &["ask", "open"]);
     move |heard| match (heard.method(), heard.body["params"]["name"].as_str()) {
@@ -72,7 +72,7 @@ pub fn asking() -> impl Fn(&Heard) -> Say + Send + Sync {
     }
 }
 
-/// What the server heard in answer to its question.
+/// Waits for the answer to the server's question.
 async fn heard_answer(server: &Upstream) -> Value {
     until("the server has its answer", async || {
         server.heard().into_iter().find(|heard| heard.body["id"] == 900).map(|heard| heard.body)
@@ -80,8 +80,8 @@ async fn heard_answer(server: &Upstream) -> Value {
     .await
 }
 
-/// The whole way, over stdio with the SDK's server: asked, answered once, for one caller and one
-/// request alone.
+/// The complete flow over stdio with the SDK's server: a question, answered once, bound to one
+/// caller and one request.
 #[tokio::test]
 async fn a_question_is_asked_and_answered_with_another_request() {
     let servers = json!({"f": fixture(&["--era", "legacy", "--shy"])});
@@ -98,7 +98,7 @@ async fn a_question_is_asked_and_answered_with_another_request() {
         (&form["method"], &form["params"]["message"]),
         (&json!("elicitation/create"), &json!("[f] Who?"))
     );
-    // Another caller, other arguments, a wrong form: an error, and the server waits.
+    // Another caller, other arguments or an invalid form are errors, and the question stays open.
     let foreign = bob.answer(tool, &asked, ann()).await;
     assert_eq!(foreign.code(), -32602, "{}", foreign.text());
     let other = json!({"requestState": asked["requestState"], "arguments": {"message": "No"}});
@@ -107,7 +107,7 @@ async fn a_question_is_asked_and_answered_with_another_request() {
     assert_eq!(ann_client.answer(tool, &asked, wrong).await.code(), -32602);
     let cut = asked["requestState"].as_str().unwrap().replace('.', "_");
     assert_eq!(ann_client.call(tool, json!({"requestState": cut})).await.code(), -32602);
-    // Without an answer it is asked again.
+    // Without an answer the question is repeated.
     let again =
         ann_client.call(tool, json!({"requestState": asked["requestState"]})).await.result();
     assert_eq!(question(&again), form);
@@ -117,14 +117,14 @@ async fn a_question_is_asked_and_answered_with_another_request() {
     let twice = ann_client.answer(tool, &again, ann()).await;
     assert_eq!(twice.code(), -32602);
     assert!(twice.text().contains("was answered already"), "{}", twice.text());
-    // Its tools are listed for those who can be asked, and for nobody else.
+    // The tool is listed only for clients with elicitation.
     assert_eq!(bob.call(tool, json!({})).await.result()["resultType"], "input_required");
     bob.capabilities = json!({});
     assert_eq!(bob.call(tool, json!({})).await.code(), -32602);
 }
 
-/// Two calls at once on a gateway that has just started, at servers that do not say which call a
-/// question is about: each call has its own question, and its own answer.
+/// Two concurrent calls right after the start, at servers with questions that do not identify a
+/// call: each call gets its own question and answer.
 #[tokio::test]
 async fn the_first_two_calls_have_their_own_questions() {
     for options in [&["--era", "legacy"][..], &["--era", "legacy", "--shy"]] {
@@ -158,7 +158,7 @@ async fn ask_two(client: &Client<'_>, tool: &str) {
     }
 }
 
-/// A legacy server over HTTP+SSE with a tool `ask`, which asks on the stream of the session and
+/// Starts a legacy HTTP+SSE server with a tool `ask`, which asks on the session's stream and
 /// returns the answer.
 async fn serve_sse() -> (std::net::SocketAddr, tokio::task::JoinHandle<()>) {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -223,8 +223,8 @@ async fn serve_sse() -> (std::net::SocketAddr, tokio::task::JoinHandle<()>) {
     (address, serving)
 }
 
-/// A question that comes on the stream of an HTTP session names no call: two calls at once have a
-/// session each, and so their own questions.
+/// A question on the stream of an HTTP session does not identify its call, so concurrent calls use
+/// separate sessions.
 #[tokio::test]
 async fn a_question_on_the_stream_of_a_session_reaches_its_call() {
     let sessions = std::sync::atomic::AtomicUsize::new(0);
@@ -236,7 +236,7 @@ async fn a_question_on_the_stream_of_a_session_reaches_its_call() {
                 "serverInfo": {"name": "old", "version": "1"}});
             Say::Status(200, vec![("mcp-session-id", id.to_string())], heard.result(welcome))
         }
-        // The first one is shared by clients that cannot be asked.
+        // The first session is shared by clients without elicitation.
         ("GET", _) if heard.header("mcp-session-id") != Some("0") => {
             let id: u64 = heard.header("mcp-session-id").unwrap().parse().unwrap();
             let ask = json!({"jsonrpc": "2.0", "id": 900 + id, "method": "elicitation/create",
@@ -264,13 +264,13 @@ async fn a_question_on_the_stream_of_a_session_reaches_its_call() {
     }
     let answers = server.heard().into_iter().filter(|heard| heard.body["id"].as_u64() > Some(900));
     let mut answers: Vec<_> = answers.map(|heard| heard.body["result"]["action"].clone()).collect();
-    // The session that its lists come from has no call that could be asked about.
+    // The session of the lists has no calls.
     answers.retain(|action| !action.is_null());
     assert_eq!(answers, ["accept", "accept"]);
 }
 
-/// `servers.NAME.client_connections` at its edge: one caller's calls use half of them. Another call
-/// waits for a connection, and is refused with a reason when none is released in time.
+/// `servers.NAME.client_connections` at its limit: one caller may use half of the connections. A
+/// further call waits for a connection, and is rejected with a reason after a timeout.
 #[tokio::test]
 async fn calls_beyond_the_connections_of_a_server_wait_or_are_refused() {
     let mut server = fixture(&["--era", "legacy"]);
@@ -289,8 +289,8 @@ async fn calls_beyond_the_connections_of_a_server_wait_or_are_refused() {
     assert_eq!(waited.result()["resultType"], "input_required", "it had the released one");
 }
 
-/// The same of legacy clients: idle connections make room at once, and a client for which there is
-/// none is refused. A server is never told that such a client cannot be asked.
+/// Legacy clients: idle connections are evicted, and a client without a connection is rejected.
+/// Such a client never falls back to a connection without its capabilities.
 #[tokio::test]
 async fn clients_beyond_the_connections_of_a_server_wait_or_are_refused() {
     let mut server = fixture(&["--era", "legacy"]);
@@ -325,8 +325,8 @@ async fn clients_beyond_the_connections_of_a_server_wait_or_are_refused() {
     assert_eq!(asked["method"], "elicitation/create", "{asked}");
 }
 
-/// An unanswered question is an error to the server, never an answer in the user's name; the client
-/// is told why it is too late.
+/// An unanswered question is an error for the server, never an answer on the user's behalf; a late
+/// answer gets the reason.
 #[tokio::test]
 async fn an_unanswered_question_is_an_error() {
     let server = Upstream::http(asking()).await;
@@ -346,7 +346,7 @@ async fn an_unanswered_question_is_an_error() {
     assert!(late.text().contains("limits.question_timeout"), "{}", late.text());
 }
 
-/// `limits.parked_calls` and the share of one caller, at their edges.
+/// `limits.parked_calls` and the limit per caller.
 #[tokio::test]
 async fn calls_that_wait_are_bounded() {
     for limit in ["parked_calls", "parked_calls_per_principal"] {
@@ -365,7 +365,7 @@ async fn calls_that_wait_are_bounded() {
     }
 }
 
-/// A server that dies while it waits, and a gateway that was started anew: told in words.
+/// A server that dies while it waits, and a restarted gateway: each has its own error message.
 #[tokio::test]
 async fn a_lost_call_says_so() {
     let mut server = Upstream::http(asking()).await;
@@ -388,8 +388,8 @@ async fn a_lost_call_says_so() {
     assert!(unknown.text().contains("the gateway was restarted"), "{}", unknown.text());
 }
 
-/// -32042 of a legacy server: a modern client is asked to open the page, and the call is made anew
-/// when it comes back.
+/// -32042 of a legacy server: a modern client is asked to open the page, and the call is repeated
+/// when it returns.
 #[tokio::test]
 async fn a_page_to_open_first_is_a_question() {
     let server = Upstream::http(asking()).await;
@@ -413,7 +413,7 @@ async fn a_page_to_open_first_is_a_question() {
     assert!(client.call("a__open", json!({})).await.code() != 0, "it cannot open pages");
 }
 
-/// A place at the server is free while a user thinks.
+/// A parked call holds no permit of its server.
 #[tokio::test]
 async fn a_question_takes_no_place() {
     let server = Upstream::http(asking()).await;
@@ -426,8 +426,8 @@ async fn a_question_takes_no_place() {
     }
 }
 
-/// What a client answers goes to the server when the call has a place there again. Where there is
-/// none, the server gets an error, and the client is told that there was no place.
+/// An answer is sent to the server once the call has a permit again. Without a permit, the server
+/// gets an error, and the client gets the reason.
 #[tokio::test]
 async fn an_answered_call_takes_a_place_again() {
     let yes = json!({"action": "accept", "content": {"ok": true}});
@@ -469,7 +469,7 @@ async fn an_answered_call_takes_a_place_again() {
     }
 }
 
-/// A server that takes its question back goes on, and so its call takes a place again.
+/// If a server cancels its question, its call needs a permit again.
 #[tokio::test]
 async fn a_call_whose_question_is_taken_back_takes_a_place_again() {
     let question = json!({"jsonrpc": "2.0", "id": 900, "method": "elicitation/create",
@@ -495,8 +495,8 @@ async fn a_call_whose_question_is_taken_back_takes_a_place_again() {
     assert_eq!(server.count("tools/call"), 1, "the other call waits for its place");
 }
 
-/// A server of both eras: legacy clients that can be asked get what it offers in theirs, and modern
-/// ones what it offers in theirs.
+/// A server of both eras: legacy clients with elicitation use its legacy era, and modern clients
+/// its modern era.
 #[tokio::test]
 async fn a_server_of_both_eras_is_spoken_to_in_the_clients_own() {
     let new = modern(&["both", "new"]);

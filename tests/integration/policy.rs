@@ -1,5 +1,5 @@
-//! Policies from outside: arguments are judged and rewritten; a broken file keeps the old policies;
-//! rates say how long to wait.
+//! Policies from outside: arguments are checked and rewritten; a broken file keeps the old
+//! policies; rate limits report the time to wait.
 
 use crate::rig::client::Request;
 use crate::rig::gate::command;
@@ -69,8 +69,8 @@ async fn a_saved_policy_takes_effect_and_a_broken_one_does_not() {
     assert_eq!(gate.tools("/mcp").await.0, ["a__u"]);
 }
 
-/// Mistakes are what a check is asked for: as data on stdout, whether they are in named files or in
-/// those of a configuration. For other commands they are why they fail.
+/// Mistakes in policies are the output of `policy check --json`, for named files and for those of a
+/// configuration. For other commands they are errors.
 #[test]
 fn mistakes_are_data_where_data_is_asked_for() {
     let folder = tempfile::tempdir().unwrap();
@@ -95,7 +95,7 @@ fn mistakes_are_data_where_data_is_asked_for() {
     assert!(done.stdout.is_empty() && told["problems"].is_array(), "{told}");
 }
 
-/// A value that is always put in is not where another policy allows the call.
+/// A `set` rule is bypassed if another policy permits the call.
 #[test]
 fn a_check_tells_of_a_set_that_is_got_past() {
     let folder = tempfile::tempdir().unwrap();
@@ -120,7 +120,7 @@ fn a_check_tells_of_a_set_that_is_got_past() {
         "{told}"
     );
     assert!(check("y/*").starts_with("ok: 2 policies"));
-    // So are rules that put nothing in; those of a policy that denies are not.
+    // So are other argument rules, except those of a denying policy.
     let check = |effect: &str| {
         let text = format!(
             "policies:\n  - {{ name: open, effect: allow }}\n  - name: limited\n    effect: {effect}\n    what: {{ tools: [x/echo] }}\n    arguments: {{ /limit: {{ value: {{ max: 10 }} }} }}\n"
@@ -169,7 +169,7 @@ async fn rows_that_a_policy_cuts_off_are_said_to_be_missing() {
     assert_eq!((&whole["row_count"], &whole["truncated"]), (&json!(1), &Value::Null), "{whole}");
 }
 
-/// A question about something that is not there is not answered with what policies say of it.
+/// Explaining an unknown item is an error rather than a policy decision.
 #[test]
 fn an_explanation_names_what_the_gateway_does_not_have() {
     let folder = tempfile::tempdir().unwrap();
@@ -217,7 +217,7 @@ fn an_explanation_names_what_the_gateway_does_not_have() {
     assert!(checked.contains("the keys file has no key `0123456789abcdef`"), "{checked}");
 }
 
-/// What is explained of a built-in tool is what the gateway does with it.
+/// Explanations of built-in tools match the gateway's decisions.
 #[test]
 fn built_in_tools_are_explained_as_they_are_listed() {
     let folder = tempfile::tempdir().unwrap();
@@ -257,11 +257,11 @@ fn built_in_tools_are_explained_as_they_are_listed() {
     assert_eq!(decision(&["file/read", "--category", "web"]), "hidden");
     assert_eq!(decision(&["file/delete", "--as", r#""certificate:My CA|cn:alice""#]), "allow");
     assert_eq!(decision(&["other/read"]), "hidden");
-    // Files of policies that are named are judged by themselves.
+    // Named policy files are evaluated without the configuration.
     assert_eq!(decision(&["file/read", "--policies", "p.yaml"]), "hidden");
 }
 
-/// What is explained and tested goes by the names that the gateway gives.
+/// Explanations and tests use the names that the gateway exposes.
 #[tokio::test]
 async fn names_are_explained_as_they_are_exposed() {
     let a = Upstream::http(modern(&["echo", "other"])).await;
@@ -305,7 +305,7 @@ async fn names_are_explained_as_they_are_exposed() {
     assert_eq!((&tested["passed"], &tested["failed"]), (&json!(5), &json!(0)), "{tested}");
 }
 
-/// A server that completes what it lists: prompts and templates with these names.
+/// Returns a server that lists and completes prompts and templates with these names.
 fn completing(names: &'static [&'static str]) -> impl Fn(&Heard) -> Say + Send + Sync + 'static {
     let caps = json!({"prompts": {}, "resources": {}, "completions": {}});
     let listed = |key: &str, list: Vec<Value>| {
@@ -334,8 +334,8 @@ fn completing(names: &'static [&'static str]) -> impl Fn(&Heard) -> Say + Send +
     }
 }
 
-/// Values for the arguments of a prompt and the variables of a template: what is explained and
-/// tested is what the gateway does, also where the thing itself is hidden.
+/// Completions of prompts and templates: explanations and tests match the gateway's decisions, even
+/// if the item itself is hidden.
 #[tokio::test]
 async fn completions_are_explained_as_they_are_decided() {
     let a = Upstream::http(completing(&["open", "values", "closed"])).await;
@@ -400,7 +400,7 @@ async fn completions_are_explained_as_they_are_decided() {
     std::fs::write(here.join("cases/p.yaml"), json!({"cases": cases}).to_string()).unwrap();
     let tested = run(&["policy", "test"]);
     assert_eq!((&tested["passed"], &tested["failed"]), (&json!(6), &json!(0)), "{tested}");
-    // What shows the thing would show its values too.
+    // A policy that permits the item would permit its completion.
     let told = run(&["policy", "explain", "--completion", "a/values"]);
     assert!(told["changes"][0].as_str().is_some_and(|line| line.contains("things")), "{told}");
 }
@@ -427,7 +427,7 @@ async fn rates_say_how_long_to_wait_for_lists_too() {
     assert!(body["error"]["message"].as_str().unwrap().contains("policy calls"), "{body}");
 }
 
-/// Neither can be guessed without limit, nor told from the other by how often.
+/// Rate limits apply to both, so that names cannot be guessed or told apart by their rates.
 #[tokio::test]
 async fn unknown_and_hidden_names_count_by_method() {
     let a = Upstream::http(modern(&["t", "hidden"])).await;

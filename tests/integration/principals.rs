@@ -1,6 +1,6 @@
-//! Two callers with keys of their own (rows A-05, F-07, F-13, S-03, T-08): nothing that is kept for
-//! one can be used by the other, whatever they know of each other. And the life of a key: made,
-//! used, revoked, while the gateway runs.
+//! Two callers with separate keys (rows A-05, F-07, F-13, S-03, T-08): state of one caller is
+//! unusable for the other, even if its ids are known. And the life of a key: created, used and
+//! revoked at runtime.
 
 use crate::rig::client::{MODERN, Request};
 use crate::rig::gate::command;
@@ -9,7 +9,7 @@ use crate::rig::{Answer, Gate, Heard, Say, Upstream, Value, fixture, json, until
 
 const TASKS: &str = "io.modelcontextprotocol/tasks";
 
-/// A key of the gate's keys file, made by the program.
+/// Creates a key in the gateway's keys file, and waits until the gateway accepts it.
 pub async fn key(gate: &Gate, name: &str, more: &[&str]) -> String {
     let file = gate.folder.path().join("keys.yaml");
     let made = command()
@@ -52,7 +52,7 @@ pub async fn gate(server: &Upstream, more: Value) -> Gate {
     Gate::start(config).await
 }
 
-/// Opens a legacy session; gives its id.
+/// Opens a legacy session; returns its id.
 pub async fn session(gate: &Gate, key: &str, version: &str) -> String {
     let params = json!({"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
     let body =
@@ -61,8 +61,8 @@ pub async fn session(gate: &Gate, key: &str, version: &str) -> String {
     answer.header("mcp-session-id").unwrap_or_else(|| panic!("{}", answer.text())).to_owned()
 }
 
-/// POST, GET, DELETE and a batch: a session answers its own principal alone, and the other's is
-/// like an unknown one.
+/// POST, GET, DELETE and a batch: a session is accessible only to its principal; for others it
+/// equals an unknown session.
 #[tokio::test]
 async fn a_session_is_of_one_principal() {
     let server = Upstream::http(modern(&["t"])).await;
@@ -102,8 +102,7 @@ async fn a_session_is_of_one_principal() {
     assert_eq!(call.by(&one).send(at).await.status, 404);
 }
 
-/// A server whose call asks a question, whose other call becomes a task, and whose list has two
-/// tools.
+/// Answers as a server with two tools: the first asks a question, the second becomes a task.
 fn asking(heard: &Heard) -> Say {
     let name = heard.body["params"]["name"].as_str().unwrap_or_default();
     match (heard.method(), name) {
@@ -141,7 +140,7 @@ fn assert_invalid(answer: &Answer) {
     assert_eq!(answer.code(), -32602, "{}", answer.text());
 }
 
-/// Cursors, request states and task ids open for the principal that they were made for.
+/// Cursors, request states and task ids are bound to their principal.
 #[tokio::test]
 async fn sealed_tokens_are_of_one_principal() {
     let server = Upstream::http(asking).await;
@@ -184,8 +183,7 @@ async fn sealed_tokens_are_of_one_principal() {
     }
 }
 
-/// F-07: what a server lets nobody but its reader keep is told to that reader alone, whoever asks
-/// first and how often.
+/// F-07: privately cacheable results are never shared between callers, in any order of requests.
 #[tokio::test]
 async fn what_is_private_to_one_is_not_told_to_another() {
     let asked = std::sync::atomic::AtomicUsize::new(0);
@@ -221,7 +219,7 @@ async fn what_is_private_to_one_is_not_told_to_another() {
         assert_eq!(result["cacheScope"], "private", "{result}");
         told.push(result["contents"][0]["text"].as_str().unwrap().to_owned());
     }
-    // Each of them heard what the server said to it, and nothing that it said to somebody else.
+    // Each request was forwarded, and got its own result.
     assert_eq!(told, ["reading 0", "reading 1", "reading 2", "reading 3", "reading 4"]);
     let session = session(&gate, &two, "2025-11-25").await;
     let read =
@@ -230,8 +228,8 @@ async fn what_is_private_to_one_is_not_told_to_another() {
     assert_eq!(read.send(gate.address).await.result()["contents"][0]["text"], "reading 5");
 }
 
-/// `limits.sessions_per_principal`: one caller's next session is refused by that name, and the rest
-/// is left to others. By default it is half of all.
+/// `limits.sessions_per_principal`: a caller's further session is rejected with that name, and the
+/// rest stays available to others. The default is half of all sessions.
 #[tokio::test]
 async fn one_caller_cannot_take_all_sessions() {
     let server = Upstream::http(modern(&["t"])).await;
@@ -260,7 +258,7 @@ async fn one_caller_cannot_take_all_sessions() {
     }
 }
 
-/// `limits.streams_per_principal`: one's streams are bounded, and do not count against the other.
+/// `limits.streams_per_principal` limits each principal separately.
 #[tokio::test]
 async fn streams_are_bounded_for_each_principal() {
     let server = Upstream::http(modern(&["t"])).await;
@@ -302,7 +300,7 @@ async fn streams_are_bounded_for_each_principal() {
     .await;
 }
 
-/// Revocation, expiry and scopes, without a restart; a broken keys file changes nothing.
+/// Revocation, expiry and scopes at runtime; a broken keys file has no effect.
 #[tokio::test]
 async fn keys_come_and_go_while_the_gateway_runs() {
     let server = Upstream::http(modern(&["t"])).await;
@@ -321,7 +319,7 @@ async fn keys_come_and_go_while_the_gateway_runs() {
         refused.header("www-authenticate").is_some_and(|v| v.contains("insufficient_scope")),
         "{refused:?}"
     );
-    // What is beside MCP reads and judges credentials like MCP does.
+    // Endpoints beside MCP apply the same authentication.
     let metrics = || Request::bare("GET", "/metrics", "");
     let lower = metrics().with("authorization", &format!("bearer {one}"));
     for (request, status) in [
@@ -366,7 +364,7 @@ async fn keys_come_and_go_while_the_gateway_runs() {
     until("the key is over", async || (list().by(&two).send(at).await.status == 401).then_some(()))
         .await;
     assert!(list().by(&two).send(at).await.text().contains("expired"));
-    // Whatever else is wrong at that time.
+    // Revocation works even while the configuration is broken.
     let three = key(&gate, "three", &["--scope", "mcp"]).await;
     gate.configure(json!({"servers": 1}));
     until("the mistake is told", async || gate.log().contains("servers: must").then_some(())).await;
@@ -381,7 +379,7 @@ async fn keys_come_and_go_while_the_gateway_runs() {
     assert!(secrets.iter().all(|secret| !gate.log().contains(secret)), "no secret in the log");
 }
 
-/// A session and a listen go by what the keys file says of their key now, and end with it.
+/// Sessions and listens follow changes of their key's entry, and end with the key.
 #[tokio::test]
 async fn open_streams_lose_what_their_key_loses() {
     let policies = json!({"policies": [

@@ -1,6 +1,5 @@
-//! How the gateway finds out a server's era (rows R-04 … R-11): only `server/discover` and
-//! `initialize` are ever sent as probes, and only an answer that says something about the era is
-//! taken for one.
+//! Detection of a server's era (rows ): `server/discover` and `initialize` are the only
+//! probes, and only conclusive responses determine the era.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -8,7 +7,7 @@ use crate::rig::client::Request;
 use crate::rig::upstream::{legacy, modern};
 use crate::rig::{Gate, Heard, Say, Upstream, Value, json, until};
 
-/// A legacy server that answers the probe in its own way.
+/// Returns a legacy server with this response to the probe.
 fn old(
     probe: impl Fn(&Heard) -> Say + Send + Sync + 'static,
 ) -> impl Fn(&Heard) -> Say + Send + Sync + 'static {
@@ -20,7 +19,7 @@ fn methods(server: &Upstream) -> Vec<String> {
     server.heard().iter().filter(|h| h.verb != "GET").map(|h| h.method().to_owned()).collect()
 }
 
-/// over stdio any error that is not one of the modern era leads to `initialize`.
+/// over stdio, any error without a modern code leads to `initialize`.
 #[tokio::test]
 async fn any_unrecognized_error_means_legacy() {
     for codes in [
@@ -50,8 +49,8 @@ async fn any_unrecognized_error_means_legacy() {
     }
 }
 
-/// over HTTP as well, whatever the status says with the error; and a discovery of
-/// legacy versions only.
+/// also over HTTP, with any status of the error; and for a discovery that lists only
+/// legacy versions.
 #[tokio::test]
 async fn what_is_no_modern_answer_means_legacy_over_http() {
     let cases: Vec<(&str, Upstream)> =
@@ -92,14 +91,14 @@ async fn what_is_no_modern_answer_means_legacy_over_http() {
     for (n, (case, server)) in cases.iter().enumerate() {
         let answer = gate.call(&format!("s{n}__t")).await;
         assert_eq!(answer.code(), 0, "{case}: {}", answer.text());
-        // L-04: the version on everything after initialize.
+        // L-04: the version header on all requests after initialize.
         let call = &server.heard_of("tools/call")[0];
         assert_eq!(call.header("mcp-protocol-version"), Some("2025-06-18"), "{case}");
         assert_eq!(call.header("mcp-session-id"), Some("abc"), "{case}");
     }
 }
 
-/// what only a modern server says never leads to `initialize`.
+/// errors specific to modern servers never lead to `initialize`.
 #[tokio::test]
 async fn modern_errors_never_lead_to_initialize() {
     let refuse = |code: i64| {
@@ -127,8 +126,8 @@ async fn modern_errors_never_lead_to_initialize() {
     drop(gate);
 }
 
-/// a child that ends when it is asked is started once more, with `initialize` at once, and
-/// again after a crash.
+/// a child that exits on the probe is restarted with `initialize` directly, also after a
+/// crash.
 #[tokio::test]
 async fn a_child_that_ends_at_the_probe_is_initialized_at_the_next_start() {
     let server = Upstream::lines(old(|_| Say::Close)).await;
@@ -147,8 +146,7 @@ async fn a_child_that_ends_at_the_probe_is_initialized_at_the_next_start() {
     .await;
 }
 
-/// refusals and outages say nothing about the era, so nobody is taken for legacy because of
-/// one.
+/// denials and outages are inconclusive, so they never mark a server as legacy.
 #[tokio::test]
 async fn an_outage_is_no_evidence_of_an_era() {
     let mut servers = json!({});
@@ -175,7 +173,7 @@ async fn an_outage_is_no_evidence_of_an_era() {
     }
 }
 
-/// nothing but the two probes is sent before the era is known, and no call twice.
+/// only the two probes precede the detection of the era, and no call is sent twice.
 #[tokio::test]
 async fn a_probe_has_no_effects() {
     let server = Upstream::http(modern(&["t"])).await;
@@ -189,7 +187,7 @@ async fn a_probe_has_no_effects() {
     assert_eq!(server.count("server/discover"), 1, "R-10: asked once");
 }
 
-/// what was found out holds for every connection to a server, until it is started anew.
+/// the detected era applies to all connections of a server until its restart.
 #[tokio::test]
 async fn an_era_is_found_out_once_and_again_after_a_restart() {
     let turned = std::sync::Arc::new(AtomicUsize::new(0));
@@ -231,9 +229,8 @@ async fn an_era_is_found_out_once_and_again_after_a_restart() {
     );
 }
 
-/// Tasks of 2025-11-25 are none that the gateway has for servers: it does not claim them to legacy
-/// servers. A wish for one reaches no tool that does not run as one, and a call is cancelled as a
-/// call.
+/// Tasks of 2025-11-25 are not supported for servers, and not declared to legacy servers. A request
+/// for a task is rejected or ignored, and a call is cancelled as a call.
 #[tokio::test]
 async fn no_task_is_begun_that_a_tool_does_not_run_as() {
     let good = legacy("2025-11-25", &["t"]);
@@ -259,7 +256,7 @@ async fn no_task_is_begun_that_a_tool_does_not_run_as() {
     let wish = json!({"name": "a__t", "arguments": {}, "task": {"ttl": 60_000}});
     assert_eq!(session.ask("tools/call", wish.clone()).await.code(), -32601);
     assert_eq!(server.count("tools/call"), 0);
-    // Older revisions have no such member: it is left out.
+    // Older revisions do not define `task`, so it is dropped.
     let call = Request::legacy("/mcp", &older.id, 41, "tools/call", &wish);
     let answer = async { call.send(gate.address).await };
     let cancel = async {
@@ -289,7 +286,7 @@ async fn no_task_is_begun_that_a_tool_does_not_run_as() {
     }
 }
 
-/// F-24: a handshake that takes too long is given up, never cancelled by a notification.
+/// F-24: a slow handshake is abandoned without a cancellation notification.
 #[tokio::test]
 async fn an_initialize_is_never_cancelled() {
     let server = Upstream::lines(|heard| match heard.method() {

@@ -1,5 +1,5 @@
-//! What servers ask legacy clients: elicitations that lead elsewhere and their ids, answers that
-//! are none, and what is told of a client so that nobody asks in vain (B7, B10).
+//! Questions of servers to legacy clients: URL elicitations and their ids, invalid answers, and the
+//! capabilities declared on behalf of a client (B7, B10).
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -16,7 +16,7 @@ fn lines(messages: &[Value]) -> Say {
     Say::Text("", all.join("\n").into_bytes())
 }
 
-/// A legacy server that asks while a call runs, and says then that what it asked is complete.
+/// Returns a legacy server that asks during a call, and then announces the completion.
 fn asking() -> impl Fn(&Heard) -> Say + Send + Sync {
     let plain = legacy("2025-11-25", &["ask", "log"]);
     let call = Mutex::new(Value::Null);
@@ -64,8 +64,8 @@ fn able() -> Value {
     json!({"elicitation": {"form": {}, "url": {}}, "roots": {"listChanged": true}})
 }
 
-/// An elicitation that leads elsewhere has an id of ours, also where the server is modern and gave
-/// none; a server's word that it is complete reaches the client that was asked under that id.
+/// A URL elicitation has an id of the gateway, even if a modern server gave none; the server's
+/// completion notification reaches the client under that id.
 #[tokio::test]
 async fn an_elicitation_elsewhere_has_an_id_and_its_completion_arrives() {
     let old = Upstream::lines(asking()).await;
@@ -110,8 +110,8 @@ async fn an_elicitation_elsewhere_has_an_id_and_its_completion_arrives() {
     assert_eq!(told["params"], json!({"elicitationId": ids[1]}));
 }
 
-/// On a connection that all clients share nobody can be asked: what a server asks there may be about
-/// anybody's call, and nothing was declared.
+/// No questions are possible on a shared connection: they may concern any client's call, and no
+/// capability was declared.
 #[tokio::test]
 async fn a_shared_connection_asks_nobody() {
     for server in [Upstream::lines(asking()).await, Upstream::http(parked::asking()).await] {
@@ -132,8 +132,7 @@ async fn a_shared_connection_asks_nobody() {
     }
 }
 
-/// An answer to what nobody asked, a second one, and one that does not fit are errors to the client
-/// that sent them; nobody else notices.
+/// Unsolicited, repeated and invalid answers are errors for their sender only.
 #[tokio::test]
 async fn answers_that_are_none_are_errors_to_their_client_alone() {
     let server = Upstream::lines(asking()).await;
@@ -160,7 +159,7 @@ async fn answers_that_are_none_are_errors_to_their_client_alone() {
     assert!(!ended.contains("perhaps"), "{ended}");
 }
 
-/// A legacy client's change of roots is told where it was declared: on its own connection.
+/// A legacy client's change of roots is forwarded to its own connection.
 #[tokio::test]
 async fn changed_roots_are_told_to_the_clients_own_connection() {
     let server = Upstream::lines(asking()).await;
@@ -185,8 +184,8 @@ async fn changed_roots_are_told_to_the_clients_own_connection() {
     assert_eq!(server.count("notifications/roots/list_changed"), 1, "nobody else's is told");
 }
 
-/// A legacy client that named no level hears what the server says in its calls, as it would
-/// directly; one that named a level what is as severe.
+/// Without a log level, a legacy client gets the messages of its calls as it would directly; with a
+/// level, only messages of at least that severity.
 #[tokio::test]
 async fn without_a_level_the_server_decides_what_is_logged() {
     let server = Upstream::lines(asking()).await;
@@ -199,8 +198,8 @@ async fn without_a_level_the_server_decides_what_is_logged() {
     assert!(!logged(gate.call("a__log").await), "a modern client that asked for nothing");
 }
 
-/// A modern server gets requests alone: no response to what it may not ask; and it is told of no
-/// capability that the client's own revision does not have.
+/// A modern server gets no responses to forbidden requests, and no capability that the client's
+/// revision lacks.
 #[tokio::test]
 async fn a_modern_server_gets_no_responses_and_no_empty_promises() {
     let plain = modern(&["t"]);
@@ -235,7 +234,7 @@ async fn a_modern_server_gets_no_responses_and_no_empty_promises() {
     assert_eq!(answers.count(), 0);
 }
 
-/// Choices with titles are of 2025-11-25; a client of 2025-06-18 gets them as it knows them.
+/// Titled choices exist since 2025-11-25; a client of 2025-06-18 gets an adapted form.
 #[tokio::test]
 async fn a_form_is_written_as_its_clients_revision_knows_it() {
     let modern = crate::rig::fixture(&["--era", "modern"]);
@@ -261,9 +260,9 @@ async fn a_form_is_written_as_its_clients_revision_knows_it() {
     }
 }
 
-/// A question that ends without an answer is cancelled at the legacy client, before the answer of
-/// its call: taken back by the server, not answered in time, or of a server that died. A late
-/// answer is accepted and dropped.
+/// A question that ends without an answer is cancelled at the legacy client before the result of
+/// its call: cancelled by the server, timed out, or lost with the server. A late answer is accepted
+/// and dropped.
 #[tokio::test]
 async fn a_question_that_ends_is_cancelled_at_its_client() {
     let form = json!({"type": "object", "properties": {"ok": {"type": "boolean"}}});
@@ -315,8 +314,8 @@ async fn a_question_that_ends_is_cancelled_at_its_client() {
     }
 }
 
-/// A question within a batch of 2025-03-26 reaches its client on the stream that answers the batch,
-/// while other calls of the batch run.
+/// A question within a batch of 2025-03-26 is sent on the stream of the batch response, while other
+/// calls of the batch run.
 #[tokio::test]
 async fn a_question_within_a_batch_is_delivered() {
     let plain = legacy("2025-03-26", &["ask", "slow"]);

@@ -1,5 +1,5 @@
-//! Saving the configuration: servers come, go and change, the others keep their process, sessions
-//! go on, clients hear of changes that they can see, and a broken file changes nothing.
+//! Configuration reloads: servers are added, removed and changed while others keep their processes
+//! and sessions, clients are notified of visible changes, and a broken file has no effect.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ async fn lists(gate: &Gate, tool: &str) -> bool {
     gate.tools("/mcp").await.0.iter().any(|name| name == tool)
 }
 
-/// The next message, if there is one within the time.
+/// Returns the next message within the time, if any.
 async fn within(stream: &mut Stream, ms: u64) -> Option<Value> {
     tokio::time::timeout(Duration::from_millis(ms), stream.next()).await.ok().flatten()
 }
@@ -23,7 +23,6 @@ async fn listen(gate: &Gate, path: &str) -> Stream {
     stream
 }
 
-/// Servers are added, changed and removed; an untouched one keeps its process and its sessions.
 #[tokio::test]
 async fn a_reload_touches_only_what_differs() {
     let (one, two) = (Upstream::http(modern(&["t"])).await, Upstream::http(modern(&["u"])).await);
@@ -33,17 +32,15 @@ async fn a_reload_touches_only_what_differs() {
     assert_eq!(pids.len(), 1);
     let session = gate.session("/mcp", "2025-11-25").await;
     assert_eq!(session.call("keep__test_simple_text").await.code(), 0);
-    // Added.
     gate.configure(json!({"servers": {"keep": keep, "a": one.config(), "b": two.config()}}));
     until("b is listed", async || lists(&gate, "b__u").await.then_some(())).await;
     assert_eq!(gate.call("b__u").await.code(), 0);
     assert_eq!(session.call("b__u").await.code(), 0);
-    // Changed: the same name leads elsewhere.
+    // Changed: the same name with another address.
     gate.configure(json!({"servers": {"keep": keep, "a": two.config(), "b": two.config()}}));
     until("a is another one", async || lists(&gate, "a__u").await.then_some(())).await;
     until("the old one is gone", async || (!lists(&gate, "a__t").await).then_some(())).await;
     assert_eq!(gate.call("a__t").await.code(), -32602);
-    // Removed, and its endpoint with it.
     gate.configure(json!({"servers": {"keep": keep}}));
     until("a and b are gone", async || {
         (!lists(&gate, "a__u").await && !lists(&gate, "b__u").await).then_some(())
@@ -55,7 +52,6 @@ async fn a_reload_touches_only_what_differs() {
     assert_eq!(one.count("server/discover"), 1);
 }
 
-/// A file with mistakes changes nothing, whatever the mistake; a corrected one is taken.
 #[tokio::test]
 async fn a_broken_file_changes_nothing() {
     let one = Upstream::http(modern(&["t"])).await;
@@ -84,7 +80,7 @@ async fn a_broken_file_changes_nothing() {
         assert_eq!(gate.call("a__t").await.code(), 0);
     }
     assert_eq!(gate.children(), pids);
-    // As it was before: nothing changes, and that is said.
+    // The previous configuration again: no change, which is logged.
     gate.configure(json!({"servers": servers}));
     let again = "the configuration has no mistakes any more";
     until("it is told to be good again", async || gate.log().contains(again).then_some(())).await;
@@ -95,7 +91,7 @@ async fn a_broken_file_changes_nothing() {
     assert_eq!(gate.log().matches(again).count(), 1);
 }
 
-/// As daemons do: the configuration is read again, calls go on, and nothing ends.
+/// SIGHUP reloads the configuration like in other daemons, without interrupting calls.
 #[tokio::test]
 async fn a_hangup_reads_the_configuration_again() {
     let one = Upstream::http(modern(&["t"])).await;
@@ -122,8 +118,7 @@ async fn a_hangup_reads_the_configuration_again() {
     assert_eq!((gate.call("a__t").await.code(), gate.children()), (0, pids));
 }
 
-/// A configuration of which one part cannot be used changes nothing: no server comes, goes or
-/// starts, and no rule.
+/// A configuration with one unusable part has no effect: no server or rule changes.
 #[tokio::test]
 async fn a_reload_is_all_or_nothing() {
     let (one, two) =
@@ -131,8 +126,7 @@ async fn a_reload_is_all_or_nothing() {
     let kept = fixture(&[]);
     let gate = Gate::start(json!({"servers": {"a": one.config(), "c": kept}})).await;
     let (before, pids) = (gate.tools("/mcp").await.0, gate.children());
-    // No request can have a path this long, which only shows when its client is made; it is the
-    // last one.
+    // A path of this length is only rejected when the client is built, and `z` is the last server.
     let endless = json!({"url": format!("http://127.0.0.1:1/{}", "x".repeat(70_000))});
     let rules = json!({"tools": {"deny": ["a__u"]}});
     gate.configure(json!({
@@ -156,7 +150,7 @@ async fn a_reload_is_all_or_nothing() {
     assert_eq!((gate.call("a__u").await.code(), gate.children()), (-32602, pids));
 }
 
-/// list_changed reaches both eras' streams, each only when what it shows has changed.
+/// list_changed reaches the streams of both eras, only for visible changes.
 #[tokio::test]
 async fn clients_hear_of_changes_that_they_can_see() {
     let (one, two) = (Upstream::http(modern(&["t"])).await, Upstream::http(modern(&["u"])).await);
@@ -168,7 +162,7 @@ async fn clients_hear_of_changes_that_they_can_see() {
     let mut streams = [session.listen().await, listen(&gate, "/mcp").await];
     let mut still = [other.listen().await, listen(&gate, "/servers/a/mcp").await];
     for stream in streams.iter_mut().chain(&mut still) {
-        while within(stream, 100).await.is_some() {} // what was still settling
+        while within(stream, 100).await.is_some() {} // pending notifications
     }
     gate.configure(json!({"servers": {"a": one.config(), "b": two.config()}}));
     until("b is listed", async || lists(&gate, "b__u").await.then_some(())).await;
@@ -188,7 +182,7 @@ async fn clients_hear_of_changes_that_they_can_see() {
     // F-19
     let told = within(&mut streams[1], 3000).await.expect("a change");
     assert_eq!(told["params"]["_meta"], tagged, "{told}");
-    // A reload without a visible change says nothing, and neither does what happens elsewhere.
+    // A reload without a visible change, or with changes elsewhere, sends no notification.
     gate.configure(json!({"servers": {"a": one.config()}, "limits": {"question_rounds": 3}}));
     until("the file is read", async || {
         (gate.log().matches("configuration reloaded").count() >= 3).then_some(())
@@ -199,7 +193,6 @@ async fn clients_hear_of_changes_that_they_can_see() {
     }
 }
 
-/// A rule that hides a tool takes effect for running sessions.
 #[tokio::test]
 async fn a_new_rule_hides_a_tool_at_once() {
     let one = Upstream::http(modern(&["t", "u"])).await;
@@ -221,7 +214,7 @@ async fn a_new_rule_hides_a_tool_at_once() {
     assert!(alive(gate.pid()));
 }
 
-/// What was used of a rate stays used over a reload of anything, and counts against another number.
+/// Used rate-limit allowance survives a reload and counts against a changed limit.
 #[tokio::test]
 async fn a_reload_gives_nobody_a_fresh_allowance() {
     let (one, two) = (Upstream::http(modern(&["t"])).await, Upstream::http(modern(&["u"])).await);
@@ -240,12 +233,12 @@ async fn a_reload_gives_nobody_a_fresh_allowance() {
     while gate.call("a__t").await.code() == 0 {
         passed += 1;
     }
-    // The two that are more, and what comes back every ten seconds on a slow machine.
+    // The two additional calls, and a further call every ten seconds on a slow machine.
     assert!((2..5).contains(&passed), "{passed}");
 }
 
-/// A policy takes effect in a folder that was away and behind a link; one that cannot be reached
-/// leaves the old ones in force.
+/// Policies are reloaded from a folder that reappears and through a link; an unreachable policy
+/// keeps the old policies in force.
 #[tokio::test]
 async fn policies_are_found_again_wherever_they_lead() {
     let one = Upstream::http(modern(&["t", "u"])).await;
@@ -286,7 +279,7 @@ async fn policies_are_found_again_wherever_they_lead() {
     assert!(lists(&gate, "a__u").await);
 }
 
-/// What a running process cannot change is told once, and not when it is as it was again.
+/// A change that needs a restart is logged once, and no longer applies once it is reverted.
 #[tokio::test]
 async fn what_was_changed_back_waits_for_nothing() {
     let one = Upstream::http(modern(&["t"])).await;

@@ -1,6 +1,5 @@
-//! `lockgate servers`, `tools` and `call` with `--url`: answered by the gateway that runs there,
-//! under the names that it gives, with the key that it wants, and without a look at the
-//! configuration here.
+//! `lockgate servers`, `tools` and `call` with `--url`: answered by the running gateway, with its
+//! names and its key, without reading the local configuration.
 
 use std::process::Output;
 
@@ -10,7 +9,7 @@ use crate::rig::{Gate, Upstream, Value, json};
 
 const KEY: &str = "correct-horse-battery-staple-9";
 
-/// Runs the command in a folder whose configuration is broken, which must not matter.
+/// Runs the command in a folder with a broken configuration, which must be ignored.
 async fn ask(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("lockgate.yaml"), "servers: [").unwrap();

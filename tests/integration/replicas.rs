@@ -1,5 +1,5 @@
-//! Two gateways on one PostgreSQL: what an organisation changes at one is in force at both, calls
-//! go on meanwhile, and nothing that is known is lost when the database or a gateway goes.
+//! Two gateways on one PostgreSQL: an organisation's changes at one apply at both, calls continue,
+//! and no data is lost when the database or a gateway fails.
 
 #[path = "../../gateway/store/tests/postgres.rs"]
 mod postgres;
@@ -16,7 +16,7 @@ use crate::rig::upstream::modern;
 use crate::rig::{Answer, Gate, Upstream, Value, json, signal, until};
 use crate::tls::{authority, write_server};
 
-/// Within which a change is in force everywhere.
+/// Limit on the time until a change applies everywhere.
 const AGREED: Duration = Duration::from_secs(2);
 
 async fn start(database: &Postgres, keys: Option<&Gate>) -> Gate {
@@ -45,7 +45,7 @@ async fn create(gate: &Gate, by: &str, name: &str, server: &Upstream) -> String 
     made.json()["id"].as_str().unwrap().to_owned()
 }
 
-/// The tools that somebody sees; where no server has any, there is no such list.
+/// Returns the tools visible to a caller; empty if no server has tools.
 async fn list(gate: &Gate, by: &str) -> Vec<String> {
     let request = Request::modern("/mcp", "tools/list", json!({})).by(by);
     let answer = request.send(gate.address).await;
@@ -57,7 +57,7 @@ async fn list(gate: &Gate, by: &str) -> Vec<String> {
     tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Waits until a tool is there at all gateways, or gone from all; gives how long that took.
+/// Waits until a tool is present or absent at all gateways; returns the time taken.
 async fn agree(gates: &[&Gate], by: &str, tool: &str, is_there: bool) -> Duration {
     let began = Instant::now();
     for gate in gates {
@@ -70,8 +70,7 @@ async fn agree(gates: &[&Gate], by: &str, tool: &str, is_there: bool) -> Duratio
     began.elapsed()
 }
 
-/// Calls a tool at a gateway again and again; gives how many calls there were, and fails at the
-/// first that does.
+/// Calls a tool repeatedly; returns the number of calls, and panics on a failed call.
 async fn call_on(address: std::net::SocketAddr, by: String, ends: Arc<AtomicBool>) -> usize {
     let mut calls = 0;
     while !ends.load(Ordering::Relaxed) {
@@ -159,7 +158,7 @@ async fn what_is_known_goes_on_without_the_database_and_outlives_a_gateway() {
         (ready.json()["store"] == "ok").then_some(())
     })
     .await;
-    // Killed, and another one in its place.
+    // One gateway is killed and replaced.
     signal(two.pid(), rustix::process::Signal::KILL);
     two.ended().await;
     let other = start(&database, Some(&one)).await;
@@ -173,8 +172,8 @@ async fn what_is_known_goes_on_without_the_database_and_outlives_a_gateway() {
     assert!(took < AGREED, "{took:?}");
 }
 
-/// Whoever poses as the database gets no password and no query: the certificate has to be of the
-/// authority that the operator names, and for the host of the URL.
+/// An impostor of the database gets no password or query: the certificate must be of the configured
+/// authority and for the URL's host.
 #[tokio::test]
 async fn a_database_has_to_show_the_certificate_of_its_host() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,6 +1,5 @@
-//! Every kind of upstream killed and started again under load, while calls run on another server:
-//! no other server's call fails or waits, the killed one recovers by itself, and nothing is left
-//! behind when the gateway ends.
+//! Every kind of upstream is killed and restarted under load: calls of other servers do not fail or
+//! wait, the killed server recovers automatically, and no process remains when the gateway ends.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,8 +12,7 @@ use crate::rig::upstream::{legacy, modern};
 
 use crate::rig::{Gate, Say, Upstream, Value, alive, children, fixture, json, signal, until};
 
-/// Calls one tool over and over; gives how many calls were answered and the slowest of them. None
-/// may fail.
+/// Calls a tool repeatedly without failures; returns the duration of the slowest call.
 async fn load(
     gate: Arc<Gate>,
     tool: &'static str,
@@ -32,7 +30,7 @@ async fn load(
     slowest
 }
 
-/// Child processes of both eras, HTTP servers of both eras, one after the other, three times each.
+/// Child processes and HTTP servers of both eras in turn, three times each.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_server_harms_no_other_and_comes_back() {
     let mut new = Upstream::http(modern(&["t"])).await;
@@ -53,8 +51,7 @@ async fn a_killed_server_harms_no_other_and_comes_back() {
         for tool in ["modern__test_simple_text", "legacy__test_simple_text"] {
             let slug = tool.split("__").next().unwrap();
             let pid = pid_of(&gate, slug);
-            // Calls of its own run on the killed one meanwhile: they end, well or badly, and do not
-            // hang.
+            // Running calls of the killed server end, with or without an error, and do not hang.
             let running: Vec<_> = (0..4)
                 .map(|_| {
                     let gate = Arc::clone(&gate);
@@ -94,7 +91,7 @@ async fn a_killed_server_harms_no_other_and_comes_back() {
         .await;
 }
 
-/// The process that the log names last for a server.
+/// Returns the latest pid that the log reports for a server.
 fn pid_of(gate: &Gate, slug: &str) -> u32 {
     let log = gate.log();
     let line = log.lines().rfind(|l| {
@@ -104,7 +101,7 @@ fn pid_of(gate: &Gate, slug: &str) -> u32 {
     pid.and_then(|p| p.parse().ok()).expect("a process id in the log")
 }
 
-/// What a server's process started itself ends with it, also when it ignores every request to end.
+/// Descendants of a server process end with it, even if it ignores signals.
 #[tokio::test]
 async fn no_process_is_left_behind() {
     let stubborn = "trap '' TERM; sleep 600 & sleep 600 & wait; sleep 600";
@@ -130,8 +127,7 @@ async fn no_process_is_left_behind() {
         .await;
 }
 
-/// A call that runs when SIGTERM comes is finished; new connections are not taken; listens end with
-/// a result.
+/// A call running at SIGTERM completes, new connections are refused, and listens end with a result.
 #[tokio::test]
 async fn a_running_call_is_finished_before_the_end() {
     let server = Upstream::http(|heard| match heard.method() {
@@ -170,8 +166,8 @@ async fn a_running_call_is_finished_before_the_end() {
     assert!(tokio::net::TcpStream::connect(address).await.is_err());
 }
 
-/// A server that keeps failing is left alone for a while, says so at once, and is tried again
-/// afterwards.
+/// A failing server is not called during the breaker's cooldown, reports this immediately, and is
+/// retried afterwards.
 #[tokio::test]
 async fn a_failing_server_is_left_alone_for_a_while() {
     let broken = Arc::new(AtomicBool::new(true));
@@ -193,8 +189,8 @@ async fn a_failing_server_is_left_alone_for_a_while() {
     until("it is tried again", async || (gate.call("a__t").await.code() == 0).then_some(())).await;
 }
 
-/// F-21: a listen is sent again to a server that came back, over stdio and HTTP, and clients are
-/// told of what they may have missed.
+/// F-21: a listen is repeated after a server's restart, over stdio and HTTP, and clients are
+/// notified of possibly missed changes.
 #[tokio::test]
 async fn a_listen_is_sent_again_after_a_restart() {
     use crate::rig::client::Request;
@@ -248,7 +244,8 @@ async fn a_listen_is_sent_again_after_a_restart() {
         let before = wanted(&server);
         assert!(before >= 1);
         if http {
-            // Every connection breaks, the one of the listen too, and for a while nobody is there.
+            // All connections break, including that of the listen, and the server is unavailable
+            // for a while.
             server.stop().await;
             assert_eq!(gate.call("a__t").await.code(), -32603);
             server.restart().await;
@@ -268,8 +265,8 @@ async fn a_listen_is_sent_again_after_a_restart() {
     }
 }
 
-/// A session goes on after a restart, and at a replica, where the secret is the same: for its owner
-/// alone, not once it was ended, and not without a secret. The secret can be changed meanwhile.
+/// A session continues after a restart and at a replica with the same secret: only for its owner,
+/// not after its end, and not without a secret. The secret can be rotated meanwhile.
 #[tokio::test]
 async fn a_session_goes_on_where_the_secret_is_the_same() {
     let server = Upstream::http(modern(&["t"])).await;
@@ -299,7 +296,7 @@ async fn a_session_goes_on_where_the_secret_is_the_same() {
         async move { request.send(address).await }
     };
     assert_eq!(ask(&first, "/mcp", &ids[1]).await.status, 404, "it was ended");
-    // A replica, with the next secret; and one that knows nothing of the first.
+    // A replica with the next secret, and another without the old secret.
     let second = Gate::start(config(json!({"secret": new, "old_secrets": [old]}))).await;
     let other = Gate::start(config(json!({"secret": new}))).await;
     assert_eq!(ask(&other, "/mcp", &ids[0]).await.status, 404);
@@ -308,7 +305,7 @@ async fn a_session_goes_on_where_the_secret_is_the_same() {
     for answer in [one, two] {
         assert_eq!(answer.result()["content"][0]["text"], "t");
     }
-    // The lists may be others here.
+    // The lists of the replica may differ.
     let mut stream = Request::bare("GET", "/mcp", "")
         .with("Mcp-Session-Id", &ids[0])
         .with("Accept", "text/event-stream")
@@ -317,7 +314,7 @@ async fn a_session_goes_on_where_the_secret_is_the_same() {
     assert_eq!(stream.next().await.unwrap()["method"], "notifications/tools/list_changed");
     assert_eq!(end(&second, &ids[0]).await, 204);
     assert_eq!(ask(&second, "/mcp", &ids[0]).await.status, 404);
-    // What has no secret mints nothing that anybody could go on with.
+    // Without a secret, session ids cannot be resumed elsewhere.
     let lone = Gate::start(config(json!({}))).await;
     assert_eq!(lone.session("/mcp", "2025-06-18").await.id.len(), 32);
     assert_eq!(ask(&lone, "/mcp", &ids[0]).await.status, 404);
@@ -325,8 +322,8 @@ async fn a_session_goes_on_where_the_secret_is_the_same() {
     assert!(sealed.starts_with("lg1.") && !sealed.contains("2025"), "{sealed}");
 }
 
-/// A child process that ends while it is idle: the next call was not sent to it, so that it goes to
-/// the new process, on the connection that all share and on a client's own.
+/// An idle child process ends: the next call uses the new process, on the shared connection and on
+/// a client's own.
 #[tokio::test]
 async fn the_call_after_an_idle_end_goes_to_the_new_process() {
     let gate = Gate::start(json!({"servers": {"f": fixture(&["--era", "legacy"])}})).await;

@@ -1,5 +1,5 @@
-//! Servers of organisations: connected by their first users, only where they may be, and with lists
-//! that outlive the gateway.
+//! Servers of organisations: connected on first use, only at permitted addresses, and with lists
+//! that survive a restart of the gateway.
 
 use std::path::Path;
 use std::time::Duration;
@@ -66,7 +66,7 @@ async fn no_spelling_leads_to_an_inner_network_that_the_operator_has_not_opened(
     let canary = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = canary.local_addr().unwrap().port();
     for (opened, is_private) in [("public", false), ("private", true)] {
-        // A host name means that others than this machine reach it.
+        // A configured host name means that remote clients reach the gateway.
         let gate = Gate::start(json!({
             "auth": {"keys_file": "keys.yaml"},
             "http": {"hosts": ["mcp.example.com"]},
@@ -108,7 +108,7 @@ async fn no_spelling_leads_to_an_inner_network_that_the_operator_has_not_opened(
             let made = create(&gate, &name, &url, Some(&admin)).await;
             assert_eq!(made.status == 201, is_private, "{host}");
         }
-        // What a name leads to is seen when it is connected to.
+        // The address of a name is checked at connection time.
         let hostname = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
         let url = format!("http://{}:{port}/mcp", hostname.trim());
         let made = create(&gate, "host", &url, Some(&admin)).await;

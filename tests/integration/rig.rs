@@ -1,5 +1,5 @@
-//! What the tests are made with: the gateway as a process, scripted upstreams, and a client that
-//! sends exactly the bytes that a test wants.
+//! The test harness: the gateway as a process, scripted upstreams, and a client that sends exact
+//! bytes.
 
 pub mod client;
 pub mod collector;
@@ -16,10 +16,10 @@ pub use gate::{Gate, Session, fixture, program};
 pub use serde_json::{Value, json};
 pub use upstream::{Heard, Say, Upstream};
 
-/// Longest wait for something that should happen at once.
+/// Limit on waiting for an immediate event.
 pub const SOON: Duration = Duration::from_secs(10);
 
-/// Polls until `check` gives something; fails with `what` when it takes too long.
+/// Polls until `check` returns a value; panics with `what` on a timeout.
 pub async fn until<T>(what: &str, mut check: impl AsyncFnMut() -> Option<T>) -> T {
     let began = Instant::now();
     loop {
@@ -31,7 +31,7 @@ pub async fn until<T>(what: &str, mut check: impl AsyncFnMut() -> Option<T>) -> 
     }
 }
 
-/// Whether a process is alive: not gone, and not only waiting to be reaped.
+/// Returns whether a process is alive, and not a zombie.
 pub fn alive(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(')')
@@ -40,7 +40,7 @@ pub fn alive(pid: u32) -> bool {
         .is_some_and(|state| state != "Z" && state != "X")
 }
 
-/// The living children of a process; in the place of a guard, what it guards.
+/// Returns the living children of a process, with each guard replaced by its own children.
 pub fn children(pid: u32) -> Vec<u32> {
     let is_guard = |pid: &u32| {
         std::fs::read_to_string(format!("/proc/{pid}/comm"))
@@ -63,7 +63,7 @@ fn parent(pid: u32) -> Option<u32> {
     stat.rsplit(')').next()?.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// Sends a signal to a process that the test, or the gateway under test, has started.
+/// Sends a signal to a process started by the test or by its gateway.
 pub fn signal(pid: u32, signal: rustix::process::Signal) {
     let pid =
         i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw).expect("a process id");

@@ -1,6 +1,6 @@
 //! Questions of modern servers within a call (rows F-11 to F-18): relayed to modern clients, asked
-//! by the gateway of legacy ones, and a request state that is good for one request of one caller
-//! alone.
+//! by the gateway of legacy clients, and a request state that is bound to one request of one
+//! caller.
 
 use crate::rig::client::Request;
 use crate::rig::upstream::{modern_with, tool};
@@ -13,7 +13,7 @@ fn form() -> Value {
         "requestedSchema": {"type": "object", "properties": {"ok": {"type": "boolean"}}}}})
 }
 
-/// A server that asks once, and with `forever` again and again.
+/// Returns a server that asks once, or repeatedly for `forever`.
 fn asking() -> impl Fn(&Heard) -> Say + Send + Sync {
     let names = ["ask", "other", "forever", "stateless", "waiting", "nothing", "empty", "model"];
     let listed = modern_with(names.map(tool).into());
@@ -68,7 +68,7 @@ impl Rig {
         Self { server, gate }
     }
 
-    /// A call of a client with these capabilities, and `more` members.
+    /// Returns a call of a client with these capabilities and `more` members.
     fn call(path: &str, tool: &str, capabilities: Value, more: Value) -> Request {
         let meta = json!({"io.modelcontextprotocol/clientCapabilities": capabilities});
         let mut params = json!({"name": tool, "arguments": {"n": 1}, "_meta": meta});
@@ -93,8 +93,8 @@ fn yes() -> Value {
     json!({"sure": {"action": "accept", "content": {"ok": true}}})
 }
 
-/// F-05, F-11, F-14: questions and a sealed state; the retry gives the server its own state back,
-/// byte for byte, under a new id.
+/// F-05, F-11, F-14: questions with a sealed state; the retry returns the server's state byte for
+/// byte, under a new id.
 #[tokio::test]
 async fn a_state_comes_back_as_it_was_given() {
     let rig = Rig::new().await;
@@ -121,8 +121,8 @@ async fn a_state_comes_back_as_it_was_given() {
     assert_eq!(calls[1].body["params"]["inputResponses"], yes());
     assert_eq!(calls[0].body["params"]["arguments"], calls[1].body["params"]["arguments"]);
     assert_ne!(calls[0].body["id"], calls[1].body["id"]);
-    // None was given, so none is sent, and the client brings ours; and a state without a question
-    // is only to be brought back.
+    // Without a server state none is sent, although the client returns a gateway state; a state
+    // without questions only needs to be returned.
     let asked = rig.able("a__stateless", json!({})).await.result();
     let answered = json!({"inputResponses": yes(), "requestState": asked["requestState"]});
     assert_eq!(rig.able("a__stateless", answered).await.result()["resultType"], "complete");
@@ -133,7 +133,7 @@ async fn a_state_comes_back_as_it_was_given() {
     let done =
         rig.able("a__waiting", json!({"requestState": later["requestState"]})).await.result();
     assert_eq!(done["resultType"], "complete");
-    // F-08: a retry is never answered from memory.
+    // F-08: a retry is never answered from a cache.
     let before = rig.calls().len();
     for _ in 0..2 {
         rig.able("a__ask", json!({"inputResponses": yes(), "requestState": state})).await.result();
@@ -141,8 +141,7 @@ async fn a_state_comes_back_as_it_was_given() {
     assert_eq!(rig.calls().len(), before + 2);
 }
 
-/// F-13, F-15: a state for another request, or not quite the one that was given, is refused, and no
-/// server hears of it.
+/// F-13, F-15: a state of another request, or a modified state, is rejected before the server.
 #[tokio::test]
 async fn a_state_is_good_for_its_own_request_alone() {
     let rig = Rig::new().await;
@@ -180,13 +179,12 @@ async fn a_state_is_good_for_its_own_request_alone() {
         assert_eq!((answer.status, answer.code()), (200, -32602), "{case}: {}", answer.text());
     }
     assert_eq!(rig.calls().len(), before, "no server heard of any of them");
-    // The order of keys is nobody's business.
+    // The order of keys is irrelevant.
     let same = json!({"requestState": state, "inputResponses": yes(), "arguments": {"n": 1}});
     assert_eq!(rig.able("a__ask", same).await.result()["resultType"], "complete");
 }
 
-/// F-11, F-12: neither a question that the client did not say it can answer, nor a pause without
-/// anything in it, reaches a client.
+/// F-11, F-12: a client never gets a question without the capability, or an empty `input_required`.
 #[tokio::test]
 async fn a_client_is_asked_only_what_it_declared() {
     let rig = Rig::new().await;
@@ -214,7 +212,7 @@ async fn a_client_is_asked_only_what_it_declared() {
     assert_eq!(declared.result()["inputRequests"]["m"]["method"], "sampling/createMessage");
 }
 
-/// F-16: whether answers are enough is the server's to say: it gets those that were asked, and asks
+/// F-16: the server judges whether answers suffice: it gets the requested answers, and may ask
 /// again.
 #[tokio::test]
 async fn answers_to_what_was_asked_reach_the_server() {
@@ -243,8 +241,7 @@ async fn answers_to_what_was_asked_reach_the_server() {
     }
 }
 
-/// Answers without the state of the round that asked, or that do not fit what was asked, reach no
-/// server.
+/// Answers without the state of their round, or of the wrong form, are not forwarded.
 #[tokio::test]
 async fn answers_that_do_not_fit_reach_nobody() {
     let rig = Rig::new().await;
@@ -269,7 +266,7 @@ async fn answers_that_do_not_fit_reach_nobody() {
         assert_eq!((answer.status, answer.code()), (200, -32602), "{short}: {}", answer.text());
     }
     assert_eq!(rig.calls().len(), before, "no server heard of any of them");
-    // Without a state nothing was asked: the call is a first one, and the server asks.
+    // Without a state the answers are dropped, and the server asks as in a first call.
     for tool in ["a__ask", "a__stateless"] {
         let answer = rig.able(tool, json!({"inputResponses": yes()})).await.result();
         assert_eq!(answer["resultType"], "input_required", "{tool}: {answer}");
@@ -277,9 +274,8 @@ async fn answers_that_do_not_fit_reach_nobody() {
     }
 }
 
-/// A form of a legacy client: members that it does not name are left out; a form that does not fit
-/// is sent once more, with the reason; the second time the call fails, and the server is not told
-/// that the user cancelled.
+/// Forms of a legacy client: unknown members are dropped; an invalid form is asked for once more
+/// with the reason; a second invalid form fails the call, rather than counting as a cancellation.
 #[tokio::test]
 async fn a_form_that_does_not_fit_is_sent_once_more() {
     let rig = Rig::new().await;
@@ -329,8 +325,7 @@ async fn a_form_that_does_not_fit_is_sent_once_more() {
     }
 }
 
-/// F-17, E-02: a legacy client is asked by the gateway, round by round, under ids that never
-/// repeat, and not for ever.
+/// F-17, E-02: the gateway asks a legacy client in rounds, with unique ids and up to a limit.
 #[tokio::test]
 async fn a_legacy_client_is_asked_in_rounds_up_to_a_bound() {
     let rig = Rig::new().await;
@@ -375,7 +370,7 @@ async fn a_legacy_client_is_asked_in_rounds_up_to_a_bound() {
     );
 }
 
-/// F-18: a retry is judged like any other request.
+/// F-18: the policy applies to a retry too.
 #[tokio::test]
 async fn a_retry_is_judged_again() {
     let rig = Rig::new().await;

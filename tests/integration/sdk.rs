@@ -21,7 +21,7 @@ fn lifecycles() -> [ClientLifecycleMode; 3] {
     ]
 }
 
-/// Everything that a client usually does.
+/// Checks the usual requests of a client.
 async fn works(client: Client) {
     let tools = client.list_all_tools().await.unwrap();
     assert!(tools.len() > 20, "{}", tools.len());
@@ -41,11 +41,10 @@ async fn works(client: Client) {
     client.cancel().await.unwrap();
 }
 
-/// the SDK works in every lifecycle over HTTP, with pages of lists, whatever era the server
-/// has.
+/// the SDK works in every lifecycle over HTTP, with paged lists, for servers of both eras.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_sdk_works_over_http() {
-    // The SDK's HTTP client uses the provider of the process.
+    // The SDK's HTTP client uses the process-wide crypto provider.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     for era in ["modern", "legacy"] {
         let servers = json!({"f": fixture(&["--era", era])});
@@ -58,7 +57,7 @@ async fn the_sdk_works_over_http() {
     }
 }
 
-/// The same over stdio, and by the SDK's own choice of lifecycle.
+/// Also with the SDK's own choice of lifecycle.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_sdk_works_over_stdio() {
     let folder = tempfile::tempdir().unwrap();

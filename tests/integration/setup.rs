@@ -1,5 +1,5 @@
-//! The command line before a gateway runs: a first file, what is in force and where it comes from,
-//! files of several teams, completions and manual pages.
+//! The command line without a running gateway: the first configuration, effective settings and
+//! their origins, files of several teams, completions and manual pages.
 
 use std::path::Path;
 use std::process::Output;
@@ -66,7 +66,7 @@ async fn an_included_file_takes_effect_when_it_is_saved() {
     gate.configure(own);
     let lists = async |tool: &str| gate.tools("/mcp").await.0.iter().any(|name| name == tool);
     until("b is listed", async || lists("b__t").await.then_some(())).await;
-    // Saved with a mistake, mended, and joined by another file.
+    // The file is saved with a mistake, corrected, and joined by another file.
     std::fs::write(&file, "{\"servers\": {\n\"b\": {\"comand\": \"x\"}}}").unwrap();
     let mistake = "b.json:2:7: servers.b.comand: there is no such key";
     until("the mistake is told", async || gate.log().contains(mistake).then_some(())).await;
@@ -119,7 +119,7 @@ fn a_first_file_takes_over_the_servers_of_a_client() {
         }});
         std::fs::write(&file, json!({key: {client: server}}).to_string()).unwrap();
         let made = done(&run(folder.path(), &["init", "--from", client]));
-        // TOKEN is set already.
+        // TOKEN is already set.
         assert!(made.contains("OTHER_KEY  for") && !made.contains("TOKEN  for"), "{made}");
         assert!(made.contains(&format!("today at {name}:1")), "{made}");
         let written = std::fs::read_to_string(folder.path().join("lockgate.yaml")).unwrap();
@@ -161,7 +161,7 @@ fn completions_and_manual_pages_know_every_command() {
     assert!(!run(folder.path(), &["man", "nothing"]).status.success());
 }
 
-/// A server that is not there is named with the reason, and one that hangs holds nobody up.
+/// A missing server is reported with the reason, and a hung server does not delay the others.
 #[test]
 fn the_command_line_names_the_servers_that_are_missing() {
     let folder = tempfile::tempdir().unwrap();
@@ -194,7 +194,7 @@ fn the_command_line_names_the_servers_that_are_missing() {
     done(&run(folder.path(), &["servers"]));
 }
 
-/// What begins as JSON and is none is told to be that; a port that is taken comes with the way out.
+/// Invalid JSON is reported as such, and a port in use comes with a suggestion.
 #[test]
 fn mistakes_name_their_cause() {
     let folder = tempfile::tempdir().unwrap();
@@ -216,7 +216,7 @@ fn mistakes_name_their_cause() {
     assert!(check.contains("TLS_CERT") && !check.contains("unencrypted"), "{check}");
 }
 
-/// A gateway without a configuration file in a folder, and the address that it says it listens on.
+/// A gateway without a configuration file, and the address that it reports.
 struct Trial(std::process::Child, String);
 
 impl Trial {

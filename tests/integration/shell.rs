@@ -1,13 +1,12 @@
-//! The built-in `shell` server in the real program: the program is its own launcher, a command runs
-//! confined, and nothing that it started outlives the client's interest or the gateway, however
-//! that ends.
+//! The built-in `shell` server in the real program: the program is its own launcher, commands run
+//! confined, and no process outlives its call or the gateway.
 
 use rustix::process::Signal;
 
 use crate::rig::client::Request;
 use crate::rig::{Gate, Value, alive, json, signal, until};
 
-/// A gateway that may run `sh` in any way in a folder of its own.
+/// Starts a gateway that may run `sh` with any arguments in its folder.
 async fn gate(folder: &std::path::Path) -> Gate {
     std::fs::write(folder.join("notes.txt"), "needle\n").unwrap();
     let shell = json!({

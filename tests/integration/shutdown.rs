@@ -1,4 +1,4 @@
-//! The end: calls that run past their time are answered, and the process ends soon after.
+//! Shutdown: calls that exceed the grace period get a response, and the process ends soon after.
 
 use std::time::{Duration, Instant};
 
@@ -9,11 +9,11 @@ use crate::rig::client::Request;
 use crate::rig::upstream::modern;
 use crate::rig::{Gate, Heard, Say, Upstream, Value, json, until};
 
-/// What the gateway gives a running call once it has drained, and little more.
+/// The time for running calls after draining, and a margin.
 const GRACE: Duration = Duration::from_secs(30);
 const SLACK: Duration = Duration::from_secs(8);
 
-/// A server that tells of progress where it is wanted, and never answers a call.
+/// Returns a server that reports progress if requested, and never completes a call.
 fn endless() -> impl Fn(&Heard) -> Say + Send + Sync + 'static {
     let usual = modern(&["slow"]);
     move |heard| match (heard.method(), &heard.body["params"]["_meta"]["progressToken"]) {
@@ -73,7 +73,6 @@ async fn a_call_that_outlives_the_shutdown_gets_an_answer() {
     assert!(began.elapsed() < GRACE + SLACK, "{:?}", began.elapsed());
 }
 
-/// In development the end is immediate; `http.drain` sets a delay.
 #[tokio::test]
 async fn in_development_nothing_is_drained_where_nothing_runs() {
     for (drain, is_quick) in [(json!({}), true), (json!({"drain": 2}), false)] {

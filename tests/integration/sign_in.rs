@@ -1,5 +1,5 @@
-//! Signing in to the console at an identity provider, with providers, answers and browsers that lie:
-//! none of them begins a session, and none gets more out of it than a sentence.
+//! Sign-in to the console at an identity provider, with forged metadata, tokens and callbacks: no
+//! session is opened, and the errors reveal no details.
 
 use std::net::SocketAddr;
 
@@ -15,7 +15,7 @@ use crate::rig::{Answer, Gate, Upstream, Value, json, until};
 
 const SECRET: &str = "canary-secret";
 const START: &str = "/console/sign-in/start?next=/console/servers%3Fstate%3Dbad";
-/// Where people end who were refused, after the page that they came from.
+/// The redirect target after a refusal, following the original page.
 const FORM: &str = "/console/sign-in?next=%2Fconsole%2Fservers%3Fstate%3Dbad&why=";
 
 fn config(server: &Upstream, provider: &Liar, console_url: &str) -> Value {
@@ -56,7 +56,7 @@ impl World {
         Begun::read(&answer)
     }
 
-    /// Good claims for an attempt.
+    /// Returns valid claims for an attempt.
     fn claims(&self, begun: &Begun) -> Value {
         json!({
             "iss": self.provider.url, "sub": "ada", "aud": "console", "nonce": begun.nonce, "org_id": "acme",
@@ -68,7 +68,7 @@ impl World {
         self.provider.signer.sign_as(&json!({"alg": "ES256", "kid": "k"}), claims)
     }
 
-    /// The browser comes back with a good code.
+    /// Returns from the provider with a valid code.
     async fn come_back(&self, begun: &Begun) -> Answer {
         let path = self.callback(&begun.state, "code=canary-code");
         get(&path).with("Cookie", &begun.cookie).send(self.gate.address).await
@@ -83,7 +83,7 @@ impl World {
         std::fs::read_to_string(file).unwrap_or_default()
     }
 
-    /// Nothing that opens anything is written down anywhere.
+    /// Checks that no secret is in the log or the audit trail.
     fn check_writings(&self, others: &[&str]) {
         let written = self.records() + &self.gate.log();
         for secret in [SECRET, "canary-code", "canary-access", "eyJ"].iter().chain(others) {
@@ -92,7 +92,7 @@ impl World {
     }
 }
 
-/// What a browser has once it has begun.
+/// The state of a browser after the start of a sign-in.
 struct Begun {
     state: String,
     nonce: String,
@@ -125,7 +125,7 @@ fn get(path: &str) -> Request {
     Request::bare("GET", path, "")
 }
 
-/// The cookie of a session that an answer begins.
+/// Returns the cookie of a session opened by a response.
 fn session_of(answer: &Answer) -> Option<String> {
     let mut found = None;
     for (name, value) in &answer.headers {
@@ -351,7 +351,7 @@ async fn metadata_that_are_not_the_providers_own_lead_nowhere() {
         is_refused(&answer, "unreachable", "metadata");
         assert!(answer.header("set-cookie").is_none());
     }
-    // A token endpoint that the provider names elsewhere has to be a public one.
+    // A token endpoint on another host must have a public address.
     let inside = "http://localhost:9/token";
     let world = World::start_with(
         |metadata| metadata["token_endpoint"] = json!(inside),

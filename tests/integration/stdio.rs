@@ -1,5 +1,5 @@
-//! `lockgate stdio`: one process that speaks both eras on its standard streams, one message a line
-//! and nothing else.
+//! `lockgate stdio`: a process with both eras on its standard streams, one message per line and no
+//! other output.
 
 use std::process::Stdio;
 
@@ -42,7 +42,7 @@ impl Pipe {
         self.input.as_mut().unwrap().write_all(format!("{text}\n").as_bytes()).await.unwrap();
     }
 
-    /// The next line, which has to be one JSON message.
+    /// Reads the next line, which must be a JSON message.
     pub(crate) async fn hear(&mut self) -> Value {
         let line =
             tokio::time::timeout(SOON, self.output.next_line()).await.expect("an answer in time");
@@ -50,7 +50,7 @@ impl Pipe {
         serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e}: {line}"))
     }
 
-    /// The next message with this id.
+    /// Reads up to the message with this id.
     async fn answer(&mut self, id: &Value) -> Value {
         loop {
             let message = self.hear().await;
@@ -80,7 +80,7 @@ impl Pipe {
 
 const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#;
 
-/// E-24, R-02: both eras on one process; garbage between messages harms nothing.
+/// E-24, R-02: both eras in one process; invalid messages have no effect on others.
 #[tokio::test]
 async fn both_eras_are_spoken_on_one_process() {
     let mut pipe = Pipe::start(json!({"servers": {"f": fixture(&[])}}));
@@ -113,7 +113,7 @@ async fn both_eras_are_spoken_on_one_process() {
     assert_eq!(pipe.legacy(json!(4), "ping", json!({})).await["result"], json!({}));
     let unknown = pipe.modern(json!(5), "no/such", json!({})).await;
     assert_eq!(unknown["error"]["code"], -32601, "{unknown}");
-    // Many at once: each is answered once, under its own id.
+    // Concurrent calls: each gets one response with its own id.
     for id in 100..150 {
         let call = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": with_meta(call.clone())});
         pipe.say(&call.to_string()).await;
@@ -127,7 +127,7 @@ async fn both_eras_are_spoken_on_one_process() {
     assert_eq!(ids, (100..150).collect::<Vec<_>>());
 }
 
-/// The end of its input ends the process and its servers; what was asked before is still answered.
+/// The end of input ends the process and its servers, after responses to earlier requests.
 #[tokio::test]
 async fn the_end_of_input_ends_everything() {
     let mut pipe = Pipe::start(json!({"servers": {"f": fixture(&[])}}));
@@ -151,7 +151,7 @@ async fn the_end_of_input_ends_everything() {
     assert_eq!(rest, "");
 }
 
-/// A legacy call that was cancelled gets no answer at all; the same call after it does.
+/// A cancelled legacy call gets no response; the same call afterwards does.
 #[tokio::test]
 async fn a_cancelled_legacy_call_is_met_with_silence() {
     let mut pipe = Pipe::start(json!({"servers": {"f": fixture(&[])}}));
@@ -179,7 +179,7 @@ async fn a_cancelled_legacy_call_is_met_with_silence() {
     }
 }
 
-/// A listen on stdio is told of changes and ended by cancelling it; a modern call is cancelled by
+/// A listen over stdio receives changes until it is cancelled; a modern call is cancelled by a
 /// notification.
 #[tokio::test]
 async fn a_listen_on_stdio_can_be_cancelled() {
@@ -214,8 +214,8 @@ async fn a_listen_on_stdio_can_be_cancelled() {
     assert!(pipe.modern(json!(3), "tools/list", json!({})).await["result"].is_object());
 }
 
-/// One client, one process of each server: a legacy server is told what this client declares, and
-/// asks it, in either era of the client.
+/// With a single client there is one process per server: a legacy server gets the client's
+/// capabilities and can ask it, in either era of the client.
 #[tokio::test]
 async fn the_only_client_is_asked_by_one_process() {
     let servers = json!({"f": fixture(&["--era", "legacy", "--shy"])});
@@ -262,7 +262,7 @@ async fn the_only_client_is_asked_by_one_process() {
     assert_eq!(fixtures_of(&modern), 1);
 }
 
-/// How many processes of the server there are: each has a guard as its parent.
+/// Returns the number of server processes, each of which has a guard as its parent.
 fn fixtures_of(pipe: &Pipe) -> usize {
     children(pipe.pid()).len()
 }

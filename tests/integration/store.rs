@@ -1,5 +1,5 @@
-//! `lockgate store` and `lockgate vault` as an operator runs them: on a store that is not there yet,
-//! and on a file of somebody else.
+//! `lockgate store` and `lockgate vault` as operators run them: on a missing store, and on a
+//! foreign file.
 
 use std::path::Path;
 use std::process::Output;
@@ -67,9 +67,9 @@ fn a_key_that_can_be_guessed_is_refused_and_not_quoted() {
     assert!(said.contains("MCP_ENCRYPTION_KEY") && !said.contains("hunter2"), "{said}");
 }
 
-/// What `/readyz` answers at a gateway of which the database does not listen.
+/// Returns the response of `/readyz` at a gateway with an unreachable database.
 async fn readiness_without_store(required: Value) -> (u16, Value) {
-    // Bound and not accepting: the port stays free of others, and connections are refused.
+    // Bound but not listening: the port stays reserved, and connections are refused.
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
     socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
     let place = socket.local_addr().unwrap();

@@ -1,5 +1,5 @@
-//! Very many at once: 5,000 listens, 100 changes of lists a second, progress without end. Memory stays
-//! bounded, nobody's last answer is lost, and another caller's calls are answered meanwhile.
+//! High load: 5,000 listens, 100 list changes a second, endless progress. Memory is bounded, no
+//! final response is lost, and other callers' calls continue.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use crate::rig::client::Request;
 use crate::rig::upstream::modern;
 use crate::rig::{Gate, Heard, Say, Stream, Upstream, Value, json, until};
 
-/// Longest that a small call of somebody else may take, in a debug program on two busy cores.
+/// Limit on a small call of another caller, in a debug build on two busy cores.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 fn resident(gate: &Gate) -> usize {
@@ -20,7 +20,7 @@ fn resident(gate: &Gate) -> usize {
     line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() * 1024
 }
 
-/// A server whose list is another one with each call of `change`, and says so beside the answer.
+/// Returns a server that changes its list, and announces this, on each call of `change`.
 fn changing(changes: &Arc<AtomicUsize>) -> impl Fn(&Heard) -> Say + Send + Sync + use<> {
     let changes = Arc::clone(changes);
     let plain = modern(&["change", "t"]);
@@ -44,7 +44,7 @@ fn listen() -> Request {
     Request::modern("/mcp", "subscriptions/listen", wanted)
 }
 
-/// Small calls, one after the other, until it is over: the longest that one took, and how many.
+/// Makes small calls in sequence until `over`; returns the longest time and the number of calls.
 async fn polite(gate: &Gate, tool: &str, over: &AtomicBool) -> (Duration, usize) {
     let mut longest = Duration::ZERO;
     let mut count = 0;
@@ -141,7 +141,7 @@ async fn a_hundred_changes_of_a_list_a_second_are_told_in_steps() {
     eprintln!("{CHANGES} changes in {seconds} s: {read} readings; of {count} others {longest:?}");
     assert!(read <= seconds + 2, "{read} readings in {seconds} s");
     assert!(longest < PATIENCE, "{longest:?}");
-    // At once, then at most every two seconds.
+    // Immediately, then at most every two seconds.
     let mut told = 0;
     while let Ok(message) = tokio::time::timeout(Duration::from_millis(2500), stream.next()).await {
         told += usize::from(message.unwrap()["method"] == "notifications/tools/list_changed");
@@ -151,7 +151,7 @@ async fn a_hundred_changes_of_a_list_a_second_are_told_in_steps() {
     assert!(more < 32, "{more} MiB more");
 }
 
-/// A server that tells of progress, and logs, without end, and then answers.
+/// Returns a server that sends this many progress and log messages before its response.
 fn storming(messages: usize) -> impl Fn(&Heard) -> Say + Send + Sync {
     let plain = modern(&["storm", "t"]);
     move |heard| {
@@ -195,7 +195,7 @@ async fn a_storm_of_progress_loses_no_answer_and_holds_up_nobody() {
         let gate = &gate;
         async move {
             let mut stream = request.open(gate.address).await;
-            // Half of them read nothing for a while.
+            // Half of the clients read nothing for a while.
             if at % 4 < 2 {
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }

@@ -1,5 +1,5 @@
-//! Streams: what a listen tells, what a call says before its answer, and what happens when a client
-//! goes away (rows E-20, F-19 … F-26).
+//! Streams: notifications of a listen, messages of a call before its response, and disconnected
+//! clients (rows E-20, F-19 to F-26).
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ fn notes(messages: &[Value], method: &str) -> Vec<Value> {
     messages.iter().filter(|m| m["method"] == method).cloned().collect()
 }
 
-/// E-20: event streams are not to be buffered, and an idle one stays alive by comments.
+/// E-20: event streams are not buffered, and comments keep an idle stream alive.
 #[tokio::test]
 async fn an_idle_listen_is_kept_alive() {
     let server = Upstream::http(modern(&["t"])).await;
@@ -28,8 +28,8 @@ async fn an_idle_listen_is_kept_alive() {
     assert!(session.listen().await.block().await.unwrap().starts_with(':'));
 }
 
-/// F-19: the acknowledgement comes first and names what was granted; every message has the listen's
-/// id in its own JSON type; what was not asked for is not sent.
+/// F-19: the acknowledgement comes first and lists the granted notifications; every message has the
+/// listen's id in its JSON type; other notifications are not sent.
 #[tokio::test]
 async fn a_listen_tells_what_was_asked_and_nothing_else() {
     let gate = Gate::start(json!({"servers": {"f": fixture(&[])}})).await;
@@ -78,14 +78,14 @@ async fn a_listen_tells_what_was_asked_and_nothing_else() {
             "nothing else is told"
         );
     }
-    // F-01: by now the list has it, for everybody.
+    // F-01: by now the list of every client contains the tool.
     assert!(gate.tools("/mcp").await.0.contains(&"f__test_extra_tool".to_owned()));
     let bad = gate.modern("/mcp", "subscriptions/listen", json!({})).await;
     assert_eq!(bad.code(), -32602, "{}", bad.text());
 }
 
-/// F-25, F-26: progress only with a token, under the client's token, rising; logs only for those
-/// who asked.
+/// F-25, F-26: progress is sent only with a token, under the client's token, in ascending order;
+/// logs only on request.
 #[tokio::test]
 async fn progress_and_logs_reach_those_who_asked() {
     for era in ["modern", "legacy"] {
@@ -134,7 +134,7 @@ async fn progress_and_logs_reach_those_who_asked() {
     }
 }
 
-/// A server that says 25,000 steps of progress, each with a log message, before its answer.
+/// Sends 25,000 steps of progress, each with a log message, before the response.
 fn eager(heard: &Heard) -> Say {
     if heard.method() != "tools/call" {
         return modern(&["t"])(heard);
@@ -154,8 +154,8 @@ fn eager(heard: &Heard) -> Say {
     Say::Text("", lines.join("\n").into_bytes())
 }
 
-/// Progress and log messages without end pass at a bounded pace, the progress rising, and its last
-/// step comes before the answer; in both eras.
+/// Endless progress and log messages are throttled, progress ascends, and its last step precedes
+/// the response; in both eras.
 #[tokio::test]
 async fn progress_without_end_is_told_in_steps() {
     let server = Upstream::lines(eager).await;
@@ -183,8 +183,8 @@ async fn progress_without_end_is_told_in_steps() {
     }
 }
 
-/// F-22, F-23, L-09: a modern client that goes away stops the call, in the server's way; a legacy
-/// client's call goes on until it says `notifications/cancelled`.
+/// F-22, F-23, L-09: a disconnected modern client cancels its call in the server's way; a legacy
+/// client's call continues until `notifications/cancelled`.
 #[tokio::test]
 async fn a_client_that_goes_away_cancels_in_its_eras_way() {
     let silent = |heard: &Heard| heard.method() == "tools/call";
@@ -231,7 +231,7 @@ async fn a_client_that_goes_away_cancels_in_its_eras_way() {
         1,
         "a legacy client that goes away has not cancelled"
     );
-    // An id that is not running is nobody's.
+    // Ids that are not running are ignored.
     for id in [json!(56), json!("55"), json!(55)] {
         let note = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}});
         assert_eq!(session.post(note.to_string()).send(gate.address).await.status, 202);
@@ -247,8 +247,8 @@ async fn a_client_that_goes_away_cancels_in_its_eras_way() {
     assert_eq!(new.count("notifications/cancelled"), 2, "once");
 }
 
-/// A legacy session hears of a resource that it subscribed to, and of no other; the server is asked
-/// once.
+/// A legacy session is notified only of its subscribed resource, with a single subscription at the
+/// server.
 #[tokio::test]
 async fn a_subscription_reaches_its_session() {
     let gate = Gate::start(json!({"servers": {"f": fixture(&[])}})).await;
@@ -270,8 +270,8 @@ async fn a_subscription_reaches_its_session() {
     assert!(tokio::time::timeout(Duration::from_millis(200), second.next()).await.is_err());
 }
 
-/// A server with tasks: `start` makes one, `poke` says that it has news, and asked about it, it is
-/// done.
+/// Answers as a server with tasks: `start` creates a task, `poke` announces its progress, and
+/// `tasks/get` reports its completion.
 pub fn with_tasks(heard: &Heard) -> Say {
     let detail = |status: &str| {
         json!({"resultType": "complete", "taskId": "own-1", "status": status, "createdAt": "2026-11-21T10:00:00Z",
@@ -288,7 +288,7 @@ pub fn with_tasks(heard: &Heard) -> Say {
             Say::Json(heard.result(created))
         }
         ("tools/call", "poke") => {
-            // What the server itself says of the task is not passed on.
+            // The server's own status of the task is not relayed.
             let note = json!({"jsonrpc": "2.0", "method": "notifications/tasks", "params": {"taskId": "own-1", "status": "odd"}});
             let done = heard.result(json!({"resultType": "complete", "content": []}));
             Say::Text("application/json", format!("{note}\n{done}").into_bytes())
@@ -309,8 +309,8 @@ pub fn with_tasks(heard: &Heard) -> Say {
     }
 }
 
-/// T-07: a listen that names tasks grants the caller's own, tells of their news what `tasks/get`
-/// would answer, under the id that the caller knows, and lets them go when it ends.
+/// T-07: a listen for tasks grants the caller's own, relays their state as of `tasks/get` under the
+/// caller's id, and releases them at its end.
 #[tokio::test]
 async fn a_listen_follows_tasks() {
     let server = Upstream::lines(with_tasks).await;
@@ -345,7 +345,7 @@ async fn a_listen_follows_tasks() {
     assert_eq!(task["_meta"], json!({"io.modelcontextprotocol/subscriptionId": 1}), "{told}");
     assert!(task.get("resultType").is_none(), "{told}");
     assert_eq!(server.heard_of("tasks/get").pop().unwrap().body["params"]["taskId"], "own-1");
-    // Somebody else's listen, or one without tasks, hears nothing of it.
+    // Another caller's listen, or a listen without tasks, is not notified.
     let mut other = Request::modern(
         "/mcp",
         "subscriptions/listen",

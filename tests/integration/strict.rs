@@ -1,5 +1,5 @@
-//! Requests that are nearly right: each gets the status and the code that says what is wrong with
-//! it, and no more.
+//! Nearly valid requests: each gets the specific status and code of its error, without side
+//! effects.
 
 use crate::rig::client::{Request, with_meta};
 use crate::rig::upstream::modern;
@@ -15,7 +15,7 @@ fn call() -> Request {
     Request::modern("/mcp", "tools/call", json!({"name": "a__echo", "arguments": {}}))
 }
 
-/// E-06: a header that repeats something must find it in the body.
+/// E-06: a header that mirrors the body requires the value in the body.
 #[tokio::test]
 async fn a_name_in_the_header_must_stand_in_the_body() {
     let (gate, server) = one().await;
@@ -31,7 +31,7 @@ async fn a_name_in_the_header_must_stand_in_the_body() {
     assert_eq!(server.count("tools/call"), 0);
 }
 
-/// An endpoint that does not exist is no missing method, for no verb and in no era.
+/// A missing endpoint is not a missing method, for any verb and in either era.
 #[tokio::test]
 async fn an_unknown_endpoint_is_404_and_says_nothing_of_methods() {
     let (gate, _server) = one().await;
@@ -110,7 +110,7 @@ async fn a_session_is_not_opened_for_half_an_initialize() {
     }
 }
 
-/// L-07: an event that is not known (any more) opens a new stream; the session goes on.
+/// L-07: an unknown or expired event id opens a new stream, and the session continues.
 #[tokio::test]
 async fn an_unknown_event_id_opens_a_fresh_stream() {
     let (gate, mut server) = one().await;
@@ -137,13 +137,13 @@ async fn an_unknown_event_id_opens_a_fresh_stream() {
         assert_eq!(stream.head.status, 200, "{id}");
         assert_eq!(session.ask("ping", json!({})).await.code(), 0, "{id}");
     }
-    // Such a stream tells what comes from now on.
+    // Such a stream carries messages from now on.
     let mut stream = listen("0-999999").open(gate.address).await;
     server.stop().await;
     gate.configure(json!({"servers": {}}));
     let note = stream.next().await.expect("a message");
     assert!(note["method"].as_str().is_some_and(|m| m.ends_with("/list_changed")), "{note}");
-    // Of another session it is 404, as ever.
+    // In another session the response is 404.
     let foreign = listen("0-1").with("Mcp-Session-Id", "nobody").send(gate.address).await;
     assert_eq!(foreign.status, 404);
 }

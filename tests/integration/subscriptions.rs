@@ -1,5 +1,5 @@
-//! Subscriptions to resources: on the connection that the client's calls take, made again after it
-//! was lost, and told in steps (B1, 3.14).
+//! Resource subscriptions: on the connection of the client's calls, restored after its loss, and
+//! throttled (B1, 3.14).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,8 +16,8 @@ fn on(heard: &Heard) -> String {
     heard.header("mcp-session-id").unwrap_or_default().to_owned()
 }
 
-/// A legacy server that keeps sessions and what each is subscribed to, as SDK servers do. `touch`
-/// tells the session that calls it so many times that the note has changed.
+/// Returns a legacy server with subscriptions per session, like SDK servers. `touch` notifies the
+/// calling session this many times that the note has changed.
 fn keeping() -> impl Fn(&Heard) -> Say + Send + Sync {
     let sessions = Arc::new(AtomicUsize::new(0));
     move |heard| match (heard.verb.as_str(), heard.method()) {
@@ -65,8 +65,8 @@ fn updated(message: &Value) -> (&str, &str) {
 
 const UPDATED: (&str, &str) = ("notifications/resources/updated", "a+test://note");
 
-/// A server that keeps subscriptions for each session tells the session that subscribed: so the
-/// subscription goes where the calls go, and what is told there is for that session alone.
+/// A server with subscriptions per session notifies the subscribed session: the subscription uses
+/// the connection of the calls, and its notifications are for that session only.
 #[tokio::test]
 async fn a_subscription_stands_where_the_calls_of_its_session_go() {
     let server = Upstream::verbs(keeping()).await;
@@ -93,20 +93,20 @@ async fn a_subscription_stands_where_the_calls_of_its_session_go() {
     assert!(calls == heard[0].as_str() && heard[0] != heard[1] && heard[1] != heard[2]);
     assert_eq!(updated(&first.next().await.unwrap()), UPDATED);
     assert!(is_silent(second).await && is_silent(third).await && is_silent(&mut modern).await);
-    // What is told on the connection that all share is for those that share it.
+    // Notifications on the shared connection are for the clients that share it.
     assert_eq!(gate.call("a__touch").await.code(), 0);
     assert_eq!(updated(&third.next().await.unwrap()), UPDATED);
     assert_eq!(updated(&modern.next().await.unwrap()), UPDATED);
     assert!(is_silent(first).await && is_silent(second).await);
-    // It is taken back where it was made, and only there.
+    // The subscription is cancelled only on the connection that holds it.
     assert_eq!(two.ask("resources/unsubscribe", uri).await.code(), 0);
     let back = until("the server is told", async || server.heard_of("resources/unsubscribe").pop());
     assert_eq!(on(&back.await), heard[1]);
     assert_eq!(server.count("resources/unsubscribe"), 1);
 }
 
-/// The same for a modern client that can be asked things: its stream tells what the server tells on
-/// the connection of its calls, resources and lists, and nobody else's does.
+/// The same for a modern client with elicitation: its stream alone carries the notifications from
+/// the connection of its calls, for resources and lists.
 #[tokio::test]
 async fn a_listen_hears_what_is_told_where_the_calls_of_its_client_go() {
     let kept = keeping();
@@ -159,8 +159,8 @@ async fn a_listen_hears_what_is_told_where_the_calls_of_its_client_go() {
     assert_eq!(on(&back.await), heard[0]);
 }
 
-/// A client that gives up does not take its subscription back: it goes on, and the same request
-/// waits for what the server says.
+/// A disconnecting client does not cancel its subscription: the request continues, and a repeated
+/// request waits for the server's result.
 #[tokio::test]
 async fn a_subscription_counts_when_its_server_has_confirmed_it() {
     let kept = keeping();
@@ -186,7 +186,7 @@ async fn a_subscription_counts_when_its_server_has_confirmed_it() {
         .await;
         first.abort();
         assert!(first.await.is_err(), "the client has left");
-        // The gateway has noticed when the next request arrives, or will notice soon.
+        // The gateway detects the disconnect before the next request arrives, or soon after.
         tokio::time::sleep(Duration::from_millis(200)).await;
         let again = one.ask("resources/subscribe", uri.clone()).await;
         assert_eq!(again.code(), code, "{}", again.text());
@@ -199,8 +199,8 @@ async fn a_subscription_counts_when_its_server_has_confirmed_it() {
     assert_eq!(updated(&stream.next().await.unwrap()), UPDATED);
 }
 
-/// A lost connection of a session is opened again for what it subscribed to, and the client is told
-/// that it may have missed something.
+/// A session's lost connection is reopened with its subscriptions, and the client is notified of
+/// possibly missed changes.
 #[tokio::test]
 async fn subscriptions_of_a_session_outlive_its_connection() {
     let mut server = Upstream::verbs({
@@ -245,7 +245,7 @@ async fn subscriptions_of_a_session_outlive_its_connection() {
     assert_eq!(updated(&told), UPDATED, "what may have been missed is told");
     let heard: Vec<String> = server.heard_of("resources/subscribe").iter().map(on).collect();
     assert!(heard.len() == 2 && heard[0] != heard[1], "{heard:?}");
-    // It is the one of its calls again.
+    // The connection is again that of the calls.
     let calls = one.call("a__touch").await.result()["content"][0]["text"].clone();
     assert_eq!(calls, heard[1].as_str());
     let told = loop {
@@ -257,7 +257,7 @@ async fn subscriptions_of_a_session_outlive_its_connection() {
     assert_eq!(updated(&told), UPDATED);
 }
 
-/// A burst is told at once and once more at its end, in both eras.
+/// A burst is notified at its start and its end, in both eras.
 #[tokio::test]
 async fn a_burst_of_updates_is_told_in_steps() {
     let server = Upstream::verbs(keeping()).await;
@@ -279,8 +279,8 @@ async fn a_burst_of_updates_is_told_in_steps() {
     }
 }
 
-/// B3: what may be read may be subscribed to, listed or not; what is not there is as unknown as what
-/// policy hides, and the server is not asked to watch either.
+/// B3: readable resources can be subscribed to, listed or not; missing and hidden resources are
+/// indistinguishable, without a subscription at the server.
 #[tokio::test]
 async fn what_can_be_read_can_be_subscribed_to() {
     let kept = keeping();
@@ -318,8 +318,8 @@ async fn what_can_be_read_can_be_subscribed_to() {
     assert_eq!(server.count("resources/subscribe"), 1);
 }
 
-/// Where policy hides nothing, whether there is something to subscribe to is the server's to say:
-/// also of what cannot be read yet.
+/// Without a policy that hides resources, the server decides about subscriptions, even to resources
+/// that cannot be read yet.
 #[tokio::test]
 async fn a_resource_that_cannot_be_read_yet_can_be_subscribed_to() {
     let kept = keeping();
@@ -349,8 +349,8 @@ async fn a_resource_that_cannot_be_read_yet_can_be_subscribed_to() {
     assert_eq!(server.count("resources/read"), 0);
 }
 
-/// B6: a list that reads as before is told of when its server says that it has changed: to all who
-/// see the server's part of it, or to the session that was told alone, and once.
+/// B6: an announced list change is relayed once even if the list is unchanged: to all clients of
+/// the server's list, or only to the notified session.
 #[tokio::test]
 async fn an_announced_change_is_told_though_the_list_reads_the_same() {
     let changed = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});

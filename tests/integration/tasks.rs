@@ -1,5 +1,5 @@
-//! Tasks (3.8): those of 2025-11-25 passed to clients that follow them, and followed by the gateway
-//! for all others; tasks of modern servers for legacy clients.
+//! Tasks (3.8): those of 2025-11-25 are relayed to clients with tasks, and awaited by the gateway
+//! for others; tasks of modern servers for legacy clients.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -13,8 +13,8 @@ use crate::streams::with_tasks;
 
 const RELATED: &str = "io.modelcontextprotocol/related-task";
 
-/// A legacy server with tasks: `must` runs as one only, `may` if it is asked to, `plain` never.
-/// A task has ended when it is looked at for the second time; `slow` ends never.
+/// Returns a legacy server with tasks: `must` requires a task, `may` runs as a task on request,
+/// `plain` never. A task completes at the second query; `slow` never completes.
 fn server() -> impl Fn(&Heard) -> Say + Send + Sync {
     let looks = Mutex::new(HashMap::<String, usize>::new());
     let made = Mutex::new(0);
@@ -51,7 +51,7 @@ fn server() -> impl Fn(&Heard) -> Say + Send + Sync {
                 Say::Json(heard.error(-32601, "a task is required"))
             }
             "tools/call" => {
-                // What the server says itself of a task is not passed on.
+                // The server's own status of a task is not relayed.
                 let note = json!({"jsonrpc": "2.0", "method": "notifications/tasks/status",
                     "params": task("own-1-may", "odd")});
                 let other = json!({"jsonrpc": "2.0", "method": "notifications/tasks/status",
@@ -89,8 +89,8 @@ fn text(answer: &Answer) -> Value {
     answer.result()["content"][0]["text"].clone()
 }
 
-/// Whoever does not follow tasks gets the result of a tool that runs as nothing else: the gateway
-/// waits; and cancels the task of a client that leaves.
+/// Clients without tasks get the result of a tool that requires a task: the gateway waits, and
+/// cancels the task of a client that disconnects.
 #[tokio::test]
 async fn a_required_task_is_followed_for_clients_that_do_not() {
     let server = Upstream::http(server()).await;
@@ -100,7 +100,7 @@ async fn a_required_task_is_followed_for_clients_that_do_not() {
         assert_eq!(text(&session.call("a__must").await), "all done", "{version}");
     }
     assert_eq!(text(&gate.call("a__must").await), "all done");
-    // Others run as before.
+    // Other tools run as before.
     assert_eq!(gate.call("a__may").await.code(), 0);
     let made = server.heard_of("tools/call");
     let asked = made.iter().filter(|heard| heard.body["params"]["task"].is_object()).count();
@@ -122,8 +122,8 @@ async fn a_required_task_is_followed_for_clients_that_do_not() {
     assert!(cancelled.text.contains("slow"), "{}", cancelled.text);
 }
 
-/// A task that ends with a result without `content`, which every revision requires, has one for its
-/// clients: the structured content as text.
+/// A task result without `content`, which every revision requires, gets its structured content as
+/// text.
 #[tokio::test]
 async fn the_result_of_a_task_has_content() {
     let server = Upstream::http(server()).await;
@@ -146,8 +146,8 @@ async fn the_result_of_a_task_has_content() {
     assert_eq!(done["result"]["content"], content, "{done}");
 }
 
-/// A modern client that follows tasks gets those of a legacy server in the way of the extension,
-/// for itself alone: made where a tool runs as nothing else, with their result when they have ended.
+/// A modern client with tasks gets a legacy server's tasks in the form of the extension, for itself
+/// only: created where a tool requires a task, with the result at the end.
 #[tokio::test]
 async fn a_required_task_is_one_of_the_extension_for_modern_clients() {
     let server = Upstream::http(server()).await;
@@ -195,13 +195,13 @@ async fn a_required_task_is_one_of_the_extension_for_modern_clients() {
     let ended = ask(&one, "tasks/cancel", named).await.result();
     assert_eq!(ended["resultType"], "complete");
     assert!(server.heard_of("tasks/cancel").pop().unwrap().text.contains("own-2-slow"));
-    // Who does not follow tasks gets the result.
+    // A client without tasks gets the result.
     let plain = Request::modern("/mcp", "tools/call", call("a__must")).by(&one);
     assert_eq!(text(&plain.send(gate.address).await), "all done");
 }
 
-/// A 2025-11-25 client follows its tasks itself, under ids of ours; those of another session are
-/// not listed, and those of another principal do not exist.
+/// A 2025-11-25 client follows its own tasks, under ids of the gateway; those of another session
+/// are not listed, and those of another principal do not exist.
 #[tokio::test]
 async fn tasks_of_a_legacy_client_are_its_own() {
     let server = Upstream::http(server()).await;
@@ -241,7 +241,7 @@ async fn tasks_of_a_legacy_client_are_its_own() {
         assert_eq!(foreign.json()["error"], raw.json()["error"]);
     }
     assert_eq!(server.count("tasks/cancel"), 0);
-    // The server's word that there is news of a task reaches whoever follows it, and nobody else.
+    // The server's notification of a task is relayed only to its owner.
     let listen = async |key: &str, session: &str| {
         let request = Request::bare("GET", "/mcp", "").with("Mcp-Session-Id", session).by(key);
         request.with("Accept", "text/event-stream").open(gate.address).await
@@ -262,8 +262,8 @@ async fn tasks_of_a_legacy_client_are_its_own() {
     assert_eq!(refused.code(), -32601, "{}", refused.text());
 }
 
-/// A modern server that answers a legacy client with a task: the gateway waits, asks the client
-/// what the task wants to know, and gives the result.
+/// A modern server returns a task to a legacy client: the gateway waits, relays the task's
+/// questions to the client, and returns the result.
 #[tokio::test]
 async fn tasks_of_modern_servers_are_followed_for_legacy_clients() {
     let plain = modern(&["ask"]);

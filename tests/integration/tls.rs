@@ -1,5 +1,5 @@
-//! TLS on a live socket: the certificate, its replacement while the gateway runs, and client
-//! certificates as principals.
+//! TLS on a live socket: the certificate, its replacement at runtime, and client certificates as
+//! principals.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -29,7 +29,7 @@ pub fn authority(name: &str) -> Authority {
     CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
 }
 
-/// Writes a file as certificate tools do: replaced, not written over.
+/// Replaces a file by renaming, like certificate tools do.
 fn put(folder: &Path, name: &str, text: &str) {
     let fresh = folder.join("fresh");
     std::fs::write(&fresh, text).unwrap();
@@ -51,8 +51,8 @@ fn client(by: &Authority, name: &str) -> Shown {
     (params.signed_by(&key, by).unwrap().der().clone(), key.serialize_der())
 }
 
-/// One request over TLS to a gateway that has to be of this authority; the whole answer, or why
-/// there is none.
+/// Sends a request over TLS to a gateway with a certificate of this authority; returns the response
+/// or the error.
 pub async fn ask(
     gate: &Gate,
     by: &Authority,
@@ -62,7 +62,7 @@ pub async fn ask(
     ask_at(gate.address, by, shown, request).await
 }
 
-/// The same at an address.
+/// Sends a request like `ask`, to an address.
 pub async fn ask_at(
     address: SocketAddr,
     by: &Authority,
@@ -90,7 +90,7 @@ pub async fn ask_at(
         stream.write_all(&request.bytes()).await?;
         let mut answer = Vec::new();
         let read = stream.read_to_end(&mut answer).await;
-        // The gateway may close without a goodbye after its answer.
+        // The gateway may close without `close_notify` after its response.
         if answer.is_empty() {
             read.and(Err(std::io::ErrorKind::UnexpectedEof.into()))
         } else {
@@ -110,7 +110,7 @@ pub fn status(answer: &Result<String, String>) -> u16 {
     answer.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0)
 }
 
-/// Polls until a request gives this status.
+/// Polls until a request gets this status.
 async fn until_status(what: &str, wanted: u16, check: impl AsyncFn() -> Result<String, String>) {
     until(what, async || (status(&check().await) == wanted).then_some(())).await;
 }

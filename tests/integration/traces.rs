@@ -1,5 +1,5 @@
-//! Spans at a collector: what each kind of request leaves there, held against what the OpenTelemetry
-//! conventions for MCP ask for (`conventions/mcp.json`).
+//! Exported spans: each kind of request, compared with the OpenTelemetry conventions for MCP
+//! (`conventions/mcp.json`).
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ const RULES: &str = "policies:
   - { name: safe-paths, effect: deny, what: { tools: [a/read] }, arguments: { /path: { value: { equals: good } } } }
 ";
 
-/// A modern server with tools, a prompt and a resource; some of its tools fail.
+/// Returns a modern server with tools, a prompt and a resource; some of its tools fail.
 fn everything() -> impl Fn(&Heard) -> Say + Send + Sync {
     let tools = ["t", "wipe", "read", "fails", "breaks"].map(tool).to_vec();
     let plain = modern_with(tools);
@@ -52,7 +52,7 @@ fn everything() -> impl Fn(&Heard) -> Say + Send + Sync {
     }
 }
 
-/// What the conventions ask for at a span, by the state of affairs that it tells of.
+/// Checks a span's attributes against the conventions for its kind and outcome.
 fn check(span: &Span, seen: &mut BTreeSet<String>) {
     let conventions: Value = serde_json::from_str(CONVENTIONS).unwrap();
     let mut levels = conventions["common"].as_object().unwrap().clone();
@@ -73,7 +73,7 @@ fn check(span: &Span, seen: &mut BTreeSet<String>) {
             "of a request" => !method.starts_with("notifications/"),
             "failed" => span.is_error,
             "opt-in" | "not 2.0" => false,
-            // Shown by the tests below.
+            // Tested below.
             "recommended" | "in a session" | "answered with an error" => is_there,
             unknown => panic!("{unknown}"),
         };
@@ -106,7 +106,7 @@ fn check(span: &Span, seen: &mut BTreeSet<String>) {
     }
 }
 
-/// The spans of one trace, of which there are so many.
+/// Waits for this many spans of a trace.
 async fn trace(collector: &Collector, trace: &str, count: usize) -> Vec<Span> {
     until(&format!("{count} spans of {trace}"), async || {
         let mut spans = collector.spans();
@@ -120,7 +120,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A trace of its own for each request of a test.
+/// Returns a separate trace for each request of a test.
 fn parent_of(number: u32) -> (String, String) {
     let trace = format!("0af7651916cd43dd8448eb21{number:08x}");
     let parent = format!("00-{trace}-b7ad6b7169203331-01");
@@ -142,7 +142,7 @@ async fn every_span_is_what_the_conventions_say() {
     }))
     .await;
     let call = |name: &str| json!({"name": name, "arguments": {}});
-    // Method, params, what the SERVER span has, and what the CLIENT span has, if there is one.
+    // Method, params, attributes of the SERVER span, and of the CLIENT span if there is one.
     let cases = [
         ("tools/list", json!({}), json!({}), Value::Null),
         ("server/discover", json!({}), json!({}), Value::Null),
@@ -234,7 +234,7 @@ async fn every_span_is_what_the_conventions_say() {
     }
     resources(&gate, &collector, &mut seen).await;
     sessions(&gate, &collector, &mut seen).await;
-    // Everything that the conventions have for either side was there.
+    // Every attribute of the conventions occurred for either side.
     let conventions: Value = serde_json::from_str(CONVENTIONS).unwrap();
     for kind in ["server", "client"] {
         let mut all = conventions["common"].as_object().unwrap().clone();
@@ -245,7 +245,7 @@ async fn every_span_is_what_the_conventions_say() {
         }
     }
     assert_eq!(collector.spans()[0].resource["service.name"], "lockgate");
-    // What servers hear of it stands in the message and in the headers alike.
+    // Servers get the same trace context in the message and in the headers.
     for server in [&new, &old] {
         for heard in server.heard_of("tools/call") {
             let told = heard.body["params"]["_meta"]["traceparent"].as_str().unwrap();
@@ -254,7 +254,7 @@ async fn every_span_is_what_the_conventions_say() {
     }
 }
 
-/// A resource, whose URI is no part of the span's name.
+/// Checks a resource: its URI is not part of the span's name.
 async fn resources(gate: &Gate, collector: &Collector, seen: &mut BTreeSet<String>) {
     let list = gate.modern("/mcp", "resources/list", json!({})).await.result();
     let uri = list["resources"][0]["uri"].as_str().unwrap();
@@ -269,7 +269,7 @@ async fn resources(gate: &Gate, collector: &Collector, seen: &mut BTreeSet<Strin
     }
 }
 
-/// A legacy session: its beginning, a call, notifications, and what is refused.
+/// Checks a legacy session: its start, a call, notifications, and a rejected request.
 async fn sessions(gate: &Gate, collector: &Collector, seen: &mut BTreeSet<String>) {
     let session = gate.session("/mcp", "2025-06-18").await;
     assert_eq!(session.call("a__t").await.code(), 0);
@@ -301,7 +301,7 @@ async fn sessions(gate: &Gate, collector: &Collector, seen: &mut BTreeSet<String
     .await;
 }
 
-/// What the client did not sample is not exported, and is told on as it is.
+/// An unsampled trace is not exported, and is forwarded unchanged.
 #[tokio::test]
 async fn a_trace_that_is_not_sampled_leaves_no_span() {
     let collector = Collector::start().await;
@@ -321,7 +321,7 @@ async fn a_trace_that_is_not_sampled_leaves_no_span() {
     assert_eq!(spans.len(), 2, "{spans:?}");
 }
 
-/// The variables of the OpenTelemetry specification count where nothing is configured.
+/// The variables of the OpenTelemetry specification apply without configuration.
 #[tokio::test]
 async fn the_standard_variables_lead_to_the_collector() {
     let collector = Collector::start().await;

@@ -1,5 +1,5 @@
-//! tRPC from outside, as its clients write it on the wire: one call and batches of them, what is
-//! refused and in which shape, and that a tool is called as over MCP.
+//! tRPC from outside, in its wire format: single calls and batches, the form of errors, and tool
+//! calls that behave as over MCP.
 
 use crate::principals::{By, key};
 use crate::rig::client::Request;
@@ -20,7 +20,7 @@ fn mutation(path: &str, input: &Value) -> Request {
     Request::bare("POST", &format!("/trpc/{path}"), input.to_string())
 }
 
-/// Status, `data.code` and message of a failed call.
+/// Returns the status, `data.code` and message of a failed call.
 fn failure(answer: &Answer) -> (u16, String, String) {
     assert_eq!(answer.header("content-type"), Some("application/json"), "{}", answer.text());
     let error = &answer.json()["error"];
@@ -41,8 +41,7 @@ async fn gate_with_keys(server: &Upstream) -> (Gate, tempfile::TempDir) {
     (Gate::start(config).await, folder)
 }
 
-/// One path, one decision, one record; what policy hides is not there, and what it refuses is an
-/// error that names the policy.
+/// Hidden tools do not exist, and an error by policy names the policy.
 #[tokio::test]
 async fn a_tool_is_called_as_over_mcp() {
     let server = Upstream::http(modern(&["t", "u", "v", "w"])).await;
@@ -68,7 +67,7 @@ async fn a_tool_is_called_as_over_mcp() {
         assert_eq!(called.header("vary"), Some("trpc-accept, accept"));
     }
     assert_eq!(server.count("tools/call"), before + 2);
-    // Calls of a shared server are for operators; sessions are counted by organisation.
+    // Call statistics of a shared server are for operators; sessions are counted by organisation.
     let operator = key(&gate, "operator", &["--role", "operator"]).await;
     let member = key(&gate, "member", &["--organisation", "other"]).await;
     let initialize = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
@@ -129,7 +128,7 @@ async fn a_batch_is_answered_call_by_call() {
     assert_eq!((all.status, all.json().as_array().map(Vec::len)), (200, Some(2)));
     let failed = query("mcp.x,mcp.y?batch=1").send(at).await;
     assert_eq!((failed.status, failed.json().as_array().map(Vec::len)), (404, Some(2)));
-    // Line by line, in the order in which they end.
+    // One line per result, in the order of completion.
     let lines = query("mcp.status,mcp.x?batch=1").with("trpc-accept", "application/jsonl");
     let lines = lines.send(at).await;
     assert_eq!(lines.status, 200, "{}", lines.text());
@@ -142,7 +141,7 @@ async fn a_batch_is_answered_call_by_call() {
     assert_eq!(lines.len(), 3);
 }
 
-/// What is wrong as a whole is one object, and every bound has its own words.
+/// An error of the whole request is a single object, and every limit has its own message.
 #[tokio::test]
 async fn bounds_have_errors_of_their_own() {
     let gate = Gate::start(json!({"http": {"body_bytes": 2000}})).await;
@@ -198,7 +197,8 @@ async fn bounds_have_errors_of_their_own() {
     assert_eq!((head.status, head.body.len()), (204, 0));
 }
 
-/// Who is not known learns of no procedure; the shape stays that of a batch.
+/// Unauthenticated callers cannot discover procedures; the form of the error is that of the
+/// request.
 #[tokio::test]
 async fn strangers_are_refused_in_the_shape_of_what_they_asked() {
     let server = Upstream::http(modern(&["t"])).await;
@@ -219,13 +219,13 @@ async fn strangers_are_refused_in_the_shape_of_what_they_asked() {
     }
 }
 
-/// A subscription, as an `EventSource` opens it.
+/// Returns a subscription as opened by an `EventSource`.
 fn subscribe(input: &str) -> Request {
     Request::bare("GET", &format!("/trpc/mcp.events{input}"), "")
         .with("Accept", "text/event-stream")
 }
 
-/// The members of an event by their names.
+/// Returns the name, data and id of an event.
 fn read_event(block: &str) -> (String, Value, String) {
     let find = |name: &str| {
         let line = block.lines().find_map(|line| line.strip_prefix(name));
@@ -235,7 +235,7 @@ fn read_event(block: &str) -> (String, Value, String) {
     (find("event:"), serde_json::from_str(&data).unwrap_or_default(), find("id:"))
 }
 
-/// The ids of events up to one that says that a server is connected.
+/// Returns the ids of the events up to a connected server.
 async fn read_until_connected(stream: &mut crate::rig::Stream) -> Vec<String> {
     let mut ids = Vec::new();
     loop {
@@ -291,7 +291,7 @@ async fn a_subscription_goes_on_where_it_was_without_loss_or_repetition() {
         }
         assert_eq!(rest, all[1..]);
     }
-    // What is not known any more is missed, and said to be.
+    // An unknown last event id is reported as missed events.
     let mut stream = subscribe("").with("Last-Event-ID", "0123456789abcdef").open(at).await;
     stream.block().await.unwrap();
     let (_, data, id) = read_event(&stream.block().await.unwrap());
@@ -341,7 +341,7 @@ async fn a_subscription_is_refused_on_its_stream_and_ends_with_its_key() {
     assert!(stream.block().await.is_none(), "the stream has ended");
 }
 
-/// The built-in servers under the names of their categories, and no others in their place.
+/// The procedures of a category call only the built-in server of that category.
 #[tokio::test]
 async fn files_programs_and_databases_are_those_of_the_built_in_servers() {
     let folder = tempfile::tempdir().unwrap();
@@ -378,7 +378,7 @@ async fn files_programs_and_databases_are_those_of_the_built_in_servers() {
     assert_eq!(rows["structuredContent"]["rows"], json!([[7]]), "{rows}");
     let tables = data(query("mcp.database.tables")).await;
     assert!(tables["structuredContent"]["tables"].is_array(), "{tables}");
-    // A failure of the tool is its answer; what is not there is unknown.
+    // A tool's failure is a result; a missing tool is an error.
     let missing = data(query("mcp.file.read?input=%7B%22path%22%3A%22c.txt%22%7D")).await;
     assert_eq!(missing["isError"], true, "{missing}");
     let fetched = query("mcp.web.fetch?input=%7B%22url%22%3A%22http%3A%2F%2Fa%22%7D");
@@ -389,7 +389,7 @@ async fn files_programs_and_databases_are_those_of_the_built_in_servers() {
     assert_eq!((&*code, &*words), ("NOT_FOUND", "unknown tool: other/read"));
 }
 
-/// A server that only has the name of a category is not taken for the built-in one.
+/// A server with the name of a category is not mistaken for the built-in server.
 #[tokio::test]
 async fn a_server_called_like_a_category_is_named_or_not_called() {
     let server = Upstream::http(modern(&["read"])).await;
@@ -405,7 +405,7 @@ async fn a_server_called_like_a_category_is_named_or_not_called() {
     assert_eq!(server.count("tools/call"), 1);
 }
 
-/// Whoever could approve a tool is told that it waits for that; to everybody else it is not there.
+/// A quarantined tool is reported only to its possible approvers; for others it does not exist.
 #[tokio::test]
 async fn a_tool_that_is_not_approved_is_a_precondition_of_those_who_approve() {
     let server = Upstream::http(modern(&["t"])).await;

@@ -1,5 +1,5 @@
-//! What operators rely on: a tool that changes under us is gone until it is approved, what comes
-//! back is cleaned, and the trail of all of it verifies, until somebody touches it.
+//! Guarantees for operators: a changed tool is quarantined until approved, results are sanitised,
+//! and the audit trail verifies until it is modified.
 
 use std::path::Path;
 use std::process::Output;
@@ -10,7 +10,7 @@ use crate::rig::gate::command;
 use crate::rig::upstream::{modern, modern_with, tool};
 use crate::rig::{Gate, Say, Upstream, Value, json, until};
 
-/// A server whose tool `t` says something else from some time on.
+/// Starts a server with a tool `t` that changes its description at a later stage.
 async fn turning(stage: &Arc<AtomicUsize>) -> Upstream {
     let stage = Arc::clone(stage);
     Upstream::http(move |heard| {
@@ -34,8 +34,7 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
-/// With threads of its own: the command line waits for the scripted server, which lives in this
-/// process.
+/// Multi-threaded: the command line blocks a thread while the scripted server runs in this process.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tool_that_changes_under_us_is_gone_until_it_is_approved() {
     let stage = Arc::new(AtomicUsize::new(0));
@@ -46,7 +45,7 @@ async fn a_tool_that_changes_under_us_is_gone_until_it_is_approved() {
         Gate::start(json!({"servers": {"a": server.config()}, "pins": {"file": lock}})).await;
     let folder = gate.folder.path().to_owned();
     let listed = async |name: &str| gate.tools("/mcp").await.0.iter().any(|tool| tool == name);
-    // Nothing is approved yet, so nothing is there.
+    // No tool is approved yet, so none is listed.
     assert!(!listed("a__t").await && !listed("a__u").await);
     let shown = lockgate(&folder, &["tools"]);
     assert!(text(&shown).contains("quarantined: a/t (new)"), "{}", text(&shown));
@@ -67,9 +66,9 @@ async fn a_tool_that_changes_under_us_is_gone_until_it_is_approved() {
     assert_eq!(gate.call("a__t").await.code(), 0);
     assert!(explained("a/t").starts_with("allow"), "{}", explained("a/t"));
     assert!(lockgate(&folder, &["pins", "diff"]).status.success());
-    // The rug is pulled.
+    // The tool changes.
     stage.store(1, Ordering::SeqCst);
-    // Connected anew, so that its lists are read again at once and not in a minute.
+    // Reconnected, so that the lists are refreshed immediately.
     gate.configure(
         json!({"servers": {"a": server.with(json!({"headers": {"x-new": "1"}}))}, "pins": {"file": lock}}),
     );
@@ -95,8 +94,7 @@ async fn a_tool_that_changes_under_us_is_gone_until_it_is_approved() {
         assert!(text(&diff).contains(words), "{words}: {}", text(&diff));
     }
     assert!(gate.log().contains("tool quarantined"));
-    // A definition that was not looked at is not approved by name and fingerprint; the right one
-    // is.
+    // Approval by fingerprint succeeds only for the current definition.
     assert!(!lockgate(&folder, &["pins", "approve", "a/t@000000000000"]).status.success());
     let print: String = text(&diff).split_once("a/t@").unwrap().1.chars().take(12).collect();
     assert!(lockgate(&folder, &["pins", "approve", &format!("a/t@{print}")]).status.success());
@@ -184,7 +182,7 @@ async fn the_trail_verifies_until_somebody_touches_it() {
         (Some(0), &json!(true), &json!(5)),
         "{report}"
     );
-    // The key of the configuration that is named serves as well.
+    // The key may also come from the named configuration.
     let configuration = gate.folder.path().join("lockgate.json");
     let mut configured = command();
     configured.args(["audit", "verify", "--config"]).arg(&configuration).arg(&file);
@@ -205,7 +203,7 @@ async fn the_trail_verifies_until_somebody_touches_it() {
     std::fs::write(&file, good.replacen("a__t", "a__x", 1)).unwrap();
     let (code, report) = verify();
     assert_eq!((code, &report["broken"]["seq"]), (Some(1), &json!(2)), "{report}");
-    // What does not verify is not continued.
+    // A trail that does not verify is not continued.
     let folder = gate.folder.path().to_owned();
     std::fs::write(&file, good.replacen("\"close\"", "\"clos3\"", 1)).unwrap();
     let refused = lockgate(&folder, &["serve", "--listen", "127.0.0.1:0"]);

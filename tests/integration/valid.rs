@@ -1,5 +1,5 @@
-//! For random servers of both eras: whatever a client of any revision is told of them, and gets from
-//! them, is valid in the published schema of the client's own revision.
+//! For random servers of both eras, every message to a client is valid in the published schema of
+//! the client's revision.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,17 +12,17 @@ use crate::rig::schema::Schema;
 use crate::rig::upstream::{legacy, modern};
 use crate::rig::{Gate, Heard, Say, Upstream, Value, json};
 
-/// Items of each list.
+/// Items per list.
 const ITEMS: usize = 40;
 
-/// What one server offers, and answers.
+/// The items and results of a server.
 struct Offer {
     lists: HashMap<&'static str, Value>,
     /// Results by method and name or URI.
     results: HashMap<(String, String), Value>,
 }
 
-/// Makes values as a revision has them.
+/// Generates values of a revision.
 struct Maker {
     random: Rng,
     is_modern: bool,
@@ -42,7 +42,7 @@ impl Maker {
         words[self.random.usize(..words.len())].into()
     }
 
-    /// Adds members, each with a chance of one in two.
+    /// Adds each member with a probability of one half.
     fn maybe(&mut self, to: &mut Value, members: &[(&str, Value)]) {
         for (name, value) in members {
             if self.chance() {
@@ -69,7 +69,7 @@ impl Maker {
         json!([icon])
     }
 
-    /// What every item may have.
+    /// Adds optional members of any item.
     fn dress(&mut self, item: &mut Value) {
         let members = [
             ("title", self.text()),
@@ -107,7 +107,7 @@ impl Maker {
         schema
     }
 
-    /// A schema of results, and a result.
+    /// Returns an output schema and a matching result.
     fn structured(&mut self) -> (Value, Value) {
         let object = json!({"type": "object", "properties": {"n": {"type": "integer"}},
             "required": ["n"]});
@@ -303,7 +303,7 @@ async fn whatever_a_server_says_is_valid_in_each_clients_revision() {
                     client.ask(call, json!({key: item[key]})).await;
                 }
             }
-            // What is not there, and what is no request, has a shape too.
+            // Responses for missing items and invalid requests are validated too.
             client.ask("tools/call", json!({"name": "nowhere"})).await;
             client.ask("resources/read", json!({"uri": "no://where"})).await;
             client.ask("tools/list", json!({"cursor": "bad"})).await;
@@ -320,7 +320,7 @@ async fn whatever_a_server_says_is_valid_in_each_clients_revision() {
     );
 }
 
-/// The schemas tell what a revision has from what it has not.
+/// The schemas distinguish the revisions.
 #[test]
 fn a_schema_refuses_what_its_revision_does_not_have() {
     let call = |block: Value| json!({"jsonrpc": "2.0", "id": 1, "result": {"content": [block]}});
@@ -331,7 +331,7 @@ fn a_schema_refuses_what_its_revision_does_not_have() {
         Schema::of(revision).check("tools/call", message).is_err()
     };
     let by = REVISIONS.map(|revision| refused(revision, &audio));
-    // A modern result says of which type it is.
+    // A modern result requires `resultType`.
     assert_eq!(by, [true, false, false, false, true]);
     assert_eq!(
         REVISIONS.map(|revision| refused(revision, &link)),

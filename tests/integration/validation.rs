@@ -1,5 +1,5 @@
-//! Integrations that are tried: the stage that fails and why, what a server is given, and that what
-//! does not work is not stored.
+//! Validation of integrations: the failing stage and its reason, the credentials sent to the
+//! server, and no storage of failing integrations.
 
 use crate::connections::free_port;
 use crate::rig::client::Request;

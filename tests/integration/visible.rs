@@ -1,12 +1,12 @@
-//! What operators and callers see of servers: bounds, breakers, failures in words, and which
-//! request a line is about.
+//! Information about servers for operators and callers: limits, breakers, failure messages, and the
+//! request id in log lines.
 
 use crate::rig::client::Request;
 use crate::rig::gate::command;
 use crate::rig::upstream::modern;
 use crate::rig::{Gate, Heard, Say, Upstream, Value, json, until};
 
-/// A server that never answers calls of `slow`, and hangs up on those of `broken`.
+/// Returns a server that never answers calls of `slow`, and hangs up on calls of `broken`.
 fn odd() -> impl Fn(&Heard) -> Say + Send + Sync + 'static {
     let usual = modern(&["slow", "broken", "good"]);
     move |heard| match (heard.method(), heard.body["params"]["name"].as_str()) {
@@ -70,7 +70,8 @@ async fn bounds_and_breakers_of_servers_are_visible() {
     assert!(spent.is_some_and(|seconds| seconds > 0.0 && seconds < 10.0), "{metrics}");
 }
 
-/// The words of a failure say what failed where, once; callers get the reason without the address.
+/// A failure message names the failure and the place once; callers get the reason without the
+/// address.
 #[tokio::test]
 async fn a_failure_says_what_failed_and_where() {
     let plain = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -142,8 +143,7 @@ async fn a_failure_says_what_failed_and_where() {
     plain.abort();
 }
 
-/// A line about a request says which one: by the client's own name for it, or by one that the
-/// gateway made.
+/// A log line about a request carries the client's request id, or a generated id.
 #[tokio::test]
 async fn a_line_of_the_log_names_its_request() {
     let a = Upstream::http(odd()).await;
@@ -169,7 +169,7 @@ async fn a_line_of_the_log_names_its_request() {
     assert!(made.contains('-') && !made.contains(' '), "{made}");
 }
 
-/// A log of JSON is that from its first line to its last.
+/// With the JSON format, every line of the log is JSON.
 #[tokio::test]
 async fn a_log_of_json_is_nothing_else() {
     let server = Upstream::http(modern(&["t"])).await;

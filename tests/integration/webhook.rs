@@ -1,5 +1,5 @@
-//! The webhook of approvals: one signed message for each call that begins to wait for others, with a
-//! link behind which approvers show who they are.
+//! The webhook of approvals: a signed message for each call that awaits approval by others, with a
+//! link to a page where approvers authenticate.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ fn whsec() -> String {
     format!("whsec_{}", STANDARD.encode(SECRET))
 }
 
-/// A receiver that fails so many times before it takes messages.
+/// Starts a receiver that fails this many times before it accepts messages.
 async fn receiver(failures: usize, status: u16) -> Upstream {
     let count = AtomicUsize::new(0);
     Upstream::http(move |_| {
@@ -40,7 +40,7 @@ async fn rig(receiver: &Upstream, policies: &str) -> Rig {
     Rig::with(modern(&["drop", "wipe", "read"]), policies, more).await
 }
 
-/// Leaves a call waiting, and gives what holds it.
+/// Starts a call that awaits approval; returns its socket.
 async fn begin(rig: &Rig, key: &str) -> tokio::net::TcpStream {
     let mut socket = tokio::net::TcpStream::connect(rig.gate.address).await.unwrap();
     let arguments = json!({"arguments": {"account": "DE02-1200-3000"}});
@@ -68,10 +68,10 @@ async fn a_webhook_is_told_once_and_its_link_opens_the_call_for_approvers_alone(
     let rig = rig(&receiver, &format!("{OWN}{ONE}")).await;
     let ann = rig.person("ann").await;
     let bob = rig.approver("bob").await;
-    // What the caller approves itself is told to nobody.
+    // Approvals by the caller are not sent to the webhook.
     rig.call(&ann, "a__drop", json!({})).await.result();
     let _call = begin(&rig, &ann).await;
-    // The first attempt fails and is made again.
+    // The first attempt fails and is retried.
     let heard = until("the message is sent again", async || {
         let all = receiver.heard();
         (all.len() == 2).then_some(all)
@@ -90,7 +90,7 @@ async fn a_webhook_is_told_once_and_its_link_opens_the_call_for_approvers_alone(
     assert_eq!((&data["tool"], &data["server"]), (&json!("a__wipe"), &json!("a")));
     assert!(!heard[1].text.contains("DE02"), "arguments are for approvers: {body}");
     until("it is counted", async || counted(&rig, &bob, "delivered").await.then_some(())).await;
-    // The link opens a page, which shows nothing by itself.
+    // The link opens a page that shows no details by itself.
     let link = data["link"].as_str().unwrap();
     let path = link.strip_prefix("http://127.0.0.1/gate").expect("the public address");
     let page = Request::bare("GET", path, "").send(rig.gate.address).await;
@@ -105,13 +105,13 @@ async fn a_webhook_is_told_once_and_its_link_opens_the_call_for_approvers_alone(
     ] {
         assert_eq!(Request::bare("GET", bad, "").send(rig.gate.address).await.status, 404, "{bad}");
     }
-    // The call itself is shown to its approvers, and to nobody else.
+    // Only approvers can see the call.
     let one = path.split("/open").next().unwrap();
     let shown = Request::bare("GET", one, "").by(&bob).send(rig.gate.address).await;
     assert!(shown.json()["arguments"].as_str().unwrap().contains("DE02"), "{}", shown.text());
     assert_eq!(Request::bare("GET", one, "").send(rig.gate.address).await.status, 401);
     assert_eq!(Request::bare("GET", one, "").by(&ann).send(rig.gate.address).await.status, 404);
-    // The page's own origin may answer; another page may not.
+    // Answers are accepted from the page's own origin only.
     let approve = |origin: &str| {
         Request::bare("POST", &format!("{one}/approve"), "").by(&bob).with("Origin", origin)
     };
@@ -125,7 +125,7 @@ async fn a_webhook_is_told_once_and_its_link_opens_the_call_for_approvers_alone(
     assert_eq!(receiver.heard().len(), 2);
 }
 
-/// A webhook that does not work holds up nobody, and is told of.
+/// A failing webhook does not delay the approval, and is reported.
 #[tokio::test]
 async fn a_webhook_that_fails_is_counted_and_logged_and_the_call_goes_on() {
     let receiver = receiver(usize::MAX, 410).await;
@@ -138,7 +138,7 @@ async fn a_webhook_that_fails_is_counted_and_logged_and_the_call_goes_on() {
     until("it is counted", async || counted(&rig, &bob, "failed").await.then_some(())).await;
     assert!(rig.gate.log().contains("the webhook was not told"), "{}", rig.gate.log());
     assert!(!rig.gate.log().contains("with-a-secret-path"));
-    // 410 says that it never will take it.
+    // 410 means that the receiver is gone permanently.
     assert_eq!(receiver.heard().len(), 1);
     assert_eq!(rig.answer(&bob, &id, "approve").await.json()["state"], "approved");
     assert!(began.elapsed() < Duration::from_secs(10));

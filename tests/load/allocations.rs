@@ -18,7 +18,7 @@ use crate::wire::{Era, Face};
 /// Calls of each era in every run.
 const FEW: u64 = 200;
 
-/// Heap use per call in one era.
+/// Heap use per call in an era.
 #[derive(Clone, Copy)]
 pub struct PerCall {
     pub allocations: f64,

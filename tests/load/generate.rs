@@ -25,7 +25,7 @@ pub struct Limit {
     pub calls: u64,
 }
 
-/// The results of one window of load.
+/// The results of a window of load.
 #[derive(Default)]
 pub struct Window {
     /// Latencies of correct responses in nanoseconds, ascending.

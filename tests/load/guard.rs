@@ -10,7 +10,7 @@ use anyhow::{Context, ensure};
 
 pub const POLICIES: usize = 200;
 
-/// The policies that apply to every call of the benchmark: one that allows it, two rates, two
+/// The policies that apply to every call of the benchmark: the permission, two rates and two
 /// conditions.
 const APPLYING: &str = r#"
   - { name: callers, effect: allow, who: { roles: [caller] }, what: { tools: ["echo/*"] } }

@@ -41,7 +41,7 @@ impl BodySize {
         }
     }
 
-    /// Returns a text that makes the body of a legacy call about 200 bytes, or one of 64 KiB.
+    /// Returns a text for a legacy call of about 200 bytes, or a text of 64 KiB.
     pub fn text(self) -> Bytes {
         let length = match self {
             Self::Small => 100,
@@ -75,7 +75,7 @@ pub struct Plan {
     pub calls: u64,
 }
 
-/// The figures of one window of a target.
+/// The figures of a window of a target.
 #[derive(Clone, Copy)]
 pub struct Sample {
     pub cpu_us: f64,
@@ -85,7 +85,7 @@ pub struct Sample {
     pub calls: u64,
 }
 
-/// All windows of a target in one scenario; a failed round has no sample.
+/// All windows of a target in a scenario; a failed round has no sample.
 pub struct Cell {
     pub target: &'static str,
     pub scenario: Scenario,
@@ -124,7 +124,7 @@ pub async fn measure(targets: &[Target<'_>], plan: Plan, progress: impl Fn(&str)
                 body.word()
             ));
             for turn in 0..targets.len() {
-                // Rotate the order so that targets do not always follow the same one.
+                // Rotate the order so that targets do not always follow the same target.
                 let which = (turn + round) % targets.len();
                 let (Some(target), Some(cell)) =
                     (targets.get(which), cells.get_mut(number * targets.len() + which))

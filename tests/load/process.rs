@@ -114,7 +114,7 @@ pub struct Memory {
     pub pss: u64,
 }
 
-/// CPU time at one moment: exact per live thread, and in ticks including ended threads.
+/// CPU time at a moment: exact per live thread, and in ticks including ended threads.
 #[derive(Default)]
 pub struct Cpu {
     threads: HashMap<u32, u64>,

@@ -248,7 +248,7 @@ fn template(face: &Face, operation: &Operation, session: &HeaderValue) -> anyhow
     }
 }
 
-/// The pauses of one session, from its own xorshift generator so that sessions do not synchronise.
+/// The pauses of a session, from its own xorshift generator so that sessions do not synchronise.
 struct Pauses(u64);
 
 impl Pauses {

@@ -1,4 +1,4 @@
-//! The prompts of the conformance suite, and one that can be added and removed.
+//! The prompts of the conformance suite, and a prompt that can be added and removed.
 
 use std::sync::atomic::Ordering;
 

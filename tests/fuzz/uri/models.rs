@@ -162,7 +162,7 @@ fn strict(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok().filter(|_| is_whole)
 }
 
-/// Decodes every escape once, and returns whether each `%` started one.
+/// Decodes every escape once, and returns whether each `%` started an escape.
 pub(super) fn decode(text: &str) -> (Vec<u8>, bool) {
     let (mut bytes, mut rest, mut is_whole) = (Vec::new(), text.as_bytes(), true);
     while let Some((first, tail)) = rest.split_first() {

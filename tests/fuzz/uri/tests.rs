@@ -4,7 +4,7 @@ use super::*;
 
 /// Generated inputs.
 const MADE: usize = 200_000;
-/// Lower bounds on the inputs that a model equates with a denied URI, and on the canonical ones.
+/// Minimum of inputs that a model equates with a denied URI, and of canonical inputs among them.
 const FOUND: usize = 50_000;
 const CANONICAL: usize = 2_000;
 
@@ -131,7 +131,7 @@ const INSERTED: [&str; 14] = [
     "%25",
 ];
 
-/// Applies one edit that some server undoes.
+/// Applies an edit that some server undoes.
 fn edit(uri: &str, random: &mut Random) -> String {
     let Some(colon) = uri.find(':').map(|at| at + 1) else { return uri.to_owned() };
     let (scheme, rest) = uri.split_at(colon);

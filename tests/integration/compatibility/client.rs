@@ -1,5 +1,5 @@
-//! A client of one revision at one endpoint: it declares what its revision has, answers what it is
-//! asked, and holds everything that it hears against the schema of its revision.
+//! A client of one revision at one endpoint: it declares all capabilities of its revision, answers
+//! questions, and validates every message against the schema.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::rig::client::{MODERN, Request, with_meta};
 use crate::rig::schema::Schema;
 use crate::rig::{Gate, Session, Stream};
 
-/// Most rounds of questions in one call.
+/// Limit on the rounds of questions in one call.
 const ROUNDS: usize = 5;
 const TASKS: &str = "io.modelcontextprotocol/tasks";
 
@@ -17,23 +17,22 @@ pub struct Client<'a> {
     path: String,
     session: Option<Session<'a>>,
     schema: Schema,
-    /// What was not valid.
+    /// Invalid messages.
     pub invalid: Vec<String>,
 }
 
-/// What came of one request.
+/// The messages of one exchange.
 #[derive(Default)]
 pub struct Reply {
-    /// The response.
     pub last: Value,
-    /// What came before it.
+    /// The messages before the response.
     pub events: Vec<Value>,
-    /// What was asked, by method.
+    /// The questions, by method.
     pub asked: Vec<Value>,
 }
 
 impl Reply {
-    /// The text of the first block of a tool's result.
+    /// Returns the text of the first block of a tool's result.
     pub fn text(&self) -> &str {
         self.last["result"]["content"][0]["text"].as_str().unwrap_or_default()
     }
@@ -46,13 +45,13 @@ impl Reply {
         self.events.iter().any(|event| event["method"] == method)
     }
 
-    /// Whether the call did what it is for.
+    /// Returns whether the call succeeded.
     pub fn is_good(&self) -> bool {
         self.last.get("result").is_some_and(|result| result["isError"] != true)
     }
 }
 
-/// What a client of a revision can declare.
+/// Returns the capabilities that a client of a revision can declare.
 fn capabilities(revision: &str) -> Value {
     let mut all = json!({"sampling": {}, "roots": {"listChanged": true}});
     match revision {
@@ -115,7 +114,7 @@ impl<'a> Client<'a> {
         Request::modern(&self.path, method, with_meta(params))
     }
 
-    /// Sends a request, answers what it asks, and gives its end.
+    /// Sends a request, answers its questions, and returns the final response.
     pub async fn ask(&mut self, method: &str, params: Value) -> Reply {
         let mut reply = Reply::default();
         let mut params = params;
@@ -146,7 +145,7 @@ impl<'a> Client<'a> {
         self.ask("tools/call", json!({"name": tool, "arguments": arguments})).await
     }
 
-    /// The same of a client that declares tasks too.
+    /// Calls a tool as a client that also declares tasks.
     pub async fn call_with_tasks(&mut self, tool: &str, arguments: Value) -> Reply {
         let mut able = capabilities(MODERN);
         able["extensions"] = json!({TASKS: {}});
@@ -155,7 +154,7 @@ impl<'a> Client<'a> {
         self.ask("tools/call", params).await
     }
 
-    /// How a task stands.
+    /// Returns the state of a task.
     pub async fn look_at(&mut self, id: &str) -> Value {
         let mut able = capabilities(MODERN);
         able["extensions"] = json!({TASKS: {}});
@@ -189,7 +188,7 @@ impl<'a> Client<'a> {
         panic!("{method}: the stream ended without an answer");
     }
 
-    /// Begins a call, and cancels it once it has said something.
+    /// Starts a call, and cancels it after its first message.
     pub async fn cancel(&mut self, tool: &str) {
         let params = json!({"name": tool, "arguments": {}});
         let mut stream = self.write("tools/call", &params).open(self.gate.address).await;
@@ -202,7 +201,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Opens the stream for what belongs to no call, if this revision has one.
+    /// Opens the stream for messages outside calls, if this revision has such a stream.
     pub async fn outside(&self) -> Option<Stream> {
         match &self.session {
             Some(session) => Some(session.listen().await),
@@ -210,7 +209,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Opens the stream on which changes are told, for the lists of tools and one resource.
+    /// Opens the stream for changes of the tool list and of one resource.
     pub async fn listen(&mut self, uri: &str) -> Stream {
         if let Some(stream) = self.outside().await {
             let subscribed = self.ask("resources/subscribe", json!({"uri": uri})).await;
@@ -239,7 +238,7 @@ impl<'a> Client<'a> {
     }
 }
 
-/// What this client says to any question.
+/// Returns this client's answer to a question.
 fn answer(question: &Value) -> Value {
     let params = &question["params"];
     match question["method"].as_str().unwrap_or_default() {

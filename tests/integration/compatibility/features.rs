@@ -1,5 +1,5 @@
-//! The features, one probe each. What a probe sees is the cell; a cell that is not `yes` has to have
-//! a reason that the specification gives.
+//! A probe per feature. Each probe returns a table cell, and every cell other than `Yes` needs a
+//! reason from the specification.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -12,15 +12,15 @@ use crate::rig::{SOON, json};
 
 const WATCHED: &str = "test://watched-resource";
 
-/// What a client gets of a feature.
+/// The support of a feature for a client.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
     Yes,
-    /// In another form, which one.
+    /// Supported in the named form.
     Adapted(&'static str),
-    /// Not, and why.
+    /// Not supported, for this reason.
     No(&'static str),
-    /// Neither; what was seen.
+    /// A failure, with the observed response.
     Wrong(String),
 }
 
@@ -164,7 +164,7 @@ async fn log_messages(client: &mut Client<'_>, server: &str) -> Cell {
     let called = client.call("test_tool_with_logging", json!({})).await;
     match outside {
         _ if called.has_heard("notifications/message") => Cell::Yes,
-        // A legacy server may say it beside its calls.
+        // A legacy server may send the message outside calls.
         Some(mut stream) => {
             client.hear(&mut stream, "notifications/message").await;
             Cell::Yes
@@ -191,7 +191,7 @@ async fn list_changes(client: &mut Client<'_>, _: &str) -> Cell {
     expect(called.is_good(), Cell::Yes, &heard)
 }
 
-/// Why a client is not asked: its revision or its server's does not have the question.
+/// Returns why a client receives no question: its revision or its server's lacks the question.
 fn no_question(client: &Client<'_>, server: &str, since: &str) -> Option<&'static str> {
     if client.revision < since {
         return Some("the client's revision has no such question");
@@ -234,7 +234,7 @@ fn question(
     if called.is_good() && !called.asked.is_empty() && called.text().contains(words) {
         return Cell::Yes;
     }
-    // Whoever cannot ask is told so, and the client gets an answer.
+    // A server that cannot ask gets an error, and the client still gets a response.
     let is_told = called.asked.is_empty() && !called.text().contains("action=accept");
     match no_question(client, server, since).filter(|_| is_told) {
         Some(why) => Cell::No(why),

@@ -1,11 +1,11 @@
-//! The ways in that are one line of messages: `lockgate stdio` in both eras, and HTTP+SSE.
+//! Access over one connection for all messages: `lockgate stdio` in both eras, and HTTP+SSE.
 
 use super::offer::{PROMPTS, RESOURCES, TOOLS};
 use super::ways::Tally;
 use super::*;
 use crate::stdio::Pipe;
 
-/// One open line.
+/// An open connection.
 pub enum Line<'a> {
     Stdio { pipe: Box<Pipe>, modern: bool },
     Sse { stream: Box<Stream>, gate: &'a Gate, key: &'a str, post: String },
@@ -15,7 +15,7 @@ const HELLO: &str = r#"{"jsonrpc":"2.0","id":"hello","method":"initialize","para
 const READY: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
 
 impl<'a> Line<'a> {
-    /// The old transport, in a session.
+    /// Opens a session over HTTP+SSE.
     pub async fn sse(gate: &'a Gate, key: &'a str) -> Self {
         let open = Request::bare("GET", "/sse", "").with("Authorization", &format!("Bearer {key}"));
         let mut stream = Box::new(open.open(gate.address).await);
@@ -29,7 +29,7 @@ impl<'a> Line<'a> {
         line
     }
 
-    /// A gateway of its own, whose client is this machine's user.
+    /// Starts a separate gateway with the local user as its client.
     pub async fn stdio(config: Value, modern: bool) -> Self {
         let mut line = Self::Stdio { pipe: Box::new(Pipe::start(config)), modern };
         if !modern {
@@ -81,7 +81,7 @@ impl<'a> Line<'a> {
         items.iter().filter_map(|item| item[key].as_str()).map(str::to_owned).collect()
     }
 
-    /// What is listed works, and the rest answers like what does not exist.
+    /// Checks that listed items work and that others get the response of missing items.
     pub async fn try_all(&mut self, about: &str, tally: &mut Tally) {
         let named = |own: &str| ["a", "b"].map(|slug| format!("{slug}__{own}"));
         let tools: Vec<String> =

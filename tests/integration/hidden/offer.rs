@@ -1,5 +1,5 @@
-//! Servers with some of a few tools, prompts, resources and templates. Each answers for what it
-//! has, and in words of its own for what it does not have.
+//! Servers with random subsets of a few tools, prompts, resources and templates. Each uses its own
+//! error messages for missing items.
 
 use proptest::strategy::{Just, Strategy};
 
@@ -9,11 +9,11 @@ use crate::rig::{Heard, Say, Value, json};
 pub const TOOLS: [&str; 3] = ["read_file", "write_file", "query"];
 pub const PROMPTS: [&str; 2] = ["greet", "review"];
 pub const RESOURCES: [&str; 3] = ["note://one", "note://one-more", "note://secret/key"];
-/// Templates, and a resource that each describes.
+/// Templates, each with a matching resource.
 pub const TEMPLATES: [(&str, &str); 2] =
     [("item://{id}/data", "item://7/data"), ("log://{day}", "log://monday")];
 
-/// What one server has.
+/// The items of one server.
 #[derive(Clone, Debug)]
 pub struct Offer {
     pub tools: Vec<&'static str>,
@@ -22,7 +22,7 @@ pub struct Offer {
     pub templates: Vec<(&'static str, &'static str)>,
 }
 
-/// Any part of it all.
+/// Generates a random subset.
 pub fn random() -> impl Strategy<Value = Offer> {
     fn part<T: Clone + std::fmt::Debug + 'static>(
         all: &[T],
@@ -40,7 +40,7 @@ pub fn random() -> impl Strategy<Value = Offer> {
 }
 
 impl Offer {
-    /// A server of sessions, which takes subscriptions.
+    /// Returns a legacy server with subscriptions.
     pub fn legacy(&self) -> impl Fn(&Heard) -> Say + Send + Sync + use<> {
         let offer = self.clone();
         move |heard| {
@@ -58,7 +58,7 @@ impl Offer {
         }
     }
 
-    /// A stateless server, which has no subscriptions.
+    /// Returns a stateless server without subscriptions.
     pub fn modern(&self) -> impl Fn(&Heard) -> Say + Send + Sync + use<> {
         let offer = self.clone();
         move |heard| {
@@ -72,7 +72,7 @@ impl Offer {
         }
     }
 
-    /// Whether there is the resource that a request names.
+    /// Returns whether the requested resource exists.
     fn has(&self, heard: &Heard) -> bool {
         let mut all =
             self.resources.iter().chain(self.templates.iter().map(|(_, example)| example));

@@ -1,26 +1,26 @@
-//! The ways to something at one endpoint for one caller, each in both eras, and what must be true
-//! of their answers.
+//! The ways to access an item at one endpoint for one caller, each in both eras, and the checks of
+//! their responses.
 
 use super::offer::{Offer, PROMPTS, RESOURCES, TEMPLATES, TOOLS};
 use super::*;
 
-/// Where somebody sits.
+/// A caller at an endpoint.
 pub struct Seat<'a> {
     pub gate: &'a Gate,
     pub key: &'a str,
     pub path: &'a str,
-    /// What a failure should tell.
+    /// Context for failure messages.
     pub about: &'a str,
 }
 
-/// How much was tried.
+/// The number of accesses tried.
 #[derive(Debug, Default)]
 pub struct Tally {
     pub used: usize,
     pub hidden: usize,
 }
 
-/// The names of built-in tools that are tried.
+/// The built-in tools that are tried.
 const SYSTEM: [&str; 5] = ["info", "tools", "resources", "read_resource", "no_such"];
 
 impl Seat<'_> {
@@ -36,7 +36,7 @@ impl Seat<'_> {
         self.send(Request::modern(self.path, method, params)).await
     }
 
-    /// A session; `None` where there is no such endpoint for this caller.
+    /// Opens a session; returns `None` if the endpoint does not exist for this caller.
     async fn session(&self) -> Option<String> {
         let params = json!({
             "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"},
@@ -56,13 +56,13 @@ impl Seat<'_> {
         answer.header("mcp-session-id").map(str::to_owned)
     }
 
-    /// Asks in both eras.
+    /// Sends a request in both eras.
     async fn both(&self, session: &str, method: &str, params: &Value) -> [Answer; 2] {
         let legacy = self.send(Request::legacy(self.path, session, 1, method, params)).await;
         [self.modern(method, params.clone()).await, legacy]
     }
 
-    /// What a list shows, the same in both eras.
+    /// Returns the contents of a list, and checks that both eras agree.
     async fn list(&self, session: &str, method: &str, member: &str, key: &str) -> Vec<String> {
         let lists = self.both(session, method, &json!({})).await.map(|answer| {
             let all = answer.json()["result"][member].as_array().cloned().unwrap_or_default();
@@ -73,7 +73,7 @@ impl Seat<'_> {
         list
     }
 
-    /// What a listen for one resource grants.
+    /// Returns the acknowledgement of a listen for one resource.
     async fn granted(&self, uri: &str) -> String {
         let params = json!({"notifications": {"resourceSubscriptions": [uri]}});
         let request = Request::modern(self.path, "subscriptions/listen", params);
@@ -85,16 +85,15 @@ impl Seat<'_> {
     }
 }
 
-/// One way to one thing: the method, its parameters with the name in them, and what a name is that
-/// nobody has.
+/// A way of access: a method, its parameters for a name, and a name that does not exist.
 struct Way<'a> {
     method: &'a str,
     params: &'a dyn Fn(&str) -> Value,
     unknown: &'a str,
 }
 
-/// Both eras agree; it works exactly if it is `there`; otherwise it answers like what does not
-/// exist.
+/// Checks that both eras agree, that access works exactly if the item is `there`, and that it
+/// otherwise gets the response of a missing item.
 async fn try_way(
     seat: &Seat<'_>,
     session: &str,
@@ -107,7 +106,7 @@ async fn try_way(
     let answers = seat.both(session, method, &params(name)).await;
     let works = answers.each_ref().map(|answer| answer.json().get("result").is_some());
     let about = || format!("{method} {name}, {}", seat.about);
-    // A legacy subscription has no counterpart of one request in the modern era.
+    // A legacy subscription has no equivalent single request in the modern era.
     let only_legacy = method == "resources/subscribe";
     assert!(only_legacy || works[0] == works[1], "the eras differ: {}", about());
     let works = works[1];
@@ -127,7 +126,7 @@ async fn try_way(
     }
 }
 
-/// Everything that there is or might be, in every way.
+/// Tries every existing and missing item, in every way.
 pub async fn try_all(seat: &Seat<'_>, servers: &[(&str, &Offer); 2], tally: &mut Tally) {
     let Some(session) = seat.session().await else {
         let listed = seat.modern("tools/list", json!({})).await;
@@ -193,8 +192,8 @@ async fn try_names(
     }
 }
 
-/// Completion follows what it is for, unless a policy names it: then it may be less, and never
-/// more.
+/// Returns the expected access for completion: that of its item, unless a policy names completion,
+/// which may restrict but never extend access.
 fn follows(seat: &Seat<'_>, there: bool) -> Option<bool> {
     (!there || !seat.about.contains("completion")).then_some(there)
 }
@@ -217,7 +216,7 @@ async fn try_resources(
         let read = |uri: &str| json!({"uri": uri});
         let way = Way { method: "resources/read", params: &read, unknown };
         let listed = resources.contains(&uri);
-        // What a template describes is in no list: its read says what the other ways must say too.
+        // A resource of a template is not listed: whether it can be read determines the other ways.
         let there = if RESOURCES.contains(&own) {
             listed
         } else {
@@ -227,7 +226,7 @@ async fn try_resources(
         if !exists {
             continue;
         }
-        // Subscriptions are to what is shown: what is listed, or described by a template that is.
+        // Only listed resources and matches of listed templates can be subscribed to.
         let template = TEMPLATES.iter().find(|(_, example)| *example == own);
         let template = template.map(|(template, _)| self::uri(seat, slug, template));
         let shown = listed || template.is_some_and(|template| templates.contains(&template));
@@ -244,8 +243,8 @@ async fn try_resources(
     }
 }
 
-/// A subscription works exactly if it is to what is shown, and otherwise answers as if there were
-/// no such resource.
+/// Checks that a subscription works exactly if its resource is visible, and otherwise gets the
+/// response of a missing resource.
 async fn try_subscription(
     seat: &Seat<'_>,
     session: &str,
@@ -276,8 +275,8 @@ async fn try_subscription(
     if there {
         return;
     }
-    // A server without subscriptions says so, of whatever resource; the other answers as if there
-    // were none.
+    // A server without subscriptions returns the same error for every resource; the other server
+    // returns that of a missing resource.
     let none = self::uri(seat, slug, "note://none");
     let other = send("resources/subscribe", &none).await;
     let plain = |answer: &Answer, uri: &str| answer.text().replace(uri, "URI");
@@ -288,8 +287,7 @@ async fn try_subscription(
     }
 }
 
-/// A caller who uses the built-in tools that look around: they see what the lists show, and nothing
-/// else.
+/// A caller of the built-in discovery tools, which must show exactly the contents of the lists.
 struct Lookout<'a> {
     seat: &'a Seat<'a>,
     session: &'a str,
@@ -301,7 +299,7 @@ impl Lookout<'_> {
         self.tools.contains(&name(self.seat, "system", own))
     }
 
-    /// What a tool says, the same in both eras.
+    /// Calls a built-in tool, and checks that both eras agree.
     async fn call(&self, own: &str, arguments: Value) -> Value {
         let params = json!({"name": name(self.seat, "system", own), "arguments": arguments});
         let answers = self.seat.both(self.session, "tools/call", &params).await;

@@ -1,5 +1,5 @@
-//! A client over plain TCP: one connection for each exchange, with exactly the bytes that the test
-//! wrote. It repeats nothing, and reads to the end, or event by event.
+//! A client over plain TCP: one connection for each exchange, with exactly the bytes of the test.
+//! It never retries, and reads to the end or event by event.
 
 use std::net::SocketAddr;
 
@@ -11,7 +11,7 @@ use super::SOON;
 
 pub const MODERN: &str = "2026-07-28";
 
-/// A whole HTTP answer.
+/// A complete HTTP response.
 #[derive(Debug)]
 pub struct Answer {
     pub status: u16,
@@ -28,7 +28,7 @@ impl Answer {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// The body as JSON; of an event stream, its last message.
+    /// Returns the body as JSON, or the last message of an event stream.
     pub fn json(&self) -> Value {
         if self.header("content-type").is_some_and(|t| t.starts_with("text/event-stream")) {
             return self.events().pop().unwrap_or_default();
@@ -37,7 +37,7 @@ impl Answer {
             .unwrap_or_else(|e| panic!("not JSON ({e}): {} {}", self.status, self.text()))
     }
 
-    /// The messages of an event stream.
+    /// Returns the messages of an event stream.
     pub fn events(&self) -> Vec<Value> {
         let text = self.text();
         let data = text
@@ -48,7 +48,7 @@ impl Answer {
         data.map(|d| serde_json::from_str(d).unwrap()).collect()
     }
 
-    /// The code of the JSON-RPC error, or 0.
+    /// Returns the code of the JSON-RPC error, or 0.
     pub fn code(&self) -> i64 {
         self.json()["error"]["code"].as_i64().unwrap_or(0)
     }
@@ -61,7 +61,7 @@ impl Answer {
     }
 }
 
-/// An answer that is still coming.
+/// A response that is still being received.
 pub struct Stream {
     socket: TcpStream,
     pub head: Answer,
@@ -74,7 +74,7 @@ pub struct Stream {
 impl Stream {
     pub async fn open(address: SocketAddr, request: &[u8]) -> Self {
         let mut socket = TcpStream::connect(address).await.expect("connect");
-        // A gateway that refuses may close before it has read everything.
+        // The gateway may reject a request and close before it has read everything.
         let _ = socket.write_all(request).await;
         let mut stream = Self {
             socket,
@@ -150,8 +150,8 @@ impl Stream {
         }
     }
 
-    /// The next message of an event stream; `None` at its end. Comments keep a stream alive, but
-    /// not a test that waits for something that does not come.
+    /// Returns the next message of an event stream, or `None` at its end. Keep-alive comments do
+    /// not extend the timeout.
     pub async fn next(&mut self) -> Option<Value> {
         let mut comments = 0;
         let message = async {
@@ -171,7 +171,7 @@ impl Stream {
         })
     }
 
-    /// The next event, comments included, as it was written.
+    /// Returns the next event, comments included, as received.
     pub async fn block(&mut self) -> Option<String> {
         loop {
             if let Some(end) = self.plain.windows(2).position(|w| w == b"\n\n") {
@@ -186,19 +186,19 @@ impl Stream {
         }
     }
 
-    /// Reads on until the connection ends, however it does; gives the bytes that there were.
+    /// Reads until the connection ends or breaks; returns the number of bytes.
     pub async fn rest(mut self) -> usize {
         let all = async { while self.fill().await {} };
         tokio::time::timeout(SOON * 3, all).await.expect("the connection did not end");
         self.plain.len() + self.raw.len()
     }
 
-    /// Whether the connection is still there, with nothing to read.
+    /// Returns whether the connection is open without data to read.
     pub async fn is_open(&mut self) -> bool {
         tokio::time::timeout(std::time::Duration::from_millis(200), self.fill()).await.is_err()
     }
 
-    /// Reads to the end.
+    /// Reads the response to its end.
     pub async fn whole(mut self) -> Answer {
         let all = async {
             while !self.ended {
@@ -212,7 +212,7 @@ impl Stream {
     }
 }
 
-/// One POST (or another verb) with headers that a test may add to, replace and remove.
+/// An HTTP request with headers that a test may add, replace and remove.
 #[derive(Clone)]
 pub struct Request {
     pub verb: &'static str,
@@ -222,7 +222,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// Only what HTTP itself needs.
+    /// Creates a request with only the headers that HTTP needs.
     pub fn bare(verb: &'static str, path: &str, body: impl Into<Vec<u8>>) -> Self {
         let headers = [("Host", "127.0.0.1"), ("Accept", "application/json, text/event-stream")];
         let mut headers: Vec<_> = headers.map(|(n, v)| (n.to_owned(), v.to_owned())).into();
@@ -232,7 +232,7 @@ impl Request {
         Self { verb, path: path.into(), headers, body: body.into() }
     }
 
-    /// A correct modern request; its id is 1.
+    /// Creates a valid modern request with id 1.
     pub fn modern(path: &str, method: &str, params: Value) -> Self {
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": with_meta(params.clone())});
         let mut request = Self::bare("POST", path, body.to_string());
@@ -249,20 +249,20 @@ impl Request {
         }
     }
 
-    /// A request within a legacy session.
+    /// Creates a request in a legacy session.
     pub fn legacy(path: &str, session: &str, id: i64, method: &str, params: &Value) -> Self {
         let body = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
         Self::bare("POST", path, body.to_string()).with("Mcp-Session-Id", session)
     }
 
-    /// Sets a header, whatever its case.
+    /// Sets a header, replacing any in another case.
     pub fn with(self, name: &str, value: &str) -> Self {
         let mut new = self.without(name);
         new.headers.push((name.into(), value.into()));
         new
     }
 
-    /// Adds a header, even when it is there already.
+    /// Adds a header, even if it is already present.
     pub fn also(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.into(), value.into()));
         self
@@ -273,7 +273,6 @@ impl Request {
         self
     }
 
-    /// Replaces the body.
     pub fn body(mut self, body: impl Into<Vec<u8>>) -> Self {
         self.body = body.into();
         self
@@ -300,7 +299,7 @@ impl Request {
     }
 }
 
-/// `params` with what every modern request says of itself; what is there already stays.
+/// Adds the `_meta` of modern requests to `params`; existing members stay.
 pub fn with_meta(params: Value) -> Value {
     let mut params = match params {
         Value::Object(params) => params,

@@ -1,4 +1,4 @@
-//! A collector of OpenTelemetry data over HTTP: keeps what it gets, as its protobuf says.
+//! An OTLP/HTTP collector that stores and decodes the exported protobuf data.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
@@ -15,10 +15,10 @@ use tokio::task::JoinHandle;
 
 use super::{Value, json};
 
-/// One request to the collector.
+/// A request to the collector.
 #[derive(Clone)]
 pub struct Export {
-    /// Request line and headers.
+    /// The request line and headers.
     pub head: String,
     pub body: Vec<u8>,
 }
@@ -30,17 +30,17 @@ pub struct Collector {
     task: JoinHandle<()>,
 }
 
-/// What becomes of requests.
+/// The collector's behaviour.
 #[derive(Clone, Copy)]
 pub enum Mood {
     Answers,
-    /// The connection ends without an answer.
+    /// Closes the connection without a response.
     HangsUp,
-    /// There is no answer.
+    /// Never responds.
     IsSilent,
 }
 
-/// One line of the log as it was exported.
+/// An exported log record.
 #[derive(Clone, Debug)]
 pub struct Line {
     pub severity: (i32, String),
@@ -49,7 +49,7 @@ pub struct Line {
     pub span: Vec<u8>,
     pub attributes: BTreeMap<String, Value>,
     pub scope: String,
-    /// Of the process that exported it.
+    /// Resource attributes of the exporting process.
     pub resource: BTreeMap<String, Value>,
 }
 
@@ -59,7 +59,7 @@ impl Line {
     }
 }
 
-/// One span as it was exported.
+/// An exported span.
 #[derive(Clone, Debug)]
 pub struct Span {
     /// `server` or `client`.
@@ -71,7 +71,7 @@ pub struct Span {
     pub attributes: BTreeMap<String, Value>,
     pub is_error: bool,
     pub message: String,
-    /// Of the process that exported it.
+    /// Resource attributes of the exporting process.
     pub resource: BTreeMap<String, Value>,
 }
 
@@ -97,12 +97,12 @@ impl Collector {
         Self { address, exports, mood, task }
     }
 
-    /// From the next request on.
+    /// Sets the behaviour from the next request on.
     pub fn set_mood(&self, mood: Mood) {
         self.mood.store(mood as u8, Relaxed);
     }
 
-    /// Where lines of the log go.
+    /// Returns the URL for logs.
     pub fn logs(&self) -> String {
         format!("http://{}/v1/logs", self.address)
     }
@@ -137,7 +137,7 @@ impl Collector {
         lines
     }
 
-    /// Where traces go.
+    /// Returns the URL for traces.
     pub fn traces(&self) -> String {
         format!("http://{}/v1/traces", self.address)
     }
@@ -207,7 +207,7 @@ fn read_value(value: Option<&AnyValue>) -> Value {
     }
 }
 
-/// Requests of one connection, each with a length.
+/// Serves the requests of a connection; bodies need a content length.
 async fn serve(mut socket: TcpStream, exports: &Mutex<Vec<Export>>, mood: &AtomicU8) {
     let mut bytes = Vec::new();
     loop {

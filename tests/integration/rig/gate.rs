@@ -1,5 +1,5 @@
-//! The gateway as a child process, with a configuration file of its own in a temporary folder. It
-//! ends with the test.
+//! The gateway as a child process, with its own configuration file in a temporary folder. It ends
+//! with the test.
 
 use std::fs::File;
 use std::net::SocketAddr;
@@ -18,7 +18,7 @@ pub struct Gate {
     child: Child,
 }
 
-/// A program that the workspace builds.
+/// Returns the path of a program built by the workspace.
 pub fn program(name: &str) -> PathBuf {
     let own = std::env::current_exe().expect("the path of this test");
     let path = own.parent().and_then(Path::parent).expect("a target folder").join(name);
@@ -30,13 +30,13 @@ pub fn program(name: &str) -> PathBuf {
     path
 }
 
-/// The configuration of a fixture server over stdio.
+/// Returns the configuration of a fixture server over stdio.
 pub fn fixture(options: &[&str]) -> Value {
     let args: Vec<&str> = ["--stdio"].iter().chain(options).copied().collect();
     json!({"command": program("fixture-server"), "args": args})
 }
 
-/// `lockgate` with a clean environment.
+/// Returns `lockgate` as a command without inherited settings in its environment.
 pub fn command() -> Command {
     command_of(Command::new(program("lockgate")))
 }
@@ -49,7 +49,7 @@ fn command_of(mut command: Command) -> Command {
     command
 }
 
-/// A key of the gate's keys file, made by the program; it is good when this is done.
+/// Creates a key in the gateway's keys file, and waits until the gateway accepts it.
 pub async fn create_key(gate: &Gate, name: &str) -> String {
     let file = gate.folder.path().join("keys.yaml");
     let made =
@@ -66,7 +66,7 @@ pub async fn create_key(gate: &Gate, name: &str) -> String {
     key
 }
 
-/// A configuration without the gateway's own tools, merged with `more`.
+/// Returns a configuration without the gateway's own tools, merged with `more`.
 pub fn config(more: Value) -> Value {
     let mut all = json!({"builtin": {"system": false, "example": false}, "log": {"level": "info"}});
     if let Value::Object(more) = more {
@@ -78,27 +78,27 @@ pub fn config(more: Value) -> Value {
 }
 
 impl Gate {
-    /// Starts and waits until it listens, not until its servers are there.
+    /// Starts the gateway and waits until it listens, before its servers are connected.
     pub async fn launch(more: Value) -> Self {
         Self::launch_with(more, &[]).await
     }
 
-    /// The same with these variables in its environment.
+    /// Starts the gateway with these environment variables.
     pub async fn launch_with(more: Value, variables: &[(&str, &str)]) -> Self {
         let mut command = command();
         command.envs(variables.iter().copied()).stdout(Stdio::null());
         Self::begin(more, command).await
     }
 
-    /// The same with another standard output.
+    /// Starts the gateway with another standard output.
     pub async fn launch_onto(more: Value, out: Stdio) -> Self {
         let mut command = command();
         command.stdout(out);
         Self::begin(more, command).await
     }
 
-    /// The same, and a bound of what it may write into a file is an error to it, as a full disk is,
-    /// and not its end.
+    /// Starts the gateway with SIGXFSZ ignored: exceeding a file size limit is then a write error,
+    /// like a full disk, and does not end the process.
     pub async fn launch_bounded(more: Value) -> Self {
         let mut command = command_of(Command::new("bash"));
         command
@@ -117,7 +117,7 @@ impl Gate {
         let log = folder.path().join("log");
         let is_set = command.get_envs().any(|(name, _)| name == "LOCKGATE_HTTP__DRAIN");
         if more_drain.is_null() && !is_set {
-            // Nobody leads clients elsewhere in a test, unless the test says so.
+            // Tests have no load balancer to drain clients to, so the default is no drain.
             command.env("LOCKGATE_HTTP__DRAIN", "0");
         }
         let child = command
@@ -141,7 +141,7 @@ impl Gate {
         gate
     }
 
-    /// Starts and waits until it is ready.
+    /// Starts the gateway and waits until it is ready.
     pub async fn start(more: Value) -> Self {
         let gate = Self::launch(more).await;
         gate.ready().await;
@@ -176,7 +176,7 @@ impl Gate {
         self.child.id()
     }
 
-    /// Its server processes.
+    /// Returns its server processes.
     pub fn children(&self) -> Vec<u32> {
         children(self.pid())
     }
@@ -185,7 +185,7 @@ impl Gate {
         signal(self.pid(), rustix::process::Signal::TERM);
     }
 
-    /// Waits for its end; gives the exit code.
+    /// Waits for the process to end; returns its exit code.
     pub async fn ended(&mut self) -> Option<i32> {
         until("lockgate ends", async || self.child.try_wait().ok().flatten()).await.code()
     }
@@ -199,7 +199,7 @@ impl Gate {
         self.modern("/mcp", "tools/call", json!({"name": tool, "arguments": {}})).await
     }
 
-    /// The names of a modern tool list, and the whole first result.
+    /// Returns the names of a modern tool list, and the whole first result.
     pub async fn tools(&self, path: &str) -> (Vec<String>, Value) {
         let result = self.modern(path, "tools/list", json!({})).await.result();
         let names = result["tools"].as_array().expect("tools").iter();
@@ -233,7 +233,7 @@ impl Gate {
 
 impl Drop for Gate {
     fn drop(&mut self) {
-        // Its servers end with it.
+        // Its server processes end with it.
         let _ = self.child.kill();
         let _ = self.child.wait();
         if std::thread::panicking() {
@@ -242,7 +242,6 @@ impl Drop for Gate {
     }
 }
 
-/// A legacy session.
 pub struct Session<'a> {
     gate: &'a Gate,
     pub path: String,

@@ -1,5 +1,5 @@
-//! An issuer of access tokens on loopback, with a real key: serves its metadata and key set, and
-//! counts who asks.
+//! An issuer of access tokens on loopback with a real key: serves its metadata and key set, and
+//! counts the fetches.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,6 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-/// A signing key with its id.
 pub struct Signer {
     pub id: String,
     pair: EcdsaKeyPair,
@@ -46,12 +45,12 @@ impl Signer {
         json!({"kty": "EC", "crv": "P-256", "alg": "ES256", "use": "sig", "kid": self.id, "x": encode(x), "y": encode(y)})
     }
 
-    /// A token with these claims.
+    /// Signs a token with these claims.
     pub fn sign(&self, claims: &Value) -> String {
         self.sign_as(&json!({"alg": "ES256", "typ": "at+jwt", "kid": self.id}), claims)
     }
 
-    /// One with this header, whatever it says.
+    /// Signs a token with an arbitrary header.
     pub fn sign_as(&self, header: &Value, claims: &Value) -> String {
         let signed = format!("{}.{}", encode(header.to_string()), encode(claims.to_string()));
         let signature = self.pair.sign(&SystemRandom::new(), signed.as_bytes()).unwrap();
@@ -98,12 +97,12 @@ impl Issuer {
         *self.keys.lock().unwrap() = json!({"keys": keys});
     }
 
-    /// How often its keys were fetched.
+    /// Returns how often the keys were fetched.
     pub fn asked(&self) -> usize {
         self.asked.load(Ordering::SeqCst)
     }
 
-    /// Good claims of a subject for an audience.
+    /// Returns valid claims of a subject for an audience.
     pub fn claims(&self, subject: &str, audience: &str, scope: &str) -> Value {
         json!({"iss": self.url, "sub": subject, "aud": audience, "exp": now() + 300, "scope": scope})
     }

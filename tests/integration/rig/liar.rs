@@ -1,5 +1,4 @@
-//! An OpenID provider on loopback that says what a test tells it to say, and keeps what it hears at
-//! its token endpoint.
+//! A scriptable OpenID provider on loopback, which records the requests to its token endpoint.
 
 use std::sync::{Arc, Mutex};
 
@@ -18,7 +17,7 @@ pub struct Liar {
 struct Says {
     metadata: Value,
     keys: Value,
-    /// Status line, further header lines, and body of the token endpoint's answers.
+    /// Status line, further header lines, and body of the token endpoint's responses.
     token: (String, String, String),
     /// Whole requests to the token endpoint.
     heard: Vec<String>,
@@ -50,19 +49,19 @@ impl Liar {
         edit(&mut self.says.lock().unwrap().metadata);
     }
 
-    /// What the token endpoint answers from now on.
+    /// Sets the response of the token endpoint.
     pub fn say(&self, status: &str, head: &str, body: &str) {
         self.says.lock().unwrap().token = (status.into(), head.into(), body.into());
     }
 
-    /// An ID token as the answer.
+    /// Sets a token response with this ID token.
     pub fn give(&self, id_token: &str) {
         let body =
             json!({"access_token": "canary-access", "token_type": "Bearer", "id_token": id_token});
         self.say("200 OK", "", &body.to_string());
     }
 
-    /// What the token endpoint has heard.
+    /// Returns the requests to the token endpoint.
     pub fn heard(&self) -> Vec<String> {
         self.says.lock().unwrap().heard.clone()
     }
@@ -91,7 +90,7 @@ async fn answer(mut socket: TcpStream, says: Arc<Mutex<Says>>) {
     let _ = socket.write_all(text.as_bytes()).await;
 }
 
-/// A whole request, as long as its head says.
+/// Reads a request with the body length from its head.
 async fn read(socket: &mut TcpStream) -> String {
     let mut text = Vec::new();
     loop {

@@ -1,12 +1,12 @@
-//! The published schemas of each revision, as `schemas/` has them without their sentences: what the
-//! gateway says to a client has to be valid in the client's own.
+//! The published schemas of each revision, from `schemas/`, without their descriptions. Each
+//! message to a client must be valid in the client's revision.
 
 use std::collections::HashMap;
 
 use jsonschema::Validator;
 use serde_json::{Value, json};
 
-/// The revisions, the oldest first, and their schemas.
+/// The revisions, oldest first, with their schemas.
 const PUBLISHED: [(&str, &str); 5] = [
     ("2024-11-05", include_str!("../schemas/2024-11-05.json")),
     ("2025-03-26", include_str!("../schemas/2025-03-26.json")),
@@ -15,11 +15,10 @@ const PUBLISHED: [(&str, &str); 5] = [
     ("2026-07-28", include_str!("../schemas/2026-07-28.json")),
 ];
 
-/// The schema of one revision.
 pub struct Schema {
     revision: &'static str,
     root: Value,
-    /// Where definitions are.
+    /// The key of the definitions.
     key: &'static str,
     compiled: HashMap<String, Validator>,
 }
@@ -33,16 +32,16 @@ impl Schema {
         Self { revision, root, key, compiled: HashMap::new() }
     }
 
-    /// Checks one message to a client: a notification, a question, an error, or the result of a
+    /// Checks a message to a client: a notification, a question, an error, or the result of a
     /// request with this method.
     ///
     /// # Errors
-    /// What is wrong with it, and the message.
+    /// The validation errors and the message.
     pub fn check(&mut self, method: &str, message: &Value) -> Result<(), String> {
         self.check_as("JSONRPCMessage", message)?;
         let is_request = message.get("id").is_some();
         match (message.get("method").and_then(Value::as_str), message.get("result")) {
-            // Of the extension, which has no place in the core's schema.
+            // The tasks extension is not part of the core schema.
             (Some("notifications/tasks"), _) => Ok(()),
             (Some(_), _) if is_request => self.check_as("ServerRequest", message),
             (Some(_), _) => self.check_as("ServerNotification", message),
@@ -86,7 +85,7 @@ impl Schema {
         if !self.compiled.contains_key(name) {
             let mut schema = self.root.clone();
             schema["$ref"] = json!(format!("#/{}/{name}", self.key));
-            // A `$ref` of draft 7 hides what stands beside it, but its definitions.
+            // In draft 7, `$ref` hides its sibling keywords except the definitions.
             let validator = jsonschema::validator_for(&schema).expect("a schema that compiles");
             self.compiled.insert(name.to_owned(), validator);
         }

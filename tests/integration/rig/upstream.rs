@@ -1,6 +1,6 @@
-//! An MCP server that says what a script tells it to, well or badly. It listens on a free loopback
-//! port, over HTTP or one JSON message a line (a shell child connects its stdio to that), and
-//! records everything that it hears.
+//! A scripted MCP server, well-behaved or not. It listens on a free loopback port, over HTTP or
+//! with one JSON message per line (a shell child connects its stdio to the port), and records every
+//! message.
 
 mod bulk;
 mod http;
@@ -38,7 +38,7 @@ impl Upstream {
         Self::start(Arc::new(script), false).await
     }
 
-    /// One whose script hears GET and DELETE too.
+    /// Starts an HTTP upstream that passes GET and DELETE to the script too.
     pub async fn verbs(script: impl Fn(&Heard) -> Say + Send + Sync + 'static) -> Self {
         Self::start(Arc::new(script), false).await
     }
@@ -60,7 +60,7 @@ impl Upstream {
         let heard = Arc::clone(&self.heard);
         let lines = self.lines;
         self.task = Some(tokio::spawn(async move {
-            // Connections end with the listener, as those of a killed process do.
+            // Connections end with the listener, like those of a killed process.
             let mut all = tokio::task::JoinSet::new();
             while let Ok((socket, _)) = listener.accept().await {
                 let script = Arc::clone(&script);
@@ -94,7 +94,7 @@ impl Upstream {
         self.serve(listener);
     }
 
-    /// Its entry under `servers`.
+    /// Returns its entry under `servers`.
     pub fn config(&self) -> Value {
         if !self.lines {
             return json!({"url": format!("http://{}/mcp", self.address)});
@@ -104,7 +104,7 @@ impl Upstream {
         json!({"command": "bash", "args": ["-c", bridge]})
     }
 
-    /// Its entry with further settings.
+    /// Returns its entry with further settings.
     pub fn with(&self, more: Value) -> Value {
         let mut config = self.config();
         if let Value::Object(more) = more {

@@ -18,7 +18,7 @@ pub const ECHO: &str = "own0__echo";
 pub struct Plenty {
     pub organisations: usize,
     pub integrations: usize,
-    /// Organisations that use their integrations: the first ones.
+    /// Organisations that use their integrations; they come first.
     pub used: usize,
 }
 

@@ -1,5 +1,5 @@
 //! The members' view: the latency of their lists, and the time until a change is effective. A list
-//! without one of the servers does not count.
+//! with a missing server does not count.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Bytes in large amounts.
+//! Writers of large amounts of data.
 
 use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
@@ -20,7 +20,7 @@ pub(super) async fn write_long(
     socket.write_all(end.as_bytes()).await
 }
 
-/// Up to a gigabyte: who reads more of it than it wants to is wrong.
+/// Writes up to a gigabyte, more than any reader should accept.
 pub(super) async fn forever(socket: &mut BufReader<TcpStream>, byte: u8) -> std::io::Result<()> {
     let block = vec![byte; 65536];
     for _ in 0..16_384 {

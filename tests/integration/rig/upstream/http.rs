@@ -1,4 +1,4 @@
-//! HTTP, as far as the gateway speaks it: one request after another on a connection.
+//! The upstream's HTTP server: sequential requests on a connection.
 
 use std::sync::{Arc, Mutex};
 
@@ -28,7 +28,7 @@ pub(super) async fn serve_http(
     Ok(())
 }
 
-/// The next request; `None` when the connection has ended.
+/// Reads the next request; returns `None` at the end of the connection.
 async fn read_request(socket: &mut BufReader<TcpStream>) -> std::io::Result<Option<Heard>> {
     let mut line = String::new();
     if socket.read_line(&mut line).await? == 0 {
@@ -52,7 +52,7 @@ async fn read_request(socket: &mut BufReader<TcpStream>) -> std::io::Result<Opti
     Ok(Some(Heard { verb, headers, text, body }))
 }
 
-/// Gives true while the connection goes on.
+/// Writes a response; returns whether the connection continues.
 async fn answer(socket: &mut BufReader<TcpStream>, say: Say) -> std::io::Result<bool> {
     let bytes = match say {
         Say::Json(Value::Null) => b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n".to_vec(),
@@ -78,7 +78,7 @@ async fn answer(socket: &mut BufReader<TcpStream>, say: Say) -> std::io::Result<
     Ok(true)
 }
 
-/// What ends the connection, or keeps it open and says no more.
+/// Writes a final response that closes the connection or leaves it open without further data.
 async fn say_last(socket: &mut BufReader<TcpStream>, say: Say) -> std::io::Result<()> {
     match say {
         Say::Raw(bytes) => {
@@ -96,7 +96,7 @@ async fn say_last(socket: &mut BufReader<TcpStream>, say: Say) -> std::io::Resul
     }
 }
 
-/// Of a body that ends with the connection.
+/// Returns the head of a body that ends with the connection.
 fn open_head(kind: &str) -> Vec<u8> {
     format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\nconnection: close\r\n\r\n").into_bytes()
 }
@@ -117,7 +117,7 @@ fn http(status: u16, kind: &str, more: &[(&'static str, String)], body: &[u8]) -
     [head.as_bytes(), b"\r\n", body].concat()
 }
 
-/// The start of a body, and no more until the other side ends the connection.
+/// Writes the start of a body, then nothing until the other side closes the connection.
 async fn stall(socket: &mut BufReader<TcpStream>, kind: &str, start: &[u8]) -> std::io::Result<()> {
     socket.write_all(&open_head(kind)).await?;
     socket.write_all(start).await?;

@@ -1,4 +1,4 @@
-//! One JSON message a line.
+//! The upstream over stdio: one JSON message per line.
 
 use std::sync::{Arc, Mutex};
 

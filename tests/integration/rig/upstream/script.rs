@@ -1,11 +1,11 @@
-//! What an upstream hears, what it can say to that, and the script that decides.
+//! Messages to a scripted upstream, and its possible responses.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// One message from the gateway.
+/// A message from the gateway.
 #[derive(Clone, Debug)]
 pub struct Heard {
     /// `POST`, `GET`, `DELETE`, or `LINE` over stdio.
@@ -24,7 +24,7 @@ impl Heard {
         self.headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, v)| v.as_str())
     }
 
-    /// A response with this id.
+    /// Returns a response with the id of this request.
     pub fn result(&self, result: Value) -> Value {
         json!({"jsonrpc": "2.0", "id": self.body["id"], "result": result})
     }
@@ -42,14 +42,13 @@ impl Heard {
     }
 }
 
-/// What the upstream says to one message.
+/// The upstream's response to a message.
 #[derive(Clone)]
 pub enum Say {
-    /// A JSON message.
     Json(Value),
-    /// The same after a while.
+    /// A JSON message after a delay.
     Late(Duration, Value),
-    /// The same with another status and further headers.
+    /// A JSON message with another status and further headers.
     Status(u16, Vec<(&'static str, String)>, Value),
     /// An event stream with this text, which then ends.
     Sse(String),
@@ -57,22 +56,22 @@ pub enum Say {
     Stream(String),
     /// These bytes as a body of this type, or as a line.
     Text(&'static str, Vec<u8>),
-    /// These bytes, then the connection is closed.
+    /// These bytes; then the connection is closed.
     Raw(Vec<u8>),
-    /// A JSON body: its start, so many bytes `x`, and its end. Over lines, one line.
+    /// A JSON body: its start, this many bytes `x`, and its end. Over lines, one line.
     Long(Vec<u8>, usize, &'static str),
-    /// This byte, without end, after these.
+    /// The bytes, followed by the byte without end.
     Endless(Vec<u8>, u8),
-    /// The start of a body of this type, or of a line, and no more while the connection stays open.
+    /// The start of a body of this type, or of a line; then the connection stalls.
     Stalled(&'static str, Arc<Vec<u8>>),
-    /// Nothing, while the connection stays open.
+    /// No response; the connection stays open.
     Nothing,
-    /// Nothing, and the connection is closed.
+    /// No response; the connection is closed.
     Close,
 }
 
 impl Say {
-    /// Waits for as long as it is to be late.
+    /// Waits for the delay of `Late`.
     pub(super) async fn in_time(self) -> Self {
         if let Self::Late(pause, _) = &self {
             tokio::time::sleep(*pause).await;

@@ -4,12 +4,12 @@ use serde_json::{Value, json};
 
 use super::script::{Heard, Say};
 
-/// A tool without arguments.
+/// Returns a tool without arguments.
 pub fn tool(name: &str) -> Value {
     json!({"name": name, "description": name, "inputSchema": {"type": "object"}})
 }
 
-/// A well-behaved modern server with these tools; each answers with its own name.
+/// Returns a well-behaved modern server with these tools; each returns its own name.
 pub fn modern(tools: &[&str]) -> impl Fn(&Heard) -> Say + Send + Sync + use<> {
     let tools: Vec<Value> = tools.iter().map(|name| tool(name)).collect();
     modern_with(tools)
@@ -32,7 +32,7 @@ pub fn modern_with(tools: Vec<Value>) -> impl Fn(&Heard) -> Say + Send + Sync {
     }
 }
 
-/// A well-behaved legacy server with a session.
+/// Returns a well-behaved legacy server with a session.
 pub fn legacy(
     version: &'static str,
     tools: &[&str],
