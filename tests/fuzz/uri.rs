@@ -116,7 +116,7 @@ pub fn found_by(text: &str) -> Option<(&'static str, &'static str)> {
     None
 }
 
-/// Inserts characters of `edits` into the URI, at positions that other characters of it select.
+/// Inserts every second character of `edits` into the URI, where the preceding character points.
 fn edited(uri: &str, edits: &str) -> String {
     let mut made = uri.to_owned();
     let mut edits = edits.chars();

@@ -699,7 +699,7 @@ async fn a_webhook_that_refuses_is_asked_again_and_gets_the_same() {
     .await;
     let mut rig = Rig::start(json!({"webhook": webhook_of(&receiver)}), json!({})).await;
     eventually("it is said", async || rig.gate.log().contains("302 Found").then_some(())).await;
-    // Waiting does not help here; the gateway's end triggers the retry.
+    // The retry after a 302 is delayed; the gateway's end triggers it.
     rig.end().await;
     let heard = receiver.heard();
     for again in &heard[1..5] {

@@ -244,8 +244,8 @@ async fn a_session_that_is_deleted_ends_at_every_gateway() {
     assert!(last.is_none_or(|last| last.get("result").is_none()), "its call has ended");
 }
 
-/// The holder of a call is killed: the client learns that the tool may have run, and no gateway
-/// repeats the call.
+/// The holder of a call is killed: the client is informed that the tool may have run, and no
+/// gateway repeats the call.
 #[tokio::test]
 async fn a_killed_gateway_is_named_with_what_may_have_run() {
     let mut fleet = Fleet::new().await;

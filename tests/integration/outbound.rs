@@ -420,7 +420,8 @@ async fn an_sse_endpoint_on_another_origin_is_refused() {
     serving.abort();
 }
 
-/// L-11: a server's ping is answered immediately, and requests outside the protocol are rejected.
+/// L-11: a server's ping is answered immediately, and its other requests on a shared connection are
+/// rejected rather than left open.
 #[tokio::test]
 async fn a_servers_ping_is_answered() {
     let server = Upstream::lines(|heard| {

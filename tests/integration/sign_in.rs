@@ -15,7 +15,7 @@ use crate::rig::{Answer, Gate, Upstream, Value, json, until};
 
 const SECRET: &str = "canary-secret";
 const START: &str = "/console/sign-in/start?next=/console/servers%3Fstate%3Dbad";
-/// The redirect target after a refusal, following the original page.
+/// The redirect target after a refusal, with the original page in `next`.
 const FORM: &str = "/console/sign-in?next=%2Fconsole%2Fservers%3Fstate%3Dbad&why=";
 
 fn config(server: &Upstream, provider: &Liar, console_url: &str) -> Value {
