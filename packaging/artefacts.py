@@ -1,4 +1,4 @@
-"""The artefacts, each a function that gets the kit and gives the file (or folder) that it made. The same kit gives the same bytes."""
+"""The artefacts: each function gets the kit and returns the created file or folder. Equal kits give equal bytes."""
 
 import base64
 import gzip
@@ -18,7 +18,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 SUMMARY = "One gate in front of many MCP servers, across both protocol eras"
-# What each registry calls a machine.
+# The registries' names of the machines.
 DEBIAN = {"x86_64": "amd64", "aarch64": "arm64"}
 NODE = {"x86_64": "x64", "aarch64": "arm64"}
 DOCUMENTS = ("README.md", "CHANGELOG.md", "LICENSE")
@@ -26,8 +26,8 @@ LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)\s]+)\)")
 
 
 def documents(policies):
-    """README.md, docs/ and policies/, name → bytes, for a package that has `policies` beside or above the documents. A link to what is
-    in no package becomes plain text."""
+    """Returns README.md, docs/ and policies/ as name → bytes, for a package with `policies` beside or above the documents. Links to
+    files outside the package become plain text."""
     shown = {"README.md": ROOT / "README.md"} | {str(path.relative_to(ROOT)): path for path in sorted(ROOT.glob("docs/**/*")) if path.is_file()}
     files = {}
     for name, path in shown.items():
@@ -49,12 +49,12 @@ def kept(link, page, policies):
 
 
 def examples_of_policies():
-    """policies/ whole: the files, their cases and schemas."""
+    """Returns all of policies/: the files, their cases and schemas."""
     return {str(path.relative_to(ROOT)): path.read_bytes() for path in sorted(ROOT.glob("policies/**/*")) if path.is_file()}
 
 
 def papers(kit):
-    """What goes beside the program everywhere: name → bytes."""
+    """Returns the files beside the program in every artefact, as name → bytes."""
     files = {name: (ROOT / name).read_bytes() for name in DOCUMENTS}
     files["THIRD-PARTY.txt"] = kit.licences.encode()
     files["lockgate.cdx.json"] = (json.dumps(kit.bom, indent=1) + "\n").encode()
@@ -62,7 +62,7 @@ def papers(kit):
 
 
 def write_tar(path, epoch, files):
-    """A .tar.gz of name → (bytes, mode), owned by root, with one time for all."""
+    """Writes a .tar.gz of name → (bytes, mode), owned by root, with the same time for all files."""
     with path.open("wb") as raw, gzip.GzipFile("", "wb", 9, raw, epoch) as packed, tarfile.open(fileobj=packed, mode="w") as tar:
         for name, (data, mode) in sorted(files.items()):
             entry = tarfile.TarInfo(name)
@@ -92,7 +92,7 @@ def put(root, name, data, mode=0o644):
 
 
 def packed(data):
-    """As `gzip -9n`: without a time."""
+    """Compresses like `gzip -9n`, without a timestamp."""
     out = io.BytesIO()
     with gzip.GzipFile("", "wb", 9, out, 0) as file:
         file.write(data)
@@ -150,7 +150,7 @@ def deb(kit):
 
 
 def npm(kit):
-    """The program itself is the package's command: no process of Node stays beside it."""
+    """The package's command is the program itself, so that no Node process stays beside it."""
     about = json.loads((HERE / "npm/package.json").read_text())
     about.update(version=kit.version, description=SUMMARY, license=kit.about["license"], homepage=kit.about["homepage"],
                  repository={"type": "git", "url": kit.about["repository"]}, cpu=[NODE[kit.machine]], libc=["glibc" if kit.glibc else "musl"])
@@ -162,7 +162,7 @@ def npm(kit):
 
 
 def pypi(kit):
-    """A wheel whose one script is the program; its tag says which glibc it needs."""
+    """A wheel with the program as its only script; its tag states the required glibc."""
     machine = kit.machine
     tag = f"py3-none-manylinux_{kit.glibc.replace('.', '_')}_{machine}" if kit.glibc else f"py3-none-musllinux_1_2_{machine}"
     info = f"lockgate-{kit.version}.dist-info"
@@ -172,7 +172,7 @@ def pypi(kit):
         f"{info}/METADATA": (head + "\n" + (HERE / "pypi/README.md").read_text()).encode(),
         f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: packaging/build\nRoot-Is-Purelib: false\nTag: {tag}\n".encode(),
     }
-    # Where PEP 770 and PEP 639 have them.
+    # The locations of PEP 770 and PEP 639.
     for name, data in papers(kit).items():
         if name in ("LICENSE", "THIRD-PARTY.txt"):
             files[f"{info}/licenses/{name}"] = data
@@ -193,7 +193,7 @@ def pypi(kit):
 
 
 def image(kit):
-    """What `podman build` or `docker build` takes, with nothing to download but what the steps install."""
+    """Creates the input of `podman build` or `docker build`; only its steps download packages."""
     folder = kit.out / "image"
     shutil.rmtree(folder, ignore_errors=True)
     for name, data in papers(kit).items():

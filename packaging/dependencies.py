@@ -1,4 +1,4 @@
-"""What the program is made of, from cargo's metadata alone: an SBOM (CycloneDX 1.6) and the licences of everything in it."""
+"""The program's dependencies, from cargo's metadata alone: an SBOM (CycloneDX 1.6) and all licences."""
 
 import hashlib
 import json
@@ -14,14 +14,14 @@ LICENCE_FILE = re.compile(r"^(licen[cs]e|copying|copyright|notice|unlicense)", r
 
 
 def metadata(target):
-    """cargo's picture of the workspace, with the dependencies of one target."""
+    """Returns cargo's metadata of the workspace, with the dependencies of one target."""
     told = subprocess.run(["cargo", "metadata", "--format-version", "1", "--locked", "--filter-platform", target], cwd=ROOT,
                           stdout=subprocess.PIPE, check=True)
     return json.loads(told.stdout)
 
 
 class Dependencies:
-    """The crates that are in the program, and what each needs; tests and build scripts are not in it."""
+    """The crates in the program, each with its dependencies; without those of tests and build scripts."""
 
     def __init__(self, target):
         told = metadata(target)
@@ -48,11 +48,11 @@ class Dependencies:
         return self.packages[self.root]["version"]
 
     def about(self):
-        """The licence and addresses that every package carries."""
+        """Returns the licence and addresses for every package."""
         return {key: self.packages[self.root][key] for key in ("license", "homepage", "repository")}
 
     def others(self):
-        """The crates of other people, by name and version."""
+        """Returns the third-party crates, by name and version."""
         found = [self.packages[at] for at in self.needs if self.packages[at]["source"]]
         return sorted(found, key=lambda package: (package["name"], package["version"]))
 
@@ -62,7 +62,7 @@ def purl(package):
 
 
 def expression(package):
-    """The SPDX expression; older crates write `/` for OR."""
+    """Returns the SPDX expression; older crates write `/` for OR."""
     return re.sub(r"\s*/\s*", " OR ", package["license"]) if package["license"] else None
 
 
@@ -81,7 +81,7 @@ def component(dependencies, package, kind="library"):
 
 
 def bom(dependencies, program, epoch):
-    """CycloneDX 1.6. `program` is the file that was made; the same input gives the same bytes."""
+    """Returns the CycloneDX 1.6 SBOM of the file `program`. Equal inputs give equal bytes."""
     root = dependencies.packages[dependencies.root]
     digest = hashlib.sha256(program.read_bytes()).hexdigest()
     main = component(dependencies, root, "application")
@@ -119,7 +119,7 @@ def licence_texts(package):
 
 
 def licences(dependencies):
-    """One text: a line for each crate, then each licence once, with the crates that carry it."""
+    """Returns a text with a line per crate, followed by each licence once, with its crates."""
     lines, carried = [], {}
     for package in dependencies.others():
         if not package["license"] and not package["license_file"]:

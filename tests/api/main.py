@@ -1,5 +1,5 @@
-"""Every operation of the gateway's own OpenAPI document, asked by Schemathesis, and clients that are made from it; on a store of SQLite
-and on one of PostgreSQL at the same time."""
+"""Tests every operation of the gateway's OpenAPI document with Schemathesis, and clients generated from it; on an SQLite and a
+PostgreSQL store at the same time."""
 
 import json
 import os
@@ -19,16 +19,16 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 BIN, FIXTURE, TOOLS = (os.environ[name] for name in ("LOCKGATE_BIN", "LOCKGATE_FIXTURE", "API_TOOLS"))
-# The same requests each time; SEED=random asks others, EXAMPLES more of them.
+# The same requests in each run; SEED=random varies them, EXAMPLES sets their number.
 SEED = os.environ.get("SEED", "20261123")
 EXAMPLES = os.environ.get("EXAMPLES", "4")
-# A schema does not say all that is refused: cursors of another list, names that are taken, addresses that nobody may reach.
+# Some refusals are beyond a schema: cursors of another list, names already in use, addresses that are not permitted.
 LEFT_OUT = "positive_data_acceptance"
-# What says of an operation only that it was not reached.
+# Statuses that show only that an operation was not reached.
 UNREACHED = {401, 403, 404}
-# The caller is the single key of the configuration: no operation of the API takes that away.
+# The caller is the single key of the configuration, which the API cannot revoke.
 KEY = secrets.token_hex(24)
-# One tool waits for approval, so that there is something to approve; one that only ends when it is cancelled is left out.
+# One tool awaits approval, so that an approval exists; a tool that ends only when cancelled is left out.
 POLICIES = """policies:
   - { name: all, effect: allow }
   - { name: endless, effect: deny, what: { words: [cancellation] } }
@@ -65,7 +65,7 @@ def running(command, **options):
 
 @contextmanager
 def postgres():
-    """A server of its own on a socket in a temporary folder; gives its URL."""
+    """Starts a server on a socket in a temporary folder; returns its URL."""
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
     initdb = found[-1] if found else shutil.which("initdb")
     if not initdb:
@@ -74,7 +74,7 @@ def postgres():
     with tempfile.TemporaryDirectory(prefix="lockgate-pg") as folder:
         options = {}
         if os.getuid() == 0:
-            # It refuses to run as root.
+            # PostgreSQL does not run as root.
             shutil.chown(folder, "nobody")
             options = {"user": "nobody"}
         data, quiet = Path(folder, "data"), {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": folder, **options}
@@ -139,14 +139,14 @@ def gateway(server, store):
         log = folder / "log"
         with open(log, "w") as out, running([BIN, "serve", "--listen", "127.0.0.1:0", "--config", file], cwd=folder, stderr=out):
             gate = Gateway(folder, log)
-            # Another organisation than the caller's, with something in it.
+            # An organisation other than the caller's, with an integration.
             gate.ask("/api/organisations", {"id": "acme"})
             gate.ask("/api/mcp-integrations/custom?organizationId=acme", {"name": "Docs", "serverUrl": server})
             yield gate
 
 
 def schemathesis(gate, server, report):
-    """All operations but the stream of events, which does not end, and the document, which it has read already."""
+    """Tests all operations except the event stream, which does not end, and the document, which is already read."""
     answers = gate.folder / "answers"
     command = [Path(TOOLS, "python/bin/st"), "--config-file", Path(__file__).with_name("schemathesis.toml"), "run",
                f"{gate.url}/api/openapi.json", "--url", f"{gate.url}/api",
@@ -170,12 +170,12 @@ def schemathesis(gate, server, report):
 
 
 def check_reached(answers, wanted):
-    """An operation that only ever answered 401, 403 or 404 was not tested at all."""
+    """An operation that returned only 401, 403 or 404 was not tested."""
     found = defaultdict(set)
     for line in answers.read_text().splitlines():
         label, status = line.split("\t")
         found[label].add(int(status))
-    # The document is not counted among those that are wanted.
+    # The document does not count.
     found.pop("GET /openapi.json", None)
     unreached = {label: sorted(statuses) for label, statuses in found.items() if statuses <= UNREACHED}
     assert not unreached, f"never reached: {unreached}"
@@ -190,7 +190,7 @@ def run(*command, cwd):
 
 
 def document(gate):
-    """It is OpenAPI 3.1 by the official schema, and one generator of clients takes all of it."""
+    """Checks that the document is valid OpenAPI 3.1, and that a client generator accepts all of it."""
     tools = Path(TOOLS)
     (tools / "document.json").write_bytes(gate.ask("/api/openapi.json"))
     run(tools / "python/bin/openapi-spec-validator", "--schema", "3.1", "document.json", cwd=tools)
@@ -205,7 +205,7 @@ def document(gate):
 
 
 def compile_client():
-    """A client in TypeScript that is made from the document, and compiles."""
+    """Generates a TypeScript client from the document, and compiles it."""
     tools = Path(TOOLS)
     for command in (["openapi-typescript/bin/cli.js", "document.json", "-o", "schema.d.ts"], ["typescript/bin/tsc", "-p", "tsconfig.json"]):
         run("node", tools / "node_modules" / command[0], *command[1:], cwd=tools)
@@ -213,12 +213,12 @@ def compile_client():
 
 
 def session(gate, server):
-    """The client does what it says."""
+    """Runs a session with the generated client."""
     return run("node", "out/session.js", gate.url, KEY, server, cwd=Path(TOOLS)).strip()
 
 
 def first_event(gate):
-    """The stream says what it is, and begins."""
+    """Checks the stream's content type and its first event."""
     headers = {"authorization": f"Bearer {KEY}"}
     request = urllib.request.Request(f"{gate.url}/api/events", headers=headers)
     with urllib.request.urlopen(request, timeout=10) as answer:

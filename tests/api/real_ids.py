@@ -1,5 +1,5 @@
-"""Hooks of Schemathesis: of three requests of an operation two get ids that exist, instead of random text, and each answer is written
-down for `main.py`. A request that may delete something gets a new one."""
+"""Schemathesis hooks: two of three requests of an operation get existing ids instead of random text, and each response is recorded
+for `main.py`. A request that may delete an item gets a new item."""
 
 import json
 import os
@@ -13,13 +13,13 @@ from schemathesis.core.parameters import ParameterLocation
 from schemathesis.generation.meta import TestPhase
 
 GATEWAY, KEY, SERVER, ANSWERS = (os.environ[name] for name in ("API_GATEWAY", "API_KEY", "API_SERVER", "API_ANSWERS"))
-# The organisation of everything that is made here is the caller's own; this one is another that exists.
+# All created items belong to the caller's organisation; this is another existing one.
 ORGANISATION = "acme"
 TOOL = "fixture__test_simple_text"
-# A call of it waits for the caller's approval (see the policy in main.py).
+# Its calls await the caller's approval (see the policy in main.py).
 ASKED = "fixture__test_image_content"
 METHODS = ("tools/list", "prompts/list", "resources/list")
-# A key is in force once the gateway has read its file again: so many requests get things that need one.
+# A key is usable only after the gateway has reloaded its file: only this many requests get items that need a key.
 SLOW, SLOWLY = ("/keys/", "/sessions/", "/approvals/"), 8
 
 answers = open(ANSWERS, "a", buffering=1)  # noqa: SIM115
@@ -49,7 +49,7 @@ def name():
 
 
 def agent():
-    """At most 100 of one owner: Schemathesis creates some too."""
+    """Returns a new agent, with at most 100 per owner: Schemathesis creates some too."""
     own = ask("GET", "/api/agents?limit=1")
     if own["total"] > 90:
         ask("DELETE", f"/api/agents/{own['items'][0]['id']}")
@@ -69,7 +69,7 @@ def organisation():
 
 
 def session():
-    """A new session of the console."""
+    """Returns a new console session."""
     text = key()["key"]
     before = {item["id"] for item in ask("GET", "/api/sessions?limit=200")["items"]}
     opener = urllib.request.build_opener(NoRedirect)
@@ -87,7 +87,7 @@ class NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 def approval():
-    """A call of another key, which waits for an approver."""
+    """Returns a call of another key that awaits approval."""
     asker = key()["key"]
     before = {item["id"] for item in ask("GET", "/api/approvals?limit=200")["items"]}
     call = threading.Thread(target=wait_for_approval, args=[asker], daemon=True)
@@ -107,17 +107,17 @@ def wait_for_approval(asker):
 
 
 def assignment(is_there):
-    """An agent and an integration that it has, or has not."""
+    """Returns an agent and an integration, assigned to it or not."""
     ids = {"id": shared("agent", agent, "agents"), "integrationId": shared("integration", integration, "mcp-integrations")}
     try:
         ask("POST" if is_there else "DELETE", f"/api/agents/{ids['id']}/mcp-integrations/{ids['integrationId']}")
     except AssertionError:
-        pass  # It is so already.
+        pass  # Already in this state.
     return ids
 
 
 def shared(what, make, collection):
-    """One for several requests, unless another request has deleted it."""
+    """Returns an item shared by several requests, unless another request has deleted it."""
     try:
         ask("GET", f"/api/{collection}/{made[what]}")
     except (AssertionError, KeyError):
@@ -126,11 +126,11 @@ def shared(what, make, collection):
 
 
 def find_ids(label):
-    """Values of an operation's path that name something that exists."""
+    """Returns values for an operation's path that name existing items."""
     deletes = label.startswith("DELETE ")
     match label.split(" ")[1].split("/")[1:]:
         case ["servers", _, *action]:
-            # Tools of the one that is switched off and on are not called.
+            # Tools of the server that is switched off and on are not called.
             return {"name": "switched" if action else "fixture"}
         case ["tools", *_]:
             return {"name": TOOL}
@@ -150,13 +150,13 @@ def find_ids(label):
         case ["agents", "{id}", *_]:
             return {"id": agent() if deletes else shared("agent", agent, "agents")}
         case ["mcp-integrations", "{id}", *_]:
-            # Each operation changes one of its own.
+            # Each operation changes its own item.
             return {"id": integration() if deletes else shared(label, integration, "mcp-integrations")}
     return {}
 
 
 def complete_body(label, body):
-    """A body that names what exists."""
+    """Changes a body to name existing items."""
     match label:
         case "POST /mcp-integrations/predefined":
             body["slug"] = "fixture"
@@ -171,7 +171,7 @@ def complete_body(label, body):
 def before_call(context, case, kwargs):
     meta = case.meta
     if meta is None or meta.phase.name == TestPhase.STATEFUL or case.method.upper() != case.operation.method.upper():
-        return  # Of a request with another method only the 405 is checked.
+        return  # For another method, only the 405 is checked.
     label = case.operation.label
     with lock:
         counts[label] = counts.get(label, 0) + 1
@@ -186,7 +186,7 @@ def before_call(context, case, kwargs):
             if isinstance(case.body, dict) and not meta.is_negative_at(ParameterLocation.BODY):
                 complete_body(label, case.body)
         except AssertionError as error:
-            # Another request is in the way. An operation that this keeps from being reached fails in main.py.
+            # A concurrent request interferes. If it keeps an operation from being reached, main.py fails.
             print(f"{label}: {error}", file=sys.stderr)
 
 

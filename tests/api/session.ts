@@ -1,5 +1,5 @@
-// A whole session with a client that is made from the document by others' tools: an integration is added, tried, assigned to an
-// agent, called, taken away. The compiler holds every path, parameter and member against the document.
+// A complete session with a client generated from the OpenAPI document: an integration is added, validated, assigned to an agent,
+// called and removed. The compiler checks every path, parameter and member against the document.
 
 import createClient from 'openapi-fetch';
 import type { paths } from './schema.js';
@@ -24,7 +24,7 @@ async function until<T>(what: string, look: () => Promise<T | undefined>): Promi
   }
 }
 
-// What is only tried is answered, and not there.
+// Validation returns a result without storing the integration.
 const name = `Session ${Date.now()}`;
 const body = { name, serverUrl: server, authMethod: 'none' as const };
 const tried = await api.POST('/mcp-integrations/custom', { params: { query: { dryRun: true } }, body });
@@ -54,7 +54,7 @@ const tool = await until('its tools are listed', async () => {
 const called = await api.POST('/tools/{name}/execute', { params: { path: { name: tool.name } }, body: { arguments: {} } });
 holds(called.response.status === 200, `it is called: ${JSON.stringify(called.error)}`);
 
-// Arguments are what the tool describes: the document leaves them open.
+// The document leaves the arguments open: the tool describes them.
 const add = { params: { path: { name: 'example__add' } }, body: { arguments: { a: 1, b: 2 } } };
 const added = await api.POST('/tools/{name}/execute', add);
 holds(added.data?.structuredContent?.['sum'] === 3, `its arguments arrive: ${JSON.stringify(added.data ?? added.error)}`);
@@ -62,7 +62,7 @@ const parameters = { name: 'example__add', arguments: { a: 20, b: 3 } };
 const over = await api.POST('/mcp/{method}', { params: { path: { method: 'tools/call' } }, body: parameters });
 holds((over.data as { structuredContent?: { sum?: number } } | undefined)?.structuredContent?.sum === 23, 'so do bare ones');
 
-// The agent's endpoint speaks MCP: the tool is there under the same name.
+// The agent's MCP endpoint offers the tool under the same name.
 const asked = await fetch(agent.data.endpoint.startsWith('http') ? agent.data.endpoint : gateway + agent.data.endpoint, {
   method: 'POST',
   headers: { ...bearer, 'content-type': 'application/json', accept: 'application/json, text/event-stream' },

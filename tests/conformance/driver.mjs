@@ -1,6 +1,5 @@
-// Plays the client of one client scenario, with the official TypeScript SDK, against the URL it is given: the
-// gateway's endpoint, or the suite's mock server itself. It does what the scenario expects of a client and
-// judges nothing; the mock server judges.
+// Plays the client of a client scenario with the official TypeScript SDK, against the given URL: the gateway's endpoint, or the
+// suite's mock server itself. The mock server judges the result.
 //
 //   node driver.mjs CACHE-FOLDER URL
 
@@ -16,7 +15,7 @@ const revision = process.env.MCP_CONFORMANCE_PROTOCOL_VERSION;
 const context = JSON.parse(process.env.MCP_CONFORMANCE_CONTEXT ?? '{}');
 const TIMEOUT_MS = 30_000;
 
-// The invalid tools of `http-invalid-tool-headers` that a gateway has to hide.
+// The invalid tools of `http-invalid-tool-headers`, which a gateway must hide.
 const HIDDEN = [
   'invalid_empty_header',
   'invalid_object_header',
@@ -31,7 +30,7 @@ const HIDDEN = [
 ];
 const BEHIND_GATEWAY = url.includes('/servers/mock/');
 
-/** Connects in the era of the scenario's revision. `answer` gives the content of an accepted form. */
+/** Connects in the era of the scenario's revision. `answer` returns the content of an accepted form. */
 async function connected(answer, work) {
   const modern = revision >= '2026-07-28';
   const client = new Client(
@@ -58,7 +57,7 @@ async function connected(answer, work) {
 const call = (client, name, args = {}) =>
   client.callTool({ name, arguments: args }, { timeout: TIMEOUT_MS });
 
-/** A scenario may refuse a step without losing its point. */
+/** Runs a step that the server may reject without failing the scenario. */
 async function attempt(what, step) {
   try {
     return await step();
@@ -86,7 +85,7 @@ const scenarios = {
 
   'elicitation-sep1034-client-defaults': () =>
     connected(defaultsOf, async (client) => {
-      // The mock server asks on the GET stream and drops the question while that is not open.
+            // The mock server asks on the GET stream, and drops the question unless that is open.
       await client.listTools();
       await call(client, 'test_client_elicitation_defaults');
     }),
@@ -102,7 +101,7 @@ const scenarios = {
 
   'request-metadata': () =>
     connected(undefined, (client) =>
-      // The mock server declares no capability, so listing may be refused on the way.
+            // The mock server declares no capabilities, so a gateway may reject lists.
       attempt('tools/list', () => client.listTools()),
     ),
 
@@ -144,7 +143,7 @@ const scenarios = {
     connected(undefined, async (client) => {
       const { tools } = await client.listTools();
       const names = tools.map((tool) => tool.name);
-      // A hidden tool must not be reachable by its name either; only a gateway can see to that.
+            // A hidden tool must not be callable either, which only a gateway can ensure.
       if (BEHIND_GATEWAY) names.push(...HIDDEN);
       for (const name of names) {
         await attempt(name, () => call(client, name, { region: 'eu', value: 'x' }));

@@ -1,6 +1,6 @@
-// What the official suite leaves out and users meet: questions to two clients at once, subscriptions and announced changes
-// that reach the one whom they concern, messages without a level. Two clients on the official TypeScript SDK, in the era
-// of the given revision; writes its checks as the suite does.
+// Checks beyond the official suite: concurrent questions to two clients, subscriptions and announced changes that reach only
+// their client, and messages without a level. Two clients on the official TypeScript SDK, in the era of the given revision;
+// writes its checks in the suite's format.
 //
 //   node notices.mjs CACHE-FOLDER REVISION --url URL --output-dir FOLDER [--slug SLUG]
 
@@ -22,9 +22,9 @@ const { Client, StreamableHTTPClientTransport } = createRequire(join(cache, 'not
   '@modelcontextprotocol/client',
 );
 const MODERN = revision >= '2026-07-28';
-// A gateway may put several changes together; nobody waits longer for one.
+// A gateway may combine several changes; no notification takes longer.
 const SOON_MS = 4000;
-// How long nothing has to be heard until we believe that nothing comes.
+// Silence after which no notification is expected.
 const SILENCE_MS = 1000;
 const CALL_MS = 15_000;
 const NOTES = [
@@ -39,7 +39,7 @@ const named = name => (options.slug ? `${options.slug}__${name}` : name);
 const located = uri => (options.slug ? `${options.slug}+${uri}` : uri);
 const WATCHED = located('test://watched-resource');
 
-/** A client that answers everything with its name, and remembers what it hears. */
+/** A client that answers everything with its name and records its notifications. */
 async function connect(name) {
   const client = new Client(
     { name, version: '1.0.0' },
@@ -83,7 +83,7 @@ async function connect(name) {
     if (isError) throw new Error(`${tool}: ${text}`);
     return text;
   };
-  /** Whether this is heard before the time is over. */
+    /** Returns whether the notification arrives in time. */
   const hears = async (method, uri, ms = SOON_MS) => {
     const end = Date.now() + ms;
     const is = note => note.method === method && note.uri === uri;

@@ -1,4 +1,4 @@
-"""The chart with every set of values that there is: what it has to give, and what it has to refuse with which words."""
+"""Tests the chart with every set of values: its output, and the messages of its refusals."""
 
 import json
 import re
@@ -21,7 +21,7 @@ CASES = 12  # at least
 PAGES = {"helm/README.md": 1, "docs/kubernetes.md": 13}  # blocks of values in them, at least
 MINIMAL = ("image.repository=a", "auth.existingSecret=a")
 
-# Values that must be refused, and the words that say what to write.
+# Invalid values, and the hints in their error messages.
 REFUSED = {
     "no image": (["auth.existingSecret=a"], "write the image that has `lockgate` in it, such as"),
     "no secret": (["image.repository=a"], "kubectl create secret generic lockgate-auth --from-literal=key="),
@@ -68,7 +68,7 @@ REFUSED = {
 
 
 def values_of_page(page, at_least):
-    """The blocks of YAML of a page: each is values, laid over those of the minimal case."""
+    """Returns the YAML blocks of a page: each contains values, merged over those of the minimal case."""
     blocks = [block.split("```")[0] for block in (ROOT / page).read_text().split("```yaml\n")[1:]]
     if len(blocks) < at_least:
         sys.exit(f"run: {page} has {len(blocks)} blocks of values, not {at_least}")
@@ -76,7 +76,7 @@ def values_of_page(page, at_least):
 
 
 def bare(node, names=False):
-    """A schema without what only people read; `names` says that keys are names and no keywords."""
+    """Returns a schema without annotations for humans; with `names`, keys are names rather than keywords."""
     if isinstance(node, list):
         return [bare(item) for item in node]
     if not isinstance(node, dict):
@@ -86,7 +86,7 @@ def bare(node, names=False):
 
 
 def schema_with(text, printed):
-    """values.schema.json with the program's own schema of `config` as its last definitions, a line for each property."""
+    """Returns values.schema.json with the program's schema of `config` as its last definitions, a line for each property."""
     head = text[:text.index('    "Configuration": {')]
     lines = []
     for name, definition in {"Configuration": printed, **printed["$defs"]}.items():
@@ -112,7 +112,7 @@ def schema_is_ours(binary):
 
 
 def names_its_origin():
-    """The chart carries the version, the licence and the addresses of Cargo.toml."""
+    """Checks that the chart has the version, the licence and the addresses of Cargo.toml."""
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
     about = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]
     wanted = {"version": about["version"], "appVersion": about["version"], "home": about["homepage"],
@@ -137,7 +137,7 @@ def expected(text):
 
 
 def reach_each_other(manifests, config):
-    """Whether several pods have the way to each other that the configuration names, and one pod has none."""
+    """Returns whether several pods can reach each other as configured, and a single pod has no such configuration."""
     deployment = next(manifest for manifest in manifests if manifest["kind"] == "Deployment")
     names = {entry["name"] for entry in deployment["spec"]["template"]["spec"]["containers"][0]["env"]}
     found = [f"{m['metadata']['name']}.{m['metadata']['namespace']}.svc" for m in manifests
@@ -154,7 +154,7 @@ def reach_each_other(manifests, config):
 
 
 def judge(name, text, helm, binary, places, kinds):
-    """What is wrong with what these values give, and the manifests."""
+    """Returns the errors in the manifests of these values, and the manifests."""
     folder, etc, page = places["folder"], places["etc"], ".md " in name
     rendered, failed = render(text, helm, folder / "values.yaml", page)
     if failed:
@@ -197,7 +197,7 @@ def report(found, manifests):
 
 
 def outside_kubernetes(folder):
-    """What is wrong with the alerts and the dashboard that the block in docs/observing.md makes for a job of Prometheus."""
+    """Returns the errors in the alerts and the dashboard that the block in docs/observing.md creates for a Prometheus job."""
     [block] = re.findall(r"^```sh\n(.*?)^```", (ROOT / "docs/observing.md").read_text(), re.MULTILINE | re.DOTALL)
     place = folder / "outside"
     shutil.copytree(CHART, place / "helm")
@@ -212,7 +212,7 @@ def outside_kubernetes(folder):
 
 
 def judge_all(binary, helm):
-    """Everything that is looked at, with what is wrong with it; gives the exit code."""
+    """Prints every check with its errors; returns the exit code."""
     found = {"schema of config": schema_is_ours(binary)} if binary else {}
     kinds = json.loads((HERE / "kinds.json").read_text())
     values = {file.stem: file.read_text() for file in sorted((HERE / "cases").glob("*.yaml"))}

@@ -1,5 +1,5 @@
-"""What the rendered configuration is to a real gateway: `lockgate check` takes it, `helm test` passes, each port answers what it
-should, and what changes in volumes is taken over."""
+"""Tests the rendered configuration with a real gateway: `lockgate check` accepts it, `helm test` passes, each port responds as
+specified, and changes in volumes are applied."""
 
 import contextlib
 import ctypes
@@ -26,7 +26,7 @@ SECRETS = {"REPLICA_ADDRESS": "10.0.0.7", "LOCKGATE_KEY": "0123456789abcdef" * 2
 
 
 def make_files(folder, binary):
-    """What ConfigMaps and Secrets would hold, with a certificate for this machine."""
+    """Creates the files of ConfigMaps and Secrets, with a certificate for this machine."""
     etc = folder / "etc"
     for name in ("policies", "pins", "keys", "ca", "tls", "client-ca"):
         (etc / name).mkdir(parents=True)
@@ -44,12 +44,12 @@ def make_files(folder, binary):
 
 
 def local(config, etc, folder):
-    """The rendered configuration with files of this machine."""
+    """Returns the rendered configuration with paths of this machine."""
     return config.replace("/etc/lockgate/", f"{etc}/").replace("/var/lib/lockgate/", f"{folder}/var/").replace("/var/log/", f"{folder}/")
 
 
 def variables(manifests):
-    """What the pod would find in its environment."""
+    """Returns the environment of the pod."""
     deployment = next(manifest for manifest in manifests if manifest["kind"] == "Deployment")
     container = deployment["spec"]["template"]["spec"]["containers"][0]
     names = {entry["name"] for entry in container["env"]} & set(SECRETS)
@@ -58,7 +58,7 @@ def variables(manifests):
 
 
 def check_config(binary, manifests, etc, folder):
-    """`lockgate check` of the rendered configuration, as the pod would read it."""
+    """Runs `lockgate check` on the rendered configuration, in the pod's environment."""
     path = folder / "lockgate.yaml"
     path.write_text(local(config_of(manifests), etc, folder))
     (folder / "lockgate").mkdir(exist_ok=True)
@@ -67,7 +67,7 @@ def check_config(binary, manifests, etc, folder):
 
 
 def project(folder, files):
-    """Files as Kubernetes lays them into a volume: each a link, and all of them changed at once."""
+    """Writes files like Kubernetes does in a volume: each as a link, and all replaced atomically."""
     folder.mkdir(exist_ok=True)
     data = Path(tempfile.mkdtemp(prefix="..", dir=folder))
     for name, text in files.items():
@@ -105,8 +105,8 @@ def wait_ready(process, port):
 
 @contextlib.contextmanager
 def served(binary, manifests, etc, folder, prepare=None):
-    """A gateway with the rendered configuration, on ports of this machine; gives the one for clients and the admin one. `prepare`
-    runs in its process before it starts."""
+    """Runs a gateway with the rendered configuration on local ports; yields the port for clients and the admin port. `prepare` runs in
+    its process before the start."""
     ports = free_port(), free_port()
     config = local(config_of(manifests), etc, folder).replace("[::]:3001", f"[::]:{ports[0]}").replace("[::]:3002", f"[::]:{ports[1]}")
     project(etc / "config", {"lockgate.yaml": config})
@@ -123,7 +123,7 @@ def served(binary, manifests, etc, folder, prepare=None):
 
 
 def without_ipv6():
-    """Makes this process see a kernel without IPv6: a seccomp filter answers socket(AF_INET6, …) with EAFNOSUPPORT."""
+    """Simulates a kernel without IPv6: a seccomp filter answers socket(AF_INET6, …) with EAFNOSUPPORT."""
     number = {"x86_64": 41, "aarch64": 198}[os.uname().machine]
     steps = [(0x20, 0, 0, 0), (0x15, 0, 3, number), (0x20, 0, 0, 16), (0x15, 0, 1, socket.AF_INET6),
              (0x06, 0, 0, 0x50000 | errno.EAFNOSUPPORT), (0x06, 0, 0, 0x7FFF0000)]
@@ -135,7 +135,7 @@ def without_ipv6():
 
 
 def families(binary, manifests, etc, folder):
-    """Probes are answered over IPv6 and IPv4, and over IPv4 where the kernel has no IPv6."""
+    """Probes are answered over IPv6 and IPv4, and over IPv4 if the kernel has no IPv6."""
     hosts = ["127.0.0.1"] + ["[::1]"] * Path("/proc/net/if_inet6").exists()
     reasons = []
     for prepare, reached in ((None, hosts), (without_ipv6, ["127.0.0.1"])):
@@ -148,7 +148,7 @@ def families(binary, manifests, etc, folder):
 
 
 def play(binary, manifests, port, etc, key=SECRETS["LOCKGATE_KEY"]):
-    """What `helm test` would do: the pod's containers, against this gateway. What they end with, by name."""
+    """Runs the containers of `helm test` against this gateway; returns their exit codes and output by name."""
     pod = next(manifest for manifest in manifests if manifest["kind"] == "Pod")
     ended = {}
     for container in pod["spec"]["containers"]:
@@ -162,7 +162,7 @@ def play(binary, manifests, port, etc, key=SECRETS["LOCKGATE_KEY"]):
 
 
 def tested(binary, manifests, etc, folder):
-    """`helm test` passes in both eras, and fails with a key that is not good."""
+    """`helm test` passes in both eras, and fails with an invalid key."""
     with served(binary, manifests, etc, folder) as (port, _):
         good, bad = play(binary, manifests, port, etc), play(binary, manifests, port, etc, "x" * 32)
     reasons = [] if sorted(good) == ["legacy", "modern"] else [f"played {sorted(good)}"]
@@ -171,7 +171,7 @@ def tested(binary, manifests, etc, folder):
 
 
 def asked(port, path, key=None, body=None):
-    """The status of a request to the Service for operators, by its name in the cluster."""
+    """Returns the status of a request to the operators' Service, by its cluster name."""
     headers = {"Host": "gate-lockgate-admin.tools.svc", "Content-Type": "application/json"}
     headers |= {"Authorization": f"Bearer {key}"} if key else {}
     request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers=headers, data=json.dumps(body).encode() if body else None)
@@ -183,7 +183,7 @@ def asked(port, path, key=None, body=None):
 
 
 def doors(binary, manifests, etc, folder):
-    """Which port answers what to whom, and that what an administrator adds is kept in the volume."""
+    """Checks the endpoints and permissions of each port, and that an administrator's changes are stored in the volume."""
     key = (folder / "team").read_text()
     (folder / "var").mkdir(exist_ok=True)
     add = {"name": "search", "serverUrl": "http://127.0.0.1:9/mcp"}
@@ -203,7 +203,7 @@ def doors(binary, manifests, etc, folder):
 
 
 def taken_over(binary, manifests, etc, folder):
-    """Policies, API keys and the configuration that change in their volumes hold without a restart."""
+    """Changes of policies, API keys and the configuration in their volumes apply without a restart."""
     def comes(passes, key):
         for _ in range(20):
             if all((code == 0) == passes for code, _ in play(binary, manifests, port, etc, key).values()):

@@ -1,5 +1,4 @@
-"""What has to be true of the manifests that the chart gives: valid, hardened, in agreement with each other, and with every value in
-them."""
+"""Properties of the chart's manifests: they are valid, hardened, consistent, and contain every value."""
 
 import json
 import re
@@ -16,7 +15,7 @@ VERSIONS = ("1.29", "1.32", "1.35")
 
 
 def hardened(deployment, values):
-    """What a pod of this chart must never lose."""
+    """Checks the mandatory hardening of a pod."""
     pod = deployment["spec"]["template"]["spec"]
     container = pod["containers"][0]
     own, whole = container["securityContext"], pod["securityContext"]
@@ -43,8 +42,8 @@ def hardened(deployment, values):
 
 
 def agrees(deployment, config):
-    """The pod lives longer than the gateway takes to end (it drains, calls end, answers are written), and has what the
-    configuration refers to."""
+    """The pod's grace period exceeds the gateway's shutdown time (draining, running calls, final responses), and the pod has the
+    variables and files that the configuration refers to."""
     given = yaml.safe_load(config)
     pod = deployment["spec"]["template"]["spec"]
     container = pod["containers"][0]
@@ -62,7 +61,7 @@ def agrees(deployment, config):
 
 
 def agree_on_labels(manifests):
-    """Services, budgets, policies and monitors select the pods or the Service that they are for, and not the pod of the test."""
+    """Services, budgets, policies and monitors select their pods or Service, and not the test's pod."""
     def matches(selector, manifest):
         return selector.items() <= manifest["metadata"]["labels"].items()
 
@@ -86,7 +85,7 @@ def agree_on_labels(manifests):
 
 
 def expressions(manifests):
-    """Everything that Prometheus is asked: by alerts and by the dashboard."""
+    """Yields every Prometheus expression of the alerts and of the dashboard."""
     for manifest in manifests:
         if manifest["kind"] == "PrometheusRule":
             yield from (rule["expr"] for group in manifest["spec"]["groups"] for rule in group["rules"])
@@ -96,20 +95,20 @@ def expressions(manifests):
 
 
 def known_metrics():
-    """The names in docs/observing.md, which tests/integration/metrics.rs holds against the program."""
+    """Returns the names in docs/observing.md, which tests/integration/metrics.rs compares with the program."""
     rows = re.findall(r"^\| (`(?:lockgate|process|mcp)_.*?) \|", (ROOT / "docs/observing.md").read_text(), re.MULTILINE)
     return {name for row in rows for name in re.findall(r"`(\w+)`", row)}
 
 
 def asked_metrics(manifests):
-    """The metrics that alerts, dashboard and scaling ask for."""
+    """Returns the metrics in the alerts, the dashboard and the autoscaling."""
     asked = [json.dumps(manifest) for manifest in manifests if manifest["kind"] == "HorizontalPodAutoscaler"]
     names = re.findall(r"\b(?:lockgate|process|mcp)_\w+", " ".join([*asked, *expressions(manifests)]))
     return {re.sub("(?<=_seconds)_(bucket|sum|count)$", "", name) for name in names}
 
 
 def asks_well(manifests):
-    """What Prometheus is asked is PromQL, and about metrics that exist."""
+    """Checks that the expressions are valid PromQL, and that their metrics exist."""
     reasons = [f"docs/observing.md knows no metric {name}" for name in sorted(asked_metrics(manifests) - known_metrics())]
     for expression in expressions(manifests):
         try:
@@ -120,7 +119,7 @@ def asks_well(manifests):
 
 
 def leaves(node, path=()):
-    """Every single value below a node with its keys; a list counts as one that all its items are at."""
+    """Yields every scalar below a node with its keys; all items of a list share the list's keys."""
     if isinstance(node, dict) and node:
         for key, value in node.items():
             yield from leaves(value, (*path, str(key)))
@@ -132,7 +131,7 @@ def leaves(node, path=()):
 
 
 def without_effect(text, manifests):
-    """Texts and numbers of these values that are nowhere in what they give."""
+    """Returns the texts and numbers of these values that are missing in the manifests."""
     given = "\n".join(f"{'.'.join(path)}: {value}" for manifest in manifests for path, value in leaves(manifest))
     wanted = {str(value) for _, value in leaves(yaml.safe_load(text)) if value not in (None, "", True, False, [], {})}
     wanted |= {key for path, _ in leaves(yaml.safe_load(text)) for key in path[:-1] if "." in key}
@@ -140,10 +139,10 @@ def without_effect(text, manifests):
 
 
 def untried(values):
-    """Values of the chart that no case sets."""
+    """Returns the values of the chart that no case sets."""
     default = yaml.safe_load((CHART / "values.yaml").read_text())
     set_somewhere = {path[:at] for text in values.values() for path, _ in leaves(yaml.safe_load(text)) for at in range(1, len(path) + 1)}
-    # A list is one value, whatever stands in it.
+    # A list is a single value, independent of its contents.
     wanted = {next((path[:at] for at in range(1, len(path)) if isinstance(value_at(default, path[:at]), list)), path)
               for path, _ in leaves(default) if path[0] != "config"}
     return [f"no case sets {'.'.join(path)}" for path in sorted(wanted - set_somewhere)]

@@ -1,9 +1,9 @@
-"""Programs that are run to their end."""
+"""Runs programs to completion."""
 
 import subprocess
 import sys
 
-LIMIT = 600  # seconds for one of them
+LIMIT = 600  # seconds per program
 
 
 def call(command, **more):

@@ -1,4 +1,4 @@
-"""What is true of each artefact that an unprivileged user can try: archive, SBOM, licences, Debian package, npm, PyPI."""
+"""Checks of each artefact that need no privileges: archive, SBOM, licences, Debian package, npm, PyPI."""
 
 import hashlib
 import json
@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 OLDEST_GLIBC = (2, 34)
 LICENCES = {"0BSD", "Apache-2.0", "Apache-2.0 WITH LLVM-exception", "BSD-2-Clause", "BSD-3-Clause", "BSL-1.0", "CC0-1.0",
             "CDLA-Permissive-2.0", "ISC", "MIT", "MIT-0", "Unicode-3.0", "Unlicense", "Zlib"}
-# The worst mark of `systemd-analyze security`, in tenths, that the unit may get.
+# Limit on the exposure of the unit in `systemd-analyze security`, in tenths.
 EXPOSURE = 20
 UV = "uv==0.13.9"
 
@@ -30,7 +30,7 @@ def run(*words, **more):
 
 
 def own_environment(folder):
-    """An environment in which nothing of ours is set, and the caches of package managers stay in the scratch folder."""
+    """Returns an environment without our settings, with the caches of package managers in the scratch folder."""
     env = {name: value for name, value in os.environ.items() if not name.startswith(("LOCKGATE_", "MCP_", "VIRTUAL_ENV"))}
     return {**env, "npm_config_cache": str(folder / "npm-cache"), "UV_CACHE_DIR": str(folder / "uv-cache")}
 
@@ -60,7 +60,7 @@ def archive(scene):
 
 
 def links_lead_somewhere(folder, root):
-    """Every link of the documents to a file is to one that is there; `root` is where absolute ones start."""
+    """Checks that every link of the documents to a file resolves; `root` is the start of absolute links."""
     pages = [folder / "README.md", *sorted((folder / "docs").glob("*.md"))]
     assert len(pages) >= 20, pages
     count = 0
@@ -74,7 +74,7 @@ def links_lead_somewhere(folder, root):
 
 
 def documents(scene):
-    """docs/ and policies/ are in archive, Debian package and image, and nothing there links to what is not."""
+    """docs/ and policies/ are in the archive, the Debian package and the image, without broken links."""
     top = unpack(scene)
     links_lead_somewhere(top, top)
     root = scene.scratch / "documents"
@@ -91,7 +91,7 @@ def documents(scene):
 
 
 def origin(scene):
-    """Every package carries the licence and the addresses of Cargo.toml."""
+    """Every package has the licence and the addresses of Cargo.toml."""
     about = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]
     with tarfile.open(scene.one("lockgate-*.tgz")) as tar:
         package = json.load(tar.extractfile("package/package.json"))
@@ -107,7 +107,7 @@ def origin(scene):
 
 
 def signature(scene):
-    """SHA256SUMS is signed with a key of minisign, as docs/install.md verifies it; a changed file does not pass."""
+    """SHA256SUMS is signed with a minisign key and verifies as in docs/install.md; a changed file does not."""
     folder = scene.scratch / "signed"
     folder.mkdir()
     run("minisign", "-G", "-W", "-s", folder / "key", "-p", folder / "lockgate.pub")
@@ -173,7 +173,7 @@ def licences(scene):
 
 
 def environment(scene, name, *packages):
-    """A virtual environment in the cache, made once for these versions."""
+    """Returns a virtual environment in the cache, created once for these versions."""
     folder = scene.cache / "packaging" / name
     mark = folder / "installed"
     if not mark.is_file() or mark.read_text() != " ".join(packages):
@@ -184,7 +184,7 @@ def environment(scene, name, *packages):
 
 
 def called_by_clients(scene, command, folder, kinds, env=()):
-    """Real clients start this command, list tools and call one."""
+    """Real clients start this command, list tools and call a tool."""
     script = {"steps": [{"do": "list_tools"}, {"do": "call_tool", "name": "example__echo", "arguments": {"text": "packed"}}]}
     for kind in kinds:
         here = os.getcwd()
@@ -207,7 +207,7 @@ def npm(scene):
     told = run("npx", "--offline", "lockgate", "--version", cwd=folder, env=env)
     assert re.fullmatch(r"lockgate \d\S+", told.splitlines()[-1]), told
     called_by_clients(scene, ["npx", "--offline", "lockgate", "stdio"], folder, ["ts-modern", "sdk-legacy"])
-    # As in a client's own file, which knows no project: out of the packed file, into a cache.
+    # Like from a client's own configuration, outside any project: from the packed file, into a cache.
     away = scene.scratch / "npx"
     away.mkdir()
     words = ["npx", "--yes", "--offline", "--package", scene.one("lockgate-*.tgz"), "lockgate", "stdio"]

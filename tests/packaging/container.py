@@ -1,5 +1,5 @@
-"""The image without an engine: the steps of the Containerfiles are played in a root file system made of Debian's packages, then the
-program runs in it as a random user on a read-only root. The Debian package is installed in such a root, too. Needs root."""
+"""The image without a container engine: the steps of the Containerfiles run in a root file system made of Debian packages, and the
+program runs in it as a random user on a read-only root. The Debian package is installed in such a root too. Needs root."""
 
 import hashlib
 import json
@@ -17,7 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SUITE = "bookworm"
-# What stands for the base image, and beside it what the Debian package depends on.
+# The stand-in for the base image, and the dependencies of the Debian package.
 BASE = ["ca-certificates", "libgcc-s1", "adduser"]
 LIMIT = 900
 KEY = "0123456789abcdef-of-the-container"
@@ -29,7 +29,7 @@ def run(*words, **more):
 
 
 def base(scene):
-    """A packed root file system of Debian 12, made once for this list of packages."""
+    """Returns a packed root file system of Debian 12, created once for this list of packages."""
     folder = scene.cache / "packaging"
     folder.mkdir(parents=True, exist_ok=True)
     stamp = hashlib.sha256(" ".join([SUITE, *BASE]).encode()).hexdigest()[:12]
@@ -51,7 +51,7 @@ def fresh_root(scene, name):
 
 
 def inside(root, *words, **more):
-    """A command in the root, as root, with the machine's network and apt's settings."""
+    """Runs a command in the root file system, as root, with the machine's network and apt's settings."""
     bind = ["--bind", root, "/", "--dev", "/dev", "--proc", "/proc", "--perms", "1777", "--tmpfs", "/tmp"]
     for path in ("/etc/resolv.conf", "/etc/hosts", "/etc/apt/apt.conf.d", "/etc/pip.conf", "/etc/ssl/certs"):
         if Path(path).exists() and (root / path[1:]).exists():
@@ -61,7 +61,7 @@ def inside(root, *words, **more):
 
 
 class Played:
-    """What a Containerfile leaves: a root file system, and how to start in it."""
+    """The result of a Containerfile: a root file system, and how to start in it."""
 
     def __init__(self, root):
         self.root, self.env, self.user, self.cwd, self.entry, self.command = root, {}, "0:0", "/", [], []
@@ -75,7 +75,7 @@ class Played:
                 getattr(self, f"step_{step.lower()}")(rest, context)
 
     def step_arg(self, _rest, _context):
-        """Only names the base, which is the root file system here."""
+        """Does nothing: the base is the root file system."""
 
     def step_from(self, rest, _context):
         assert rest == "${BASE}", f"another base than the argument: {rest}"
@@ -104,7 +104,7 @@ class Played:
         self.cwd = rest
 
     def step_expose(self, _rest, _context):
-        """Says which port to publish; nothing happens."""
+        """Does nothing: ports are not published."""
 
     def step_entrypoint(self, rest, _context):
         self.entry = json.loads(rest)
@@ -113,7 +113,7 @@ class Played:
         self.command = json.loads(rest)
 
     def start(self, user, group, log, env=(), arguments=(), writable=()):
-        """The entry point as a user that nobody knows, without capabilities, on a read-only root with a /tmp in memory."""
+        """Starts the entry point as an unknown user without capabilities, on a read-only root with /tmp in memory."""
         words = ["bwrap", "--ro-bind", self.root, "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "--die-with-parent",
                  "--unshare-user", "--unshare-pid", "--uid", user, "--gid", group, "--cap-drop", "ALL", "--clearenv", "--chdir",
                  self.cwd, "--setenv", "PATH", "/usr/local/bin:/usr/bin:/bin"]
@@ -126,7 +126,7 @@ class Played:
 
 
 def played(scene):
-    """The image, played once."""
+    """Returns the image, played once."""
     if not hasattr(scene, "image"):
         box = Played(fresh_root(scene, "root"))
         box.play(scene.out / "image", "Containerfile")
@@ -179,7 +179,7 @@ def children(pid):
 
 
 def programs_below(pid):
-    """Processes of the program below this one."""
+    """Returns the descendants of this process that run the program."""
     found = []
     for child in children(pid):
         found += programs_below(child)
@@ -217,7 +217,7 @@ def image(scene):
 
 
 def image_refuses_to_write(scene):
-    """What has to be written says where it cannot, in the first second and not at the first call."""
+    """A path that must be written is reported at the start, and not at the first call."""
     box = played(scene)
     with (scene.scratch / "write.log").open("w") as out:
         child = box.start("54321", "54321", out, {"LOCKGATE_KEY": KEY, "MCP_PORT": str(free_port()), "LOCKGATE_AUDIT__OUTPUT": "file",
@@ -228,7 +228,7 @@ def image_refuses_to_write(scene):
 
 
 def image_without_a_key(scene):
-    """The image's own configuration is for this machine alone."""
+    """The image's own configuration accepts only this machine."""
     box = played(scene)
     with (scene.scratch / "key.log").open("w") as out:
         code = box.start("54321", "54321", out, {"MCP_HOST": "0.0.0.0", "MCP_PORT": str(free_port())}).wait(60)
@@ -237,7 +237,7 @@ def image_without_a_key(scene):
 
 
 def installed_package(scene):
-    """dpkg installs it on Debian 12, the service's command starts as its user, and purging it leaves nothing."""
+    """dpkg installs it on Debian 12, the service's command starts as its user, and a purge removes everything."""
     root = fresh_root(scene, "debian")
     package = scene.one("lockgate_*.deb")
     shutil.copy(package, root / "lockgate.deb")
@@ -277,7 +277,7 @@ def installed_package(scene):
 
 
 def image_with_tools(scene):
-    """The variant starts servers with npx and uvx as a user that nobody knows."""
+    """The variant starts servers with npx and uvx as an unknown user."""
     box = played(scene)
     box.play(scene.out / "image", "Containerfile.tools")
     for words in (["node", "--version"], ["npx", "--version"], ["uvx", "--version"], ["python3", "--version"]):
@@ -288,7 +288,7 @@ def image_with_tools(scene):
 
 
 def clean(scene):
-    """Files of the roots belong to others; the scratch folder goes with them."""
+    """Removes the root file systems, which contain files of other users."""
     for name in ("root", "debian"):
         shutil.rmtree(scene.scratch / name, ignore_errors=True)
 

@@ -1,4 +1,4 @@
-// What the suites are made with: cases that are counted, gateways with configurations of their own, and raw HTTP.
+// The harness of the suites: counted cases, gateways with separate configurations, and raw HTTP.
 
 import { spawn, spawnSync } from 'node:child_process';
 import { createWriteStream, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -9,7 +9,7 @@ import { isDeepStrictEqual } from 'node:util';
 
 export const counts = { passed: 0, failed: 0 };
 
-/** Runs one case; its failure is told and counted, and the next one runs all the same. */
+/** Runs a case; a failure is printed and counted, and does not stop the run. */
 export async function check(name, body) {
   try {
     await body();
@@ -44,7 +44,7 @@ export async function until(what, test, ms = 10000) {
 const running = new Set();
 const folders = new Set();
 
-/** A gateway as a child process, with its configuration in a folder of its own. */
+/** A gateway as a child process, with its configuration in a separate folder. */
 export class Gateway {
   static async start(config, policies) {
     const gateway = new Gateway();
@@ -91,7 +91,7 @@ export class Gateway {
     return lines.map((line) => JSON.parse(line));
   }
 
-  /** A key of the keys file, made by the program; it is good when this is done. */
+    /** Creates a key in the keys file with the program, and waits until it is accepted. */
   async key(name, ...words) {
     const made = this.keys('create', name, '--json', ...words);
     const { key } = JSON.parse(made);
@@ -109,13 +109,13 @@ export class Gateway {
   }
 }
 
-/** Ends what was started, each by its own handle. */
+/** Ends all child processes by their handles. */
 export function endAll() {
   for (const child of running) child.kill('SIGKILL');
   for (const folder of folders) rmSync(folder, { recursive: true, force: true });
 }
 
-/** One exchange, with exactly these headers. */
+/** Sends a request with exactly these headers. */
 export function send(origin, method, path, headers = {}, body = undefined) {
   const { hostname, port } = new URL(origin);
   return new Promise((resolve, reject) => {

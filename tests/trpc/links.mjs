@@ -1,4 +1,4 @@
-// T2 to T6: the real client, every link of it, against the gateway.
+// T2 to T6: every link of the real client, against the gateway.
 
 import {
   TRPCClientError, createTRPCClient, httpBatchLink, httpBatchStreamLink, httpLink, httpSubscriptionLink,
@@ -149,7 +149,7 @@ async function failures(gateway, key) {
   });
 }
 
-/** Procedures that reach out, and what they make of their input. */
+/** Procedures that send requests, and their handling of input. */
 async function web() {
   const page = http.createServer((request, response) => {
     const parts = [];
@@ -185,7 +185,7 @@ async function web() {
   page.closeAllConnections();
 }
 
-/** A way to the gateway that can be cut. */
+/** Starts a proxy to the gateway whose connections can be cut. */
 async function startProxy(gateway) {
   const sockets = new Set();
   const target = new URL(gateway.origin);
@@ -321,7 +321,7 @@ async function subscriptions(gateway, key, operator) {
   });
 }
 
-/** T6: what is denied over MCP is denied over tRPC, with one record each that says the same. */
+/** T6: calls denied over MCP are denied over tRPC, each with an equal audit record. */
 async function verdicts(gateway, key) {
   const corpus = [];
   for (let at = 0; at < 40; at += 1) corpus.push([`f__unknown_${at}`, {}]);

@@ -1,4 +1,4 @@
-// All suites; a line for each case, and at the end how many passed.
+// Runs all suites: prints a line per case, and the counts at the end.
 
 import { spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';

@@ -1,4 +1,4 @@
-// T1: the same bytes to the gateway and to @trpc/server; status, headers and body must be equal.
+// T1: the same bytes are sent to the gateway and to @trpc/server; status, headers and body must be equal.
 
 import { Gateway, check, equal, holds, send } from './check.mjs';
 import { startReference } from './reference.mjs';
@@ -12,7 +12,7 @@ const call = (text) => ({ name: 'example__echo', arguments: { text } });
 const many = (count) => Array(count).fill('mcp.executeTool').join(',');
 
 const CASES = [
-  // One call.
+    // Single calls.
   ['a mutation', 'POST', '/mcp.executeTool', JSON_TYPE, echo('hello')],
   ['unicode in the input', 'POST', '/mcp.executeTool', JSON_TYPE, echo('ä,%2C \u2028 😀 "\\')],
   ['a content type with a charset', 'POST', '/mcp.executeTool', { 'content-type': 'application/json; charset=utf-8' }, echo('a')],
@@ -24,7 +24,7 @@ const CASES = [
   ['a query of the base', 'POST', '/mcp.executeTool?x=1', JSON_TYPE, echo('a')],
   ['batch=0 is no batch', 'POST', '/mcp.executeTool?batch=0', JSON_TYPE, echo('a')],
   ['batch=true is no batch', 'POST', '/mcp.executeTool?batch=true', JSON_TYPE, echo('a')],
-  // Input that does not fit.
+    // Invalid input.
   ['no input', 'POST', '/mcp.executeTool', JSON_TYPE],
   ['null as input', 'POST', '/mcp.executeTool', JSON_TYPE, 'null'],
   ['a list as input', 'POST', '/mcp.executeTool', JSON_TYPE, '[]'],
@@ -45,7 +45,7 @@ const CASES = [
   ['a record that is a list', 'POST', '/mcp.shell.execute', JSON_TYPE, '{"command":"a","env":[]}'],
   ['invalid JSON', 'POST', '/mcp.executeTool', JSON_TYPE, '{', 'words'],
   ['invalid JSON in the query', 'GET', '/mcp.file.read?input=%7B', {}, undefined, 'words'],
-  // Procedures that are not there, or not so.
+    // Unknown procedures and wrong methods.
   ['an unknown procedure', 'GET', '/mcp.nothing'],
   ['an unknown procedure by POST', 'POST', '/mcp.nothing', JSON_TYPE, '{}'],
   ['a router is no procedure', 'GET', '/mcp.file'],
@@ -82,7 +82,7 @@ const CASES = [
   ['a subscription in a batch', 'GET', '/mcp.events?batch=1'],
 ];
 
-/** What must be equal. The reference names no media type where it refuses a request as a whole. Words of a JSON parser are its own; zod's stand as JSON in the message; we add `issues`. */
+/** Returns the comparable part: the reference omits the media type for rejected requests; messages of JSON parsers differ; we add `issues`. */
 function comparable(answer, ownWords) {
   const { 'content-type': kind, vary, allow } = answer.headers;
   let body = answer.text === '' ? null : JSON.parse(answer.text);

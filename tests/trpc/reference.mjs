@@ -1,5 +1,5 @@
-// A router of @trpc/server with the procedures of the gateway. What they give comes from the gateway's REST API, so that
-// the two differ in how they answer alone.
+// A @trpc/server router with the gateway's procedures. Their results come from the gateway's REST API, so that only the wire
+// format can differ.
 
 import { initTRPC, TRPCError } from '@trpc/server';
 import { createHTTPHandler } from '@trpc/server/adapters/standalone';

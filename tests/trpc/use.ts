@@ -1,4 +1,4 @@
-// Never run: what a program in TypeScript may write, and what the compiler must refuse.
+// Never run: valid uses in a TypeScript program, and uses that the compiler must reject.
 
 import { createTRPCClient, httpBatchLink, TRPCClientError } from '@trpc/client';
 import type { AppRouter } from './lockgate.js';
@@ -30,13 +30,13 @@ export async function use(): Promise<void> {
   } catch (error) {
     if (error instanceof TRPCClientError) console.log(failed, error.message);
   }
-  // @ts-expect-error a query is no mutation
+    // @ts-expect-error a query is not a mutation
   await api.mcp.status.mutate();
-  // @ts-expect-error there is no such procedure
+    // @ts-expect-error the procedure does not exist
   await api.mcp.nothing.query();
   // @ts-expect-error the name is missing
   await api.mcp.executeTool.mutate({});
-  // @ts-expect-error there is no such encoding
+    // @ts-expect-error the encoding does not exist
   await api.mcp.file.read.query({ path: 'a', encoding: 'rot13' });
   // @ts-expect-error the timeout is a number
   await api.mcp.shell.execute.mutate({ command: 'ls', timeout: '1' });

@@ -1,5 +1,5 @@
-"""What each fixture passes without a gateway, as `run direct --record` found it, in direct.json. A run without `--full` compares
-with that instead of measuring it anew."""
+"""The results of each fixture without a gateway, recorded in direct.json by `run direct --record`. A run without `--full` compares
+with them instead of measuring again."""
 
 import hashlib
 import json
@@ -12,13 +12,13 @@ FILE = HERE / "direct.json"
 
 
 def pins() -> str:
-    """What the figures depend on besides the fixtures."""
+    """Returns a hash of the figures' dependencies other than the fixtures."""
     files = (HERE / name for name in (*MANIFESTS, REQUIREMENTS))
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
 
 
 def write(outcomes: dict[str, Outcome]) -> None:
-    """Legs that gave the same are written once; a check is written as how often it passed, and failed."""
+    """Writes equal legs once, and each check as its numbers of passes and failures."""
     groups: dict[str, list[str]] = {}
     for name, outcome in outcomes.items():
         scenarios: dict[str, dict] = {scenario: {} for scenario in sorted(outcome.scenarios)}

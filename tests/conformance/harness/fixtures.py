@@ -1,5 +1,5 @@
-"""The servers that the suite runs against. Each is a program with `--era legacy|modern|both` and either `--stdio` or
-`--http HOST:PORT`, then says `listening URL`. All offer the same names."""
+"""The servers under the suite. Each is a program with `--era legacy|modern|both` and either `--stdio` or `--http HOST:PORT`, which
+prints `listening URL`. All offer the same names."""
 
 import contextlib
 import re
@@ -17,18 +17,18 @@ from .processes import START_SECONDS, fixture_binary, running
 class Fixture:
     name: str
     program: Callable[[Cache], list[str]]
-    # Every tool of a server of one era asks in the way of that era; otherwise it is no aim for a bridge.
+    # Every tool of a single-era server asks in the way of that era; otherwise it is no reference for a bridge.
     asks_both_ways: bool = True
 
     def over_stdio(self, cache: Cache, era: str) -> dict:
-        """As a server in a gateway's configuration. The suite leaves questions unanswered, each of which keeps its process until
-        it times out: there is room for those of all legs."""
+        """Returns its entry in a gateway's configuration. The suite leaves questions unanswered, each of which keeps its process until
+        a timeout, so the connection limit covers those of all legs."""
         command, *arguments = [*self.program(cache), "--stdio", "--era", era]
         return {"command": command, "args": arguments, "client_connections": 64}
 
     @contextlib.contextmanager
     def over_http(self, cache: Cache, era: str, folder: Path):
-        """Runs it; gives its URL."""
+        """Runs the fixture; yields its URL."""
         command = [*self.program(cache), "--era", era, "--http", "127.0.0.1:0"]
         with running(command, folder / "fixture.log", subprocess.PIPE) as child:
             if not select.select([child.stdout], [], [], START_SECONDS)[0]:
@@ -60,8 +60,8 @@ def typescript(cache: Cache) -> list[str]:
     return [str(cache.node), str(HERE / "fixtures" / "typescript_server.mjs"), str(cache.folder)]
 
 
-# Every tool of `own` asks in the way of its client's era. `python-sdk` is the SDK's own. The others are ours, and in the
-# manner of the examples of their SDK.
+# Every tool of `own` asks in the way of its client's era. `python-sdk` is the SDK's own server. The others are modelled on the
+# examples of their SDK.
 FIXTURES = {
     fixture.name: fixture
     for fixture in (

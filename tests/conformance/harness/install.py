@@ -1,5 +1,5 @@
-"""Brings the pinned packages of npm and PyPI into a cache folder, and makes the copies of the suite that use
-namespaced names. Installs nothing else and runs no install script of a package of npm."""
+"""Installs the pinned packages of npm and PyPI into a cache folder, and makes copies of the suite with namespaced names. Runs
+no install scripts of npm packages."""
 
 import json
 import os
@@ -18,7 +18,7 @@ ROOT = HERE.parent.parent
 SUITES = ("conformance-0.1", "conformance-0.2")
 MANIFESTS = ("package.json", "package-lock.json")
 REQUIREMENTS = "requirements.txt"
-# The source distribution that holds the Python SDK's own conformance server.
+# The source distribution with the Python SDK's conformance server.
 SOURCE = "requirements-source.txt"
 EVERYTHING = "examples/servers/everything-server/mcp_everything_server/"
 
@@ -37,7 +37,7 @@ class Cache:
 
 
 def prepare() -> Cache:
-    """The cache, installed if it is missing or was made from other pins."""
+    """Returns the cache, installing it if it is missing or has other pins."""
     base = os.environ.get("LOCKGATE_CACHE")
     folder = (Path(base) / "conformance") if base else HERE / ".cache"
     cache = Cache(folder)
@@ -73,7 +73,7 @@ def _install_npm(folder: Path) -> None:
 
 
 def _install_python(folder: Path) -> None:
-    # A virtual environment holds its own path, so it is made where it stays.
+    # A virtual environment contains its own path, so it is created in its final location.
     shutil.rmtree(folder, ignore_errors=True)
     _run([sys.executable, "-m", "venv", str(folder)], HERE)
     pins = shutil.copy(HERE / REQUIREMENTS, folder / REQUIREMENTS)
@@ -84,7 +84,7 @@ def _install_python(folder: Path) -> None:
 
 
 def _unpack_everything(folder: Path) -> None:
-    """Puts the SDK's own server, which no wheel holds, beside the installed packages."""
+    """Unpacks the SDK's own server, which is in no wheel, beside the installed packages."""
     pins = shutil.copy(HERE / SOURCE, folder / SOURCE)
     packages = next((folder / "lib").glob("python*/site-packages"))
     with tempfile.TemporaryDirectory() as scratch:
@@ -104,10 +104,10 @@ def _run(command: list[str], folder: Path) -> None:
 
 
 def namespaced(cache: Cache, suite: str, slug: str, names: list[str]) -> None:
-    """Makes SUITE-SLUG, a copy of a suite whose string literals name the fixture as the merged endpoint does.
+    """Makes SUITE-SLUG, a copy of a suite with the names of the merged endpoint in its string literals.
 
-    A literal that is exactly one of `names` becomes `slug__NAME`; a literal that begins with the
-    fixture's URI scheme gets `slug+` before it. Prose around a name is not a literal and stays.
+    A literal equal to one of `names` becomes `slug__NAME`; a literal that starts with the fixture's URI scheme is
+    prefixed with `slug+`. Names within longer texts stay.
     """
     copy = f"{suite}-{slug}"
     target = cache.modules / copy

@@ -1,5 +1,5 @@
-"""What may be lost, and saying what was. A loss that is not named with a reason is a failure, and so is, in a whole
-run, a name that no longer matches a loss."""
+"""Compares the losses with the permitted ones. A loss without a stated reason is a failure, and so is, in a full run, an entry that
+matches no loss."""
 
 import re
 from collections import Counter
@@ -13,7 +13,7 @@ from .suite import Outcome
 FILE = HERE / "expected-failures.yaml"
 SECTIONS = ("direct", "server", "client")
 KEYS = {"leg", "check", "reason"}
-# `sometimes: "yes"`: not a mistake when nothing is lost, for what depends on the machine.
+# `sometimes: "yes"`: for losses that depend on the machine, so that their absence is no mistake.
 OPTIONAL = {"sometimes"}
 
 
@@ -31,7 +31,7 @@ class Expected:
 
 
 def expected(section: str, file: Path = FILE) -> list[Expected]:
-    """One section of the file. Only the shape that the file documents is accepted."""
+    """Parses a section of the file, in exactly the form that the file documents."""
     found: dict[str, list[dict]] = {}
     current: str | None = None
     for number, line in enumerate(file.read_text().splitlines(), 1):
@@ -57,7 +57,7 @@ def expected(section: str, file: Path = FILE) -> list[Expected]:
 
 
 class Report:
-    """Rows of the table, and whether the run is good."""
+    """The rows of the table, and the verdict on the run."""
 
     def __init__(self, section: str, columns: list[str]):
         self.allowed = expected(section)
@@ -67,7 +67,7 @@ class Report:
         self.rows = [columns]
         self.problems: list[str] = []
         self.known: list[str] = []
-        # By reason: the checks, and the legs that lost one.
+        # By reason: the lost checks, and their legs.
         self.lost: dict[str, tuple[set[str], set[str]]] = {}
 
     def row(self, *cells: str) -> None:
@@ -78,7 +78,7 @@ class Report:
         self._judge(leg, outcome.failed, outcome)
 
     def compare(self, leg: str, direct: Outcome, through: Outcome) -> Counter:
-        """A check that passed more often directly, or failed more often through, is a loss."""
+        """A check with fewer passes or more failures through the gateway than directly is a loss."""
         lost = direct.passed - through.passed
         lost |= through.failed - direct.failed
         self._judge(leg, lost, through)
@@ -109,7 +109,7 @@ class Report:
         self.problems.append(f"{leg}: {words}")
 
     def print(self, whole: bool) -> None:
-        """Prints everything. `whole` is false for a part of the legs: what is not lost there may be lost elsewhere."""
+        """Prints everything. `whole` is false for a subset of the legs: a permitted loss may then occur elsewhere."""
         widths = [max(len(row[i]) for row in self.rows) for i in range(len(self.rows[0]))]
         for row in self.rows:
             print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())

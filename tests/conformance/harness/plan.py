@@ -1,6 +1,5 @@
-"""Which leg runs against which fixture, and how the gateway reaches it. A leg of one era on a server of the other is
-a bridge: nothing can be measured directly there, so what the fixture does as a server of the leg's era alone is the
-aim."""
+"""Which leg runs against which fixture, and how the gateway connects to it. A leg of one era on a server of the other is a
+bridge, which cannot be measured directly: the reference is the fixture as a server of the leg's era."""
 
 import itertools
 from collections.abc import Iterator
@@ -12,8 +11,8 @@ from .suite import NOTICES, SERVER_LEGS, Leg
 
 ENDPOINTS = {"one": "/servers/{slug}/mcp", "merged": "/mcp"}
 
-# What runs without `--full`, by fixture and by era, upstream and endpoint of the server: each way through the gateway
-# once. The README says what each is for.
+# The runs without `--full`, by fixture and by era, upstream and endpoint of the server: each path through the gateway
+# once. The README states their purpose.
 SHORT = {
     "own": {
         "legacy stdio one": (
@@ -55,12 +54,12 @@ class Run:
 
     @property
     def slug(self) -> str:
-        """The fixture's name in its gateway, which has it in every form."""
+        """The fixture's name in its gateway, which runs it in every form."""
         return self.era if self.upstream == "http" else f"{self.era}-{self.upstream}"
 
     @property
     def base(self) -> tuple[Leg, Fixture, str]:
-        """What to run directly, to compare with."""
+        """The direct run to compare with."""
         return self.leg, self.fixture, self.era if self.era in self.leg.eras else self.leg.eras[0]
 
     @property
@@ -84,7 +83,7 @@ FILTERS = ("leg", "fixture", "era", "upstream", "endpoint")
 
 
 def is_whole(arguments) -> bool:
-    """Nothing was left out by an option."""
+    """Returns whether no option restricts the run."""
     return all(getattr(arguments, name, "*") == "*" for name in FILTERS)
 
 
@@ -93,8 +92,8 @@ def runs(arguments) -> list[Run]:
 
 
 def lanes(wanted: list[Run]) -> list[list[Run]]:
-    """The runs of each gateway, the longest lane first: all legs of one fixture, one after another. Our own checks are the
-    first at a server, because they begin with two calls at once."""
+    """Returns the runs of each gateway, longest first: all legs of one fixture in sequence. Our own checks come first at a server,
+    because they begin with two concurrent calls."""
     by_fixture: dict[str, list[Run]] = {}
     for run in sorted(wanted, key=lambda run: run.leg.suite != NOTICES):
         by_fixture.setdefault(run.fixture.name, []).append(run)
@@ -108,9 +107,8 @@ def is_wanted(run: Run, arguments) -> bool:
 
 
 def everything() -> Iterator[Run]:
-    """Every leg on every fixture in every form. One endpoint is enough over stdio: how a server is reached and how
-    its names are written do not meet. What the requirements ask beside the leg 2026-07-28 is its extension for tasks,
-    which no legacy server can have."""
+    """Yields every leg on every fixture in every form. Over stdio a single endpoint is enough: the transport and the naming are
+    independent. Beyond the leg 2026-07-28, the requirements include only its tasks extension, which no legacy server has."""
     eras = ("legacy", "modern", "both")
     for leg, fixture, era in itertools.product(SERVER_LEGS, FIXTURES.values(), eras):
         is_bridge = era not in leg.eras
@@ -130,7 +128,7 @@ def short() -> Iterator[Run]:
 
 
 def direct(arguments) -> list[tuple[Leg, Fixture, str]]:
-    """Every leg on every fixture that can serve it."""
+    """Returns every leg on every fixture that supports its era."""
     return [
         (leg, fixture, era)
         for fixture, leg in itertools.product(FIXTURES.values(), SERVER_LEGS)

@@ -1,4 +1,4 @@
-"""Starts fixtures and gateways, waits for them by asking, and ends each of them by its id."""
+"""Starts fixtures and gateways, polls until they are ready, and ends each by its id."""
 
 import contextlib
 import json
@@ -22,7 +22,7 @@ _is_over = threading.Event()
 
 
 def end_children(*_signal) -> None:
-    """For SIGTERM and SIGINT: blocks in other threads would not get to end their children, and would start more."""
+    """Handles SIGTERM and SIGINT: other threads would not end their children, and would start more."""
     _is_over.set()
     for child in list(_children):
         if child.poll() is None:
@@ -46,16 +46,15 @@ def _binary(variable: str, name: str, command: str) -> Path:
 
 
 def _environment() -> dict[str, str]:
-    """Ours, without the gateway's settings: a test's gateway is configured by its file alone. What the tests
-    themselves go by stays, as the client half starts this harness again below the suite."""
+    """Returns our environment without the gateway's settings: a gateway under test is configured only by its file. The harness's own
+    variables stay, because the client half starts the harness again below the suite."""
     own = ("LOCKGATE_BIN", "LOCKGATE_FIXTURE", "LOCKGATE_CACHE")
     return {name: value for name, value in os.environ.items() if name in own or not name.startswith("LOCKGATE_")}
 
 
 @contextlib.contextmanager
 def running(command: list[str], log: Path, output=None):
-    """A child process, with its standard error, and its output unless it is wanted, in `log`.
-    It ends with the block."""
+    """Runs a child process until the end of the block, with its standard error, and its output unless redirected, in `log`."""
     if _is_over.is_set():
         raise RuntimeError("interrupted")
     with log.open("wb") as errors:
@@ -84,7 +83,7 @@ def running(command: list[str], log: Path, output=None):
 
 @contextlib.contextmanager
 def gateway(servers: dict, folder: Path):
-    """A gateway with these servers; gives its base URL once it says that it is ready."""
+    """Runs a gateway with these servers; yields its base URL once it is ready."""
     port = free_port()
     listen = f"127.0.0.1:{port}"
     config = folder / "lockgate.yaml"
@@ -100,7 +99,7 @@ def gateway(servers: dict, folder: Path):
             if child.poll() is not None or time.monotonic() > deadline:
                 tail = log.read_text(errors="replace")[-2000:]
                 raise RuntimeError(f"the gateway is not ready (exit {child.poll()}):\n{tail}")
-            # Nothing tells when a port opens: ask again soon.
+            # There is no event for an opened port, so poll.
             time.sleep(0.02)
         yield f"http://{listen}"
 
@@ -120,7 +119,7 @@ def _answers(url: str) -> bool:
 
 
 def fixture_names(url: str) -> list[str]:
-    """Every tool and prompt that a fixture of the modern era lists."""
+    """Returns every tool and prompt in the lists of a modern fixture."""
     return [
         entry["name"]
         for method, field in (("tools/list", "tools"), ("prompts/list", "prompts"))

@@ -1,4 +1,4 @@
-"""Writes what a run measured into README.md, between two marks. Nothing in those tables is written by hand."""
+"""Writes the results of a run into README.md, between two marks. The tables there are generated."""
 
 from .fixtures import FIXTURES
 from .install import HERE
@@ -22,7 +22,7 @@ def forms(results: list) -> list[tuple[str, str]]:
 
 
 def table(results: list, upstream: str, endpoint: str) -> str:
-    """Rows are legs on servers of one era, columns fixtures: checks passed, directly → through."""
+    """Rows are legs on servers of one era, columns are fixtures: passed checks, directly → through."""
     names = [name for name in FIXTURES if any(run.fixture.name == name for run, _, _ in results)]
     cells: dict = {}
     for run, base, outcome in results:
@@ -42,7 +42,7 @@ def table(results: list, upstream: str, endpoint: str) -> str:
 
 
 def losses(report: Report) -> str:
-    """Every check that was lost somewhere, by the reason."""
+    """Returns the lost checks by reason."""
     lines = ["| lost | in runs | reason |", "|---|---:|---|"]
     for reason, (checks, legs) in report.lost.items():
         scenarios: dict[str, list[str]] = {}

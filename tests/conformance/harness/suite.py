@@ -1,5 +1,5 @@
-"""The legs of the suite, and running one of them. A check counts by scenario and id; only SUCCESS and FAILURE count, as
-the suite itself counts."""
+"""The legs of the suite, and running them. Checks are counted by scenario and id; as in the suite itself, only SUCCESS and FAILURE
+count."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from pathlib import Path
 from .install import HERE, Cache
 from .processes import running
 
-# A question that nobody answers takes a minute of it.
+# An unanswered question takes a minute of it.
 LEG_SECONDS = 400
 SCENARIO_SECONDS = 90
 
@@ -34,7 +34,7 @@ def _notices(revision: str, eras: tuple[str, ...]) -> Leg:
     return Leg(f"notices {revision}", NOTICES, (revision,), eras)
 
 
-# Checks of ours beside the suite's: notices.mjs.
+# Our checks in addition to the suite's: notices.mjs.
 NOTICES = "notices"
 LEGACY = ("legacy", "both")
 MODERN = ("modern", "both")
@@ -44,7 +44,7 @@ SERVER_LEGS = (
     _dated("2025-06-18", LEGACY),
     _dated("2025-11-25", LEGACY),
     _dated("2026-07-28", MODERN),
-    # The frozen requirements and, beside them, the tasks extension.
+    # The frozen requirements, and the tasks extension.
     Leg("requirements", "conformance-0.2", ("--requirements", "2026-07-28"), MODERN),
     _notices("2025-11-25", LEGACY),
     _notices("2026-07-28", MODERN),
@@ -88,10 +88,10 @@ CLIENT_LEGS = tuple(
     for scenario in scenarios
 )
 
-# Without `--full`: the scenarios of the two revisions that stand for an era.
+# Without `--full`: the scenarios of the two revisions that represent an era.
 SHORT_CLIENT_LEGS = tuple(leg for leg in CLIENT_LEGS if leg[1] in ("2025-11-25", "2026-07-28"))
 
-# Client scenarios that are not run, by prefix of their name.
+# Client scenarios that are skipped, by prefix of their name.
 EXCLUDED_CLIENT = {
     "auth/": "the gateway as an OAuth client is a later capability",
     "sep-2640-client-": "skills are loaded by the client itself; a gateway passes resources through",
@@ -100,7 +100,7 @@ EXCLUDED_CLIENT = {
 
 @dataclass
 class Outcome:
-    """What one leg gave: checks by key, and the words of each failure."""
+    """The results of a leg: checks by key, and the message of each failure."""
 
     passed: Counter = field(default_factory=Counter)
     failed: Counter = field(default_factory=Counter)
@@ -132,7 +132,7 @@ class Outcome:
 
 
 def server(cache: Cache, leg: Leg, url: str, folder: Path, slug: str | None = None) -> Outcome:
-    """Runs a leg against an endpoint; `slug` is before the fixture's names there."""
+    """Runs a leg against an endpoint; `slug` prefixes the fixture's names there."""
     if leg.suite == NOTICES:
         command = [cache.node, HERE / "notices.mjs", cache.folder, *leg.options, "--url", url]
         command += ["--slug", slug] if slug else []
@@ -143,7 +143,7 @@ def server(cache: Cache, leg: Leg, url: str, folder: Path, slug: str | None = No
 
 
 def client(cache: Cache, leg: tuple, command: str, folder: Path) -> Outcome:
-    """Runs one client scenario; `command` gets the mock server's URL as its last argument."""
+    """Runs a client scenario; `command` gets the mock server's URL as its last argument."""
     suite, revision, scenario = leg
     options = ["--scenario", scenario, "--command", command, "--timeout", "60000"]
     if revision:
@@ -152,7 +152,7 @@ def client(cache: Cache, leg: tuple, command: str, folder: Path) -> Outcome:
 
 
 def kept(folder: Path) -> Outcome:
-    """What a leg of an earlier run gave."""
+    """Returns the results of a leg of an earlier run."""
     return _read(folder, "server", Outcome())
 
 
@@ -184,6 +184,6 @@ def _read(folder: Path, kind: str, outcome: Outcome) -> Outcome:
 
 
 def _scenario(folder: Path, kind: str) -> str:
-    """Result folders are called KIND-SCENARIO-TIME, and a scenario may hold a slash."""
+    """Result folders are named KIND-SCENARIO-TIME, and a scenario may contain a slash."""
     name = re.sub(r"-\d{4}-\d\d-\d\dT[\d-]+Z?$", "", str(folder))
     return name.removeprefix(f"{kind}-") if kind else name

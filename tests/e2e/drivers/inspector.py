@@ -1,7 +1,7 @@
-"""Drives the command line of npm `@modelcontextprotocol/inspector`: one process, so one connection, per step.
+"""Drives the command line of npm `@modelcontextprotocol/inspector`, with a process and therefore a connection per step.
 
-drivers/README.md describes the interface. Steps that its command line cannot do are reported as unsupported.
-It runs with an empty home folder, so that no stored credentials or servers of the user are seen.
+drivers/README.md describes the interface. Steps beyond its command line are reported as unsupported. It runs with an empty
+home folder, without the user's stored credentials and servers.
 """
 
 import argparse
@@ -26,14 +26,14 @@ METHODS = {
     "get_prompt": ("prompts/get", {"name": "--prompt-name"}),
     "set_log_level": ("logging/setLevel", {"level": "--log-level"}),
 }
-# Things a step may ask for that one-shot commands cannot give.
+# Features that one-shot commands lack.
 BEYOND = {"progress", "cancel_after", "log_level"}
 
 
 def command_for(options, step, node, cache):
     method, flags = METHODS[step["do"]]
     got = [node, str(cache / ENTRY), "--cli"]
-    # It takes options of the server's command for its own, so that a shell holds them.
+    # The inspector would parse options of the server's command, so a shell wraps them.
     got += ["sh", "-c", "exec " + shlex.join(options.stdio)] if options.stdio else ["--server-url", options.url, "--transport", options.transport]
     if options.token:
         got += ["--header", f"Authorization: Bearer {options.token}"]
@@ -44,7 +44,7 @@ def command_for(options, step, node, cache):
         got += ["--tool-args-json", json.dumps(step.get("arguments") or {})]
     if step["do"] == "get_prompt" and step.get("arguments"):
         got += ["--prompt-args", *[f"{k}={v}" for k, v in step["arguments"].items()]]
-    # A stdio server would be handed any option that follows that the inspector does not know: it knows these.
+    # The inspector would pass options that it does not support on to a stdio server, so these are omitted there.
     return got if options.stdio else got + ["--format", "json", "--stored-auth-only"]
 
 
@@ -58,7 +58,7 @@ def outcome(options, step, node, cache, home):
                              env={**os.environ, "HOME": home, "NO_COLOR": "1"})
     except subprocess.TimeoutExpired:
         return {"step": verb, "ok": False, "error": {"code": "timeout", "message": "the step took too long"}}
-    # Exit 5 with a result on standard output is a tool result with isError.
+    # Exit code 5 with a result on standard output is a tool result with isError.
     if got.stdout.strip() and got.returncode in (0, 5):
         result = json.loads(got.stdout)
         return {"step": verb, "ok": True, "result": result.get("result", result), "exit": got.returncode}

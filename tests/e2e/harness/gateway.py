@@ -1,6 +1,6 @@
 """Starts Lockgate with all servers as upstreams, waits until it is ready, and stops it.
 
-It knows the command line, the configuration file and `GET /readyz`, and nothing else of the gateway.
+It depends only on the command line, the configuration file and `GET /readyz`.
 """
 
 import json
@@ -15,13 +15,13 @@ from pathlib import Path
 
 from .servers import Server
 
-READY_LIMIT = 60  # seconds: Python servers take a while on two cores
+READY_LIMIT = 60  # seconds: Python servers start slowly on two cores
 STOP_LIMIT = 15
 
 
 def config_text(servers: dict[str, Server], listen: str) -> str:
-    """The configuration as YAML; scalars and lists in it are JSON, which YAML contains."""
-    # Only the servers under test, and patience: on a busy machine Python servers need longer than the default.
+    """Returns the configuration as YAML, with scalars and lists as JSON, a subset of YAML."""
+    # Only the servers under test, with a longer deadline: Python servers are slow on a busy machine.
     lines = [f"listen: {listen}", "builtin: { system: false }", "limits: { discovery_deadline: 30 }",
              "http: { sse: true, drain: 0 }", "servers:"]
     for server in servers.values():
@@ -81,7 +81,7 @@ class Gateway:
         return self.log.read_text(errors="replace")[-3000:]
 
     def stop(self) -> str:
-        """Asks it to stop; returns a complaint when it does not do so in time or with success, else nothing."""
+        """Stops the gateway; returns a complaint if it fails or exceeds the limit, else an empty string."""
         if self.child is None:
             return ""
         if not self.alive():

@@ -1,5 +1,5 @@
-"""Real servers behind the policies of policies/: what is allowed works, what is not gets a sentence that a model can act
-on, what is hidden does not exist, and the database and the folder are afterwards as they were.
+"""Real servers behind the policies of policies/: permitted calls work, refusals give a sentence that a model can act on, hidden
+items do not exist, and the database and the folder stay unchanged.
 """
 
 import time
@@ -16,9 +16,9 @@ from .postgres import Postgres
 from .servers import Server
 
 CLIENT_NAMES = ("py-legacy", "py-modern", "ts-legacy", "ts-modern")
-# Without `--full`: each client once at each endpoint it is given, and each era at both.
+# Without `--full`: each client once at its endpoint, and each era at both endpoints.
 SHORT = (("py-legacy", True), ("ts-modern", True), ("ts-legacy", False), ("py-modern", False))
-# Files of policies/; the folder that filesystem.yaml is about stands for the one under test.
+# Files of policies/; the folder of filesystem.yaml is replaced by the folder under test.
 SHIPPED = ("databases.yaml", "filesystem.yaml")
 PLACEHOLDER = "/srv/project"
 OWN = """policies:
@@ -38,7 +38,7 @@ OWN = """policies:
 
 
 def refused(policy: str, words: str) -> dict:
-    """A result that a model reads: which policy, and what to send instead."""
+    """Returns the pattern of a refusal: the policy, and a hint for the model."""
     return {"isError": True, "content": [{"type": "text", "text": {"$regex": f"^refused by policy {policy}: .*{words}"}}]}
 
 
@@ -58,7 +58,7 @@ WRITES = (
 
 
 def cases(files: Path, outside: Path) -> dict[str, list[tuple[str, list[dict]]]]:
-    """By server: what is tried. A name that is hidden answers like one that nobody has."""
+    """Returns the cases by server. A hidden name equals an unknown name."""
     unknown = {"error": -32602}
     gone = {"legacy": {"error": [-32002, -32602]}, "modern": {"error": -32602}}
     return {
@@ -113,7 +113,7 @@ def cases(files: Path, outside: Path) -> dict[str, list[tuple[str, list[dict]]]]
 
 
 class Guarded:
-    """The servers, their policies and a gateway of their own."""
+    """The servers, their policies and a separate gateway."""
 
     def __init__(self, binary: Path, policies: Path, scratch: Path, yard):
         self.scratch = scratch / "guarded"
@@ -130,7 +130,7 @@ class Guarded:
         package = yard.packages
         self.servers = {server.slug: server for server in (
             Server("postgres", ("legacy",), [yard.node, str(package / "server-postgres/dist/index.js"), self.database.url]),
-            # The server may see more than the policy lets through.
+            # The server may access more than the policy permits.
             Server("files", ("legacy",), [yard.node, str(package / "server-filesystem/dist/index.js"), str(self.scratch)]),
             Server("everything", ("legacy",), [yard.node, str(package / "server-everything/dist/index.js"), "stdio"]),
         )}
@@ -149,11 +149,11 @@ class Guarded:
 
 
 def played(guarded: Guarded, cache: Path, name: str, slug: str, own: bool) -> list[Verdict]:
-    """One client at one endpoint: every case of one server in one session."""
+    """Plays every case of a server with one client at one endpoint, in one session."""
     kind, view = CLIENTS[name], Plain() if own else Merged(slug)
     url = guarded.gateway.url(slug if own else None, "http")
     found = cases(guarded.files, guarded.outside)[slug]
-    if not own:  # the merged list has everybody's tools
+    if not own:  # the merged list has the tools of all servers
         found = [(title, steps) for title, steps in found if title != "what is listed"]
     steps = [{**step, **step.get(kind.era, {})} for _, all_steps in found for step in all_steps]
     judged = ("expect", "error", "legacy", "modern")
@@ -183,7 +183,7 @@ def judge(step: dict, report: dict, view: Plain) -> list[str]:
 
 
 def run(binary: Path, policies: Path, cache: Path, scratch: Path, yard, jobs: int, full: bool):
-    """Verdicts, one for each case, and for what must be as it was."""
+    """Returns a verdict for each case, and for the unchanged state."""
     begin = time.monotonic()
     guarded = Guarded(binary, policies, scratch, yard)
     try:

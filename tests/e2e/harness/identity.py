@@ -1,5 +1,5 @@
-"""Servers that answer nobody of whom they do not know who it is: a server of the Python SDK asks PyJWT, which asks the gateway
-for its keys. Every client library, in both eras, over HTTP as two callers and over stdio, at a server in each era.
+"""Servers that require the caller's identity: a server of the Python SDK verifies with PyJWT, which fetches the gateway's keys.
+Every client library, in both eras, over HTTP as two callers and over stdio, at a server of each era.
 """
 
 import json
@@ -17,14 +17,14 @@ from .judge import Verdict
 
 CLIENT_NAMES = ("py-legacy", "py-modern", "ts-legacy", "ts-modern", "sdk-legacy")
 SERVERS = {"crm": "auto", "old": "legacy"}
-# Without `--full`: each client as one caller, both callers and stdio once in each era.
+# Without `--full`: each client as one caller, and both callers and stdio once in each era.
 SHORT = {"py-legacy": ("alice", "bob"), "py-modern": ("alice", "stdio"), "ts-legacy": ("alice", "stdio"),
          "ts-modern": ("alice", "bob"), "sdk-legacy": ("alice",)}
 SHORT_AFTER_ROTATION = {"py-legacy": ("alice",), "ts-modern": ("bob",)}
 
 
 class Knowing:
-    """A gateway with two keys for two callers, and a program for each server."""
+    """A gateway with keys for two callers, and a program for each server."""
 
     def __init__(self, binary: Path, scratch: Path, yard):
         self.binary, self.yard, self.children = binary, yard, []
@@ -68,7 +68,7 @@ class Knowing:
             return [key["kid"] for key in json.load(answer)["keys"]]
 
     def rotate(self) -> None:
-        """A new key signs, which servers have not seen before."""
+        """Rotates to a signing key that is new to the servers."""
         before = self.published()
         self.configure(["new.pem", "old.pem"])
         end = time.monotonic() + 20
@@ -86,7 +86,7 @@ class Knowing:
 
 
 def asked(knowing: Knowing, cache: Path, name: str, place: Place, want: str) -> list[str]:
-    """What is wrong with what the servers say of this caller."""
+    """Returns the errors in the servers' view of this caller."""
     script = {"steps": [{"do": "call_tool", "name": f"{slug}__whoami", "arguments": {}} for slug in SERVERS]}
     reports, err = play(CLIENTS[name], cache, place, script)
     reasons = [] if len(reports) >= 1 + len(SERVERS) else [f"{len(reports)} reports: {err[-400:]}"]
@@ -97,7 +97,7 @@ def asked(knowing: Knowing, cache: Path, name: str, place: Place, want: str) -> 
 
 
 def refused(url: str, headers: dict[str, str]) -> list[str]:
-    """What is wrong where a server answers somebody who did not come through the gateway."""
+    """Returns an error if a server answers a caller that bypasses the gateway."""
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"}).encode()
     try:
         with urllib.request.urlopen(urllib.request.Request(url, body, headers), timeout=5) as answer:

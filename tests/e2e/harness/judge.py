@@ -1,4 +1,4 @@
-"""Judges the reports of one session: a verdict per case, with the differences when it fails."""
+"""Judges the reports of a session: a verdict per case, with the differences if it fails."""
 
 from dataclasses import dataclass
 
@@ -9,15 +9,15 @@ from .plan import Part, Session
 
 OWN_KEYS = ("expect", "error", "notes", "asked", "rising", "eras", "direct", "legacy", "modern")
 LIST_KEY = {"tools": "name", "prompts": "name", "resources": "uri", "resourceTemplates": "uriTemplate"}
-# `execution` belongs to one revision, so a gateway has to take it from others; `_meta` belongs to a hop.
+# `execution` belongs to one revision, so a gateway removes it for others; `_meta` is hop-by-hop.
 HOP_KEYS = ("execution", "_meta")
-# The inspector always declares roots, sampling and elicitation. server-everything then has these tools too, where a gateway
-# carries the questions: to a server over HTTP, in the legacy era. The cases on questions judge that with other clients.
+# The inspector always declares roots, sampling and elicitation. server-everything then has these tools too, if the gateway relays
+# questions: to a server over HTTP, in the legacy era. The cases on questions judge that with other clients.
 OPTIONAL_TOOLS = {"inspector.py": ("get-roots-list", "trigger-sampling-request", "trigger-elicitation-request",
                                    "trigger-url-elicitation")}
-# Clients that share an upstream connection see the session resources that the case on list changes makes.
+# Clients that share an upstream connection see the session resources made by the case on list changes.
 MADE_BY_A_CASE = "/session/e2e-"
-# TypeScript clients lose a progress notification that comes in one chunk with the response that follows it.
+# TypeScript clients lose a progress notification that arrives in one chunk with its response.
 KNOWN_FAULTS = ("Received a progress notification for an unknown token",)
 
 
@@ -28,7 +28,7 @@ class Verdict:
 
 
 def steps_of(part: Part, session: Session, words: dict[str, str]) -> list[dict]:
-    """The steps of a case as they hold in this era and place, names still the server's own."""
+    """Returns the steps of a case for this era and endpoint, with the server's own names."""
     found = []
     for step in part.case.steps:
         if session.era not in step.get("eras", (session.era,)):
@@ -39,7 +39,7 @@ def steps_of(part: Part, session: Session, words: dict[str, str]) -> list[dict]:
 
 
 def sent(step: dict, part: Part) -> dict:
-    """What the driver is given: no expectations, and names as this endpoint shows them."""
+    """Returns the driver's input: without expectations, and with the names of this endpoint."""
     return exposed_step(bare(step), part.view)
 
 
@@ -62,11 +62,11 @@ def connection(session: Session, reports: list[dict]) -> list[str]:
     if session.client.name != "py-modern" and "tools" not in (result.get("capabilities") or {}):
         reasons.append(f"connect: no tools capability in {matching.short(result.get('capabilities'))}")
     for report in reports:
-        # After an error on a resumable stream sdk 1.x asks for a replay, and server-everything replays all streams.
-        # Only the two of them together do that; behind the gateway it is a fault like any other.
+        # After an error on a resumable stream sdk 1.x requests a replay, and server-everything replays all streams.
+        # Only their combination does that; behind the gateway it is a fault like any other.
         if session.errors:
             break
-        if report["step"] == "close":  # closing aborts the client's own streams, and some say so
+        if report["step"] == "close":  # closing aborts the client's own streams, which some report
             continue
         faults = [n["params"]["message"] for n in report["notifications"] if n["method"] == "error"]
         reasons += [f"client fault: {fault[:300]}" for fault in faults if not fault.startswith(KNOWN_FAULTS)]
@@ -76,7 +76,7 @@ def connection(session: Session, reports: list[dict]) -> list[str]:
 
 
 def case(part: Part, steps: list[dict], reports: list[dict], listing, optional=()) -> list[str]:
-    """`listing(kind, slug)` gives the direct listing of a server, or of all with ""."""
+    """`listing(kind, slug)` returns the direct listing of a server, or of all servers for ""."""
     reasons = []
     for index, step in enumerate(steps):
         where = f"step {index + 1} {step['do']} {step.get('name', step.get('uri', ''))}".rstrip()
@@ -116,7 +116,7 @@ def judged(wanted, report: dict, later: list[dict], part: Part, listing, optiona
 
 
 def same_list(kind: str, result: dict, expected: list[tuple], optional: tuple[str, ...]) -> list[str]:
-    """`expected` is (item, view) pairs. Order is free: only a server's own list has one worth keeping."""
+    """`expected` is (item, view) pairs. The order is free: it is stable only in a single server's list."""
     key = LIST_KEY[kind]
     want = {item[key]: item for item in (exposed_item(kind, own, view) for own, view in expected)}
     got = {item.get(key): item for item in result[kind]}

@@ -1,7 +1,7 @@
-"""Compares what came with what a case expects, and says where they differ in few words.
+"""Compares results with a case's expectations, and describes their differences in short.
 
-An expectation is a pattern: an object matches when each of its keys matches (other keys are free), a list when the
-lengths are equal and each element matches, anything else by equality. Operators are objects with one `$` key.
+An expectation is a pattern: an object matches if each of its keys matches (other keys are free), a list if the lengths are equal
+and each element matches, and other values if they are equal. Operators are objects with one `$` key.
 """
 
 import re
@@ -14,13 +14,13 @@ def operator(name):
 
 
 def differences(pattern, got, at="$"):
-    """All differences, each as one short line; an empty list is a match."""
+    """Returns all differences, each as a short line; an empty list is a match."""
     if isinstance(pattern, dict) and len(pattern) == 1 and (name := next(iter(pattern))) in OPERATORS:
         return OPERATORS[name](pattern[name], got, at)
     if isinstance(pattern, dict):
         if not isinstance(got, dict):
             return [f"{at}: want an object, got {short(got)}"]
-        if pattern.get("ok") is True and got.get("ok") is False:  # an outcome: its error says more than what it lacks
+        if pattern.get("ok") is True and got.get("ok") is False:  # an outcome: its error is more specific than the missing keys
             return [f"{at}: want success, got {short(got.get('error'), 400)}"]
         found = []
         for key, inner in pattern.items():
@@ -58,7 +58,7 @@ def _(wanted, got, at):
 
 @operator("$has")
 def _(wanted, got, at):
-    """The list has, for each pattern, an element that matches; order and other elements are free."""
+    """Requires an element that matches for each pattern; order and other elements are free."""
     if not isinstance(got, list):
         return [f"{at}: want a list, got {short(got)}"]
     return [f"{at}: no element like {short(p)} among {len(got)}: {short(got)}"
@@ -78,14 +78,14 @@ def _(wanted, got, at):
 
 @operator("$rising")
 def _(wanted, got, at):
-    """A list of at least `wanted` numbers, each greater than the one before."""
+    """Requires at least `wanted` numbers in rising order."""
     ok = isinstance(got, list) and len(got) >= wanted and all(a < b for a, b in zip(got, got[1:]))
     return [] if ok else [f"{at}: want at least {wanted} rising numbers, got {short(got)}"]
 
 
 @operator("$exactly")
 def _(wanted, got, at):
-    """Equality in depth: keys that the pattern does not have are differences."""
+    """Requires deep equality: keys without a pattern are differences."""
     if isinstance(wanted, dict) and isinstance(got, dict):
         found = [f"{at}.{k}: unexpected {short(got[k], 60)}" for k in got.keys() - wanted.keys()]
         found += [f"{at}.{k}: missing, want {short(wanted[k], 60)}" for k in wanted.keys() - got.keys()]

@@ -1,6 +1,6 @@
-"""How a server's names and URIs look at an endpoint: unchanged at its own, namespaced at the merged one.
+"""A server's names and URIs at an endpoint: unchanged at its own endpoint, namespaced at the merged endpoint.
 
-It states what the gateway promises; it is never derived from what the gateway answers.
+This is the gateway's specification, and not derived from its responses.
 """
 
 import re
@@ -10,7 +10,7 @@ WITH_URI = ("read_resource", "subscribe", "unsubscribe")
 
 
 class Plain:
-    """Names as the server gave them."""
+    """The server's own names."""
 
     def name(self, own: str) -> str:
         return own
@@ -37,7 +37,7 @@ class Merged(Plain):
 
 
 def exposed_step(step: dict, view: Plain) -> dict:
-    """A step as the client must send it at this endpoint."""
+    """Returns a step with the names of this endpoint."""
     got = dict(step)
     if step["do"] in NAMED:
         got["name"] = view.name(step["name"])
@@ -55,7 +55,7 @@ def exposed_step(step: dict, view: Plain) -> dict:
 
 
 def exposed_pattern(pattern, view: Plain):
-    """`{"$uri": own}` and `{"$name": own}` in an expectation become what the client should see."""
+    """Replaces `{"$uri": own}` and `{"$name": own}` in an expectation with the names that the client sees."""
     if isinstance(pattern, list):
         return [exposed_pattern(inner, view) for inner in pattern]
     if not isinstance(pattern, dict):
@@ -68,7 +68,7 @@ def exposed_pattern(pattern, view: Plain):
 
 
 def exposed_item(kind: str, item: dict, view: Plain) -> dict:
-    """One entry of a list as it should be seen."""
+    """Returns a list entry with the names that the client sees."""
     got = dict(item)
     if kind in ("tools", "prompts"):
         got["name"] = view.name(item["name"])

@@ -1,7 +1,7 @@
-"""A gateway without servers of its own: an administrator adds them over its API, and assigns them to an agent.
+"""A gateway without configured servers: an administrator adds them over the API, and assigns them to an agent.
 
-The servers are real ones over HTTP: server-everything, and the time server behind a bridge that wants an API key.
-It knows the API as docs/api.md says it, and nothing else of the gateway.
+The servers are real HTTP servers: server-everything, and the time server behind a bridge with an API key.
+It depends only on the API as documented in docs/api.md.
 """
 
 import json
@@ -15,7 +15,7 @@ from .gateway import Gateway
 from .servers import Server, Yard
 
 KEY = "e2e-key-of-the-bridge"
-FIRST_CALL = 1.0  # seconds from the answer that created an integration to the answer of its first call
+FIRST_CALL = 1.0  # seconds from the creation of an integration to the result of its first call
 START_LIMIT = 30  # seconds
 
 CONFIG = """listen: {listen}
@@ -27,7 +27,7 @@ store: {{ keys: [a-key-of-the-ring-that-is-long-enough] }}
 
 
 def serve_bridged(yard: Yard, server: Server) -> str:
-    """A stdio server behind the npm package `mcp-proxy`, which lets nobody in without its key."""
+    """Starts a stdio server behind the npm package `mcp-proxy`, which requires its key."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -47,7 +47,7 @@ def serve_bridged(yard: Yard, server: Server) -> str:
 
 
 class Organisation(Gateway):
-    """Its endpoint is an agent's."""
+    """A gateway with an agent's endpoint."""
 
     def __init__(self, binary: Path, scratch: Path, yard: Yard, servers: dict[str, Server]):
         super().__init__(binary, scratch, {})
@@ -83,7 +83,7 @@ class Organisation(Gateway):
         return json.loads(text) if text else None
 
     def await_tools(self, slug: str) -> None:
-        """Until the agent's list has the server's tools; the gateway's own list waits for servers that are new."""
+        """Waits until the agent's list has the server's tools; the gateway's own list waits for new servers."""
         meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {},
                 "io.modelcontextprotocol/clientInfo": {"name": "e2e", "version": "1"}}
         body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": meta}}

@@ -1,6 +1,6 @@
-"""Multiplies cases by clients, eras and endpoints into sessions: one connected client that plays several cases.
+"""Multiplies cases by clients, eras and endpoints into sessions: a connected client that plays several cases.
 
-A session needs one connection, one set of answers and one way of naming; cases that share them share the session.
+Cases with the same connection, answers and naming share a session.
 """
 
 import json
@@ -13,13 +13,13 @@ from .naming import Merged, Plain
 from .servers import Server
 
 WHERE = ("direct", "merged", "own", "stdio", "agent")
-# What is added over the API and assigned to an agent, and who plays with it.
+# The servers added over the API and assigned to an agent, and their clients.
 AGENT_SERVERS = ("everything-http", "time")
 AGENT_CLIENTS = ("py-legacy", "py-auto", "ts-legacy", "ts-modern")
 ALL_ERAS = ("legacy", "modern")
 ASKED = "elicitation|sampling"
-# Without `--full`: the `SERVER CASE` that a client plays at an endpoint, as regular expressions. One client of each era plays
-# everything at `/mcp` and one everything at the servers' own endpoints; the other libraries play what they do differently.
+# Without `--full`: the `SERVER CASE` of each client and endpoint, as regular expressions. One client of each era plays everything
+# at `/mcp`, and one client everything at the servers' own endpoints; the other libraries play the cases that differ.
 SHORT = {
     ("merged", "py-legacy"): "",
     ("merged", "ts-modern"): "",
@@ -49,7 +49,7 @@ def is_short(where: str, client: str, slug: str, case: str) -> bool:
 
 @dataclass
 class Part:
-    """One case for one server, in a session."""
+    """A case for a server, in a session."""
 
     case: Case
     slug: str  # "" for all servers
@@ -60,7 +60,7 @@ class Part:
 class Session:
     where: str
     client: ClientKind
-    slug: str  # whose endpoint; "" for the merged one
+    slug: str  # the endpoint's server; "" for the merged endpoint
     era: str
     answers: dict
     exclusive: bool
@@ -73,7 +73,7 @@ class Session:
 
 
 def sessions(cases: list[Case], servers: dict[str, Server], wanted) -> list[Session]:
-    """`wanted(where, client_name, slug, case_name)` chooses; the order is that of the cases."""
+    """`wanted(where, client_name, slug, case_name)` selects; the order is that of the cases."""
     found: dict[tuple, Session] = {}
     for case in cases:
         for where in (*case.where, *(("agent",) if "merged" in case.where and case.servers != ("",) else ())):
@@ -100,7 +100,7 @@ def place_part(found, case, where, client, slug, servers, wanted) -> None:
     view = Merged(target) if shared and target else Plain()
     endpoint = "" if shared else target
     errors = case.errors and where == "direct"
-    # Over stdio each session has a gateway of its own, and so has nothing to keep from others.
+    # Over stdio each session has a separate gateway, so no state is shared.
     key = (where, client.name, endpoint, json.dumps(case.answers), case.exclusive, errors)
     if key not in found:
         alone = case.exclusive and where in ("merged", "own", "agent")
@@ -109,7 +109,7 @@ def place_part(found, case, where, client, slug, servers, wanted) -> None:
 
 
 def meant_server(where: str, client: ClientKind, slug: str) -> str:
-    """SSE clients meet the SSE twin of the HTTP server; behind the gateway that server itself, and all together."""
+    """SSE clients connect to the SSE twin of the HTTP server; behind the gateway to that server itself, and to all servers."""
     if client.transport == "sse":
         twin = "everything-sse" if where == "direct" else "everything-http"
         return {"everything-http": twin, "": "no SSE server" if where == "direct" else ""}.get(slug, "no SSE server")
@@ -117,6 +117,6 @@ def meant_server(where: str, client: ClientKind, slug: str) -> str:
 
 
 def playable(case: Case, where: str, client: ClientKind) -> bool:
-    if client.one_shot:  # a process per step; over stdio it would start a whole gateway each time
+    if client.one_shot:  # a process per step; over stdio each would start a gateway
         return case.inspector and (where != "stdio" or case.servers == ("",))
     return True

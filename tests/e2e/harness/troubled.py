@@ -1,4 +1,4 @@
-"""A legacy MCP server over HTTP that does as it is told: answers, hangs, is slow, answers 500, or changes its list."""
+"""A controllable legacy MCP server over HTTP: it responds, hangs, is slow, returns 500, or changes its list."""
 
 import json
 import threading
@@ -8,7 +8,7 @@ HANGS = 30  # seconds at most
 
 
 class Troubled:
-    """One server; `mode` is `well`, `hangs`, `slow` or `fails`, and `tools` are those that it lists."""
+    """A server; `mode` is `well`, `hangs`, `slow` or `fails`, and `tools` are the listed tools."""
 
     def __init__(self):
         self.mode, self.tools = "well", ["ask"]
@@ -73,7 +73,7 @@ class Troubled:
                     self.end_headers()
                     self.wfile.write(body)
                 except OSError:
-                    pass  # Who asked has given up.
+                    pass  # The caller has disconnected.
 
             def log_message(self, *_):
                 pass

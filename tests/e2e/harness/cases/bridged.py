@@ -1,4 +1,4 @@
-"""Cases of the gateway itself: names at the merged endpoint, which no single server could answer."""
+"""Cases of the gateway itself: names at the merged endpoint that belong to no single server."""
 
 from . import Case
 from .everything import call, text

@@ -112,7 +112,7 @@ CASES = [
         ], "expect": {"outcomes": [{"ok": True}] * 4}},
     ]),
     Case("ping", BOTH, [{"do": "ping", "expect": {}}], eras=("legacy",)),
-    # The server logs each subscription, whatever the transport: a log message that a client can cause.
+    # The server logs each subscription on any transport: a log message that a client can trigger.
     Case("log messages", BOTH, [
         {"do": "set_log_level", "level": "debug", "expect": {}},
         {"do": "mark"},
@@ -123,7 +123,7 @@ CASES = [
     ], eras=("legacy",), exclusive=True),
     Case("no log messages above the level", BOTH, [
         {"do": "set_log_level", "level": "error", "expect": {}},
-        {"do": "wait", "seconds": 0.5},  # what the case before caused may still be on its way, on another stream
+        {"do": "wait", "seconds": 0.5},  # messages of the previous case may still arrive on another stream
         {"do": "mark"},
         {"do": "subscribe", "uri": "demo://resource/dynamic/text/${number}", "expect": {}},
         {"do": "wait_for", "method": "notifications/message", "timeout": 1, "error": "timeout"},

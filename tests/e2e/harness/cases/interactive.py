@@ -1,6 +1,6 @@
 """Cases in which server-everything asks the client: elicitation, sampling and roots.
 
-Clients of both eras, over HTTP and over stdio: for a modern client the gateway parks the call while it asks.
+Clients of both eras, over HTTP and over stdio: for a modern client the gateway parks the call during the question.
 """
 
 from . import Case
@@ -28,7 +28,7 @@ ASK_MODEL = {"method": "sampling/createMessage", "params": {
 
 
 def shows(name):
-    """The server offers this tool only to clients that declared the capability."""
+    """Checks that the tool, which requires the capability, is listed."""
     return {"do": "list_tools", "expect": {"tools": {"$has": [{"name": {"$name": name}}]}}}
 
 
@@ -57,7 +57,7 @@ CASES = [
     Case("elicitation required, as an error", HTTP, [
         call("trigger-url-elicitation", {"url": "https://example.com/${id}", "errorPath": True}, error=-32042),
     ], {"elicitation": {"action": "accept"}}, ("legacy",), OWN, errors=True),
-    # Such a client has a session of its own at the server, which keeps subscriptions for each session.
+    # Such a client has a separate session at the server, which keeps subscriptions per session.
     Case("resource updates of a client that can be asked", HTTP, [
         {"do": "mark"},
         {"do": "subscribe", "uri": TEXT, "expect": {}},

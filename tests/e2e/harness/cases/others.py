@@ -1,4 +1,4 @@
-"""Cases for the filesystem, memory, time, git and fetch servers: each one's lists, results and refusals."""
+"""Cases for the filesystem, memory, time, git and fetch servers: their lists, results and refusals."""
 
 from . import Case
 from .everything import call, text
@@ -31,7 +31,7 @@ CASES = [
         UNKNOWN_LEGACY_SERVER,
     ]),
     Case("memory: lists", ("memory",), [TOOLS, *NOTHING[:2]], inspector=True),
-    # The graph is one file behind one process: clients that write it at the same time would lose each other's lines.
+    # The graph is a file of a single process: concurrent writers would lose each other's lines.
     Case("memory: a graph", ("memory",), [
         call("create_entities", {"entities": [{"name": "${id}", "entityType": "boat", "observations": ["floats"]}]},
              expect={"structuredContent": {"entities": [{"name": "${id}"}]}}),
