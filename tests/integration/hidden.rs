@@ -193,7 +193,6 @@ async fn told(gate: &Gate, streams: [&mut Stream; 2]) -> [bool; 2] {
     all
 }
 
-/// A policy that hides a resource ends its subscriptions at the gateway and at the server.
 #[tokio::test]
 async fn a_policy_that_hides_a_resource_ends_its_subscriptions() {
     let folder = tempfile::tempdir().unwrap();

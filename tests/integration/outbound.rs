@@ -452,8 +452,7 @@ async fn a_servers_ping_is_answered() {
     assert!(answers.iter().any(|a| a["id"] == 5 && a["error"]["code"] == -32601), "{answers:?}");
 }
 
-/// Only the configuration controls trace export; the environment variables of OpenTelemetry are
-/// ignored.
+/// Configured trace export is independent of the environment variables of OpenTelemetry.
 #[tokio::test]
 async fn variables_of_the_environment_do_not_steer_traces() {
     let collector = Upstream::http(|_| Say::Json(Value::Null)).await;

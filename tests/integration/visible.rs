@@ -169,7 +169,6 @@ async fn a_line_of_the_log_names_its_request() {
     assert!(made.contains('-') && !made.contains(' '), "{made}");
 }
 
-/// With the JSON format, every line of the log is JSON.
 #[tokio::test]
 async fn a_log_of_json_is_nothing_else() {
     let server = Upstream::http(modern(&["t"])).await;
