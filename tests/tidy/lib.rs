@@ -13,6 +13,8 @@ mod layers;
 #[cfg(test)]
 mod policies;
 #[cfg(test)]
+mod prose;
+#[cfg(test)]
 mod shape;
 #[cfg(test)]
 mod style;

@@ -1,5 +1,5 @@
-//! Limits per crate on combinators in a statement, closures and tuples bound by `let`, and long
-//! lines. The limits may only fall.
+//! Limits on combinators in a statement, closures and tuples bound by `let`, long lines, and matches
+//! that `if`, `?` or a method expresses.
 
 use std::collections::BTreeMap;
 
@@ -68,13 +68,13 @@ struct Counts {
     closures: usize,
     tuples: usize,
     long_lines: usize,
+    matches_on_bool: usize,
+    /// Arms such as `Ok(x) => Ok(x)`.
+    passing_arms: usize,
 }
 
-/// Combinators permitted for 1,000 lines. By the same count hyper has 6, axum 10, reqwest 16.
-const AT_MOST: usize = 20;
-
-/// Crates above that limit; `root` is the program itself. These numbers may only fall.
-const ABOVE: [(&str, usize); 1] = [("root", 22)];
+/// Matches on `bool`, and passing arms, of all crates together. These numbers may only fall.
+const MAX_MATCHES: usize = 5;
 
 impl Counts {
     fn of(text: &str) -> Self {
@@ -93,11 +93,8 @@ impl Counts {
         self.closures += other.closures;
         self.tuples += other.tuples;
         self.long_lines += other.long_lines;
-    }
-
-    /// Returns the combinators for 1,000 lines, rounded up.
-    fn density(&self) -> usize {
-        (self.combinators * 1000).div_ceil(self.lines.max(1))
+        self.matches_on_bool += other.matches_on_bool;
+        self.passing_arms += other.passing_arms;
     }
 }
 
@@ -116,6 +113,32 @@ impl<'ast> Visit<'ast> for Counts {
         }
         visit::visit_stmt(self, statement);
     }
+
+    fn visit_expr_match(&mut self, expression: &'ast syn::ExprMatch) {
+        self.matches_on_bool += usize::from(expression.arms.iter().any(is_bool));
+        self.passing_arms += expression.arms.iter().filter(|arm| passes(arm)).count();
+        visit::visit_expr_match(self, expression);
+    }
+}
+
+fn is_bool(arm: &syn::Arm) -> bool {
+    matches!(&arm.pat, syn::Pat::Lit(literal) if matches!(literal.lit, syn::Lit::Bool(_)))
+}
+
+/// Returns whether an arm returns the `Ok` or `Some` that it matched.
+fn passes(arm: &syn::Arm) -> bool {
+    let (syn::Pat::TupleStruct(pattern), syn::Expr::Call(call)) = (&arm.pat, &*arm.body) else {
+        return false;
+    };
+    let (Some(syn::Pat::Ident(bound)), Some(syn::Expr::Path(given))) =
+        (pattern.elems.first(), call.args.first())
+    else {
+        return false;
+    };
+    let syn::Expr::Path(function) = &*call.func else { return false };
+    (function.path.is_ident("Ok") || function.path.is_ident("Some"))
+        && pattern.path == function.path
+        && given.path.is_ident(&bound.ident)
 }
 
 /// The number of combinators in a statement, without nested statements.
@@ -159,11 +182,6 @@ fn statements_stay_plain() {
     for (name, counts) in counts() {
         println!("{name}: {counts:?}");
         all.add(counts);
-        let at_most =
-            ABOVE.iter().find(|(known, _)| *known == name).map_or(AT_MOST, |above| above.1);
-        if counts.density() > at_most {
-            offences.push(format!("{name}: {} combinators for 1,000 lines", counts.density()));
-        }
         for (count, what) in [
             (counts.dense, "statements with more than two combinators"),
             (counts.closures, "closures bound by `let`"),
@@ -176,6 +194,13 @@ fn statements_stay_plain() {
         }
     }
     println!("all: {all:?}");
+    for (count, what) in
+        [(all.matches_on_bool, "matches on a bool"), (all.passing_arms, "arms like Ok(x) => Ok(x)")]
+    {
+        if count > MAX_MATCHES {
+            offences.push(format!("all: {count} {what}, {MAX_MATCHES} at most"));
+        }
+    }
     assert!(offences.is_empty(), "{}", offences.join("\n"));
 }
 
@@ -186,7 +211,9 @@ fn planted_statements_are_counted() {
     assert_eq!(counted("let a = b.iter().filter(d).map(c).collect();").dense, 1);
     let inner = counted("a.map(|b| { let c = b.map(d).filter(e); c })");
     assert_eq!((inner.combinators, inner.dense), (3, 0), "statements within count by themselves");
-    assert_eq!((inner.lines, inner.density()), (1, 3000));
+    assert_eq!(counted("match a { true => b, false => c }").matches_on_bool, 1);
+    assert_eq!(counted("match a { Ok(b) => Ok(b), Err(c) => d }").passing_arms, 1);
+    assert_eq!(counted("match a { Ok(b) => Ok(c), Some(b) => Ok(b) }").passing_arms, 0);
     assert_eq!(counted("let f = |a| a + 1;").closures, 1);
     assert_eq!(counted("let (a, b) = (1, 2);").tuples, 1);
     assert_eq!(counted("let (a, b) = c();").tuples, 0);
