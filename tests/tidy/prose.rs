@@ -73,7 +73,7 @@ impl<'ast> Visit<'ast> for Prose {
 
 impl Prose {
     fn add_function(&mut self, attributes: &[syn::Attribute]) {
-        if attributes.iter().any(|attribute| attribute.path().is_ident("test")) {
+        if attributes.iter().any(is_test) {
             return;
         }
         let doc = attributes.iter().find(|attribute| attribute.path().is_ident("doc"));
@@ -86,6 +86,11 @@ impl Prose {
         self.function_docs += 1;
         self.verbs += usize::from(starts_with_verb(&doc.value()));
     }
+}
+
+/// Returns whether an attribute is `#[test]` or `#[tokio::test]`.
+fn is_test(attribute: &syn::Attribute) -> bool {
+    attribute.path().segments.last().is_some_and(|last| last.ident == "test")
 }
 
 /// Returns whether a sentence starts with a verb in the third person, judging by its ending.

@@ -136,9 +136,8 @@ fn passes(arm: &syn::Arm) -> bool {
         return false;
     };
     let syn::Expr::Path(function) = &*call.func else { return false };
-    (function.path.is_ident("Ok") || function.path.is_ident("Some"))
-        && pattern.path == function.path
-        && given.path.is_ident(&bound.ident)
+    let is_same = |name| pattern.path.is_ident(name) && function.path.is_ident(name);
+    (is_same("Ok") || is_same("Some")) && given.path.is_ident(&bound.ident)
 }
 
 /// The number of combinators in a statement, without nested statements.
