@@ -50,7 +50,7 @@ pub use store::Store;
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Root {
-    /// Where this file's schema is, for editors. Not read.
+    /// Address of this file's schema, for editors. Not read.
     #[serde(rename = "$schema")]
     #[allow(dead_code, reason = "accepted for editors and deliberately not read")]
     pub schema: Option<Text>,
@@ -59,62 +59,63 @@ pub struct Root {
     pub profile: Profile,
     /// The name that clients see: `a-z`, `0-9` and `-`, at most 64 characters. Default `lockgate`.
     pub name: Option<Text>,
-    /// The title that clients see, for people; at most 200 characters.
+    /// The display name that clients see; at most 200 characters.
     pub title: Option<Text>,
-    /// Text put before the servers' own instructions; at most 16 KiB.
+    /// Text that precedes the servers' own instructions; at most 16 KiB.
     pub instructions: Option<Text>,
-    /// Address and port to listen on, port 1024–65535; `[::]:3001` is every address, of IPv6 and of
-    /// IPv4. Default `127.0.0.1:3001`. Without a way for callers to show who they are (`auth`) only
-    /// a loopback address.
+    /// Address and port to listen on, port 1024–65535; `[::]:3001` is every IPv6 and IPv4 address.
+    /// Default `127.0.0.1:3001`. Without authentication of callers (`auth`) only a loopback
+    /// address.
     pub listen: Option<Text>,
     /// Further files of this configuration, such as one for each team: files, folders, or patterns
-    /// such as `teams/*.yaml`, beside or below this file; at most 64. What two files say
-    /// differently is a mistake; `import`, `policy.files` and lists of `allow` and `deny` add up.
+    /// such as `teams/*.yaml`, in or below this file's folder; at most 64. Different values for the
+    /// same key are a mistake; `import`, `policy.files` and lists of `allow` and `deny` are
+    /// combined.
     pub include: List,
-    /// Files with `mcpServers` (or VS Code's `servers`) whose entries are added to `servers`;
-    /// relative to this file.
+    /// Files with `mcpServers` (or VS Code's `servers`); their entries are added to `servers`.
+    /// Relative to this file.
     pub import: List,
     /// The MCP servers behind the gateway, by name: `a-z`, `0-9` and `-`, at most 64 characters; at
     /// most 256 of them.
     pub servers: BTreeMap<String, Server>,
-    /// Servers that organisations may add to what they have, by name: `a-z`, `0-9` and `-`, at most
-    /// 64 characters; at most 256 of them.
+    /// Servers that organisations may add, by name: `a-z`, `0-9` and `-`, at most 64 characters; at
+    /// most 256 of them.
     pub catalogue: BTreeMap<String, CatalogueEntry>,
-    /// Servers that come with the gateway.
+    /// Built-in servers.
     pub builtin: Builtin,
     /// How clients reach the gateway over HTTP.
     pub http: Http,
-    /// Who may call.
+    /// Authentication of callers.
     pub auth: Auth,
-    /// With what servers are told who calls.
+    /// Signing of callers' identities for servers.
     pub identity: Identity,
-    /// What callers may see and use.
+    /// Permissions of callers.
     pub policy: Policy,
-    /// How exposed names are made.
+    /// The form of exposed names.
     pub names: Names,
-    /// Bounds of the request path.
+    /// Limits of the request path.
     pub limits: Limits,
     /// How the gateway reaches other hosts.
     pub egress: Egress,
     /// At least 32 characters, from which the keys of cursors and other tokens are derived. Without
-    /// it each start makes a new one. A reference: `${LOCKGATE_SECRET}` or `file:PATH`.
+    /// it, each start generates a new one. A reference: `${LOCKGATE_SECRET}` or `file:PATH`.
     pub secret: Option<Text>,
-    /// Former values of `secret`, 7 at most, which still open the tokens that were made with them:
-    /// to change the secret, or to add one on all replicas before any of them uses it.
+    /// Former values of `secret`, 7 at most; their tokens remain valid. To change the secret, or to
+    /// add one on all replicas before any of them uses it.
     pub old_secrets: Vec<Text>,
-    /// Where integrations, agents and credentials are kept that people add while the gateway runs.
+    /// Storage of integrations, agents and credentials added at run time.
     pub store: Store,
-    /// Where gateways share the rates of their policies.
+    /// Sharing of policy rates between gateways.
     pub redis: Redis,
-    /// How gateways of one `secret` reach each other, so that each can answer for all.
+    /// How gateways with the same `secret` reach each other, so that each can answer for all.
     pub replicas: Replicas,
-    /// What is logged, to stderr.
+    /// Logging to stderr.
     pub log: Log,
     /// Traces and metrics.
     pub telemetry: Telemetry,
-    /// Tools as they were approved.
+    /// Approved definitions of tools.
     pub pins: Pins,
-    /// How approvers hear of calls that wait for them.
+    /// Notification of approvers about waiting calls.
     pub approvals: Approvals,
     /// The trail of decisions and outcomes.
     pub audit: Audit,

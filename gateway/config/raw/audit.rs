@@ -13,29 +13,30 @@ pub struct Audit {
     /// `off`, `stdout` (JSON lines; under `lockgate stdio`, stderr) or `file`. Default `file` with
     /// `audit.file`, else `off`, in production `stdout`.
     pub output: Option<Output>,
-    /// The file, of mode 0600; relative to this file. Files that were set aside are beside it.
+    /// The file, with mode 0600; relative to this file. Rotated files are kept next to it.
     pub file: Option<Text>,
-    /// At least 32 characters. With it every hash is keyed, so that who can write the file still
-    /// cannot forge it. A reference: `${LOCKGATE_AUDIT_KEY}` or `file:PATH`.
+    /// At least 32 characters. With it every hash is keyed, so that write access to the file is not
+    /// enough to forge it. A reference: `${LOCKGATE_AUDIT_KEY}` or `file:PATH`.
     pub key: Option<Text>,
-    /// When a record cannot be written (disk full, writer too slow): `deny` refuses the call,
-    /// `drop` makes it and counts what is missing.
+    /// When a record cannot be written (disk full, writer too slow): `deny` rejects the call,
+    /// `drop` sends it and counts the missing records.
     pub on_full: OnFull,
-    /// Records that wait for the writer, 64–1000000; a running call holds the place of its outcome.
+    /// Records that wait for the writer, 64–1000000; a running call reserves the place of its
+    /// outcome.
     pub queue: Whole<64, 1_000_000, 8192>,
-    /// Size at which the file is set aside, 64KiB–16GiB.
+    /// Size at which the file is rotated, 64KiB–16GiB.
     pub rotate_size: Size<0x1_0000, 0x4_0000_0000, 0x400_0000>,
-    /// Age at which the file is set aside, 60–2678400 s.
+    /// Age at which the file is rotated, 60–2678400 s.
     pub rotate_age: Seconds<60, 2_678_400, 86_400>,
-    /// Files set aside that are kept, 1–10000.
+    /// Rotated files that are kept, 1–10000.
     pub keep: Whole<1, 10_000, 30>,
     /// How often an anchor is written, 10–86400 s.
     pub anchor: Seconds<10, 86_400, 300>,
-    /// What is kept of arguments: `digest`, `redacted` (and the digest) or `omitted`.
+    /// How arguments are recorded: `digest`, `redacted` (and the digest) or `omitted`.
     pub arguments: Arguments,
-    /// A receiver of syslog (RFC 5424 over TCP) that gets every record; needs `audit.file`.
+    /// A syslog receiver (RFC 5424 over TCP) of every record; requires `audit.file`.
     pub syslog: Option<Syslog>,
-    /// An address that every record is posted to; needs `audit.file`.
+    /// A webhook that receives every record; requires `audit.file`.
     pub webhook: Option<Webhook>,
 }
 
@@ -43,13 +44,12 @@ pub struct Audit {
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "AuditSyslog")]
 pub struct Syslog {
-    /// `tls://HOST:PORT`, port 6514 where none is written, or `tcp://HOST:PORT` (601) without
-    /// encryption.
+    /// `tls://HOST:PORT`, default port 6514, or `tcp://HOST:PORT` (601) without encryption.
     pub address: Option<Text>,
     /// `audit` (13), `auth`, `authpriv`, or `local0` to `local7`.
     pub facility: Facility,
-    /// PEM file of the certificate chain that a receiver is shown when it asks for one, with
-    /// `tls://`; relative to this file, and read again for each connection.
+    /// PEM file of the client certificate chain, used with `tls://` if the receiver requests one;
+    /// relative to this file, and read again for each connection.
     pub client_cert: Option<Text>,
     /// PEM file of its private key; relative to this file.
     pub client_key: Option<Text>,
@@ -59,15 +59,15 @@ pub struct Syslog {
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "AuditWebhook")]
 pub struct Webhook {
-    /// Where records are posted, as JSON lines (`application/x-ndjson`).
+    /// Address to which records are posted, as JSON lines (`application/x-ndjson`).
     pub url: Option<Text>,
-    /// What the requests are signed with (Standard Webhooks): `whsec_` and 24 to 64 random bytes in
+    /// Key that signs the requests (Standard Webhooks): `whsec_` and 24 to 64 random bytes in
     /// base64. A reference: `${AUDIT_WEBHOOK_SECRET}` or `file:PATH`.
     pub secret: Option<Text>,
     /// Headers for the receiver, such as `Authorization: "Splunk ${HEC_TOKEN}"`; at most 32.
     pub headers: BTreeMap<String, Text>,
-    /// PEM file of the certificate chain that a receiver is shown when it asks for one, with
-    /// `https://`; relative to this file, and read again for each connection.
+    /// PEM file of the client certificate chain, used with `https://` if the receiver requests one;
+    /// relative to this file, and read again for each connection.
     pub client_cert: Option<Text>,
     /// PEM file of its private key; relative to this file.
     pub client_key: Option<Text>,

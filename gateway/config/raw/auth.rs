@@ -16,12 +16,13 @@ pub struct Auth {
     /// File of API keys (YAML or JSON), read again when it changes; `lockgate keys` writes it.
     /// Relative to this file.
     pub keys_file: Option<Text>,
-    /// Who may come without a credential: `never` nobody, `loopback` this machine, `everywhere`
-    /// everybody. By default this machine, unless there is a way to show who one is.
+    /// Callers accepted without a credential: `never` none, `loopback` those on this machine,
+    /// `everywhere` all. By default those on this machine, unless an authentication method is
+    /// configured.
     pub anonymous: Option<Anonymous>,
-    /// Issuers of OAuth access tokens (JWT), by a name of yours; at most 32.
+    /// Issuers of OAuth access tokens (JWT), by a name of your choice; at most 32.
     pub issuers: BTreeMap<String, Issuer>,
-    /// Verified tokens that are remembered for at most a minute, 0–1000000.
+    /// Verified tokens that are cached for at most a minute, 0–1000000.
     pub token_cache: Whole<0, 1_000_000, 10_000>,
     /// Scopes that tokens and keys must have.
     pub scopes: Scopes,
@@ -36,20 +37,20 @@ pub enum Anonymous {
     Everywhere,
 }
 
-/// Tokens are taken when they are signed by this issuer for the endpoint that is called.
+/// Tokens are accepted if they are signed by this issuer for the endpoint that is called.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Issuer {
     /// The `iss` of its tokens, exactly: an https:// URL.
     pub issuer: Option<Text>,
-    /// Where its keys are; found in its metadata without it.
+    /// Address of its keys; by default taken from its metadata.
     pub jwks_uri: Option<Text>,
     /// Audiences accepted at every endpoint, besides the URL of the endpoint itself. Default none.
     pub audiences: List,
     /// Of RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384 and EdDSA. Default `RS256, PS256,
     /// ES256, ES384, EdDSA`.
     pub algorithms: Option<List>,
-    /// Where the claims are.
+    /// Names of its claims.
     pub claims: Claims,
     /// How often its keys are fetched, 10–86400 s.
     pub refresh: Seconds<10, 86_400, 300>,
@@ -57,7 +58,7 @@ pub struct Issuer {
     pub cooldown: Seconds<1, 3600, 30>,
     /// How long its keys are used while they cannot be fetched, 0–604800 s.
     pub stale: Seconds<0, 604_800, 86_400>,
-    /// How far its clock and ours may be apart, 0–300 s.
+    /// Tolerated difference between its clock and the gateway's, 0–300 s.
     pub clock_skew: Seconds<0, 300, 30>,
 }
 
@@ -73,7 +74,7 @@ pub struct Claims {
     pub roles: Option<Text>,
     /// Default `scope`, else `scp`.
     pub scopes: Option<Text>,
-    /// The software that acts for the subject. Default `client_id`, else `azp`.
+    /// The software that acts on behalf of the subject. Default `client_id`, else `azp`.
     pub agent: Option<Text>,
 }
 

@@ -14,7 +14,7 @@ use super::leaf::Toggle;
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Builtin {
-    /// Tells what the gateway is and how its servers are.
+    /// Reports the state of the gateway and its servers.
     pub system: Toggle<true>,
     /// A few harmless tools to try a client with. By default on in development when neither a
     /// server nor another category is configured.

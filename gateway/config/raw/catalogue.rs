@@ -8,13 +8,14 @@ use super::leaf::Text;
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CatalogueEntry {
-    /// What people call it, at most 100 characters. Default: the name of the entry.
+    /// Its display name, at most 100 characters. Default: the name of the entry.
     pub title: Option<Text>,
-    /// What it is for, in at most 1000 bytes.
+    /// Its purpose, in at most 1000 bytes.
     pub description: Option<Text>,
-    /// Where the server is reached over Streamable HTTP. Organisations do not see it.
+    /// Address of the server, for Streamable HTTP. Not shown to organisations.
     pub url: Option<Text>,
-    /// What it wants of whoever adds it: `none`, `api_key` (in `header`) or `bearer_token`.
+    /// The credential required from the organisation: `none`, `api_key` (in `header`) or
+    /// `bearer_token`.
     pub auth: AuthMethod,
     /// The header that carries the key, with `api_key`.
     pub header: Option<Text>,

@@ -13,14 +13,14 @@ pub struct Http {
     pub hosts: List,
     /// Origins (`https://app.example`) of browsers accepted besides loopback ones. Default none.
     pub origins: List,
-    /// Addresses and networks of proxies that are believed when they name the client that they ask
-    /// for, such as `10.0.0.0/8`. Default none.
+    /// Addresses and networks of proxies trusted to report the address of their client, such as
+    /// `10.0.0.0/8`. Default none.
     pub trusted_proxies: List,
-    /// The header in which they do: `x-forwarded-for` or `forwarded`. A proxy passes the other one
-    /// on as its client wrote it, so that it is not read.
+    /// The header that contains it: `x-forwarded-for` or `forwarded`. The other one is ignored,
+    /// because proxies forward it unchanged from their client.
     pub forwarded_header: ForwardedHeader,
-    /// Where clients reach the gateway, such as `https://mcp.example.com`: OAuth tokens are made
-    /// for it. By default `listen`, when that is this machine.
+    /// Address at which clients reach the gateway, such as `https://mcp.example.com`: the audience
+    /// of OAuth tokens. By default `listen`, if that is a loopback address.
     pub public_url: Option<Text>,
     /// Certificate and key; plain HTTP without it.
     pub tls: Option<Tls>,
@@ -37,33 +37,34 @@ pub struct Http {
     pub header_bytes: Size<1024, 0x10_0000, 0x1_0000>,
     /// Time to receive the headers, and again for the body, 1–300 s.
     pub read_timeout: Seconds<1, 300, 30>,
-    /// Longest time between two writes that a client takes something of, 1–300 s; then its
-    /// connection ends. Streams on which nothing waits to be written are not concerned.
+    /// Longest time without progress of a write to a client, 1–300 s; then its connection is
+    /// closed. Does not apply to streams with no pending writes.
     pub write_timeout: Seconds<1, 300, 60>,
-    /// Bytes per second that a request body has to bring, over five seconds, 1–1MiB; a slower one
-    /// is answered with 408.
+    /// Minimum bytes per second of a request body, over five seconds, 1–1MiB; a slower one is
+    /// answered with 408.
     pub body_rate: Size<1, 0x10_0000, 1024>,
     /// Request bodies of one connection that take longer than a second, 1–1000; one more is
     /// answered with 503.
     pub slow_bodies_per_connection: Whole<1, 1000, 16>,
-    /// The same of one caller, over all connections, 1–100000.
+    /// The same for one caller, over all connections, 1–100000.
     pub slow_bodies_per_principal: Whole<1, 100_000, 256>,
-    /// Bytes that have come of incomplete request bodies of one connection, 1KiB–16GiB; more are
-    /// answered with 503. At least `http.body_bytes` are taken.
+    /// Bytes received of incomplete request bodies of one connection, 1KiB–16GiB; more are answered
+    /// with 503. At least `http.body_bytes` are accepted.
     pub unfinished_bytes_per_connection: Size<1024, 0x4_0000_0000, 32_000_000>,
-    /// The same of one caller, over all connections, 1KiB–16GiB. At least `http.body_bytes` are
-    /// taken.
+    /// The same for one caller, over all connections, 1KiB–16GiB. At least `http.body_bytes` are
+    /// accepted.
     pub unfinished_bytes_per_principal: Size<1024, 0x4_0000_0000, 50_000_000>,
-    /// Open connections, 1–100000. When they run out, the idlest goes that nobody with a good
-    /// credential has used; if there is none, one that such a caller has left idle for 10 s; else
-    /// further ones wait.
+    /// Open connections, 1–100000. At the limit, the longest idle connection without a valid
+    /// credential is closed; if there is none, one with a valid credential that has been idle for
+    /// 10 s; otherwise new connections wait.
     pub connections: Whole<1, 100_000, 4096>,
-    /// Open connections of one address, 1–100000; one more takes the slot of an idle one of the
-    /// same address, or is ended. Default: seven eighths of `connections`.
+    /// Open connections of one address, 1–100000; one more replaces an idle one of the same
+    /// address, or is closed. Default: seven eighths of `connections`.
     pub connections_per_address: Option<Whole<1, 100_000, 0>>,
-    /// How long requests are still answered after SIGTERM, 0–300 s: `/readyz` says 503 and clients
-    /// are told to connect anew, so that a balancer can lead them elsewhere. SIGINT and a second
-    /// signal skip it. A development gateway for which this is not set ends with its last request.
+    /// How long requests are still answered after SIGTERM, 0–300 s: `/readyz` returns 503 and
+    /// clients are asked to reconnect, so that a load balancer can route them elsewhere. SIGINT and
+    /// a second signal skip it. Without this setting, a development gateway ends with its last
+    /// request.
     pub drain: Seconds<0, 300, 5>,
 }
 
@@ -78,7 +79,7 @@ impl Http {
     }
 }
 
-/// In which header proxies name their clients.
+/// The header in which proxies report their clients.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
@@ -99,8 +100,8 @@ pub struct Tls {
     /// PEM file of the authorities of client certificates, which make principals; relative to this
     /// file.
     pub client_ca: Option<Text>,
-    /// `required`: no connection without a client certificate. `optional`: other credentials do as
-    /// well.
+    /// `required`: no connection without a client certificate. `optional`: other credentials are
+    /// accepted as well.
     pub client_auth: ClientAuth,
 }
 
@@ -117,33 +118,32 @@ pub enum ClientAuth {
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Admin {
-    /// Address of its own for `/healthz`, `/readyz`, `/metrics` and the API, served by a thread of
-    /// its own; without it they are on `listen`. TLS, limits, Host and Origin are as on `listen`;
-    /// health and metrics are answered without TLS and credentials, too.
+    /// Separate address for `/healthz`, `/readyz`, `/metrics` and the API, served by its own
+    /// thread; without it they are on `listen`. TLS, limits, Host and Origin are as on `listen`;
+    /// health and metrics are also answered without TLS and credentials.
     pub listen: Option<Text>,
-    /// A bearer token that reads `/metrics` whole, with names of servers, tools and rules, and is
-    /// good for nothing else; at least 16 characters. A reference: `${SCRAPE_TOKEN}` or
-    /// `file:PATH`.
+    /// A bearer token for the complete `/metrics`, with names of servers, tools and rules, without
+    /// any other permission; at least 16 characters. A reference: `${SCRAPE_TOKEN}` or `file:PATH`.
     pub scrape_token: Option<Text>,
-    /// Where the API (`/api`) is: `auto`, `everywhere` or `off`. It is on `admin.listen`, and with
-    /// `everywhere` on `listen` too, as with `auto` in development. Default `auto`.
+    /// Where the API (`/api`) is served: `auto`, `everywhere` or `off`. It is on `admin.listen`,
+    /// and with `everywhere` also on `listen`, as with `auto` in development. Default `auto`.
     pub api: ApiPlace,
-    /// Who runs the whole gateway: `role:NAME`, `certificate:dns:NAME`, or
-    /// `principal:` and a caller as policies name it; a `*` at the end stands for any end.
-    /// Default: API keys with the role `operator`. In development the user of this machine is one
-    /// too.
+    /// Operators of the whole gateway: `role:NAME`, `certificate:dns:NAME`, or `principal:` and a
+    /// caller as in policies; a final `*` matches any suffix. Default: API keys with the role
+    /// `operator`. In development also the user of this machine.
     pub operators: Option<List>,
-    /// Who runs its own organisation, in the same words. Default: API keys with the role `admin`.
+    /// Administrators of their own organisation, in the same form. Default: API keys with the role
+    /// `admin`.
     pub admins: Option<List>,
-    /// When `/readyz` says 200: `started`, once every server of `servers` is connected or has
-    /// failed; `any`, while at least one is connected; `all`, while all that are not switched off
-    /// are. Default `started`.
+    /// When `/readyz` returns 200: `started`, once every server of `servers` is connected or has
+    /// failed; `any`, while at least one is connected; `all`, while all enabled ones are. Default
+    /// `started`.
     pub ready: Ready,
     /// Signing in to the console through an identity provider (OpenID Connect).
     pub sign_in: Option<SignIn>,
 }
 
-/// What has to be there for the gateway to be ready.
+/// Condition for the gateway to be ready.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
@@ -158,23 +158,23 @@ pub enum Ready {
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SignIn {
-    /// The provider, by its name in `auth.issuers`: its keys, algorithms, clock skew and claims
-    /// are those of its tokens.
+    /// The provider, by its name in `auth.issuers`, whose keys, algorithms, clock skew and claims
+    /// apply.
     pub issuer: Option<Text>,
-    /// What the provider knows the gateway by.
+    /// The gateway's client id at the provider.
     pub client_id: Option<Text>,
-    /// What the gateway shows the provider; none of a public client. A reference:
+    /// The gateway's client secret at the provider; none for a public client. A reference:
     /// `${SIGN_IN_SECRET}` or `file:PATH`.
     pub client_secret: Option<Text>,
-    /// What is asked of the provider; `openid` has to be among it. Default `openid`.
+    /// Scopes requested from the provider; must include `openid`. Default `openid`.
     pub scopes: Option<List>,
-    /// Where browsers reach the console, such as `https://console.example.com`; the provider sends
-    /// them back to `/console/sign-in/callback` there. By default `http.public_url` or
-    /// `admin.listen`, whichever the console is on.
+    /// Address of the console for browsers, such as `https://console.example.com`; the provider
+    /// redirects them to `/console/sign-in/callback` there. By default `http.public_url` or
+    /// `admin.listen`, depending on where the console is served.
     pub console_url: Option<Text>,
 }
 
-/// Where the API is answered.
+/// Where the API is served.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]

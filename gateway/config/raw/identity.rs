@@ -10,6 +10,6 @@ use super::leaf::Text;
 pub struct Identity {
     /// Private keys (P-256, PEM, PKCS #8), 8 at most, for `servers.NAME.identity`: the first signs,
     /// all are published at `/.well-known/jwks.json`. References: `file:PATH` or `${IDENTITY_KEY}`.
-    /// The same at every replica.
+    /// The same on every replica.
     pub keys: Vec<Text>,
 }

@@ -13,7 +13,7 @@ pub struct Log {
     /// `off`, `error`, `warn`, `info`, `debug` or `trace`, also per module:
     /// `info,lockgate_proxy=debug`. Default `info`.
     pub level: Option<Text>,
-    /// `text` for people or `json`, one object a line. Default `text`, in production `json`.
+    /// `text` or `json`, one object per line. Default `text`, in production `json`.
     pub format: Option<Format>,
 }
 
@@ -30,18 +30,19 @@ pub enum Format {
 pub struct Telemetry {
     /// OTLP/HTTP endpoint for traces, such as `http://127.0.0.1:4318/v1/traces`; none without it.
     pub otlp: Option<Text>,
-    /// OTLP/HTTP endpoint for the lines of the log, such as `http://127.0.0.1:4318/v1/logs`; none
-    /// without it. They stay on stderr too.
+    /// OTLP/HTTP endpoint for log records, such as `http://127.0.0.1:4318/v1/logs`; none without
+    /// it. They are also written to stderr.
     pub otlp_logs: Option<Text>,
     /// Headers for the collector, such as `Authorization: "Bearer ${OTLP_TOKEN}"`; at most 32.
     pub headers: BTreeMap<String, Text>,
-    /// What the gateway calls itself at the collector (`service.name`). Default `lockgate`.
+    /// The gateway's name at the collector (`service.name`). Default `lockgate`.
     pub service_name: Option<Text>,
     /// Further attributes of the gateway there, such as `deployment.environment.name: production`.
     pub resource: BTreeMap<String, Text>,
-    /// Of a thousand traces that begin here, 0–1000 are recorded. Those that a client began are
-    /// recorded when the client says so.
+    /// Of a thousand traces that begin here, 0–1000 are recorded. Traces that a client began follow
+    /// the client's sampling decision.
     pub samples_per_thousand: Whole<0, 1000, 1000>,
-    /// Distinct tools counted one by one in metrics, 1–100000; further ones are counted as `other`.
+    /// Distinct tools counted individually in metrics, 1–100000; further ones are counted as
+    /// `other`.
     pub tools: Whole<1, 100_000, 1000>,
 }

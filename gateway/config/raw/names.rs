@@ -8,7 +8,7 @@ use super::leaf::Whole;
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Names {
-    /// What stands between a server's name and a tool's: `__`, `_`, `-`, `.` or `/`.
+    /// Separator between a server's name and a tool's: `__`, `_`, `-`, `.` or `/`.
     pub separator: Separator,
     /// Longest exposed name, 32–128 characters; longer ones end in a hash.
     pub max_length: Whole<32, 128, 64>,

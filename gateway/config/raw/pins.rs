@@ -11,14 +11,13 @@ pub struct Pins {
     /// The lock file with approved tools, such as `lockgate.pins.json`; relative to this file.
     /// Without it nothing is pinned. `lockgate pins approve` writes it.
     pub file: Option<Text>,
-    /// What becomes of a tool whose definition differs from the approved one: `quarantine` (neither
+    /// Reaction to a tool whose definition differs from the approved one: `quarantine` (neither
     /// listed nor callable), `report` or `allow`.
     pub changed: Reaction,
-    /// What becomes of a tool that was never approved: `quarantine`, `report` or `allow`.
+    /// Reaction to a tool that was never approved: `quarantine`, `report` or `allow`.
     pub new: Reaction,
-    /// What becomes of invisible characters in what servers say of their tools, prompts and
-    /// resources: `strip` takes them out, `quarantine` also hides such a tool, `report` leaves
-    /// them.
+    /// Handling of invisible characters in the servers' descriptions of tools, prompts and
+    /// resources: `strip` removes them, `quarantine` also hides such a tool, `report` keeps them.
     pub hidden_text: HiddenText,
 }
 

@@ -9,12 +9,12 @@ use super::leaf::{List, Whole};
 #[serde(deny_unknown_fields, default)]
 pub struct Policy {
     /// Policy files, folders of them, or patterns such as `policies/*.yaml`; relative to this file.
-    /// With one of them, what no policy allows is denied.
+    /// With at least one of them, the default is to deny.
     pub files: List,
     /// Servers, by name.
     pub servers: Allow,
     /// Tools, by exposed name: `time__get_current_time`, or `time/get_current_time`. Production
-    /// needs it, or `files`.
+    /// requires it, or `files`.
     pub tools: Allow,
     /// Prompts, by exposed name.
     pub prompts: Allow,
@@ -26,12 +26,12 @@ pub struct Policy {
     pub completions_per_minute: Whole<1, 1_000_000, 120>,
 }
 
-/// Allowed is what some `allow` pattern matches and no `deny` pattern does.
+/// An item is allowed if an `allow` pattern matches it and no `deny` pattern does.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Allow {
     /// Patterns with `*`, `?`, `[…]` and `{a,b}`. Default `["*"]`; beside `policy.files` none.
     pub allow: Option<List>,
-    /// Patterns that win over `allow`. Default none.
+    /// Patterns that take precedence over `allow`. Default none.
     pub deny: List,
 }

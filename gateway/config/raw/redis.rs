@@ -9,11 +9,11 @@ use super::leaf::Text;
 #[serde(deny_unknown_fields, default)]
 pub struct Redis {
     /// Redis or Valkey, for gateways that share the rates of their policies:
-    /// `redis://USER:PASSWORD@HOST:PORT/DATABASE`, with TLS `rediss://`. Needs `secret`, the same
-    /// everywhere. A reference: `${REDIS_URL}` or `file:PATH`. Without it each gateway counts for
-    /// itself.
+    /// `redis://USER:PASSWORD@HOST:PORT/DATABASE`, with TLS `rediss://`. Requires `secret`, the
+    /// same on every gateway. A reference: `${REDIS_URL}` or `file:PATH`. Without it each gateway
+    /// counts separately.
     pub url: Option<Text>,
-    /// What keys begin with, for several groups of gateways in one database: 1 to 64 letters,
-    /// digits and `-_.:`. Default `lockgate`.
+    /// Prefix of keys, for several groups of gateways in one database: 1 to 64 letters, digits and
+    /// `-_.:`. Default `lockgate`.
     pub prefix: Option<Text>,
 }

@@ -8,17 +8,18 @@ use super::leaf::{Text, Toggle};
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Store {
-    /// PostgreSQL, for gateways that share what people change:
+    /// PostgreSQL, for gateways that share changes made at run time:
     /// `postgres://USER:PASSWORD@HOST/DATABASE`. A reference: `${STORE_URL}` or `file:PATH`.
-    /// Without it a file of SQLite is used.
+    /// Without it a SQLite file is used.
     pub url: Option<Text>,
-    /// The file of SQLite; relative to this file. Default `.lockgate/lockgate.db` beside this file.
-    /// The first change makes it.
+    /// The SQLite file; relative to this file. Default `.lockgate/lockgate.db` next to this file.
+    /// Created by the first change.
     pub file: Option<Text>,
-    /// Secrets of at least 32 characters, 8 at most: the first seals the credentials of
-    /// integrations, all open them. Without one no credential can be stored. References:
+    /// Secrets of at least 32 characters, 8 at most: the first encrypts the credentials of
+    /// integrations, all decrypt them. Without one no credential can be stored. References:
     /// `${STORE_KEY}` or `file:PATH`.
     pub keys: Vec<Text>,
-    /// `false`: a gateway that starts while the store is away is ready without what is stored.
+    /// `false`: a gateway that starts while the store is unavailable is ready without the stored
+    /// data.
     pub required: Toggle<true>,
 }

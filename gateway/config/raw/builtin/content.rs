@@ -7,38 +7,38 @@ use serde::{Deserialize, Serialize};
 
 use super::super::leaf::{List, Seconds, Size, Text, Toggle, Whole};
 
-/// Resources and prompts, served as a server of their own.
+/// Resources and prompts, served as a separate server.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Content {
-    /// The folder below which files lie, relative to this file. Needed when an entry names a file.
+    /// The folder of all files, relative to this file. Required if an entry uses `file`.
     pub folder: Option<Text>,
     /// Largest file that is read, 1KiB–16MiB.
     pub file_size: Size<0x400, 0x100_0000, 0x10_0000>,
-    /// How often files that somebody is subscribed to are looked at, 1–300 s.
+    /// How often files with subscribers are checked for changes, 1–300 s.
     pub check_interval: Seconds<1, 300, 2>,
-    /// Resources with an address of their own, at most 1000.
+    /// Resources with a fixed address, at most 1000.
     pub resources: Vec<Resource>,
-    /// Resources whose addresses follow a template, at most 1000.
+    /// Resources with a template for their addresses, at most 1000.
     pub templates: Vec<Template>,
     /// Prompts, at most 1000.
     pub prompts: Vec<Prompt>,
 }
 
-/// Exactly one of `text`, `base64` and `file` says what it holds.
+/// Exactly one of `text`, `base64` and `file` contains its content.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "ContentResource")]
 pub struct Resource {
-    /// Absolute, such as `notes://welcome`. Needed.
+    /// Absolute, such as `notes://welcome`. Required.
     pub uri: Text,
-    /// 1–100 of letters, digits, `_`, `-` and `.`. Needed.
+    /// 1–100 of letters, digits, `_`, `-` and `.`. Required.
     pub name: Text,
-    /// The name for people.
+    /// The display name.
     pub title: Option<Text>,
-    /// What it is, for models and people.
+    /// A description for models and users.
     pub description: Option<Text>,
-    /// Default: by the ending of `file`, `application/octet-stream` for `base64`, else
+    /// Default: by the extension of `file`, `application/octet-stream` for `base64`, else
     /// `text/plain`.
     pub mime_type: Option<Text>,
     /// Its text.
@@ -49,26 +49,26 @@ pub struct Resource {
     pub file: Option<Text>,
 }
 
-/// One of `text` and `file` says what a resource holds, with `{{variable}}` for the template's
-/// variables.
+/// One of `text` and `file` contains the content of a resource, with `{{variable}}` for the
+/// template's variables.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "ContentTemplate")]
 pub struct Template {
-    /// A URI template (RFC 6570, levels 1 to 3), such as `notes://{topic}{?lang}`. Needed.
+    /// A URI template (RFC 6570, levels 1 to 3), such as `notes://{topic}{?lang}`. Required.
     pub template: Text,
-    /// 1–100 of letters, digits, `_`, `-` and `.`. Needed.
+    /// 1–100 of letters, digits, `_`, `-` and `.`. Required.
     pub name: Text,
-    /// The name for people.
+    /// The display name.
     pub title: Option<Text>,
-    /// What it is, for models and people.
+    /// A description for models and users.
     pub description: Option<Text>,
-    /// Default: by the ending of `file`, else `text/plain`.
+    /// Default: by the extension of `file`, else `text/plain`.
     pub mime_type: Option<Text>,
     /// The text, such as `Everything about {{topic}}.`
     pub text: Option<Text>,
-    /// A file below `folder`, such as `notes/{{topic}}.md`; values cannot lead out, nor to hidden
-    /// files.
+    /// A file below `folder`, such as `notes/{{topic}}.md`; values cannot escape the folder or
+    /// select hidden files.
     pub file: Option<Text>,
     /// The only values of a variable, which are offered as completions.
     pub values: BTreeMap<String, List>,
@@ -78,15 +78,15 @@ pub struct Template {
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "ContentPrompt")]
 pub struct Prompt {
-    /// 1–100 of letters, digits, `_`, `-` and `.`. Needed.
+    /// 1–100 of letters, digits, `_`, `-` and `.`. Required.
     pub name: Text,
-    /// The name for people.
+    /// The display name.
     pub title: Option<Text>,
-    /// What it is for.
+    /// Its purpose.
     pub description: Option<Text>,
-    /// What callers may fill in, at most 100.
+    /// Its arguments, at most 100.
     pub arguments: Vec<Argument>,
-    /// What the prompt says, 1–100 messages.
+    /// The messages of the prompt, 1–100.
     pub messages: Vec<Message>,
 }
 
@@ -94,28 +94,28 @@ pub struct Prompt {
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "ContentArgument")]
 pub struct Argument {
-    /// 1–100 of letters, digits, `_`, `-` and `.`. Needed.
+    /// 1–100 of letters, digits, `_`, `-` and `.`. Required.
     pub name: Text,
-    /// The name for people.
+    /// The display name.
     pub title: Option<Text>,
-    /// What to fill in.
+    /// A description of the argument.
     pub description: Option<Text>,
-    /// `true`: a call without it is refused.
+    /// `true`: a call without it is rejected.
     pub required: Toggle<false>,
     /// The value when it is not given.
     pub default: Option<Text>,
     /// `text`, `integer`, `number`, `boolean` or `choice`.
     #[serde(rename = "type")]
     pub kind: Kind,
-    /// Of a `choice`: what to choose from, which is offered as completions; 1–100 of them.
+    /// Of a `choice`: the possible values, which are offered as completions; 1–100 of them.
     pub values: List,
-    /// Of an `integer`: the least.
+    /// Of an `integer`: the minimum.
     pub min: Option<i64>,
-    /// Of an `integer`: the most.
+    /// Of an `integer`: the maximum.
     pub max: Option<i64>,
-    /// Of a `text`: most characters, 1–100000.
+    /// Of a `text`: maximum number of characters, 1–100000.
     pub max_chars: Whole<1, 100_000, 10_000>,
-    /// Of a `text`: `true` lets it have more than one line.
+    /// Of a `text`: `true` allows more than one line.
     pub multiline: Toggle<false>,
 }
 
@@ -139,7 +139,7 @@ pub struct Message {
     /// user's, marked as meant for the model.
     pub role: Role,
     /// With `{{argument}}`, `{{argument|json}}` (as a JSON string) or `{{argument|quote}}` (each
-    /// line behind `> `). Needed.
+    /// line after `> `). Required.
     pub text: Text,
 }
 

@@ -7,22 +7,22 @@ use serde::Deserialize;
 
 use super::super::leaf::{List, Seconds, Size, Text, Toggle, Whole};
 
-/// SELECT on PostgreSQL, MySQL, MariaDB and SQLite; nothing can be changed.
+/// SELECT on PostgreSQL, MySQL, MariaDB and SQLite; read-only.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Database {
-    /// Databases by name, at most 64. The variable `DATABASE_URL`, when it is set, is one more,
-    /// called `default`.
+    /// Databases by name, at most 64. If the variable `DATABASE_URL` is set, it adds one with the
+    /// name `default`.
     pub connections: BTreeMap<String, Connection>,
-    /// The one that is meant when a caller names none. Default: `default`, or the first by name, or
-    /// `embedded`.
+    /// The database used if a caller does not specify one. Default: `default`, or the first by
+    /// name, or `embedded`.
     pub default: Option<Text>,
-    /// SQLite databases of the gateway's own, one for each organisation, into which CSV resources
-    /// are imported.
+    /// The gateway's own SQLite databases, one for each organisation, into which CSV resources are
+    /// imported.
     pub embedded: Embedded,
-    /// How long a statement may run when the caller does not say, 1–280 s.
+    /// Default time for a statement, 1–280 s.
     pub timeout: Seconds<1, 280, 30>,
-    /// How long a caller may let it run, 1–280 s; at least `timeout`.
+    /// Longest time for a statement that a caller may request, 1–280 s; at least `timeout`.
     pub max_timeout: Seconds<1, 280, 120>,
     /// How long a statement waits for a lock, 1–60 s.
     pub lock_timeout: Seconds<1, 60, 5>,
@@ -30,8 +30,8 @@ pub struct Database {
     pub max_rows: Whole<1, 100_000, 1000>,
     /// Size of the rows of one answer, 64KiB–64MiB.
     pub result_size: Size<0x1_0000, 0x400_0000, 0x40_0000>,
-    /// Connections that are open to each database at the same time, 1–100; MySQL gets one more
-    /// while an abandoned statement is ended.
+    /// Concurrent connections to each database, 1–100; MySQL gets one more while an abandoned
+    /// statement is cancelled.
     pub pool: Whole<1, 100, 4>,
 }
 
@@ -39,19 +39,19 @@ pub struct Database {
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "DatabaseConnection")]
 pub struct Connection {
-    /// `postgres://user:password@host:5432/name` or `mysql://…`: refer to a variable or file, it
-    /// holds a password.
+    /// `postgres://user:password@host:5432/name` or `mysql://…`: use a reference, because it
+    /// contains a password.
     pub url: Option<Text>,
     /// Instead of `url`: a SQLite file that exists.
     pub file: Option<Text>,
-    /// Encrypted, with the certificate checked. Default: unless the host is this machine, or the
-    /// URL says `sslmode=disable`.
+    /// Encrypted, with the certificate verified. Default: unless the host is this machine, or the
+    /// URL has `sslmode=disable`.
     pub tls: Option<Toggle<true>>,
-    /// Functions that statements may call beyond the built-in list, as `name` or `schema.name`;
-    /// what they do is not looked at.
+    /// Functions that statements may call in addition to the built-in list, as `name` or
+    /// `schema.name`; they are not checked.
     pub functions: List,
-    /// `true`: the role may be a superuser or one that can do more than read tables. The parser is
-    /// then the only layer for files and programs of the database's machine.
+    /// `true`: the role may be a superuser or have more permissions than reading tables. The parser
+    /// is then the only protection of files and programs of the database's machine.
     pub allow_privileged_role: Toggle<false>,
 }
 
@@ -59,9 +59,9 @@ pub struct Connection {
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "DatabaseEmbedded")]
 pub struct Embedded {
-    /// Whether there are any.
+    /// Whether they are available.
     pub enabled: Toggle<true>,
-    /// The folder of their files, which is made when it is missing. Default: `lockgate-data`.
+    /// The folder of their files, which is created if missing. Default: `lockgate-data`.
     pub folder: Option<Text>,
     /// Size of each, 1MiB–16GiB.
     pub size: Size<0x10_0000, 0x4_0000_0000, 0x1000_0000>,

@@ -5,30 +5,30 @@ use serde::Deserialize;
 
 use super::super::leaf::{List, Seconds, Size, Text, Toggle, Whole};
 
-/// Reads and changes files in folders; nothing outside of them.
+/// Reads and changes files in folders; nothing outside them.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct File {
-    /// The folders, at most 64, none in another; relative paths start from the first one. Needed.
+    /// The folders, at most 64, none in another; relative paths start from the first one. Required.
     pub roots: Vec<Root>,
-    /// Globs of what is neither read nor changed: `.env*` and `*.pem` at any depth, `private/**`
-    /// below a root. Default none.
+    /// Globs of files that are neither read nor changed: `.env*` and `*.pem` at any depth,
+    /// `private/**` below a root. Default none.
     pub deny: List,
-    /// Globs of what is not changed. Default: `.git`, `.npmrc`, `.yarnrc*`, `**/node_modules/.bin`,
-    /// which other programs take orders from; a list of your own replaces these, so repeat those
-    /// that you want.
+    /// Globs of files that are not changed. Default: `.git`, `.npmrc`, `.yarnrc*`,
+    /// `**/node_modules/.bin`, which control other programs; your own list replaces the default, so
+    /// repeat the entries to keep.
     pub deny_write: Option<List>,
-    /// Read of one file at once, 1KiB–16MiB.
+    /// Bytes read from one file at once, 1KiB–16MiB.
     pub read_size: Size<1024, 0x100_0000, 0x10_0000>,
-    /// Written to one file at once, 1KiB–16MiB.
+    /// Bytes written to one file at once, 1KiB–16MiB.
     pub write_size: Size<1024, 0x100_0000, 0xA0_0000>,
-    /// Entries that one call looks at, or deletes, 100–1000000.
+    /// Entries that one call examines or deletes, 100–1000000.
     pub entries: Whole<100, 1_000_000, 20_000>,
-    /// Files that are listed as resources, 0–5000; others can be read all the same.
+    /// Files that are listed as resources, 0–5000; others can still be read.
     pub resources: Whole<0, 5000, 200>,
-    /// Size of a file that is read as a resource, which MCP gives as a whole, 1KiB–256MiB.
+    /// Size of a file that is read as a resource, which MCP transfers as a whole, 1KiB–256MiB.
     pub resource_size: Size<1024, 0x1000_0000, 0x100_0000>,
-    /// Calls that touch files at the same time, 1–256.
+    /// Concurrent calls that access files, 1–256.
     pub concurrent: Whole<1, 256, 8>,
     /// How long a call may take, 1–300 s.
     pub timeout: Seconds<1, 300, 30>,
@@ -40,6 +40,6 @@ pub struct File {
 pub struct Root {
     /// The folder, relative to this file.
     pub path: Text,
-    /// `true`: what is in it may be changed.
+    /// `true`: its files may be changed.
     pub write: Toggle<false>,
 }

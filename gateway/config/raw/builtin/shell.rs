@@ -11,42 +11,40 @@ use super::super::leaf::{List, Seconds, Size, Text, Toggle, Whole};
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Shell {
-    /// Folders that programs may work in, at most 64; the first one is where they work unless told.
-    /// Needed.
+    /// Folders that programs may work in, at most 64; the first one is the default. Required.
     pub roots: Vec<Root>,
     /// Programs that may be run, by name or absolute path. Default: cat, echo, find, git, grep,
-    /// head, ls, node, npm, pnpm, pwd, sort, tail, uniq, wc, yarn, with options that look and
+    /// head, ls, node, npm, pnpm, pwd, sort, tail, uniq, wc, yarn, with options that read and
     /// print; of node, npm, pnpm and yarn only `--version`.
     pub programs: Option<List>,
     /// How further programs may be called; replaces the built-in model of a program of the same
     /// name.
     pub models: BTreeMap<String, Model>,
-    /// Programs of the list that may be called with any arguments: this is code execution, held by
-    /// nothing but the confinement.
+    /// Programs of the list that may be called with any arguments: this is code execution,
+    /// restricted only by the confinement.
     pub allow_code_execution: List,
-    /// Folders in which programs are looked for, once, at the start. Default: /usr/local/bin,
-    /// /usr/bin, /bin.
+    /// Folders searched for programs, once, at startup. Default: /usr/local/bin, /usr/bin, /bin.
     pub search: Option<List>,
-    /// Absolute paths outside of the roots that programs may read as well, besides libraries and
+    /// Absolute paths outside the roots that programs may also read, in addition to libraries and
     /// time zones.
     pub read: List,
-    /// Variables that programs find besides PATH, HOME, LANG and TERM; nothing is inherited. Not
+    /// Variables of programs in addition to PATH, HOME, LANG and TERM; nothing is inherited. Not
     /// `LD_*`, `GIT_*` or `PATH`.
     pub environment: BTreeMap<String, Text>,
-    /// Names of variables that callers may set for a program, with the argument `env`. They are
-    /// subject to the same bounds as `environment`.
+    /// Names of variables that callers may set for a program, with the argument `env`. The limits
+    /// of `environment` apply.
     pub caller_environment: List,
-    /// Confinement by the kernel to the roots: `required` (the server fails without), `best-effort`
-    /// or `off`.
+    /// Confinement by the kernel to the roots: `required` (the server fails without it),
+    /// `best-effort` or `off`.
     pub landlock: Landlock,
-    /// How long a program may run when the caller does not say, 1–300 s.
+    /// Default time for a program, 1–300 s.
     pub timeout: Seconds<1, 300, 30>,
-    /// How long a caller may let it run, 1–300 s.
+    /// Longest time for a program that a caller may request, 1–300 s.
     pub max_timeout: Seconds<1, 300, 300>,
-    /// Kept of standard output and of standard error each, 1KiB–10MB, a control character as the
-    /// six bytes that it is in JSON; the rest is counted, and the result says so.
+    /// Bytes kept of standard output and of standard error each, 1KiB–10MB, with a control
+    /// character counted as its six bytes in JSON; the result states how much was omitted.
     pub output_size: Size<1024, 10_000_000, 10_000_000>,
-    /// Programs that run at the same time, 1–256; further calls wait up to 10 s.
+    /// Concurrent programs, 1–256; further calls wait up to 10 s.
     pub concurrent: Whole<1, 256, 8>,
     /// Memory of one process, 16MiB–1024GiB.
     pub memory: Size<0x100_0000, 0x100_0000_0000, 0x4000_0000>,
@@ -65,7 +63,7 @@ pub struct Shell {
 pub struct Root {
     /// The folder, relative to this file.
     pub path: Text,
-    /// `true`: programs may change what is in it. The built-in models have no option that does.
+    /// `true`: programs may change its files. The built-in models have no option that does.
     pub write: Toggle<false>,
 }
 
@@ -77,17 +75,17 @@ pub struct Model {
     /// How its arguments are read: `gnu` (short options in clusters, long ones), `words` (as find)
     /// or `plain` (no options).
     pub style: Style,
-    /// Options in full: `-l`, `-n=number`, `--include=text`, `-#` for `-5`; `?=` when the value may
-    /// be left out. Values are text, path, number, count, or words with a bar between them.
+    /// Options in full: `-l`, `-n=number`, `--include=text`, `-#` for `-5`; `?=` if the value is
+    /// optional. Values are text, path, number, count, or words separated by bars.
     pub flags: List,
-    /// Arguments that are no options, in order: `text` or `path`; `path?` may be missing, `path...`
+    /// Arguments that are not options, in order: `text` or `path`; `path?` is optional, `path...`
     /// repeats.
     pub operands: List,
-    /// Options of which one must be there.
+    /// Options of which one is required.
     pub need: List,
-    /// Options of which one must be there before any operand is allowed.
+    /// Options of which one is required before any operand is allowed.
     pub operands_need: List,
-    /// Options that take the place of the first operand, as `-e` does that of grep's pattern.
+    /// Options that replace the first operand, as `-e` replaces grep's pattern.
     pub first_operand_unless: List,
     /// The first operand chooses one of these.
     pub subcommands: BTreeMap<String, Submodel>,
@@ -101,17 +99,17 @@ pub struct Submodel {
     /// How its arguments are read: `gnu` (short options in clusters, long ones), `words` (as find)
     /// or `plain` (no options).
     pub style: Style,
-    /// Options in full: `-l`, `-n=number`, `--include=text`, `-#` for `-5`; `?=` when the value may
-    /// be left out. Values are text, path, number, count, or words with a bar between them.
+    /// Options in full: `-l`, `-n=number`, `--include=text`, `-#` for `-5`; `?=` if the value is
+    /// optional. Values are text, path, number, count, or words separated by bars.
     pub flags: List,
-    /// Arguments that are no options, in order: `text` or `path`; `path?` may be missing, `path...`
+    /// Arguments that are not options, in order: `text` or `path`; `path?` is optional, `path...`
     /// repeats.
     pub operands: List,
-    /// Options of which one must be there.
+    /// Options of which one is required.
     pub need: List,
-    /// Options of which one must be there before any operand is allowed.
+    /// Options of which one is required before any operand is allowed.
     pub operands_need: List,
-    /// Options that take the place of the first operand, as `-e` does that of grep's pattern.
+    /// Options that replace the first operand, as `-e` replaces grep's pattern.
     pub first_operand_unless: List,
 }
 
