@@ -82,7 +82,7 @@ pub fn draft(files: &[PathBuf], home: &str, cwd: &Path) -> Result<Draft, Report>
         for (slug, server, place) in servers_of(&root) {
             match taken.get(&slug) {
                 Some((other, first)) if !load::same(other, &server) => {
-                    let what = format!("left out: another server of this name is at {first}");
+                    let what = format!("omitted: another server with this name is at {first}");
                     let key = format!("servers.{slug}");
                     let hint = "add it under another name";
                     problems.push(Problem::warning(place, key, what).hint(hint));
@@ -131,7 +131,7 @@ fn oauth_note(slug: &str, server: &Node, place: &Place) -> Option<Problem> {
     if server.get(&["headers", "authorization"]).is_some() {
         return None;
     }
-    let what = format!("{host} requires OAuth, which Lockgate does not do for servers yet");
+    let what = format!("{host} requires OAuth, which Lockgate does not support for servers yet");
     let hint = "add a token of that service: headers: { Authorization: \"Bearer ${TOKEN}\" }";
     Some(Problem::warning(place.clone(), format!("servers.{slug}"), what).hint(hint))
 }

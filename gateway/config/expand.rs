@@ -140,7 +140,7 @@ impl Expand<'_> {
         if is_one_of(path, FILE_KEYS) && imitates_reference(text) {
             let hint = "write ${NAME} for a variable, file:PATH for a file, or ${file:PATH} for a \
                 file beside other text";
-            return Err(("looks like a reference and is none".into(), hint.into()));
+            return Err(("looks like a reference but is not valid".into(), hint.into()));
         }
         let mut out = String::new();
         let mut rest = text;
@@ -183,7 +183,7 @@ impl Expand<'_> {
             None => (inside, None),
         };
         if !is_variable_name(name) {
-            let what = format!("`${{{}}}` is no reference", inside.escape_debug());
+            let what = format!("`${{{}}}` is not a reference", inside.escape_debug());
             return Err((what, "write ${NAME}, ${NAME:-default} or ${file:PATH}".to_string()));
         }
         match (self.env.get(name), default) {
@@ -192,7 +192,7 @@ impl Expand<'_> {
             (_, Some(default)) => Ok(default.to_string()),
             (None, None) => Err((
                 format!("the environment variable {name} is not set"),
-                format!("set it, or give a default: ${{{name}:-…}}"),
+                format!("set it, or add a default: ${{{name}:-…}}"),
             )),
         }
     }
@@ -207,7 +207,7 @@ impl Expand<'_> {
             "pathSeparator" | "/" => Ok(std::path::MAIN_SEPARATOR.to_string()),
             _ if inside.contains(':') && !inside.contains(":-") => Err((
                 format!(
-                    "`${{{}}}` is something that only the editor can ask for",
+                    "`${{{}}}` is a prompt that only the editor can show",
                     inside.escape_debug()
                 ),
                 "write ${NAME} and set that environment variable".to_string(),
@@ -232,7 +232,7 @@ impl Expand<'_> {
             }
             Err(why) => Err((
                 format!("the file {} cannot be used: {why}", name.escape_debug()),
-                "name a file that holds the value and nothing else".to_string(),
+                "use a file that contains only the value".to_string(),
             )),
         }
     }

@@ -44,19 +44,19 @@ pub fn layer(file: &Node, problems: &mut Problems) -> Node {
     for (name, entry) in servers {
         let key = format!("{}.{name}", shape.join("."));
         let Some(slug) = slug(name) else {
-            let what = "no name of a server can be made of this";
+            let what = "cannot be converted to a server name";
             problems
                 .push(Problem::error(entry.place.clone(), key, what).hint("use a-z, 0-9 and -"));
             continue;
         };
         if let Some(other) = seen.insert(slug.clone(), name) {
-            let what = format!("`{other}` and `{name}` are both called `{slug}` here");
+            let what = format!("`{other}` and `{name}` both become `{slug}`");
             problems
                 .push(Problem::error(entry.place.clone(), key, what).hint("rename one of them"));
             continue;
         }
         if slug != *name {
-            let what = format!("the server is called `{slug}` here");
+            let what = format!("the server is named `{slug}` here");
             problems.push(
                 Problem::warning(entry.place.clone(), key.clone(), what)
                     .hint("names are a-z, 0-9 and -"),
@@ -115,10 +115,10 @@ fn server(node: &Node, key: &str, problems: &mut Problems) -> Option<Node> {
         return None;
     };
     if starts_ourselves(node) {
-        let what = "this entry starts Lockgate itself; it is left out";
+        let what = "this entry starts Lockgate itself; it is omitted";
         problems.push(
             Problem::warning(node.place.clone(), key, what)
-                .hint("a gate behind itself would never end"),
+                .hint("a gateway behind itself would loop forever"),
         );
         return None;
     }
@@ -137,8 +137,8 @@ fn server(node: &Node, key: &str, problems: &mut Problems) -> Option<Node> {
             },
             _ => {
                 if !SILENT.contains(&name.as_str()) {
-                    let what = "only the client understands this; it is left out";
-                    let hint = "set what Lockgate should do below `servers` of its own file";
+                    let what = "only the client supports this; it is omitted";
+                    let hint = "configure it under `servers` of Lockgate's own file";
                     let key = format!("{key}.{name}");
                     problems.push(Problem::warning(field.place.clone(), key, what).hint(hint));
                 }

@@ -70,7 +70,7 @@ pub(crate) fn read(path: &Path, cwd: &Path, problems: &mut Problems) -> Option<V
     let mut reader =
         Reader { layer: &layer, problems, wrong: !layer.damaged.is_empty(), ids: BTreeSet::new() };
     if file.keys.len() > MAX_KEYS {
-        reader.error(&["keys"], "has more than 10000 keys", "take out those that were revoked");
+        reader.error(&["keys"], "has more than 10000 keys", "remove revoked keys");
         return None;
     }
     let mut keys = Vec::with_capacity(file.keys.len());
@@ -123,9 +123,9 @@ impl Reader<'_> {
         let path = ["keys", at, "id"];
         if !is_id(id) {
             let what = "must be 16 hexadecimal digits";
-            self.error(&path, what, "`lockgate keys create` makes keys");
+            self.error(&path, what, "use `lockgate keys create`");
         } else if !self.ids.insert(id.to_owned()) {
-            self.error(&path, "stands twice", "keep one of them");
+            self.error(&path, "is listed twice", "keep one of them");
         }
     }
 
@@ -134,7 +134,7 @@ impl Reader<'_> {
             return hash;
         }
         let what = "must be `blake3:` and 64 hexadecimal digits";
-        self.error(&["keys", at, "hash"], what, "`lockgate keys create` makes keys");
+        self.error(&["keys", at, "hash"], what, "use `lockgate keys create`");
         [0; 32]
     }
 
@@ -177,7 +177,7 @@ impl Reader<'_> {
         let time = parse_time(&text?.0);
         if time.is_none() {
             let hint = "write 2027-01-31 or 2027-01-31T12:00:00Z";
-            self.error(&["keys", at, name], "is no time", hint);
+            self.error(&["keys", at, name], "is not a time", hint);
         }
         time
     }

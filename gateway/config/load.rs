@@ -155,15 +155,15 @@ impl Loading<'_> {
     /// remove servers and rules.
     fn find_lost(&mut self, node: &Node) -> Vec<Vec<String>> {
         if node.is_blank_file() {
-            let hint = "write `{}` into a YAML or JSON file that is meant to hold nothing, or \
-                delete the file";
+            let hint =
+                "write `{}` into a YAML or JSON file that is empty on purpose, or delete the file";
             let problem = Problem::error(node.place.clone(), "", "is empty").hint(hint);
             self.problems.push(problem);
             return vec![Vec::new()];
         }
         let mut lost = Vec::new();
         for (place, path) in node.find_keys_without_value() {
-            let hint = "give it a value, or take it out; `{}` and `[]` are empty on purpose";
+            let hint = "set a value, or remove it; use `{}` or `[]` for an empty value";
             let problem = Problem::error(place, path.join("."), "has no value");
             self.problems.push(problem.hint(hint));
             lost.push(path);
@@ -231,7 +231,7 @@ impl Loading<'_> {
                     source::display_path(path, &self.sources.cwd).display()
                 )
             };
-            let hint = "the path is relative to the file that names it";
+            let hint = "the path is relative to the file that contains it";
             self.problems.push(Problem::error(named_at, "import", what).hint(hint));
             return unreadable();
         }
@@ -249,7 +249,7 @@ impl Loading<'_> {
     fn refuse_include(&mut self, layers: &[&Layer]) {
         for layer in layers {
             let Some(place) = layer.root.place_of(&["include"]) else { continue };
-            let hint = "name the first file with --config or LOCKGATE_CONFIG";
+            let hint = "specify the first file with --config or LOCKGATE_CONFIG";
             let what = "only a file can include others";
             self.problems.push(Problem::error(place, "include", what).hint(hint));
         }
@@ -294,9 +294,9 @@ impl Loading<'_> {
                 }
                 match seen.get(slug) {
                     Some((other, place)) if !same(other, &entry.node) => {
-                        let what = format!("another server of this name is defined at {place}");
-                        let hint = "rename one of them, or leave out `command` and `url` here to \
-                            only add settings";
+                        let what = format!("another server with this name is defined at {place}");
+                        let hint = "rename one of them, or omit `command` and `url` here to only \
+                            add settings";
                         let key = format!("servers.{slug}");
                         self.problems
                             .push(Problem::error(entry.place.clone(), key, what).hint(hint));

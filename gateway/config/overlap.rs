@@ -27,10 +27,10 @@ pub fn check(
         let path: Vec<&str> = key.split('.').collect();
         let place = layers.place(&path);
         let what = format!(
-            "holds the gateway's own `{}`, which tools could then read or change",
+            "contains the gateway's own `{}`, which tools could then read or change",
             source::display_path(inside, cwd).display()
         );
-        let hint = "name a folder beside it";
+        let hint = "use another folder";
         problems.push(Problem::error(place, key, what).hint(hint));
     }
 }

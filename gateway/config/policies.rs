@@ -164,7 +164,7 @@ pub fn files(path: &Path) -> Result<Vec<PathBuf>, String> {
     }
     match (mistakes.is_empty(), found.is_empty()) {
         (false, _) => Err(mistakes.join("; ")),
-        (_, true) => Err("there is no file that fits".into()),
+        (_, true) => Err("no file matches".into()),
         _ => Ok(found),
     }
 }
@@ -201,9 +201,9 @@ fn unreachable(path: &Path) -> Option<String> {
     let name = last_name(path).display();
     match std::fs::metadata(path) {
         Ok(data) if data.is_file() => None,
-        Ok(_) => Some(format!("`{name}` is no file")),
+        Ok(_) => Some(format!("`{name}` is not a file")),
         Err(error) if error.kind() == ErrorKind::NotFound && path.is_symlink() => {
-            Some(format!("`{name}` is a link to what is not there"))
+            Some(format!("`{name}` is a broken link"))
         }
         Err(error) => Some(format!("`{name}` cannot be read: {}", reason(&error))),
     }
@@ -308,7 +308,7 @@ fn form<T: DeserializeOwned>(
     let mut layer = Layer::new(node.clone());
     let mut damaged = Vec::new();
     for (place, key) in empty {
-        let hint = "give it a value, or take it out; JSON's null in a schema is `type: \"null\"`";
+        let hint = "set a value, or remove it; JSON's null in a schema is `type: \"null\"`";
         problems.push(Problem::error(place, key.join("."), "has no value").hint(hint));
         damaged.push(key);
     }

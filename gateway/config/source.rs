@@ -32,8 +32,8 @@ pub fn locate(folder: &Path) -> Result<Option<PathBuf>, Problem> {
             continue;
         }
         if let Some(first) = found {
-            let what = format!("there is {name} too");
-            let hint = "keep one of them, or name the one to use with --config";
+            let what = format!("{name} exists too");
+            let hint = "keep one of them, or select one with --config";
             return Err(Problem::error(Place::file(Path::new(first)), "", what).hint(hint));
         }
         found = Some(name);
@@ -60,7 +60,7 @@ pub fn read_file(path: &Path, cwd: &Path, otherwise_json: bool) -> Result<Node, 
         "json" | "jsonc" => json::read(&name, &text)?,
         _ if otherwise_json => json::read(&name, &text)?,
         _ => {
-            let what = "the kind of file is not known by its name";
+            let what = "the file's extension is unknown";
             return Err(Problem::error(whole, "", what).hint("name it .yaml, .toml or .json"));
         }
     };
@@ -70,7 +70,7 @@ pub fn read_file(path: &Path, cwd: &Path, otherwise_json: bool) -> Result<Node, 
         _ => Err(Problem::error(
             whole,
             "",
-            format!("must hold keys and values, not {}", node.kind()),
+            format!("must contain keys and values, not {}", node.kind()),
         )),
     }
 }

@@ -4,8 +4,8 @@
 const KNOWN_ELSEWHERE: &[(&str, &str)] = &[
     (
         "mcpservers",
-        "entries of a client's file go below `servers`; or name that file in `import` or with \
-            --mcp-servers",
+        "put the entries of a client's file under `servers`, or list that file in `import` or \
+            with --mcp-servers",
     ),
     ("disabled", "write `enabled: false`"),
     ("port", "write `listen: HOST:PORT`"),
@@ -15,7 +15,7 @@ const KNOWN_ELSEWHERE: &[(&str, &str)] = &[
     ("httpurl", "write `url`"),
     ("api_key", "write `auth: { key: \"${LOCKGATE_KEY}\" }`"),
     ("apikey", "write `auth: { key: \"${LOCKGATE_KEY}\" }`"),
-    ("database_url", "refer to it as ${DATABASE_URL} where a value needs it"),
+    ("database_url", "use ${DATABASE_URL} in the value that needs it"),
 ];
 
 /// Returns the nearest of `known`, if near enough.

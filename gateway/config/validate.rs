@@ -151,7 +151,7 @@ impl Check<'_> {
         };
         self.wrong = true;
         self.problems
-            .push(Problem::error(place, path.join("."), "must be given in production").hint(hint));
+            .push(Problem::error(place, path.join("."), "is required in production").hint(hint));
     }
 
     /// Returns the value at `path` for a message; empty if the value may be a secret.
@@ -179,7 +179,7 @@ impl Check<'_> {
             self.error(
                 path,
                 format!("there is no such file{shown}"),
-                "a relative path starts at the file that names it",
+                "paths are relative to the file that contains them",
             );
         }
         file
@@ -192,7 +192,7 @@ impl Check<'_> {
             self.error(
                 &["name"],
                 format!("must be 1 to {NAME_CHARS} of a-z, 0-9 and -{shown}"),
-                "the text for people goes into `title`",
+                "set the display name in `title`",
             );
         }
         self.short(&["title"], root.title.as_ref(), TITLE_CHARS);
@@ -265,7 +265,7 @@ impl Check<'_> {
             let shown = self.shown(&path);
             self.error(
                 &path,
-                format!("is no log filter{shown}"),
+                format!("is not a log filter{shown}"),
                 "such as info,lockgate_proxy=debug",
             );
         }

@@ -105,5 +105,5 @@ fn a_network_that_is_none_is_refused() {
     let output = command().args(["check", "--config"]).arg(&file).output().unwrap();
     let told = [output.stdout, output.stderr].concat();
     let told = String::from_utf8_lossy(&told).into_owned();
-    assert!(told.contains("is no address and no network"), "{told}");
+    assert!(told.contains("is not an address or network"), "{told}");
 }

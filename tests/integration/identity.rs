@@ -306,7 +306,7 @@ async fn a_mistake_says_how_to_make_a_key() {
     assert!(said.contains("openssl genpkey") && said.contains("servers.crm.identity"), "{said}");
     let program = json!({"command": "true", "identity": {"audience": "crm"}});
     let said = check(&json!({"servers": {"crm": program}}));
-    assert!(said.contains("only goes with `url`"), "{said}");
+    assert!(said.contains("is only valid with `url`"), "{said}");
     let gate = Gate::start(json!({})).await;
     let asked = Request::bare("GET", "/.well-known/jwks.json", "").send(gate.address).await;
     assert_eq!(asked.status, 404);

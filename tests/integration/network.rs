@@ -254,9 +254,9 @@ fn mistakes_are_named_with_their_key_and_without_the_password() {
     let folder = tempfile::tempdir().unwrap();
     for (egress, key, words) in [
         ("proxy: { url: 'https://p.invalid' }", "egress.proxy.url", "must be http://host:port"),
-        ("proxy: { url: 'http://u:s3cret@p.invalid' }", "egress.proxy.url", "keys of their own"),
-        ("proxy: { url: 'http://p.invalid', password: '${PW}' }", "egress.proxy.user", "name the"),
-        ("no_proxy: [a.invalid]", "egress.no_proxy", "of no use without `proxy`"),
+        ("proxy: { url: 'http://u:s3cret@p.invalid' }", "egress.proxy.url", "separate keys"),
+        ("proxy: { url: 'http://p.invalid', password: '${PW}' }", "egress.proxy.user", "set the"),
+        ("no_proxy: [a.invalid]", "egress.no_proxy", "no effect without `proxy`"),
         ("{ proxy: { url: 'http://p.invalid' }, no_proxy: ['a b'] }", "egress.no_proxy", "a host"),
         ("proxy: { host: p.invalid }", "egress.proxy", "host"),
         ("from_environment: true", "egress.from_environment", "HTTPS_PROXY is not"),

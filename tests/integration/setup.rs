@@ -77,7 +77,7 @@ async fn an_included_file_takes_effect_when_it_is_saved() {
     std::fs::write(file.with_file_name("d.json"), team(json!({"d": one.config()}))).unwrap();
     until("d is listed", async || lists("d__t").await.then_some(())).await;
     std::fs::write(file.with_file_name("e.json"), team(json!({"d": {"command": "x"}}))).unwrap();
-    let mistake = "another server of this name is defined at";
+    let mistake = "another server with this name is defined at";
     until("the conflict is told", async || gate.log().contains(mistake).then_some(())).await;
     assert!(lists("d__t").await && lists("a__t").await);
 }

@@ -126,7 +126,9 @@ fn servers_of_clients_are_taken_over_without_their_secrets() {
     assert!(token.place.to_string().starts_with("claude.json:6:"), "{}", token.place);
     let notes: Vec<String> = made.notes.iter().map(ToString::to_string).collect();
     let left = |what: &str| notes.iter().any(|note| note.contains(what));
-    assert!(left("this entry starts Lockgate itself") && left("another server of this name is at"));
+    assert!(
+        left("this entry starts Lockgate itself") && left("another server with this name is at")
+    );
     // With the listed variables set, it is a valid configuration.
     std::fs::write(given.path().join("lockgate.yaml"), &made.text).unwrap();
     let mut given = given;

@@ -66,11 +66,11 @@ impl Loading<'_> {
         included.chain.push(known);
         for (file, place) in named {
             if let Some(what) = self.refuse(&file, &place, included) {
-                let hint = "include each file in one place";
+                let hint = "include each file once";
                 self.problems.push(Problem::error(place, "include", what).hint(hint));
             } else if included.seen.len() >= FILES {
                 let what = format!("a configuration has at most {FILES} files");
-                let hint = "put some of them together";
+                let hint = "merge some of them";
                 self.problems.push(Problem::error(place, "include", what).hint(hint));
                 break;
             } else {
@@ -90,7 +90,7 @@ impl Loading<'_> {
             let found = if whole.starts_with(base) {
                 policies::files(&whole).and_then(|found| within(base, found))
             } else {
-                Err("lies outside of the folder of the file that names it".to_string())
+                Err("is outside the folder of the including file".to_string())
             };
             match found {
                 Ok(found) => {
@@ -103,8 +103,8 @@ impl Loading<'_> {
                 }
                 Err(what) => {
                     let shown = if is_secret { String::new() } else { format!("`{name}`: ") };
-                    let hint = "name a file, a folder, or a pattern such as teams/*.yaml, beside \
-                        or below the file that names it";
+                    let hint = "use a file, a folder, or a pattern such as teams/*.yaml, in or \
+                        below the folder of the including file";
                     let problem = Problem::error(place, "include", format!("{shown}{what}"));
                     self.problems.push(problem.hint(hint));
                 }
@@ -139,7 +139,7 @@ impl Loading<'_> {
 fn within(base: &Path, files: Vec<PathBuf>) -> Result<Vec<PathBuf>, String> {
     let base = canonical(base);
     match files.iter().find(|file| file.canonicalize().is_ok_and(|file| !file.starts_with(&base))) {
-        Some(_) => Err("is a link out of the folder of the file that names it".into()),
+        Some(_) => Err("is a link out of the folder of the including file".into()),
         None => Ok(files),
     }
 }
@@ -208,7 +208,7 @@ fn merge(into: &mut Node, from: &Node, path: &mut Vec<String>, problems: &mut Pr
     }
     let is_server = path.len() == 2 && path[0] == "servers";
     if is_server && is_definition(into) && is_definition(from) && !same(into, from) {
-        return differ(into, from, "another server of this name is defined", path, problems);
+        return differ(into, from, "another server with this name is defined", path, problems);
     }
     if is_one_of(path, ADDED) {
         let mut all = items(Some(into));
@@ -223,7 +223,7 @@ fn merge(into: &mut Node, from: &Node, path: &mut Vec<String>, problems: &mut Pr
             path.pop();
         }
     } else if into.to_figment() != from.to_figment() {
-        differ(into, from, "another value is given", path, problems);
+        differ(into, from, "a different value is set", path, problems);
     }
 }
 

@@ -153,7 +153,7 @@ impl<'de, U: Unit, const MIN: u64, const MAX: u64, const DEFAULT: u64> Deseriali
 /// code is shared by about a hundred number types.
 fn out_of_range(min: u64, max: u64, default: u64, say: fn(u64) -> String) -> String {
     let hint = match default {
-        0 if min > 0 => "leave it out for none".to_string(),
+        0 if min > 0 => "remove it for the default".to_string(),
         _ => format!("the default is {}", say(default)),
     };
     format!("must be from {} to {}{HINT}{hint}", say(min), say(max))
@@ -301,7 +301,7 @@ impl<'de> Deserialize<'de> for Text {
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<String, E> {
                 if text.contains('\0') {
-                    return Err(E::custom(format!("must not contain NUL{HINT}take it out")));
+                    return Err(E::custom(format!("must not contain NUL{HINT}remove it")));
                 }
                 Ok(text.to_string())
             }

@@ -45,11 +45,10 @@ pub fn prefixed(env: &BTreeMap<String, String>, problems: &mut Problems) -> Node
         let path = path(rest);
         let place = Place::Variable(name.clone());
         if path.iter().any(String::is_empty) {
-            let problem = Problem::error(place, "", "names no key");
+            let problem = Problem::error(place, "", "contains no key");
             problems.push(problem.hint("write LOCKGATE_SECTION__KEY, such as LOCKGATE_LOG__LEVEL"));
         } else if !root.put(&path, parse(value, &place)) {
-            let what =
-                "contradicts another variable that sets the same key, or the section it is in";
+            let what = "conflicts with another variable that sets the same key, or its section";
             problems.push(Problem::error(place, path.join("."), what));
         }
     }

@@ -94,7 +94,7 @@ impl Reader<'_> {
             let at = raw.get().as_ptr() as usize - self.text.as_ptr() as usize;
             let place = (self.place)(key_start(self.text, at));
             if map.contains_key(&key) {
-                let what = format!("the key `{}` is there twice", key.escape_debug());
+                let what = format!("duplicate key `{}`", key.escape_debug());
                 return Err(Problem::error(place, "", what).hint("keep one of them").into());
             }
             map.insert(key, Entry { place, node });

@@ -138,14 +138,15 @@ impl Layer {
                 }
             }
             Kind::DuplicateField(name) => {
-                Problem::error(place, key, format!("`{name}` is given twice"))
+                Problem::error(place, key, format!("`{name}` is set twice"))
                     .hint("`type` and `transport` are the same key")
             }
             Kind::InvalidType(actual, expected) | Kind::InvalidValue(actual, expected) => {
                 let wanted = kind_wanted(expected);
                 if is_broken_json(&place, wanted, actual) {
-                    let what = format!("is not valid JSON, as {wanted} has to be in a variable");
-                    let hint = "write [\"a\", \"b\"] or {\"key\": \"value\"}, quotes and all";
+                    let what =
+                        format!("is not valid JSON, which is required for {wanted} in a variable");
+                    let hint = "write [\"a\", \"b\"] or {\"key\": \"value\"}, including the quotes";
                     return Problem::error(place, key, what).hint(hint);
                 }
                 let what = format!("must be {wanted}, not {}", kind_of(actual));
@@ -158,14 +159,16 @@ impl Layer {
                 }
                 None => Problem::error(place, key, format!("{message}{shown}")),
             },
-            Kind::MissingField(name) if path.is_empty() => {
-                Problem::error(place, "", format!("lacks `{name}`")).hint(format!(
-                    "write `{name}: []` where there is none: a file without it may have lost \
-                    what was in it"
-                ))
-            }
+            Kind::MissingField(name) if path.is_empty() => Problem::error(
+                place,
+                "",
+                format!("lacks `{name}`"),
+            )
+            .hint(format!(
+                "write `{name}: []` for an empty file: a file without it may have lost its content"
+            )),
             Kind::MissingField(name) => Problem::error(place, key, format!("lacks `{name}`"))
-                .hint(format!("it has to be given; {reference} says what else may be")),
+                .hint(format!("it is required; {reference} lists all keys")),
             _ => Problem::error(place, key, "does not fit here"),
         }
     }
@@ -190,8 +193,8 @@ fn hint_for_type(path: &[String], wanted: &str, actual: &Actual, reference: &str
         }
         ("text", _) => "write one value".to_string(),
         ("a list", _) => "write [a, b]".to_string(),
-        (SECTION, _) => "put its keys below it".to_string(),
-        _ => format!("{reference} says what fits"),
+        (SECTION, _) => "put its keys under it".to_string(),
+        _ => format!("{reference} lists the valid values"),
     }
 }
 

@@ -16,8 +16,8 @@ use crate::problem::{Place, Problem};
 const NODES: usize = 100_000;
 const ALIASES: usize = 1_000;
 /// The hint for a value that begins with a special character.
-const QUOTES: &str = "put the whole value in quotes, such as '*' or '\"a\" in b': at its beginning \
-    * & ! \" and { mean something else";
+const QUOTES: &str = "put the whole value in quotes, such as '*' or '\"a\" in b': * & ! \" and { \
+    have a special meaning at its start";
 
 pub fn read(path: &Arc<PathBuf>, text: &str) -> Result<Node, Problem> {
     match serde_saphyr::from_str_with_options::<Spanned<Tree>>(text, options()) {

@@ -26,10 +26,10 @@ fn an_entry_is_an_address_and_what_the_server_wants() {
 #[test]
 fn mistakes_of_the_catalogue_are_said_with_their_places() {
     for (entry, key, words) in [
-        ("{ title: x }", "catalogue.a", "needs `url`"),
+        ("{ title: x }", "catalogue.a", "requires `url`"),
         ("{ url: 'ftp://a/' }", "catalogue.a.url", "http"),
         ("{ url: 'https://u:Tops3cret@a/' }", "catalogue.a.url", "user or password"),
-        ("{ url: 'https://a/', auth: api_key }", "catalogue.a.auth", "needs `header`"),
+        ("{ url: 'https://a/', auth: api_key }", "catalogue.a.auth", "requires `header`"),
         ("{ url: 'https://a/', header: x-key }", "catalogue.a.header", "auth: api_key"),
         (
             "{ url: 'https://a/', auth: api_key, header: host }",

@@ -67,10 +67,10 @@ fn a_cursor_file_works_with_its_variables_and_new_names_are_told() {
     assert_eq!(
         given.messages(),
         [
-            "warning: ws/.cursor/mcp.json:3:5: mcpServers.My Server.v2: the server is called `my-server-v2` here \
+            "warning: ws/.cursor/mcp.json:3:5: mcpServers.My Server.v2: the server is named `my-server-v2` here \
              — names are a-z, 0-9 and -",
-            "warning: ws/.cursor/mcp.json:4:104: mcpServers.local.timeout: only the client understands this; it is left out \
-             — set what Lockgate should do below `servers` of its own file",
+            "warning: ws/.cursor/mcp.json:4:104: mcpServers.local.timeout: only the client supports this; it is omitted \
+             — configure it under `servers` of Lockgate's own file",
         ]
     );
     assert_eq!(loaded.files.len(), 2);
@@ -92,7 +92,7 @@ fn a_vs_code_file_works_with_comments_and_types() {
 fn what_only_an_editor_can_ask_for_is_a_mistake_with_a_way_out() {
     let text = r#"{ "servers": { "a": { "url": "https://a.example/mcp", "headers": { "X": "${input:key}" } } } }"#;
     let messages = Given::files(&[("mcp.json", text)]).mcp_servers("mcp.json").messages();
-    let expected = "mcp.json:1:73: servers.a.headers.x: `${input:key}` is something that only the editor can ask for \
+    let expected = "mcp.json:1:73: servers.a.headers.x: `${input:key}` is a prompt that only the editor can show \
                     — write ${NAME} and set that environment variable";
     assert_eq!(messages, [expected]);
 }
@@ -114,13 +114,13 @@ fn one_name_for_two_servers_names_both_places_and_one_server_twice_is_fine() {
         Given::files(&[("lockgate.yaml", &file(command)), ("c.json", import)]).mcp_servers("c.json")
     };
     assert_eq!(given("sh").messages(), Vec::<String>::new());
-    let expected = "lockgate.yaml:2:3: servers.a: another server of this name is defined at c.json:1:19 \
-                    — rename one of them, or leave out `command` and `url` here to only add settings";
+    let expected = "lockgate.yaml:2:3: servers.a: another server with this name is defined at c.json:1:19 \
+                    — rename one of them, or omit `command` and `url` here to only add settings";
     assert_eq!(given("ls").messages(), [expected]);
     let twice = r#"{ "mcpServers": { "a b": { "command": "sh" }, "a_b": { "command": "sh" } } }"#;
     let messages = Given::files(&[("c.json", twice)]).mcp_servers("c.json").messages();
     assert!(
-        messages[0].ends_with("`a b` and `a_b` are both called `a-b` here — rename one of them"),
+        messages[0].ends_with("`a b` and `a_b` both become `a-b` — rename one of them"),
         "{messages:?}"
     );
 }
@@ -134,21 +134,21 @@ fn files_that_hold_no_servers_or_are_not_there_are_mistakes() {
         "{}",
         message("{}")
     );
-    assert!(message("[]").starts_with("c.json: must hold keys and values, not a list"));
+    assert!(message("[]").starts_with("c.json: must contain keys and values, not a list"));
     assert!(message(r#"{"mcpServers": []}"#).contains("mcpServers: must be a section"));
     assert!(message(r#"{"mcpServers": {"a": 1}}"#).contains("mcpServers.a: must be a section"));
     assert!(
-        message(r#"{"mcpServers": {"a": {}}}"#).contains("servers.a: needs `command` or `url`")
+        message(r#"{"mcpServers": {"a": {}}}"#).contains("servers.a: requires `command` or `url`")
     );
     assert!(
         message(r#"{"mcpServers": {"ü": {"command": "sh"}}}"#)
-            .contains("no name of a server can be made of this")
+            .contains("cannot be converted to a server name")
     );
     let missing = Given::files(&[]).mcp_servers("c.json").messages();
     assert_eq!(
         missing,
         [
-            "flag --mcp-servers: import: there is no file c.json — the path is relative to the file that names it"
+            "flag --mcp-servers: import: there is no file c.json — the path is relative to the file that contains it"
         ]
     );
 }
@@ -163,7 +163,7 @@ fn the_entry_that_starts_lockgate_is_not_imported() {
         assert_eq!(loaded.config.servers.len(), 1, "{command}");
         let warning = loaded.warnings[0].to_string();
         assert!(
-            warning.contains("mcpServers.gate: this entry starts Lockgate itself; it is left out"),
+            warning.contains("mcpServers.gate: this entry starts Lockgate itself; it is omitted"),
             "{warning}"
         );
     }

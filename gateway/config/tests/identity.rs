@@ -51,9 +51,9 @@ fn what_cannot_be_signed_is_said_without_the_key() {
         (SERVERS.into(), &*key, "servers.crm.identity", "openssl genpkey -algorithm EC"),
         (with_key.into(), "no-key-Tops3cret", "identity.keys.0", "no private key in PEM"),
         (with_key.into(), &other.serialize_pem(), "identity.keys.0", "another kind than P-256"),
-        (twice, &key, "identity.keys.1", "stands twice"),
+        (twice, &key, "identity.keys.1", "is listed twice"),
         (many, &key, "identity.keys", "more than 8"),
-        (format!("{outside}{with_key}"), &key, "http.public_url", "must be given"),
+        (format!("{outside}{with_key}"), &key, "http.public_url", "is required"),
         (server("url: 'https://a.test', identity: {}"), &key, "identity.audience", "`aud`"),
         (
             server("url: 'https://a.test', identity: { audience: 'a b' }"),
@@ -71,7 +71,7 @@ fn what_cannot_be_signed_is_said_without_the_key() {
             server("command: 'true', identity: { audience: a }"),
             &key,
             "servers.a.identity",
-            "only goes with `url`",
+            "is only valid with `url`",
         ),
         (
             server("url: 'https://a.test', headers: { Lockgate-Identity: me }"),
@@ -83,13 +83,13 @@ fn what_cannot_be_signed_is_said_without_the_key() {
             format!("servers: {{ {same} }}\n{with_key}"),
             &key,
             "servers.b.identity.audience",
-            "is that of `servers.a` too",
+            "equals that of `servers.a`",
         ),
         (
             format!("{public}identity: {{ keys: [\"{}\"] }}", key.replace('\n', "\\n")),
             &key,
             "identity.keys.0",
-            "written into the file itself",
+            "written in plain text",
         ),
     ] {
         let messages = given(&text, key).messages();

@@ -65,9 +65,9 @@ fn what_two_files_say_differently_names_both_places() {
     assert_eq!(
         given.messages(),
         [
-            "b.yaml:2:9: servers.time: another server of this name is defined at a.yaml:2:9 — \
+            "b.yaml:2:9: servers.time: another server with this name is defined at a.yaml:2:9 — \
              rename one of them",
-            "b.yaml:4:9: listen: another value is given at lockgate.yaml:2:9 — keep it in one of \
+            "b.yaml:4:9: listen: a different value is set at lockgate.yaml:2:9 — keep it in one of \
              the files",
             "b.yaml:5:7: http: must be a section (keys and values), not a number — put its keys \
              below it",
@@ -107,17 +107,17 @@ fn what_cannot_be_included_says_why() {
         ),
         (
             &[("lockgate.yaml", "include: teams/*.yaml"), ("teams/a.txt", "")],
-            "lockgate.yaml:1:10: include: `teams/*.yaml`: there is no file that fits",
+            "lockgate.yaml:1:10: include: `teams/*.yaml`: no file matches",
         ),
         (
             &[("lockgate.yaml", "include: ../other.yaml")],
             "lockgate.yaml:1:10: include: \
-            `../other.yaml`: lies outside of the folder of the file that names it",
+            `../other.yaml`: is outside the folder of the including file",
         ),
         (
             &[("lockgate.yaml", "include: /etc/hostname")],
             "lockgate.yaml:1:10: include: \
-            `/etc/hostname`: lies outside of the folder",
+            `/etc/hostname`: is outside the folder",
         ),
         (
             &[("lockgate.yaml", "include: lockgate.yaml")],
@@ -157,7 +157,7 @@ fn what_cannot_be_included_says_why() {
     assert_eq!(
         variable.messages(),
         ["environment LOCKGATE_INCLUDE: include: only a file can \
-        include others — name the first file with --config or LOCKGATE_CONFIG"]
+        include others — specify the first file with --config or LOCKGATE_CONFIG"]
     );
     let many: Vec<(String, String)> =
         (0..70).map(|n| (format!("many/{n:02}.yaml"), "{}".to_string())).collect();
@@ -204,7 +204,7 @@ fn no_link_leads_out_of_the_folder() {
     link(&elsewhere.path().join("a.yaml"), "teams/a.yaml");
     link(&given.path().join("real/in.yaml"), "in.yaml");
     link(elsewhere.path(), "more");
-    let what = "is a link out of the folder of the file that names it";
+    let what = "is a link out of the folder of the including file";
     let messages = given.messages();
     assert_eq!(messages.len(), 2, "{messages:?}");
     for (message, name) in

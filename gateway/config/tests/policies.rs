@@ -56,7 +56,7 @@ fn a_policy_that_cannot_be_reached_is_a_mistake() {
         let alone = crate::policies::load(&["p".into()], given.path()).unwrap_err();
         for told in [given.messages(), alone.problems.iter().map(ToString::to_string).collect()] {
             assert_eq!(told.len(), 1, "{told:?}");
-            let mistakes = "`deny.yaml` is a link to what is not there; `deny2.yaml` is no file";
+            let mistakes = "`deny.yaml` is a broken link; `deny2.yaml` is not a file";
             assert!(told[0].contains(mistakes), "{told:?}");
         }
     }
@@ -203,17 +203,17 @@ policies:
         let warnings = given.loaded().warnings;
         warnings.iter().map(ToString::to_string).collect::<Vec<_>>()
     };
-    let never = "no caller can have any, so this policy fits nobody";
-    let granted = "set `auth.keys_file` or `auth.issuers`, or take it out";
+    let never = "no caller can have any, so this policy never matches";
+    let granted = "set `auth.keys_file` or `auth.issuers`, or remove it";
     let certificates = format!(
-        "warning: p.yaml:3:52: policies.1.who.certificates: {never} — set `http.tls.client_ca`, or take it out"
+        "warning: p.yaml:3:52: policies.1.who.certificates: {never} — set `http.tls.client_ca`, or remove it"
     );
     assert_eq!(
         warned(""),
         [
             format!(
                 "warning: p.yaml:2:38: policies.0.who.roles: no caller can have any, so this policy and 1 more in this file \
-                 fit nobody — {granted}"
+                 never match — {granted}"
             ),
             certificates.clone(),
             format!("warning: p.yaml:4:37: policies.2.who.scopes: {never} — {granted}"),
@@ -228,7 +228,7 @@ policies:
 #[test]
 fn a_file_that_lost_its_policies_is_a_mistake() {
     let hint =
-        "write `policies: []` where there is none: a file without it may have lost what was in it";
+        "write `policies: []` for an empty file: a file without it may have lost its content";
     for (text, place) in [
         ("", "p.yaml"),
         ("# only words\n", "p.yaml"),
@@ -300,16 +300,13 @@ fn each_kind_of_file_has_its_own_reference() {
     let config = "policy: { files: [p.yaml] }\nnames: { max_length: x }\n";
     let given = Given::files(&[("lockgate.yaml", config), ("p.yaml", policy), ("c.yaml", cases)]);
     let told = given.messages().join("\n");
-    assert!(told.contains("not text — `lockgate schema --policy` says what fits"), "{told}");
     assert!(
-        told.contains("it has to be given; `lockgate schema --policy` says what else may be"),
+        told.contains("not text — `lockgate schema --policy` lists the valid values"),
         "{told}"
     );
+    assert!(told.contains("it is required; `lockgate schema --policy` lists all keys"), "{told}");
     let told = crate::policies::cases("c.yaml".as_ref(), given.path()).unwrap_err().to_string();
-    assert!(
-        told.contains("it has to be given; `lockgate schema --cases` says what else may be"),
-        "{told}"
-    );
+    assert!(told.contains("it is required; `lockgate schema --cases` lists all keys"), "{told}");
 }
 
 #[test]
@@ -329,10 +326,10 @@ fn lists_that_name_no_server_are_warned_of() {
     assert_eq!(
         about,
         [
-            "lockgate.yaml:4:28: policy.servers.allow.1: names no server of this configuration (it is `tiem`)",
-            "lockgate.yaml:5:20: policy.tools.allow.0: names no server of this configuration (it is `tiem__*`)",
-            "lockgate.yaml:5:99: policy.tools.deny.0: names no server of this configuration (it is `tiem/x`)",
-            "p.yaml:2:38: policies.0.what.servers: names no server of this configuration",
+            "lockgate.yaml:4:28: policy.servers.allow.1: matches no server of this configuration (it is `tiem`)",
+            "lockgate.yaml:5:20: policy.tools.allow.0: matches no server of this configuration (it is `tiem__*`)",
+            "lockgate.yaml:5:99: policy.tools.deny.0: matches no server of this configuration (it is `tiem/x`)",
+            "p.yaml:2:38: policies.0.what.servers: matches no server of this configuration",
         ]
     );
 }

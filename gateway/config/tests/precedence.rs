@@ -69,14 +69,14 @@ fn mistakes_in_variables_and_flags_name_them() {
             "LOCKGATE_LOG",
             "x",
             &[
-                "environment LOCKGATE_LOG: log: must be a section (keys and values), not text — put its keys below it",
+                "environment LOCKGATE_LOG: log: must be a section (keys and values), not text — put its keys under it",
             ],
         ),
         (
             "LOCKGATE_",
             "x",
             &[
-                "environment LOCKGATE_: names no key — write LOCKGATE_SECTION__KEY, such as LOCKGATE_LOG__LEVEL",
+                "environment LOCKGATE_: contains no key — write LOCKGATE_SECTION__KEY, such as LOCKGATE_LOG__LEVEL",
             ],
         ),
         (
@@ -90,7 +90,7 @@ fn mistakes_in_variables_and_flags_name_them() {
             "MCP_PORT",
             "80",
             &[
-                "environment MCP_PORT: listen: the port must be from 1024 to 65535 (it is `127.0.0.1:80`) — use a higher one, or set `http.privileged_ports: true`",
+                "environment MCP_PORT: listen: the port must be from 1024 to 65535 (it is `127.0.0.1:80`) — use a higher port, or set `http.privileged_ports: true`",
             ],
         ),
         (
@@ -104,7 +104,7 @@ fn mistakes_in_variables_and_flags_name_them() {
             "MCP_SERVER_NAME",
             "My Server",
             &[
-                "environment MCP_SERVER_NAME: name: must be 1 to 64 of a-z, 0-9 and - (it is `My Server`) — the text for people goes into `title`",
+                "environment MCP_SERVER_NAME: name: must be 1 to 64 of a-z, 0-9 and - (it is `My Server`) — set the display name in `title`",
             ],
         ),
         (
@@ -176,7 +176,8 @@ fn the_file_is_found_by_flag_then_variable_then_name() {
     assert_eq!(name(&given), "by-flag");
     assert_eq!(given.loaded().files, [given.path().join("a.toml")]);
     let two = Given::files(&[("lockgate.yaml", "{}"), ("lockgate.json", "{}")]);
-    let expected = "lockgate.yaml: there is lockgate.json too — keep one of them, or name the one to use with --config";
+    let expected =
+        "lockgate.yaml: there is lockgate.json too — keep one of them, or select one with --config";
     assert_eq!(two.messages(), [expected]);
     assert_eq!(Given::files(&[("a.ini", "")]).env("LOCKGATE_CONFIG", "a.ini").messages().len(), 1);
 }
@@ -303,13 +304,13 @@ fn variables_of_open_telemetry_lead_logs_to_their_collector() {
         (
             &[ALL, ("OTEL_EXPORTER_OTLP_LOGS_PROTOCOL", "grpc")],
             [TRACES, ""],
-            "OTEL_EXPORTER_OTLP_LOGS_PROTOCOL: telemetry.otlp_logs: is not spoken here",
+            "OTEL_EXPORTER_OTLP_LOGS_PROTOCOL: telemetry.otlp_logs: is not supported",
             "",
         ),
         (
             &[ALL, ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "x-key=t")],
             [TRACES, ""],
-            "OTEL_EXPORTER_OTLP_ENDPOINT: telemetry.otlp_logs: traces have other headers",
+            "OTEL_EXPORTER_OTLP_ENDPOINT: telemetry.otlp_logs: differ from the headers of traces",
             "t",
         ),
         (&[OWN, ("OTEL_EXPORTER_OTLP_LOGS_HEADERS", "x-key=l")], ["", OWN.1], "", "l"),

@@ -33,7 +33,7 @@ fn what_cannot_be_shared_is_said_without_the_secret() {
         (with_secret, "http://:Tops3cret@h", "redis.url", "an address of Redis or Valkey"),
         (with_secret, "redis://:Tops3cret@h/x", "redis.url", "the number of a database"),
         (with_secret, "redis://Tops3cret@h", "redis.url", "a user without a password"),
-        ("redis: { url: '${URL}' }", "redis://:Tops3cret@h", "redis.url", "needs `secret`"),
+        ("redis: { url: '${URL}' }", "redis://:Tops3cret@h", "redis.url", "requires `secret`"),
         ("redis: { prefix: a }", "", "redis.prefix", "without `redis.url`"),
         (
             "redis: { url: '${URL}', prefix: 'a b' }\nsecret: '${SECRET}'",

@@ -25,12 +25,20 @@ fn the_port_is_the_one_of_the_listener_unless_there_is_another() {
 #[test]
 fn what_cannot_be_reached_is_an_error() {
     for (text, key, words) in [
-        ("{ address: gate, peers: a }", "replicas.address", "is no address of this gateway"),
-        ("{ address: 0.0.0.0, peers: a }", "replicas.address", "is no address of this gateway"),
-        ("{ address: 10.0.0.7 }", "replicas.peers", "is needed by `replicas.address`"),
-        ("{ address: 10.0.0.7, peers: ['a b'] }", "replicas.peers", "is no name or address"),
-        ("{ address: 10.0.0.7, peers: ['a:0'] }", "replicas.peers", "is no name or address"),
-        ("{ address: 10.0.0.7, peers: 'http://a' }", "replicas.peers", "is no name or address"),
+        (
+            "{ address: gate, peers: a }",
+            "replicas.address",
+            "is not a valid address of this gateway",
+        ),
+        (
+            "{ address: 0.0.0.0, peers: a }",
+            "replicas.address",
+            "is not a valid address of this gateway",
+        ),
+        ("{ address: 10.0.0.7 }", "replicas.peers", "is required by `replicas.address`"),
+        ("{ address: 10.0.0.7, peers: ['a b'] }", "replicas.peers", "is not a name or address"),
+        ("{ address: 10.0.0.7, peers: ['a:0'] }", "replicas.peers", "is not a name or address"),
+        ("{ address: 10.0.0.7, peers: 'http://a' }", "replicas.peers", "is not a name or address"),
         ("{ peers: a }", "replicas.peers", "without `replicas.address`"),
         ("{ address: 10.0.0.7, peers: a, tls_name: a }", "replicas.tls_name", "without `http.tls`"),
     ] {
@@ -39,5 +47,5 @@ fn what_cannot_be_reached_is_an_error() {
         assert!(message.contains(key) && message.contains(words), "{message}");
     }
     let alone = Given::yaml("replicas: { address: 10.0.0.7, peers: a }").messages();
-    assert!(alone.iter().any(|message| message.contains("needs `secret`")), "{alone:?}");
+    assert!(alone.iter().any(|message| message.contains("requires `secret`")), "{alone:?}");
 }

@@ -34,7 +34,7 @@ fn programs_models_and_variables_are_taken() {
 #[test]
 fn mistakes_are_told() {
     for (keys, words) in [
-        ("timeout: 5", "builtin.shell.roots: needs 1 to 64 folders"),
+        ("timeout: 5", "builtin.shell.roots: requires 1 to 64 folders"),
         ("roots: [{ path: ../nothing-is-here }]", "without `..`"),
         ("roots: [{ path: nowhere }]", "there is no such folder"),
         ("roots: [{ path: project }], programs: [jq]", "`jq` is not a program that is known here"),
@@ -42,16 +42,16 @@ fn mistakes_are_told() {
         ("roots: [{ path: project }], models: { ls: { flags: [-all] } }", "`-all` is not a flag"),
         (
             "roots: [{ path: project }], environment: { LD_PRELOAD: x }",
-            "would choose what programs run or load",
+            "would change which code programs run or load",
         ),
         (
             "roots: [{ path: project }], environment: { GIT_PAGER: x }",
-            "would choose what programs run or load",
+            "would change which code programs run or load",
         ),
-        ("roots: [{ path: project }], environment: { 'A-B': x }", "is no name of a variable"),
+        ("roots: [{ path: project }], environment: { 'A-B': x }", "is not a variable name"),
         (
             "roots: [{ path: project }], caller_environment: [TZ, LD_PRELOAD]",
-            "would choose what programs run or load",
+            "would change which code programs run or load",
         ),
         ("roots: [{ path: project }], search: [bin]", "must be an absolute path"),
         (
@@ -85,7 +85,7 @@ fn folders_of_tools_hold_nothing_of_the_gateway() {
     for (config, place) in [
         (
             "builtin: { file: { roots: [{ path: . }] } }",
-            "lockgate.yaml:1:36: builtin.file.roots.0.path: holds the gateway's own `lockgate.yaml`, which",
+            "lockgate.yaml:1:36: builtin.file.roots.0.path: contains the gateway's own `lockgate.yaml`, which",
         ),
         (
             "builtin: { file: { roots: [{ path: project }, { path: policies }] } }\npolicy: { files: [policies] }",
@@ -118,10 +118,7 @@ fn folders_of_tools_hold_nothing_of_the_gateway() {
         ),
     ] {
         let told = files(config);
-        assert!(
-            told.contains(place) && told.contains("name a folder beside it"),
-            "{config}: {told}"
-        );
+        assert!(told.contains(place) && told.contains("use another folder"), "{config}: {told}");
     }
     assert_eq!(
         files(

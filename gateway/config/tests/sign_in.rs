@@ -52,28 +52,28 @@ fn a_client_is_read_and_its_secret_is_not_shown() {
 fn what_cannot_work_is_said_without_the_secret() {
     let with = |more: &str| format!("{SIGN_IN}, {more}");
     for (sign_in, more, key, words) in [
-        ("client_id: c".to_owned(), "", "admin.sign_in.issuer", "must be given"),
-        ("issuer: company".to_owned(), "", "admin.sign_in.client_id", "must be given"),
+        ("client_id: c".to_owned(), "", "admin.sign_in.issuer", "is required"),
+        ("issuer: company".to_owned(), "", "admin.sign_in.client_id", "is required"),
         (
             "issuer: compny, client_id: c".to_owned(),
             "",
             "admin.sign_in.issuer",
-            "is no name of `auth.issuers`",
+            "is not a name in `auth.issuers`",
         ),
         (
             "issuer: company, client_id: ''".to_owned(),
             "",
             "admin.sign_in.client_id",
-            "is no name of a client",
+            "is not a valid client id",
         ),
         (
             "issuer: company, client_id: c, client_secret: n0t-to-be-seen".to_owned(),
             "",
             "admin.sign_in.client_secret",
-            "written into the file",
+            "written in plain text",
         ),
         (with("scopes: [profile]"), "", "admin.sign_in.scopes", "must contain `openid`"),
-        (with("scopes: ['openid', 'a b']"), "", "admin.sign_in.scopes.1", "is no scope"),
+        (with("scopes: ['openid', 'a b']"), "", "admin.sign_in.scopes.1", "is not a scope"),
         (
             with("console_url: 'http://console.example.com'"),
             "",
@@ -96,7 +96,7 @@ fn what_cannot_work_is_said_without_the_secret() {
             SIGN_IN.to_owned(),
             "http: { public_url: 'https://gate.example.com/team' }",
             "admin.sign_in.console_url",
-            "must be given",
+            "is required",
         ),
         (with("secret: x"), "", "admin.sign_in.secret", "client_secret"),
     ] {

@@ -93,7 +93,7 @@ fn keys_that_can_be_guessed_are_refused_and_not_quoted() {
         }
     }
     let written = Given::yaml(&format!("store: {{ keys: ['{KEY}'] }}")).messages();
-    assert!(written[0].contains("written into the file itself"), "{written:?}");
+    assert!(written[0].contains("written in plain text"), "{written:?}");
     let many = vec![format!("'{KEY}'"); 9].join(", ");
     let many = Given::yaml(&format!("store: {{ keys: [{many}] }}")).messages();
     assert!(many.iter().any(|message| message.contains("more than 8")), "{many:?}");

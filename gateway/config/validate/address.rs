@@ -76,7 +76,7 @@ impl Check<'_> {
             self.error(
                 &path,
                 "is the address of `listen`",
-                "use another port, or leave it out to share that one",
+                "use another port, or remove it to share the address",
             );
         }
         // Behind a proxy, all requests come from this machine.
@@ -115,7 +115,12 @@ impl Check<'_> {
                 Some(holder) => holders.push(holder),
                 None => {
                     let hint = "write role:NAME, principal:ISSUER|SUBJECT or certificate:dns:NAME";
-                    self.item_error(&["admin", key], at, "names nobody", hint);
+                    self.item_error(
+                        &["admin", key],
+                        at,
+                        "is not a valid role, principal or certificate",
+                        hint,
+                    );
                 }
             }
         }
@@ -136,11 +141,11 @@ impl Check<'_> {
         match address.port() {
             0 if matches!(self.layers.place(path), Place::Flag(_)) => {}
             0 => {
-                let hint = "port 0 (any free port) is accepted on the command line alone";
+                let hint = "port 0 (any free port) is only accepted on the command line";
                 self.error(path, format!("the port must be from 1024 to 65535{shown}"), hint);
             }
             1..1024 if !self.privileged => {
-                let hint = "use a higher one, or set `http.privileged_ports: true`";
+                let hint = "use a higher port, or set `http.privileged_ports: true`";
                 self.error(path, format!("the port must be from 1024 to 65535{shown}"), hint);
             }
             _ => {}
@@ -164,8 +169,8 @@ impl Check<'_> {
             self.warning(&["listen"], "the key crosses the network unencrypted", hint);
         }
         if listen.ip().is_unspecified() && hosts.is_empty() {
-            let what = "clients that use a host name are refused";
-            self.warning(&["listen"], what, "name it in `http.hosts`");
+            let what = "requests with a host name are rejected";
+            self.warning(&["listen"], what, "add the host name to `http.hosts`");
         }
     }
 
@@ -194,7 +199,7 @@ impl Check<'_> {
             && has_authorities
             && let Err(error) = tls.check()
         {
-            let hint = "name PEM files: a certificate with its chain, its key, and authorities";
+            let hint = "use PEM files: a certificate with its chain, its key, and authorities";
             self.error(&["http", "tls"], error.to_string(), hint);
         }
     }
@@ -205,8 +210,8 @@ impl Check<'_> {
             return Some(self.file(&path, file));
         }
         if !self.layers.damaged(&path) {
-            let what = "must be given: TLS needs both `cert` and `key`";
-            self.error(&path, what, "name a PEM file");
+            let what = "is required: TLS needs both `cert` and `key`";
+            self.error(&path, what, "set it to a PEM file");
         }
         None
     }
@@ -215,8 +220,8 @@ impl Check<'_> {
         let mut lower = Vec::with_capacity(hosts.len());
         for (at, host) in hosts.iter().enumerate() {
             if host != "*" && (host.is_empty() || host.len() > 255 || !has_host_characters(host)) {
-                let hint = "write a name such as mcp.example.com, or * alone for any";
-                self.item_error(&["http", "hosts"], at, "is no host name", hint);
+                let hint = "use a name such as mcp.example.com, or a single * for any";
+                self.item_error(&["http", "hosts"], at, "is not a host name", hint);
             }
             lower.push(host.to_ascii_lowercase());
         }
@@ -232,7 +237,7 @@ impl Check<'_> {
             } else if let Ok(network) = text.parse::<IpNet>() {
                 networks.push(network.trunc());
             } else {
-                let what = "is no address and no network";
+                let what = "is not an address or network";
                 self.item_error(path, at, what, "such as 10.1.2.3 or 10.1.0.0/16");
             }
         }
@@ -244,7 +249,7 @@ impl Check<'_> {
         for (at, origin) in origins.iter().enumerate() {
             if !is_origin(origin) {
                 let hint = "write scheme://host or scheme://host:port without a path";
-                self.item_error(&["http", "origins"], at, "is no origin", hint);
+                self.item_error(&["http", "origins"], at, "is not an origin", hint);
             }
             lower.push(origin.to_ascii_lowercase());
         }

@@ -22,8 +22,8 @@ impl Check<'_> {
         let url = self.webhook_url(&PATH, raw.url.as_ref(), "https://hooks.example.com/approvals");
         let secret = self.webhook_secret(&PATH, raw.secret.as_ref());
         if public_url.is_none() && !self.layers.damaged(&["http", "public_url"]) {
-            let hint = "its messages link to the gateway: say where approvers reach it";
-            self.error(&["http", "public_url"], "must be given for `approvals.webhook`", hint);
+            let hint = "messages link to the gateway: set the address that approvers use";
+            self.error(&["http", "public_url"], "is required for `approvals.webhook`", hint);
         }
         // An invalid URL is reported elsewhere.
         let link_base = Url::parse(&public_url?.0).ok()?;
@@ -55,10 +55,10 @@ impl Check<'_> {
         text: Option<&Text>,
     ) -> Option<Vec<u8>> {
         let path = [*section, *webhook, "secret"];
-        let hint = "make one with `echo whsec_$(openssl rand -base64 32)`";
+        let hint = "generate one with `echo whsec_$(openssl rand -base64 32)`";
         let Some(Text(text)) = text else {
             if !self.layers.damaged(&path) {
-                self.error(&path, "must be given: messages are signed with it", hint);
+                self.error(&path, "is required: messages are signed with it", hint);
             }
             return None;
         };

@@ -57,8 +57,8 @@ impl Check<'_> {
                     && !folder.as_os_str().is_empty()
                     && !folder.is_dir()
                 {
-                    let hint = "make it; the gateway makes the file, but no folder";
-                    self.error(&["audit", "file"], "its folder is not there", hint);
+                    let hint = "create it; the gateway creates the file but not its folder";
+                    self.error(&["audit", "file"], "its folder does not exist", hint);
                 }
                 Some(audit::Output::File(Path::new(&file.0).to_path_buf()))
             }
@@ -66,14 +66,14 @@ impl Check<'_> {
                 self.error(
                     &["audit", "file"],
                     "is not used with `output: stdout`",
-                    "take one of them out",
+                    "remove one of them",
                 );
                 None
             }
             (Some(Output::File), None) => {
                 self.error(
                     &["audit", "output"],
-                    "`file` needs `audit.file`",
+                    "`file` requires `audit.file`",
                     "such as file: audit.jsonl",
                 );
                 None
@@ -87,7 +87,7 @@ impl Check<'_> {
         let given = [("syslog", raw.syslog.is_some()), ("webhook", raw.webhook.is_some())];
         for (name, is_given) in given {
             if is_given && !is_file && !self.layers.damaged(&["audit", "file"]) {
-                let what = "needs `audit.file`: what is not taken yet waits there";
+                let what = "requires `audit.file`: undelivered records are kept there";
                 self.error(&["audit", name], what, "such as file: audit.jsonl");
             }
         }
@@ -158,8 +158,8 @@ impl Check<'_> {
             (Some(_), None) => return self.missing_client_file(receiver, "client_key"),
         };
         if !is_tls {
-            let what = "is not shown without TLS";
-            let hint = "use tls:// or https://, or take it out";
+            let what = "is not used without TLS";
+            let hint = "use tls:// or https://, or remove it";
             self.error(&["audit", receiver, "client_cert"], what, hint);
         }
         if let Err(error) = files.check() {
@@ -167,7 +167,7 @@ impl Check<'_> {
                 CertificateError::Key(_) => "client_key",
                 _ => "client_cert",
             };
-            let hint = "name PEM files: a certificate with its chain, and its key";
+            let hint = "use PEM files: a certificate with its chain, and its key";
             self.error(&["audit", receiver, wrong], error.to_string(), hint);
         }
         Some(audit::ClientFiles { cert: files.cert, key: files.key })
@@ -176,8 +176,8 @@ impl Check<'_> {
     fn missing_client_file<T>(&mut self, receiver: &str, name: &str) -> Option<T> {
         let path = ["audit", receiver, name];
         if !self.layers.damaged(&path) {
-            let what = "must be given: it needs both `client_cert` and `client_key`";
-            self.error(&path, what, "name a PEM file");
+            let what = "is required: `client_cert` and `client_key` go together";
+            self.error(&path, what, "set it to a PEM file");
         }
         None
     }

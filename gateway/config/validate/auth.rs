@@ -60,23 +60,27 @@ impl Check<'_> {
         let path = ["auth", "anonymous"];
         let damaged = self.layers.damaged(&["auth"]);
         if config.anonymous == authn::Anonymous::Everywhere && !config.scopes.required.is_empty() {
-            let hint = "take it out, or take out `auth.scopes.required`";
+            let hint = "remove it, or remove `auth.scopes.required`";
             self.warning(
                 &path,
-                "callers without a credential have no scopes, so they are refused",
+                "callers without a credential have no scopes, so they are rejected",
                 hint,
             );
         } else if config.anonymous == authn::Anonymous::Everywhere {
-            let hint = "take it out, unless everybody who reaches the gateway may use it";
+            let hint = "remove it, unless every client that can reach the gateway may use it";
             self.warning(&path, "callers need no credential", hint);
         } else if !config.has_credentials() && !damaged {
             if config.anonymous == authn::Anonymous::Never {
                 let hint =
                     "set `auth.key`, `auth.keys_file`, `auth.issuers` or `http.tls.client_ca`";
-                self.error(&path, "nobody can call: there is no way to show who one is", hint);
+                self.error(
+                    &path,
+                    "every caller is rejected: no authentication method is configured",
+                    hint,
+                );
             } else if self.production {
-                let hint = "write `auth: { key: \"${LOCKGATE_KEY}\" }` and set that variable, or \
-                    set `auth.keys_file`, `auth.issuers` or `http.tls.client_ca`";
+                let hint = "set `auth: { key: \"${LOCKGATE_KEY}\" }` and that variable, or \
+                    `auth.keys_file`, `auth.issuers` or `http.tls.client_ca`";
                 self.missing(&["auth", "key"], hint);
             }
         }
@@ -92,13 +96,13 @@ impl Check<'_> {
             && !super::is_local(url)
             && !damaged
         {
-            let what = "callers that a proxy on this machine passes on look local, and local ones \
+            let what = "callers behind a proxy on this machine appear local, and local callers \
                 need no credential";
             self.warning(&["http", "public_url"], what, hint);
         }
         if config.key.is_some() && !config.scopes.required.is_empty() {
             let hint =
-                "make keys with `lockgate keys create --scope …` instead, and take `auth.key` out";
+                "create keys with `lockgate keys create --scope …` instead, and remove `auth.key`";
             self.error(
                 &["auth", "scopes", "required"],
                 "the holder of `auth.key` has no scopes",
@@ -111,7 +115,7 @@ impl Check<'_> {
         let file = path_of(&root.auth.keys_file)?;
         if !file.exists() {
             let shown = self.shown(&["auth", "keys_file"]);
-            let hint = "make the first key with `lockgate keys create NAME`";
+            let hint = "create the first key with `lockgate keys create NAME`";
             self.warning(&["auth", "keys_file"], format!("there is no such file yet{shown}"), hint);
         }
         let read = keys::read(&file, &self.sources.cwd, self.problems);
@@ -121,11 +125,7 @@ impl Check<'_> {
 
     fn issuers(&mut self, raw: &raw::Auth) -> Vec<authn::Issuer> {
         if raw.issuers.len() > ISSUERS {
-            self.error(
-                &["auth", "issuers"],
-                format!("must be at most {ISSUERS}"),
-                "leave some out",
-            );
+            self.error(&["auth", "issuers"], format!("must be at most {ISSUERS}"), "remove some");
         }
         let mut all: Vec<authn::Issuer> = Vec::new();
         for (name, raw) in &raw.issuers {
@@ -133,7 +133,7 @@ impl Check<'_> {
                 if all.iter().any(|other| other.issuer == issuer.issuer) {
                     self.error(
                         &["auth", "issuers", name, "issuer"],
-                        "stands twice",
+                        "is listed twice",
                         "keep one of them",
                     );
                 }
@@ -147,29 +147,29 @@ impl Check<'_> {
         let path = ["auth", "issuers", name, "issuer"];
         let Some(issuer) = &raw.issuer else {
             if !self.layers.damaged(&path) {
-                self.error(&path, "must be given", "it is the `iss` of its tokens");
+                self.error(&path, "is required", "set it to the `iss` of its tokens");
             }
             return None;
         };
         self.secure_url(
             &path,
             &issuer.0,
-            "it is the `iss` of its tokens, such as https://login.example.com",
+            "set it to the `iss` of its tokens, such as https://login.example.com",
         );
         let jwks = match &raw.jwks_uri {
             Some(Text(text)) => {
                 let path = ["auth", "issuers", name, "jwks_uri"];
-                self.secure_url(&path, text, "it is where its keys are")
+                self.secure_url(&path, text, "it is the address of its keys")
             }
             None => None,
         };
         if let Some(at) = raw.audiences.0.iter().position(String::is_empty) {
-            let what = "is empty, and a token for nobody would be taken everywhere";
+            let what = "is empty, so a token without an audience would be accepted everywhere";
             self.item_error(
                 &["auth", "issuers", name, "audiences"],
                 at,
                 what,
-                "write what the issuer puts into `aud`",
+                "use the value that the issuer puts into `aud`",
             );
         }
         Some(authn::Issuer {
@@ -189,7 +189,7 @@ impl Check<'_> {
         let named = list_or(raw, &DEFAULT);
         let path = ["auth", "issuers", name, "algorithms"];
         if named.is_empty() {
-            self.error(&path, "must not be empty", "leave it out for the default");
+            self.error(&path, "must not be empty", "remove it for the default");
         }
         let names = ALGORITHMS.map(|(name, _)| name);
         let mut found = Vec::new();
@@ -200,7 +200,7 @@ impl Check<'_> {
                     let weak = word.starts_with("HS") || word.eq_ignore_ascii_case("none");
                     let hint = match suggest::for_word(word, &names) {
                         Some(near) if !weak => near,
-                        _ => "symmetric algorithms and `none` are never taken".into(),
+                        _ => "symmetric algorithms and `none` are never accepted".into(),
                     };
                     let what = format!("must be {}", suggest::one_of(&names));
                     self.item_error(&path, at, &what, &hint);
@@ -222,7 +222,10 @@ impl Check<'_> {
             let shown = self.shown(path);
             self.error(
                 path,
-                format!("must be https: anybody on the way could let themselves in{shown}"),
+                format!(
+                    "must be https: plain HTTP lets an attacker on the network forge \
+                    credentials{shown}"
+                ),
                 hint,
             );
         }
@@ -232,7 +235,7 @@ impl Check<'_> {
     /// Returns the gateway's address for clients: the configured one, or a loopback `listen`.
     fn public_url(&mut self, root: &Root) -> Option<Url> {
         let path = ["http", "public_url"];
-        let hint = "such as https://mcp.example.com; endpoints are named by it in tokens";
+        let hint = "such as https://mcp.example.com; it is part of the audience of tokens";
         if let Some(text) = &root.http.public_url {
             let url = super::parse_open_url(&text.0)
                 .filter(|url| url.query().is_none() && url.fragment().is_none());
@@ -254,7 +257,7 @@ impl Check<'_> {
             _ => {
                 self.error(
                     &path,
-                    "must be given: tokens are made for the address that clients use",
+                    "is required: tokens are issued for the address that clients use",
                     hint,
                 );
                 None
@@ -278,7 +281,7 @@ impl Check<'_> {
             if glob.is_empty() || glob.len() > PATTERN_BYTES || globset::Glob::new(glob).is_err() {
                 self.error(
                     &["auth", "scopes", "tools", glob],
-                    "is no pattern",
+                    "is not a pattern",
                     "use *, ?, [a-z] and {a,b}",
                 );
             }
@@ -290,7 +293,7 @@ impl Check<'_> {
         for (at, scope) in scopes.0.iter().enumerate() {
             if !authn::is_scope(scope) {
                 let hint = "a scope is ASCII without blanks and quotes";
-                self.item_error(path, at, "is no scope", hint);
+                self.item_error(path, at, "is not a scope", hint);
             }
         }
         scopes.0.clone()

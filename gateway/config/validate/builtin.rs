@@ -20,7 +20,7 @@ impl Check<'_> {
             self.error(
                 &path,
                 "the example server is not for production",
-                "take it out, or use `profile: development`",
+                "remove it, or use `profile: development`",
             );
         }
         let mut tools = lockgate_tools::Config {

@@ -17,14 +17,14 @@ const DESCRIPTION_BYTES: usize = 1000;
 impl Check<'_> {
     pub fn catalogue(&mut self, raw: &BTreeMap<String, raw::CatalogueEntry>) -> Catalogue {
         if raw.len() > ENTRIES {
-            let what = format!("has {} entries, at most {ENTRIES} are possible", raw.len());
-            self.error(&["catalogue"], what, "take out what nobody uses");
+            let what = format!("has {} entries, but at most {ENTRIES} are possible", raw.len());
+            self.error(&["catalogue"], what, "remove unused entries");
         }
         let mut catalogue = Catalogue::new();
         for (slug, entry) in raw {
             if !is_slug(slug) {
                 let what = "the name of an entry must be 1 to 64 of a-z, 0-9 and -";
-                let hint = "rename it; what people read goes into `title`";
+                let hint = "rename it; set the display name in `title`";
                 self.error(&["catalogue", slug], what, hint);
             }
             if let Some(entry) = self.catalogue_entry(slug, entry) {
@@ -41,7 +41,7 @@ impl Check<'_> {
         };
         if title.is_empty() || title.chars().count() > TITLE_CHARS {
             let what = format!("must have 1 to {TITLE_CHARS} characters");
-            self.error(&["catalogue", slug, "title"], what, "write a short name for people");
+            self.error(&["catalogue", slug, "title"], what, "use a short display name");
         }
         let path = ["catalogue", slug, "description"];
         self.short(&path, raw.description.as_ref(), DESCRIPTION_BYTES);
@@ -49,7 +49,7 @@ impl Check<'_> {
         let Some(url) = &raw.url else {
             if !self.layers.damaged(&["catalogue", slug]) {
                 let hint = "such as https://mcp.example.com/mcp";
-                self.error(&["catalogue", slug], "needs `url`", hint);
+                self.error(&["catalogue", slug], "requires `url`", hint);
             }
             return None;
         };
@@ -70,11 +70,11 @@ impl Check<'_> {
             (AuthMethod::ApiKey, Some(header)) => Auth::ApiKey { header: header.0.clone() },
             (AuthMethod::ApiKey, None) => {
                 let key = ["catalogue", slug, "auth"];
-                self.error(&key, "`api_key` needs `header`", "such as X-Api-Key");
+                self.error(&key, "`api_key` requires `header`", "such as X-Api-Key");
                 return None;
             }
             (AuthMethod::None | AuthMethod::BearerToken, Some(_)) => {
-                self.error(&path, "only goes with `auth: api_key`", "take it out");
+                self.error(&path, "is only valid with `auth: api_key`", "remove it");
                 return None;
             }
         };

@@ -29,7 +29,7 @@ impl Check<'_> {
         };
         let direct = self.direct(raw);
         if proxy.is_none() && !raw.no_proxy.0.is_empty() && !from_environment {
-            self.error(&["egress", "no_proxy"], "is of no use without `proxy`", "take it out");
+            self.error(&["egress", "no_proxy"], "has no effect without `proxy`", "remove it");
         }
         Config {
             ca_file: raw.ca_file.as_ref().map(|file| self.authorities(file)),
@@ -53,7 +53,7 @@ impl Check<'_> {
             && let Err(words) = lockgate_egress::check_authorities(&file)
         {
             let what = format!("cannot be used: {words}{}", self.shown(&path));
-            self.error(&path, what, "name a PEM file with certificates of authorities");
+            self.error(&path, what, "use a PEM file with certificates of authorities");
         }
         file
     }
@@ -69,13 +69,13 @@ impl Check<'_> {
         let url = Url::parse(&url.0).ok().filter(is_proxy);
         if url.is_none() {
             let hint =
-                "such as http://proxy.example.com:3128; user and password have keys of their own";
+                "such as http://proxy.example.com:3128; user and password have separate keys";
             self.error(&[key, &["url"]].concat(), "must be http://host:port", hint);
         }
         let (user, password) = credentials;
         if user.is_none() && password.is_some() {
-            let what = "must be given beside `password`";
-            self.error(&[key, &["user"]].concat(), what, "name the user");
+            let what = "is required with `password`";
+            self.error(&[key, &["user"]].concat(), what, "set the user name");
         }
         if let Some(Text(user)) = user
             && user.contains(':')
@@ -83,7 +83,7 @@ impl Check<'_> {
             self.error(
                 &[key, &["user"]].concat(),
                 "must not contain a colon",
-                "the password has a key of its own",
+                "the password has a separate key",
             );
         }
         let credentials = match (user, password) {
@@ -107,7 +107,7 @@ impl Check<'_> {
         let proxy = read_proxy(&text);
         if proxy.is_none() {
             let what = format!("{name} is not http://host:port or http://user:password@host:port");
-            let hint = "correct the variable, or give the proxy in `egress.proxy`";
+            let hint = "correct the variable, or set the proxy in `egress.proxy`";
             self.error(&["egress", "from_environment"], what, hint);
         }
         proxy
@@ -139,8 +139,8 @@ impl Check<'_> {
                 Some(direct) => all.push(direct),
                 None => self.error(
                     &["egress", "from_environment"],
-                    format!("{name} holds `{entry}`, which is no host, address or network"),
-                    "correct the variable, or name the hosts in `egress.no_proxy`",
+                    format!("{name} contains `{entry}`, which is not a host, address or network"),
+                    "correct the variable, or list the hosts in `egress.no_proxy`",
                 ),
             }
         }

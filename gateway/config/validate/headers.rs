@@ -40,15 +40,15 @@ impl Check<'_> {
             let path = [path, &[name]].concat();
             let lower = name.to_ascii_lowercase();
             if !is_token(name) {
-                self.error(&path, "is no name of a header", "use letters, digits and -");
+                self.error(&path, "is not a header name", "use letters, digits and -");
             } else if is_own(&lower) {
-                self.error(&path, "the gateway sets this header itself", "take it out");
+                self.error(&path, "the gateway sets this header itself", "remove it");
             } else if !value.bytes().all(|byte| matches!(byte, b'\t' | b' '..=b'~')) {
-                let hint = "take line breaks and other control characters out";
+                let hint = "remove line breaks and other control characters";
                 self.error(&path, "must be ASCII on one line", hint);
             }
             if headers.insert(lower, value.trim().to_owned()).is_some() {
-                self.error(&path, "is there twice, in other letters", "keep one of them");
+                self.error(&path, "is set twice, in different case", "keep one of them");
             }
         }
         headers
@@ -63,13 +63,13 @@ impl Check<'_> {
         is_own: fn(&str) -> bool,
     ) -> BTreeMap<String, String> {
         if raw.len() > MOST {
-            self.error(path, format!("must have at most {MOST} members"), "take some out");
+            self.error(path, format!("must have at most {MOST} members"), "remove some");
         }
         for name in raw.keys() {
             let path = [path, &[name]].concat();
             if is_credential(name) && self.is_literal(&path) {
-                let hint = "refer to it: ${VAR} or file:PATH";
-                self.warning(&path, "is written into the file itself", hint);
+                let hint = "use a reference: ${VAR} or file:PATH";
+                self.warning(&path, "is written in plain text", hint);
             }
         }
         self.headers(path, raw, is_own)

@@ -13,8 +13,8 @@ use crate::raw::{Root, Server};
 /// Maximum keys of a ring: one signs, and others are being introduced or retired.
 const KEYS: usize = 8;
 const AUDIENCE_BYTES: usize = 1024;
-const MAKE_ONE: &str = "make one with `openssl genpkey -algorithm EC -pkeyopt \
-    ec_paramgen_curve:P-256 -out identity.pem`, and refer to it: file:identity.pem";
+const MAKE_ONE: &str = "generate one with `openssl genpkey -algorithm EC -pkeyopt \
+    ec_paramgen_curve:P-256 -out identity.pem`, and use a reference: file:identity.pem";
 
 impl Check<'_> {
     /// Returns the settings for signed identities; `None` without a key.
@@ -28,14 +28,14 @@ impl Check<'_> {
             return None;
         }
         if given.len() > KEYS {
-            self.error(&path, format!("has more than {KEYS}"), "remove the oldest");
+            self.error(&path, format!("has more than {KEYS} keys"), "remove the oldest");
         }
         let mut keys = Vec::with_capacity(given.len());
         for (number, key) in given.iter().enumerate() {
             let path = ["identity", "keys", &number.to_string()];
             let Some(key) = self.signing_key(&path, key) else { continue };
             if keys.contains(&key) {
-                self.error(&path, "stands twice", "keep one of them");
+                self.error(&path, "is listed twice", "keep one of them");
             }
             keys.push(key);
         }
@@ -46,8 +46,8 @@ impl Check<'_> {
         match SigningKey::from_pem(&key.0) {
             Ok(key) => {
                 if self.is_literal(path) {
-                    let hint = "refer to it: ${VAR} or file:PATH";
-                    self.warning(path, "is written into the file itself", hint);
+                    let hint = "use a reference: ${VAR} or file:PATH";
+                    self.warning(path, "is written in plain text", hint);
                 }
                 Some(key)
             }
@@ -63,7 +63,7 @@ impl Check<'_> {
         for (slug, server) in &root.servers {
             if server.identity.is_some() && server.command.is_none() {
                 let path = ["servers", slug, "identity"];
-                self.error(&path, "needs a key in `identity.keys`, which signs it", MAKE_ONE);
+                self.error(&path, "requires a signing key in `identity.keys`", MAKE_ONE);
             }
         }
     }
@@ -71,10 +71,10 @@ impl Check<'_> {
     /// Returns the audience of a server's identity assertions.
     pub fn audience(&mut self, slug: &str, raw: &Server) -> Option<Arc<str>> {
         let path = ["servers", slug, "identity", "audience"];
-        let hint = "it is what the server compares `aud` with, such as its own address";
+        let hint = "it is the `aud` that the server expects, such as its own address";
         let Some(Text(audience)) = &raw.identity.as_ref()?.audience else {
             if !self.layers.damaged(&path) {
-                self.error(&path, "must be given", hint);
+                self.error(&path, "is required", hint);
             }
             return None;
         };
@@ -95,10 +95,15 @@ impl Check<'_> {
             if let Some(other) = other {
                 let path = ["servers", &server.slug, "identity", "audience"];
                 let what = format!(
-                    "is that of `servers.{}` too: each could pass as a caller at the other",
+                    "equals that of `servers.{}`: each server could impersonate a caller at the \
+                        other",
                     other.slug
                 );
-                self.warning(&path, what, "give each its own, unless they are one program");
+                self.warning(
+                    &path,
+                    what,
+                    "use a separate one for each, unless they are the same program",
+                );
             }
         }
     }

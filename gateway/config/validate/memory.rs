@@ -39,10 +39,10 @@ impl Check<'_> {
         if given > share && limits.memory.is_some() {
             let what =
                 format!("must not be more than {share}, which `limits.memory` leaves for messages");
-            self.error(&path, what, "leave it out, or raise `limits.memory`");
+            self.error(&path, what, "remove it, or raise `limits.memory`");
         } else if given > share {
             let what = "is more than the memory of this system leaves for messages";
-            self.warning(&path, what, "leave it out, or set `limits.memory`");
+            self.warning(&path, what, "remove it, or set `limits.memory`");
         }
         usize::try_from(given).unwrap_or(usize::MAX)
     }

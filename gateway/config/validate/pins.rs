@@ -45,9 +45,9 @@ impl Check<'_> {
         let mut text = String::new();
         match opened {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                let hint = "look at the tools with `lockgate pins diff`, then run `lockgate pins \
+                let hint = "review the tools with `lockgate pins diff`, then run `lockgate pins \
                     approve --all`";
-                self.warning(&path, "is not there yet, so no tool is approved", hint);
+                self.warning(&path, "does not exist yet, so no tool is approved", hint);
                 return pin::Lock::default();
             }
             Err(error) => {
@@ -62,9 +62,9 @@ impl Check<'_> {
                 Ok(_) => match pin::Lock::read(&text) {
                     Ok(lock) => return lock,
                     Err(what) => {
-                        let hint = "take it back from version control, or approve the tools anew \
+                        let hint = "restore it from version control, or approve the tools again \
                             into another file";
-                        self.error(&path, format!("is no lock file: {what}"), hint);
+                        self.error(&path, format!("is not a lock file: {what}"), hint);
                     }
                 },
             },

@@ -25,8 +25,7 @@ impl Check<'_> {
             && raw.tools.allow.is_none()
             && !self.layers.damaged(&["policy", "tools"])
         {
-            let hint = "list the tools that may be used, such as allow: [\"time__*\"]; or name \
-                policy.files";
+            let hint = "list the allowed tools, such as allow: [\"time__*\"]; or set policy.files";
             self.missing(&["policy", "tools", "allow"], hint);
         }
         let files = self.policy_files(&raw.files.0);
@@ -57,8 +56,8 @@ impl Check<'_> {
     /// have, once per key and file.
     fn who(&mut self, config: &Config, authn: &authn::Config, read: &Read) {
         let granted = authn.keys_file.is_some() || !authn.issuers.is_empty();
-        let of_people = "set `auth.keys_file` or `auth.issuers`, or take it out";
-        let of_machines = "set `http.tls.client_ca`, or take it out";
+        let of_people = "set `auth.keys_file` or `auth.issuers`, or remove it";
+        let of_machines = "set `http.tls.client_ca`, or remove it";
         let asked: [(&str, bool, &str, Asks); 5] = [
             ("roles", granted, of_people, |who| who.roles.is_some()),
             ("scopes", granted, of_people, |who| who.scopes.is_some()),
@@ -73,10 +72,10 @@ impl Check<'_> {
                 let asking = if possible { Vec::new() } else { find_asking(document, asks) };
                 let what = match asking.len() {
                     0 => continue,
-                    1 => "no caller can have any, so this policy fits nobody".to_owned(),
+                    1 => "no caller can have any, so this policy never matches".to_owned(),
                     all => format!(
-                        "no caller can have any, so this policy and {} more in this file fit \
-                            nobody",
+                        "no caller can have any, so this policy and {} more in this file never \
+                            match",
                         all - 1
                     ),
                 };
@@ -95,7 +94,7 @@ impl Check<'_> {
             match policies::files(&self.sources.cwd.join(name)) {
                 Ok(found) => files.extend(found),
                 Err(what) => {
-                    let hint = "name a file, a folder, or a pattern such as policies/*.yaml; \
+                    let hint = "use a file, a folder, or a pattern such as policies/*.yaml; \
                         relative to this file";
                     self.item_error(&["policy", "files"], at, &what, hint);
                 }

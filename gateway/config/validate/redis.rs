@@ -14,15 +14,15 @@ impl Check<'_> {
         let Redis { url, prefix } = &root.redis;
         let Some(url) = url else {
             if prefix.is_some() {
-                let hint = "add it, or take `redis.prefix` out";
-                self.error(&["redis", "prefix"], "means nothing without `redis.url`", hint);
+                let hint = "add it, or remove `redis.prefix`";
+                self.error(&["redis", "prefix"], "has no effect without `redis.url`", hint);
             }
             return None;
         };
         let prefix = text_or(prefix, PREFIX);
         if !(1..=PREFIX_BYTES).contains(&prefix.len()) || !prefix.bytes().all(is_plain) {
             let what = format!("must be 1 to {PREFIX_BYTES} letters, digits and -_.:");
-            self.error(&["redis", "prefix"], what, "write it like lockgate-production");
+            self.error(&["redis", "prefix"], what, "for example lockgate-production");
         }
         // The oldest of the ring: a new secret reaches all gateways before it is first anywhere.
         let secret = match root.old_secrets.last() {
@@ -30,14 +30,14 @@ impl Check<'_> {
             None => text_or(&root.secret, ""),
         };
         if root.secret.is_none() {
-            let hint = "add `secret`, the same at every gateway";
-            let what = "needs `secret`, with which callers are hashed in the store";
+            let hint = "add `secret`, with the same value on every gateway";
+            let what = "requires `secret`, which is used to hash callers in the store";
             self.error(&["redis", "url"], what, hint);
         }
         match lockgate_limits::Config::new(&url.0, prefix, secret) {
             Ok(config) => Some(config),
             Err(error) => {
-                let hint = "write it like redis://:PASSWORD@HOST:6379/0, with TLS rediss://";
+                let hint = "for example redis://:PASSWORD@HOST:6379/0, with TLS rediss://";
                 self.error(&["redis", "url"], error.to_string(), hint);
                 None
             }

@@ -22,10 +22,10 @@ impl Check<'_> {
         let Some(address) = &given.address else {
             for key in ["peers", "tls_name"] {
                 if self.layers.get(&["replicas", key]).is_some() {
-                    let hint = "add it, such as ${POD_IP}, or take `replicas` out";
+                    let hint = "add it, such as ${POD_IP}, or remove `replicas`";
                     self.error(
                         &["replicas", key],
-                        "means nothing without `replicas.address`",
+                        "has no effect without `replicas.address`",
                         hint,
                     );
                 }
@@ -35,33 +35,33 @@ impl Check<'_> {
         let listener = listener?;
         let port = listener.listen.port();
         if root.secret.is_none() {
-            let hint = "add `secret`, the same at every gateway";
-            let what = "needs `secret`, by which gateways recognise each other";
+            let hint = "add `secret`, with the same value on every gateway";
+            let what = "requires `secret`, which authenticates gateways to each other";
             self.error(&["replicas", "address"], what, hint);
         }
         if given.peers.0.is_empty() {
-            let hint = "add the name that leads to all gateways, such as a headless Service";
-            self.error(&["replicas", "peers"], "is needed by `replicas.address`", hint);
+            let hint = "add the name that resolves to all gateways, such as a headless Service";
+            self.error(&["replicas", "peers"], "is required by `replicas.address`", hint);
         }
         if given.peers.0.len() > MAX_PEERS {
             let what = format!("has more than {MAX_PEERS} entries");
-            self.error(&["replicas", "peers"], what, "use a name that leads to several");
+            self.error(&["replicas", "peers"], what, "use a name that resolves to several");
         }
         let mut peers = Vec::new();
         for (at, text) in given.peers.0.iter().enumerate() {
             match parse_peer(text, port) {
                 Some(peer) => peers.push(peer),
                 None => {
-                    let hint = "write it like gate-peers.tools.svc or 10.0.0.7:3001";
-                    self.item_error(&["replicas", "peers"], at, "is no name or address", hint);
+                    let hint = "for example gate-peers.tools.svc or 10.0.0.7:3001";
+                    self.item_error(&["replicas", "peers"], at, "is not a name or address", hint);
                 }
             }
         }
         self.check_peer_tls(given.tls_name.is_some(), listener);
         let Some(address) = parse_address(&address.0, port) else {
             let shown = self.shown(&["replicas", "address"]);
-            let hint = "write it like 10.0.0.7, 10.0.0.7:3001 or [2001:db8::7]:3001";
-            let what = format!("is no address of this gateway{shown}");
+            let hint = "for example 10.0.0.7, 10.0.0.7:3001 or [2001:db8::7]:3001";
+            let what = format!("is not a valid address of this gateway{shown}");
             self.error(&["replicas", "address"], what, hint);
             return None;
         };
@@ -72,19 +72,19 @@ impl Check<'_> {
     fn check_peer_tls(&mut self, has_name: bool, listener: &lockgate_listener::Config) {
         let Some(tls) = &listener.tls else {
             if has_name {
-                let hint = "take it out, or add `http.tls`";
-                self.error(&["replicas", "tls_name"], "means nothing without `http.tls`", hint);
+                let hint = "remove it, or add `http.tls`";
+                self.error(&["replicas", "tls_name"], "has no effect without `http.tls`", hint);
             }
             return;
         };
         if !has_name {
-            let hint = "add the name that the certificate of `http.tls` has";
-            self.error(&["replicas", "tls_name"], "is needed with `http.tls`", hint);
+            let hint = "add the name in the certificate of `http.tls`";
+            self.error(&["replicas", "tls_name"], "is required with `http.tls`", hint);
         }
         if tls.clients.as_ref().is_some_and(|clients| clients.required) {
             let what = "cannot be used with `http.tls.client_auth: required`: gateways have no \
                 client certificate";
-            let hint = "make it `optional`, or take `replicas` out and keep sessions together";
+            let hint = "set it to `optional`, or remove `replicas` and use session affinity";
             self.error(&["replicas", "address"], what, hint);
         }
     }

@@ -19,7 +19,7 @@ const OLD_SECRETS: usize = 7;
 const DISTINCT: usize = 6;
 const PLACEHOLDERS: [&str; 7] =
     ["changeme", "change-me", "change_me", "your-", "your_", "replace", "example"];
-const MAKE_ONE: &str = "make one with `openssl rand -hex 32`";
+const MAKE_ONE: &str = "generate one with `openssl rand -hex 32`";
 
 impl Check<'_> {
     pub fn key(&mut self, key: Option<&Text>) -> Option<String> {
@@ -28,8 +28,8 @@ impl Check<'_> {
         self.shown_key(&path, key);
         // This key would stay valid here after its revocation in the keys file.
         if lockgate_authn::key::has_issued_form(key) {
-            let what = "is a key of `lockgate keys create`, which this would make good for ever";
-            let hint = "name its file in `auth.keys_file`, and give the key to commands in \
+            let what = "is a key of `lockgate keys create`, which would never expire here";
+            let hint = "set `auth.keys_file` to its file, and pass the key to commands in \
                 LOCKGATE_CLIENT_KEY";
             self.error(&path, what, hint);
         }
@@ -61,7 +61,7 @@ impl Check<'_> {
         let old = &root.old_secrets;
         let path = ["old_secrets"];
         if root.secret.is_none() && !old.is_empty() {
-            self.error(&path, "needs `secret`, which makes new tokens", "add secret");
+            self.error(&path, "requires `secret`, which protects new tokens", "add secret");
         }
         if old.len() > OLD_SECRETS {
             self.error(&path, format!("has more than {OLD_SECRETS}"), "remove the oldest");
@@ -91,11 +91,7 @@ impl Check<'_> {
         } else if distinct < DISTINCT || placeholder {
             self.error(path, "can be guessed", MAKE_ONE);
         } else if self.is_literal(path) {
-            self.warning(
-                path,
-                "is written into the file itself",
-                "refer to it: ${VAR} or file:PATH",
-            );
+            self.warning(path, "is written in plain text", "use a reference: ${VAR} or file:PATH");
         }
     }
 }

@@ -35,7 +35,7 @@ impl Check<'_> {
     ) -> Vec<Config> {
         if servers.len() > SERVERS {
             let what =
-                format!("there are {} servers, at most {SERVERS} are possible", servers.len());
+                format!("there are {} servers, but at most {SERVERS} are possible", servers.len());
             self.error(&["servers"], what, "start several gateways");
             return Vec::new();
         }
@@ -58,7 +58,7 @@ impl Check<'_> {
             let what = "a built-in server has this name";
             let hint = match slug {
                 "system" | "example" => format!("rename it, or set `builtin.{slug}: false`"),
-                _ => format!("rename it, or take out `builtin.{slug}`"),
+                _ => format!("rename it, or remove `builtin.{slug}`"),
             };
             self.error(&path, what, hint);
         }
@@ -68,8 +68,8 @@ impl Check<'_> {
         let transport = self.transport(slug, raw);
         let sse = raw.url.is_some() && raw.transport == Some(raw::Transport::Sse);
         if sse && raw.era == raw::Era::Modern {
-            let hint = "use `transport: http`, or leave out `era`";
-            self.error(&["servers", slug, "era"], "HTTP+SSE exists in the legacy era alone", hint);
+            let hint = "use `transport: http`, or remove `era`";
+            self.error(&["servers", slug, "era"], "HTTP+SSE exists only in the legacy era", hint);
         }
         let identity = self.audience(slug, raw);
         let transport = transport?;
@@ -138,7 +138,7 @@ impl Check<'_> {
                 if !self.layers.damaged(&path) {
                     self.error(
                         &path,
-                        "needs `command` or `url`",
+                        "requires `command` or `url`",
                         "a program to start, or an address to call",
                     );
                 }
@@ -154,8 +154,8 @@ impl Check<'_> {
     fn misplaced(&mut self, slug: &str, keys: &[(&str, bool)], belongs: &str) {
         for (key, given) in keys {
             if *given {
-                let what = format!("only goes with `{belongs}`");
-                self.error(&["servers", slug, key], what, "take it out");
+                let what = format!("is only valid with `{belongs}`");
+                self.error(&["servers", slug, key], what, "remove it");
             }
         }
     }
@@ -166,8 +166,8 @@ impl Check<'_> {
         if matches!(raw.transport, Some(raw::Transport::Http | raw::Transport::Sse)) {
             self.error(
                 &["servers", slug, "transport"],
-                "a `command` speaks over stdio",
-                "write `url`, or take it out",
+                "a `command` uses stdio",
+                "set `url`, or remove it",
             );
         }
         if !self.program(slug, command, raw) {
@@ -193,7 +193,7 @@ impl Check<'_> {
         if named {
             self.found(slug, &command.0, raw);
         } else {
-            self.error(&["servers", slug, "command"], "must not be empty", "name a program");
+            self.error(&["servers", slug, "command"], "must not be empty", "set a program");
         }
         if let Some(Text(cwd)) = &raw.cwd
             && raw.enabled.0
@@ -203,7 +203,7 @@ impl Check<'_> {
             self.warning(
                 &["servers", slug, "cwd"],
                 what,
-                "a relative path starts at the file that names it",
+                "paths are relative to the file that contains them",
             );
         }
         named
@@ -219,7 +219,7 @@ impl Check<'_> {
         }
         for name in raw.env.keys() {
             if name.is_empty() || name.contains(['=', '\0']) {
-                let what = "is no name of a variable";
+                let what = "is not a variable name";
                 self.error(
                     &["servers", slug, "env", name],
                     what,
@@ -254,13 +254,9 @@ impl Check<'_> {
         if raw.enabled.0 && !there {
             let key = ["servers", slug, "command"];
             if command.contains(' ') {
-                self.warning(&key, "no such program is found", "arguments go into `args`");
+                self.warning(&key, "program not found", "put arguments into `args`");
             } else {
-                self.warning(
-                    &key,
-                    "no such program is found",
-                    "install it, or write its whole path",
-                );
+                self.warning(&key, "program not found", "install it, or use its full path");
             }
         }
     }
@@ -276,7 +272,7 @@ impl Check<'_> {
             self.error(
                 &["servers", slug, "transport"],
                 "a `url` is reached over `http` or `sse`",
-                "take it out",
+                "remove it",
             );
         }
         let url = self.server_url(slug, url);
@@ -309,10 +305,10 @@ impl Check<'_> {
         };
         if !url.username().is_empty() || url.password().is_some() {
             let hint = "send it in `headers`: { Authorization: \"Bearer ${TOKEN}\" }";
-            self.error(key, "must not hold a user or password", hint);
+            self.error(key, "must not contain a user or password", hint);
         }
         if url.fragment().is_some() {
-            self.error(key, "must not have a # part", "take it out");
+            self.error(key, "must not have a # fragment", "remove it");
         }
         Some(url)
     }

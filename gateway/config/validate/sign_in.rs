@@ -26,7 +26,7 @@ impl Check<'_> {
     ) -> Option<authn::SignIn> {
         let raw = root.admin.sign_in.as_ref()?;
         if !admin.api.on_clients_address && (admin.listen.is_none() || !admin.api.on_own_address) {
-            let hint = "set `admin.listen` or `admin.api: everywhere`, or take it out";
+            let hint = "set `admin.listen` or `admin.api: everywhere`, or remove it";
             self.warning(&["admin", "sign_in"], "there is no console to sign in to", hint);
         }
         let issuer = self.sign_in_issuer(root, raw);
@@ -48,7 +48,7 @@ impl Check<'_> {
     fn sign_in_issuer(&mut self, root: &Root, raw: &SignIn) -> Option<String> {
         let path = ["admin", "sign_in", "issuer"];
         let Some(Text(name)) = &raw.issuer else {
-            let hint = "write the provider into `auth.issuers`, and its name there here";
+            let hint = "add the provider to `auth.issuers`, and use its name there";
             self.must_be_given(&path, hint);
             return None;
         };
@@ -60,9 +60,9 @@ impl Check<'_> {
             }
             let hint = match suggest::for_word(name, &names) {
                 Some(near) => near,
-                None => "write the provider into `auth.issuers`".into(),
+                None => "add the provider to `auth.issuers`".into(),
             };
-            self.error(&path, format!("is no name of `auth.issuers`{shown}"), hint);
+            self.error(&path, format!("is not a name in `auth.issuers`{shown}"), hint);
             return None;
         };
         // An invalid issuer is reported in `auth.issuers`.
@@ -71,7 +71,7 @@ impl Check<'_> {
 
     fn client_id(&mut self, raw: Option<&Text>) -> Option<String> {
         let path = ["admin", "sign_in", "client_id"];
-        let hint = "it is what the provider calls the gateway since it was registered there";
+        let hint = "it is the id that the provider assigned to the gateway at registration";
         let Some(Text(id)) = raw else {
             self.must_be_given(&path, hint);
             return None;
@@ -79,7 +79,7 @@ impl Check<'_> {
         let is_plain = id.bytes().all(|byte| (0x20..0x7f).contains(&byte));
         if id.is_empty() || id.len() > LONGEST || !is_plain {
             let shown = self.shown(&path);
-            self.error(&path, format!("is no name of a client{shown}"), hint);
+            self.error(&path, format!("is not a valid client id{shown}"), hint);
         }
         Some(id.clone())
     }
@@ -88,11 +88,11 @@ impl Check<'_> {
         let path = ["admin", "sign_in", "client_secret"];
         let Text(secret) = raw?;
         if secret.is_empty() || secret.len() > LONGEST {
-            let hint = "leave it out for a public client";
+            let hint = "remove it for a public client";
             self.error(&path, format!("must have 1 to {LONGEST} bytes"), hint);
         } else if self.is_literal(&path) {
-            let hint = "refer to it: ${VAR} or file:PATH";
-            self.warning(&path, "is written into the file itself", hint);
+            let hint = "use a reference: ${VAR} or file:PATH";
+            self.warning(&path, "is written in plain text", hint);
         }
         Some(secret.clone())
     }
@@ -102,7 +102,7 @@ impl Check<'_> {
         let Some(list) = raw else { return vec![OPENID.to_owned()] };
         let scopes = self.scope_list(&path, list);
         if !scopes.contains(&OPENID.to_owned()) {
-            let hint = "without it the provider does not say who has signed in";
+            let hint = "without it the provider does not identify the user";
             self.error(&path, "must contain `openid`", hint);
         }
         scopes
@@ -123,7 +123,7 @@ impl Check<'_> {
             let url = self.secure_url(&path, text, hint)?;
             if url.path() != "/" || url.query().is_some() {
                 let shown = self.shown(&path);
-                let what = format!("must have no path, because the console has its own{shown}");
+                let what = format!("must have no path, because the console adds its own{shown}");
                 self.error(&path, what, hint);
             }
             return Some(url);
@@ -146,7 +146,7 @@ impl Check<'_> {
 
     fn must_be_given(&mut self, path: &[&str], hint: &str) {
         if !self.layers.damaged(path) {
-            self.error(path, "must be given", hint);
+            self.error(path, "is required", hint);
         }
     }
 }

@@ -29,8 +29,12 @@ impl Check<'_> {
         makes_key: bool,
     ) -> lockgate_store::Config {
         if raw.keys.len() > KEYS {
-            let what = format!("has more than {KEYS}");
-            self.error(&["store", "keys"], what, "run `lockgate vault rotate`, then drop the last");
+            let what = format!("has more than {KEYS} keys");
+            self.error(
+                &["store", "keys"],
+                what,
+                "run `lockgate vault rotate`, then remove the last",
+            );
         }
         let mut keys = Vec::with_capacity(raw.keys.len());
         for (number, key) in raw.keys.iter().enumerate() {
@@ -39,7 +43,7 @@ impl Check<'_> {
         }
         let place = match (&raw.url, &raw.file) {
             (Some(_), Some(_)) => {
-                let hint = "take one of them out";
+                let hint = "remove one of them";
                 self.error(&["store", "file"], "is not used with `store.url`", hint);
                 Place::File(PathBuf::new())
             }
@@ -57,9 +61,9 @@ impl Check<'_> {
 
     fn store_url(&mut self, text: &Text) -> Place {
         let Some(url) = parse_postgres(&text.0) else {
-            let hint = "write it like postgres://USER:PASSWORD@HOST/DATABASE; a file of SQLite is \
+            let hint = "for example postgres://USER:PASSWORD@HOST/DATABASE; for a SQLite file use \
                 `store.file`";
-            self.error(&["store", "url"], "must be an address of PostgreSQL", hint);
+            self.error(&["store", "url"], "must be a PostgreSQL address", hint);
             return Place::Postgres(text.0.clone());
         };
         let mode = find_parameter(&url, &["sslmode", "ssl-mode"]);
@@ -75,12 +79,13 @@ impl Check<'_> {
     fn ssl_mode(&mut self, mode: &str, is_near: bool) {
         let key = ["store", "url"];
         if !SSL_MODES.contains(&mode) {
-            let what = "has an `sslmode` that is not known";
+            let what = "has an unknown `sslmode`";
             self.error(&key, what, suggest::one_of(&SSL_MODES));
         } else if mode != STRICTEST && !is_near {
-            let what = "has an `sslmode` with which whoever is on the way can pose as the database";
-            let hint = "take it out, or write sslmode=verify-full; the file with a private \
-                authority goes into `sslrootcert`";
+            let what =
+                "has an `sslmode` that lets an attacker on the network impersonate the database";
+            let hint = "remove it, or use sslmode=verify-full; set `sslrootcert` to the file of a \
+                private authority";
             self.warning(&key, what, hint);
         }
     }

@@ -28,13 +28,13 @@ impl Check<'_> {
         for (name, value) in &raw.resource {
             self.short(&["telemetry", "resource", name], Some(value), MAX_TEXT);
             if name == "service.name" {
-                let hint = "write it as telemetry.service_name";
-                self.error(&["telemetry", "resource", name], "is a key of its own", hint);
+                let hint = "use telemetry.service_name";
+                self.error(&["telemetry", "resource", name], "has a key of its own", hint);
             }
         }
         if raw.resource.len() > MOST {
             let what = format!("must have at most {MOST} members");
-            self.error(&["telemetry", "resource"], what, "take some out");
+            self.error(&["telemetry", "resource"], what, "remove some");
         }
         Export {
             headers: self.collector_headers(raw),

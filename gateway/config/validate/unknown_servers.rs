@@ -11,8 +11,8 @@ use crate::raw::Root;
 
 /// Built-in servers, including disabled ones.
 const BUILTIN: [&str; 7] = ["content", "database", "example", "file", "shell", "system", "web"];
-const HINT: &str = "servers are called as under `servers`; a list may also name integrations of \
-    organisations, which nobody knows here";
+const HINT: &str = "use a name of `servers`; lists may also contain integrations of \
+    organisations, which are not checked here";
 
 /// Prefixes of the names of servers and their items.
 struct Names<'a> {
@@ -42,7 +42,7 @@ impl Check<'_> {
         for (file, document) in config.documents.iter().enumerate() {
             for (at, entry) in document.policies.iter().enumerate() {
                 let Some(key) = names.find_unfit_list(&entry.policy.what) else { continue };
-                let what = "names no server of this configuration";
+                let what = "matches no server of this configuration";
                 let path = ["what".to_owned(), key.to_owned()];
                 if let Some(problem) = read.warning((file, at), &path, what, HINT) {
                     self.problems.push(problem);
@@ -74,7 +74,7 @@ impl Check<'_> {
         let at = at.to_string();
         let item = [list, &[at.as_str()]].concat();
         let path = if self.layers.get(&item).is_some() { &item[..] } else { list };
-        let what = format!("names no server of this configuration{}", self.shown(path));
+        let what = format!("matches no server of this configuration{}", self.shown(path));
         self.warning(path, what, HINT);
     }
 }

@@ -101,9 +101,9 @@ fn put_endpoint(
         && protocol != "http/protobuf"
     {
         let place = Place::Variable(variable.to_owned());
-        let what = format!("is not spoken here, so that no {} are sent", signal.name);
+        let what = format!("is not supported, so no {} are sent", signal.name);
         let key = format!("telemetry.{}", signal.key);
-        let hint = format!("name an address for http/protobuf in `{key}`");
+        let hint = format!("set an address for http/protobuf in `{key}`");
         problems.push(Problem::warning(place, key, what).hint(hint));
         return false;
     }
@@ -134,7 +134,7 @@ fn refuse_logs(env: &Environment, problems: &mut Problems) {
     if says(env, LOGS.exporter, "none") {
         return;
     }
-    let what = "traces have other headers, so that no logs are sent";
+    let what = "differ from the headers of traces, so no logs are sent";
     let place = Place::Variable(name.to_owned());
     let problem = Problem::warning(place, "telemetry.otlp_logs", what);
     problems.push(problem.hint("write the same headers for both in OTEL_EXPORTER_OTLP_HEADERS"));
@@ -183,7 +183,7 @@ fn put_sampler(env: &Environment, root: &mut Node, problems: &mut Problems) {
             }
         }
         _ => {
-            let problem = Problem::warning(place, key, "is no sampler that there is here");
+            let problem = Problem::warning(place, key, "is not a supported sampler");
             return problems.push(problem.hint("such as parentbased_traceidratio"));
         }
     };

@@ -7,8 +7,8 @@ const CASES: &[Case] = &[
         "lockgate.yaml",
         "servers:\n  c:\npolicy: { tools: { deny: } }\n",
         &[
-            "lockgate.yaml:2:3: servers.c: has no value — give it a value, or take it out; `{}` and `[]` are empty on purpose",
-            "lockgate.yaml:3:20: policy.tools.deny: has no value — give it a value, or take it out; `{}` and `[]` are empty on purpose",
+            "lockgate.yaml:2:3: servers.c: has no value — set a value, or remove it; use `{}` or `[]` for an empty value",
+            "lockgate.yaml:3:20: policy.tools.deny: has no value — set a value, or remove it; use `{}` or `[]` for an empty value",
         ],
     ),
     (
@@ -42,8 +42,8 @@ const CASES: &[Case] = &[
         "lockgate.yaml",
         "log: debug\nservers: [a]\nhttp: { hosts: { a: b } }\n",
         &[
-            "lockgate.yaml:1:6: log: must be a section (keys and values), not text — put its keys below it",
-            "lockgate.yaml:2:1: servers: must be a section (keys and values), not a list — put its keys below it",
+            "lockgate.yaml:1:6: log: must be a section (keys and values), not text — put its keys under it",
+            "lockgate.yaml:2:1: servers: must be a section (keys and values), not a list — put its keys under it",
             "lockgate.yaml:3:9: http.hosts: must be a list, not a section — write [a, b]",
         ],
     ),
@@ -51,7 +51,7 @@ const CASES: &[Case] = &[
         "lockgate.yaml",
         "mcpServers: { a: { command: sh } }\nport: 3000\n",
         &[
-            "lockgate.yaml:1:1: mcpServers: there is no such key — entries of a client's file go below `servers`; or name that file in `import` or with --mcp-servers",
+            "lockgate.yaml:1:1: mcpServers: there is no such key — put the entries of a client's file under `servers`, or list that file in `import` or with --mcp-servers",
             "lockgate.yaml:2:1: port: there is no such key — write `listen: HOST:PORT`",
         ],
     ),

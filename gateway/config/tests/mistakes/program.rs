@@ -7,16 +7,16 @@ const CASES: &[Case] = &[
         "lockgate.yaml",
         "name: Lock Gate\n",
         &[
-            "lockgate.yaml:1:7: name: must be 1 to 64 of a-z, 0-9 and - (it is `Lock Gate`) — the text for people goes into `title`",
+            "lockgate.yaml:1:7: name: must be 1 to 64 of a-z, 0-9 and - (it is `Lock Gate`) — set the display name in `title`",
         ],
     ),
     (
         "lockgate.yaml",
         "profile: production\nbuiltin: { example: true }\n",
         &[
-            "lockgate.yaml:1:10: auth.key: must be given in production — write `auth: { key: \"${LOCKGATE_KEY}\" }` and set that variable, or set `auth.keys_file`, `auth.issuers` or `http.tls.client_ca`",
-            "lockgate.yaml:1:10: policy.tools.allow: must be given in production — list the tools that may be used, such as allow: [\"time__*\"]; or name policy.files",
-            "lockgate.yaml:2:21: builtin.example: the example server is not for production — take it out, or use `profile: development`",
+            "lockgate.yaml:1:10: auth.key: is required in production — set `auth: { key: \"${LOCKGATE_KEY}\" }` and that variable, or `auth.keys_file`, `auth.issuers` or `http.tls.client_ca`",
+            "lockgate.yaml:1:10: policy.tools.allow: is required in production — list the allowed tools, such as allow: [\"time__*\"]; or set policy.files",
+            "lockgate.yaml:2:21: builtin.example: the example server is not for production — remove it, or use `profile: development`",
         ],
     ),
     (

@@ -11,7 +11,7 @@ const CASES: &[Case] = &[
             "lockgate.yaml:1:38: names.max_length: must be from 32 to 128 (it is `16`) — the default is 64",
             "lockgate.yaml:2:18: limits.depth: must be from 8 to 128 (it is `1000`) — the default is 64",
             "lockgate.yaml:2:41: limits.bytes_in_flight: must not be less than `http.body_bytes` — raise it, or lower `http.body_bytes`",
-            "lockgate.yaml:3:20: egress.ca_file: there is no such file (it is `FOLDER/ca.pem`) — a relative path starts at the file that names it",
+            "lockgate.yaml:3:20: egress.ca_file: there is no such file (it is `FOLDER/ca.pem`) — paths are relative to the file that contains them",
         ],
     ),
     (
@@ -19,7 +19,7 @@ const CASES: &[Case] = &[
         "approvals: { webhook: { url: 'ftp://x', secret: whsec_short } }\nhttp: { public_url: 'http://127.0.0.1:3001' }\n",
         &[
             "lockgate.yaml:1:30: approvals.webhook.url: must be an http:// or https:// address without user and password — such as https://hooks.example.com/approvals",
-            "lockgate.yaml:1:49: approvals.webhook.secret: must be `whsec_` and 24 to 64 bytes in base64 — make one with `echo whsec_$(openssl rand -base64 32)`",
+            "lockgate.yaml:1:49: approvals.webhook.secret: must be `whsec_` and 24 to 64 bytes in base64 — generate one with `echo whsec_$(openssl rand -base64 32)`",
         ],
     ),
 ];

@@ -24,7 +24,7 @@ const CASES: &[Case] = &[
             "lockgate.yaml:1:7: not valid YAML: unclosed bracket '[' — the mistake is here or just before",
         ],
     ),
-    ("lockgate.yaml", "- a\n", &["lockgate.yaml: must hold keys and values, not a list"]),
+    ("lockgate.yaml", "- a\n", &["lockgate.yaml: must contain keys and values, not a list"]),
     (
         "lockgate.yaml",
         "name: a\n---\nname: b\n",
@@ -35,7 +35,7 @@ const CASES: &[Case] = &[
     (
         "lockgate.json",
         "{\n  \"name\": \"a\",\n  \"name\": \"b\"\n}",
-        &["lockgate.json:3:3: the key `name` is there twice — keep one of them"],
+        &["lockgate.json:3:3: duplicate key `name` — keep one of them"],
     ),
     (
         "lockgate.json",
@@ -58,8 +58,8 @@ const CASES: &[Case] = &[
         "lockgate.yaml",
         "auth: { key: '${NOT_SET}' }\nsecret: file:missing\nname: '${'\n",
         &[
-            "lockgate.yaml:1:14: auth.key: the environment variable NOT_SET is not set — set it, or give a default: ${NOT_SET:-…}",
-            "lockgate.yaml:2:9: secret: the file missing cannot be used: there is no such file — name a file that holds the value and nothing else",
+            "lockgate.yaml:1:14: auth.key: the environment variable NOT_SET is not set — set it, or add a default: ${NOT_SET:-…}",
+            "lockgate.yaml:2:9: secret: the file missing cannot be used: there is no such file — use a file that contains only the value",
             "lockgate.yaml:3:7: name: a `${` is not closed — write ${NAME}, or $${ for the two characters",
         ],
     ),
@@ -67,7 +67,7 @@ const CASES: &[Case] = &[
         "lockgate.yaml",
         "import: [other.json]\n",
         &[
-            "lockgate.yaml:1:10: import: there is no file other.json — the path is relative to the file that names it",
+            "lockgate.yaml:1:10: import: there is no file other.json — the path is relative to the file that contains it",
         ],
     ),
 ];

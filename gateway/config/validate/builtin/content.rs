@@ -56,7 +56,7 @@ impl Check<'_> {
         {
             let path = ["builtin", "content", "folder"];
             let what = format!("there is no such folder{}", self.shown(&path));
-            self.error(&path, what, "a relative path starts at the file that names it");
+            self.error(&path, what, "paths are relative to the file that contains them");
         }
         for problem in content.problems() {
             let mut path = vec!["builtin", "content"];
@@ -68,7 +68,7 @@ impl Check<'_> {
 
     fn content_resource(&mut self, at: usize, raw: &raw::Resource) -> Resource {
         let bodies = given_bodies(&raw.text, &raw.base64, &raw.file);
-        let body = self.content_body("resources", at, bodies, "give text, base64 or file");
+        let body = self.content_body("resources", at, bodies, "set text, base64 or file");
         Resource {
             uri: raw.uri.0.clone(),
             name: raw.name.0.clone(),
@@ -81,7 +81,7 @@ impl Check<'_> {
 
     fn content_template(&mut self, at: usize, raw: &raw::Template) -> Template {
         let bodies = given_bodies(&raw.text, &None, &raw.file);
-        let body = self.content_body("templates", at, bodies, "give text or file");
+        let body = self.content_body("templates", at, bodies, "set text or file");
         let mut values = BTreeMap::new();
         for (name, list) in &raw.values {
             values.insert(name.clone(), list.0.clone());
@@ -100,7 +100,7 @@ impl Check<'_> {
     /// Returns the only given body.
     fn content_body(&mut self, list: &str, at: usize, given: Vec<Body>, hint: &str) -> Body {
         if given.len() != 1 {
-            let what = "must say in exactly one way what it holds";
+            let what = "must have exactly one content key";
             self.error(&["builtin", "content", list, &at.to_string()], what, hint);
         }
         given.into_iter().next().unwrap_or(Body::Text(String::new()))

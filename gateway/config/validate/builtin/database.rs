@@ -26,14 +26,18 @@ impl Check<'_> {
     pub(super) fn database(&mut self, raw: &raw::Database) -> Option<Database> {
         if raw.connections.len() > CONNECTIONS {
             let what = format!("must have at most {CONNECTIONS} entries");
-            self.error(&["builtin", "database", "connections"], what, "take some out");
+            self.error(&["builtin", "database", "connections"], what, "remove some");
         }
         let mut connections = BTreeMap::new();
         for (name, connection) in &raw.connections {
             let key = ["builtin", "database", "connections", name];
             if !is_name(name) || name == EMBEDDED {
-                let what = format!("is no name for a connection (`{EMBEDDED}` is taken)");
-                self.error(&key, what, format!("use 1 to {NAME} small letters, digits, - and _"));
+                let what = format!("is not a valid connection name (`{EMBEDDED}` is reserved)");
+                self.error(
+                    &key,
+                    what,
+                    format!("use 1 to {NAME} lowercase letters, digits, - and _"),
+                );
             }
             if let Some(place) = self.database_place(&key, connection) {
                 let functions = connection.functions.0.clone();
@@ -85,7 +89,7 @@ impl Check<'_> {
             Some(name) if connections.contains_key(&name.0) => Some(name.0.clone()),
             Some(name) if embedded && name.0 == EMBEDDED => Some(name.0.clone()),
             Some(_) => {
-                self.error(&key, "names no connection", "name one of `connections`, or `embedded`");
+                self.error(&key, "is not a connection", "use one of `connections`, or `embedded`");
                 None
             }
             None if connections.contains_key(FROM_VARIABLE) => Some(FROM_VARIABLE.into()),
@@ -96,7 +100,7 @@ impl Check<'_> {
                     self.error(
                         &key[..2],
                         "has no database",
-                        "give `connections`, or leave `embedded` on",
+                        "set `connections`, or keep `embedded` on",
                     );
                     None
                 }
@@ -117,7 +121,7 @@ impl Check<'_> {
                 }
             },
             _ => {
-                self.error(key, "needs either `url` or `file`", EXAMPLE);
+                self.error(key, "requires either `url` or `file`", EXAMPLE);
                 None
             }
         }
@@ -131,7 +135,7 @@ fn is_name(name: &str) -> bool {
 
 /// Parses a URL. Error messages never quote it.
 fn network(url: &str, raw: &raw::Connection) -> Result<DatabasePlace, &'static str> {
-    let Ok(url) = Url::parse(url) else { return Err("is no URL") };
+    let Ok(url) = Url::parse(url) else { return Err("is not a URL") };
     let port = match url.scheme() {
         "postgres" | "postgresql" => 5432,
         "mysql" | "mariadb" => 3306,
@@ -160,7 +164,7 @@ fn network(url: &str, raw: &raw::Connection) -> Result<DatabasePlace, &'static s
             ("sslmode", "require" | "verify-ca" | "verify-full") => tls = true,
             _ => {
                 return Err(
-                    "has a parameter that is not known: only sslmode is, as disable, require, \
+                    "has an unknown parameter: only sslmode is supported, as disable, require, \
                         verify-ca or verify-full",
                 );
             }

@@ -30,7 +30,7 @@ impl Check<'_> {
                 self.error(
                     &["builtin", "file", key],
                     words,
-                    "globs are such as *.pem, private/** or .env*",
+                    "use globs such as *.pem, private/** or .env*",
                 );
             }
         }
@@ -52,7 +52,7 @@ impl Check<'_> {
 
     fn file_roots(&mut self, raw: &[raw::Root]) -> Vec<FileRoot> {
         if raw.is_empty() || raw.len() > ROOTS {
-            let what = format!("needs 1 to {ROOTS} folders");
+            let what = format!("requires 1 to {ROOTS} folders");
             self.error(
                 &["builtin", "file", "roots"],
                 what,
@@ -78,14 +78,14 @@ impl Check<'_> {
             if overlaps(&path, &roots) {
                 self.error(
                     &key,
-                    "is in another root, or holds one",
-                    "name only the outer one, or two that are apart",
+                    "is in another root, or contains one",
+                    "use only the outer one, or separate folders",
                 );
                 continue;
             }
             if !path.is_dir() {
-                let hint = "make it, then start again; until then the other roots are served, and \
-                    no relative paths when it is the first";
+                let hint = "create it, then restart; until then the other roots are served, and \
+                    relative paths only if it is not the first";
                 self.warning(&key, "there is no such folder", hint);
             }
             roots.push(FileRoot { path, write: root.write.0 });

@@ -60,7 +60,7 @@ impl Check<'_> {
     fn check_shell_timeouts(&mut self, raw: &raw::Shell) {
         if raw.timeout.get() > raw.max_timeout.get() {
             let what = "must not be more than `max_timeout`";
-            let hint = "raise the other, or lower this one";
+            let hint = "raise `max_timeout`, or lower this";
             self.error(&["builtin", "shell", "timeout"], what, hint);
         }
     }
@@ -83,7 +83,7 @@ impl Check<'_> {
             // The message quotes values, which may come from a reference to a secret.
             let words = match self.layers.get(&key) {
                 Some(node) if !referenced(node) => words,
-                _ => "has a program, model or root that is not right".into(),
+                _ => "has an invalid program, model or root".into(),
             };
             self.error(&key, words, "docs/tools.md explains the settings");
         }
@@ -92,7 +92,7 @@ impl Check<'_> {
 
     fn shell_roots(&mut self, raw: &[raw::Root]) -> Vec<ShellRoot> {
         if raw.is_empty() || raw.len() > ROOTS {
-            let what = format!("needs 1 to {ROOTS} folders");
+            let what = format!("requires 1 to {ROOTS} folders");
             self.error(
                 &["builtin", "shell", "roots"],
                 what,
@@ -123,7 +123,7 @@ impl Check<'_> {
                 self.warning(
                     &key,
                     "there is no such folder",
-                    "make it; until then the server fails",
+                    "create it; until then the server fails",
                 );
             }
             roots.push(ShellRoot { path, write: root.write.0 });
@@ -152,7 +152,7 @@ impl Check<'_> {
         for (name, value) in raw {
             let key = ["builtin", "shell", "environment", name];
             if self.shell_variable(&key, name) && value.0.contains('\0') {
-                self.error(&key, "must not contain NUL", "take it out");
+                self.error(&key, "must not contain NUL", "remove it");
             }
         }
         texts_of(raw)
@@ -161,13 +161,13 @@ impl Check<'_> {
     /// Checks the name of a variable for programs. Returns whether it may be set.
     fn shell_variable(&mut self, key: &[&str], name: &str) -> bool {
         if !is_variable_name(name) {
-            self.error(key, "is no name of a variable", "use letters, digits and _");
+            self.error(key, "is not a variable name", "use letters, digits and _");
             return false;
         }
         if REFUSED.contains(&name) || REFUSED_BEGINNINGS.iter().any(|begin| name.starts_with(begin))
         {
-            let what = "would choose what programs run or load";
-            self.error(key, what, "take it out; `search` says where programs are");
+            let what = "would change which code programs run or load";
+            self.error(key, what, "remove it; use `search` for the folders of programs");
             return false;
         }
         true

@@ -31,8 +31,8 @@ const USER_AGENT: &str = concat!("lockgate/", env!("CARGO_PKG_VERSION"));
 impl Check<'_> {
     pub(super) fn web(&mut self, raw: &raw::Web) -> Web {
         if raw.hosts.0.is_empty() && !raw.any_host.0 {
-            let hint = "name hosts, such as hosts: [api.example.com, \"*.example.org\"], or say \
-                any_host: true for any public one";
+            let hint = "set hosts, such as hosts: [api.example.com, \"*.example.org\"], or \
+                any_host: true for any public host";
             self.error(&["builtin", "web", "hosts"], "no host can be reached", hint);
         }
         let networks = self.networks(&["builtin", "web", "addresses"], &raw.addresses);
@@ -75,20 +75,20 @@ impl Check<'_> {
             self.error(
                 &["builtin", "web", "schemes"],
                 "must be http, https or both",
-                "leave it out for both",
+                "remove it for both",
             );
         }
         for (at, host) in web.hosts.iter().enumerate() {
             let spec = Spec { hosts: vec![host.clone()], ..Spec::default() };
             if Rule::compile(&spec).is_err() {
-                let hint = "write api.example.com or *.example.com; `any_host` allows all, and \
-                    `addresses` has addresses";
-                self.item_error(&["builtin", "web", "hosts"], at, "is no name of a host", hint);
+                let hint = "use api.example.com or *.example.com; `any_host` allows all hosts, \
+                    and `addresses` contains addresses";
+                self.item_error(&["builtin", "web", "hosts"], at, "is not a host name", hint);
             }
         }
         for (at, name) in web.headers.iter().enumerate() {
             if let Err(words) = Web::check_header(name) {
-                self.item_error(&["builtin", "web", "headers"], at, &words, "take it out");
+                self.item_error(&["builtin", "web", "headers"], at, &words, "remove it");
             }
         }
         if web.user_agent.is_empty()
@@ -107,13 +107,13 @@ impl Check<'_> {
                 self.item_error(
                     &key,
                     at,
-                    "is no method that can be sent",
+                    "is not a supported method",
                     "use GET, POST, PUT, PATCH, DELETE or HEAD",
                 );
             }
         }
         if given.is_empty() {
-            self.error(&key, "must name at least one method", "leave it out for all");
+            self.error(&key, "must name at least one method", "remove it for all");
         }
         let mut methods = owned(&METHODS);
         methods.retain(|method| given.contains(method));
