@@ -100,7 +100,7 @@ fn run_configured(
         Command::Keys(command) => finish(match &loaded.config.authn.keys_file {
             Some(file) => keys_command(&command, &sources.cwd.join(file), json),
             None => Err(anyhow::anyhow!(
-                "name a file with --file, or in the configuration as `auth.keys_file`"
+                "no keys file: pass --file, or set `auth.keys_file` in the configuration"
             )),
         }),
         Command::Pins(command) => finish(pins_command(loaded, command, json)),
@@ -197,7 +197,7 @@ fn unconfigured(command: &Command, sources: &Sources, json: bool) -> Option<Exit
         Command::Man { list: true, .. } => Some(print(&pages::list_commands())),
         Command::Man { words, .. } => Some(match pages::write_manual(words) {
             Some(page) => print(&page),
-            None => finish(Err(anyhow::anyhow!("no command is called {}", words.join(" ")))),
+            None => finish(Err(anyhow::anyhow!("unknown command {}", words.join(" ")))),
         }),
         Command::Config(command) => {
             let shown = lockgate_config::effective(sources);
@@ -248,7 +248,7 @@ fn load(sources: &Sources, cli: &Cli) -> Result<Loaded, ExitCode> {
     if matches!(cli.command, Some(Command::Keys(_))) {
         let _ = writeln!(
             std::io::stderr(),
-            "nothing was done; name the keys file with --file to do it all the same"
+            "nothing was changed; pass the keys file with --file to skip the configuration"
         );
     }
     Err(code)
@@ -276,9 +276,7 @@ fn pins_command(
     json: bool,
 ) -> anyhow::Result<(String, ExitCode)> {
     let Some(file) = loaded.config.pins_file.clone() else {
-        anyhow::bail!(
-            "name the lock file in the configuration: pins: {{ file: lockgate.pins.json }}"
-        );
+        anyhow::bail!("no lock file is configured; set pins: {{ file: lockgate.pins.json }}");
     };
     let lock = loaded.config.proxy.pins.lock.clone().unwrap_or_default();
     ask::with_gateway(loaded, None, async move |gateway| {

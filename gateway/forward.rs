@@ -121,7 +121,11 @@ impl Forwarder {
         let left = self.backlog.waiting();
         if left > 0 {
             let to = self.to;
-            tracing::warn!(to, left, "records of the audit trail are sent after the next start");
+            tracing::warn!(
+                to,
+                left,
+                "unsent records of the audit trail are sent after the next start"
+            );
         }
     }
 
@@ -170,8 +174,8 @@ impl Forwarder {
                 to = self.to,
                 error = trouble.words,
                 behind,
-                "the audit trail is not taken by its receiver; it waits in its files, and is sent \
-                    again"
+                "the receiver does not accept the audit trail; records are kept in its files and \
+                    retried"
             );
             self.trouble.clone_from(&trouble.words);
         }
@@ -180,7 +184,7 @@ impl Forwarder {
     fn is_back(&mut self, behind: u64) {
         self.backlog.counters.set_failing(false);
         if !self.trouble.is_empty() {
-            tracing::info!(to = self.to, behind, "the audit trail is taken by its receiver again");
+            tracing::info!(to = self.to, behind, "the receiver accepts the audit trail again");
             self.trouble.clear();
         }
     }

@@ -152,7 +152,7 @@ pub(crate) fn change(
 ) -> anyhow::Result<()> {
     match file.extension().and_then(OsStr::to_str) {
         Some("yaml" | "yml" | "json") => {}
-        _ => bail!("{}: a keys file is named .yaml, .yml or .json", file.display()),
+        _ => bail!("{}: a keys file must end in .yaml, .yml or .json", file.display()),
     }
     let target = target(file)?;
     let _lock = lock(&target)?;
@@ -228,7 +228,7 @@ fn target(file: &Path) -> anyhow::Result<PathBuf> {
             Err(_) => return Ok(at),
         }
     }
-    bail!("{} leads through too many links", file.display())
+    bail!("{} has too many levels of symbolic links", file.display())
 }
 
 fn render(file: &Path, keys: &[Key]) -> String {
@@ -268,7 +268,7 @@ fn lock(file: &Path) -> anyhow::Result<File> {
                 std::thread::sleep(Duration::from_millis(20));
             }
             Err(TryLockError::WouldBlock) => {
-                bail!("another command has held {} for too long", path.display())
+                bail!("another command has locked {} for too long", path.display())
             }
             Err(TryLockError::Error(error)) => {
                 return Err(error).context(path.display().to_string());
@@ -303,7 +303,7 @@ fn replace(file: &Path, text: &str) -> std::io::Result<()> {
     };
     if let Err(error) = synced {
         // The change is made and must be recorded and applied, so this is not an error.
-        tracing::warn!(%error, "after a loss of power the file of keys may be the old one");
+        tracing::warn!(%error, "keys file not synced: a power failure may restore the old one");
     }
     Ok(())
 }

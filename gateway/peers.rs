@@ -50,9 +50,9 @@ impl PeerGateways {
             match tokio::time::timeout(LOOK_UP_TIMEOUT, System.resolve(name, *port)).await {
                 Ok(Ok(addresses)) => found.extend(addresses),
                 Ok(Err(error)) => {
-                    tracing::warn!(%error, name, "gateways cannot be looked up");
+                    tracing::warn!(%error, name, "DNS lookup of gateways failed");
                 }
-                Err(_) => tracing::warn!(name, "gateways are not looked up in time"),
+                Err(_) => tracing::warn!(name, "DNS lookup of gateways timed out"),
             }
         }
         found.sort_unstable();
@@ -152,6 +152,6 @@ async fn next_piece(body: Option<Body>) -> Option<(Result<Bytes, BodyError>, Opt
 }
 
 fn describe(error: &SendError) -> PeerError {
-    tracing::info!(%error, "a gateway did not answer");
+    tracing::info!(%error, "a gateway did not respond");
     if error.sent { PeerError::Lost } else { PeerError::Gone }
 }

@@ -59,7 +59,7 @@ fn read(file: &Path) -> anyhow::Result<Lock> {
     let mut text = String::new();
     let read = opened.take(MOST_BYTES as u64 + 1).read_to_string(&mut text);
     read.with_context(|| file.display().to_string())?;
-    Lock::read(&text).map_err(|what| anyhow!("{} is no lock file: {what}", file.display()))
+    Lock::read(&text).map_err(|what| anyhow!("{} is not a lock file: {what}", file.display()))
 }
 
 pub(crate) fn write(file: &Path, text: &str) -> anyhow::Result<()> {

@@ -99,8 +99,8 @@ fn describe_connect(error: &ConnectError) -> ProbeFailure {
         // The address behind an internal name must not be revealed to callers.
         ConnectError::Refused(_) => fail(
             ProbeStage::Connect,
-            "the name leads to an address that is not allowed here; the operator says which are \
-             (egress.organisations)",
+            "the name resolves to an address that is not allowed; the operator sets the allowed \
+                addresses (egress.organisations)",
         ),
         ConnectError::Tls(_) => fail(ProbeStage::Tls, error.to_string()),
         ConnectError::Proxy(error) => {
@@ -118,7 +118,7 @@ fn describe_status(status: &Status) -> ProbeFailure {
     };
     let words = trouble.words.as_str();
     if status.state == State::NeedsAuth {
-        let words = format!("{words}: the server wants other credentials");
+        let words = format!("{words}: the server requires different credentials");
         return fail(ProbeStage::Auth, words);
     }
     let stage = match trouble.stage {

@@ -100,8 +100,9 @@ impl Follower {
                     Some(true) => Occasion::Event,
                     Some(false) => Occasion::Time,
                     None => {
-                        tracing::warn!("configuration files are not watched any more; send SIGHUP \
-                            after a change");
+                        tracing::warn!(
+                            "configuration files are no longer watched; send SIGHUP after a change"
+                        );
                         watcher = None;
                         continue;
                     }
@@ -135,9 +136,7 @@ impl Follower {
         // Compiling hundreds of policies would block calls on this thread.
         let Ok(new) = tokio::task::spawn_blocking(move || lockgate_config::load(&read)).await
         else {
-            tracing::error!(
-                "the configuration stays as it was, because reading the new one failed"
-            );
+            tracing::error!("configuration unchanged: reading the new one failed");
             return false;
         };
         let next = match new {
@@ -169,7 +168,7 @@ impl Follower {
     fn adopt(&mut self, new: Loaded, occasion: Occasion) -> Vec<PathBuf> {
         let had_mistakes = self.told.take().is_some();
         if had_mistakes {
-            tracing::info!("the configuration has no mistakes any more");
+            tracing::info!("the configuration is valid again");
         }
         if occasion == Occasion::Request && new.config == self.current {
             tracing::info!("configuration read again after SIGHUP: nothing has changed");
@@ -205,13 +204,13 @@ async fn next_change(watcher: &mut Option<Watcher>) -> Option<bool> {
 }
 
 fn log_mistakes(report: &Report) {
-    tracing::error!("the configuration stays as it was, because the new one has mistakes");
+    tracing::error!("configuration unchanged: the new one has mistakes");
     for problem in &report.problems {
         match problem.severity {
             Severity::Error => {
                 tracing::error!(mistake = %problem, "a mistake in the new configuration")
             }
-            Severity::Warning => tracing::warn!(%problem, "beside the mistakes"),
+            Severity::Warning => tracing::warn!(%problem, "a warning in the new configuration"),
         }
     }
 }
@@ -222,9 +221,7 @@ fn take_keys_away(app: &App, log: &Guard, current: &mut Config, cwd: &Path) {
         && fewer != *current
         && take_over(app, log, current, &fewer)
     {
-        tracing::warn!(
-            "keys were taken out of force, and nothing else of the new configuration taken"
-        );
+        tracing::warn!("keys were revoked; the rest of the new configuration is not applied");
         *current = fewer;
     }
 }
@@ -263,11 +260,11 @@ fn find_wrong_files(report: &Report, cwd: &Path) -> BTreeSet<PathBuf> {
 fn take_over(app: &App, log: &Guard, old: &Config, new: &Config) -> bool {
     let policies = lockgate_policy::differences(&old.policy, &new.policy);
     if let Err(error) = app.apply(new) {
-        tracing::error!(%error, "the configuration stays as it was");
+        tracing::error!(%error, "configuration unchanged");
         return false;
     }
     if let Err(error) = log.set_level(&new.telemetry.level) {
-        tracing::warn!(%error, "the log level stays as it was");
+        tracing::warn!(%error, "log level unchanged");
     }
     tracing::info!(servers = new.servers.len(), "configuration reloaded");
     for change in policies.iter().take(CHANGES) {
@@ -288,9 +285,7 @@ fn log_what_waits(started: &Config, old: &Config, new: &Config) {
         if waiting.contains(&keys) {
             tracing::warn!("{keys}: this change takes effect at the next start");
         } else {
-            tracing::info!(
-                "{keys}: as it was at the start again, so nothing waits for the next one"
-            );
+            tracing::info!("{keys}: same as at the start again, so no restart is needed");
         }
     }
 }

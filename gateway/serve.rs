@@ -128,7 +128,7 @@ async fn become_ready(app: Arc<App>) {
     } else if app.missing().is_some() {
         tracing::warn!(
             connected = %app.connected(),
-            "not ready: admin.ready wants more servers to be connected"
+            "not ready: admin.ready requires more connected servers"
         );
     }
     let mut looks = tokio::time::interval(LOOK);
@@ -242,7 +242,7 @@ fn start_admin(
 fn make_applications(app: &Arc<App>) -> anyhow::Result<Applications> {
     let operations: Arc<App> = Arc::clone(app);
     let made = Applications::new(Arc::clone(&app.gateway), operations);
-    made.map_err(|NoRandomness| anyhow!("this machine has no random numbers"))
+    made.map_err(|NoRandomness| anyhow!("random numbers are unavailable on this machine"))
 }
 
 /// Returns the routes of the API and of the console built on it.

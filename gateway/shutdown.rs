@@ -97,7 +97,7 @@ pub(crate) async fn drain(
     tokio::select! {
         () = tokio::time::sleep(time) => {}
         () = wait_until_idle(may_end_early) => {}
-        _ = signals.next() => tracing::info!("draining cut short by another signal"),
+        _ = signals.next() => tracing::info!("draining aborted by another signal"),
     }
 }
 
@@ -122,7 +122,7 @@ pub(crate) async fn join(
     tokio::select! {
         cut = &mut joined => return cut.unwrap_or_default(),
         () = tokio::time::sleep(GRACE + FAREWELL * 2) => {}
-        _ = signals.next() => tracing::info!("running calls end now: another signal came"),
+        _ = signals.next() => tracing::info!("running calls end now: received another signal"),
     }
     gateway.end();
     let cut = tokio::time::timeout(FAREWELL, joined).await;

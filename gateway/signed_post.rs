@@ -97,7 +97,7 @@ impl SignedPost {
         });
         match answer.await {
             Ok(answer) => answer,
-            Err(_) => Err("no answer in time".into()),
+            Err(_) => Err("no response in time".into()),
         }
     }
 

@@ -120,10 +120,10 @@ pub(crate) fn find_local_agent(registry: &Registry, id: &str) -> anyhow::Result<
         return Ok(Endpoint::Agent(AgentPath::new(id)));
     }
     match registry.trouble() {
-        Some(trouble) => bail!("what is assigned to the agent `{id}` is not known: {trouble}"),
+        Some(trouble) => bail!("the assignments of the agent `{id}` are unavailable: {trouble}"),
         None => bail!(
             "there is no agent `{id}` in the organisation `{DEFAULT_ORGANISATION}`; `lockgate \
-             agents list` shows those that are there"
+                agents list` shows the agents"
         ),
     }
 }
@@ -239,7 +239,7 @@ impl Tenants {
             let (id, _, error) = one;
             self.gateway.record_unopened(&format!(
                 "the stored credentials of the integration `{id}` of the organisation \
-                 `{organisation}` do not open: {error}"
+                    `{organisation}` cannot be decrypted: {error}"
             ));
         }
         if !now.is_empty() {
@@ -332,7 +332,7 @@ impl Tenants {
                     organisation = &**organisation,
                     server = &*integration.slug,
                     %error,
-                    "an integration is left out"
+                    "an integration is omitted"
                 );
                 None
             }

@@ -87,7 +87,7 @@ async fn send_all(
 async fn send(target: &Target, announcement: &Announcement) -> Notification {
     let waiting = &announcement.approval;
     let body = write_body(&target.config, waiting);
-    let mut reason = String::from("the call does not wait any more");
+    let mut reason = String::from("the call is no longer waiting");
     for pause in PAUSES {
         tokio::time::sleep(pause).await;
         if announcement.is_over() {
@@ -96,16 +96,16 @@ async fn send(target: &Target, announcement: &Announcement) -> Notification {
         reason = match target.post.send(&waiting.id, "application/json", &body).await {
             Ok(answer) if answer.status.is_success() => return Notification::Delivered,
             Ok(answer) if !answer.may_pass() => {
-                reason = format!("it answered {}", answer.status);
+                reason = format!("it responded with {}", answer.status);
                 break;
             }
-            Ok(answer) => format!("it answered {}", answer.status),
+            Ok(answer) => format!("it responded with {}", answer.status),
             Err(reason) => reason,
         };
     }
     // The address may be a secret and is not logged.
     let id = &*waiting.id;
-    tracing::warn!(id, reason, "the webhook was not told of a call that waits for approvers");
+    tracing::warn!(id, reason, "the webhook was not notified of a call waiting for approval");
     Notification::Failed
 }
 

@@ -33,12 +33,17 @@ impl App {
             match clients.get(&slug) {
                 Some(new) if Arc::ptr_eq(new, &client) => continue,
                 Some(new) => {
-                    tracing::info!(server = slug, "server connected anew: its calls end first");
+                    tracing::info!(
+                        server = slug,
+                        "server reconnected: its running calls end first"
+                    );
                     if new.config().enabled {
                         new.continue_from(&client);
                     }
                 }
-                None => tracing::info!(server = slug, "server removed: its calls end first"),
+                None => {
+                    tracing::info!(server = slug, "server removed: its running calls end first")
+                }
             }
             self.retiring.retire(client);
         }

@@ -11,7 +11,7 @@ const WAIT: RangeInclusive<u64> = 1..=300;
 
 use crate::commands::{approvals, config, init, keys, pins, policies, registry, store, verify};
 
-/// One gate in front of many MCP servers, across both protocol eras.
+/// One gateway in front of many MCP servers, across both protocol eras.
 ///
 /// Without a command it serves HTTP on 127.0.0.1:3001, with the servers of lockgate.yaml in the
 /// current folder, or with a small example server when there is no such file.
@@ -27,16 +27,16 @@ pub(super) struct Cli {
 const EXAMPLES: &str = "\
 Examples:
   lockgate                                   serve on http://127.0.0.1:3001/mcp
-  lockgate serve --config team.yaml          with a configuration file
-  lockgate serve --mcp-servers claude.json   with the servers of a desktop client's file
+  lockgate serve --config team.yaml          use a configuration file
+  lockgate serve --mcp-servers claude.json   use the servers of a desktop client's file
   lockgate init --from claude                write lockgate.yaml with the servers of Claude Desktop
   lockgate check                             find every mistake in the configuration
-  lockgate config show                       what is in force, and where it comes from
-  lockgate tools                             what clients will see
+  lockgate config show                       show the effective settings and their sources
+  lockgate tools                             list the tools that clients see
   lockgate call example__echo '{\"text\":\"hi\"}'
-  lockgate tools --url http://127.0.0.1:3001 of a gateway that is running
+  lockgate tools --url http://127.0.0.1:3001 list the tools of a running gateway
 
-A configuration file is as short as this:
+A minimal configuration file:
   servers:
     time: { command: uvx, args: [mcp-server-time] }
     docs: { url: https://example.com/mcp }";
@@ -69,7 +69,7 @@ pub(super) enum Command {
     Serve,
     /// Serve one client over stdin and stdout, for desktop clients
     Stdio {
-        /// Only what is assigned to this agent of the organisation `default`
+        /// Serve only the assignments of this agent of the organisation `default`
         #[arg(long, value_name = "ID")]
         agent: Option<String>,
     },
@@ -77,10 +77,10 @@ pub(super) enum Command {
     Check,
     /// Write a first configuration file, on request with the servers of a client
     Init(init::Init),
-    /// Show what is in force, and where each value comes from
+    /// Show the effective settings and the source of each value
     #[command(subcommand)]
     Config(config::Command),
-    /// Connect to every server and show how it is, or add one to a gateway that is running
+    /// Connect to every server and show its state, or add one to a running gateway
     #[command(args_conflicts_with_subcommands = true)]
     Servers {
         #[command(flatten)]
@@ -88,21 +88,21 @@ pub(super) enum Command {
         #[command(subcommand)]
         command: Option<ServersAt>,
     },
-    /// The servers of your organisation, at a gateway that is running
+    /// Manage the servers of your organisation on a running gateway
     Integrations {
         #[command(flatten)]
         at: Running,
         #[command(subcommand)]
         command: registry::Integrations,
     },
-    /// Your agents, at a gateway that is running
+    /// Manage your agents on a running gateway
     Agents {
         #[command(flatten)]
         at: Running,
         #[command(subcommand)]
         command: registry::Agents,
     },
-    /// The organisations of a gateway that is running, for operators
+    /// Manage the organisations of a running gateway, for operators
     Organisations {
         #[command(flatten)]
         at: Running,
@@ -124,7 +124,7 @@ pub(super) enum Command {
         #[arg(default_value = "{}")]
         arguments: String,
     },
-    /// See what waits for an approval of yours at a gateway that is running, and answer
+    /// List and answer the calls that wait for your approval on a running gateway
     Approvals {
         #[command(flatten)]
         at: Running,
@@ -137,13 +137,13 @@ pub(super) enum Command {
     /// Verify the audit trail
     #[command(subcommand)]
     Audit(verify::Command),
-    /// Make, list and revoke API keys
+    /// Create, list and revoke API keys
     #[command(subcommand)]
     Keys(keys::Command),
-    /// Look at, copy and restore what people have changed while gateways ran
+    /// Check, back up and restore the database of run-time changes
     #[command(subcommand)]
     Store(store::Command),
-    /// The keys that seal credentials
+    /// Manage the keys that encrypt credentials
     #[command(subcommand)]
     Vault(store::VaultCommand),
     /// Check, test and explain policies
@@ -151,33 +151,33 @@ pub(super) enum Command {
     Policy(policies::Command),
     /// Print the JSON Schema of the configuration, for editors
     Schema {
-        /// That of policy files instead
+        /// Print the schema of policy files instead
         #[arg(long)]
         policy: bool,
-        /// That of files of cases instead
+        /// Print the schema of files of cases instead
         #[arg(long, conflicts_with = "policy")]
         cases: bool,
     },
-    /// Print what a shell reads to complete commands and flags
+    /// Print the completion script of a shell
     Completions {
         /// `bash`, `elvish`, `fish`, `powershell` or `zsh`
         shell: clap_complete::Shell,
     },
-    /// Print the manual page of a command, for whoever packages Lockgate
+    /// Print the manual page of a command, for packagers
     #[command(hide = true)]
     Man {
-        /// Such as `keys create`; without one, the page of the program
+        /// The command, such as `keys create`; without it, the page of the program
         words: Vec<String>,
-        /// The commands that have a page, one a line
+        /// List the commands that have a page, one per line
         #[arg(long, conflicts_with = "words")]
         list: bool,
     },
 }
 
-/// What is done with the servers of a gateway that is running.
+/// Changes to the servers of a running gateway.
 #[derive(Subcommand)]
 pub(super) enum ServersAt {
-    /// Add a server to your organisation at a gateway that is running
+    /// Add a server to your organisation on a running gateway
     Add {
         #[command(flatten)]
         at: Running,
@@ -186,27 +186,27 @@ pub(super) enum ServersAt {
     },
 }
 
-/// A gateway that is running.
+/// A running gateway, or one that is started for the command.
 #[derive(Args, Clone)]
 pub(super) struct At {
-    /// Ask the gateway that runs at this address, instead of starting one with the configuration
-    /// here [default: the variable LOCKGATE_URL]
+    /// Use the gateway running at this address, instead of starting one with the local
+    /// configuration [default: the variable LOCKGATE_URL]
     #[arg(long, value_name = "URL")]
     pub(super) url: Option<String>,
     /// Its bearer key [default: the variable LOCKGATE_CLIENT_KEY]
     #[arg(long, value_name = "KEY")]
     pub(super) key: Option<String>,
-    /// How long to wait for servers that are slow to start; the others do not wait for them
+    /// How long to wait for servers that are slow to start
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     #[arg(value_parser = value_parser!(u64).range(WAIT))]
     pub(super) wait: u64,
 }
 
-/// The same, where none is started instead.
+/// A running gateway.
 #[derive(Args, Clone)]
 pub(super) struct Running {
-    /// Where the gateway runs [default: the variable LOCKGATE_URL, else the address of the
-    /// configuration that is named or found here]
+    /// Address of the gateway [default: the variable LOCKGATE_URL, else the address in the
+    /// configuration that is specified or found here]
     #[arg(long, global = true, value_name = "URL")]
     pub(super) url: Option<String>,
     /// Your bearer key [default: the variable LOCKGATE_CLIENT_KEY]

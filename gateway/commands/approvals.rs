@@ -25,9 +25,9 @@ const MAX_ANSWER: usize = 64 << 20;
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// List the calls that wait for an approval of yours
+    /// List the calls that wait for your approval
     List,
-    /// Approve a call: it is made once, as it was shown
+    /// Approve a call: it is sent once, exactly as shown
     Approve {
         /// The id, as `list` shows it
         id: String,
@@ -76,7 +76,7 @@ pub(crate) fn run(
             headers.insert(AUTHORIZATION, value);
         }
         let answer = tokio::time::timeout(TIMEOUT, exchange(url, &origin, request)).await;
-        let answer = answer.context(remote::describe_failure(url, "did not answer in time"))??;
+        let answer = answer.context(remote::describe_failure(url, "did not respond in time"))??;
         let text = match (json, command) {
             (true, _) => serde_json::to_string_pretty(&answer)?,
             (false, Command::List) => show_list(&answer),
@@ -89,14 +89,14 @@ pub(crate) fn run(
 /// Checks that an id is hexadecimal, as the gateway's are, so that it cannot change the path.
 fn checked(id: &str) -> anyhow::Result<&str> {
     if id.is_empty() || id.contains(|c: char| !c.is_ascii_hexdigit()) {
-        bail!("`{id}` is no id of a call; `lockgate approvals list` shows them");
+        bail!("`{id}` is not a call id; `lockgate approvals list` shows the ids");
     }
     Ok(id)
 }
 
 async fn exchange(url: &str, origin: &Origin, request: Request<Payload>) -> anyhow::Result<Value> {
     let sent = origin.send(request).await;
-    let response = sent.context(remote::describe_failure(url, "is not reached"))?;
+    let response = sent.context(remote::describe_failure(url, "is unreachable"))?;
     let status = response.status();
     let body = response.into_body().collect_limited(MAX_ANSWER).await?;
     let answer: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
@@ -104,7 +104,7 @@ async fn exchange(url: &str, origin: &Origin, request: Request<Payload>) -> anyh
         (StatusCode::OK, _) => Ok(answer),
         (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, _) => bail!(remote::KEY_REFUSED),
         (_, Some(words)) => bail!("{words}"),
-        (status, None) => bail!("the gateway answered {status}"),
+        (status, None) => bail!("the gateway responded with {status}"),
     }
 }
 
@@ -124,7 +124,7 @@ fn show_list(answer: &Value) -> String {
         );
     }
     if text.is_empty() {
-        return "no call waits for an approval of yours".into();
+        return "no calls are waiting for your approval".into();
     }
     text.trim_end().to_owned()
 }
@@ -143,7 +143,7 @@ fn show_state(answer: &Value) -> String {
     let id = text_of(answer, "id");
     match text_of(answer, "state") {
         "waiting" => {
-            format!("{id} approved by you, and waits for others: {}", show_policies(answer))
+            format!("{id} approved by you, waiting for other approvers: {}", show_policies(answer))
         }
         state => format!("{id} {state}"),
     }

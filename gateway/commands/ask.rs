@@ -140,7 +140,7 @@ async fn ask(
     let peer = Peer::Stdio;
     let credentials = Credentials { peer, bearer: None, certificate: None };
     let Ok(principal) = gateway.identify(&endpoint, &credentials).await else {
-        bail!("the local user is not let in")
+        bail!("the local user is not admitted")
     };
     let kind = ExchangeKind::Post(message.to_string().into());
     let exchange = Exchange {
@@ -154,10 +154,10 @@ async fn ask(
         takes_streamed_body: false,
     };
     let Reply::Message { body, .. } = gateway.receive(exchange).await else {
-        bail!("the gateway gave no answer")
+        bail!("the gateway did not respond")
     };
     let mut answer: Value =
-        serde_json::from_slice(&body.into_bytes()).context("the answer is not JSON")?;
+        serde_json::from_slice(&body.into_bytes()).context("the response is not JSON")?;
     if let Some(error) = answer.get("error") {
         let message = error["message"].as_str().unwrap_or("unknown error");
         let hint =

@@ -13,9 +13,9 @@ use crate::commands::show;
 pub(crate) enum Command {
     /// Print every key, its value and where that comes from; secrets as references
     Show {
-        /// Only this key and those below it, such as `servers.time`
+        /// Only this key and the keys below it, such as `servers.time`
         key: Option<String>,
-        /// Leave out what is not set anywhere
+        /// Omit keys that are not set anywhere
         #[arg(long)]
         set: bool,
     },
@@ -32,7 +32,7 @@ impl Command {
         if let Some(key) = key {
             settings.retain(|setting| is_at(&setting.key, key));
             if settings.is_empty() {
-                bail!("nothing is called `{key}`; `lockgate config show` lists all keys");
+                bail!("there is no key `{key}`; `lockgate config show` lists all keys");
             }
         }
         if *set {

@@ -90,13 +90,13 @@ impl GatewayClient {
         }
         let url = self.base.as_str();
         let answer = tokio::time::timeout(TIMEOUT, exchange(url, &origin, request)).await;
-        answer.context(remote::describe_failure(url, "did not answer in time"))?
+        answer.context(remote::describe_failure(url, "did not respond in time"))?
     }
 }
 
 async fn exchange(url: &str, origin: &Origin, request: Request<Payload>) -> anyhow::Result<Value> {
     let sent = origin.send(request).await;
-    let response = sent.context(remote::describe_failure(url, "is not reached"))?;
+    let response = sent.context(remote::describe_failure(url, "is unreachable"))?;
     let status = response.status();
     let body = response.into_body().collect_limited(MAX_ANSWER).await?;
     let answer: Value = serde_json::from_slice(&body).unwrap_or_default();
@@ -107,6 +107,6 @@ async fn exchange(url: &str, origin: &Origin, request: Request<Payload>) -> anyh
     match (status, words) {
         (StatusCode::UNAUTHORIZED, _) => bail!(remote::KEY_REFUSED),
         (_, Some(words)) => bail!("{words}"),
-        (status, None) => bail!("the gateway answered {status}"),
+        (status, None) => bail!("the gateway responded with {status}"),
     }
 }

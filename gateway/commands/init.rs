@@ -43,8 +43,8 @@ enum Base {
 
 #[derive(clap::Args)]
 pub(crate) struct Init {
-    /// Take over the servers of a client: `claude`, `cursor`, `vscode`, or the path of its file;
-    /// may be repeated
+    /// Import the servers of a client: `claude`, `cursor`, `vscode`, or the path of its file; may
+    /// be repeated
     #[arg(long, value_name = "CLIENT")]
     from: Vec<String>,
 }
@@ -79,14 +79,14 @@ fn find_target(sources: &Sources) -> anyhow::Result<PathBuf> {
     let Some(named) = &sources.config else {
         for other in OTHERS {
             if sources.cwd.join(other).exists() {
-                bail!("there is {other} already, which Lockgate would read; nothing was written");
+                bail!("{other} already exists and would be read by Lockgate; nothing was written");
             }
         }
         return Ok(sources.cwd.join(DEFAULT));
     };
     match named.extension().and_then(|extension| extension.to_str()) {
         Some("yaml" | "yml") => Ok(sources.cwd.join(named)),
-        _ => bail!("{} has to end in .yaml", named.display()),
+        _ => bail!("{} must end in .yaml", named.display()),
     }
 }
 
@@ -101,7 +101,7 @@ fn find_files(client: &str, home: &str, sources: &Sources) -> anyhow::Result<Vec
             if file.is_file() {
                 return Ok(vec![file]);
             }
-            bail!("{client} is neither claude, cursor or vscode, nor a file");
+            bail!("{client} is not claude, cursor, vscode or an existing file");
         }
     };
     let settings = match sources.env.get("XDG_CONFIG_HOME") {
@@ -123,7 +123,7 @@ fn find_files(client: &str, home: &str, sources: &Sources) -> anyhow::Result<Vec
     }
     if files.is_empty() {
         bail!(
-            "no file of {client} with servers is here; looked for {}; name it: --from FILE",
+            "found no file of {client} with servers; looked for {}; pass its path: --from FILE",
             looked.join(", ")
         );
     }
@@ -137,7 +137,7 @@ fn write_new(target: &Path, text: &str) -> anyhow::Result<()> {
     if let Err(error) = &opened
         && error.kind() == std::io::ErrorKind::AlreadyExists
     {
-        bail!("{shown} is there already; nothing was written");
+        bail!("{shown} already exists; nothing was written");
     }
     let mut file = opened.with_context(|| format!("{shown} cannot be written"))?;
     file.write_all(text.as_bytes()).with_context(|| format!("{shown} cannot be written"))
@@ -164,18 +164,18 @@ fn describe(file: &Path, draft: &Draft, sources: &Sources) -> String {
     }
     if !missing.is_empty() {
         text.push_str(
-            "\nIt refers to variables that are not set. Their values are no part of it:\n",
+            "\nIt refers to variables that are not set. It does not contain their values:\n",
         );
         for Wanted { name, key, place } in missing {
-            text.push_str(&format!("  {name:<width$}  for {key}, today at {place}\n"));
+            text.push_str(&format!("  {name:<width$}  for {key}, currently at {place}\n"));
         }
     }
     let config = match sources.config {
         Some(_) => format!(" --config {}", file.display()),
         None => String::new(),
     };
-    text.push_str(&format!("\nNext:\n  lockgate check{config}    finds every mistake\n"));
-    text.push_str(&format!("  lockgate tools{config}    shows what clients will see\n"));
+    text.push_str(&format!("\nNext:\n  lockgate check{config}    lists every mistake\n"));
+    text.push_str(&format!("  lockgate tools{config}    lists the tools that clients see\n"));
     text.push_str(&format!("  lockgate{config}          serves http://127.0.0.1:3001/mcp"));
     text
 }

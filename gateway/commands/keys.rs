@@ -16,14 +16,14 @@ use crate::keys_file::{change, entry, pretty, read};
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Make a key and show it, once
+    /// Create a key and show it once
     Create {
-        /// Whom or what the key is for
+        /// Name of the user or program of the key
         name: String,
         #[command(flatten)]
         grants: Grants,
-        /// Until when it is good: 2027-01-31, 2027-01-31T12:00:00Z, or a number of days such as 90d
-        /// [default: for ever]
+        /// When the key expires: 2027-01-31, 2027-01-31T12:00:00Z, or a number of days such as 90d
+        /// [default: never]
         #[arg(long, value_name = "WHEN")]
         expires: Option<String>,
         #[command(flatten)]
@@ -34,7 +34,7 @@ pub(crate) enum Command {
         #[command(flatten)]
         file: Named,
     },
-    /// Take a key out of force at once
+    /// Revoke a key immediately
     Revoke {
         /// The key's id, the first part of its text: lg_ID_…
         id: String,
@@ -45,7 +45,7 @@ pub(crate) enum Command {
 
 #[derive(Args)]
 pub(crate) struct Grants {
-    /// The organisation that its holder belongs to
+    /// The organisation of its holder
     #[arg(long, value_name = "NAME")]
     organisation: Option<String>,
     /// A role of its holder; may be repeated
@@ -96,7 +96,7 @@ pub(crate) fn run(command: &Command, file: &Path, json: bool) -> anyhow::Result<
                 return Ok(pretty(&shown));
             }
             Ok(format!(
-                "{text}\n\nkey {} for {name} is in {}. It is shown this once.",
+                "{text}\n\nkey {} for {name} is in {}. It will not be shown again.",
                 new.id,
                 file.display()
             ))
@@ -115,7 +115,7 @@ pub(crate) fn run(command: &Command, file: &Path, json: bool) -> anyhow::Result<
             if json {
                 Ok(pretty(&json!({"id": id, "revoked": write_time(revoked)})))
             } else {
-                Ok(format!("key {id} is revoked since {}", write_time(revoked)))
+                Ok(format!("key {id} was revoked at {}", write_time(revoked)))
             }
         }
     }
@@ -136,7 +136,7 @@ impl Grants {
         }
         for scope in &self.scopes {
             if !is_scope(scope) {
-                bail!("{scope:?} is no scope: a scope is ASCII without blanks and quotes");
+                bail!("{scope:?} is not a scope: a scope is ASCII without blanks and quotes");
             }
         }
         Ok(())
@@ -148,7 +148,7 @@ fn moment(text: &str, now: u64) -> anyhow::Result<u64> {
         Some(days) => Some(now + days * 86_400),
         None => key::parse_time(text),
     };
-    let when = when.with_context(|| format!("{text:?} is no time: write 2027-01-31 or 90d"))?;
+    let when = when.with_context(|| format!("{text:?} is not a time: use 2027-01-31 or 90d"))?;
     if when <= now {
         bail!("{text} is in the past");
     }

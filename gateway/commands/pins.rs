@@ -22,12 +22,12 @@ const SHORT: usize = 12;
 pub(crate) enum Command {
     /// Show how the tools of all servers differ from the lock file; exit code 1 if they do
     Diff,
-    /// Write tools into the lock file as they are now
+    /// Write the current definitions of tools into the lock file
     Approve {
         /// `server/tool`, `server/tool@FINGERPRINT` as `diff` shows it, or `server` for all of its
         /// tools
         names: Vec<String>,
-        /// All tools of all servers; tools that are gone are taken out
+        /// All tools of all servers; tools that no longer exist are removed
         #[arg(long, conflicts_with = "names")]
         all: bool,
     },
@@ -64,7 +64,7 @@ pub(crate) fn run(
             if *all {
                 for name in &gone {
                     new.forget(name);
-                    lines.push(format!("taken out {name}"));
+                    lines.push(format!("removed {name}"));
                 }
             }
             if new != *lock || !file.is_file() {
@@ -123,7 +123,7 @@ fn choose<'a>(
     offered: &'a BTreeMap<String, Offered>,
 ) -> anyhow::Result<Vec<&'a Offered>> {
     if names.is_empty() {
-        bail!("name tools (`server/tool`), a server, or say --all");
+        bail!("specify tools (`server/tool`), a server, or --all");
     }
     let mut chosen = Vec::new();
     for wanted in names {
@@ -137,7 +137,7 @@ fn choose<'a>(
                     && (print.is_empty() || !plain(&one.pin).starts_with(print))
                 {
                     bail!(
-                        "{name} has another definition now ({}): look at it again",
+                        "the definition of {name} has changed ({}): review it again",
                         short(&one.pin)
                     );
                 }
@@ -199,7 +199,7 @@ fn diff(
         return (format!("{:#}", Value::Array(all)), code);
     }
     if entries.is_empty() {
-        return (format!("all {} tools are as approved", offered.len()), code);
+        return (format!("all {} tools match their approved definitions", offered.len()), code);
     }
     let mut out = String::new();
     for (name, standing, fingerprint, changes, findings) in entries {
@@ -209,7 +209,7 @@ fn diff(
             let _ = writeln!(out, "    {line}");
         }
         for line in findings {
-            let _ = writeln!(out, "    LOOK AT THIS: {line}");
+            let _ = writeln!(out, "    REVIEW: {line}");
         }
     }
     (out.trim_end().to_owned(), code)

@@ -35,7 +35,7 @@ pub(crate) enum Command {
         /// Files of cases, and folders of them [default: `cases` beside the policy files]
         files: Vec<PathBuf>,
     },
-    /// Say which policies decide on a call, and what would change the answer
+    /// Show which policies decide on a call, and which changes would alter the decision
     Explain(Box<Explain>),
 }
 
@@ -114,15 +114,14 @@ fn overlap(found: &Overlap) -> Problem {
     let policy = &found.policy;
     let other = &found.other;
     let (does, same) = if found.sets {
-        ("puts values in with `set`", "the same `set`")
+        ("adds values with `set`", "the same `set`")
     } else {
-        ("looks at arguments", "the same rules, or make them a `deny` policy")
+        ("checks arguments", "the same rules, or make them a `deny` policy")
     };
-    let what = format!(
-        "policy {policy} {does}, but policy {other} may allow the same calls as they are sent"
-    );
+    let what =
+        format!("policy {policy} {does}, but policy {other} may allow the same calls unchanged");
     Problem::warning(place, "", what)
-        .hint(format!("narrow what {other} is about, or give it {same}"))
+        .hint(format!("narrow the scope of {other}, or give it {same}"))
 }
 
 fn beside(config: &Config, cwd: &Path) -> Vec<PathBuf> {
@@ -158,7 +157,7 @@ fn test(paths: &[PathBuf], cwd: &Path, context: &LintContext, json: bool) -> Pri
     }
     if tried.is_empty() {
         return Err(anyhow!(
-            "there are no cases; they belong into a folder `cases` beside the policy files"
+            "there are no cases; put them into a folder `cases` next to the policy files"
         ));
     }
     let mut failed = 0;

@@ -15,41 +15,41 @@ use serde_json::{Value, json};
 use crate::commands::gateway_client::GatewayClient;
 use question::{INTEGRATIONS, Question, ask_gateway};
 
-/// What is done with integrations.
+/// Commands for integrations.
 #[derive(Subcommand)]
 pub(crate) enum Integrations {
     /// List the integrations of your organisation
     List,
     /// Add an integration by its address, or from the operator's catalogue
     Add(NewIntegration),
-    /// List the operator's catalogue: what can be added by name
+    /// List the operator's catalogue of servers that can be added by name
     Predefined,
-    /// Show one
+    /// Show an integration
     Show {
         /// The id or the name, as `list` shows it
         id: String,
     },
-    /// Try an integration: connect, shake hands, read its lists
+    /// Test an integration: connect, initialize, read its lists
     Validate {
         /// The id or the name, as `list` shows it
         id: String,
     },
-    /// End the connection to an integration and connect anew
+    /// Close the connection to an integration and reconnect
     Reconnect {
         /// The id or the name, as `list` shows it
         id: String,
     },
-    /// Switch an integration on
+    /// Enable an integration
     Enable {
         /// The id or the name, as `list` shows it
         id: String,
     },
-    /// Switch an integration off: nothing connects to it
+    /// Disable an integration: the gateway does not connect to it
     Disable {
         /// The id or the name, as `list` shows it
         id: String,
     },
-    /// Take an integration away, and from all agents
+    /// Delete an integration, also from all agents
     Delete {
         /// The id or the name, as `list` shows it
         id: String,
@@ -59,16 +59,16 @@ pub(crate) enum Integrations {
 /// An integration by its address, or from the operator's catalogue.
 #[derive(Args)]
 pub(crate) struct NewIntegration {
-    /// What people call it
+    /// Its display name
     #[arg(required_unless_present = "predefined")]
     name: Option<String>,
     /// The address of an MCP server
     #[arg(value_name = "URL", required_unless_present = "predefined")]
     server_url: Option<String>,
-    /// Take this entry of the operator's catalogue instead of an address
+    /// Use this entry of the operator's catalogue instead of an address
     #[arg(long, value_name = "SLUG", conflicts_with_all = ["server_url", "auth", "header"])]
     predefined: Option<String>,
-    /// How the gateway shows the server who it is
+    /// How the gateway authenticates to the server
     #[arg(long, value_enum, default_value_t = AuthMethod::None)]
     auth: AuthMethod,
     /// The header of the key, with `--auth api-key`
@@ -77,7 +77,7 @@ pub(crate) struct NewIntegration {
     /// The file that holds the key or the token; `-` reads it from stdin
     #[arg(long, value_name = "FILE")]
     credentials: Option<PathBuf>,
-    /// Add nothing that does not work: try it first
+    /// Test the server first, and add it only if the test succeeds
     #[arg(long)]
     validate: bool,
 }
@@ -89,28 +89,28 @@ enum AuthMethod {
     BearerToken,
 }
 
-/// What is done with agents.
+/// Commands for agents.
 #[derive(Subcommand)]
 pub(crate) enum Agents {
     /// List your agents
     List,
     /// Create an agent
     Create {
-        /// What people call it
+        /// Its display name
         name: String,
     },
-    /// Give an agent another name
+    /// Rename an agent
     Rename {
         /// The id or the name, as `list` shows it
         id: String,
         name: String,
     },
-    /// Take an agent away; its endpoint is gone with it
+    /// Delete an agent and its endpoint
     Delete {
         /// The id or the name, as `list` shows it
         id: String,
     },
-    /// List the integrations that an agent has
+    /// List the integrations of an agent
     Integrations {
         /// The id or the name, as `list` shows it
         id: String,
@@ -127,7 +127,7 @@ pub(crate) enum Agents {
         /// The id, name or slug of the integration
         integration: String,
     },
-    /// Take an integration from an agent
+    /// Unassign an integration from an agent
     Unassign {
         /// The id or the name of the agent
         id: String,
@@ -136,14 +136,14 @@ pub(crate) enum Agents {
     },
 }
 
-/// What is done with organisations.
+/// Commands for organisations.
 #[derive(Subcommand)]
 pub(crate) enum Organisations {
     /// List the organisations that were created, or have integrations or agents
     List,
     /// Create an organisation
     Create {
-        /// Its name, as keys and tokens call it
+        /// Its name, as in keys and tokens
         id: String,
     },
     /// Delete an empty organisation

@@ -20,8 +20,8 @@ const SLUG: &str = "gateway";
 const TIMEOUT: &str = "300";
 
 /// The error for a key that the gateway rejects.
-pub(crate) const KEY_REFUSED: &str = "the gateway requires a key that it knows; give one with \
-    --key or LOCKGATE_CLIENT_KEY";
+pub(crate) const KEY_REFUSED: &str =
+    "the gateway requires a valid key; pass one with --key or LOCKGATE_CLIENT_KEY";
 
 pub(crate) fn find_key(given: Option<&str>, sources: &Sources) -> Option<String> {
     match given {
@@ -48,7 +48,7 @@ pub(crate) fn find_running(
         return Ok(url);
     }
     let found = lockgate_config::find_addresses(sources);
-    let found = found.context("the gateway's address is not known; name it with --url");
+    let found = found.context("the gateway's address is unknown; pass it with --url");
     Ok(choose(found?))
 }
 
@@ -75,7 +75,7 @@ pub(crate) fn choose(
             let key = find_key(key, &given);
             Ok((sources(&url, key.as_deref(), given)?, true))
         }
-        None if key.is_some() => bail!("--key needs --url, or the variable LOCKGATE_URL"),
+        None if key.is_some() => bail!("--key requires --url, or the variable LOCKGATE_URL"),
         None => Ok((given, false)),
     }
 }
@@ -87,7 +87,7 @@ pub(crate) fn sources(url: &str, key: Option<&str>, given: Sources) -> anyhow::R
     };
     let key = key.unwrap_or("");
     if url.contains("${") || key.contains("${") {
-        bail!("--url and --key are taken as they are; let the shell fill in variables");
+        bail!("--url and --key are used literally; let the shell expand variables");
     }
     let whole = if parsed.path() == "/" {
         format!("{}/mcp", url.trim_end_matches('/'))
@@ -127,8 +127,8 @@ pub(crate) fn place(gateway: &Gateway, elsewhere: bool) -> anyhow::Result<Endpoi
     match (status.state, &status.trouble) {
         (State::Connected, _) => Ok(Endpoint::Server(SLUG.to_owned())),
         (State::NeedsAuth, _) => bail!(KEY_REFUSED),
-        (_, Some(trouble)) => bail!("the gateway is not reached: {trouble}"),
-        (_, None) => bail!("the gateway did not answer in time"),
+        (_, Some(trouble)) => bail!("the gateway is unreachable: {trouble}"),
+        (_, None) => bail!("the gateway did not respond in time"),
     }
 }
 
@@ -151,13 +151,13 @@ pub(crate) async fn servers(gateway: &Arc<Gateway>) -> anyhow::Result<Vec<Value>
     let tools = ask::tools(gateway, &at).await?;
     let Some(name) = find_servers_tool(&tools) else {
         bail!(
-            "the gateway does not offer `system__servers` to this caller, so it tells nothing of \
-                its servers"
+            "the gateway does not offer `system__servers` to this caller, so its servers cannot \
+                be listed"
         );
     };
     let answer = ask::call(gateway, &at, name, Value::Object(Map::new())).await?;
     match answer.result.pointer("/structuredContent/servers") {
         Some(Value::Array(servers)) => Ok(servers.clone()),
-        _ => bail!("the gateway answered `{name}` with something else than servers"),
+        _ => bail!("the gateway's response to `{name}` does not list servers"),
     }
 }

@@ -159,7 +159,7 @@ fn remarks(server: &Value) -> String {
     }
     for line in list(server, "omitted") {
         let line = plain(line.as_str().unwrap_or(""));
-        out.push_str(&format!("\n{name}: left out: {line}"));
+        out.push_str(&format!("\n{name}: omitted: {line}"));
     }
     out
 }
@@ -211,7 +211,7 @@ fn describe_suspect(suspect: &Suspect) -> Value {
 pub(crate) fn suspects(all: &[Suspect]) -> String {
     let mut text = String::new();
     for suspect in all {
-        let state = if suspect.quarantined { "quarantined" } else { "look at this" };
+        let state = if suspect.quarantined { "quarantined" } else { "review" };
         text.push_str(&format!("\n{state}: {}/{}", suspect.server, plain(&suspect.tool)));
         match suspect.standing {
             None | Some(Standing::Approved) => {}
@@ -224,7 +224,7 @@ pub(crate) fn suspects(all: &[Suspect]) -> String {
     if text.is_empty() {
         text
     } else {
-        format!("\n{text}\n\n`lockgate pins diff` says more; `lockgate pins approve` approves.")
+        format!("\n{text}\n\n`lockgate pins diff` shows details; `lockgate pins approve` approves.")
     }
 }
 

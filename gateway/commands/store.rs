@@ -12,14 +12,14 @@ use serde_json::{Value, json};
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Look whether the database is whole, and what is in it
+    /// Check the integrity of the database, and count its records
     Check,
-    /// Copy a database of SQLite to a new file, while gateways work
+    /// Copy a SQLite database to a new file while gateways are running
     Backup {
         /// The new file
         file: PathBuf,
     },
-    /// Put what a backup holds in the place of what there is; running gateways go by it
+    /// Replace the content of the database with a backup; running gateways apply it
     Restore {
         /// The backup
         file: PathBuf,
@@ -28,7 +28,7 @@ pub(crate) enum Command {
 
 #[derive(Subcommand)]
 pub(crate) enum VaultCommand {
-    /// Seal all credentials with the first of `store.keys`, so that the others can be removed
+    /// Encrypt all credentials with the first of `store.keys`, so that the others can be removed
     Rotate,
 }
 
@@ -43,11 +43,11 @@ pub(crate) fn run(
         let shown = match command {
             Command::Check => {
                 let inventory = store.check().await?;
-                show(&format!("{} is whole", store.kind()), &inventory, json)
+                show(&format!("{} is intact", store.kind()), &inventory, json)
             }
             Command::Backup { file } => {
                 let inventory = store.back_up(&cwd.join(file)).await?;
-                show(&format!("{} is whole", file.display()), &inventory, json)
+                show(&format!("{} is intact", file.display()), &inventory, json)
             }
             Command::Restore { file } => {
                 let restored = store.restore(&cwd.join(file)).await?;
@@ -136,13 +136,13 @@ fn show_rotation(rotation: &Rotation) -> anyhow::Result<String> {
     let Rotation { resealed, current, unusable } = rotation;
     anyhow::ensure!(
         unusable.is_empty(),
-        "{resealed} credentials sealed anew, but those of {} do not open with any key of \
-         `store.keys`: keep the old keys, or give these credentials anew",
+        "{resealed} credentials resealed, but those of {} cannot be decrypted with any key of \
+            `store.keys`: keep the old keys, or enter these credentials again",
         unusable.join(", ")
     );
     Ok(format!(
-        "ok: {resealed} credentials sealed anew, {current} were already; keys behind the first are \
-         not needed any more"
+        "ok: {resealed} credentials resealed, {current} were current; keys after the first are no \
+            longer needed"
     ))
 }
 

@@ -18,20 +18,20 @@ const MAX_KEY: u64 = 4096;
 
 #[derive(clap::Subcommand)]
 pub(crate) enum Command {
-    /// Check that no record was changed, taken out or cut off; exit code 1 if one was, 2 if a file
+    /// Check that no record was changed, removed or truncated; exit code 1 if one was, 2 if a file
     /// cannot be read
     Verify {
         /// Files of one trail, in any order
         #[arg(required = true)]
         files: Vec<PathBuf>,
-        /// File with the key that the trail was written with; without it, `audit.key` of the
-        /// configuration that `--config` names
+        /// File with the key of the trail; without it, `audit.key` of the configuration of
+        /// `--config`
         #[arg(long, value_name = "FILE")]
         key_file: Option<PathBuf>,
-        /// A record that is known from elsewhere, such as from the log; may be repeated
+        /// A record known from another source, such as the log; may be repeated
         #[arg(long, value_name = "SEQ:HASH")]
         anchor: Vec<String>,
-        /// These are not all files of the trail: what comes before and after them is kept elsewhere
+        /// The files are only part of the trail: earlier and later files are kept elsewhere
         #[arg(long)]
         part: bool,
     },
@@ -96,7 +96,8 @@ fn report(command: &Command, configured: Option<String>, cwd: &Path) -> anyhow::
     for file in others {
         if trail(file).is_some() {
             let file = file.display();
-            let note = format!("{file} is of the trail of `lockgate call`: verify it by itself");
+            let note =
+                format!("{file} belongs to the trail of `lockgate call`: verify it separately");
             report.notes.push(note);
         }
     }
@@ -211,10 +212,10 @@ fn words(report: &Report) -> String {
     if report.repeated > 0 {
         let lines =
             if report.repeated == 1 { "1 line" } else { &format!("{} lines", report.repeated) };
-        let _ = write!(out, "\n{lines} repeated word for word, which a receiver may get");
+        let _ = write!(out, "\n{lines} repeated verbatim, which a receiver may get");
     }
     if report.anchors > 0 {
-        let _ = write!(out, "\n{} anchors were held against it", report.anchors);
+        let _ = write!(out, "\n{} anchors were checked against it", report.anchors);
     }
     for note in &report.notes {
         let _ = write!(out, "\nnote: {note}");

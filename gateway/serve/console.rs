@@ -47,7 +47,7 @@ async fn admit(
         return StatusCode::UNAUTHORIZED.into_response();
     };
     if remote.lacks_encryption() {
-        let words = "the console is answered over TLS: use https://\n";
+        let words = "the console requires TLS: use https://\n";
         return (StatusCode::MISDIRECTED_REQUEST, words).into_response();
     }
     if remote.is_encrypted {
@@ -129,11 +129,11 @@ async fn begin(
     (remote, sent): (&Remote, &HeaderMap),
     form: SignIn,
 ) -> Result<Response, String> {
-    let refused = "This gateway does not know this key, or it has expired or was revoked.";
+    let refused = "This key is unknown, expired or revoked.";
     let Some(mut headers) = form.credential() else { return Err(refused.into()) };
     let Ok(principal) = remote.admit(app, &mut headers).await else { return Err(refused.into()) };
     let Some(record) = SessionRecord::reserve(&app.gateway) else {
-        return Err("The audit trail cannot record it just now: try again later.".into());
+        return Err("The audit trail cannot record the sign-in. Retry later.".into());
     };
     let response = form.begin(sessions, principal.clone(), sent)?;
     record.signed_in(&principal);
@@ -160,8 +160,8 @@ async fn sign_in_at_provider(
 
 fn begin_at_provider(app: &App, sessions: &Sessions, arrival: &Arrival, parts: &Parts) -> Response {
     let (words, record) = match SessionRecord::reserve(&app.gateway) {
-        None => ("the audit trail cannot record it", None),
-        some => ("this machine has no random numbers", some),
+        None => ("the audit trail cannot record the sign-in", None),
+        some => ("random numbers are unavailable on this machine", some),
     };
     if let Some(record) = record
         && let Some(response) = arrival.begin(sessions, &parts.headers)

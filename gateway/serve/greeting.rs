@@ -39,15 +39,17 @@ pub(super) fn greet(address: SocketAddr, config: &Config, admin: Option<SocketAd
     );
     if config.servers.is_empty() && config.tools.example {
         text.push_str(
-            "\nNo servers are configured, so only the built-in ones are there. Next:\n\n",
+            "\nNo servers are configured, so only the built-in ones are available. Next:\n\n",
         );
         text.push_str(
             "  lockgate call example__echo '{\"text\":\"hello\"}'    a first tool call, in another \
                 terminal\n",
         );
-        text.push_str("  lockgate tools                                     what clients see\n\n");
         text.push_str(
-            "Then name your own servers in lockgate.yaml:\n\n  servers:\n    time: \
+            "  lockgate tools                                     the tools that clients see\n\n",
+        );
+        text.push_str(
+            "Then add your own servers to lockgate.yaml:\n\n  servers:\n    time: \
             { command: uvx, args: [mcp-server-time] }\n",
         );
     }

@@ -36,10 +36,10 @@ impl Tenants {
             Ok(()) => {}
             // The counts may have been added, and losing them is better than counting them twice.
             Err(error @ StoreError::Unknown(_)) => {
-                tracing::warn!(%error, "calls of some seconds may not be counted");
+                tracing::warn!(%error, "the calls of a few seconds may not be counted");
             }
             Err(error) => {
-                tracing::debug!(%error, "calls by day wait for the store");
+                tracing::debug!(%error, "daily call counts are waiting for the store");
                 self.gateway.put_back_daily_calls(taken);
             }
         }

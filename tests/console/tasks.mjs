@@ -11,7 +11,7 @@ const TASKS = {
     await hands.see('The browser does not keep the key');
     await hands.type('API key', `${world.key}x`);
     await hands.press('button', 'Sign in');
-    await hands.see('does not know this key');
+    await hands.see('key is unknown, expired or revoked');
     await hands.type('API key', world.key);
     await hands.press('button', 'Sign in');
     await hands.see('Needs somebody');

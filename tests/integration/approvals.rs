@@ -345,7 +345,7 @@ async fn the_command_line_lists_approves_and_denies() {
         (output.status.code(), text(&output.stdout), text(&output.stderr))
     };
     let (code, none, _) = ask(&["list"]).await;
-    assert_eq!((code, none.trim()), (Some(0), "no call waits for an approval of yours"));
+    assert_eq!((code, none.trim()), (Some(0), "no calls are waiting for your approval"));
     for (decision, made) in [("approve", true), ("deny", false)] {
         let person = async {
             let id = rig.waiting(&bob).await["id"].as_str().unwrap().to_owned();
@@ -369,7 +369,7 @@ async fn the_command_line_lists_approves_and_denies() {
     let (code, _, error) = ask(&["approve", "0123456789abcdef"]).await;
     assert_eq!((code == Some(0), error.contains("no call with this id")), (false, true), "{error}");
     let (code, _, error) = ask(&["approve", "../../mcp"]).await;
-    assert_eq!((code == Some(0), error.contains("is no id of a call")), (false, true), "{error}");
+    assert_eq!((code == Some(0), error.contains("is not a call id")), (false, true), "{error}");
 }
 
 #[tokio::test]

@@ -108,7 +108,8 @@ async fn a_trail_without_one_of_its_files_is_not_intact() {
     }
     let (code, said) = verify_all(folder.path(), &[]);
     assert!(
-        code == Some(0) && said.contains("audit.jsonl.call is of the trail of `lockgate call`"),
+        code == Some(0)
+            && said.contains("audit.jsonl.call belongs to the trail of `lockgate call`"),
         "{said}"
     );
     std::fs::rename(&first, folder.path().join("elsewhere")).unwrap();

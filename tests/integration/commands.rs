@@ -54,7 +54,7 @@ async fn an_organisation_is_run_from_a_terminal() {
     assert_eq!(listed["total"], 2, "{listed}");
     let id = added["id"].as_str().unwrap();
     let valid = out(&run(&gate, &["integrations", "validate", id], "").await);
-    assert!(valid.contains("it works: 1 tools"), "{valid}");
+    assert!(valid.contains("ok: 1 tools"), "{valid}");
     let agent = read(&gate, &["agents", "create", "Mine"]).await;
     let agent = agent["id"].as_str().unwrap();
     let assigned = out(&run(&gate, &["agents", "assign", agent, id], "").await);
@@ -67,7 +67,7 @@ async fn an_organisation_is_run_from_a_terminal() {
     assert_eq!(out(&run(&gate, &["agents", "unassign", "Mine", "Time"], "").await).trim(), "done");
     let unknown = run(&gate, &["agents", "assign", "Nobody", "Time"], "").await;
     let words = String::from_utf8_lossy(&unknown.stderr).into_owned();
-    assert!(words.contains("nothing is called `Nobody`"), "{words}");
+    assert!(words.contains("nothing is named `Nobody`"), "{words}");
     let has = read(&gate, &["agents", "integrations", agent]).await;
     assert_eq!((&has["total"], &has["items"][0]["name"]), (&json!(1), &json!("Sealed")));
     let rest = read(&gate, &["agents", "available", agent]).await;
@@ -112,7 +112,7 @@ async fn the_gateway_is_named_by_the_environment_and_an_error_is_told_once() {
     for arguments in [&["agents", "list"][..], &["tools"]] {
         let refused = ask(arguments, "http://127.0.0.1:1".to_owned()).await;
         let words = String::from_utf8_lossy(&refused.stderr).into_owned();
-        assert!(!refused.status.success() && words.contains("not reached"), "{words}");
+        assert!(!refused.status.success() && words.contains("unreachable"), "{words}");
         assert_eq!(words.matches("onnection refused").count(), 1, "{words}");
         assert!(words.matches("connect failed").count() <= 1, "{words}");
     }
@@ -145,7 +145,7 @@ async fn commands_ask_the_gateway_of_the_configuration_that_is_named_or_found() 
     for arguments in [&["agents", "list"][..], &["approvals", "list"]] {
         let refused = ask(arguments, folder.path()).await;
         let words = String::from_utf8_lossy(&refused.stderr).into_owned();
-        assert!(words.contains("the gateway at http://127.0.0.1:1 is not reached"), "{words}");
+        assert!(words.contains("the gateway at http://127.0.0.1:1 is unreachable"), "{words}");
         assert_eq!(words.matches("127.0.0.1:1").count(), 1, "{words}");
     }
     write("${NOT_SET_HERE}");
@@ -174,5 +174,5 @@ async fn a_development_gateway_makes_its_key_with_the_first_credential() {
     let mut command = command();
     command.args(again).current_dir(gate.folder.path());
     let rotated = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
-    assert!(out(&rotated).contains("0 credentials sealed anew, 1 were already"), "{rotated:?}");
+    assert!(out(&rotated).contains("0 credentials resealed, 1 were current"), "{rotated:?}");
 }

@@ -478,7 +478,7 @@ async fn an_end_without_the_last_word_of_tls_proves_nothing_where_it_was_said_be
     receiver.stop().await;
     receiver.resume(Manner::SaysGoodbye).await;
     eventually("it is back", async || {
-        rig.gate.log().contains("is taken by its receiver again").then_some(())
+        rig.gate.log().contains("the receiver accepts the audit trail again").then_some(())
     })
     .await;
     rig.end().await;
@@ -501,7 +501,8 @@ async fn a_receiver_of_another_name_or_authority_gets_nothing() {
         let mut rig = Rig::start(json!({"syslog": {"address": address}}), more).await;
         eventually("it is said", async || {
             let log = rig.gate.log();
-            (log.contains("is not taken by its receiver") && log.contains("TLS")).then_some(())
+            (log.contains("the receiver does not accept the audit trail") && log.contains("TLS"))
+                .then_some(())
         })
         .await;
         assert_eq!(rig.metric("lockgate_audit_forward_failing{to=\"syslog\"}").await, 1);
@@ -546,8 +547,8 @@ async fn nothing_is_missing_after_a_receiver_was_away_while_files_were_set_aside
     let done = command().args(["audit", "verify"]).args(files).output().unwrap();
     assert_eq!(done.status.code(), Some(0), "{}", String::from_utf8_lossy(&done.stdout));
     let log = rig.gate.log();
-    assert!(log.contains("is not taken by its receiver"), "{log}");
-    assert!(log.contains("is taken by its receiver again"), "{log}");
+    assert!(log.contains("the receiver does not accept the audit trail"), "{log}");
+    assert!(log.contains("the receiver accepts the audit trail again"), "{log}");
 }
 
 #[tokio::test]
@@ -746,7 +747,7 @@ async fn a_webhook_that_never_answers_holds_up_nobody() {
     let began = Instant::now();
     rig.call(200).await;
     assert!(began.elapsed() < Duration::from_secs(20));
-    eventually("it is said", async || rig.gate.log().contains("no answer in time").then_some(()))
+    eventually("it is said", async || rig.gate.log().contains("no response in time").then_some(()))
         .await;
     rig.end().await;
     assert!(rig.gate.log().contains("are sent after the next start"), "{}", rig.gate.log());

@@ -172,7 +172,7 @@ async fn readiness_counts_the_servers_that_are_wanted() {
         })
         .await;
         assert_eq!(readyz().await.status, both_there, "{ready}");
-        let waited = gate.log().contains("admin.ready wants more servers");
+        let waited = gate.log().contains("admin.ready requires more connected servers");
         assert_eq!(waited, ready == "all", "{}", gate.log());
     }
 }

@@ -115,7 +115,7 @@ fn a_check_tells_of_a_set_that_is_got_past() {
     let told = check("x/*");
     assert!(
         told.starts_with("warning: p.yaml:3")
-            && told.contains("policy limited puts values in")
+            && told.contains("policy limited adds values")
             && told.contains("policy open"),
         "{told}"
     );
@@ -134,7 +134,7 @@ fn a_check_tells_of_a_set_that_is_got_past() {
         String::from_utf8(out.stdout).unwrap()
     };
     assert!(
-        check("allow").contains("policy limited looks at arguments, but policy open may allow"),
+        check("allow").contains("policy limited checks arguments, but policy open may allow"),
         "{}",
         check("allow")
     );

@@ -80,7 +80,7 @@ async fn a_key_is_taken_from_the_flag_or_the_variable() {
     for (arguments, words) in [
         (&call[..], "--key or LOCKGATE_CLIENT_KEY"),
         (&["tools", "--url", "example.com"], "http:// or https://"),
-        (&["tools", "--url", "http://127.0.0.1:1"], "not reached"),
+        (&["tools", "--url", "http://127.0.0.1:1"], "unreachable"),
         (&["tools", "--key", KEY], "--url"),
         (&["servers", "--url", &url, "--key", KEY], "system__servers"),
     ] {

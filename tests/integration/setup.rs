@@ -51,7 +51,7 @@ fn what_is_in_force_is_shown_with_its_origin_and_without_secrets() {
     let set = done(&run(folder.path(), &["config", "show", "--set"]));
     assert_eq!(set.lines().count(), 4, "a head and three keys: {set}");
     let unknown = run(folder.path(), &["config", "show", "servers.b"]);
-    assert!(!unknown.status.success() && said(&unknown).contains("nothing is called `servers.b`"));
+    assert!(!unknown.status.success() && said(&unknown).contains("there is no key `servers.b`"));
 }
 
 #[tokio::test]
@@ -121,7 +121,7 @@ fn a_first_file_takes_over_the_servers_of_a_client() {
         let made = done(&run(folder.path(), &["init", "--from", client]));
         // TOKEN is already set.
         assert!(made.contains("OTHER_KEY  for") && !made.contains("TOKEN  for"), "{made}");
-        assert!(made.contains(&format!("today at {name}:1")), "{made}");
+        assert!(made.contains(&format!("currently at {name}:1")), "{made}");
         let written = std::fs::read_to_string(folder.path().join("lockgate.yaml")).unwrap();
         assert!(!(made + &written).contains("canary"), "{written}");
         let checked = command()

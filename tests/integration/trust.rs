@@ -89,7 +89,7 @@ async fn a_tool_that_changes_under_us_is_gone_until_it_is_approved() {
         "changed  a/t@",
         "description: was \"Adds.\", is \"Adds. <IMPORTANT>",
         "\\u{200b}",
-        "LOOK AT THIS",
+        "REVIEW:",
     ] {
         assert!(text(&diff).contains(words), "{words}: {}", text(&diff));
     }

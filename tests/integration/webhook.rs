@@ -136,7 +136,7 @@ async fn a_webhook_that_fails_is_counted_and_logged_and_the_call_goes_on() {
     let began = Instant::now();
     let id = rig.waiting(&bob).await["id"].clone();
     until("it is counted", async || counted(&rig, &bob, "failed").await.then_some(())).await;
-    assert!(rig.gate.log().contains("the webhook was not told"), "{}", rig.gate.log());
+    assert!(rig.gate.log().contains("the webhook was not notified"), "{}", rig.gate.log());
     assert!(!rig.gate.log().contains("with-a-secret-path"));
     // 410 means that the receiver is gone permanently.
     assert_eq!(receiver.heard().len(), 1);

@@ -39,7 +39,7 @@ fn a_key_is_shown_once_and_can_be_revoked() {
         assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
 
         let second = run(&create("other", &[], None), &file, false).unwrap();
-        assert!(second.starts_with("lg_") && second.contains("shown this once"));
+        assert!(second.starts_with("lg_") && second.contains("will not be shown again"));
         let listed = ask(&LIST, &file);
         assert_eq!(listed["keys"].as_array().unwrap().len(), 2);
         assert_eq!(listed["keys"][0]["name"], "ci: \"main\" #1\\");

@@ -17,8 +17,8 @@ use super::configured::{Configured, Printed, compile, misspelt};
     .required(true))]
 pub(crate) struct Explain {
     /// The caller: `issuer|subject` or the name of a key, and words such as `role=analyst
-    /// organisation=acme`; with quotes around what has blanks in it: `'"certificate:My CA|cn:alice"
-    /// role=ops'`
+    /// organisation=acme`; with quotes around values that contain blanks: `'"certificate:My
+    /// CA|cn:alice" role=ops'`
     #[arg(long = "as", value_name = "WHO", default_value = "local|user")]
     caller: String,
     /// The tool: `server/tool`
@@ -46,8 +46,8 @@ pub(crate) struct Explain {
     /// The category, for a tool of a built-in server [default: that of the configuration]
     #[arg(long, value_name = "NAME")]
     category: Option<String>,
-    /// What the server says of the tool, as JSON: `{"readOnlyHint": true}` [default: what a
-    /// built-in tool of the configuration says]
+    /// The server's annotations of the tool, as JSON: `{"readOnlyHint": true}` [default: those of a
+    /// built-in tool of the configuration]
     #[arg(long, value_name = "JSON")]
     annotations: Option<String>,
     /// Policy files and folders [default: the policies of the configuration]
@@ -71,7 +71,7 @@ impl Explain {
     pub(super) fn run(&self, configured: &Configured, json: bool) -> Printed {
         let Self { caller, arguments, at, category, annotations, .. } = self;
         let caller = Caller::parse(caller).map_err(|words| anyhow!("--as: {words}"))?;
-        let (kind, name) = self.asked().context("name a tool with --call")?;
+        let (kind, name) = self.asked().context("specify a tool with --call")?;
         let asked = configured.context.asked(kind, name, at).map_err(anyhow::Error::msg)?;
         let annotations = match annotations {
             Some(text) => {
@@ -101,7 +101,7 @@ impl Explain {
                 && configured.context.is_unapproved(&asked.server, &asked.own) =>
             {
                 let name = format!("{}/{}", asked.server, asked.own);
-                let change = format!("`lockgate pins approve {name}`, once it is looked at");
+                let change = format!("`lockgate pins approve {name}`, after a review");
                 Some((
                     "pins",
                     format!("{name} is not in the lock file of approved tools"),
@@ -145,9 +145,9 @@ fn told(explanation: &Explanation) -> String {
         let _ = write!(text, ": {words}");
     }
     if let Some(forwards) = forwards {
-        let _ = write!(text, "\nthe server gets {forwards}");
+        let _ = write!(text, "\nthe server receives {forwards}");
     }
-    text.push_str("\n\npolicies that concern it:");
+    text.push_str("\n\nrelevant policies:");
     for step in policies {
         let dry = if step.dry_run { ", dry run" } else { "" };
         let _ = write!(
@@ -159,7 +159,7 @@ fn told(explanation: &Explanation) -> String {
     if policies.is_empty() {
         text.push_str("\n  none");
     }
-    text.push_str("\n\nwhat would change the answer:");
+    text.push_str("\n\nchanges that would alter the decision:");
     for change in changes {
         let _ = write!(text, "\n  {change}");
     }

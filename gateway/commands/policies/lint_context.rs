@@ -48,7 +48,7 @@ impl LintContext {
             Kind::Resource | Kind::ResourceCompletion => resource(name, endpoint)?,
             _ => {
                 let Some((server, own)) = split_name(name) else {
-                    return Err(format!("`{name}` is not written as server/name"));
+                    return Err(format!("`{name}` is not of the form server/name"));
                 };
                 (server.to_owned(), own.to_owned())
             }
@@ -150,9 +150,7 @@ impl LintContext {
                 caller.subject = (*id).to_owned();
                 Ok(())
             }
-            ids => {
-                Err(format!("several keys are called `{name}`: write key|{}", ids.join(", key|")))
-            }
+            ids => Err(format!("several keys are named `{name}`: use key|{}", ids.join(", key|"))),
         }
     }
 
@@ -172,7 +170,7 @@ impl LintContext {
             Some(key) if key.revoked.is_some() => Some(format!("the key `{id}` is revoked")),
             Some(_) => None,
             None => Some(format!(
-                "there is no key `{id}`; `lockgate keys list` shows those that are there"
+                "there is no key `{id}`; `lockgate keys list` shows the existing keys"
             )),
         }
     }
@@ -191,7 +189,7 @@ impl LintContext {
             }
         } else if !config.servers.iter().any(|known| known.slug == *server) {
             unknown.push(format!(
-                "the configuration has no server `{server}` (integrations are not known here)"
+                "the configuration has no server `{server}` (integrations are not included)"
             ));
         }
         unknown
@@ -212,7 +210,7 @@ impl LintContext {
                 Ok(tools) => known.insert(server.to_owned(), tools),
                 Err(error) => {
                     return Err(format!(
-                        "the built-in server `{server}` cannot be made: {error:#}"
+                        "the built-in server `{server}` cannot be created: {error:#}"
                     ));
                 }
             };
@@ -266,8 +264,8 @@ fn resource(name: &str, endpoint: &str) -> Result<(String, String), String> {
     }
     let exposed = uri::expose("server", name);
     let other =
-        if exposed == name { String::new() } else { format!(", or as it is at /mcp, {exposed}") };
-    Err(format!("`{name}` does not say which server has it: write server/{name}{other}"))
+        if exposed == name { String::new() } else { format!(", or its URI at /mcp, {exposed}") };
+    Err(format!("`{name}` does not name its server: write server/{name}{other}"))
 }
 
 /// Returns an item's name at `/mcp`, assuming no collisions.

@@ -80,17 +80,17 @@ fn principal(text: &str, config: &Config) -> Option<Words> {
     match issuer {
         "local" | "anonymous" => None,
         "key" if subject == "default" => match auth.key {
-            None => nobody("set `auth.key`, or take it out"),
+            None => nobody("set `auth.key`, or remove it"),
             Some(_) => None,
         },
         "key" if auth.key.is_none() && auth.keys.is_none() => {
-            nobody("set `auth.keys_file`, or take it out")
+            nobody("set `auth.keys_file`, or remove it")
         }
         "key" if subject.contains(OPEN) => None,
         "key" if is_id(subject) => match &auth.keys {
             Some(keys) if !keys.iter().any(|key| key.id == subject) => Some((
                 format!("the keys file has no key `{subject}`"),
-                "`lockgate keys list` shows those that are there".to_owned(),
+                "`lockgate keys list` shows the existing keys".to_owned(),
             )),
             _ => None,
         },
@@ -104,19 +104,19 @@ fn principal(text: &str, config: &Config) -> Option<Words> {
             let hint = if subjects.is_empty() {
                 "`lockgate keys list` shows it".to_owned()
             } else {
-                format!("the key of this name is {}", subjects.join(", "))
+                format!("the key with this name is {}", subjects.join(", "))
             };
-            Some((format!("fits no key: the subject of a key is its id, not `{subject}`"), hint))
+            Some((format!("matches no key: the subject of a key is its id, not `{subject}`"), hint))
         }
         _ if issuer.starts_with("certificate:") => {
             if auth.certificates {
                 None
             } else {
-                nobody("set `http.tls.client_ca`, or take it out")
+                nobody("set `http.tls.client_ca`, or remove it")
             }
         }
         _ if auth.issuers.iter().any(|one| one.issuer == issuer) => None,
-        _ => nobody("name it in `auth.issuers` exactly as its tokens do, or take it out"),
+        _ => nobody("add it to `auth.issuers` exactly as in its tokens, or remove it"),
     }
 }
 
@@ -154,7 +154,7 @@ fn tool(
         }
         names.insert(name.as_str());
     }
-    let what = format!("server `{server}` has no tool `{own}`, as far as is known here");
+    let what = format!("server `{server}` has no known tool `{own}`");
     Some((what, there_are(&names)))
 }
 
@@ -179,7 +179,7 @@ fn without_server(text: &str, servers: &BTreeSet<&str>) -> Words {
     if let Some((server, _)) = split_name(plain) {
         return (format!("there is no server `{server}`"), there_are(servers));
     }
-    let what = "fits no tool: it names no server".to_owned();
+    let what = "matches no tool: it contains no server name".to_owned();
     if let Some((server, _)) = plain.split_once(['.', ':', '-', '_'])
         && servers.contains(server)
         && let Some(own) = text.get(server.len() + 1..)
@@ -263,7 +263,7 @@ fn properties(definition: &[u8]) -> Option<BTreeSet<String>> {
 
 fn there_are(names: &BTreeSet<&str>) -> String {
     if names.is_empty() {
-        return "there is none".into();
+        return "there are none".into();
     }
     let shown: Vec<&str> = names.iter().copied().take(NAMES).collect();
     let more = if names.len() > NAMES { ", …" } else { "" };

@@ -84,9 +84,9 @@ async fn find_id(gateway: &GatewayClient, list: &str, name: &str) -> anyhow::Res
     }
     match (ids.pop(), ids.is_empty()) {
         (Some(id), true) => Ok(id),
-        (None, _) => bail!("nothing is called `{name}`; `list` shows what there is"),
+        (None, _) => bail!("nothing is named `{name}`; `list` shows all names"),
         (Some(id), false) => {
-            bail!("several are called `{name}`: give the id, such as {id}; `list` shows them")
+            bail!("several are named `{name}`: use the id, such as {id}; `list` shows the ids")
         }
     }
 }
@@ -127,7 +127,7 @@ fn show_validation(answer: &Value, is_valid: bool) -> String {
     }
     let offered = answer.get("capabilities").unwrap_or(&Value::Null);
     format!(
-        "it works: {} tools, {} resources, {} prompts",
+        "ok: {} tools, {} resources, {} prompts",
         show::cell(offered, "tools"),
         show::cell(offered, "resources"),
         show::cell(offered, "prompts")

@@ -57,7 +57,7 @@ fn a_restore_says_what_there_was_and_what_there_is() {
     add_integration(&config);
     let backup = Command::Backup { file: "copy.db".into() };
     let shown = run(&backup, &config, folder.path(), false).unwrap();
-    assert!(shown.contains("copy.db is whole") && shown.contains("1 integrations"), "{shown}");
+    assert!(shown.contains("copy.db is intact") && shown.contains("1 integrations"), "{shown}");
     let empty = Config { place: Place::File(folder.path().join("new.db")), ..config };
     let restore = Command::Restore { file: "copy.db".into() };
     let shown = run(&restore, &empty, folder.path(), false).unwrap();

@@ -80,9 +80,7 @@ fn a_resource_is_found_by_each_of_its_uris() {
     }
     let told = asked("notes://public/a", "/mcp").unwrap_err();
     assert!(
-        told.contains(
-            "write server/notes://public/a, or as it is at /mcp, server+notes://public/a"
-        ),
+        told.contains("write server/notes://public/a, or its URI at /mcp, server+notes://public/a"),
         "{told}"
     );
     let told = asked("https://example.com/a", "/mcp").unwrap_err();

@@ -76,13 +76,13 @@ fn a_caller_that_nobody_can_be_is_told() {
     let named = of(KEYS, "key|ci");
     assert!(
         named.contains(
-            "policies.0.who.principals.0: fits no key: the subject of a key is its id, not `ci`"
+            "policies.0.who.principals.0: matches no key: the subject of a key is its id, not `ci`"
         ),
         "{named}"
     );
     assert!(
         named.starts_with("warning: p.yaml:2: ")
-            && named.ends_with(&format!("the key of this name is key|{ID}")),
+            && named.ends_with(&format!("the key with this name is key|{ID}")),
         "{named}"
     );
     assert!(of(KEYS, "key|ann").ends_with("`lockgate keys list` shows it"));
@@ -90,7 +90,7 @@ fn a_caller_that_nobody_can_be_is_told() {
         ("", "key|*", "set `auth.keys_file`"),
         (KEYS, "key|default", "set `auth.key`"),
         (KEYS, "certificate:CA|*", "set `http.tls.client_ca`"),
-        (KEYS, "https://login.example.com|*", "name it in `auth.issuers`"),
+        (KEYS, "https://login.example.com|*", "add it to `auth.issuers`"),
     ] {
         let told = of(auth, who);
         assert!(
@@ -121,17 +121,17 @@ fn a_tool_that_is_not_there_is_told() {
         assert_eq!(of(good), "", "{good}");
     }
     for (tool, words) in [
-        ("admin_wipe", "names no server — write it as server/tool or server__tool; there are db, "),
-        ("db.admin_wipe", "names no server — did you mean `db/admin_wipe`?"),
-        ("db:admin_wipe", "names no server — did you mean `db/admin_wipe`?"),
+        (
+            "admin_wipe",
+            "contains no server name — write it as server/tool or server__tool; there are db, ",
+        ),
+        ("db.admin_wipe", "contains no server name — did you mean `db/admin_wipe`?"),
+        ("db:admin_wipe", "contains no server name — did you mean `db/admin_wipe`?"),
         ("dbb/query", "there is no server `dbb`"),
         ("dbb/*", "there is no server `dbb`"),
         ("dbb__*", "there is no server `dbb`"),
-        ("admin*", "names no server"),
-        (
-            "db/querry",
-            "server `db` has no tool `querry`, as far as is known here — there are open, query",
-        ),
+        ("admin*", "contains no server name"),
+        ("db/querry", "server `db` has no known tool `querry` — there are open, query"),
         ("file/none", "server `file` has no tool `none`"),
         ("shell/execute", "there is no server `shell`"),
     ] {
