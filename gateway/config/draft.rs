@@ -109,8 +109,7 @@ pub fn draft(files: &[PathBuf], home: &str, cwd: &Path) -> Result<Draft, Report>
         let _ = writeln!(sections, "  # From {}", display_path(path, cwd).display());
         secrets.start_file(home, expand::workspace(path.parent().unwrap_or(cwd)));
         for slug in slugs {
-            let server = yaml::write_server(&slug, &taken[&slug].0, &mut secrets);
-            sections.push_str(&server);
+            sections.push_str(&yaml::write_server(&slug, &taken[&slug].0, &mut secrets));
         }
     }
     let notes = problems.finish()?;
