@@ -169,9 +169,7 @@ async fn log_messages(client: &mut Client<'_>, server: &str) -> Cell {
             client.hear(&mut stream, "notifications/message").await;
             Cell::Yes
         }
-        None if server < MODERN => {
-            Cell::No("what a server says outside of calls is told to nobody there")
-        }
+        None if server < MODERN => Cell::No("log messages outside of calls are not forwarded"),
         None => Cell::Wrong(format!("{:.300}", called.last)),
     }
 }
@@ -194,9 +192,9 @@ async fn list_changes(client: &mut Client<'_>, _: &str) -> Cell {
 /// Returns why a client receives no question: its revision or its server's lacks the question.
 fn no_question(client: &Client<'_>, server: &str, since: &str) -> Option<&'static str> {
     if client.revision < since {
-        return Some("the client's revision has no such question");
+        return Some("not in the client's revision");
     }
-    (server < since).then_some("the server's revision has no such question")
+    (server < since).then_some("not in the server's revision")
 }
 
 async fn forms(client: &mut Client<'_>, server: &'static str) -> Cell {
@@ -263,13 +261,13 @@ async fn tasks(client: &mut Client<'_>, server: &'static str) -> Cell {
         let cell = if server == MODERN {
             Cell::Adapted("the gateway waits for the task")
         } else {
-            Cell::No("the server's revision, or this server, has none")
+            Cell::No("not supported by the server")
         };
         return expect(called.text().starts_with("Computed it"), cell, &called.last);
     }
     let called = client.call_with_tasks("slow_compute", arguments).await;
     if server != MODERN {
-        let cell = Cell::No("the server's revision, or this server, has none");
+        let cell = Cell::No("not supported by the server");
         return expect(called.text().starts_with("Computed it"), cell, &called.last);
     }
     let id = called.result()["taskId"].as_str().unwrap_or_default().to_owned();
