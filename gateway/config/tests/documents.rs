@@ -72,7 +72,7 @@ fn the_policies_of_the_reference_are_valid() {
     let text = std::fs::read_to_string(root().join("docs/policy.md")).unwrap();
     let blocks: Vec<&str> =
         text.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
-    assert_eq!(blocks.len(), 1, "blocks of YAML");
+    assert_eq!(blocks.len(), 2, "blocks of YAML");
     for block in blocks {
         let given =
             Given::files(&[("lockgate.yaml", "policy: { files: [p.yaml] }"), ("p.yaml", block)]);
