@@ -23,18 +23,18 @@ pub struct Cases {
     /// file of the same name in the folder above, or all files there.
     #[serde(default)]
     pub policies: Vec<String>,
-    /// The cases; `[]` where there is none.
+    /// The cases; `[]` for none.
     pub cases: Vec<Case>,
 }
 
-/// One case. What is asked for is exactly one of `call`, `prompt`, `resource`, `completion` and
+/// One case. The request is exactly one of `call`, `prompt`, `resource`, `completion` and
 /// `template`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Case {
-    /// What it shows.
+    /// The purpose of the case.
     pub name: String,
-    /// Who asks. Default: the user of this machine.
+    /// The caller. Default: the user of this machine.
     #[serde(default, rename = "as")]
     pub subject: Caller,
     /// The endpoint. Default `/mcp`.
@@ -49,39 +49,38 @@ pub struct Case {
     /// A resource, as `server/uri` or as its URI is at the endpoint.
     #[serde(default)]
     pub resource: Option<String>,
-    /// A prompt for which values are asked, as `server/prompt`.
+    /// A prompt with an argument to complete, as `server/prompt`.
     #[serde(default)]
     pub completion: Option<String>,
-    /// A resource template for which values are asked, as `server/uri` or as its URI is at the
+    /// A resource template with a variable to complete, as `server/uri` or as its URI is at the
     /// endpoint.
     #[serde(default)]
     pub template: Option<String>,
     /// The arguments.
     #[serde(default)]
     pub arguments: Option<Value>,
-    /// The arguments as text, to send what no JSON writer would.
+    /// The arguments as text, for JSON that no writer produces.
     #[serde(default)]
     pub text: Option<String>,
     /// The category. Default: that of the built-in server of this name.
     #[serde(default)]
     pub category: Option<String>,
-    /// What the server says of the tool. Default: what is known of it by the configuration and the
-    /// lock file.
+    /// The annotations of the tool. Default: those in the configuration and the lock file.
     #[serde(default)]
     pub annotations: Option<Annotations>,
     pub expect: Expect,
     /// The policy that should decide; `default` when none does.
     #[serde(default)]
     pub rule: Option<String>,
-    /// Words that the refusal should have.
+    /// Text that the refusal should contain.
     #[serde(default)]
     pub says: Option<String>,
-    /// What the server should get.
+    /// The arguments that the server should receive.
     #[serde(default, deserialize_with = "present")]
     pub forwards: Option<Value>,
 }
 
-/// What policies say.
+/// The expected decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Expect {
@@ -89,9 +88,9 @@ pub enum Expect {
     Allow,
     /// The call is made once a person has approved it.
     Ask,
-    /// It is there, but not with these arguments.
+    /// The item is visible, but this call is denied.
     Deny,
-    /// It is not listed, and answers like what does not exist.
+    /// The item is not listed, and requests are answered as if it did not exist.
     Hidden,
 }
 

@@ -16,8 +16,8 @@ pub struct File {
     /// Where this file's schema is, for editors. Not read.
     #[serde(default, rename = "$schema")]
     pub schema: Option<String>,
-    /// The policies. Their order means nothing: whatever a policy denies is denied, and what no
-    /// policy allows is too. `[]` where there is none: a file without this key has lost its
+    /// The policies, in any order: a `deny` policy takes precedence, and a request that no policy
+    /// allows is denied. `[]` for none: a missing key is an error, because it usually means lost
     /// policies.
     pub policies: Vec<Policy>,
 }
@@ -26,53 +26,53 @@ pub struct File {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Policy {
-    /// A name of its own, for logs and answers: letters, digits, `.`, `_` and `-`, at most 64.
+    /// Unique name, for logs and responses: letters, digits, `.`, `_` and `-`, at most 64.
     pub name: String,
-    /// `allow`: what fits may be seen and used. `deny`: what fits may not, whatever other policies
-    /// say; with `arguments` or `rate` it denies only calls that do not keep to these. `ask`: of
-    /// the tools that fit, each call that other policies allow waits until a person has approved
-    /// it; with `arguments` only calls that do not keep to these.
+    /// `allow`: matching items are visible and may be used. `deny`: matching items are not,
+    /// regardless of other policies; with `arguments` or `rate`, only calls that violate these are
+    /// denied. `ask`: a call of a matching tool that other policies allow waits until a person
+    /// approves it; with `arguments`, only calls that violate these wait.
     pub effect: Effect,
-    /// Who approves what an `ask` policy is about; the caller without it.
+    /// The approvers of an `ask` policy. Default: the caller.
     #[serde(default)]
     pub approval: Option<Approval>,
     /// For people. Not read.
     #[serde(default)]
     pub description: Option<String>,
-    /// Changes nothing, and logs what it would have denied.
+    /// Denies nothing, and logs the calls that it would have denied.
     #[serde(default)]
     pub dry_run: bool,
-    /// Whom it is about; everybody without it.
+    /// The callers that the policy applies to. Default: all.
     #[serde(default)]
     pub who: Who,
-    /// What it is about; everything without it.
+    /// The items that the policy applies to. Default: all.
     #[serde(default)]
     pub what: What,
     /// A condition in CEL over `subject`, `target`, `endpoint` and `arguments`. If it cannot be
-    /// evaluated, what the policy is about is denied.
+    /// evaluated, the requests that the policy applies to are denied.
     #[serde(default)]
     pub when: Option<String>,
-    /// What the arguments of a call must be, by JSON Pointer (`/sql`, `/files/*/path`, or `""` for
-    /// all of them). An `allow` policy allows only calls that keep to it, a `deny` policy denies
-    /// those that do not, an `ask` policy asks about those that do not.
+    /// Rules for the arguments of a call, by JSON Pointer (`/sql`, `/files/*/path`, or `""` for all
+    /// of them). An `allow` policy allows only calls that satisfy them; a `deny` policy denies the
+    /// others, and an `ask` policy requires approval for the others.
     #[serde(default)]
     pub arguments: BTreeMap<String, Argument>,
-    /// What becomes of arguments that `arguments` does not name, at the top level: members of an
-    /// argument are open unless a `schema` closes them. Default: `refuse` in an `allow` policy with
-    /// named arguments, otherwise `allow`.
+    /// Handling of top-level arguments that `arguments` does not name. Members of an argument are
+    /// allowed unless a `schema` restricts them. Default: `refuse` in an `allow` policy with named
+    /// arguments, otherwise `allow`.
     #[serde(default)]
     pub other_arguments: Option<Others>,
-    /// How often, and how many at a time. It limits whatever the policy is about, with either
-    /// effect.
+    /// Limits of the frequency and concurrency of the requests that the policy applies to,
+    /// regardless of `effect`.
     #[serde(default)]
     pub rate: Option<Rate>,
-    /// What may come back: how much, without which secrets, links to where. It limits whatever the
-    /// policy is about, with either effect.
+    /// Limits of the size, secrets and links of the results that the policy applies to, regardless
+    /// of `effect`.
     #[serde(default)]
     pub response: Option<response::Spec>,
 }
 
-/// What a policy does.
+/// The effect of a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Effect {
@@ -81,22 +81,22 @@ pub enum Effect {
     Deny,
 }
 
-/// Who approves a call, and for how long they may think.
+/// The approvers of a call, and their time limit.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Approval {
-    /// Others who may approve it; never who makes the call. Without it the caller is asked.
+    /// The approvers; a caller cannot approve its own call. Default: the caller is asked.
     pub by: Option<Who>,
-    /// How many different people have to approve it, 1–10; more than one only with `by`. Default
-    /// 1.
+    /// Number of different people that must approve the call, 1–10; more than one requires `by`.
+    /// Default 1.
     pub approvals: Option<u32>,
-    /// Seconds in which it has to be approved, 1–3600; at most `limits.approval_timeout`, which is
+    /// Time limit of the approval in seconds, 1–3600; at most `limits.approval_timeout`, which is
     /// the default.
     pub expires: Option<u32>,
 }
 
-/// Whom a policy is about. Everything that is given must fit; of a list, one pattern has to.
-/// Patterns have `*`, `?`, `[…]` and `{a,b}`.
+/// The callers that a policy applies to. All given keys must match; of a list, one pattern is
+/// enough. Patterns have `*`, `?`, `[…]` and `{a,b}`.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Who {
@@ -111,7 +111,7 @@ pub struct Who {
     /// Names of the client certificate, with their kind: `dns:*.ci.example.com`, `uri:spiffe://…`,
     /// `sha256:…`.
     pub certificates: Option<Vec<String>>,
-    /// `true`: callers without a credential alone. `false`: all others.
+    /// `true`: only callers without a credential. `false`: all others.
     pub anonymous: Option<bool>,
 }
 
@@ -125,41 +125,40 @@ impl Who {
     }
 }
 
-/// What a policy is about. `words`, `not_words`, `servers`, `not_servers`, `categories`,
-/// `endpoints` and `annotations` must all fit where they are given. Of `tools`, `prompts`,
-/// `resources` and `completion` the list for the kind of thing must fit; a kind whose list is not
-/// given is not meant, unless none of the four is. Names are written as exposed (`db__query`) or
-/// with their server (`db/query`).
+/// The items that a policy applies to. `words`, `not_words`, `servers`, `not_servers`,
+/// `categories`, `endpoints` and `annotations` must all match if given. Of `tools`, `prompts`,
+/// `resources` and `completion`, the list for the kind of item must match; kinds without a list are
+/// excluded, unless none of the four is given. Names are written as exposed (`db__query`) or with
+/// their server (`db/query`).
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct What {
     pub tools: Option<Vec<String>>,
-    /// Words of which the name of a tool has one, however it is spelled: `delete` fits
+    /// Words, one of which must be in the name of a tool, in any spelling: `delete` matches
     /// `delete_file`, `fileDelete` and `DELETE-ALL`, not `undelete`. Several in a row: `force
-    /// push`. `^add` begins the name, `push$` ends it, `workflow*` may go on, `{create,update}
+    /// push`. `^add` begins the name, `push$` ends it, `workflow*` is a prefix, `{create,update}
     /// {tag,release}` are alternatives.
     pub words: Option<Vec<String>>,
-    /// Words that the name of a tool has not.
+    /// Words that must not be in the name of a tool.
     pub not_words: Option<Vec<String>>,
     pub prompts: Option<Vec<String>>,
     /// URIs of resources and of templates.
     pub resources: Option<Vec<String>>,
-    /// Prompts and resources for whose arguments values may be asked. Without it, those that may be
-    /// used.
+    /// Prompts and resources with arguments that may be completed. Default: those that may be used.
     pub completion: Option<Vec<String>>,
     /// Names of servers.
     pub servers: Option<Vec<String>>,
-    /// All servers but these.
+    /// All servers except these.
     pub not_servers: Option<Vec<String>>,
     /// Categories of built-in tools: `content`, `database`, `example`, `file`, `shell`, `system`,
     /// `web`.
     pub categories: Option<Vec<String>>,
     /// Paths of endpoints: `/mcp`, `/servers/*/mcp`.
     pub endpoints: Option<Vec<String>>,
-    /// What the server says of a tool. A claim: trust it as far as its server.
+    /// The annotations that the server declares for a tool. Trust them only as far as the server.
     pub annotations: Option<Hints>,
     /// MCP methods, such as `tools/list`, `*/list` or `server/discover`; only for a `deny` policy
-    /// that has nothing but a `rate`.
+    /// with just a `rate`.
     pub methods: Option<Vec<String>>,
 }
 
@@ -176,8 +175,8 @@ impl What {
     }
 }
 
-/// Annotations of a tool. Without a word of the server a tool is taken to change and to destroy
-/// things, to do so anew each time, and to reach the outside.
+/// Annotations of a tool. Without annotations, a tool counts as not read-only, destructive, not
+/// idempotent and open-world.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Hints {
@@ -195,70 +194,69 @@ pub enum Others {
     Allow,
 }
 
-/// What one argument must be. Everything that is given must hold, of the value after `set`.
+/// The rules for one argument. All of them must hold for the value after `set`.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Argument {
-    /// It may be absent. Alone it says that the argument may be there, with any value.
+    /// The argument may be absent. Without other keys, it may have any value.
     pub optional: bool,
-    /// It must be there, with any value.
+    /// The argument must be present, with any value.
     pub require: bool,
-    /// It must not be there.
+    /// The argument must be absent.
     pub forbid: bool,
     /// SQL, parsed: kinds of statements, tables, functions, row limits.
     pub sql: Option<sql::Spec>,
-    /// A path, resolved without looking at a disk: inside of roots.
+    /// A path inside of roots, resolved without reading the file system.
     pub path: Option<path::Spec>,
     /// A command line, split into an argument vector: programs and their arguments.
     pub command: Option<command::Spec>,
     /// A URL, parsed: scheme, host, port, path.
     pub url: Option<url::Spec>,
-    /// A JSON Schema (2020-12) that it must fit, without references to other documents.
+    /// A JSON Schema (2020-12) that the value must match, without references to other documents.
     pub schema: Option<Value>,
-    /// Plain bounds of the value.
+    /// Simple bounds of the value.
     pub value: Option<Bounds>,
-    /// What the server gets instead of, or for want of, what was sent.
+    /// The value that the server receives instead of the sent or missing one.
     pub set: Option<Set>,
 }
 
-/// Plain bounds of a value. Numbers are compared by value, whole ones exactly: one that is sent
-/// with a fraction or an exponent and could stand for several of them is refused. Text is compared
-/// exactly.
+/// Simple bounds of a value. Numbers are compared by value, integers exactly: a number with a
+/// fraction or an exponent that could be several integers is refused. Text is compared exactly.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Bounds {
-    /// It must be this.
+    /// The only allowed value.
     #[serde(deserialize_with = "present")]
     pub equals: Option<Value>,
-    /// It must be one of these.
+    /// The allowed values.
     pub one_of: Option<Vec<Value>>,
-    /// It must be none of these.
+    /// The forbidden values.
     pub none_of: Option<Vec<Value>>,
     /// A regular expression that the whole text must match.
     pub pattern: Option<String>,
-    /// Fewest characters of text, or items of a list.
+    /// Minimum characters of text, or items of a list.
     pub min_length: Option<u64>,
-    /// Most characters of text, or items of a list.
+    /// Maximum characters of text, or items of a list.
     pub max_length: Option<u64>,
-    /// Least number.
+    /// Minimum of a number.
     pub min: Option<Number>,
-    /// Greatest number.
+    /// Maximum of a number.
     pub max: Option<Number>,
 }
 
-/// A value that policy puts in; exactly one of the two.
+/// A value set by the policy; exactly one of the two keys.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Set {
-    /// Always this, whatever was sent.
+    /// Replaces any sent value.
     #[serde(deserialize_with = "present")]
     pub to: Option<Value>,
-    /// This, when the argument is absent.
+    /// Used if the argument is absent.
     #[serde(deserialize_with = "present")]
     pub default: Option<Value>,
 }
 
-/// How often, and how many at a time. At most one of the four `per_…` keys.
+/// Limits of frequency and concurrency. At most one of the four `per_…` keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Rate {
@@ -266,24 +264,24 @@ pub struct Rate {
     pub per_minute: Option<u32>,
     pub per_hour: Option<u32>,
     pub per_day: Option<u32>,
-    /// How many may come at once after a pause. Default: as many as per period.
+    /// Maximum number of requests at once after a pause. Default: the number per period.
     pub burst: Option<u32>,
-    /// How many may run at the same time.
+    /// Maximum number of concurrent requests.
     pub concurrency: Option<u32>,
-    /// What shares one allowance: each combination of these has its own. Default `[principal]`;
-    /// `[]` is one for all. Callers of one issuer without an organisation share one by
-    /// `organisation`, those without an agent one by `agent`.
+    /// The keys of an allowance: each combination of their values has its own. Default
+    /// `[principal]`; `[]` is a single allowance. By `organisation`, callers of one issuer without
+    /// an organisation share an allowance; by `agent`, those without an agent.
     pub by: Option<Vec<Key>>,
-    /// What holds while gateways share their rates and the store that they share them in is away.
-    /// Default `local`.
+    /// Behaviour if gateways share their rates and the shared store is unavailable. Default
+    /// `local`.
     pub when_away: Option<WhenAway>,
 }
 
-/// What holds while the store of shared rates is away.
+/// Behaviour while the store of shared rates is unavailable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum WhenAway {
-    /// Each gateway counts for itself: one allowance at each.
+    /// Each gateway counts alone, with its own allowance.
     #[default]
     Local,
     /// Everything passes.
@@ -292,7 +290,7 @@ pub enum WhenAway {
     Deny,
 }
 
-/// By what requests are counted.
+/// A key by which requests are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Key {

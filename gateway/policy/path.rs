@@ -16,30 +16,28 @@ use globs::{Allowed, Denied};
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Spec {
-    /// Folders that paths must be in, absolute: `/srv/data`. At least one. Nothing is allowed by
-    /// silence.
+    /// Folders that paths must be in, absolute: `/srv/data`. At least one.
     pub roots: Vec<String>,
     /// The folder that relative paths start from: a root, or a folder in one. Without it relative
     /// paths are refused.
     pub base: Option<String>,
-    /// Globs of paths (`*`, `?`, `[…]`, `{a,b}`; `**` crosses folders). One without `/` is held
-    /// against the last name (`*.md`), one that begins with `/` against the whole path, any other
-    /// against the path below the root. Default: every path in the roots.
+    /// Globs of paths (`*`, `?`, `[…]`, `{a,b}`; `**` crosses folders). A glob without `/` is
+    /// matched against the last name (`*.md`), one that begins with `/` against the whole path, any
+    /// other against the path below the root. Default: every path in the roots.
     pub allow: Vec<String>,
-    /// Globs of paths that are refused with all that is below them, whatever `allow` says; upper
-    /// and lower case are the same. One without `/` is held against every name on the way (`.git`,
-    /// `*.pem`), the others as in `allow`.
+    /// Globs of paths that are refused with everything below them, regardless of `allow` and of
+    /// case. A glob without `/` is matched against every name of the path (`.git`, `*.pem`), the
+    /// others as in `allow`.
     pub deny: Vec<String>,
-    /// Whether a root itself, or a folder that holds one, may be named, and not only what is in a
-    /// root. Default: for tools that say that they only read, prompts and resources; not for tools
-    /// that may write or delete what they are given.
+    /// Whether a root itself, or a folder that contains one, is allowed, and not only paths inside
+    /// of a root. Default: true for tools that are annotated as read-only, prompts and resources;
+    /// false for other tools, which may write or delete the path.
     pub allow_root: Option<bool>,
-    /// The server takes every name as it stands: `~`, `$HOME`, `{a,b}` and `\` in a path mean
-    /// nothing to it. Not for one that is given to a shell, or that runs on Windows. Default
+    /// The server takes every name literally: `~`, `$HOME`, `{a,b}` and `\` in a path have no
+    /// special meaning. Not for a path that is passed to a shell, or a server on Windows. Default
     /// `false`.
     pub literal: bool,
-    /// Also take `file:///…` URIs; they are decoded once and checked as the path that they name.
-    /// Default `false`.
+    /// Also accept `file:///…` URIs; they are decoded once and checked as paths. Default `false`.
     pub uris: bool,
     /// Longest path in bytes, 1–65536. Default 4096.
     pub max_bytes: usize,

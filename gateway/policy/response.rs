@@ -19,21 +19,21 @@ const MAX_PATTERN: usize = 1024;
 const MAX_COMPILED: usize = 1 << 20;
 const MAX_SCHEMES: usize = 64;
 
-/// What may come back from what a policy is about.
+/// Limits of the results that a policy applies to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Spec {
-    /// Largest result in bytes, as the server wrote it, 1–1073741824. A larger one is replaced by
-    /// an error that says so.
+    /// Largest result in bytes, as the server wrote it, 1–1073741824. A larger result is replaced
+    /// by an error.
     pub max_bytes: Option<u64>,
     /// Patterns whose matches are replaced, in every text of a result.
     pub redact: Vec<Redact>,
-    /// Replaces what has the shape of a known secret: cloud keys, tokens, private keys, JWTs, keys
-    /// of this gateway, passwords in connection strings and URLs, and what stands behind a word
-    /// such as `password` or `api_key`.
+    /// Replaces text with the shape of a known secret: cloud keys, tokens, private keys, JWTs, keys
+    /// of this gateway, passwords in connection strings and URLs, and values after a word such as
+    /// `password` or `api_key`.
     pub secrets: bool,
-    /// Schemes that resource links may have, such as `[https, file]`; other links are taken out.
-    /// All of them without it.
+    /// Schemes that resource links may have, such as `[https, file]`; other links are removed.
+    /// Default: all schemes.
     pub link_schemes: Option<Vec<String>>,
 }
 
@@ -43,7 +43,7 @@ pub struct Spec {
 pub struct Redact {
     /// A regular expression (no look-around, no back references), at most 1024 bytes.
     pub pattern: String,
-    /// What stands there instead, as it is; `[redacted]` without it.
+    /// The replacement, literally. Default `[redacted]`.
     #[serde(default)]
     pub replace: Option<String>,
 }

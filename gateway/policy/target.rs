@@ -59,8 +59,8 @@ pub struct Target<'a> {
     pub annotations: Annotations,
 }
 
-/// What a tool's server says of it. What it does not say is as the specification has it: it may
-/// change things, and destroy some.
+/// The annotations that a server declares for a tool. Missing ones have the defaults of the
+/// specification: the tool may change and destroy things.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, rename_all = "snake_case")]
 pub struct Annotations {

@@ -39,21 +39,20 @@ pub struct Spec {
     /// Schemes: `http`, `https`, `ws`, `wss`. Default `https` alone.
     pub schemes: Vec<String>,
     /// Names of hosts: exactly, as `api.example.com`, or all below a name, as `*.example.com`.
-    /// Nothing is allowed by silence.
+    /// Default none.
     pub hosts: Vec<String>,
-    /// Any name and any public address, except names that stand for machines nearby (`localhost`,
-    /// `*.local`, `*.internal`, `*.svc`, `*.docker` and the like, names without a dot, names of
-    /// services that resolve to the address in them). A name of a stranger may still resolve to an
-    /// address nearby, so for a server that resolves names by itself this is a courtesy and no
-    /// protection.
+    /// Any name and any public address, except names of local machines (`localhost`, `*.local`,
+    /// `*.internal`, `*.svc`, `*.docker` and the like, names without a dot, names of services that
+    /// resolve to the address in them). Any other name may still resolve to a private address, so
+    /// this does not protect a server that resolves names itself.
     pub any_host: bool,
-    /// Address literals, as `192.0.2.7` or `10.1.0.0/16`, that may stand in place of a name.
-    /// Default none. Those of this machine, of the link and of cloud metadata are only allowed by a
-    /// network that has no others.
+    /// Address literals, as `192.0.2.7` or `10.1.0.0/16`, that may be used in place of a name.
+    /// Default none. Addresses of this machine, of the link and of cloud metadata are only allowed
+    /// by a network that contains no others.
     pub addresses: Vec<String>,
-    /// Ports. Default: the port that the scheme stands for.
+    /// Ports. Default: the default port of the scheme.
     pub ports: Vec<u16>,
-    /// Paths, each with all that is below it: `/v1` allows `/v1` and `/v1/a`, not `/v12`. Default:
+    /// Paths, each with everything below it: `/v1` allows `/v1` and `/v1/a`, not `/v12`. Default:
     /// any path.
     pub paths: Vec<String>,
     /// Longest URL in bytes, 1–8192.

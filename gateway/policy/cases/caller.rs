@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::{Certificate, Subject};
 
-/// A caller as a case has it.
+/// The caller of a case.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Caller {

@@ -15,79 +15,78 @@ pub(super) const MAX_ITEMS: usize = 1000;
 pub(super) const MAX_BYTES: usize = 128 * 1024;
 pub(super) const MAX_ARGUMENTS: usize = 4096;
 
-/// Which programs may be called, and how. Nothing that is not named here is allowed.
+/// The programs that may be called, and their arguments. Everything else is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Spec {
-    /// How the argument holds the command. A list is refused unless this asks for one: a server
-    /// that joins a list to text hands it to a shell, which reads more in it than this rule does.
+    /// The form of the command. A list is refused unless this key allows it: a server that joins a
+    /// list to text passes it to a shell, which interprets more of it than this rule does.
     pub form: Form,
-    /// Programs that may be called: by name, or by an absolute path, which then has to be sent
-    /// exactly. By default those that have a model: cat, echo, find, git, grep, head, ls, node,
-    /// npm, pnpm, pwd, sort, tail, uniq, wc, yarn. Of node, npm, pnpm and yarn only the version may
-    /// be asked.
+    /// Programs that may be called: by name, or by an absolute path, which must be sent exactly. By
+    /// default those that have a model: cat, echo, find, git, grep, head, ls, node, npm, pnpm, pwd,
+    /// sort, tail, uniq, wc, yarn. Of node, npm, pnpm and yarn only the version may be queried.
     pub programs: Vec<String>,
-    /// How further programs may be called, by program; replaces the built-in model of that program.
+    /// Models of further programs, by program; they replace built-in models.
     pub models: BTreeMap<String, ModelSpec>,
     /// Programs of the list that may be called with any arguments. THIS IS CODE EXECUTION: a
-    /// program such as node runs whatever the caller sends, and only what confines the process
-    /// holds it.
+    /// program such as node runs any code that the caller sends, limited only by the confinement of
+    /// the process.
     pub allow_code_execution: Vec<String>,
     /// Absolute folders that absolute paths in a command must lie in. Without any, only relative
     /// paths that do not go up are allowed.
     pub roots: Vec<String>,
-    /// Most bytes of a whole command.
+    /// Maximum size of a command in bytes.
     #[schemars(range(min = 1, max = 131_072))]
     pub max_bytes: usize,
-    /// Most arguments of a command.
+    /// Maximum number of arguments of a command.
     #[schemars(range(min = 1, max = 4096))]
     pub max_arguments: usize,
 }
 
-/// How an argument holds a command.
+/// The form of a command in an argument.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Form {
-    /// One line of text. What any shell would act on is refused.
+    /// One line of text. Syntax with a special meaning in any shell is refused.
     #[default]
     Text,
-    /// A list of words, the program first. Words may hold anything: only for servers that start the
-    /// program with this list as it is.
+    /// A list of words, the program first. Words may contain anything: only for servers that start
+    /// the program with exactly this list.
     Argv,
     /// Either of them.
     Either,
 }
 
-/// How one program may be called.
+/// The allowed arguments of one program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ModelSpec {
-    /// How its arguments are read.
+    /// The style of the arguments.
     pub style: Style,
-    /// Words that the arguments have to begin with, as they are: `[-c, core.fsmonitor=false]`. The
-    /// rest is judged without them.
+    /// Words that the arguments must begin with, literally: `[-c, core.fsmonitor=false]`. Only the
+    /// rest is checked.
     pub begins_with: Vec<String>,
     /// Options that may be used, in full: `-l`, `--all`. With a value: `-n=number`,
-    /// `--include=text`; with a value that may be left out and is never a word of its own:
+    /// `--include=text`; with an optional value that is never a separate word:
     /// `--color?=always|never`; with a value unless it is the last argument: `--merged~=path`;
     /// digits alone, as in `head -5`: `-#`. A value is `text`, `path`, `number`, `count` (with sign
     /// and unit), `format` or `fields` (as git has them, without what starts gpg), or one of words
     /// with `|` between them.
     pub flags: Vec<String>,
-    /// What the arguments that are no options are, in order: `text` or `path`; `path?` may be
-    /// missing, `path...` repeats.
+    /// The operands (arguments that are not options), in order: `text` or `path`; `path?` is
+    /// optional, `path...` repeats.
     pub operands: Vec<String>,
-    /// Options of which one must be there at all.
+    /// Options, one of which is required.
     pub need: Vec<String>,
-    /// Options of which one must be there before any operand is allowed.
+    /// Options, one of which is required for any operand.
     pub operands_need: Vec<String>,
-    /// Options that take the place of the first operand, as `-e` does that of grep's pattern.
+    /// Options that replace the first operand, as `-e` replaces grep's pattern.
     pub first_operand_unless: Vec<String>,
     /// The first operand chooses one of these.
     pub subcommands: BTreeMap<String, ModelSpec>,
 }
 
-/// How a program reads its arguments.
+/// The argument style of a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Style {
@@ -95,7 +94,7 @@ pub enum Style {
     /// options.
     #[default]
     Gnu,
-    /// Every option is a word of its own, as those of find; `--` is not allowed.
+    /// Every option is a separate word, as in find; `--` is not allowed.
     Words,
     /// There are no options: every argument is an operand.
     Plain,

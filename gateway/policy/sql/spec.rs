@@ -18,21 +18,20 @@ pub struct Spec {
     pub schemas: Names,
     /// Tables, by glob over `table` and `schema.table`. Default: any.
     pub tables: Names,
-    /// The schema that a table without one counts as being in: of MySQL the database of the
-    /// connection, of PostgreSQL where the role's search_path finds it. Default `public`
-    /// (PostgreSQL), `main` (SQLite), none (MySQL). What denies by schema needs it, except in
-    /// SQLite.
+    /// The schema of tables that are named without one: for MySQL the database of the connection,
+    /// for PostgreSQL the schema in which the role's search_path finds them. Default `public`
+    /// (PostgreSQL), `main` (SQLite), none (MySQL). Required to deny by schema, except in SQLite.
     pub default_schema: Option<String>,
     /// Whether system tables may be read: `pg_*`, `mysql.*`, `performance_schema.*`, `sys.*`,
-    /// `sqlite_*`, `pragma_*`, modules like `zipfile`, and of MySQL's `information_schema` what
-    /// shows statements of others: `processlist`, `innodb_*`. The rest of `information_schema` and
-    /// `sqlite_master` always may. Default false.
+    /// `sqlite_*`, `pragma_*`, modules like `zipfile`, and the tables of MySQL's
+    /// `information_schema` that show statements of other sessions: `processlist`, `innodb_*`. The
+    /// rest of `information_schema` and `sqlite_master` may always be read. Default false.
     pub system_tables: bool,
     /// Functions beyond the built-in list of those that only compute, and exceptions from it.
     pub functions: Functions,
-    /// Most rows that a SELECT may ask for, 1–1000000000. Default: no limit.
+    /// Maximum number of rows that a SELECT may request, 1–1000000000. Default: no limit.
     pub max_rows: Option<u64>,
-    /// What happens to a SELECT without a limit when `max_rows` is set: `add` one, or `refuse`.
+    /// Handling of a SELECT without a limit if `max_rows` is set: `add` a limit, or `refuse` it.
     /// Default `add`.
     pub missing_limit: MissingLimit,
     /// Whether UPDATE and DELETE need a WHERE. Default true.
@@ -41,7 +40,7 @@ pub struct Spec {
     pub max_bytes: usize,
 }
 
-/// The databases whose SQL is known.
+/// The supported databases.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Dialect {
@@ -65,8 +64,7 @@ pub enum Kind {
     Delete,
 }
 
-/// Names by glob: allowed when some `allow` matches and no `deny` does. `deny` does not look at
-/// upper and lower case.
+/// Names by glob: allowed when some `allow` matches and no `deny` does. `deny` ignores case.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Names {
@@ -76,18 +74,18 @@ pub struct Names {
     pub deny: Vec<String>,
 }
 
-/// Functions: `name`, or `schema.name` for those of a schema of its own. An entry that can fit none
-/// is a mistake.
+/// Functions: `name`, or `schema.name` for those of another schema. An entry that cannot match a
+/// function is an error.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Functions {
-    /// In addition to the built-in list, each by its name. What they do is not looked at.
+    /// Added to the built-in list, each by its name. Their effects are not checked.
     pub allow: Vec<String>,
-    /// Taken from the list, by glob. What an operator does is not.
+    /// Removed from the list, by glob. Operators are not affected.
     pub deny: Vec<String>,
 }
 
-/// What happens to a SELECT without a limit.
+/// Handling of a SELECT without a limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum MissingLimit {
