@@ -93,11 +93,11 @@ pub(crate) fn check(policy: &file::Policy) -> Vec<(Vec<&'static str>, &'static s
     }
     let Some(who) = &approval.by else { return found };
     if who.is_anybody() {
-        let what = "names nobody: say whose approval counts, such as roles: [approver]";
+        let what = "is empty: name the approvers, such as roles: [approver]";
         found.push((vec!["approval", "by"], what));
     }
     if who.anonymous == Some(true) {
-        let what = "cannot be true: whoever approves has to be known";
+        let what = "cannot be true: approvers must have a credential";
         found.push((vec!["approval", "by", "anonymous"], what));
     }
     found

@@ -65,7 +65,7 @@ impl Arguments {
         if rules.is_empty() {
             return match others {
                 Some(_) => {
-                    Err(vec![(vec![], "`other_arguments` needs `arguments` that name some".into())])
+                    Err(vec![(vec![], "`other_arguments` needs an entry in `arguments`".into())])
                 }
                 None => Ok(None),
             };
@@ -151,7 +151,7 @@ fn only_named(object: &Map<String, Value>, named: &BTreeSet<String>) -> Result<(
 impl Set {
     fn compile(set: &file::Set, at: &Pointer, effect: Effect) -> Result<Self, String> {
         if effect != Effect::Allow {
-            return Err("belongs into an `allow` policy: others only judge".into());
+            return Err("is only for an `allow` policy: other policies change no arguments".into());
         }
         if !at.is_single() || at.steps.is_empty() {
             return Err("needs a pointer to one argument".into());
@@ -182,13 +182,13 @@ impl Rule {
         };
         let judges = !structural.is_empty() || schema.is_some() || bounds.is_some();
         if spec.forbid && (judges || set.is_some() || spec.require || spec.optional) {
-            return Err(("forbid", "leaves nothing for other rules to judge".into()));
+            return Err(("forbid", "cannot be combined with other rules".into()));
         }
         if spec.require && spec.optional {
             return Err(("require", "contradicts `optional`".into()));
         }
         if !(judges || spec.forbid || spec.require || spec.optional || set.is_some()) {
-            return Err(("", "says nothing; `optional: true` lets the argument be there".into()));
+            return Err(("", "has no rule; write `optional: true` to allow the argument".into()));
         }
         if spec.forbid && at.steps.is_empty() {
             return Err(("forbid", "needs a pointer to an argument".into()));
@@ -208,10 +208,7 @@ impl Rule {
             Set::Default(_) => return Ok(()),
         };
         if !edit::put(arguments, &self.at.steps, value) {
-            return Err(Refusal(format!(
-                "what the argument {} belongs to is missing",
-                self.at.text
-            )));
+            return Err(Refusal(format!("the parent of the argument {} is missing", self.at.text)));
         }
         edits.push(Edit { at: self.at.steps.clone(), value: value.clone() });
         Ok(())

@@ -141,9 +141,9 @@ impl Case {
         }
         match given.as_slice() {
             [one] => Ok(*one),
-            _ => {
-                Err("a case asks for one of call, prompt, resource, completion and template".into())
-            }
+            _ => Err("a case must have exactly one of call, prompt, resource, completion and \
+                    template"
+                .into()),
         }
     }
 
@@ -195,13 +195,13 @@ impl Case {
         if let Some(wanted) = &self.rule
             && *wanted != outcome.rule
         {
-            all.push(format!("expected policy {wanted} to decide, it was {}", outcome.rule));
+            all.push(format!("expected a decision of policy {wanted}, got {}", outcome.rule));
         }
         if let Some(says) = &self.says
             && !matches!(&outcome.words, Some(words) if words.contains(says))
         {
             let words = outcome.words.as_deref().unwrap_or("");
-            all.push(format!("expected words with {says:?}, got {words:?}"));
+            all.push(format!("expected a message with {says:?}, got {words:?}"));
         }
         if let Some(wanted) = &self.forwards {
             let sent = outcome.forwards.as_ref().or(self.arguments.as_ref());
@@ -284,7 +284,7 @@ impl Policy {
 pub fn schema() -> Value {
     let mut schema = schemars::schema_for!(Cases).to_value();
     if let Some(object) = schema.as_object_mut() {
-        object.insert("title".into(), "Cases of Lockgate policies".into());
+        object.insert("title".into(), "Test cases of Lockgate policies".into());
     }
     schema
 }

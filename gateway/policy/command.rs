@@ -67,8 +67,7 @@ impl Command {
                 (None, Some(model)) => Model::compile(short, &model)?,
                 (None, None) => {
                     return Err(format!(
-                        "`{name}` is not a program that is known here: say under `models` how it \
-                            may be called"
+                        "`{name}` has no built-in model: define its arguments under `models`"
                     ));
                 }
             };

@@ -61,14 +61,13 @@ pub(crate) fn rules(config: &Config) -> Result<Vec<Rule>, Vec<PolicyError>> {
                 }
                 Err(found) => found,
             };
-            let hint = "leave the key out where anything fits; docs/policy.md says how names are \
-                written";
+            let hint = "leave the key out to match everything; docs/policy.md describes how names \
+                are written";
             for (path, what) in names::check(&entry.policy) {
                 found.push(PolicyError { at: None, path, what, hint: hint.into() });
             }
             if is_reserved(&entry.policy.name) {
-                let what = "stands for something else in records and answers: `default`, `pins` \
-                    and all that begins with `policy.`";
+                let what = "is reserved: `default`, `pins` and all names that begin with `policy.`";
                 found.push(mistake(&["name"], what, "give it another name"));
             }
             if let Some(other) = names.insert(entry.policy.name.clone(), place) {
@@ -87,7 +86,7 @@ pub(crate) fn rules(config: &Config) -> Result<Vec<Rule>, Vec<PolicyError>> {
         let what = format!("there are more than {MAX_POLICIES} policies");
         mistakes.push(PolicyError {
             path: vec!["policy".into(), "files".into()],
-            ..mistake(&[], what, "join some of them")
+            ..mistake(&[], what, "merge some of them")
         });
     }
     rules.sort_by(|a, b| a.name.cmp(&b.name));
@@ -120,7 +119,7 @@ fn rule(policy: &file::Policy, place: String) -> Result<Rule, Vec<PolicyError>> 
     let mut mistakes = Vec::new();
     if !is_name(&policy.name) {
         let what = format!("must be 1 to {MAX_NAME} letters, digits, `.`, `_` and `-`");
-        mistakes.push(mistake(&["name"], what, "text for people goes into `description`"));
+        mistakes.push(mistake(&["name"], what, "free text belongs in `description`"));
     }
     let who = who(&policy.who, &mut mistakes);
     let mut what = what(&policy.what, &mut mistakes);
@@ -173,7 +172,7 @@ fn condition(policy: &file::Policy, mistakes: &mut Vec<PolicyError>) -> Option<C
     match Condition::compile(policy.when.as_deref()?) {
         Ok(when) => Some(when),
         Err(what) => {
-            let hint = "docs/policy.md lists what conditions may use";
+            let hint = "docs/policy.md lists the syntax of conditions";
             mistakes.push(mistake(&["when"], what, hint));
             None
         }
@@ -221,8 +220,8 @@ fn approvers(policy: &file::Policy, mistakes: &mut Vec<PolicyError>) -> Option<W
         mistakes.push(mistake(&path, what, hint));
     }
     if let Some(key) = approval::check_kinds(policy) {
-        let what = "cannot be in an `ask` policy, which is about calls of tools";
-        mistakes.push(mistake(&["what", key], what, "leave it out, or deny what it names"));
+        let what = "is not allowed in an `ask` policy, which is only for tool calls";
+        mistakes.push(mistake(&["what", key], what, "leave it out, or use a `deny` policy"));
     }
     let spec = policy.approval.as_ref()?.by.as_ref()?;
     let mut found = Vec::new();
@@ -242,16 +241,14 @@ fn rates(policy: &file::Policy, when: Option<&Condition>, mistakes: &mut Vec<Pol
         mistakes.push(mistake(&["rate", key], what, hint));
     }
     if policy.dry_run {
-        let what = "cannot have a `rate` beside it: what would be refused depends on what was \
-            refused before";
-        let hint = "take `dry_run` out and give the `rate` numbers that are never reached, or \
-            leave the `rate` out";
+        let what = "cannot be combined with a `rate`: each refusal depends on earlier refusals";
+        let hint = "remove `dry_run` and set a `rate` that is never reached, or remove the `rate`";
         mistakes.push(mistake(&["dry_run"], what, hint));
     }
     if matches!(when, Some(when) if when.needs_arguments()) {
-        let what = "cannot be about `arguments` beside a `rate`: requests are counted before \
+        let what = "cannot use `arguments` together with a `rate`: requests are counted before \
             arguments are read";
-        mistakes.push(mistake(&["when"], what, "make two policies of it"));
+        mistakes.push(mistake(&["when"], what, "split it into two policies"));
     }
 }
 
@@ -268,16 +265,16 @@ fn methods(rule: &Rule, mistakes: &mut Vec<PolicyError>) {
         || what.categories.is_some()
         || what.annotations.is_some();
     if rule.effect != Effect::Deny || rule.rate.is_none() || rule.arguments.is_some() || narrower {
-        let what = "is only for a `deny` policy that has a `rate` and names nothing else in `what` \
-            but `endpoints`";
+        let what = "is only for a `deny` policy with a `rate` and no other key in `what` than \
+            `endpoints`";
         mistakes.push(mistake(
             &["what", "methods"],
             what,
-            "leave it out, or make two policies of it",
+            "leave it out, or split the policy into two",
         ));
     }
     if matches!(&rule.when, Some(when) if when.needs_target()) {
-        let words = "cannot be about `target` beside `what.methods`: a list has none";
+        let words = "cannot use `target` together with `what.methods`: a list has no target";
         mistakes.push(mistake(&["when"], words, "leave out one of the two"));
     }
 }
@@ -295,8 +292,8 @@ fn bounds_of_everything(policy: &file::Policy, mistakes: &mut Vec<PolicyError>) 
         let what =
             format!("without `what`, this `allow` policy allows everything within its `{key}`");
         let hint = format!(
-            "write `effect: deny` for a `{key}` alone, which allows nothing; or say what is \
-                allowed, such as `what: {{ servers: [\"*\"] }}` for everything"
+            "write `effect: deny` for a `{key}` alone, which allows nothing; or name the allowed \
+                items, such as `what: {{ servers: [\"*\"] }}` for everything"
         );
         mistakes.push(mistake(&["effect"], what, hint));
     }
@@ -338,8 +335,12 @@ fn what(spec: &file::What, mistakes: &mut Vec<PolicyError>) -> What {
 fn methods_there_are(methods: &[Glob], mistakes: &mut Vec<PolicyError>) {
     for (at, method) in methods.iter().enumerate() {
         if rate::methods(&[method.glob().to_owned()]) == 0 {
-            let hint = format!("there are {}", rate::METHODS.join(", "));
-            mistakes.push(mistake(&["what", "methods", &at.to_string()], "fits no method", hint));
+            let hint = format!("the methods are {}", rate::METHODS.join(", "));
+            mistakes.push(mistake(
+                &["what", "methods", &at.to_string()],
+                "matches no method",
+                hint,
+            ));
         }
     }
 }
@@ -350,7 +351,7 @@ fn word_list(
     mistakes: &mut Vec<PolicyError>,
 ) -> Option<Vec<Word>> {
     let hint = "such as delete, force push, ^add, push$, workflow* or \"{create,update} tag\"; \
-        other patterns belong into `tools`";
+        other patterns belong in `tools`";
     let mut all = Vec::new();
     for (at, item) in list?.iter().enumerate() {
         match words::parse(item) {
@@ -359,7 +360,7 @@ fn word_list(
         }
     }
     if all.len() > MAX_WORDS {
-        let what = format!("stands for more than {MAX_WORDS} words");
+        let what = format!("expands to more than {MAX_WORDS} words");
         mistakes.push(mistake(&["what", key], what, "use fewer alternatives"));
     }
     Some(all)

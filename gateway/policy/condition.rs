@@ -37,7 +37,7 @@ impl Condition {
         }
         let program = match Program::compile(text) {
             Ok(program) => program,
-            Err(errors) => return Err(format!("is no condition: {}", plain(&errors))),
+            Err(errors) => return Err(format!("is not a valid condition: {}", plain(&errors))),
         };
         let findings = inspect::inspect(program.expression())?;
         comparisons::check(program.expression())?;
@@ -49,8 +49,7 @@ impl Condition {
                 if condition.holds(sample)? {
                     Ok(())
                 } else {
-                    Err("never holds, whoever asks for whatever: take the policy out, or `when`"
-                        .into())
+                    Err("is false for every request: remove the policy, or `when`".into())
                 }
             })?;
         }
@@ -119,7 +118,7 @@ impl Condition {
                 if told.is_empty() {
                     return None;
                 }
-                Some(format!("it cannot take an argument as it is: {}", told.join(", ")))
+                Some(format!("an argument has the wrong type: {}", told.join(", ")))
             }
             Why::Other => None,
         }
@@ -152,7 +151,7 @@ impl Condition {
         match self.program.execute(&scope) {
             Ok(Value::Bool(holds)) => Ok(holds),
             Ok(other) => {
-                let words = format!("it gives a {}, not true or false", other.type_of());
+                let words = format!("its result is a {}, not true or false", other.type_of());
                 Err(Failed { words, why: Why::Other })
             }
             Err(error) => Err(Failed { words: brief(&error), why: Why::of(&error) }),
@@ -163,7 +162,7 @@ impl Condition {
     fn try_samples(&self) -> Result<(), String> {
         world::samples(|sample| match self.run(sample) {
             Err(failed) if !(matches!(failed.why, Why::Missing(_)) && self.needs_arguments()) => {
-                Err(format!("does not evaluate: {}", failed.words))
+                Err(format!("cannot be evaluated: {}", failed.words))
             }
             _ => Ok(()),
         })
@@ -292,14 +291,14 @@ fn brief(error: &ExecutionError) -> String {
             error.to_string()
         }
         ExecutionError::UnsupportedBinaryOperator(operator, ..) => {
-            format!("`{operator}` does not fit these types")
+            format!("`{operator}` does not support these types")
         }
         ExecutionError::ValuesNotComparable(..) => "values of different types are compared".into(),
         ExecutionError::UnsupportedIndex(..) | ExecutionError::IndexOutOfBounds(_) => {
-            "an index does not fit".into()
+            "an index is invalid".into()
         }
         ExecutionError::FunctionError { function, .. } => format!("`{function}` failed"),
-        _ => "it failed".into(),
+        _ => "the evaluation failed".into(),
     }
 }
 

@@ -138,7 +138,7 @@ impl Policy {
             Some(text) => Ok(Passed { rule, arguments: Some(text), dry_run, approvals }),
             None => Err(PolicyDenial {
                 rule,
-                reason: DenyReason::Failure("the arguments could not be written anew".into()),
+                reason: DenyReason::Failure("the changed arguments could not be written".into()),
             }),
         }
     }

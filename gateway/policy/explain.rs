@@ -169,15 +169,15 @@ fn step(rule: &Rule, says: &Says, target: &Target<'_>) -> Option<Step> {
         (Says::Misfits(_), _) => return None,
         (Says::Failed(words), _) => format!("cannot be evaluated, so it denies: {words}"),
         (Says::Limits, _) => match (&rule.rate, &rule.response) {
-            (None, _) => "limits what may come back".into(),
-            (_, None) => "limits how often".into(),
-            _ => "limits how often, and what may come back".into(),
+            (None, _) => "limits the response".into(),
+            (_, None) => "limits the rate".into(),
+            _ => "limits the rate and the response".into(),
         },
         (Says::Holds, Effect::Allow) if judged => "allows it with these arguments".into(),
         (Says::Holds, Effect::Allow) => format!("allows it{named}"),
         (Says::Holds, Effect::Ask) if judged => "does not ask about these arguments".into(),
         (Says::Holds, Effect::Ask) => format!("asks{named}: {}", needs(rule)),
-        (Says::Holds, Effect::Deny) if judged => "has nothing against these arguments".into(),
+        (Says::Holds, Effect::Deny) if judged => "does not deny these arguments".into(),
         (Says::Holds, Effect::Deny) => format!("denies it{named}"),
         (Says::Refuses(words), Effect::Allow) => {
             format!("would allow it with other arguments: {words}")
@@ -238,32 +238,33 @@ fn change(rule: &Rule, says: &Says, decision: Expect) -> Option<String> {
         (Expect::Allow, Effect::Deny, Says::Misfits(all))
             if all.len() == 1 && !rule.only_limits() =>
         {
-            Some(format!("policy {name} would judge it too, if this fitted: {}", all.concat()))
+            Some(format!("policy {name} would apply too, if this matched: {}", all.concat()))
         }
         (Expect::Allow | Expect::Ask, Effect::Ask, Says::Misfits(all)) if all.len() == 1 => {
-            Some(format!("policy {name} would ask too, if this fitted: {}", all.concat()))
+            Some(format!("policy {name} would ask too, if this matched: {}", all.concat()))
         }
         (Expect::Ask, Effect::Ask, Says::Refuses(words)) => {
             Some(format!("policy {name} would not ask with other arguments: {words}"))
         }
-        (Expect::Ask, Effect::Ask, Says::Holds) if rule.arguments.is_none() => {
-            Some(format!("policy {name} asks, whatever others allow: narrow its `who` or `what`"))
-        }
+        (Expect::Ask, Effect::Ask, Says::Holds) if rule.arguments.is_none() => Some(format!(
+            "policy {name} asks regardless of other policies: narrow its `who` or \
+                `what`"
+        )),
         (Expect::Allow | Expect::Ask, ..) => None,
         (_, _, Says::Failed(words)) => {
             Some(format!("policy {name} denies until its condition can be evaluated: {words}"))
         }
         (_, Effect::Allow, Says::Misfits(all)) if all.len() == 1 => {
-            Some(format!("policy {name} would allow it, if this fitted: {}", all.concat()))
+            Some(format!("policy {name} would allow it, if this matched: {}", all.concat()))
         }
         (_, Effect::Allow, Says::Refuses(words)) => {
             Some(format!("policy {name} would allow it with other arguments: {words}"))
         }
         (_, Effect::Deny, Says::Refuses(words)) => {
-            Some(format!("policy {name} would let it pass with other arguments: {words}"))
+            Some(format!("policy {name} would not deny it with other arguments: {words}"))
         }
         (_, Effect::Deny, Says::Holds) if rule.arguments.is_none() => Some(format!(
-            "policy {name} denies it, whatever others allow: narrow its `who` or `what`"
+            "policy {name} denies it regardless of other policies: narrow its `who` or `what`"
         )),
         _ => None,
     }

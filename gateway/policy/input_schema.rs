@@ -33,11 +33,13 @@ impl InputSchema {
     /// Returns why the schema cannot be used.
     pub fn compile(schema: &[u8]) -> Result<Self, String> {
         let Ok(schema) = serde_json::from_slice::<Value>(schema) else {
-            return Err("it is no JSON".to_owned());
+            return Err("it is not JSON".to_owned());
         };
         let draft = schema.get("$schema").and_then(Value::as_str).unwrap_or("");
         if draft.contains("draft-03") || draft.contains("draft-04") {
-            return Err("it is of a draft in which `id` changes what references mean".to_owned());
+            return Err(
+                "it uses a draft in which `id` changes the meaning of references".to_owned()
+            );
         }
         let mut count =
             Count { root: &schema, open: Vec::new(), known: HashMap::new(), patterns: 0 };
@@ -65,7 +67,7 @@ impl InputSchema {
         let at = if at.is_empty() { "/".to_owned() } else { short(&at) };
         // Masked, because policies may have set values that the caller must not see.
         let words = short(&error.masked().to_string());
-        Err(Refusal(format!("the arguments do not fit the tool's inputSchema at {at}: {words}")))
+        Err(Refusal(format!("the arguments do not match the tool's inputSchema at {at}: {words}")))
     }
 }
 
@@ -105,7 +107,7 @@ impl<'a> Count<'a> {
             _ => {}
         }
         if parts > MAX_PARTS {
-            return Err(format!("it has more than {MAX_PARTS} parts, with what it refers to"));
+            return Err(format!("it has more than {MAX_PARTS} parts, including referenced parts"));
         }
         Ok(parts)
     }

@@ -25,7 +25,7 @@ pub(crate) fn check(policy: &Policy) -> Vec<Misnomer> {
         let mut path = split_keys(part);
         path.push(key.to_owned());
         if list.is_empty() {
-            found.push((path.clone(), "is empty: nothing fits it".to_owned()));
+            found.push((path.clone(), "is empty and matches nothing".to_owned()));
         }
         for (at, text) in list.iter().enumerate() {
             let wrong = match key {
@@ -105,8 +105,8 @@ fn principal(text: &str) -> Option<String> {
     if holds_bar(text) {
         return None;
     }
-    let words = "fits no caller: they are written `issuer|subject`, such as `key|3f6c0e9a17d2b458` \
-        or `local|user`";
+    let words = "matches no caller: callers are written `issuer|subject`, such as \
+        `key|3f6c0e9a17d2b458` or `local|user`";
     Some(words.to_owned())
 }
 
@@ -115,7 +115,7 @@ fn certificate(text: &str) -> Option<String> {
     if CERTIFICATES.iter().any(|start| may_begin(text, start)) {
         return None;
     }
-    Some(format!("fits no certificate: their names begin with {}", CERTIFICATES.join(", ")))
+    Some(format!("matches no certificate: their names begin with {}", CERTIFICATES.join(", ")))
 }
 
 /// Returns the mistake in a pattern over endpoints.
@@ -126,7 +126,7 @@ fn endpoint(text: &str) -> Option<String> {
     if fits(text, ALL) || named && may_begin(text, start) && may_end(text, end) {
         return None;
     }
-    Some("fits no endpoint: there are `/mcp` and `/servers/NAME/mcp`".to_owned())
+    Some("matches no endpoint: the endpoints are `/mcp` and `/servers/NAME/mcp`".to_owned())
 }
 
 /// Returns whether a pattern matches a text; an invalid pattern matches nothing.
@@ -155,7 +155,7 @@ fn category(text: &str) -> Option<String> {
     {
         return None;
     }
-    Some(format!("fits no category: there are {}", CATEGORIES.join(", ")))
+    Some(format!("matches no category: the categories are {}", CATEGORIES.join(", ")))
 }
 
 /// Characters with a special meaning in a pattern.

@@ -123,7 +123,7 @@ impl Path {
         if let Some(base) = &base
             && !roots.iter().any(|root| base.starts_with(root))
         {
-            return Err("base: it must be a root or a folder in one".into());
+            return Err("base: must be a root or a folder in a root".into());
         }
         let allow = under("allow", Allowed::compile(&spec.allow, &roots))?;
         let deny = under("deny", Denied::compile(&spec.deny, &roots))?;
@@ -144,15 +144,15 @@ impl Path {
         if checked.holds_root && !self.allow_root.unwrap_or(reads) {
             let path = &checked.path;
             return Err(Refusal(format!(
-                "{path} is a root itself, which is not to be changed: name something in it (or \
-                    allow_root in its rule)"
+                "{path} is a root, which must not be changed: use a path in it (or set allow_root \
+                    in its rule)"
             )));
         }
         if !checked.went_up {
             return Ok(None);
         }
         if self.uris && !text.starts_with('/') && text.contains(':') {
-            return Err(Refusal("the URI goes up with `..`: write the path that is meant".into()));
+            return Err(Refusal("the URI contains `..`: write the resolved path".into()));
         }
         Ok(Some(checked.path))
     }
@@ -183,7 +183,7 @@ impl Path {
             for other in [text.replace('\\', "/"), text.replace('\\', "")] {
                 if goes_up(&other) {
                     return Err(Refusal(
-                        "the path has a backslash and goes up: separate names with /".into(),
+                        "the path has a backslash and `..`: separate names with /".into(),
                     ));
                 }
                 self.spelled(&other)?;
@@ -216,14 +216,12 @@ impl Path {
         // Roots may be nested: a path that is denied in one is denied in all.
         for root in &self.roots {
             if names.starts_with(root) && self.deny.matches(names, root.len()) {
-                return Err(Refusal(
-                    "the path is one of those that are never allowed: use another one".into(),
-                ));
+                return Err(Refusal("the path is denied: use another path".into()));
             }
         }
         if !self.allow.matches(&path, below) {
             return Err(Refusal(
-                "the path is none of those that are allowed: use an allowed one".into(),
+                "the path is not on the list of allowed paths: use an allowed path".into(),
             ));
         }
         let holds_root = self.roots.iter().any(|root| root.starts_with(names));

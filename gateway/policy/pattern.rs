@@ -12,12 +12,12 @@ pub(crate) const MAX_PATTERNS: usize = 1000;
 /// Compiles a pattern with `*`, `?`, `[…]` and `{a,b}`.
 pub(crate) fn compile(pattern: &str) -> Result<Glob, String> {
     match Glob::new(pattern) {
-        _ if pattern.is_empty() => Err("is no pattern: it is empty".into()),
+        _ if pattern.is_empty() => Err("is not a valid pattern: it is empty".into()),
         _ if pattern.len() > MAX_BYTES => {
-            Err(format!("is no pattern: it is longer than {MAX_BYTES} bytes"))
+            Err(format!("is not a valid pattern: it is longer than {MAX_BYTES} bytes"))
         }
         Ok(glob) => Ok(glob),
-        Err(error) => Err(format!("is no pattern: {}", error.kind())),
+        Err(error) => Err(format!("is not a valid pattern: {}", error.kind())),
     }
 }
 

@@ -103,7 +103,7 @@ impl Pin {
     /// The definition is not a JSON object.
     pub fn of(tool: &[u8]) -> Result<Self, String> {
         let Ok(whole @ Value::Object(_)) = serde_json::from_slice::<Value>(tool) else {
-            return Err("the definition is no JSON object".into());
+            return Err("the definition is not a JSON object".into());
         };
         let definition = sorted(whole);
         Ok(Self { fingerprint: fingerprint(&definition), definition })
@@ -158,7 +158,7 @@ impl Lock {
             let definition = sorted(pin.definition);
             if fingerprint(&definition) != pin.fingerprint {
                 return Err(format!(
-                    "{name}: the fingerprint is not that of the definition; approve the tool \
+                    "{name}: the fingerprint does not match the definition; approve the tool \
                         instead"
                 ));
             }

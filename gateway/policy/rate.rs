@@ -58,18 +58,19 @@ pub(crate) fn check(rate: &Rate) -> Vec<(&'static str, String)> {
     for (key, number) in periods {
         if let Some(number) = number {
             if !given.is_empty() {
-                mistakes.push((key, "is one period too many: make a policy for each".into()));
+                mistakes.push((key, "is a second period: write a policy for each period".into()));
             }
             given.push((key, number));
         }
     }
     if given.is_empty() && rate.concurrency.is_none() {
-        mistakes.push(("per_minute", "must be given, or another period, or `concurrency`".into()));
+        mistakes
+            .push(("per_minute", "is missing: set it, another period, or `concurrency`".into()));
     } else if given.is_empty() && rate.burst.is_some() {
-        mistakes.push(("burst", "needs a period beside it".into()));
+        mistakes.push(("burst", "needs a period, such as `per_minute`".into()));
     }
     if given.is_empty() && rate.when_away.is_some() {
-        mistakes.push(("when_away", "needs a period beside it".into()));
+        mistakes.push(("when_away", "needs a period, such as `per_minute`".into()));
     }
     for (key, number) in [("burst", rate.burst), ("concurrency", rate.concurrency)] {
         if let Some(number) = number {

@@ -65,7 +65,7 @@ impl Response {
     pub fn compile(spec: &Spec) -> Result<Self, Vec<ResponseError>> {
         let mut mistakes = Vec::new();
         if *spec == Spec::default() {
-            let what = "says nothing: leave it out, or say what may come back";
+            let what = "is empty: leave it out, or set a limit";
             mistakes.push(mistake(&[], what));
         }
         if let Some(most) = spec.max_bytes
@@ -225,7 +225,7 @@ fn compile_schemes(all: &[String], mistakes: &mut Vec<ResponseError>) -> Vec<Str
         match scheme(text) {
             Some(good) => schemes.push(good),
             None => {
-                let what = format!("{text:?} is no scheme");
+                let what = format!("{text:?} is not a scheme");
                 mistakes.push(mistake(&["link_schemes", &at.to_string()], what));
             }
         }
@@ -249,7 +249,10 @@ fn pattern(redact: &Redact) -> Result<(regex::Regex, String), (&'static str, Str
     let regex = match built {
         Ok(regex) => regex,
         Err(error) => {
-            return Err(("pattern", format!("{:?} is no pattern: {error}", redact.pattern)));
+            return Err((
+                "pattern",
+                format!("{:?} is not a valid pattern: {error}", redact.pattern),
+            ));
         }
     };
     if regex.is_match("") {

@@ -218,7 +218,7 @@ impl What {
             all.push(format!("what.not_servers: {}", target.server));
         }
         if !self.annotations_fit(target) {
-            all.push("what.annotations: the tool says something else".into());
+            all.push("what.annotations: the tool has other annotations".into());
         }
         all.extend(self.misfit_of_words(target));
         match self.of(target.kind) {
@@ -241,7 +241,7 @@ impl What {
         }
         if target.kind != Kind::Tool {
             return Some(format!(
-                "what.words: a {} is not looked at for words",
+                "what.words: a {} is not searched for words",
                 target.kind.as_str()
             ));
         }

@@ -42,8 +42,8 @@ const MAX_ENTRIES: usize = 1000;
 const PARSER_DEPTH: usize = 150;
 
 /// The refusal of a statement that exceeds the limits on parsing.
-const TOO_LONG: &str = "the SQL statement takes too long to understand: use fewer parentheses, \
-    check that each is closed, and send fewer statements at once";
+const TOO_LONG: &str = "the SQL statement takes too long to parse: use fewer parentheses, check \
+    that each is closed, and send fewer statements at once";
 
 /// A compiled rule.
 #[derive(Clone, Debug)]
@@ -169,11 +169,11 @@ impl Sql {
         let statement = match parsed {
             Ok(statement) => statement,
             Err(ParserError::RecursionLimitExceeded) => {
-                return no("the SQL statement is nested too deep: make it flatter");
+                return no("the SQL statement is nested too deeply: reduce the nesting");
             }
             Err(ParserError::TokenizerError(words) | ParserError::ParserError(words)) => {
                 return no(format!(
-                    "the SQL statement is not understood ({}): write it in plainer SQL",
+                    "the SQL statement cannot be parsed ({}): write it in plainer SQL",
                     names::short(&words)
                 ));
             }
@@ -181,7 +181,7 @@ impl Sql {
         match parser.peek_token().token {
             Token::EOF => Ok(statement),
             rest => no(format!(
-                "the SQL statement is not understood from {} on: write it in plainer SQL",
+                "the SQL statement cannot be parsed from {} on: write it in plainer SQL",
                 names::cut(&rest.to_string(), 40)
             )),
         }

@@ -259,38 +259,41 @@ fn conditions_are_checked_when_they_are_loaded() {
         ("subjekt.id == 'a'", "did you mean `subject`"),
         ("subject.rols == []", "did you mean `roles`"),
         ("target.annotations.readonly", "did you mean `read_only`"),
-        ("subject.id", "gives a string"),
+        ("subject.id", "its result is a string"),
         ("subject.id > 5", "have no order"),
-        ("subject.id + 5 == 'x'", "does not evaluate"),
+        ("subject.id + 5 == 'x'", "cannot be evaluated"),
         ("subject.id.matches(endpoint)", "pattern written in quotes"),
-        ("subject.id.matches('(')", "no regular expression"),
+        ("subject.id.matches('(')", "not a valid regular expression"),
         ("now() > 5", "has no function `now`"),
         (
             "subject.roles.all(a, subject.roles.all(b, subject.roles.all(c, true)))",
             "nested more than 2",
         ),
-        ("1 +", "is no condition"),
+        ("1 +", "is not a valid condition"),
         (
             "subject.roles == 'guest'",
-            "compares a list with text, which are never equal: `in` looks into a list",
+            "compares a list with text, which are never equal: use `in` to search a list",
         ),
         ("subject.roles != 'guest'", "compares a list with text"),
         ("'a' == subject['scopes']", "compares text with a list"),
         ("target.annotations.read_only == 'x'", "compares true or false with text"),
-        ("target.kind == 'tol'", "never fits: there are tool, prompt"),
-        ("target.kind in ['tool', 'promt']", "\"promt\", which never fits"),
-        ("target.category == 'files'", "never fits: there are content"),
-        ("endpoint == 'mcp'", "never fits: there are /mcp"),
-        ("endpoint != '/servers/*'", "never fits"),
+        ("target.kind == 'tol'", "never matches: the kinds are tool, prompt"),
+        ("target.kind in ['tool', 'promt']", "\"promt\", which never matches"),
+        ("target.category == 'files'", "never matches: the categories are content"),
+        ("endpoint == 'mcp'", "never matches: the endpoints are /mcp"),
+        ("endpoint != '/servers/*'", "never matches"),
         ("subject.principal == 'ci'", "written issuer|subject"),
-        ("'ci.example' in subject.certificates", "their names begin with cn:"),
-        ("subject.certificates.exists(c, c == 'ci.example')", "their names begin with cn:"),
+        ("'ci.example' in subject.certificates", "names of certificates begin with cn:"),
+        (
+            "subject.certificates.exists(c, c == 'ci.example')",
+            "names of certificates begin with cn:",
+        ),
         ("5 in subject.roles", "compares a number with text"),
         ("subject.id in [5, 6]", "compares text with a number"),
         ("subject.id in ['a', 6]", "compares text with a number"),
         ("'a' in subject.id", "needs a list"),
         ("subject.agent == null", "compares text with null"),
-        ("has(subject.agent)", "there always is"),
+        ("has(subject.agent)", "which is always true"),
         ("subject['rolse'] == []", "has no member `rolse`"),
         ("size(subject.roles) == '1'", "compares a number with text"),
         ("subject.roles.exists(r, r == 5)", "compares text with a number"),
@@ -765,7 +768,7 @@ fn what_is_explained_is_what_is_decided_also_where_a_value_is_put_in() {
         let said = told.policies.iter().map(|step| step.says.clone()).collect::<Vec<_>>();
         (told.decision, said.join("; "))
     };
-    let nothing = "has nothing against these arguments";
+    let nothing = "does not deny these arguments";
     let (decision, said) = explained(100);
     assert_eq!(
         (decision, said),
@@ -823,7 +826,7 @@ fn a_pointer_stands_for_so_many_values() {
     );
     let ask = |many: usize| ask(&policy, &SOMEBODY, "a__b", json!({"x": vec!["SELECT 1"; many]}));
     assert_eq!(ask(1000).decision, Expect::Allow);
-    let words = "the argument /x/* stands for more than 1000 values: send fewer in one call";
+    let words = "the argument /x/* matches more than 1000 values: send fewer in one call";
     assert_eq!(ask(1001).words.as_deref(), Some(words));
 }
 
@@ -836,7 +839,7 @@ fn statements_of_a_call_share_the_time_of_the_parser() {
     let refused = |many: usize| {
         let list = vec![format!("SELECT {}1", "a, ".repeat(5000)); many];
         let words = ask(&policy, &SOMEBODY, "a__b", json!({"list": list})).words;
-        words.is_some_and(|words| words.contains("takes too long to understand"))
+        words.is_some_and(|words| words.contains("takes too long to parse"))
     };
     assert!(!refused(1));
     let began = std::time::Instant::now();
@@ -873,7 +876,7 @@ fn a_condition_is_not_evaded_by_other_letters() {
         (outcome.decision, outcome.words.unwrap_or_default())
     };
     let exactly =
-        |at: &str| (Expect::Deny, format!("the argument {at} must be written exactly so"));
+        |at: &str| (Expect::Deny, format!("the argument {at} must be written exactly like this"));
     for (when, at, bad, good) in [
         (
             r#"has(arguments.method) && arguments.method == "delete""#,
@@ -1000,7 +1003,7 @@ fn a_schema_has_keywords_that_there_are() {
         (json!({"if": {"dependencies": {}}}), "`dependencies`"),
         (json!({"nullable": true}), "`nullable`"),
         (json!({"type": "string", "format": "emial"}), "emial"),
-        (json!({"type": "strin"}), "is no schema"),
+        (json!({"type": "strin"}), "is not a valid schema"),
     ] {
         let said = rule(schema.clone());
         assert!(said.contains(words), "{schema}: {said}");
@@ -1258,7 +1261,7 @@ fn a_condition_that_fails_for_an_argument_names_it() {
         (json!({"amount": 1, "to": {}}), "/to/iban is missing"),
         (
             json!({"amount": "x", "to": {"iban": "DE"}}),
-            "it cannot take an argument as it is: /amount is text, /to/iban is text",
+            "an argument has the wrong type: /amount is text, /to/iban is text",
         ),
     ] {
         match reason(arguments.clone()) {
@@ -1280,9 +1283,7 @@ fn names_that_stand_for_something_else_are_refused() {
     for name in ["default", "pins", "policy.tools.deny", "policy.x"] {
         let found = mistakes(json!([{"name": name, "effect": "allow"}]));
         assert!(
-            found.len() == 1
-                && found[0].0 == "name"
-                && found[0].1.contains("stands for something else"),
+            found.len() == 1 && found[0].0 == "name" && found[0].1.contains("is reserved"),
             "{found:?}"
         );
     }
@@ -1396,11 +1397,7 @@ fn an_explanation_says_what_a_policy_limits() {
     let explained =
         policy.explain(&Question { subject: &SOMEBODY, endpoint: "/mcp", target: &target }, None);
     let says: Vec<&str> = explained.policies.iter().map(|step| step.says.as_str()).collect();
-    let wanted = [
-        "limits what may come back",
-        "limits how often, and what may come back",
-        "limits how often",
-    ];
+    let wanted = ["limits the response", "limits the rate and the response", "limits the rate"];
     assert_eq!(says[1..], wanted, "{says:?}");
 }
 
@@ -1463,7 +1460,7 @@ fn words_that_are_none_are_mistakes_and_an_explanation_says_which_word_it_was() 
     let said = explained("x__git_force_push");
     assert!(said.contains("denies it for the word `force push`"), "{said}");
     let said = explained("x__list");
-    assert!(said.contains("if this fitted: what.words: delete, force push, soft push"), "{said}");
+    assert!(said.contains("if this matched: what.words: delete, force push, soft push"), "{said}");
     let said = explained("x__delete_draft");
-    assert!(said.contains("if this fitted: what.not_words: draft"), "{said}");
+    assert!(said.contains("if this matched: what.not_words: draft"), "{said}");
 }

@@ -104,12 +104,11 @@ impl Checked {
         match self.host {
             Matched::Address => None,
             Matched::Listed => Some(
-                "the server resolves the name by itself: whoever runs the name decides on the \
-                    address",
+                "the server resolves the name itself: the owner of the name chooses the address",
             ),
             Matched::AnyName => Some(
-                "the rule allows any name and the server resolves it by itself: it may stand for \
-                    an address nearby; only named hosts are safe",
+                "the rule allows any name and the server resolves it itself: it may resolve to a \
+                    private address; only named hosts are safe",
             ),
         }
     }
@@ -130,14 +129,14 @@ impl Url {
         }
         for scheme in &spec.schemes {
             if !SCHEMES.contains(&scheme.as_str()) {
-                return Err(format!("schemes: {scheme:?} is none of {}", SCHEMES.join(", ")));
+                return Err(format!("schemes: {scheme:?} is not one of {}", SCHEMES.join(", ")));
             }
         }
         if spec.schemes.is_empty() {
             return Err("schemes: name at least one".into());
         }
         if spec.ports.contains(&0) {
-            return Err("ports: 0 is no port".into());
+            return Err("ports: 0 is not a port".into());
         }
         for path in &spec.paths {
             if !text::is_plain_path(path) {
@@ -169,7 +168,7 @@ impl Url {
             let _ = write!(text, "; addresses in: {}", host::some_of(&self.addresses));
         }
         let ports = self.shown_ports();
-        let ports = if ports.is_empty() { "only the usual one of the scheme" } else { &ports };
+        let ports = if ports.is_empty() { "only the default port of the scheme" } else { &ports };
         let _ = write!(text, "; ports: {ports}");
         text
     }
@@ -194,7 +193,7 @@ impl Url {
         }
         let url = match ::url::Url::parse(text) {
             Ok(url) => url,
-            Err(error) => return Err(refusal(format!("this is no URL: {error}"))),
+            Err(error) => return Err(refusal(format!("this is not a URL: {error}"))),
         };
         let host = self.host(&parts, &url)?;
         self.port(&parts, &url)?;
@@ -213,7 +212,7 @@ impl Url {
     /// Checks the port, and that the parser has read it as written.
     fn port(&self, parts: &Parts<'_>, url: &::url::Url) -> Result<(), Refusal> {
         let Some(port @ 1..) = url.port_or_known_default() else {
-            return Err(refusal("the URL has no port that can be connected to".into()));
+            return Err(refusal("the URL has no usable port".into()));
         };
         if matches!(parts.port, Some(written) if written != port) {
             return Err(ambiguous());
@@ -299,9 +298,10 @@ fn network(text: &str) -> Result<IpNet, String> {
     }
     match text.parse::<IpNet>() {
         Ok(net) => Ok(net.trunc()),
-        Err(_) => {
-            Err(format!("addresses: {text:?} is no address and no network such as 10.1.0.0/16"))
-        }
+        Err(_) => Err(format!(
+            "addresses: {text:?} is neither an address nor a network such as \
+                10.1.0.0/16"
+        )),
     }
 }
 

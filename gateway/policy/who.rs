@@ -111,7 +111,7 @@ pub(crate) fn shown(list: &[impl ToString]) -> String {
         first.push(one.to_string());
     }
     if first.is_empty() {
-        return "nothing fits an empty list".into();
+        return "an empty list matches nothing".into();
     }
     let more = if list.len() > first.len() { ", …" } else { "" };
     format!("{}{more}", first.join(", "))

@@ -68,7 +68,7 @@ pub(crate) fn parse(item: &str) -> Result<Vec<Word>, String> {
     for text in expand(body)? {
         let letters = Name::split(&text).letters;
         if letters.is_empty() {
-            return Err("is no word: it has no letter and no digit".into());
+            return Err("is not a word: it has no letter and no digit".into());
         }
         let start = if first { "^" } else { "" };
         let spaced: Vec<&str> = text.split_whitespace().collect();
@@ -99,7 +99,7 @@ fn expand(body: &str) -> Result<Vec<String>, String> {
             }
         }
         if longer.len() > MAX_WORDS {
-            return Err(format!("stands for more than {MAX_WORDS} words"));
+            return Err(format!("expands to more than {MAX_WORDS} words"));
         }
         texts = longer;
         rest = after;
@@ -115,7 +115,7 @@ fn expand(body: &str) -> Result<Vec<String>, String> {
 fn checked(part: &str) -> Result<&str, String> {
     for c in part.nfkc() {
         if !c.is_alphanumeric() && !c.is_whitespace() && !BETWEEN.contains(&c) {
-            return Err(format!("is no word: it has `{}`", c.escape_debug()));
+            return Err(format!("is not a word: it has `{}`", c.escape_debug()));
         }
     }
     Ok(part)

@@ -136,7 +136,7 @@ impl Registry {
         let turn = self.turns.acquire(CallerId::of_organisation(organisation));
         match tokio::time::timeout(TURN, turn).await {
             Ok(Ok(permit)) => Ok(permit),
-            _ => Err(StoreError::Busy("too many changes wait").into()),
+            _ => Err(StoreError::Busy("too many changes are waiting").into()),
         }
     }
 

@@ -306,7 +306,7 @@ async fn refuse_taken_name(
 
 /// Rejects an address or method for a predefined integration: the catalogue entry defines both.
 fn refuse_place(url: Option<&Url>, auth: Option<&Auth>) -> Result<(), InvalidField> {
-    let message = "is what the operator's catalogue says";
+    let message = "is set by the operator's catalogue";
     let way_out = "leave it out, or add a server of your own by its address";
     match (url, auth) {
         (Some(_), _) => Err(InvalidField::new("/url", message, way_out)),
@@ -319,8 +319,8 @@ fn need_field(record: &IntegrationRecord) -> Result<String, InvalidField> {
     match name_field(record) {
         Some(field) => Ok(field),
         None => {
-            let message = "is stored in a form that is no address";
-            Err(InvalidField::new("/url", message, "give it anew"))
+            let message = "is stored in an invalid form";
+            Err(InvalidField::new("/url", message, "set it again"))
         }
     }
 }
@@ -335,7 +335,7 @@ fn refuse_elsewhere(
     if name_field(before) == Some(field) {
         return Ok(());
     }
-    let message = "are needed again, because they would be sent elsewhere";
+    let message = "are needed again, because they would be sent to another address";
     let way_out = "give the key or the token for this address";
     Err(InvalidField::new("/credentials", message, way_out))
 }

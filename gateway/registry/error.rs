@@ -37,25 +37,25 @@ pub enum RegistryError {
     SlugTaken(String),
     /// Another change was made since the caller read the record.
     #[error(
-        "somebody else has changed it: it has version {current}; read it again, then change it"
+        "it was changed in the meantime and has version {current}; read it again, then change it"
     )]
     VersionMismatch { current: i64 },
     /// An error in an item of a set.
-    #[error("the one at place {at} (counted from 0): {error}")]
+    #[error("item {at} (counted from 0): {error}")]
     OfItem { at: usize, error: Box<RegistryError> },
     #[error(transparent)]
     InvalidField(#[from] InvalidField),
     #[error("the idempotency key was used for another change; use a new one")]
     IdempotencyKeyReused,
     #[error(
-        "what is kept for an idempotency key would have more than {most} bytes, and nothing was \
-        changed; change less at once, or leave the idempotency key out"
+        "the response stored for the idempotency key would have more than {most} bytes, and \
+        nothing was changed; change less at once, or leave the idempotency key out"
     )]
     OutcomeTooLarge { most: usize },
-    #[error("there can be no more than {most} {what}; delete some first")]
+    #[error("at most {most} {what} are allowed; delete some first")]
     TooMany { what: &'static str, most: usize },
     #[error(
-        "no key is configured, so that no credential can be stored; the operator sets `store.keys`"
+        "no key is configured, so no credential can be stored; the operator must set `store.keys`"
     )]
     NoVaultKey,
     /// Reads continue; only changes are refused. The store's own message, which may name files and
@@ -63,8 +63,8 @@ pub enum RegistryError {
     #[error("the change was not made: {}", .0.describe_to_callers())]
     StoreUnavailable(StoreError),
     #[error(
-        "it is not known whether the change was made, because the store did not answer: send it \
-         again with the same idempotency key, or read what there is"
+        "the store did not respond, and the change may have been made: send it again with the \
+         same idempotency key, or read the current state"
     )]
     OutcomeUnknown,
 }
@@ -146,7 +146,7 @@ impl From<StoreError> for RegistryError {
         match error {
             StoreError::Vault(error) => error.into(),
             StoreError::Unknown(_) => {
-                tracing::error!(%error, "the store did not say what became of a change");
+                tracing::error!(%error, "the store did not report the result of a change");
                 Self::OutcomeUnknown
             }
             error => Self::StoreUnavailable(error),

@@ -56,7 +56,7 @@ const RESERVED_STARTS: [&str; 4] = ["mcp-", "proxy-", "sec-", "x-forwarded-"];
 pub fn name(text: &str) -> Result<String, InvalidField> {
     let name = text.trim();
     if name.contains(|c: char| c.is_control() || is_unseen(c)) {
-        let message = "has characters that nobody sees";
+        let message = "has invisible characters";
         return Err(InvalidField::new("/name", message, "write it with letters, digits and signs"));
     }
     if name.is_empty() || name.chars().count() > NAME_CHARS {
@@ -78,7 +78,7 @@ pub fn slug(text: &str) -> Result<String, InvalidField> {
         return Ok(text.to_owned());
     }
     let message = format!("must be 1 to {SLUG_CHARS} of a-z, 0-9 and -");
-    Err(InvalidField::new("/slug", message, "leave it out, and it is made of the name"))
+    Err(InvalidField::new("/slug", message, "leave it out to derive it from the name"))
 }
 
 /// Parses the address of a server, and returns it with its warnings.
@@ -91,23 +91,25 @@ pub fn url(text: &str) -> Result<(Url, Vec<Warning>), InvalidField> {
     if !text.bytes().all(|b| b.is_ascii_graphic()) {
         return Err(wrong_url("has blanks or characters outside of ASCII", "escape them with %"));
     }
-    let Ok(url) = Url::parse(text) else { return Err(wrong_url("is no address", example)) };
+    let Ok(url) = Url::parse(text) else { return Err(wrong_url("is not an address", example)) };
     if !matches!(url.scheme(), "https" | "http") || url.host_str().unwrap_or("").is_empty() {
         return Err(wrong_url("must begin with https:// or http://", example));
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(wrong_url("holds user or password", "put what is secret into `credentials`"));
+        return Err(wrong_url("contains a user or password", "put secrets into `credentials`"));
     }
     if url.fragment().is_some() {
-        return Err(wrong_url("has a fragment (#…), which no server sees", "leave it out"));
+        return Err(wrong_url(
+            "has a fragment (#…), which is never sent to a server",
+            "leave it out",
+        ));
     }
     for (parameter, _) in url.query_pairs() {
         if is_secret_name(&parameter) {
             return Err(wrong_url(
-                "has what looks like a secret behind the `?`, where everybody of the organisation \
-                 sees it",
-                "take it out and give it as `credentials`, which are sent in a header; where a \
-                 server takes no header, its operator has to add it",
+                "seems to have a secret after the `?`, which is visible to the whole organisation",
+                "move it to `credentials`, which are sent in a header; if the server accepts no \
+                 header, the operator has to add it",
             ));
         }
     }
@@ -140,15 +142,12 @@ pub fn header_name(text: &str) -> Result<String, InvalidField> {
         return Err(wrong_header("is longer than 64 bytes", example));
     }
     let Ok(name) = HeaderName::from_bytes(text.as_bytes()) else {
-        return Err(wrong_header("is no name of a header", example));
+        return Err(wrong_header("is not the name of a header", example));
     };
     let name = name.as_str();
     let is_reserved = RESERVED.contains(&name);
     if is_reserved || RESERVED_STARTS.iter().any(|start| name.starts_with(start)) {
-        return Err(wrong_header(
-            "is a header that the gateway writes itself",
-            "use the server's own",
-        ));
+        return Err(wrong_header("is a header that the gateway sets", "use the server's own"));
     }
     Ok(name.to_owned())
 }
@@ -158,8 +157,8 @@ pub fn credentials(secret: &Secret) -> Result<(), InvalidField> {
     let text = secret.expose();
     if text.len() < SHORTEST_CREDENTIALS {
         return Err(wrong_credentials(
-            "must have at least 8 bytes: a shorter one is guessed, and cannot be kept out of what \
-             the server says",
+            "must have at least 8 bytes: shorter ones can be guessed, and cannot be removed from \
+             the server's answers",
         ));
     }
     if text.len() > CREDENTIALS_BYTES {

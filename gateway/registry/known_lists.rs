@@ -20,7 +20,7 @@ impl Registry {
         match self.store.find_lists(organisation, integration).await {
             Ok(found) => found,
             Err(error) => {
-                tracing::warn!(integration, %error, "what its lists were is not known");
+                tracing::warn!(integration, %error, "the stored lists cannot be read");
                 None
             }
         }

@@ -111,7 +111,7 @@ impl Registry {
             if purged.elapsed() >= PURGE {
                 purged = Instant::now();
                 if let Err(error) = self.store.purge_outcomes().await {
-                    tracing::debug!(%error, "old answers are not taken away");
+                    tracing::debug!(%error, "old answers are not deleted");
                 }
             }
         }
@@ -312,7 +312,7 @@ fn note(trouble: &mut Option<String>, error: Option<&StoreError>, what: &str) {
     let now = error.map(ToString::to_string);
     match (&*trouble, &now) {
         (None, Some(reason)) => {
-            tracing::error!(reason, "the store cannot be {what}: what is known goes on");
+            tracing::error!(reason, "the store cannot be {what}: the known state remains in use");
         }
         (Some(_), None) => tracing::info!("the store can be {what} again"),
         _ => {}

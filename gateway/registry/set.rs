@@ -252,11 +252,11 @@ fn match_drafts(
         if let Some(slug) = &draft.slug
             && !slugs.insert(slug.clone())
         {
-            let twice = InvalidField::new("/slug", "stands twice", "say each of them once");
+            let twice = InvalidField::new("/slug", "occurs twice", "list each of them once");
             return Err(RegistryError::from(twice).of_item(at));
         }
         if !names.insert(name_key.clone()) {
-            let twice = InvalidField::new("/name", "stands twice", "give each a name of its own");
+            let twice = InvalidField::new("/name", "occurs twice", "give each a different name");
             return Err(RegistryError::from(twice).of_item(at));
         }
         let slug = match &draft.slug {
@@ -268,8 +268,8 @@ fn match_drafts(
             None => None,
         };
         if matches!(&record, Some(record) if record.catalogue != draft.catalogue) {
-            let message = "is one of another kind, or of another entry of the catalogue";
-            let way_out = "leave it out first, then add it anew";
+            let message = "has another kind, or another entry of the catalogue";
+            let way_out = "remove it first, then add it again";
             let other = InvalidField::new("/slug", message, way_out);
             return Err(RegistryError::from(other).of_item(at));
         }

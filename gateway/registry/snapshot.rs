@@ -154,7 +154,7 @@ impl IntegrationSnapshot {
                     integration = record.id,
                     organisation = record.organisation,
                     %error,
-                    "the stored credentials do not open"
+                    "the stored credentials cannot be decrypted"
                 ),
             }
         }
@@ -202,7 +202,11 @@ fn find_place(record: &IntegrationRecord, catalogue: &Catalogue) -> Option<Place
         });
     }
     let Ok(url) = Url::parse(&record.url) else {
-        tracing::error!(integration = record.id, "the stored address is none: left out");
+        tracing::error!(
+            integration = record.id,
+            "the stored address is invalid: integration \
+            skipped"
+        );
         return None;
     };
     Some(Place { url, auth: Auth::of_record(record), takes_credentials: true })

@@ -156,7 +156,7 @@ impl<'de> Visitor<'de> for Level {
             };
             if !seen.insert(compared) {
                 let shown: String = key.chars().take(SHOWN).collect();
-                return Err(A::Error::custom(format_args!("the key `{shown}` is there twice")));
+                return Err(A::Error::custom(format_args!("the key `{shown}` occurs twice")));
             }
             if seen.len() > self.rules.members {
                 return Err(A::Error::custom("an object has too many members"));

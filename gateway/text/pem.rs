@@ -13,9 +13,9 @@ const MAX_CERTIFICATES: usize = 4096;
 pub enum FileError {
     #[error("cannot use {path}: {}", describe(cause))]
     Broken { path: PathBuf, cause: Error },
-    #[error("cannot use {path}: it holds no certificate")]
+    #[error("cannot use {path}: it contains no certificate")]
     NoCertificate { path: PathBuf },
-    #[error("cannot use {path}: it holds no private key, or one behind a password")]
+    #[error("cannot use {path}: it contains no private key, or an encrypted one")]
     NoKey { path: PathBuf },
 }
 
@@ -66,10 +66,10 @@ pub fn describe(error: &Error) -> String {
         }
         Error::IllegalSectionStart { line } => {
             let line = String::from_utf8_lossy(line);
-            format!("a section of it does not begin as PEM does: `{}`", line.trim_end())
+            format!("a section of it has an invalid start: `{}`", line.trim_end())
         }
-        Error::Base64Decode(_) => "what stands between its markers is no base64".to_owned(),
-        Error::NoItemsFound => "nothing of PEM is in it".to_owned(),
+        Error::Base64Decode(_) => "the text between its markers is not base64".to_owned(),
+        Error::NoItemsFound => "it contains no PEM".to_owned(),
         Error::Io(error) => error.to_string(),
         other => other.to_string(),
     }

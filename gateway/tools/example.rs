@@ -26,7 +26,7 @@ const NAMES: [&str; 6] = ["Ada", "Alan", "Barbara", "Edsger", "Grace", "Margaret
 
 pub(crate) fn build() -> ServerDefinition {
     ServerDefinition {
-        instructions: "Harmless tools to try a client with. They change nothing.".into(),
+        instructions: "Harmless tools to test a client. They change nothing.".into(),
         tools: vec![Box::new(echo::Echo), Box::new(Add), Box::new(Count)],
         provider: Some(Arc::new(Examples)),
         backing: None,
@@ -40,7 +40,7 @@ impl Tool for Add {
         ToolSpec::new(
             "example/add",
             "Add two numbers",
-            "Adds `a` and `b` and gives their sum; whole numbers stay exact.",
+            "Returns the sum of `a` and `b`; whole numbers stay exact.",
         )
         .input(json!({"a": {"type": "number"}, "b": {"type": "number"}}), &["a", "b"])
         .output(json!({"sum": {"type": "number"}}), &["sum"])
@@ -87,7 +87,7 @@ impl Tool for Count {
                     "type": "integer",
                     "minimum": 1,
                     "maximum": 20,
-                    "description": "How far to count",
+                    "description": "Last number",
                 },
                 "pause_ms": {
                     "type": "integer",
@@ -132,23 +132,23 @@ impl Provider for Examples {
             ListKind::Tools => vec![],
             ListKind::Prompts => vec![json!({
                 "name": "greet",
-                "title": "Greet somebody",
+                "title": "Greet a person",
                 "description": "Asks the model to greet a person by name.",
-                "arguments": [{"name": "name", "description": "Whom to greet", "required": true}]
+                "arguments": [{"name": "name", "description": "Name to greet", "required": true}]
             })],
             ListKind::Resources => vec![json!({
                 "uri": README,
                 "name": "readme",
                 "title": "About the example server",
                 "mimeType": "text/markdown",
-                "description": "What the example server is for, in Markdown.",
+                "description": "The purpose of the example server, in Markdown.",
             })],
             ListKind::Templates => vec![json!({
                 "uriTemplate": NOTES,
                 "name": "note",
-                "title": "A note about somebody",
+                "title": "A note about a person",
                 "mimeType": "text/plain",
-                "description": "A made-up note about the person of that name.",
+                "description": "A made-up note about the person with that name.",
             })],
         }
     }
@@ -191,7 +191,7 @@ impl Provider for Examples {
             let (kind, words) = if uri == README {
                 (
                     "text/markdown",
-                    "# Example server\n\nPart of the gateway, to try clients with: `echo`, `add`, \
+                    "# Example server\n\nPart of the gateway, to test clients: `echo`, `add`, \
                         `count`.\n"
                         .to_owned(),
                 )

@@ -180,12 +180,12 @@ impl Server {
     fn overload_failure(&self, refused: ConcurrencyError) -> UpstreamError {
         let words = match refused {
             ConcurrencyError::Displaced => {
-                "too many calls of this caller or its organisation wait for it, and others wait \
-                    as well"
+                "too many calls of this caller or its organisation are queued, and others are \
+                    waiting"
                     .to_owned()
             }
             ConcurrencyError::Full | ConcurrencyError::PoolFull => {
-                format!("{} calls run and {} wait already", CALLS.running, CALLS.waiting)
+                format!("{} calls are running and {} are waiting", CALLS.running, CALLS.waiting)
             }
         };
         UpstreamError::new(UpstreamErrorKind::Overloaded, words)
@@ -258,7 +258,7 @@ impl Upstream for Server {
                 }
                 _ => Err(UpstreamError::new(
                     UpstreamErrorKind::Garbage,
-                    "a built-in tool gave a result that is not a message",
+                    "a built-in tool returned a result that is not a message",
                 )),
             }
         })

@@ -63,7 +63,7 @@ pub(crate) fn build(config: &Config) -> Result<ServerDefinition, String> {
     }
     if !landlock {
         tracing::warn!(
-            "builtin.shell: programs run without Landlock; a link that is swapped at the right \
+            "builtin.shell: programs run without Landlock; a link that is replaced at the right \
                 moment leads out of the roots"
         );
     }
@@ -73,7 +73,9 @@ pub(crate) fn build(config: &Config) -> Result<ServerDefinition, String> {
     let places = Arc::new(Semaphore::new(config.limits.concurrent));
     let launchers = match Launchers::new(config.launcher.clone(), config.limits.concurrent) {
         Ok(launchers) => Arc::new(launchers),
-        Err(error) => return Err(format!("no thread for its launchers: {error}")),
+        Err(error) => {
+            return Err(format!("the thread for its launchers cannot be started: {error}"));
+        }
     };
     let shell = Arc::new(Shell {
         rule,
@@ -86,8 +88,8 @@ pub(crate) fn build(config: &Config) -> Result<ServerDefinition, String> {
     });
     Ok(ServerDefinition {
         instructions:
-            "Runs allowed programs, such as grep, find and git, in the folders it was given. There \
-                is no shell: no pipes, no redirection, no wildcards, one program a call."
+            "Runs allowed programs, such as grep, find and git, in the configured folders. There \
+                is no shell: no pipes, no redirection, no wildcards, one program per call."
                 .into(),
         tools: vec![Box::new(execute::Execute::new(shell))],
         provider: None,

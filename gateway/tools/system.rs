@@ -21,7 +21,7 @@ pub(crate) fn build(
 ) -> ServerDefinition {
     ServerDefinition {
         instructions:
-            "Use these tools to find out what this gateway is and why a server may be missing."
+            "Use these tools to identify this gateway and to find the reason for a missing server."
                 .into(),
         tools: vec![
             Box::new(about::Info(about.clone())),
@@ -41,6 +41,6 @@ fn caller_view<'a>(
 ) -> Result<&'a dyn lockgate_upstream::CallerView, ToolError> {
     match client.caller_view() {
         Some(caller_view) => Ok(caller_view),
-        None => Err(ToolError::new("nobody in particular calls, so there is nothing to show")),
+        None => Err(ToolError::new("the call has no caller, so there is nothing to show")),
     }
 }

@@ -43,7 +43,7 @@ fn resolving(
 ) -> Result<ServerDefinition, String> {
     let guard = Guard::new(config.networks.clone());
     let Ok(user_agent) = HeaderValue::from_str(&config.user_agent) else {
-        return Err("user_agent: no header can hold it".into());
+        return Err("user_agent: is not a valid header value".into());
     };
     let web = Arc::new(Web {
         rule: Rule::compile(&config.urls())?,
@@ -59,8 +59,8 @@ fn resolving(
     });
     Ok(ServerDefinition {
         instructions:
-            "Reach web servers: `fetch` reads a page as text, `request` talks to an API. Only \
-                allowed hosts can be reached, and never addresses of the own network."
+            "Access to web servers: `fetch` reads a page as text, `request` calls an API. Only \
+                allowed hosts can be reached, and never addresses of the local network."
                 .into(),
         tools: vec![Box::new(request::Request(Arc::clone(&web))), Box::new(fetch::Fetch(web))],
         provider: None,

@@ -27,7 +27,7 @@ async fn a_saved_configuration_rebuilds_only_the_servers_that_differ() {
         "text"
     );
     let write = json!({"path": "b.txt", "content": "new"});
-    assert!(told(&gate, "file__write", write.clone()).await.contains("may only be read"));
+    assert!(told(&gate, "file__write", write.clone()).await.contains("is read-only"));
     assert_eq!(call(&gate, "example__echo", json!({"text": "x"})).await["isError"], false);
     gate.configure(config(folder.path(), true));
     until("the folder may be written", async || {

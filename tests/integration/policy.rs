@@ -204,7 +204,7 @@ fn an_explanation_names_what_the_gateway_does_not_have() {
         assert!(!told.contains("notes"), "an unrelated policy: {told}");
     }
     let other = explain("local|user", "a/t");
-    assert!(other.contains("policy team would allow it, if this fitted: who.roles"), "{other}");
+    assert!(other.contains("policy team would allow it, if this matched: who.roles"), "{other}");
     let gone = "key|0123456789abcdef";
     write(
         "q.yaml",

@@ -47,25 +47,29 @@ audit:
   webhook: { url: 'https://siem/in', secret: '${W:-whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=}', client_cert: w.pem, client_key: x.pem }
 ";
     for (file, text, words) in [
-        ("c.pem", "this is no PEM", "c.pem: it holds no certificate"),
+        ("c.pem", "this is no PEM", "c.pem: it contains no certificate"),
         ("c.pem", garbage, "c.pem and "),
         ("c.pem", "-----BEGIN CERTIFICATE-----\n*\n-----END CERTIFICATE-----\n", "c.pem: "),
-        ("k.pem", "nor is this", "k.pem: it holds no private key, or one behind a password"),
-        ("k.pem", ENCRYPTED, "k.pem: it holds no private key, or one behind a password"),
+        ("k.pem", "nor is this", "k.pem: it contains no private key, or an encrypted one"),
+        ("k.pem", ENCRYPTED, "k.pem: it contains no private key, or an encrypted one"),
         ("k.pem", &other, "do not go together"),
         ("a.pem", "nor this", "a.pem holds no authorities of clients"),
         ("a.pem", garbage, "a.pem holds a certificate that cannot be an authority"),
         ("e.pem", "", "egress.ca_file: cannot be used: no certificate in this file"),
         ("e.pem", garbage, "egress.ca_file: cannot be used: "),
-        ("s.pem", "no PEM", "audit.syslog.client_cert: cannot use FOLDER/s.pem: it holds no cert"),
+        (
+            "s.pem",
+            "no PEM",
+            "audit.syslog.client_cert: cannot use FOLDER/s.pem: it contains no cert",
+        ),
         (
             "t.pem",
             "no PEM",
-            "audit.syslog.client_key: cannot use FOLDER/t.pem: it holds no private",
+            "audit.syslog.client_key: cannot use FOLDER/t.pem: it contains no private",
         ),
         ("t.pem", &other, "client_cert: FOLDER/s.pem and FOLDER/t.pem do not go together"),
         ("w.pem", garbage, "audit.webhook.client_cert: FOLDER/w.pem and FOLDER/x.pem do not go"),
-        ("x.pem", ENCRYPTED, "audit.webhook.client_key: cannot use FOLDER/x.pem: it holds no"),
+        ("x.pem", ENCRYPTED, "audit.webhook.client_key: cannot use FOLDER/x.pem: it contains no"),
     ] {
         let mut files = vec![
             ("lockgate.yaml", config),

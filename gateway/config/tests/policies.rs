@@ -125,7 +125,7 @@ policies:
     for line in [
         "c.yaml:2:37: policies.0.when: has no variable `subjekt`; did you mean `subject`?",
         "c.yaml:3:13: policies.1.name: is the name of another policy, at c.yaml:2",
-        "policies.1.what.tools.0: is no pattern: unclosed",
+        "policies.1.what.tools.0: is not a valid pattern: unclosed",
     ] {
         assert!(told.contains(line), "{line}\n in \n{told}");
     }
@@ -170,7 +170,7 @@ policies:
             "p/a.yaml:7:13: policies.5.name: must be 1 to 64 letters",
             "p/a.yaml:8:5: policies.6: must be a section",
             "p/a.yaml:9:13: policies.7.name: is the name of another policy, at p/a.yaml:3",
-            "p/a.yaml:9:46: policies.7.what.tools.0: is no pattern: unclosed",
+            "p/a.yaml:9:46: policies.7.what.tools.0: is not a valid pattern: unclosed",
             "p/b.yaml:2:13: policies.0.name: is the name of another policy, at p/a.yaml:4",
             "p/b.yaml:2:55: policies.0.who.principals.0: ",
             "p/b.yaml:3:37: policies.1.when: has no variable `subjekt`; did you mean `subject`?",

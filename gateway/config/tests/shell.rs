@@ -37,7 +37,7 @@ fn mistakes_are_told() {
         ("timeout: 5", "builtin.shell.roots: requires 1 to 64 folders"),
         ("roots: [{ path: ../nothing-is-here }]", "without `..`"),
         ("roots: [{ path: nowhere }]", "there is no such folder"),
-        ("roots: [{ path: project }], programs: [jq]", "`jq` is not a program that is known here"),
+        ("roots: [{ path: project }], programs: [jq]", "`jq` has no built-in model"),
         ("roots: [{ path: project }], allow_code_execution: [bash]", "`bash` is not in `programs`"),
         ("roots: [{ path: project }], models: { ls: { flags: [-all] } }", "`-all` is not a flag"),
         (

@@ -145,10 +145,10 @@ fn what_cannot_be_used_is_named() {
     std::fs::write(at("other.pem"), KeyPair::generate().unwrap().serialize_pem()).unwrap();
     for (cert, key, words) in [
         ("none.pem", "key.pem", "none.pem: No such file"),
-        ("empty.pem", "key.pem", "empty.pem: it holds no certificate"),
-        ("key.pem", "key.pem", "key.pem: it holds no certificate"),
+        ("empty.pem", "key.pem", "empty.pem: it contains no certificate"),
+        ("key.pem", "key.pem", "key.pem: it contains no certificate"),
         ("cert.pem", "none.pem", "none.pem: No such file"),
-        ("cert.pem", "cert.pem", "cert.pem: it holds no private key"),
+        ("cert.pem", "cert.pem", "cert.pem: it contains no private key"),
         ("cert.pem", "other.pem", "other.pem do not go together"),
     ] {
         let files = ClientCertificate { cert: at(cert), key: at(key) };

@@ -54,7 +54,7 @@ fn errors_name_the_file() {
     let missing = Tls { cert: folder.path().join("none.pem"), ..files.clone() };
     assert!(fails(&missing).contains("none.pem"));
     let swapped = Tls { cert: files.key.clone(), key: files.cert.clone(), clients: None };
-    assert!(fails(&swapped).contains("holds no certificate"));
+    assert!(fails(&swapped).contains("contains no certificate"));
     let clients = |ca: &Path| Tls {
         clients: Some(Clients { ca: ca.into(), required: true }),
         ..files.clone()

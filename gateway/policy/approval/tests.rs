@@ -158,7 +158,7 @@ fn it_is_about_tools_alone() {
     let question = Question { subject: &CALLER, endpoint: "/mcp", target: &target };
     assert_eq!(policy.answer(&question, None).decision, Expect::Allow);
     let found = mistakes(json!({"name": "p", "effect": "ask", "what": {"prompts": ["db/*"]}}));
-    assert!(found[0].starts_with("what.prompts cannot be in an `ask` policy"), "{found:?}");
+    assert!(found[0].starts_with("what.prompts is not allowed in an `ask` policy"), "{found:?}");
 }
 
 #[test]
@@ -174,16 +174,22 @@ fn an_approval_that_nobody_could_give_is_a_mistake() {
         (with("ask", json!({"by": by, "approvals": 0})), "approval.approvals must be from 1"),
         (with("ask", json!({"expires": 0})), "approval.expires must be from 1"),
         (with("ask", json!({"expires": 3601})), "approval.expires must be from 1"),
-        (with("ask", json!({"by": {}})), "approval.by names nobody"),
+        (with("ask", json!({"by": {}})), "approval.by is empty: name the approvers"),
         (with("ask", json!({"by": {"roles": []}})), "approval.by.roles is empty"),
-        (with("ask", json!({"by": {"roles": ["["]}})), "approval.by.roles.0 is no pattern"),
-        (with("ask", json!({"by": {"principals": ["ann"]}})), "approval.by.principals.0 fits no"),
+        (
+            with("ask", json!({"by": {"roles": ["["]}})),
+            "approval.by.roles.0 is not a valid pattern",
+        ),
+        (
+            with("ask", json!({"by": {"principals": ["ann"]}})),
+            "approval.by.principals.0 matches no",
+        ),
         (with("ask", json!({"by": {"anonymous": true}})), "approval.by.anonymous cannot be true"),
     ] {
         assert!(found.iter().any(|one| one.starts_with(wanted)), "{found:?}, not {wanted}");
     }
     let set = json!({"name": "a", "effect": "ask", "arguments": {"/a": {"set": {"to": 1}}}});
-    assert!(mistakes(set)[0].contains("belongs into an `allow` policy"));
+    assert!(mistakes(set)[0].contains("is only for an `allow` policy"));
 }
 
 proptest! {

@@ -34,7 +34,7 @@ pub(crate) fn expression(pattern: &str, length: usize) -> Result<Regex, String> 
     regex::RegexBuilder::new(pattern).size_limit(PATTERN_SIZE).build().map_err(|error| {
         let words = error.to_string();
         let last = words.lines().last().unwrap_or("");
-        format!("is no regular expression: {}", last.trim())
+        format!("is not a valid regular expression: {}", last.trim())
     })
 }
 
@@ -48,15 +48,14 @@ impl Bounds {
             && spec.min.is_none()
             && spec.max.is_none();
         if nothing {
-            return Err("says nothing".into());
+            return Err("has no bound".into());
         }
         if is_crossed(spec) {
             return Err("has a minimum above its maximum".into());
         }
         if matches!(&spec.one_of, Some(all) if all.is_empty()) {
             return Err(
-                "is never fulfilled: `one_of` is empty; write `forbid: true` for an argument that \
-                    may not be there"
+                "can never match: `one_of` is empty; write `forbid: true` to refuse the argument"
                     .into(),
             );
         }
@@ -65,8 +64,7 @@ impl Bounds {
             let is_excluded = matches!(&spec.none_of, Some(all) if has(all, wanted, false));
             if is_missing || is_excluded {
                 return Err(format!(
-                    "is never fulfilled: what it must equal, {wanted}, the other lists do not let \
-                        pass"
+                    "can never match: the other lists refuse {wanted}, the value of `equals`"
                 ));
             }
         }
@@ -133,8 +131,8 @@ impl Bounds {
         for bound in [min, max].into_iter().flatten() {
             if is_vague(number, bound) {
                 return refuse(
-                    "must be written as a whole number: with a fraction or an exponent it could \
-                        be several"
+                    "must be written as a whole number: with a fraction or an exponent it is \
+                        ambiguous"
                         .into(),
                 );
             }

@@ -36,12 +36,12 @@ impl Pointer {
             return Ok(Self { text: String::new(), steps: Vec::new() });
         }
         let Some(rest) = text.strip_prefix('/') else {
-            return Err("is no JSON Pointer: it must begin with `/`".into());
+            return Err("is not a JSON Pointer: it must begin with `/`".into());
         };
         let mut steps = Vec::new();
         for step in rest.split('/') {
             let Some(step) = unescaped(step) else {
-                return Err("is no JSON Pointer: `~` is written `~0`".into());
+                return Err("is not a JSON Pointer: `~` is written `~0`".into());
             };
             steps.push(step);
         }
@@ -94,7 +94,7 @@ impl Pointer {
             }
             if next.len() > MAX_PLACES {
                 let what =
-                    format!("the argument {} stands for more than {MAX_PLACES} values", self.text);
+                    format!("the argument {} matches more than {MAX_PLACES} values", self.text);
                 return Err(Refusal(format!("{what}: send fewer in one call")));
             }
             found.places = next;
@@ -103,7 +103,7 @@ impl Pointer {
     }
 
     fn misformed(&self) -> Refusal {
-        Refusal(format!("the argument {} has another form here", self.text))
+        Refusal(format!("the argument {} has an unexpected form", self.text))
     }
 }
 
@@ -154,7 +154,7 @@ fn is_disguised<'a>(mut keys: impl Iterator<Item = &'a String>, name: &str) -> b
 }
 
 fn disguised(text: &str) -> Refusal {
-    Refusal(format!("the argument {text} must be written exactly so"))
+    Refusal(format!("the argument {text} must be written exactly like this"))
 }
 
 fn along(at: &[String], step: &str) -> Vec<String> {

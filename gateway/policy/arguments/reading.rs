@@ -20,7 +20,7 @@ pub(crate) fn read(text: Option<&[u8]>) -> Result<Value, Refusal> {
         Ok(value @ Value::Object(_)) => Ok(value),
         Ok(_) => Err(Refusal("the arguments must be an object".into())),
         Err(words) => Err(Refusal(format!(
-            "the arguments cannot be judged: {words}; send each of them once, plainly written"
+            "the arguments cannot be checked: {words}; send each argument once, in plain characters"
         ))),
     }
 }
@@ -34,11 +34,11 @@ pub(crate) fn folded(key: &str) -> String {
 /// ASCII.
 fn unambiguous(key: &str, is_argument: bool) -> Result<String, &'static str> {
     if key.contains(char::is_control) {
-        return Err("a name has control characters in it");
+        return Err("a name has control characters");
     }
     // Case-insensitive parsers fold the long s and the Kelvin sign to s and k.
     if key.contains(['\u{17f}', '\u{212a}']) || is_argument && !key.is_ascii() {
-        return Err("the name of an argument has characters that stand for others");
+        return Err("the name of an argument has characters that may be read as others");
     }
     Ok(folded(key))
 }

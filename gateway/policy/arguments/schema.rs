@@ -78,7 +78,9 @@ pub(crate) fn compile(schema: &Value) -> Result<Validator, String> {
         .should_validate_formats(true)
         .should_ignore_unknown_formats(false)
         .with_pattern_options(PatternOptions::regex().size_limit(1 << 20));
-    options.build(schema).map_err(|error| format!("is no schema: {}", short(&error.to_string())))
+    options
+        .build(schema)
+        .map_err(|error| format!("is not a valid schema: {}", short(&error.to_string())))
 }
 
 /// Checks that all keywords exist: a misspelled keyword would allow everything it should refuse.
@@ -113,7 +115,7 @@ pub(crate) fn check(schema: &Validator, value: &Value) -> Result<(), Refusal> {
     let Err(error) = schema.validate(value) else { return Ok(()) };
     let at = error.instance_path().to_string();
     let at = if at.is_empty() { String::new() } else { format!(" at {at}") };
-    Err(Refusal(format!("does not fit the schema{at}: {}", short(&error.to_string()))))
+    Err(Refusal(format!("does not match the schema{at}: {}", short(&error.to_string()))))
 }
 
 fn short(words: &str) -> String {

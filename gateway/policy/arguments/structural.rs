@@ -11,7 +11,7 @@ use crate::url::Url;
 use crate::{Refusal, file};
 
 /// The alternative to a rule that refuses everything.
-const FORBID: &str = ", or write `forbid: true` for an argument that may not be there";
+const FORBID: &str = ", or write `forbid: true` to refuse the argument";
 
 #[derive(Debug)]
 pub(crate) enum Structural {

@@ -105,7 +105,7 @@ const DANGERS: [(&str, &[&str], &str); 13] = [
     ("find", &["-delete"], "deletes files"),
     ("find", &["-fls", "-fprint", "-fprint0", "-fprintf"], "writes a file"),
     ("find", &["-L", "-H", "-follow"], "follows links to other folders"),
-    ("find", &["-files0-from"], "takes paths from a file, where nobody checks them"),
+    ("find", &["-files0-from"], "reads unchecked paths from a file"),
     ("sort", &["-o", "--output"], "writes a file"),
     ("sort", &["--compress-program"], "starts another program"),
     ("grep", &["-R", "--dereference-recursive"], "follows links to other folders (use -r)"),

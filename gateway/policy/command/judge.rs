@@ -41,7 +41,7 @@ fn walk(model: &Model, arguments: &[String], found: &mut Found) -> Result<(), Re
         let name = &model.name;
         let words = model.begins_with.join(" ");
         return Err(Refusal(format!(
-            "`{name}` has to be called as `{name} {words}`, with the rest behind that"
+            "`{name}` must be called as `{name} {words}`, followed by the other arguments"
         )));
     }
     let mut at = model.begins_with.len();
@@ -240,7 +240,7 @@ fn not_allowed(model: &Model, flag: &str) -> Refusal {
         }
         None => format!(
             "the option {shown} of `{program}` is not allowed here; leave it out, or use another \
-                in full"
+                option in full"
         ),
     })
 }

@@ -108,9 +108,7 @@ impl Model {
         let operands = read_operands(spec)?;
         check_needs(spec, &flags)?;
         if !spec.subcommands.is_empty() && (!operands.is_empty() || spec.style != Style::Gnu) {
-            return Err(
-                "a program with subcommands has no operands of its own, and style gnu".into()
-            );
+            return Err("a program with subcommands must have style gnu and no operands".into());
         }
         Ok(Self {
             name: name.to_owned(),

@@ -31,7 +31,7 @@ pub(super) fn locate(
     // With a known folder, the caller resolves links in the file system.
     if folder.is_none() && goes_up_behind_a_name(path) {
         return Err(Refusal(format!(
-            "{shown} goes up with `..` behind a name, which may be a link: write where it leads"
+            "{shown} has `..` after a name, which may be a link: write the resolved path"
         )));
     }
     let Some(full) = join(folder.unwrap_or("/"), path) else {

@@ -87,7 +87,7 @@ fn refusals_say_what_to_do() {
     for (text, words) in [
         (
             "ls | wc",
-            "unquoted `|` would start a pipe; there is no shell here: send one program with its arguments, and put single quotes around text that is meant as it is",
+            "unquoted `|` would start a pipe; there is no shell here: send one program with its arguments, and put literal text in single quotes",
         ),
         ("ls *.rs", "unquoted `*` is a wildcard"),
         ("echo \"$X\"", "use single quotes"),
@@ -102,7 +102,7 @@ fn refusals_say_what_to_do() {
         ("sort --output=x y", "the option `--output` of `sort` is not allowed: it writes a file"),
         (
             "sort --compress x y",
-            "the option `--compress` of `sort` is not allowed here; leave it out, or use another in full",
+            "the option `--compress` of `sort` is not allowed here; leave it out, or use another option in full",
         ),
         (
             "git log --output=x",
@@ -374,7 +374,7 @@ fn a_model_is_held_in_every_part() {
 #[test]
 fn mistakes_in_a_rule_are_named() {
     for (spec, words) in [
-        (r#"{"programs": ["jq"]}"#, "`jq` is not a program that is known here"),
+        (r#"{"programs": ["jq"]}"#, "`jq` has no built-in model"),
         (r#"{"programs": ["./ls"]}"#, "must be the name of a program, or its absolute path"),
         (
             r#"{"programs": ["ls"], "allow_code_execution": ["node"]}"#,
@@ -393,7 +393,7 @@ fn mistakes_in_a_rule_are_named() {
         (r#"{"models": {"ls": {"need": ["-v"]}}}"#, "`-v` is not among the flags"),
         (
             r#"{"models": {"ls": {"operands": ["text"], "subcommands": {"a": {}}}}}"#,
-            "no operands of its own",
+            "style gnu and no operands",
         ),
         (r#"{"models": {"ls": {"style": "plain", "flags": ["-a"]}}}"#, "style plain has no flags"),
     ] {

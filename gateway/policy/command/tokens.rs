@@ -18,7 +18,7 @@ pub(super) fn split(text: &str) -> Result<Vec<String>, Refusal> {
                 Some(next) => word.get_or_insert_default().push(next),
                 None => {
                     return Err(Refusal(
-                        "the command ends with a backslash; take it out or quote it".into(),
+                        "the command ends with a backslash; remove or quote it".into(),
                     ));
                 }
             },
@@ -26,7 +26,7 @@ pub(super) fn split(text: &str) -> Result<Vec<String>, Refusal> {
                 if let Some(why) = special(c, word.as_deref(), chars.peek().copied()) {
                     return Err(Refusal(format!(
                         "unquoted `{c}` {why}; there is no shell here: send one program with its \
-                            arguments, and put single quotes around text that is meant as it is"
+                            arguments, and put literal text in single quotes"
                     )));
                 }
                 word.get_or_insert_default().push(c);
@@ -44,7 +44,7 @@ pub(super) fn printable(text: &str) -> Result<(), Refusal> {
             Err(Refusal("the command has a line break; send one command, on one line".into()))
         }
         Some(c) => Err(Refusal(format!(
-            "the command has the control character U+{:04X}; take it out",
+            "the command has the control character U+{:04X}; remove it",
             u32::from(c)
         ))),
         None => Ok(()),
@@ -102,7 +102,7 @@ fn special(c: char, word: Option<&str>, next: Option<char>) -> Option<&'static s
         '*' | '?' | '[' | ']' => Some("is a wildcard"),
         '{' | '}' => Some("would expand braces"),
         '~' if starts || matches!(word, Some(word) if word.ends_with(['=', ':'])) => {
-            Some("stands for a home folder")
+            Some("would expand to a home folder")
         }
         '#' if starts => Some("would start a comment"),
         '=' if starts => Some("would name a program"),

@@ -119,8 +119,8 @@ impl Known {
             (true, _) => {
                 let field = &select.field;
                 Err(format!(
-                    "asks whether there is a `{field}`, and there always is: it is empty where \
-                        there is none"
+                    "tests whether `{field}` exists, which is always true: without a value it is \
+                        empty"
                 ))
             }
         }
@@ -229,7 +229,7 @@ fn comparable(a: &Type, b: &Type, never: &str) -> Result<(), String> {
     match (said(a), said(b)) {
         (Some(a), Some(b)) if a != b => {
             let hint = if [a, b].contains(&"a list") {
-                ": `in` looks into a list, as in \"guest\" in subject.roles"
+                ": use `in` to search a list, as in \"guest\" in subject.roles"
             } else {
                 ""
             };
@@ -253,7 +253,7 @@ fn within(left: &IdedExpr, a: &Type, right: &IdedExpr, b: &Type) -> Result<(), S
         }
         Type::Any | Type::Map | Type::Subject | Type::Target | Type::Annotations => Ok(()),
         other => Err(format!(
-            "looks with `in` into {}; it needs a list",
+            "uses `in` with {}; it needs a list",
             said(other).unwrap_or("something else")
         )),
     }
@@ -277,13 +277,15 @@ fn worded(of: &Type, node: &IdedExpr) -> Result<(), String> {
     }
     let known = match words {
         Words::Any => return Ok(()),
-        Words::Kind => format!("there are {}", KINDS.join(", ")),
-        Words::Category => format!("there are {}", names::CATEGORIES.join(", ")),
-        Words::Endpoint => "there are /mcp and /servers/NAME/mcp".to_owned(),
-        Words::Principal => "they are written issuer|subject".to_owned(),
-        Words::Certificate => format!("their names begin with {}", names::CERTIFICATES.join(", ")),
+        Words::Kind => format!("the kinds are {}", KINDS.join(", ")),
+        Words::Category => format!("the categories are {}", names::CATEGORIES.join(", ")),
+        Words::Endpoint => "the endpoints are /mcp and /servers/NAME/mcp".to_owned(),
+        Words::Principal => "principals are written issuer|subject".to_owned(),
+        Words::Certificate => {
+            format!("names of certificates begin with {}", names::CERTIFICATES.join(", "))
+        }
     };
-    Err(format!("compares with {text:?}, which never fits: {known}"))
+    Err(format!("compares with {text:?}, which never matches: {known}"))
 }
 
 fn said(of: &Type) -> Option<&'static str> {

@@ -132,7 +132,7 @@ pub(crate) fn inspect(expression: &IdedExpr) -> Result<Findings, String> {
     walk.expression(expression)?;
     findings.shapes.retain(|place, _| !findings.typed.contains(place));
     if findings.loops >= MAX_LOOPS && findings.items > MAX_ITEMS {
-        return Err(format!("has loops in loops and more than {MAX_ITEMS} items in lists"));
+        return Err(format!("has nested loops and more than {MAX_ITEMS} items in lists"));
     }
     Ok(findings)
 }
@@ -161,7 +161,7 @@ impl Walk<'_> {
                 list.elements.iter().try_for_each(|element| self.expression(element))
             }
             Expr::Map(map) => map.entries.iter().try_for_each(|entry| self.entry(&entry.expr)),
-            Expr::Struct(_) => Err("makes a message, which conditions cannot".into()),
+            Expr::Struct(_) => Err("creates a message, which conditions do not support".into()),
             Expr::Comprehension(inner) => self.comprehension(inner),
         };
         self.depth -= 1;
@@ -175,7 +175,9 @@ impl Walk<'_> {
                 self.expression(&entry.key)?;
                 self.expression(&entry.value)
             }
-            EntryExpr::StructField(_) => Err("makes a message, which conditions cannot".into()),
+            EntryExpr::StructField(_) => {
+                Err("creates a message, which conditions do not support".into())
+            }
         }
     }
 
@@ -349,6 +351,6 @@ fn text(node: &IdedExpr) -> Option<&str> {
 fn unknown(what: &str, name: &str, known: &[&str]) -> String {
     match find_near(name, known) {
         Some(near) => format!("has no {what} `{name}`; did you mean `{near}`?"),
-        None => format!("has no {what} `{name}`; there are {}", known.join(", ")),
+        None => format!("has no {what} `{name}`; use one of {}", known.join(", ")),
     }
 }

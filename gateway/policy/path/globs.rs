@@ -77,10 +77,10 @@ fn fits_some(glob: &str, roots: &[Vec<String>]) -> Result<(), String> {
         return Err("is empty".into());
     }
     if glob.ends_with('/') {
-        return Err(format!("fits no path: write {rest}** for what is in the folder"));
+        return Err(format!("matches no path: write {rest}** for the contents of the folder"));
     }
     if rest.split('/').any(|name| matches!(name, "" | "." | "..")) {
-        return Err("fits no path: leave out `.`, `..` and doubled slashes".into());
+        return Err("matches no path: leave out `.`, `..` and doubled slashes".into());
     }
     if rest.len() < glob.len() && !roots.iter().any(|root| meets(rest, root)) {
         return Err("is outside of all roots: leave it out, or begin it without `/`".into());

@@ -28,7 +28,7 @@ pub(super) fn check(text: &str, literal: bool) -> Result<(), String> {
     }
     if let Some(bad) = text.chars().find(|&c| is_unseen(c)) {
         return Err(format!(
-            "the path has the character U+{:04X}, which cannot be seen: leave it out",
+            "the path has the invisible character U+{:04X}: leave it out",
             u32::from(bad)
         ));
     }
@@ -37,7 +37,7 @@ pub(super) fn check(text: &str, literal: bool) -> Result<(), String> {
     }
     if let Some(bad) = text.chars().find(|c| SLASHES.contains(c)) {
         return Err(format!(
-            "the path has the character U+{:04X}, which can turn into a slash: use /",
+            "the path has the character U+{:04X}, which may be converted to a slash: use /",
             u32::from(bad)
         ));
     }
@@ -71,7 +71,9 @@ fn begins_escape(after: &str) -> bool {
 /// Refuses escapes that a program may decode.
 fn encoded(text: &str) -> Result<(), String> {
     if text.contains(PERCENTS) {
-        return Err("the path has a character that can turn into %: write the name itself".into());
+        return Err(
+            "the path has a character that may be converted to %: write the name itself".into()
+        );
     }
     for after in text.split('%').skip(1) {
         let long = after.strip_prefix(['u', 'U']);
@@ -201,7 +203,7 @@ pub(super) fn decode_uri(text: &str) -> Result<Option<String>, String> {
         let Some(byte) = percent::byte(path.as_bytes(), at) else { return Err(NO_FILE.into()) };
         if matches!(byte, b'/' | b'\\' | b'%' | b'.' | 0) {
             return Err(
-                "the URI has a separator, dot or % in disguise: write the character itself".into(),
+                "the URI has an encoded separator, dot or %: write the character itself".into()
             );
         }
     }

@@ -153,13 +153,13 @@ fn find_oddities(text: &str) -> Vec<(usize, &'static str)> {
     if let Some(order) = ORDERS.iter().find(|order| plain.contains(**order)) {
         let first = order.split(' ').next().unwrap_or("");
         let at = text.to_ascii_lowercase().find(first).unwrap_or(0);
-        found.push((at, "words that give a model orders"));
+        found.push((at, "words that instruct a model"));
     }
     if let Some(at) = run(text, BLOB, is_of_blob) {
         found.push((at, "a blob that may hide text"));
     }
     if let Some(at) = run(text, GAP, char::is_whitespace) {
-        found.push((at, "text pushed out of sight by blanks"));
+        found.push((at, "text hidden behind blanks"));
     }
     found
 }
@@ -231,17 +231,15 @@ pub fn strip(text: &str) -> Option<String> {
 fn unseen(before: Option<char>, c: char, after: Option<char>) -> Option<&'static str> {
     match unseen_kind(c)? {
         Unseen::Control if matches!(c, '\n' | '\r' | '\t') => None,
-        Unseen::Control if matches!(c, '\u{1b}' | '\u{9b}') => {
-            Some("a sequence that terminals obey")
-        }
+        Unseen::Control if matches!(c, '\u{1b}' | '\u{9b}') => Some("a terminal escape sequence"),
         Unseen::Control => Some("a control character"),
         Unseen::NoWidth if is_joiner(c) && may_be_joined(before, after) => None,
         Unseen::Selector if may_be_varied(before) => None,
-        Unseen::NoWidth | Unseen::Selector => Some("a character without width"),
-        Unseen::Direction => Some("a character that turns the direction of text"),
+        Unseen::NoWidth | Unseen::Selector => Some("a zero-width character"),
+        Unseen::Direction => Some("a character that changes the direction of text"),
         Unseen::LineBreak => Some("a hidden line break"),
         Unseen::Tag => Some("a tag character, which can carry hidden text"),
-        Unseen::Private => Some("a private character"),
+        Unseen::Private => Some("a private-use character"),
     }
 }
 

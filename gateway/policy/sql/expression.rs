@@ -33,7 +33,7 @@ impl Walk<'_> {
                 operator(op)?;
                 if *op == BinaryOperator::PGRegexMatch && walk.named.dialect() != Dialect::Postgres
                 {
-                    return no("`~` stands before one value here, not between two");
+                    return no("`~` is a prefix here, and cannot be between two values");
                 }
                 walk.expression(right)?;
                 here = left;
@@ -223,8 +223,8 @@ impl Walk<'_> {
         match (self.named.dialect(), &**value) {
             (Dialect::Postgres, Expr::Value(value)) => literal(value),
             (Dialect::Mysql, value) if leading_field.is_some() => self.expression(value),
-            _ => no("an interval is not written like that here: in PostgreSQL it is a text, in \
-                MySQL it has a unit"),
+            _ => no("an interval has the wrong form: in PostgreSQL it is a text, in MySQL it has \
+                a unit"),
         }
     }
 
@@ -347,8 +347,8 @@ impl Walk<'_> {
                     if self.named.dialect() == Dialect::Postgres
                         && !OF_ROWS.contains(&function) =>
                 {
-                    no("a function is given a whole row, and may be another one then: name the \
-                        columns")
+                    no("a function is called with a whole row, which may call another function: \
+                        name the columns")
                 }
                 FunctionArgExpr::QualifiedWildcard(name) => self.named.object(name),
                 FunctionArgExpr::Wildcard => Ok(()),

@@ -171,8 +171,8 @@ impl Walk<'_> {
                 if self.named.dialect() == Dialect::Postgres && is_call(value) =>
             {
                 no(format!(
-                    "{value} in FROM is a call, no table: write it as a column, or quote the name \
-                        of a table"
+                    "{value} in FROM is a call, not a table: write it as a column, or quote the \
+                        name of a table"
                 ))
             }
             _ => Ok(()),

@@ -168,7 +168,7 @@ impl Functions {
         for name in &spec.functions.allow {
             if denied.contains(&name.to_ascii_lowercase()) {
                 return Err(format!(
-                    "functions.allow: {name:?} is denied by functions.deny: take it out of one of \
+                    "functions.allow: {name:?} is denied by functions.deny: remove it from one of \
                         them"
                 ));
             }
@@ -196,21 +196,19 @@ impl Functions {
 fn addition(dialect: Dialect, name: &str) -> Result<String, String> {
     let lower = name.to_ascii_lowercase();
     if name.contains(['*', '?', '[', ']', '{', '}']) {
-        return Err(
-            "is a pattern: name each function, so that somebody has looked at what it does".into(),
-        );
+        return Err("is a pattern: name each function, after a review of its effects".into());
     }
     let parts: Vec<&str> = lower.split('.').collect();
     let most = if dialect == Dialect::Sqlite { 1 } else { 2 };
     if let ([_, bare], Dialect::Postgres) = (parts.as_slice(), dialect)
         && lower.starts_with(CATALOG)
     {
-        return Err(format!("must be written {bare:?}, which stands for both"));
+        return Err(format!("must be written {bare:?}, which matches both"));
     }
     if parts.len() > most || !parts.iter().all(|part| is_name(part)) {
         let or = if most == 2 { " or schema.name" } else { "" };
         return Err(format!(
-            "is no name of a function: write name{or}, without quotes and parentheses"
+            "is not the name of a function: write name{or}, without quotes and parentheses"
         ));
     }
     Ok(lower)
@@ -225,9 +223,9 @@ fn unfit(dialect: Dialect, lower: &str) -> String {
     if dialect == Dialect::Postgres
         && let Some(bare) = lower.strip_prefix(CATALOG)
     {
-        return format!("must be written {bare:?}, which stands for both");
+        return format!("must be written {bare:?}, which matches both");
     }
-    "fits no function that may be called: what is neither in the built-in list nor in \
-        functions.allow is refused anyway; mend the name, or take it out"
+    "matches no allowed function: all functions outside of the built-in list and functions.allow \
+        are refused anyway; correct the name, or remove it"
         .into()
 }

@@ -64,8 +64,8 @@ impl Lexer<'_> {
             }
             _ if self.ended => {
                 return no(
-                    "only one SQL statement is allowed: send what follows the `;` as a call of its \
-                        own",
+                    "only one SQL statement is allowed: send the text after the `;` in a separate \
+                        call",
                 );
             }
             _ => {
@@ -86,8 +86,8 @@ impl Lexer<'_> {
     fn push(&mut self, token: Token) -> Result<(), Refusal> {
         if is_string(&token) && matches!(self.before(), Some(before) if is_string(before)) {
             return no(
-                "two string literals stand side by side: write one string, or put || or a comma \
-                    between them",
+                "two string literals are adjacent: write one string, or put || or a comma between \
+                    them",
             );
         }
         if self.dialect == Dialect::Mysql && token == Token::LParen {
@@ -116,8 +116,8 @@ impl Lexer<'_> {
         }
         if self.chains.len() > MAX_OPEN || self.chained > MAX_CHAIN {
             return no(
-                "the SQL statement is too deep: use fewer parentheses, and IN (…) in place of long \
-                    chains of OR",
+                "the SQL statement is nested too deeply: use fewer parentheses, and IN (…) in \
+                    place of long chains of OR",
             );
         }
         self.tokens.push(token);
@@ -132,7 +132,7 @@ impl Lexer<'_> {
                 if word.quote_style.is_none() && is_joined(&word.value) =>
             {
                 no(format!(
-                    "in MySQL `{0} (` may be a function of somebody's own: write `{0}(`",
+                    "in MySQL `{0} (` may be a user-defined function: write `{0}(`",
                     word.value
                 ))
             }
@@ -153,7 +153,7 @@ impl Lexer<'_> {
             && let Some(after) = self.peek(2)
             && !after.is_ascii_whitespace()
         {
-            return no("MySQL takes `--` for a comment only before a space: write `-- ` or `- -`");
+            return no("MySQL reads `--` as a comment only before a space: write `-- ` or `- -`");
         }
         let line = self.rest().split('\n').next().unwrap_or("");
         let bare = line.strip_suffix('\r').unwrap_or(line);
@@ -206,9 +206,7 @@ impl Lexer<'_> {
             }
             b'a'..=b'z' | b'A'..=b'Z' | b'_' => self.word(),
             b'$' => self.dollar(),
-            0x80.. => {
-                no("letters beyond ASCII stand outside of quotes: quote the name that holds them")
-            }
+            0x80.. => no("a name has letters beyond ASCII: quote it"),
             _ => operators::token(self, byte),
         }
     }
@@ -218,13 +216,11 @@ impl Lexer<'_> {
         let word = &self.text[self.at..self.at + length];
         let after = self.peek(length);
         if matches!(after, Some(0x80..)) {
-            return no(
-                "letters beyond ASCII stand outside of quotes: quote the name that holds them",
-            );
+            return no("a name has letters beyond ASCII: quote it");
         }
         if word.len() > MAX_NAME {
             return no(format!(
-                "a name has more than {MAX_NAME} bytes: databases would cut it off"
+                "a name has more than {MAX_NAME} bytes: databases would truncate it"
             ));
         }
         match (after, word) {
@@ -305,7 +301,7 @@ impl Lexer<'_> {
             }
             Dialect::Postgres if numbered && !closes => self.placeholder(name + 1),
             Dialect::Sqlite if name > 0 => self.placeholder(name + 1),
-            _ => no("a `$` stands where none may stand"),
+            _ => no("a `$` is not allowed here"),
         }
     }
 }

@@ -50,7 +50,7 @@ impl Lexer<'_> {
 
     pub(super) fn placeholder(&mut self, length: usize) -> Result<Token, Refusal> {
         if matches!(self.before(), Some(Token::Period)) {
-            return no("a parameter stands where a name must stand: write the name itself");
+            return no("a parameter is used in place of a name: write the name itself");
         }
         let token = Token::Placeholder(self.text[self.at..self.at + length].to_owned());
         self.at += length;
@@ -58,7 +58,7 @@ impl Lexer<'_> {
             && (b.is_ascii_alphanumeric()
                 || matches!(b, b'_' | b'$' | b'(' | b'\'' | b'"' | 0x80..))
         {
-            return no("a parameter runs into what follows it: put a space between them");
+            return no("a parameter is not separated from the next word: put a space between them");
         }
         Ok(token)
     }

@@ -22,7 +22,7 @@ pub(super) fn no_all(tokens: &[Token]) -> Result<(), Refusal> {
             && is_word(first, "limit")
             && is_word(second, "all")
         {
-            return no("LIMIT ALL is no limit: write a number, or leave it out");
+            return no("LIMIT ALL sets no limit: write a number, or leave it out");
         }
     }
     Ok(())
@@ -77,8 +77,8 @@ impl Hold {
                 if self.dialect == Dialect::Sqlite && matches!(**right, SetExpr::Values(_)) =>
             {
                 return no(
-                    "SQLite takes no LIMIT behind VALUES: write SELECT * FROM (VALUES …), and end \
-                        it with LIMIT",
+                    "SQLite supports no LIMIT after VALUES: write SELECT * FROM (VALUES …), and \
+                        end it with LIMIT",
                 );
             }
             _ => {}
@@ -87,7 +87,7 @@ impl Hold {
             return no(format!("the SELECT has no limit: end it with LIMIT {most} or less"));
         }
         if query.limit_clause.is_some() && self.dialect != Dialect::Postgres {
-            return no(format!("OFFSET stands behind LIMIT here: end with LIMIT {most} OFFSET …"));
+            return no(format!("OFFSET must follow LIMIT here: end with LIMIT {most} OFFSET …"));
         }
         Ok(Some(format!("{text}\nLIMIT {most}")))
     }

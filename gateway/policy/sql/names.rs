@@ -116,14 +116,11 @@ impl Named {
         let mut parts = Vec::with_capacity(2);
         for part in &name.0 {
             let ObjectNamePart::Identifier(ident) = part else {
-                return no("a name holds a call: write a plain name");
+                return no("a name contains a call: write a plain name");
             };
             // MySQL's own functions are keywords: a quoted name often refers to a stored function.
             if self.dialect == Dialect::Mysql && name.0.len() == 1 && ident.quote_style.is_some() {
-                return no(format!(
-                    "the function {} stands in quotes: leave them out",
-                    shown(name)
-                ));
+                return no(format!("the function {} is quoted: leave the quotes out", shown(name)));
             }
             parts.push(self.decoded(ident));
         }
@@ -159,8 +156,8 @@ impl Named {
             return Ok(());
         }
         no(format!(
-            "the type {} is none of PostgreSQL's own, and a cast to it may be a call: leave the \
-                cast out, or ask the operator to name it in functions.allow",
+            "the type {} is not built into PostgreSQL, and a cast to it may call a function: \
+                leave the cast out, or ask the operator to name it in functions.allow",
             shown(name)
         ))
     }
@@ -213,7 +210,7 @@ impl Named {
             ));
         }
         if ident.quote_style == Some('\'') && self.dialect == Dialect::Postgres {
-            return no("a string stands where a name must stand: write it in double quotes");
+            return no("a string is used in place of a name: write it in double quotes");
         }
         Ok(())
     }
@@ -228,10 +225,10 @@ impl Named {
         let mut parts = Vec::with_capacity(name.0.len());
         for part in &name.0 {
             let ObjectNamePart::Identifier(ident) = part else {
-                return no("a name holds a call: write a plain name");
+                return no("a name contains a call: write a plain name");
             };
             if matches!(ident.quote_style, Some('\'')) || self.mysql_string(ident) {
-                return no(format!("the name {} stands in the wrong quotes", short(&ident.value)));
+                return no(format!("the name {} has the wrong quotes", short(&ident.value)));
             }
             self.ident(ident)?;
             parts.push(self.decoded(ident));
@@ -306,12 +303,11 @@ fn compile_globs(globs: &[String], lower: bool, key: &str) -> Result<GlobSet, St
 /// bypass the rule.
 pub(super) fn default_is_told(spec: &Spec) -> Result<(), String> {
     if spec.default_schema.as_deref() == Some("") {
-        return Err("default_schema: must not be empty: leave it out where it is not known".into());
+        return Err("default_schema: must not be empty: leave it out if it is unknown".into());
     }
     let is_where = match spec.dialect {
         Dialect::Postgres => {
-            "the schema that the role's search_path finds them in (`public`, where nobody has \
-                changed it)"
+            "the schema in which the role's search_path finds them (by default `public`)"
         }
         Dialect::Mysql => "the database of the connection",
         Dialect::Sqlite => return Ok(()),
@@ -321,7 +317,7 @@ pub(super) fn default_is_told(spec: &Spec) -> Result<(), String> {
     }
     if let Some(schema) = spec.schemas.deny.first() {
         return Err(format!(
-            "schemas.deny: {schema:?} would be got past by tables without a schema: set \
+            "schemas.deny: {schema:?} can be bypassed by tables without a schema: set \
                 default_schema to {is_where}"
         ));
     }
@@ -329,7 +325,7 @@ pub(super) fn default_is_told(spec: &Spec) -> Result<(), String> {
     for glob in &spec.tables.deny {
         if let Some((_, table)) = glob.strip_prefix("*.").unwrap_or(glob).rsplit_once('.') {
             return Err(format!(
-                "tables.deny: {glob:?} would be got past by leaving the schema out: write \
+                "tables.deny: {glob:?} can be bypassed by leaving the schema out: write \
                     \"*.{table}\", or set default_schema to {is_where}"
             ));
         }

@@ -36,7 +36,7 @@ impl<'a> Walk<'a> {
         step: impl FnOnce(&mut Self) -> Result<T, Refusal>,
     ) -> Result<T, Refusal> {
         if self.depth == MAX_DEPTH {
-            return no("the SQL statement is nested too deep: make it flatter");
+            return no("the SQL statement is nested too deeply: reduce the nesting");
         }
         self.depth += 1;
         let done = step(self);

@@ -79,9 +79,7 @@ pub(super) fn unicode(lexer: &mut Lexer<'_>) -> Result<Token, Refusal> {
     };
     match unescaped(&text, escape) {
         Some(text) => Ok(Token::SingleQuotedString(text)),
-        None => {
-            no("a U& string has an escape that stands for no character: write the character itself")
-        }
+        None => no("a U& string has an invalid escape: write the character itself"),
     }
 }
 
@@ -149,14 +147,12 @@ fn body(lexer: &mut Lexer<'_>, quote: char, escapes: Escapes) -> Result<String, 
         let escaped = backslashes % 2 == 1;
         backslashes = if character == '\\' { backslashes + 1 } else { 0 };
         if character == quote && escaped && escapes == Escapes::Perhaps {
-            return no("a backslash stands before a quote: write the quote twice");
+            return no("a quote is escaped with a backslash: write the quote twice");
         }
         // Some numbers are not characters, and PostgreSQL rejects the statement.
         if escaped && escapes == Escapes::Always && matches!(character, '0'..='7' | 'x' | 'u' | 'U')
         {
-            return no(
-                "a character is given by its number in a string: write the character itself",
-            );
+            return no("a string has a numeric escape: write the character itself");
         }
         if character == quote && !(escaped && escapes == Escapes::Always) {
             let is_doubled = matches!(characters.peek(), Some((_, next)) if *next == quote);

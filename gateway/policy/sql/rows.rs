@@ -113,8 +113,8 @@ impl Rows {
                 let function = short(function);
                 let argument = short(argument);
                 return no(format!(
-                    "`{function}({argument})` is given a whole row, and may be another function \
-                        then: write {argument}.column"
+                    "`{function}({argument})` is called with a whole row, which may call another \
+                        function: write {argument}.column"
                 ));
             }
         }

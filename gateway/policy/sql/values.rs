@@ -75,7 +75,8 @@ pub(super) fn operator(operator: &BinaryOperator) -> Result<(), Refusal> {
         | B::QuestionPipe
         | B::LtDashGt
         | B::Overlaps => Ok(()),
-        _ => no("an operator is not allowed here: in PostgreSQL it may be a function of its own"),
+        _ => no("an operator is not allowed here: in PostgreSQL it may call a user-defined \
+            function"),
     }
 }
 

@@ -190,7 +190,7 @@ fn is_special(insert: &Insert) -> bool {
 
 fn needs(selection: Option<&Expr>, needed: bool, word: &str) -> Result<(), Refusal> {
     if needed && selection.is_none() {
-        no(format!("{word} without WHERE is not allowed: say which rows"))
+        no(format!("{word} without WHERE is not allowed: add WHERE"))
     } else {
         Ok(())
     }

@@ -63,7 +63,7 @@ pub(super) fn read(written: &str, parsed: &Host<&str>) -> Result<Named, String> 
                 }
             } else if !is_faithful(written, name) {
                 return Err(format!(
-                    "the host {} reads as {}: write that if it is meant",
+                    "the host {} is read as {}: write that form if it is intended",
                     shown(written),
                     shown(name)
                 ));
@@ -76,7 +76,7 @@ pub(super) fn read(written: &str, parsed: &Host<&str>) -> Result<Named, String> 
 
 fn disguised(written: &str, address: IpAddr) -> String {
     let shown = shown(written);
-    format!("the host {shown} is the address {address} in disguise: use the name of a host")
+    format!("the host {shown} is another form of the address {address}: use the name of a host")
 }
 
 /// Returns whether the network would deliver to an IPv4 address inside this address: compatible,
@@ -150,7 +150,7 @@ fn plain(name: &str) -> Result<(), String> {
     let number = last.bytes().all(|b| b.is_ascii_digit()) || last.starts_with("0x");
     if name.len() > NAME_BYTES || !name.split('.').all(is_label) || number {
         return Err(format!(
-            "{} is no name of a host: use one such as api.example.com",
+            "{} is not the name of a host: use one such as api.example.com",
             shown(name)
         ));
     }
@@ -246,16 +246,16 @@ pub(super) fn some_of<T: ToString>(list: &[T]) -> String {
 /// Converts a listed name to the form in which names are compared.
 fn listed(name: &str) -> Result<String, &'static str> {
     if name == "*" {
-        return Err("allows any name: say any_host: true if that is meant");
+        return Err("allows any name: set any_host: true if that is intended");
     }
     if name.contains('*') {
-        return Err("has a * elsewhere than at its beginning, as *.example.com");
+        return Err("may have a * only at its beginning, as *.example.com");
     }
     match Host::parse(name) {
         Ok(Host::Domain(ascii)) if plain(&ascii).is_ok() => Ok(ascii),
         Ok(Host::Ipv4(_) | Host::Ipv6(_)) => Err("is an address: list it in addresses"),
-        _ => Err("is no name of a host: write one such as api.example.com, without scheme, port \
-            and path"),
+        _ => Err("is not the name of a host: write one such as api.example.com, without scheme, \
+            port and path"),
     }
 }
 
@@ -315,13 +315,13 @@ const SPELLING: [&str; 17] = [
 /// Returns why an unlisted name counts as local. Best effort: the list cannot be complete.
 fn nearby(name: &str) -> Option<&'static str> {
     if !name.contains('.') {
-        return Some("a name without a dot is one of the own network");
+        return Some("a name without a dot is in the local network");
     }
     if NEARBY.iter().any(|end| is_at_or_under(name, end)) {
-        return Some("it is a name of the own network");
+        return Some("it is in the local network");
     }
     if SPELLING.iter().any(|end| is_at_or_under(name, end)) {
-        return Some("it spells an address");
+        return Some("it encodes an address");
     }
     None
 }

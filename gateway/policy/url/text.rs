@@ -22,12 +22,12 @@ impl<'a> Parts<'a> {
     pub(super) fn of(text: &'a str) -> Result<Self, String> {
         characters(text)?;
         let Some((scheme, rest)) = text.split_once("://") else {
-            return Err(format!("this is no absolute URL: {FORM}"));
+            return Err(format!("this is not an absolute URL: {FORM}"));
         };
         if scheme.is_empty()
             || !scheme.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b))
         {
-            return Err(format!("this is no absolute URL: {FORM}"));
+            return Err(format!("this is not an absolute URL: {FORM}"));
         }
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, tail) = rest.split_at(end);
@@ -35,8 +35,8 @@ impl<'a> Parts<'a> {
         // `@`.
         if matches!(rest.split('/').next(), Some(before) if before.contains('@')) {
             return Err(
-                "user information in a URL is not allowed: leave out what stands before the \
-                @, and begin the path with /"
+                "user information in a URL is not allowed: leave out the part before the @, and \
+                begin the path with /"
                     .into(),
             );
         }
@@ -50,7 +50,7 @@ impl<'a> Parts<'a> {
         let before = match tail.split_once('#') {
             Some((_, fragment)) if !is_plain_fragment(fragment) => {
                 return Err(
-                    "the part behind # is not a plain one: leave it out, since it is never sent"
+                    "the part after # has special characters: leave it out, since it is never sent"
                         .into(),
                 );
             }
@@ -69,12 +69,12 @@ fn characters(text: &str) -> Result<(), String> {
             ' ' => "a space: write it as %20",
             '\\' => "a backslash, which some parsers read as /: write / or %5C",
             '"' | '<' | '>' | '`' | '^' | '{' | '|' | '}' => {
-                "a character that URLs do not have: write its %-escape"
+                "a character that is invalid in URLs: write its %-escape"
             }
             c if c.is_control() => "a control character: leave it out",
             c if is_invisible(c) => "an invisible character: leave it out",
             c if is_lookalike(c) => {
-                "a character that folds into another one: write it in plain ASCII"
+                "a character that may be converted to another: write it in plain ASCII"
             }
             _ => continue,
         };
@@ -158,7 +158,7 @@ pub(super) fn is_plain_path(path: &str) -> bool {
 /// Checks that all servers resolve the path alike: no dot segments, no disguised separators.
 pub(super) fn same_everywhere(path: &str) -> Result<(), String> {
     match find_ambiguity(path) {
-        Some(what) => Err(format!("the path has {what}: write the path that is meant")),
+        Some(what) => Err(format!("the path has {what}: write the resolved path")),
         None => Ok(()),
     }
 }
@@ -177,7 +177,7 @@ fn find_ambiguity(path: &str) -> Option<&'static str> {
         None => true,
     };
     if decoded.contains("%u") || !is_text {
-        return Some("an escape that is not of UTF-8");
+        return Some("an escape that is not UTF-8");
     }
     if path.contains("//") {
         return Some("an empty segment");

@@ -31,7 +31,7 @@ fn a_key_twice_is_refused_at_any_depth_and_however_it_is_written() {
     for text in [r#"{"a":1,"a":1}"#, r#"{"x":[{"a":1,"b":2,"a":3}]}"#, r#"{"a":1,"\u0061":2}"#] {
         assert_eq!(
             Reader::exact(64).read(text.as_bytes()),
-            Err("the key `a` is there twice".into()),
+            Err("the key `a` occurs twice".into()),
             "{text}"
         );
     }
@@ -59,7 +59,7 @@ fn a_reader_may_refuse_keys_and_compare_them_otherwise() {
     for (text, words) in [
         (r#"{"a":{"_b":1}}"#, None),
         (r#"{"_b":1}"#, Some("no such key at the top")),
-        (r#"{"a":{"b":1,"B":2}}"#, Some("the key `B` is there twice")),
+        (r#"{"a":{"b":1,"B":2}}"#, Some("the key `B` occurs twice")),
         (r#"{"a":1,"b":2,"c":3,"d":4}"#, None),
         (r#"{"a":1,"b":2,"c":3,"d":4,"e":5}"#, Some("too many members")),
         ("[[[1]]]", None),

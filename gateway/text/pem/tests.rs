@@ -9,9 +9,9 @@ use super::*;
 fn each_mistake_is_told_in_words() {
     for (text, words) in [
         ("-----BEGIN CERTIFICATE-----\nMIIB\n", "section CERTIFICATE has no end"),
-        ("-----BEGIN CERTIFICATE\nMIIB\n", "does not begin as PEM does: `-----BEGIN CERTIFICATE`"),
-        ("-----BEGIN CERTIFICATE-----\n?\n-----END CERTIFICATE-----\n", "no base64"),
-        ("", "nothing of PEM"),
+        ("-----BEGIN CERTIFICATE\nMIIB\n", "has an invalid start: `-----BEGIN CERTIFICATE`"),
+        ("-----BEGIN CERTIFICATE-----\n?\n-----END CERTIFICATE-----\n", "not base64"),
+        ("", "no PEM"),
     ] {
         let error = CertificateDer::from_pem_slice(text.as_bytes()).unwrap_err();
         assert!(describe(&error).contains(words), "{text:?}: {}", describe(&error));
@@ -23,7 +23,11 @@ fn each_mistake_is_told_in_words() {
 fn a_file_that_cannot_be_used_is_named() {
     for (file, chain, key) in [
         ("/none/x.pem", "/none/x.pem: No such file", "/none/x.pem: No such file"),
-        ("/dev/null", "/dev/null: it holds no certificate", "/dev/null: it holds no private key"),
+        (
+            "/dev/null",
+            "/dev/null: it contains no certificate",
+            "/dev/null: it contains no private key",
+        ),
     ] {
         let file = Path::new(file);
         let error = read_chain(file).unwrap_err().to_string();

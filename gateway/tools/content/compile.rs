@@ -81,7 +81,7 @@ impl Compiled {
             if url::Url::parse(&resource.uri).is_err()
                 || resource.uri.contains(|c: char| c.is_control() || c == ' ')
             {
-                let what = "is no absolute URI such as notes://welcome";
+                let what = "is not an absolute URI such as notes://welcome";
                 problems.say(["resources", &number, "uri"], what);
             }
             if self.by_uri.insert(resource.uri.clone(), at).is_some() {
@@ -89,7 +89,7 @@ impl Compiled {
             }
             match &resource.body {
                 Body::Base64(text) if STANDARD.decode(text).is_err() => {
-                    problems.say(["resources", &number, "base64"], "is no base64")
+                    problems.say(["resources", &number, "base64"], "is not base64")
                 }
                 Body::File(file) => problems.file(["resources", &number, "file"], file),
                 Body::Text(_) | Body::Base64(_) => {}
@@ -125,7 +125,7 @@ impl Compiled {
                     ("file", file)
                 }
                 Body::Base64(_) => {
-                    let what = "has no gaps to fill; use text or file";
+                    let what = "has no placeholders; use text or file";
                     problems.say(["templates", &number, "base64"], what);
                     continue;
                 }
@@ -255,7 +255,7 @@ fn read_arguments<'a>(
             Some(Value::String(text)) => Some(text.as_str()),
             Some(_) => {
                 return Err(format!(
-                    "the argument `{}` must be a string, as all arguments of prompts",
+                    "the argument `{}` must be a string, like all arguments of prompts",
                     declared.name
                 ));
             }

@@ -83,7 +83,7 @@ impl Folder {
         };
         let stat = match fstat(&file) {
             Ok(stat) => stat,
-            Err(error) => return Err(format!("the file cannot be looked at: {error}")),
+            Err(error) => return Err(format!("the file cannot be inspected: {error}")),
         };
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => Ok(Some(file)),

@@ -36,7 +36,7 @@ impl Problems<'_> {
 
     pub(super) fn file<const N: usize>(&mut self, path: [&str; N], file: &str) {
         if self.config.folder.is_none() {
-            self.say(["folder"], "must be given, since a file is named: files lie below it");
+            self.say(["folder"], "is required: files are below it");
         }
         for part in file.split('/') {
             if matches!(part, "" | "." | "..") || part.contains(['\\', '\0']) {
@@ -56,7 +56,7 @@ impl Problems<'_> {
         match Words::parse(text) {
             Ok(words) => {
                 if words.names().any(|name| !known.contains(name)) {
-                    self.say(path, "has a gap for something that is not declared");
+                    self.say(path, "has a placeholder that is not declared");
                 }
                 Some(words)
             }
@@ -85,7 +85,7 @@ impl Problems<'_> {
         if let Some(default) = &declared.default
             && argument::read(declared, default).is_err()
         {
-            self.say(path("default"), "is not what the argument may be");
+            self.say(path("default"), "is not a valid value of the argument");
         }
         if declared.required && declared.default.is_some() {
             self.say(

@@ -52,7 +52,7 @@ const ANY: &str = "A-Za-z0-9._~:/?#\\[\\]@!$&'()*+,;=-";
 const IN_PARAMETERS: &str = "A-Za-z0-9._~;=-";
 const IN_QUERY: &str = "A-Za-z0-9._~=&-";
 
-const NO_NAME: &str = "has an expression that cannot be read: names are of letters, digits and _";
+const NO_NAME: &str = "has an invalid expression: names have letters, digits and _";
 
 fn no_length() -> String {
     format!("has a length that is not 1 to {VALUE_BYTES}")
@@ -191,7 +191,7 @@ struct Making {
 impl Making {
     fn literal(&mut self, text: &str) -> Result<(), String> {
         if let Some(c) = text.chars().find(|c| c.is_control() || " \"'<>\\^`{|}".contains(*c)) {
-            return Err(format!("has {c:?}, which no URI has"));
+            return Err(format!("has {c:?}, which is invalid in a URI"));
         }
         self.pattern.push_str(&regex::escape(text));
         Ok(())

@@ -41,12 +41,12 @@ impl Words {
                 "" => Form::Plain,
                 "json" => Form::Json,
                 "quote" => Form::Quote,
-                _ => return Err("a gap has a form that there is not; use json or quote".into()),
+                _ => return Err("a placeholder has an unknown form; use json or quote".into()),
             };
             pieces.push(Piece::Plain(std::mem::take(&mut plain)));
             pieces.push(Piece::Gap { name: name.trim().to_owned(), form });
             if pieces.len() > 2 * GAPS {
-                return Err(format!("there are more than {GAPS} gaps"));
+                return Err(format!("there are more than {GAPS} placeholders"));
             }
             rest = after;
         }

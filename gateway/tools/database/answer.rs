@@ -29,7 +29,7 @@ impl Ask {
         let instead = if self.own {
             "try again in a moment"
         } else {
-            "ask for less, see its plan with `explain`, or give it a larger `timeout_ms`"
+            "request less, check its plan with `explain`, or raise `timeout_ms`"
         };
         ToolError::new(format!(
             "the statement took longer than {} ms: {instead}",
@@ -40,8 +40,8 @@ impl Ask {
     /// Returns the error for a value that exceeds the size limit.
     pub(super) fn large(&self) -> ToolError {
         ToolError::new(format!(
-            "a value is larger than an answer may be ({} bytes): select its length, or parts of it \
-                with substr",
+            "a value exceeds the size limit of a result ({} bytes): select its length, or parts \
+                of it with substr",
             self.max_bytes
         ))
     }
@@ -178,11 +178,9 @@ fn compact(text: &str) -> String {
 pub(super) fn unreachable(error: &str) -> ToolError {
     // The prefix of the TLS library's certificate errors.
     ToolError::new(if error.contains("invalid peer certificate") {
-        "the database's certificate is not valid for this gateway: its operator names the \
-                authority that made it in `egress.ca_file`, or mends the certificate, and finds \
-                more in the log"
+        "the database's certificate is not valid for this gateway: its operator must add the \
+                issuer to `egress.ca_file`, or replace the certificate; the log has details"
     } else {
-        "the database cannot be reached, or refuses the gateway: its operator finds the reason \
-                in the log"
+        "the database cannot be reached, or refuses the gateway: the gateway's log has the reason"
     })
 }

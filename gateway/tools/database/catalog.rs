@@ -133,9 +133,9 @@ impl Tool for Tables {
             "database/tables",
             "Tables of a database",
             format!(
-                "Lists the tables and views of one schema that can be read, by name, at most \
-                    {MAX_ROWS} at once; `next` is the `offset` to go on with. Begin here, then ask \
-                    for the `schema` of a table."
+                "Lists the readable tables and views of one schema, by name, at most {MAX_ROWS} \
+                    at once; `next` is the `offset` of the next page. Begin here, then call \
+                    `schema` for a table."
             ),
         )
         .input(
@@ -147,7 +147,7 @@ impl Tool for Tables {
                     "minimum": 0,
                     "maximum": MAX_OFFSET,
                     "default": 0,
-                    "description": "Tables to pass over",
+                    "description": "Tables to skip",
                 },
             }),
             &[],
@@ -158,7 +158,7 @@ impl Tool for Tables {
                 "count": {"type": "integer"},
                 "truncated": {
                     "type": "boolean",
-                    "description": "There are more: go on with `offset` = `next`",
+                    "description": "There are more: continue with `offset` = `next`",
                 },
                 "next": {"type": "integer"},
             }),

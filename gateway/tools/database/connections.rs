@@ -65,7 +65,7 @@ impl Shared {
             Some(connection) => Ok(connection),
             None => {
                 let known = self.connection_names().join(", ");
-                let words = format!("there is no connection of this name; there are: {known}");
+                let words = format!("there is no connection of this name; use one of: {known}");
                 Err(ToolError(words))
             }
         }
@@ -123,7 +123,7 @@ impl Shared {
             "type": "string",
             "enum": self.connection_names(),
             "default": self.default,
-            "description": "Which database",
+            "description": "The database",
         })
     }
 
@@ -135,7 +135,7 @@ impl Shared {
             "minimum": 1,
             "maximum": u64::try_from(most).unwrap_or(u64::MAX),
             "default": u64::try_from(default).unwrap_or(u64::MAX),
-            "description": "How long the statement may run",
+            "description": "Time limit of the statement",
         })
     }
 

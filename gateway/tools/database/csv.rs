@@ -126,8 +126,7 @@ impl Sheet {
             if let Some(beyond) = seen.beyond(*kind) {
                 let kind = kind.word().to_ascii_lowercase();
                 return Some(format!(
-                    "column {name} of the table is {kind}, and the CSV has {beyond} in it, which \
-                        would be changed"
+                    "column {name} of the table is {kind}, and would change {beyond} in the CSV"
                 ));
             }
         }

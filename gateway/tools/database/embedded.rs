@@ -140,11 +140,9 @@ impl Embedded {
 
     /// Logs the reason for the operator; the caller does not receive it.
     fn report_unwritable(&self, error: &std::io::Error) -> ToolError {
-        tracing::error!(folder = %self.folder.display(), %error, "an embedded database cannot \
-            be made");
-        ToolError::new(
-            "the embedded database cannot be written: its operator finds the reason in the log",
-        )
+        tracing::error!(folder = %self.folder.display(), %error, "an embedded database cannot be \
+            created");
+        ToolError::new("the embedded database cannot be written: the gateway's log has the reason")
     }
 
     /// Lists an owner's imports. Blocks.
@@ -225,7 +223,7 @@ impl From<rusqlite::Error> for EmbeddedError {
         }
         tracing::warn!(%error, "the embedded database failed");
         Self(ToolError::new(
-            "the embedded database failed: try again, or ask its operator to look at the log",
+            "the embedded database failed: try again; the gateway's log has the reason",
         ))
     }
 }
@@ -340,8 +338,8 @@ fn fits(transaction: &Transaction<'_>, table: &str, sheet: &Sheet) -> Result<(),
     if sheet.names() != names {
         let expected = names.join(", ");
         let words = format!(
-            "the columns are not those of the table ({expected}): use mode `replace`, or another \
-                table"
+            "the columns differ from those of the table ({expected}): use mode `replace`, or \
+                another table"
         );
         return Err(ToolError::new(words).into());
     }

@@ -19,8 +19,8 @@ impl Tool for Explain {
         ToolSpec::new(
             "database/explain",
             "Explain a query",
-            "Tells how the database would run a SELECT (which indexes, in which order, how many \
-                rows it expects), without running it. Use it when `query` is slow or times out.",
+            "Shows the plan of a SELECT (indexes, order, expected number of rows), without \
+                running it. Use it when `query` is slow or times out.",
         )
         .input(
             json!({
@@ -36,7 +36,7 @@ impl Tool for Explain {
             }),
             &["sql"],
         )
-        .output(json!({"plan": {"description": "As the database gives it"}}), &["plan"])
+        .output(json!({"plan": {"description": "As returned by the database"}}), &["plan"])
         .tags(&["database"])
         .permissions(&["database:read"])
         .timeout(self.0.time_limit())

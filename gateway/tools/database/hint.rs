@@ -10,12 +10,18 @@ pub(super) fn hint(dialect: Dialect, sql: &str) -> Option<&'static str> {
     let end = sql.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(sql.len());
     match sql[..end].to_ascii_uppercase().as_str() {
         "SHOW" | "DESCRIBE" | "DESC" | "PRAGMA" => {
-            return Some("the tools `database__tables` and `database__schema` tell what is there");
+            return Some(
+                "the tools `database__tables` and `database__schema` list the tables and \
+                columns",
+            );
         }
-        "EXPLAIN" => return Some("the tool `database__explain` tells the plan of a SELECT"),
+        "EXPLAIN" => return Some("the tool `database__explain` shows the plan of a SELECT"),
         "USE" => return Some("`connection` chooses the database"),
         _ if sql.starts_with('\\') => {
-            return Some("the tools `database__tables` and `database__schema` tell what is there");
+            return Some(
+                "the tools `database__tables` and `database__schema` list the tables and \
+                columns",
+            );
         }
         _ => {}
     }

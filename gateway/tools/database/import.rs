@@ -68,9 +68,9 @@ impl Tool for Import {
         ToolSpec::new(
             "database/import",
             "Import CSV",
-            "Makes a table of a CSV resource (`uri` as your resource list shows it), which `query` \
-                then reads with connection `embedded`. The first line names the columns; types are \
-                found out. The table belongs to your organisation.",
+            "Creates a table from a CSV resource (`uri` as in your resource list), which `query` \
+                then reads with connection `embedded`. The first line names the columns; types \
+                are detected. The table belongs to your organisation.",
         )
         .input(
             json!({
@@ -109,7 +109,7 @@ impl Tool for Import {
             let mode =
                 if arguments.text("mode")? == "append" { Mode::Append } else { Mode::Replace };
             let Some(caller_view) = client.caller_view() else {
-                let words = "nobody in particular calls, so there is no resource to read";
+                let words = "the call has no caller, so there is no resource to read";
                 return Err(ToolError::new(words));
             };
             let resource = caller_view.read(&uri).await?;
@@ -186,8 +186,8 @@ impl Tool for Imports {
         ToolSpec::new(
             "database/imports",
             "Imported tables",
-            "Lists the tables that were imported for your organisation: name, URI they came from, \
-                rows and time.",
+            "Lists the tables that were imported for your organisation: name, source URI, rows \
+                and time.",
         )
         .output(
             json!({"imports": list_schema(
@@ -229,7 +229,7 @@ impl Tool for DropImport {
         ToolSpec::new(
             "database/drop_import",
             "Drop an imported table",
-            "Deletes a table that `import` made, with its rows.",
+            "Deletes a table created by `import`, with its rows.",
         )
         .input(json!({"table": table_argument()}), &["table"])
         .output(json!({"dropped": {"type": "string"}}), &["dropped"])

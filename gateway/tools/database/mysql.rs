@@ -138,7 +138,7 @@ impl Mysql {
     async fn open(&self) -> Result<Session, ToolError> {
         let connect = tokio::time::timeout(TIMEOUT, Conn::new(self.ending.options.clone()));
         let Ok(connected) = connect.await else {
-            return Err(ToolError::new("the database does not answer"));
+            return Err(ToolError::new("the database does not respond"));
         };
         let looked = match connected {
             Ok(conn) => self.look(conn).await,
@@ -225,7 +225,7 @@ impl Mysql {
     }
 }
 
-const NO_ROWS: &str = "the statement gives no rows";
+const NO_ROWS: &str = "the statement returns no rows";
 
 async fn collect(conn: &mut Conn, ask: &Ask) -> Result<Answer, Error> {
     let statement = conn.prep(ask.sql.as_str()).await?;

@@ -160,7 +160,7 @@ impl Postgres {
         tracing::warn!(%database, %host, ?trouble, "no connection");
         let words = match trouble {
             WireError::Lost(words) | WireError::Refused { message: words, .. } => words,
-            WireError::Large => "an answer to its first question is too large",
+            WireError::Large => "the response to the first query is too large",
         };
         *self.refusal.lock() = Some(self.network.without_password(words));
         unreachable(words)
@@ -252,7 +252,7 @@ impl Postgres {
         let Some(described) = described else {
             return Err(WireError::Refused {
                 code: "-".into(),
-                message: "the statement gives no rows".into(),
+                message: "the statement returns no rows".into(),
             });
         };
         self.columns(session, &described).await

@@ -21,12 +21,12 @@ impl Tool for Query {
         ToolSpec::new(
             "database/query",
             "Query a database",
-            "Runs one SELECT, or EXPLAIN of one, with `parameters` for its values, and gives \
+            "Runs one SELECT, or EXPLAIN of one, with `parameters` for its values, and returns \
                 `columns` (name, type), `rows` (a list of values each, in the order of the \
-                columns) and `row_count`. Nothing can be changed. `truncated` says that there are \
+                columns) and `row_count`. Nothing can be changed. `truncated` is set if there are \
                 more rows than `limit` or than fit: use WHERE, aggregates or LIMIT … OFFSET. \
-                Decimals, dates and whole numbers beyond 2^53 come as strings, bytes as \
-                {\"base64\": …}.",
+                Decimals, dates and whole numbers beyond 2^53 are strings, bytes are {\"base64\": \
+                …}.",
         )
         .input(
             json!({
@@ -43,7 +43,7 @@ impl Tool for Query {
                     "minimum": 1,
                     "maximum": most,
                     "default": DEFAULT_ROWS.min(most),
-                    "description": "Most rows",
+                    "description": "Maximum number of rows",
                 },
                 "timeout_ms": self.0.timeout_schema(),
             }),
@@ -57,8 +57,8 @@ impl Tool for Query {
                 "truncated": {
                     "type": ["string", "null"],
                     "description": "Why rows are missing: max_rows or max_bytes; or may be \
-                        missing: limit, the line LIMIT at the statement's end, which a policy puts \
-                        there too",
+                        missing: limit, the LIMIT at the statement's end, which a policy may have \
+                        added",
                 },
                 "duration_ms": {"type": "number"},
             }),

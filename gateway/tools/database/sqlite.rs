@@ -86,7 +86,7 @@ fn blocking(
         Err(error) => {
             tracing::warn!(?path, %error, "no database");
             return Err(ToolError::new(
-                "the database file cannot be opened: its operator finds the reason in the log",
+                "the database file cannot be opened: the gateway's log has the reason",
             ));
         }
     };
@@ -103,7 +103,7 @@ fn blocking(
         return Err(ToolError::new("only one SQL statement is allowed"));
     }
     if !statement.readonly() || statement.column_count() == 0 {
-        return Err(ToolError::new("the statement gives no rows, or is not one that only reads"));
+        return Err(ToolError::new("the statement returns no rows, or is not read-only"));
     }
     if statement.parameter_count() != ask.parameters.len() {
         let takes = statement.parameter_count();

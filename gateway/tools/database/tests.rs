@@ -171,23 +171,27 @@ async fn what_is_refused_says_how_it_is_written_here() {
         (
             "pg",
             "show tables",
-            "; the tools `database__tables` and `database__schema` tell what is there",
+            "; the tools `database__tables` and `database__schema` list the tables and columns",
         ),
         (
             "my",
             "DESCRIBE t",
-            "; the tools `database__tables` and `database__schema` tell what is there",
+            "; the tools `database__tables` and `database__schema` list the tables and columns",
         ),
-        ("pg", "\\d t", "; the tools `database__tables` and `database__schema` tell what is there"),
+        (
+            "pg",
+            "\\d t",
+            "; the tools `database__tables` and `database__schema` list the tables and columns",
+        ),
         (
             "embedded",
             "PRAGMA table_list",
-            "; the tools `database__tables` and `database__schema` tell what is there",
+            "; the tools `database__tables` and `database__schema` list the tables and columns",
         ),
         (
             "my",
             "EXPLAIN ANALYZE SELECT 1",
-            "; the tool `database__explain` tells the plan of a SELECT",
+            "; the tool `database__explain` shows the plan of a SELECT",
         ),
     ] {
         let said = rig

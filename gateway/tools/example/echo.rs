@@ -15,13 +15,13 @@ impl Tool for Echo {
         ToolSpec::new(
             "example/echo",
             "Echo",
-            "Gives back the text it is given, unchanged. Use it to check that calls arrive.",
+            "Returns the text unchanged. Use it to check that calls arrive.",
         )
         .input(
             json!({"text": {
                 "type": "string",
                 "maxLength": MAX_TEXT,
-                "description": "What to give back",
+                "description": "The text to return",
             }}),
             &["text"],
         )

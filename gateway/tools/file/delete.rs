@@ -29,7 +29,8 @@ impl Tool for Delete {
             "file/delete",
             "Delete a file or folder",
             "Deletes a file, a link or an empty folder; with `recursive` a folder and everything \
-                in it, which cannot be undone. Tells what went. A root cannot be deleted.",
+                in it, which cannot be undone. Returns the deleted paths. A root cannot be \
+                deleted.",
         )
         .input(
             json!({
@@ -37,7 +38,7 @@ impl Tool for Delete {
                 "recursive": {
                     "type": "boolean",
                     "default": false,
-                    "description": "Also what is in the folder",
+                    "description": "Also the contents of the folder",
                 },
             }),
             &["path"],
@@ -87,7 +88,7 @@ fn delete(
         let removed = fs::unlinkat(&folder, leaf, flags);
         if let Err(Errno::NOTEMPTY | Errno::EXIST) = removed {
             return Err(ToolError(format!(
-                "the folder {} is not empty: set `recursive` to delete what is in it too",
+                "the folder {} is not empty: set `recursive` to delete its contents too",
                 place.path
             )));
         }
@@ -113,8 +114,8 @@ pub(super) fn may_change_all(
     if walk.partial {
         let most = files.config.limits.entries;
         return Err(ToolError(format!(
-            "{} has more than {most} entries, or some that cannot be looked at: nothing was \
-                changed; take its parts one by one",
+            "{} has more than {most} entries, or some that cannot be inspected: nothing was \
+                changed; change its parts one by one",
             place.path
         )));
     }

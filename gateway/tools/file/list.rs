@@ -19,10 +19,10 @@ impl Tool for List {
         ToolSpec::new(
             "file/list",
             "List a folder",
-            "Lists what is in a folder, in the order of names; also what is below it with \
-                `recursive`. Without `path` it lists the first root and names all of them. Names \
-                that begin with a dot are left out unless `hidden`. `next` is the `offset` of the \
-                next page, when there is one; `partial` says that some of it was passed over.",
+            "Lists the contents of a folder by name; with `recursive` also those of the folders \
+                in it. Without `path` it lists the first root and names all of them. Names that \
+                begin with a dot are left out unless `hidden`. `next` is the `offset` of the next \
+                page, if any; `partial` means that some entries were skipped.",
         )
         .input(
             json!({

@@ -45,7 +45,7 @@ impl Files {
         for root in &roots {
             let identity = root.identity()?;
             if identities.contains(&identity) {
-                return Err(format!("the root {} is there twice", root.path));
+                return Err(format!("the root {} is configured twice", root.path));
             }
             identities.push(identity);
             paths.push(root.path.clone());
@@ -77,13 +77,13 @@ impl Files {
         let place = self.place(&self.read, text)?;
         if !place.root.write {
             return Err(ToolError(format!(
-                "{} may only be read: nothing in it can be changed",
+                "{} is read-only: nothing in it can be changed",
                 place.root.path
             )));
         }
         if place.names.is_empty() {
             return Err(ToolError(format!(
-                "{} is a root and stays as it is: name something in it",
+                "{} is a root and cannot be changed: name something in it",
                 place.path
             )));
         }
@@ -119,11 +119,11 @@ impl Files {
         match self.change.check(path) {
             Ok(_) => Ok(()),
             Err(refusal) if self.is_odd(path) => Err(ToolError(format!(
-                "the name cannot be judged, so that it may not be changed: {}",
+                "the name cannot be checked, so it may not be changed: {}",
                 refusal.0
             ))),
             Err(_) => Err(ToolError(format!(
-                "{path} may not be changed: other programs take orders from it, or it is protected"
+                "{path} may not be changed: other programs run commands from it, or it is protected"
             ))),
         }
     }
@@ -138,7 +138,7 @@ impl Files {
             };
             if !readable {
                 return Err(ToolError(format!(
-                    "{} leads to what is never allowed: use another path",
+                    "{} leads to a denied path: use another path",
                     place.path
                 )));
             }
@@ -188,10 +188,10 @@ fn open_roots(configured: &[config::Root]) -> Result<(Vec<Arc<Root>>, Option<Str
         }
     }
     for root in &missing {
-        tracing::warn!(%root, "this root of the file tools is not there; the others are served");
+        tracing::warn!(%root, "this root of the file tools does not exist; the others are served");
     }
     match missing.first() {
-        Some(first) if roots.is_empty() => Err(format!("the root {first} is not there")),
+        Some(first) if roots.is_empty() => Err(format!("the root {first} does not exist")),
         _ => Ok((roots, base)),
     }
 }
@@ -200,23 +200,22 @@ fn open_roots(configured: &[config::Root]) -> Result<(Vec<Arc<Root>>, Option<Str
 pub(super) fn words(path: &str, errno: Errno) -> ToolError {
     let what = match errno {
         Errno::NOENT => {
-            return ToolError(format!("{path} is not there: list its folder to see what is"));
+            return ToolError(format!("{path} does not exist: list its folder"));
         }
-        Errno::NOTDIR => "something on the way is a file and no folder",
+        Errno::NOTDIR => "a part of the path is a file, not a folder",
         Errno::ISDIR => "it is a folder: name a file",
         Errno::LOOP => {
-            "a symbolic link stands there, and links are not followed for this: use the path that \
-                it leads to"
+            "it is a symbolic link, and links are not followed here: use the path of its target"
         }
         Errno::XDEV => "it leads out of the allowed folder, or to another file system",
-        Errno::ACCESS | Errno::PERM | Errno::ROFS => "the system does not permit it to the gateway",
-        Errno::EXIST => "something with this name is there already",
+        Errno::ACCESS | Errno::PERM | Errno::ROFS => "the gateway has no permission",
+        Errno::EXIST => "something with this name exists already",
         Errno::NOTEMPTY => "the folder is not empty",
         Errno::NOSPC | Errno::DQUOT => "the disk is full",
         Errno::NAMETOOLONG => "the name is too long",
-        Errno::NXIO => "it is no ordinary file",
-        Errno::AGAIN => "it is being renamed all the time: try again",
-        errno => return ToolError(format!("{path}: the system says: {errno}")),
+        Errno::NXIO => "it is not a regular file",
+        Errno::AGAIN => "it is renamed repeatedly: try again",
+        errno => return ToolError(format!("{path}: {errno}")),
     };
     ToolError(format!("{path}: {what}"))
 }

@@ -21,11 +21,11 @@ impl Tool for Read {
             "file/read",
             "Read a file",
             format!(
-                "Reads a file, whole or in part, at most {limit} bytes at once. Text comes as \
-                    UTF-8; use `encoding` base64 or hex for other files. `offset` and `length` \
-                    count bytes; `head` or `tail` give the first or last lines instead. `next` is \
-                    the `offset` to go on with, when the file goes on; `truncated` says that \
-                    `tail` would have more lines before the first.",
+                "Reads a file, whole or in part, at most {limit} bytes at once. Text is returned \
+                    as UTF-8; use `encoding` base64 or hex for other files. `offset` and `length` \
+                    count bytes; `head` or `tail` return the first or last lines instead. `next` \
+                    is the `offset` of the next part, if any; `truncated` means that `tail` has \
+                    more lines before the first.",
             ),
         )
         .input(input_schema(), &["path"])
@@ -103,13 +103,13 @@ fn input_schema() -> Value {
             "type": "integer",
             "minimum": 1,
             "maximum": 100_000,
-            "description": "Only so many first lines",
+            "description": "Number of first lines to read",
         },
         "tail": {
             "type": "integer",
             "minimum": 1,
             "maximum": 100_000,
-            "description": "Only so many last lines",
+            "description": "Number of last lines to read",
         },
     })
 }
@@ -209,7 +209,7 @@ pub(super) fn open(files: &Files, place: &Place) -> Result<(OwnedFd, Stat), Tool
     match kind(&stat) {
         "file" => Ok((file, stat)),
         "folder" => Err(ToolError(format!("{} is a folder: use `list`", place.path))),
-        _ => Err(ToolError(format!("{} is no ordinary file and is not read", place.path))),
+        _ => Err(ToolError(format!("{} is not a regular file and is not read", place.path))),
     }
 }
 

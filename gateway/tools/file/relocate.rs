@@ -22,13 +22,12 @@ impl Tool for Move {
         ToolSpec::new(
             "file/move",
             "Move or rename",
-            "Gives a file or folder another name or place, within the folders that may be written, \
-                and makes the folders that it goes to. Refuses if something is there already, \
-                unless `overwrite` (files only).",
+            "Moves or renames a file or folder within the writable folders, and creates the \
+                target's folders. Fails if the target exists, unless `overwrite` (files only).",
         )
         .input(
             json!({
-                "from": path_schema("What to move"),
+                "from": path_schema("The file or folder"),
                 "to": path_schema("Its new path, with its name"),
                 "overwrite": {"type": "boolean", "default": false}
             }),
@@ -80,7 +79,7 @@ fn relocate(
         Ok(()) => {}
         Err(Errno::EXIST) => {
             return Err(ToolError(format!(
-                "{} is there already: set `overwrite`, or choose another name",
+                "{} exists already: set `overwrite`, or choose another name",
                 to.path
             )));
         }

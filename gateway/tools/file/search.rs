@@ -35,10 +35,9 @@ impl Tool for Search {
         ToolSpec::new(
             "file/search",
             "Search files",
-            "Finds files below a folder by `glob` (`*.rs`, `src/**/*.md`; one without `/` is held \
-                against names), and the lines in them that hold `text`, or both. Gives paths, and \
-                line numbers with the lines. `partial` says that it stopped early: narrow the \
-                search.",
+            "Finds files below a folder by `glob` (`*.rs`, `src/**/*.md`; a glob without `/` is \
+                matched against names), lines in them by `text`, or both. Returns paths, and line \
+                numbers with the lines. `partial` means that it stopped early: narrow the search.",
         )
         .input(
             json!({
@@ -48,7 +47,7 @@ impl Tool for Search {
                     "type": "string",
                     "minLength": 1,
                     "maxLength": 500,
-                    "description": "Plain text, no pattern",
+                    "description": "Plain text, not a pattern",
                 },
                 "ignore_case": {"type": "boolean", "default": false},
                 "hidden": {"type": "boolean", "default": false},
@@ -118,7 +117,7 @@ fn search(
         partial: false,
     };
     if hunt.glob.is_none() && hunt.text.is_none() {
-        return Err(ToolError::new("say what to search for: `glob`, `text` or both"));
+        return Err(ToolError::new("give `glob`, `text` or both"));
     }
     let hidden = arguments.flag("hidden");
     // Whether names were omitted that no rule denies.

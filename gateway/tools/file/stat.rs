@@ -17,9 +17,9 @@ impl Tool for Stat {
         ToolSpec::new(
             "file/stat",
             "Describe a file",
-            "Tells the type (`file`, `folder`, `symlink`, `other`), size in bytes, dates (UTC), \
-                rights and number of names of a file or folder, and whether it can be changed \
-                here.",
+            "Returns the type (`file`, `folder`, `symlink`, `other`), size in bytes, dates (UTC), \
+                permissions and number of names of a file or folder, and whether it can be \
+                changed here.",
         )
         .input(json!({"path": path_schema("The file or folder")}), &["path"])
         .output(

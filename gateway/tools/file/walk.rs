@@ -75,7 +75,7 @@ impl<'a> Walk<'a> {
             && place.root.folder(above).is_ok()
         {
             return Err(ToolError(format!(
-                "{} is a file and no folder: name the folder that it is in, or `read` it",
+                "{} is a file, not a folder: name the folder that it is in, or `read` it",
                 place.path
             )));
         }

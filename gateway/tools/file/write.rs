@@ -28,16 +28,16 @@ impl Tool for Write {
             "file/write",
             "Write a file",
             format!(
-                "Writes a file of at most {limit} bytes and makes the folders it is in. `mode`: \
-                    `replace` (the default) writes the whole file in one step, `create` refuses if \
-                    it is there already, `append` adds to its end. Gives its size and whether it \
+                "Writes a file of at most {limit} bytes and creates the folders it is in. `mode`: \
+                    `replace` (the default) writes the whole file in one step, `create` fails if \
+                    it exists already, `append` adds to its end. Returns its size and whether it \
                     is new.",
             ),
         )
         .input(
             json!({
                 "path": path_schema("The file"),
-                "content": {"type": "string", "description": "What is in it, in `encoding`"},
+                "content": {"type": "string", "description": "The content, in `encoding`"},
                 "encoding": {"type": "string", "enum": NAMES, "default": "utf-8"},
                 "mode": {
                     "type": "string",

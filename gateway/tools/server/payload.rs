@@ -25,14 +25,12 @@ impl From<String> for PayloadError {
 pub(super) fn timeout_error(spec: &ToolSpec, limit: Duration) -> ToolError {
     let done = match spec.effect {
         Effect::Reads => "",
-        Effect::Writes { .. } => {
-            " It may have changed something before: look before you call it again."
-        }
+        Effect::Writes { .. } => " It may have changed something: check before you call it again.",
     };
     let name = &spec.name;
     ToolError(format!(
-        "`{name}` did not end within {} s, its time limit, and was stopped. Ask for less at once, \
-            such as a narrower place or fewer results, or try again later.{done}",
+        "`{name}` did not end within {} s, its time limit, and was stopped. Request less at once, \
+            such as a narrower scope or fewer results, or try again later.{done}",
         limit.as_secs_f64()
     ))
 }
@@ -76,7 +74,7 @@ pub(super) fn build_result(output: Output, cap: usize) -> Result<Value, ToolErro
     let size = result.to_string().len();
     if size > cap {
         return Err(ToolError(format!(
-            "the result has {size} bytes and at most {cap} are possible; ask for less"
+            "the result has {size} bytes and at most {cap} are possible; request less"
         )));
     }
     Ok(result)

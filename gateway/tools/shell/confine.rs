@@ -54,9 +54,9 @@ pub(super) fn wanted(setting: Landlock, found: bool) -> Result<bool, String> {
     match (setting, found) {
         (Landlock::Off, _) | (Landlock::BestEffort, false) => Ok(false),
         (_, true) => Ok(true),
-        (Landlock::Required, false) => Err("this kernel has no Landlock, which holds programs \
-            inside the roots; use one from 5.13 on with `landlock` in its list of security \
-            modules, or set `landlock: best-effort` and confine the gateway otherwise"
+        (Landlock::Required, false) => Err("this kernel has no Landlock, which confines programs \
+            to the roots; use one from 5.13 on with `landlock` in its list of security modules, \
+            or set `landlock: best-effort` and confine the gateway otherwise"
             .into()),
     }
 }
@@ -119,7 +119,7 @@ pub(super) fn confine(plan: &Plan) -> Result<Command, String> {
 pub(super) fn close_inherited() -> Result<(), String> {
     let open = match std::fs::read_dir("/proc/self/fd") {
         Ok(open) => open,
-        Err(error) => return Err(format!("its open files are not known: {error}")),
+        Err(error) => return Err(format!("its open files cannot be listed: {error}")),
     };
     let mut inherited: Vec<RawFd> = Vec::new();
     for entry in open.flatten() {
@@ -179,9 +179,9 @@ fn open(folder: &Held) -> Result<OwnedFd, String> {
     };
     match identity(&open) {
         Ok(found) if found == (folder.device, folder.inode) => Ok(open),
-        Ok(_) => Err(format!(
-            "{path}: it is another folder than at the start; name one that is still there"
-        )),
+        Ok(_) => {
+            Err(format!("{path}: the folder was replaced since the start; use an existing one"))
+        }
         Err(error) => Err(format!("{path}: {error}")),
     }
 }

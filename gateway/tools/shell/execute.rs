@@ -58,11 +58,11 @@ impl Tool for Execute {
         let programs = programs.join(", ");
         let roots = shell.folders.paths().join(", ");
         let description = format!(
-            "Runs one program and gives its output and exit code. Programs: {programs}. Folders: \
-                {roots}. There is no shell: no pipes, redirection, variables, wildcards or \
-                chaining; quote arguments with '…'. Only options that look and print are allowed, \
-                written in full; a refusal says which one was wrong. An exit code other than 0 is \
-                a result, not an error of this tool."
+            "Runs one program and returns its output and exit code. Programs: {programs}. \
+                Folders: {roots}. There is no shell: no pipes, redirection, variables, wildcards \
+                or chaining; quote arguments with '…'. Only options that read and print are \
+                allowed, written in full; a refusal names the option. An exit code other than 0 \
+                is a result, not an error of this tool."
         );
         // The built-in models allow no option that changes anything.
         let reads =
@@ -131,8 +131,7 @@ fn input_schema(shell: &Shell) -> Value {
             "minItems": 1,
             "maxItems": rule.max_arguments + 1,
             "items": {"type": "string"},
-            "description": "The program and its arguments, each as it is, with nothing to quote; \
-                no line breaks",
+            "description": "The program and its arguments, without quotes and line breaks",
         },
         "cwd": {
             "type": "string",
@@ -158,7 +157,7 @@ fn input_schema(shell: &Shell) -> Value {
             "type": "object",
             "properties": variables,
             "additionalProperties": false,
-            "description": "Variables for the program, besides those that it has anyway",
+            "description": "Additional variables for the program",
         });
     }
     schema
@@ -188,7 +187,8 @@ fn output_schema() -> Value {
         "stderr": {"type": "string"},
         "stdoutTruncated": {"type": "boolean"},
         "stderrTruncated": {"type": "boolean"},
-        "stdoutBytes": {"type": "integer", "description": "All that was written, kept or not"},
+        "stdoutBytes": {"type": "integer", "description": "Bytes written, including truncated \
+            ones"},
         "stderrBytes": {"type": "integer"},
         "binary": {"type": "boolean", "description": "Bytes that are not UTF-8 were replaced"},
         "durationMs": {"type": "number"},
@@ -224,7 +224,7 @@ async fn turn(shell: &Shell) -> Result<OwnedSemaphorePermit, ToolError> {
     match timeout(TURN, Arc::clone(&shell.places).acquire_owned()).await {
         Ok(Ok(place)) => Ok(place),
         _ => Err(ToolError(format!(
-            "{most} programs are running, as many as may; try again when one has ended"
+            "{most} programs are running, which is the limit; try again when one has ended"
         ))),
     }
 }

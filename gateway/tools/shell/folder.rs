@@ -100,7 +100,7 @@ impl Folders {
                     Errno::NOENT => "does not exist",
                     Errno::NOTDIR => "is not a folder",
                     Errno::XDEV => "is outside of the roots",
-                    Errno::LOOP => "goes over a link; name the folder itself",
+                    Errno::LOOP => "contains a link; name the folder itself",
                     errno => &format!("cannot be entered: {errno}"),
                 };
                 return Err(format!("the working folder `{path}` {what}"));
@@ -129,9 +129,9 @@ impl Folders {
                 Ok(())
             }
             Err(Errno::XDEV | Errno::LOOP) => Err(format!(
-                "`{path}` leads over a link or `..` out of the folders that may be used"
+                "`{path}` leads through a link or `..` out of the folders that may be used"
             )),
-            Err(error) => Err(format!("`{path}` cannot be looked at: {error}")),
+            Err(error) => Err(format!("`{path}` cannot be inspected: {error}")),
         }
     }
 

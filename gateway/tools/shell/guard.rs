@@ -67,7 +67,7 @@ fn run_program(plan: &Plan) -> Result<ExitStatus, String> {
         Ok(program) => program,
         Err(error) => return Err(format!("{}: {error}", plan.program.display())),
     };
-    program.wait().map_err(|error| format!("the program's end is not known: {error}"))
+    program.wait().map_err(|error| format!("the program's exit status is unknown: {error}"))
 }
 
 /// Waits until the gateway closes the socket. The gateway sends nothing after the plan.

@@ -160,8 +160,8 @@ impl Line {
             match Launcher::start(&self.program, false) {
                 Ok(launcher) => self.waiting.lock().push_back(launcher),
                 Err(error) => {
-                    return tracing::warn!(%error, "builtin.shell: no launcher could be started \
-                        ahead");
+                    return tracing::warn!(%error, "builtin.shell: no launcher could be started in \
+                        advance");
                 }
             }
         }

@@ -18,7 +18,7 @@ impl Tool for Info {
         ToolSpec::new(
             "system/info",
             "Gateway information",
-            "Tells this gateway's name, version, uptime in seconds, protocol revisions and \
+            "Returns this gateway's name, version, uptime in seconds, protocol revisions and \
                 platform.",
         )
         .output(
@@ -56,9 +56,9 @@ impl Tool for Health {
         ToolSpec::new(
             "system/health",
             "Health",
-            "Tells in one word whether every server that you can see is there: `ok`, `degraded` \
-                (some are missing) or `down` (all are), how many are in each state, and the names \
-                of those that are missing. Call `system/servers` for details.",
+            "Returns whether all servers that you can see are available: `ok`, `degraded` (some \
+                are missing) or `down` (all are), with the number in each state and the names of \
+                the missing ones. Call `system/servers` for details.",
         )
         .output(
             json!({
@@ -112,9 +112,9 @@ impl Tool for Servers {
         ToolSpec::new(
             "system/servers",
             "Servers behind the gateway",
-            "Tells of each server that you can see whether it is connected, which protocol era it \
-                speaks, how much it offers you, how busy it is within its bounds, and which stage \
-                failed and why if it is not there.",
+            "Returns for each server that you can see whether it is connected, its protocol era, \
+                the number of its items, its load and limits, and for a missing server the failed \
+                stage and the reason.",
         )
         .output(json!({"servers": {"type": "array", "items": {"type": "object"}}}), &["servers"])
         .tags(&["system"])

@@ -19,8 +19,7 @@ impl Tool for List {
             "system/resources",
             "Resources",
             "Lists the resources and resource templates of all servers that you can see, with the \
-                URI that `system/read_resource` takes. `next` is the `offset` of the next page, \
-                when there is one.",
+                URI for `system/read_resource`. `next` is the `offset` of the next page, if any.",
         )
         .input(
             json!({
@@ -92,8 +91,8 @@ impl Tool for Read {
         ToolSpec::new(
             "system/read_resource",
             "Read a resource",
-            "Reads one resource by the URI that `system/resources` lists, or by one made from a \
-                template there. Gives its contents: `text`, or `blob` in base64.",
+            "Reads one resource by a URI from `system/resources`, or one made from a template \
+                there. Returns its contents: `text`, or `blob` in base64.",
         )
         .input(json!({"uri": {"type": "string", "minLength": 1, "maxLength": 4096}}), &["uri"])
         .output(json!({"contents": {"type": "array", "items": {"type": "object"}}}), &["contents"])
@@ -113,7 +112,7 @@ impl Tool for Read {
             };
             match result.get_mut("contents") {
                 Some(contents) => Ok(json!({"contents": contents.take()}).into()),
-                None => Err(ToolError::new("the server asks a question before it answers")),
+                None => Err(ToolError::new("the server requires input before it answers")),
             }
         })
     }

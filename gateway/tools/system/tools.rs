@@ -60,9 +60,9 @@ impl Tool for Tools {
         ToolSpec::new(
             "system/tools",
             "Built-in tools",
-            "Lists the gateway's built-in tools that you can use, how many there are, and how \
-                often and how fast each has run. Give `category` for one category, or `name` (such \
-                as `file/read`) for one tool with its schemas.",
+            "Lists the gateway's built-in tools that you can use, their number, and the calls and \
+                durations of each. Give `category` for one category, or `name` (such as \
+                `file/read`) for one tool with its schemas.",
         )
         .input(
             json!({

@@ -65,10 +65,7 @@ async fn arguments_that_two_parsers_may_read_in_two_ways_are_an_error() {
     let text = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"arguments":{"text":"a","text":"b"}}}"#;
     let answer =
         rig.send("example", "echo", &request_text(text.into()), &[], None, None).await.unwrap();
-    assert_eq!(
-        open(&answer),
-        Err("-32602 `params.arguments`: the key `text` is there twice".into())
-    );
+    assert_eq!(open(&answer), Err("-32602 `params.arguments`: the key `text` occurs twice".into()));
     for arguments in [json!([]), json!("x"), json!(null)] {
         let called =
             rig.ask("example", Method::ToolsCall, "echo", json!({"arguments": arguments})).await;
@@ -170,7 +167,7 @@ async fn a_tool_that_takes_too_long_is_ended_and_says_what_to_do() {
     let words = result["content"][0]["text"].as_str().unwrap();
     assert!(
         words.contains("`example/count` did not end within 0.02 s")
-            && words.contains("Ask for less"),
+            && words.contains("Request less"),
         "{words}"
     );
     let figures = rig.builtin.stats.get("example/count", None);

@@ -46,8 +46,8 @@ impl Web {
             Err(_) => {
                 let after = deadline.duration_since(began).as_millis();
                 Err(ToolError(format!(
-                    "there was no complete answer within {after} ms; raise `timeout_ms`, or ask \
-                        for less; the request may have been carried out"
+                    "there was no complete response within {after} ms; raise `timeout_ms`, or \
+                        request less; the request may have been carried out"
                 )))
             }
         }
@@ -86,7 +86,7 @@ impl Web {
                 Err(words) => {
                     let status = parts.status.as_u16();
                     let host = host(&url);
-                    return Err(ToolError(format!("{host} answered {status}, but {words}")));
+                    return Err(ToolError(format!("{host} responded with {status}, but {words}")));
                 }
             };
             return Ok(Reply {
@@ -130,7 +130,7 @@ impl Web {
             Err(error) => return Err(refused(from, &error.0)),
         };
         if from.scheme() == "https" && next.scheme() != "https" {
-            return Err(refused(from, "it leaves https"));
+            return Err(refused(from, "it is not https"));
         }
         if !keeps {
             wish.method = Method::GET;
@@ -195,15 +195,19 @@ fn failed(error: &GuardedError, url: &Url) -> ToolError {
         && http.is_parse()
     {
         let what = if http.is_parse_too_large() {
-            "an answer with more than 100 headers, or with more than 64 KiB of them, which is \
-                    not taken"
+            "a response with more than 100 headers, or more than 64 KiB of headers"
         } else {
-            "an answer that is no HTTP"
+            "a response that is not HTTP"
         };
-        return ToolError(format!("{host} gave {what}; the request may have been carried out"));
+        return ToolError(format!("{host} sent {what}; the request may have been carried out"));
     }
     let (sent, connect) = match error {
-        GuardedError::Url(error) => return ToolError(format!("{host} cannot be asked: {error}")),
+        GuardedError::Url(error) => {
+            return ToolError(format!(
+                "the request to {host} is invalid: \
+            {error}"
+            ));
+        }
         GuardedError::Send(error) => match &error.cause {
             Cause::Connect(connect) => (error.sent, Some(connect)),
             Cause::Http(_) => (error.sent, None),
@@ -216,16 +220,19 @@ fn failed(error: &GuardedError, url: &Url) -> ToolError {
                 Class::Metadata | Class::LinkLocal => "a metadata service or the local link",
                 _ => "a network that is not public",
             };
-            format!("{host} leads to {class}, which is not open to this tool; use a public host")
+            format!(
+                "{host} resolves to {class}, which is not allowed for this tool; use a public \
+                host"
+            )
         }
         Some(ConnectError::Resolve(_)) => {
             format!(
-                "the name {host} cannot be looked up: it is misspelt, or the gateway's DNS does \
-                 not know it (where only a proxy knows it, egress.proxy)"
+                "DNS lookup failed for {host}: check the name, or set egress.proxy if only a \
+                 proxy resolves it"
             )
         }
         Some(ConnectError::Connect(error)) => {
-            format!("{host} does not take connections: {}", error.kind())
+            format!("the connection to {host} failed: {}", error.kind())
         }
         Some(ConnectError::Tls(error)) => format!("{host} has no valid TLS: {error}"),
         // Callers may not see the address of the operator's proxy.
@@ -234,7 +241,7 @@ fn failed(error: &GuardedError, url: &Url) -> ToolError {
         }
         Some(error @ ConnectError::Timeout) => format!("{host} cannot be reached: {error}"),
         None if sent => {
-            format!("{host} gave no HTTP answer; the request may have been carried out")
+            format!("{host} sent no HTTP response; the request may have been carried out")
         }
         None => format!("{host} closed the connection before the request was sent; try again"),
     })

@@ -57,7 +57,7 @@ impl Headers {
         for name in names {
             let stem = name.strip_suffix('*').unwrap_or(name);
             if HeaderName::from_bytes(stem.as_bytes()).is_err() {
-                return Err("is no name of a header".into());
+                return Err("is not the name of a header".into());
             }
             let stem = stem.to_ascii_lowercase();
             if stem.len() == name.len() {
@@ -82,7 +82,7 @@ impl Headers {
         for (name, value) in given {
             let shown: String = name.chars().filter(|c| !c.is_control()).take(64).collect();
             let Ok(parsed) = HeaderName::from_bytes(name.as_bytes()) else {
-                return Err(ToolError(format!("`headers`: {shown:?} is no name of a header")));
+                return Err(ToolError(format!("`headers`: {shown:?} is not the name of a header")));
             };
             let lower = parsed.as_str();
             if is_never(lower) {

@@ -63,7 +63,7 @@ impl Intake {
             "" | "identity" => Decoder::Plain(capped),
             "gzip" | "x-gzip" => Decoder::Gzip(MultiGzDecoder::new(capped)),
             "deflate" => Decoder::Deflate(ZlibDecoder::new(capped)),
-            _ => return Err("the body has a content encoding that was not asked for".into()),
+            _ => return Err("the body has a content encoding that was not requested".into()),
         };
         Ok(Self { decoder, received: 0, max })
     }
@@ -85,7 +85,7 @@ impl Intake {
         match result {
             Ok(()) => Ok(true),
             Err(_) if self.capped().over => Ok(false),
-            Err(_) => Err("the body is not what its content encoding says".into()),
+            Err(_) => Err("the body does not match its content encoding".into()),
         }
     }
 

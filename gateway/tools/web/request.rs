@@ -44,11 +44,11 @@ impl Tool for Request {
             "web/request",
             "Send an HTTP request",
             format!(
-            "Sends one HTTP request to an allowed host and gives status, headers and body. Use it \
-                for APIs; use `fetch` to read pages. Give at most one of `json`, `form` and `text` \
-                as the body. An answer with an error status is a result, not a failure: look at \
-                `status`. Redirects are followed for GET and HEAD, and within the same host for \
-                others. Allowed are {}.",
+            "Sends one HTTP request to an allowed host and returns status, headers and body. Use \
+                it for APIs; use `fetch` to read pages. Give at most one of `json`, `form` and \
+                `text` as the body. A response with an error status is a result, not a failure: \
+                check `status`. Redirects are followed for GET and HEAD, and within the same host \
+                for others. Allowed are {}.",
                 self.0.rule.allowed()
             ),
         )
@@ -117,7 +117,7 @@ fn input_schema(config: &Config, limit: u64) -> Value {
         "follow_redirects": {
             "type": "boolean",
             "default": true,
-            "description": "false gives the redirect itself",
+            "description": "false returns the redirect itself",
         },
         "timeout_ms": {
             "type": "integer",
@@ -134,7 +134,7 @@ fn output_schema() -> Value {
         "status": {"type": "integer", "description": "HTTP status"},
         "url": {
             "type": "string",
-            "description": "Where the answer is from, after redirects",
+            "description": "The URL of the response, after redirects",
         },
         "headers": {
             "type": "object",
@@ -142,15 +142,15 @@ fn output_schema() -> Value {
             "description": "Names in lower case; more than one value on lines of their own",
         },
         "content_type": {"type": "string"},
-        "body": {"type": "string", "description": "Text, or base64 as `encoding` says"},
+        "body": {"type": "string", "description": "Text, or base64 according to `encoding`"},
         "encoding": {"type": "string", "enum": ["text", "base64"]},
         "size": {"type": "integer", "description": "Bytes of the body that were read"},
-        "truncated": {"type": "boolean", "description": "The body was longer"},
+        "truncated": {"type": "boolean", "description": "The body exceeded the size limit"},
         "duration_ms": {"type": "number"},
         "redirects": {
             "type": "array",
             "items": {"type": "string"},
-            "description": "URLs that led elsewhere",
+            "description": "URLs that redirected",
         },
     })
 }
@@ -160,7 +160,7 @@ impl Request {
         let config = &self.0.config;
         let method = arguments.text("method")?;
         let Ok(method) = Method::from_bytes(method.as_bytes()) else {
-            return Err(ToolError::new("`method` is no HTTP method"));
+            return Err(ToolError::new("`method` is not an HTTP method"));
         };
         let mut headers = match arguments.get("headers") {
             Some(Value::Object(given)) => self.0.headers.take(given)?,

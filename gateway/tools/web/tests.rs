@@ -165,7 +165,7 @@ async fn bodies_are_json_form_or_text() {
         (json!({"headers": {"User-Agent": "x"}}), "set by the gateway alone"),
         (json!({"headers": {"Cookie": "a=b"}}), "not on the list"),
         (json!({"headers": {"X-A": "b\r\nX-C: d"}}), "without line ends"),
-        (json!({"headers": {"a b": "c"}}), "no name of a header"),
+        (json!({"headers": {"a b": "c"}}), "not the name of a header"),
         (json!({"headers": {"X-A": "b", "x-a": "c"}}), "given twice"),
     ] {
         let mut arguments = arguments;
@@ -196,7 +196,7 @@ async fn an_error_status_and_binary_content_are_results() {
     let image = get("/image", "web/request").await.unwrap();
     assert_eq!((&image["encoding"], &image["body"]), (&json!("base64"), &json!("AQID")));
     assert!(
-        get("/image", "web/fetch").await.unwrap_err().contains("image/png of 3 bytes and no text")
+        get("/image", "web/fetch").await.unwrap_err().contains("image/png of 3 bytes, not text")
     );
 }
 
@@ -257,7 +257,7 @@ async fn a_page_comes_as_text_in_parts_with_its_links() {
 
 #[tokio::test]
 async fn answers_that_are_not_taken_are_told_apart() {
-    for (headers, words) in [(101, "more than 100 headers"), (0, "an answer that is no HTTP")] {
+    for (headers, words) in [(101, "more than 100 headers"), (0, "a response that is not HTTP")] {
         let site = Site::start(move |_| match headers {
             0 => "SSH-2.0-OpenSSH\r\n\r\n".into(),
             n => format!("HTTP/1.1 200 OK\r\n{}content-length: 0\r\n\r\n", "x: y\r\n".repeat(n)),
@@ -295,7 +295,7 @@ async fn text_is_read_by_its_charset_and_gzip_is_undone() {
     };
     assert_eq!(get("/latin").await.unwrap()["body"], "grün");
     assert_eq!(get("/gzip").await.unwrap()["body"], "grün");
-    assert!(get("/odd").await.unwrap_err().contains("not asked for"));
+    assert!(get("/odd").await.unwrap_err().contains("not requested"));
     assert!(get("/torn").await.unwrap_err().contains("breaks off"));
 }
 

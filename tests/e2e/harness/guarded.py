@@ -90,7 +90,7 @@ def cases(files: Path, outside: Path) -> dict[str, list[tuple[str, list[dict]]]]
                                     ("/etc/passwd", "use a path in"), (f"{files}/%2e%2e/outside/secret.txt", "write the character"),
                                     ("lock.txt", "use an absolute path"))]),
             ("what is never allowed is refused in words", [
-                call("read_text_file", {"path": f"{files}/.env"}, expect=refused("files-never", "use another one"))]),
+                call("read_text_file", {"path": f"{files}/.env"}, expect=refused("files-never", "use another path"))]),
             ("hidden tools are unknown", [
                 call("write_file", {"path": f"{files}/lock.txt", "content": "gone"}, **unknown),
                 call("move_file", {"source": f"{files}/lock.txt", "destination": f"{files}/x"}, **unknown),

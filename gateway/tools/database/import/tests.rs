@@ -104,7 +104,7 @@ async fn a_resource_becomes_a_table_of_its_organisation() {
     let words =
         call(folder, &other, "database/import", wanted("sales", "append")).await.unwrap_err();
     assert!(
-        words.contains("the columns are not those of the table (id, name, price, code, when)"),
+        words.contains("the columns differ from those of the table (id, name, price, code, when)"),
         "{words}"
     );
     let listed = call(folder, &acme(), "database/imports", json!({})).await.unwrap();
@@ -258,20 +258,29 @@ async fn what_is_appended_is_refused_where_the_table_would_change_it() {
         async |csv, mode| call(folder, &with(csv), "database/import", wanted("t", mode)).await;
     import("a,b,c\n1,1.5,x\n", "replace").await.unwrap();
     for (csv, words) in [
-        ("a,b,c\n007,1.5,x\n", "column a of the table is integer, and the CSV has text in it"),
+        (
+            "a,b,c\n007,1.5,x\n",
+            "column a of the table is integer, and would change text in the CSV",
+        ),
         (
             "a,b,c\n9223372036854775809,1.5,x\n",
-            "column a of the table is integer, and the CSV has text in it",
+            "column a of the table is integer, and would change text in the CSV",
         ),
-        ("a,b,c\n1e3,1.5,x\n", "column a of the table is integer, and the CSV has text in it"),
-        ("a,b,c\n2.5,1.5,x\n", "column a of the table is integer, and the CSV has real in it"),
+        (
+            "a,b,c\n1e3,1.5,x\n",
+            "column a of the table is integer, and would change text in the CSV",
+        ),
+        (
+            "a,b,c\n2.5,1.5,x\n",
+            "column a of the table is integer, and would change real in the CSV",
+        ),
         (
             "a,b,c\n1,12345678901234567890.123,x\n",
-            "column b of the table is real, and the CSV has text in it",
+            "column b of the table is real, and would change text in the CSV",
         ),
         (
             "a,b,c\n1,1234567890123456789,x\n",
-            "column b of the table is real, and the CSV has longer numbers in it",
+            "column b of the table is real, and would change longer numbers in the CSV",
         ),
     ] {
         let said = import(csv, "append").await.unwrap_err();

@@ -235,7 +235,7 @@ async fn roles_timeouts_and_lost_connections() {
         let slow = "SELECT count(*) FROM information_schema.columns a, information_schema.columns b, information_schema.columns c";
         let late =
             rig.call("database/query", json!({"sql": slow, "timeout_ms": 200})).await.unwrap_err();
-        assert!(late.contains("the statement took longer than 200 ms: ask for less"), "{late}");
+        assert!(late.contains("the statement took longer than 200 ms: request less"), "{late}");
         assert!(rig.call("database/query", json!({"sql": "SELECT 1"})).await.is_ok());
         let ids: Vec<u64> = root
             .query("SELECT id FROM information_schema.processlist WHERE user = 'reader'")
@@ -254,7 +254,7 @@ async fn roles_timeouts_and_lost_connections() {
             .unwrap_err();
         assert!(
             large.contains(
-                "a value is larger than an answer may be (1048576 bytes): select its length"
+                "a value exceeds the size limit of a result (1048576 bytes): select its length"
             ),
             "{large}"
         );

@@ -44,8 +44,8 @@ impl Drop for Held<'_> {
                     }
                 };
                 if tokio::time::timeout(timeout, ended).await.is_err() {
-                    tracing::warn!(database = %network.database, "a statement that nobody waits \
-                        for cannot be stopped");
+                    tracing::warn!(database = %network.database, "an abandoned statement cannot \
+                        be stopped");
                 }
                 drop(place);
             });

@@ -201,7 +201,7 @@ async fn values_come_back_as_they_are() {
         .call("database/query", json!({"sql": "SELECT repeat('x', 5000000)"}))
         .await
         .unwrap_err();
-    assert!(huge.contains("larger than an answer"), "{huge}");
+    assert!(huge.contains("exceeds the size limit"), "{huge}");
     assert!(
         rig.call("database/query", json!({"sql": "SELECT 1", "parameters": [1]})).await.is_err()
     );
@@ -262,7 +262,7 @@ async fn roles_timeouts_and_lost_connections() {
     let late =
         rig.call("database/query", json!({"sql": slow, "timeout_ms": 200})).await.unwrap_err();
     assert!(
-        late.contains("the statement took longer than") && late.contains("ms: ask for less"),
+        late.contains("the statement took longer than") && late.contains("ms: request less"),
         "{late}"
     );
     let large = rig
@@ -270,8 +270,9 @@ async fn roles_timeouts_and_lost_connections() {
         .await
         .unwrap_err();
     assert!(
-        large
-            .contains("a value is larger than an answer may be (1048576 bytes): select its length"),
+        large.contains(
+            "a value exceeds the size limit of a result (1048576 bytes): select its length"
+        ),
         "{large}"
     );
     assert!(rig.call("database/query", json!({"sql": "SELECT 1"})).await.is_ok());

@@ -117,7 +117,7 @@ impl Session {
                     let Some(state) = &mut scram else { return Err(lost("SASL out of order")) };
                     state.finish(body.data())?;
                 }
-                _ => return Err(lost("the server asks for a way to log in that is not offered")),
+                _ => return Err(lost("the server requires an unsupported authentication method")),
             }
         }
     }

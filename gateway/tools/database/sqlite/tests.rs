@@ -207,9 +207,9 @@ async fn a_value_that_is_too_large_is_named_as_such() {
     let long = Ask { timeout: Duration::from_secs(10), ..ask(long) };
     let large = bare(file(folder.path())).run(&long).await.unwrap_err();
     assert!(
-        large
-            .0
-            .contains("a value is larger than an answer may be (1048576 bytes): select its length"),
+        large.0.contains(
+            "a value exceeds the size limit of a result (1048576 bytes): select its length"
+        ),
         "{large:?}"
     );
 }

@@ -21,10 +21,10 @@ async fn files_are_written_whole_and_folders_made() {
     for (arguments, words) in [
         (
             json!({"path": "new.txt", "content": "", "mode": "create"}),
-            "something with this name is there already",
+            "something with this name exists already",
         ),
         (json!({"path": "src", "content": ""}), "it is a folder: name a file"),
-        (json!({"path": "new.txt/x", "content": ""}), "something on the way is a file"),
+        (json!({"path": "new.txt/x", "content": ""}), "a part of the path is a file"),
         (json!({"path": "x", "content": "0", "encoding": "hex"}), "`content` is not hex"),
         (json!({"path": "x", "content": "a", "encoding": "base64"}), "`content` is not base64"),
         (
@@ -71,7 +71,7 @@ async fn folders_are_deleted_only_when_asked_and_what_went_is_told() {
         yard.call("delete", json!({"path": "readme.txt"}))
             .await
             .unwrap_err()
-            .contains("is not there")
+            .contains("does not exist")
     );
 }
 
@@ -101,7 +101,7 @@ async fn files_and_folders_are_moved() {
     );
     let taken = json!({"from": "source/main.rs", "to": "docs/new/read.me"});
     assert!(
-        yard.call("move", taken).await.unwrap_err().contains("is there already: set `overwrite`")
+        yard.call("move", taken).await.unwrap_err().contains("exists already: set `overwrite`")
     );
     let over = json!({"from": "source/main.rs", "to": "docs/new/read.me", "overwrite": true});
     assert_eq!(yard.call("move", over).await.unwrap()["replaced"], true);
@@ -111,7 +111,7 @@ async fn files_and_folders_are_moved() {
         yard.call("move", json!({"from": "none", "to": "x"}))
             .await
             .unwrap_err()
-            .contains("is not there")
+            .contains("does not exist")
     );
 }
 

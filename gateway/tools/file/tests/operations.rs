@@ -27,7 +27,7 @@ async fn names_that_no_rule_can_judge_are_missed_aloud() {
         std::fs::remove_file(yard.path("data/odd").join(name)).unwrap();
     }
     let refused = yard.call("delete", json!({"path": "odd", "recursive": true})).await.unwrap_err();
-    assert!(refused.contains("the name cannot be judged"), "{refused}");
+    assert!(refused.contains("the name cannot be checked"), "{refused}");
     for name in ["a%20b.txt", "a%2fb"] {
         std::fs::remove_file(yard.path("data/odd").join(name)).unwrap();
     }
@@ -99,8 +99,8 @@ async fn files_are_read_whole_and_in_parts() {
     for (arguments, words) in [
         (json!({"path": "bytes.bin"}), "is not UTF-8 text: read it with `encoding` base64 or hex"),
         (json!({"path": "src"}), "is a folder: use `list`"),
-        (json!({"path": "none.txt"}), "is not there: list its folder to see what is"),
-        (json!({"path": "readme.txt/x"}), "something on the way is a file and no folder"),
+        (json!({"path": "none.txt"}), "does not exist: list its folder"),
+        (json!({"path": "readme.txt/x"}), "a part of the path is a file, not a folder"),
         (
             json!({"path": "wide.txt", "offset": 1, "length": 1}),
             "`length` ends within the first character: give at least 4",
@@ -229,7 +229,7 @@ async fn files_are_found_by_name_and_by_text() {
     assert_eq!(found(json!({"text": "hello", "glob": "b.*"})).await, (vec![], false));
     assert_eq!(found(json!({"glob": "*.md", "limit": 1})).await, (vec![name(&a)], true));
     let nothing = yard.call("search", json!({})).await.unwrap_err();
-    assert_eq!(nothing, "say what to search for: `glob`, `text` or both");
+    assert_eq!(nothing, "give `glob`, `text` or both");
     assert!(
         yard.call("search", json!({"glob": "[a"})).await.unwrap_err().contains("is not a glob")
     );
@@ -242,7 +242,7 @@ async fn files_are_found_by_name_and_by_text() {
         let words = yard.rig.call(tool, arguments).await.unwrap_err();
         assert!(
             words.ends_with(
-                "readme.txt is a file and no folder: name the folder that it is in, or `read` it"
+                "readme.txt is a file, not a folder: name the folder that it is in, or `read` it"
             ),
             "{words}"
         );
@@ -255,7 +255,7 @@ async fn a_server_whose_root_is_missing_says_so_and_harms_no_other() {
         Yard::with(|config| config.roots.iter_mut().for_each(|root| root.path.push("missing")));
     let status = yard.rig.server("file").status();
     assert_eq!(status.state, lockgate_upstream::State::Failed);
-    assert!(status.trouble.as_ref().unwrap().words.contains("missing is not there"));
+    assert!(status.trouble.as_ref().unwrap().words.contains("missing does not exist"));
     assert!(yard.rig.call("system/info", json!({})).await.is_ok());
 }
 

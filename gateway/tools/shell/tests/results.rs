@@ -93,7 +93,7 @@ async fn working_folders_are_inside() {
     for (cwd, words) in [
         ("..", "outside of the roots"),
         ("/etc", "outside of the folders that may be used"),
-        ("folder-out", "goes over a link"),
+        ("folder-out", "contains a link"),
         ("nowhere", "does not exist"),
         ("victim.txt", "is not a folder"),
         ("src/../../outside", "outside of the roots"),
@@ -116,7 +116,7 @@ async fn refusals_say_what_to_do() {
         (json!({"command": "ls", "argv": ["ls"]}), "give either `command`"),
         (json!({"command": "ls | wc"}), "unquoted `|` would start a pipe"),
         (json!({"command": "rm x"}), "the program `rm` is not allowed"),
-        (json!({"command": "cat link-out"}), "leads over a link"),
+        (json!({"command": "cat link-out"}), "leads through a link"),
         (json!({"command": "cat /etc/shadow"}), "outside of the folders that may be used"),
         (json!({"command": "ls", "timeout_ms": 60_001}), "60000"),
         (json!({"argv": []}), "argv"),

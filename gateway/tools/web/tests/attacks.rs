@@ -33,7 +33,7 @@ async fn loopback_is_refused_by_default_in_every_spelling() {
     let words = get(&web, &format!("http://localhost:{port}/")).await.unwrap_err();
     assert_eq!(
         words,
-        "localhost leads to this machine, which is not open to this tool; use a public host"
+        "localhost resolves to this machine, which is not allowed for this tool; use a public host"
     );
 }
 
@@ -252,7 +252,7 @@ async fn slow_servers_run_into_the_one_deadline() {
         let url = format!("http://localhost:{}{path}", site.port);
         let error =
             web.call("web/request", json!({"url": url, "timeout_ms": 400})).await.unwrap_err();
-        assert!(error.starts_with("there was no complete answer within "), "{path}: {error}");
+        assert!(error.starts_with("there was no complete response within "), "{path}: {error}");
         assert!(began.elapsed() < Duration::from_secs(5), "{path}: {:?}", began.elapsed());
     }
 }
