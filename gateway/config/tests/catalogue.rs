@@ -34,7 +34,7 @@ fn mistakes_of_the_catalogue_are_said_with_their_places() {
         (
             "{ url: 'https://a/', auth: api_key, header: host }",
             "catalogue.a.header",
-            "writes itself",
+            "the gateway sets",
         ),
         ("{ url: 'https://a/', title: '' }", "catalogue.a.title", "1 to 100"),
         ("{ url: 'https://a/', auht: none }", "catalogue.a.auht", "auth"),
