@@ -131,7 +131,7 @@ fn input_schema(shell: &Shell) -> Value {
             "minItems": 1,
             "maxItems": rule.max_arguments + 1,
             "items": {"type": "string"},
-            "description": "The program and its arguments, without quotes and line breaks",
+            "description": "The program and its arguments, without shell quoting; no line breaks",
         },
         "cwd": {
             "type": "string",
@@ -187,8 +187,7 @@ fn output_schema() -> Value {
         "stderr": {"type": "string"},
         "stdoutTruncated": {"type": "boolean"},
         "stderrTruncated": {"type": "boolean"},
-        "stdoutBytes": {"type": "integer", "description": "Bytes written, including truncated \
-            ones"},
+        "stdoutBytes": {"type": "integer", "description": "Bytes written, kept or truncated"},
         "stderrBytes": {"type": "integer"},
         "binary": {"type": "boolean", "description": "Bytes that are not UTF-8 were replaced"},
         "durationMs": {"type": "number"},
