@@ -104,7 +104,7 @@ async fn find<A: Approvals>(
 ) -> Response {
     match approvals.find(&approver, &id) {
         Some(call) => json_response(StatusCode::OK, call.to_string()),
-        None => refuse(StatusCode::NOT_FOUND, "no call with this id waits for you"),
+        None => refuse(StatusCode::NOT_FOUND, "no call with this id is waiting for your approval"),
     }
 }
 
@@ -133,7 +133,7 @@ fn answer<A: Approvals>(
     let approve = match decision {
         "approve" => true,
         "deny" => false,
-        _ => return refuse(StatusCode::NOT_FOUND, "there are `approve` and `deny`"),
+        _ => return refuse(StatusCode::NOT_FOUND, "the decision must be `approve` or `deny`"),
     };
     match approvals.answer(approver, id, approve) {
         Ok(state) => json_response(StatusCode::OK, state.to_string()),

@@ -17,7 +17,9 @@ pub(crate) async fn find<T>(
     let mut faults = Vec::new();
     for place in places(issuer)? {
         let fault = match outside.get(&place, Policy::Operator).await {
-            Ok(document) if !is_of(&document, issuer) => "the metadata is of another issuer".into(),
+            Ok(document) if !is_of(&document, issuer) => {
+                "the metadata is for another issuer".into()
+            }
             // The RFC 8414 document may be incomplete where that of OpenID Connect is not.
             Ok(document) => match read(&document) {
                 Ok(found) => return Ok(found),

@@ -26,7 +26,7 @@ impl Outside {
     pub(crate) async fn get(&self, url: &Url, policy: Policy) -> Result<Value, String> {
         match self.ask(url, policy, Request::new(Bytes::new().into())).await? {
             (StatusCode::OK, bytes) => read(&bytes),
-            (status, _) => Err(format!("the answer is {status}")),
+            (status, _) => Err(format!("the response status is {status}")),
         }
     }
 
@@ -43,7 +43,7 @@ impl Outside {
         *request.headers_mut() = headers;
         let (status, bytes) = self.ask(url, policy, request).await?;
         match read(&bytes) {
-            Err(_) if status != StatusCode::OK => Err(format!("the answer is {status}")),
+            Err(_) if status != StatusCode::OK => Err(format!("the response status is {status}")),
             answer => Ok((status, answer?)),
         }
     }
@@ -56,7 +56,7 @@ impl Outside {
     ) -> Result<(StatusCode, Bytes), String> {
         match tokio::time::timeout(TIMEOUT, self.send(url, policy, request)).await {
             Ok(answer) => answer,
-            Err(_) => Err(format!("no answer within {} s", TIMEOUT.as_secs())),
+            Err(_) => Err(format!("no response within {} s", TIMEOUT.as_secs())),
         }
     }
 
@@ -80,5 +80,5 @@ impl Outside {
 }
 
 fn read(bytes: &[u8]) -> Result<Value, String> {
-    serde_json::from_slice(bytes).map_err(|error| format!("the answer is not JSON: {error}"))
+    serde_json::from_slice(bytes).map_err(|error| format!("the response is not JSON: {error}"))
 }

@@ -301,7 +301,7 @@ async fn discover(issuer: &str, outside: &Outside) -> Result<Url, String> {
 /// revokes its keys that way.
 fn parse(set: &Value, allowed: &[Algorithm]) -> Result<Vec<Key>, String> {
     let Some(Value::Array(all)) = set.get("keys") else {
-        return Err("the answer is no key set".into());
+        return Err("the response is not a key set".into());
     };
     let mut keys = Vec::new();
     for key in all.iter().take(MAX_KEYS) {

@@ -52,7 +52,7 @@ pub struct Key {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the system gives no random bytes")]
+#[error("the system returned no random bytes")]
 pub struct NoRandomness;
 
 impl Key {

@@ -139,12 +139,12 @@ impl ListenerError {
             Self::Method { .. } => "this HTTP method is not served here",
             Self::ContentType => "Content-Type must be application/json, in UTF-8",
             Self::ContentTypes => "send exactly one Content-Type header",
-            Self::Encoding => "send the body as it is: a Content-Encoding is not taken",
+            Self::Encoding => "Content-Encoding is not supported: send the body unencoded",
             Self::Accept => "Accept must allow application/json or text/event-stream",
             Self::Framing => {
                 "Transfer-Encoding must be `chunked`, once, and without Content-Length"
             }
-            Self::Expectation => "no other expectation than 100-continue can be met",
+            Self::Expectation => "no expectation other than 100-continue is supported",
             Self::TooLarge { limit } => {
                 return format!("the message is longer than {limit} bytes").into();
             }

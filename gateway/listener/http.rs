@@ -28,7 +28,7 @@ use loop_state::LoopState;
 use serve::serve_connection;
 
 const BACKLOG: i32 = 1024;
-const ADDRESS_FULL: &str = "too many connections of one address (http.connections_per_address)";
+const ADDRESS_FULL: &str = "too many connections from one address (http.connections_per_address)";
 /// Bounds on the sweep interval, which is a quarter of the shorter timeout.
 const MIN_TICK: Duration = Duration::from_millis(20);
 const MAX_TICK: Duration = Duration::from_secs(1);
@@ -48,10 +48,10 @@ pub enum BindError {
 fn hint(cause: &io::Error) -> &'static str {
     match cause.kind() {
         io::ErrorKind::AddrInUse => {
-            "; another program listens there: choose another address with --listen ADDRESS:PORT, \
-             or `listen` in the configuration"
+            "; another program uses this address: choose another with --listen ADDRESS:PORT, or \
+             `listen` in the configuration"
         }
-        io::ErrorKind::AddrNotAvailable => "; it is none of this machine's addresses",
+        io::ErrorKind::AddrNotAvailable => "; it is not an address of this machine",
         _ => "",
     }
 }

@@ -20,7 +20,7 @@ const CONNECTIONS: usize = 128;
 pub enum OperatorsError {
     #[error(transparent)]
     Bind(#[from] BindError),
-    #[error("the thread of the operator's endpoints does not start: {0}")]
+    #[error("the thread of the operator's endpoints cannot be started: {0}")]
     Thread(#[from] io::Error),
 }
 
@@ -45,7 +45,7 @@ pub fn start_operators<H: Handler, F: Fallback>(
     thread.spawn(move || {
         let served = server.run(handler, service, std::future::pending(), Duration::ZERO);
         if let Err(error) = runtime.block_on(served) {
-            tracing::error!(%error, "the operator's endpoints have ended");
+            tracing::error!(%error, "the operator's endpoints have stopped");
         }
     })?;
     Ok(address)

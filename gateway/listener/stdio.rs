@@ -360,7 +360,8 @@ async fn ask<H: Handler>(handler: &H, exchange: Exchange, id: &[u8], out: &Messa
     if !session_client::forward_reply(reply, out).await
         && let Some(id) = known_id(id)
     {
-        let silence = write::error(Some(id), code::INTERNAL, "the gateway gave no answer", None);
+        let silence =
+            write::error(Some(id), code::INTERNAL, "the gateway returned no response", None);
         let _ = out.send(text(silence)).await;
     }
 }

@@ -23,11 +23,11 @@ use crate::config::{Clients, Tls};
 pub enum TlsError {
     #[error(transparent)]
     File(#[from] pem::FileError),
-    #[error("{cert} and {key} do not go together: {cause}")]
+    #[error("{cert} and {key} do not match: {cause}")]
     Pair { cert: PathBuf, key: PathBuf, cause: rustls::Error },
-    #[error("{path} holds no authorities of clients: {cause}")]
+    #[error("{path} contains no client certificate authorities: {cause}")]
     Authorities { path: PathBuf, cause: VerifierBuilderError },
-    #[error("{path} holds a certificate that cannot be an authority: {cause}")]
+    #[error("{path} contains a certificate that cannot be used as an authority: {cause}")]
     Authority { path: PathBuf, cause: rustls::Error },
 }
 
@@ -97,7 +97,7 @@ impl ServerCertificate {
         match load_material(&self.files) {
             Ok(material) => {
                 self.current.store(Arc::new(material));
-                tracing::info!(cert = %self.files.cert.display(), "certificate loaded again");
+                tracing::info!(cert = %self.files.cert.display(), "certificate reloaded");
             }
             Err(error) => {
                 tracing::warn!(%error, "certificate not loaded: the previous one stays in use")

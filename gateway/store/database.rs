@@ -136,7 +136,7 @@ impl Store {
             self.was_there.store(true, Ordering::Relaxed);
         } else if self.was_there.load(Ordering::Relaxed) {
             return Err(StoreError::Unavailable(format!(
-                "{} is gone; put it back, or start the gateway anew to begin with nothing",
+                "{} was removed; put it back, or restart the gateway to begin with an empty store",
                 file.display()
             )));
         }
@@ -148,7 +148,7 @@ impl Store {
     pub(crate) async fn explain_waiting(&self) -> StoreError {
         match self.connect(Access::Read).await {
             Err(error) => error,
-            Ok(_) => StoreError::Busy("no connection in time"),
+            Ok(_) => StoreError::Busy("no connection within the time limit"),
         }
     }
 
@@ -276,7 +276,7 @@ pub(crate) async fn within<T>(
 }
 
 fn no_url() -> StoreError {
-    StoreError::Unavailable("`store.url` is no URL".into())
+    StoreError::Unavailable("`store.url` is not a URL".into())
 }
 
 /// Creates a missing file, and marks an empty file as ours before the first other write. After an

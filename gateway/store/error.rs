@@ -17,20 +17,20 @@ pub enum StoreError {
     /// The database did not report the result of a commit.
     #[error("it is not known whether the change was made: {0}")]
     Unknown(String),
-    #[error("the disk of the database is full; make room, then try again")]
+    #[error("the disk of the database is full; free space, then retry")]
     Full,
     #[error("{}", cannot_write(.0))]
     ReadOnly(PathBuf),
-    #[error("the database is read-only; is it a standby? Give the address of its primary")]
+    #[error("the database is read-only, such as a standby; use the address of its primary")]
     Standby,
     #[error(
-        "the database was written by a newer Lockgate (its schema is {found}, this program knows \
-         {known}); start that version, or restore a backup from before"
+        "the database was written by a newer Lockgate (its schema is {found}, this program \
+         supports {known}); start that version, or restore an older backup"
     )]
     Newer { found: i64, known: i64 },
     #[error(
-        "{} is not a database of Lockgate; name another file with `store.file`, and leave this one \
-         as it is",
+        "{} is not a database of Lockgate; set `store.file` to another file, and leave this one \
+         unchanged",
         .0.display()
     )]
     Foreign(PathBuf),
@@ -40,7 +40,7 @@ pub enum StoreError {
     )]
     Damaged { file: PathBuf, reason: String },
     /// The database, or a check before it, rejects an operation.
-    #[error("the database refuses: {0}")]
+    #[error("the store rejected the operation: {0}")]
     Refused(String),
     #[error(transparent)]
     Vault(#[from] VaultError),
@@ -48,8 +48,8 @@ pub enum StoreError {
 
 fn cannot_write(path: &Path) -> String {
     format!(
-        "the database {} cannot be written; let this user write to its folder, or set `store.file` \
-         or `store.url`",
+        "the database {} cannot be written; give this user write access to its folder, or set \
+         `store.file` or `store.url`",
         path.display()
     )
 }
@@ -71,20 +71,21 @@ impl StoreError {
     #[must_use]
     pub fn describe_to_callers(&self) -> &'static str {
         match self {
-            Self::Busy(_) => "others change something just now; try again",
+            Self::Busy(_) => "the gateway's store is busy with other changes; retry",
             Self::Unavailable(_) | Self::Unknown(_) => {
-                "the gateway's store cannot be reached now; what is known goes on, try again later"
+                "the gateway's store cannot be reached; the last known state stays in use, retry \
+                later"
             }
             Self::Full => "the gateway's store is full; ask the operator to make room",
             Self::ReadOnly(_) | Self::Standby => {
-                "the gateway's store cannot be written now; ask the operator, whose log says why"
+                "the gateway's store cannot be written; ask the operator to check the log"
             }
             Self::Newer { .. }
             | Self::Foreign(_)
             | Self::Damaged { .. }
             | Self::Refused(_)
             | Self::Vault(_) => {
-                "the gateway's store cannot be used; ask the operator, whose log says why"
+                "the gateway's store cannot be used; ask the operator to check the log"
             }
         }
     }
@@ -108,7 +109,7 @@ impl StoreError {
         match (error, file) {
             (sqlx::Error::Database(database), Some(file)) => Self::of_sqlite(&**database, file),
             (sqlx::Error::Database(database), None) => of_postgres(&**database),
-            (sqlx::Error::PoolTimedOut, _) => Self::Busy("no connection in time"),
+            (sqlx::Error::PoolTimedOut, _) => Self::Busy("no connection within the time limit"),
             // TLS reports an invalid certificate this way.
             (sqlx::Error::Io(error), None) if error.kind() == ErrorKind::InvalidData => {
                 of_tls(&error.to_string())
@@ -121,10 +122,10 @@ impl StoreError {
             (sqlx::Error::PoolClosed | sqlx::Error::WorkerCrashed, _) => {
                 Self::Unavailable("the gateway is stopping".into())
             }
-            (sqlx::Error::Configuration(_), _) => Self::Unavailable(
-                "`store.url` is no URL that PostgreSQL's clients understand".into(),
-            ),
-            _ => Self::Refused("it sent what this program does not understand".into()),
+            (sqlx::Error::Configuration(_), _) => {
+                Self::Unavailable("`store.url` is not a valid PostgreSQL URL".into())
+            }
+            _ => Self::Refused("its response is not supported".into()),
         }
     }
 
@@ -132,12 +133,12 @@ impl StoreError {
         let code = error.code().unwrap_or_default().parse().unwrap_or(0_u32);
         // The low byte is the primary code (sqlite.org/rescode.html).
         match code & 0xff {
-            5 | 6 => Self::Busy("another program holds it"),
+            5 | 6 => Self::Busy("another program has locked it"),
             8 | 14 => Self::ReadOnly(file.to_owned()),
             11 => Self::Damaged { file: file.to_owned(), reason: error.message().to_owned() },
             13 => Self::Full,
             26 => Self::Foreign(file.to_owned()),
-            10 => Self::Unavailable("reading or writing its file fails".into()),
+            10 => Self::Unavailable("its file cannot be read or written".into()),
             _ => Self::Refused(error.message().to_owned()),
         }
     }
@@ -156,7 +157,7 @@ fn of_tls(why: &str) -> StoreError {
     };
     StoreError::Unavailable(format!(
         "TLS: {why} (in `store.url`, sslrootcert=FILE names a private authority, and \
-         sslmode=disable does without TLS)"
+         sslmode=disable disables TLS)"
     ))
 }
 
@@ -166,18 +167,18 @@ fn of_postgres(error: &dyn sqlx::error::DatabaseError) -> StoreError {
     match code.as_str() {
         "53100" => StoreError::Full,
         "25006" => StoreError::Standby,
-        "28000" | "28P01" => StoreError::Unavailable("it refuses user or password".into()),
+        "28000" | "28P01" => StoreError::Unavailable("it rejected the user or the password".into()),
         "3D000" => StoreError::Unavailable("there is no such database; create it".into()),
         "42501" => StoreError::Refused(
-            "the user may not make or use the schema `lockgate`; grant CREATE on the database, or \
-             make the schema for it"
+            "the user may not create or use the schema `lockgate`; grant CREATE on the database, \
+             or create the schema for it"
                 .into(),
         ),
         // Shutdown or a statement timeout, lack of resources, and connection failures.
         code if code.starts_with("57") || code.starts_with("53") || code.starts_with("08") => {
-            StoreError::Unavailable(format!("it answers {code}"))
+            StoreError::Unavailable(format!("it returned the error {code}"))
         }
-        "55P03" | "40001" | "40P01" => StoreError::Busy("other changes hold it up"),
+        "55P03" | "40001" | "40P01" => StoreError::Busy("it conflicts with other changes"),
         _ => StoreError::Refused(error.message().to_owned()),
     }
 }

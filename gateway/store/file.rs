@@ -126,8 +126,8 @@ impl Draft {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                 let path = path.display();
                 Err(StoreError::Refused(format!(
-                    "{path} is there already: another copy is being made, or was broken off; take \
-                     it away if none is"
+                    "{path} already exists: another copy is running, or was interrupted; delete it \
+                     if none is running"
                 )))
             }
             Err(_) => Err(StoreError::ReadOnly(path)),

@@ -93,7 +93,7 @@ impl Store {
     pub async fn back_up(&self, to: &Path) -> Result<Inventory, StoreError> {
         self.own_file()?;
         if to.exists() {
-            return Err(StoreError::Refused(format!("{} is there already", to.display())));
+            return Err(StoreError::Refused(format!("{} already exists", to.display())));
         }
         let Some((mut connection, _)) = self.look().await? else {
             return Err(StoreError::Refused("nothing has been stored yet".into()));
@@ -119,7 +119,7 @@ impl Store {
         }
         if file::is_same(from, file) {
             return Err(StoreError::Refused(format!(
-                "{} is the store itself; name a backup",
+                "{} is the store itself; specify a backup",
                 from.display()
             )));
         }
@@ -147,7 +147,7 @@ impl Store {
     pub async fn require_newest_schema(&self) -> Result<(), StoreError> {
         match self.look().await? {
             Some((_, found)) if found < NEWEST => Err(StoreError::Refused(format!(
-                "its schema is {found}, this program works with {NEWEST}; start a gateway of this \
+                "its schema is {found}, this program requires {NEWEST}; start a gateway of this \
                  version first"
             ))),
             _ => Ok(()),
@@ -158,8 +158,7 @@ impl Store {
         match self.file() {
             Some(file) => Ok(file),
             None => Err(StoreError::Refused(
-                "PostgreSQL is copied with its own tools: pg_dump --schema=lockgate, and psql"
-                    .into(),
+                "for PostgreSQL, use its own tools: pg_dump --schema=lockgate, and psql".into(),
             )),
         }
     }
@@ -186,7 +185,8 @@ async fn open_backup(from: &Path) -> Result<AnyConnection, StoreError> {
 
 fn no_store(from: &Path) -> StoreError {
     StoreError::Refused(format!(
-        "{} holds no store of Lockgate, or not all of it; copy one with `lockgate store backup`",
+        "{} is not a store of Lockgate, or is incomplete; create a backup with `lockgate store \
+        backup`",
         from.display()
     ))
 }

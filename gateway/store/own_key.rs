@@ -36,20 +36,20 @@ pub(crate) fn make(path: &Path) -> Option<String> {
     if let Some(folder) = path.parent()
         && let Err(error) = folder::make(folder)
     {
-        tracing::error!(%error, "{shown} cannot be made, so that no credential can be stored");
+        tracing::error!(%error, "{shown} cannot be created, so credentials cannot be stored");
         return None;
     }
     match write(path, &hex::encode(draft), &key) {
         Ok(()) => {
             tracing::warn!(
-                "{shown} was made: the key that credentials are stored with. Without it they are \
-                    lost, so keep a copy, apart from backups of the database"
+                "{shown} was created: the key that encrypts stored credentials. Without it they \
+                    are lost, so keep a copy, separate from backups of the database"
             );
             Some(key)
         }
         Err(error) if error.kind() == ErrorKind::AlreadyExists => read(path),
         Err(error) => {
-            tracing::error!(%error, "{shown} cannot be made, so that no credential can be stored");
+            tracing::error!(%error, "{shown} cannot be created, so credentials cannot be stored");
             None
         }
     }

@@ -223,7 +223,8 @@ async fn read_organisation(
 
 fn note_unreadable(records: &mut OrganisationRecords, row: &AnyRow, error: &sqlx::Error) {
     let id = row.try_get("id").unwrap_or_else(|_| "a row without an id".to_owned());
-    tracing::error!(id, organisation = records.id, %error, "a stored row cannot be read: left out");
+    tracing::error!(id, organisation = records.id, %error, "a stored row cannot be read and is \
+        ignored");
     records.unreadable.push(id);
 }
 

@@ -36,13 +36,13 @@ pub struct Field<'a> {
 /// The reason that a value cannot be sealed or opened. No variant contains a part of the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VaultError {
-    #[error("no key is configured (store.keys), so that no credential can be stored")]
+    #[error("no key is configured (store.keys), so credentials cannot be stored")]
     NoKey,
     #[error("a key is shorter than {MIN_KEY} bytes")]
     ShortKey,
-    #[error("it was sealed with a key that is not configured (store.keys)")]
+    #[error("it was encrypted with a key that is not configured (store.keys)")]
     UnknownKey,
-    #[error("it was altered, or moved here from elsewhere")]
+    #[error("it was altered, or copied from another record")]
     Altered,
     #[error("the cryptographic library failed")]
     Crypto,

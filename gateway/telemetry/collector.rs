@@ -134,7 +134,7 @@ impl Collector {
                 | StatusCode::GATEWAY_TIMEOUT
         );
         let wait = read_wait(answer.headers());
-        Err(ExportFailure { words: format!("it answered {status}"), is_passing, wait })
+        Err(ExportFailure { words: format!("the collector returned {status}"), is_passing, wait })
     }
 }
 
@@ -154,7 +154,7 @@ fn read_headers(configured: &BTreeMap<String, String>) -> Result<HeaderMap, Expo
     let mut headers = HeaderMap::new();
     for (name, value) in configured {
         let Ok(key) = HeaderName::from_bytes(name.as_bytes()) else {
-            return Err(ExportError(format!("{name} is no name of a header")));
+            return Err(ExportError(format!("{name} is not a valid header name")));
         };
         let Ok(mut value) = HeaderValue::from_str(value) else {
             return Err(ExportError(format!("the value of the header {name} cannot be used")));

@@ -86,14 +86,18 @@ fn provider(
 
 fn gauges(meter: &Meter, numbers: &Numbers) {
     for (name, help, gauge) in [
-        ("sessions", "Legacy sessions alive", &numbers.sessions),
-        ("parked_calls", "Calls that wait for their clients' answers", &numbers.parked),
-        ("approvals_waiting", "Calls that wait for a person", &numbers.approvals),
-        ("streams", "Event streams open towards clients", &numbers.streams),
-        ("requests_in_flight", "Requests that run now", &numbers.in_flight),
-        ("requests_queued", "Requests that wait for a place", &numbers.queued),
-        ("bytes_in_flight", "Bytes of messages that are held now", &numbers.bytes_in_flight),
-        ("bytes_in_flight_limit", "Bytes of messages that may be held", &numbers.bytes_limit),
+        ("sessions", "Open legacy sessions", &numbers.sessions),
+        ("parked_calls", "Calls waiting for an answer from their client", &numbers.parked),
+        (
+            "approvals_waiting",
+            "Calls waiting for an approval or an answer from a person",
+            &numbers.approvals,
+        ),
+        ("streams", "Open event streams to clients", &numbers.streams),
+        ("requests_in_flight", "Requests in progress", &numbers.in_flight),
+        ("requests_queued", "Requests waiting for a free slot", &numbers.queued),
+        ("bytes_in_flight", "Bytes of messages in memory", &numbers.bytes_in_flight),
+        ("bytes_in_flight_limit", "Limit on bytes of messages in memory", &numbers.bytes_limit),
         (
             "shared_rates_away",
             "1 while the store of shared rates cannot be reached",
@@ -107,7 +111,7 @@ fn gauges(meter: &Meter, numbers: &Numbers) {
     let refused = Arc::clone(&numbers.refused_for_memory);
     let builder = meter.u64_observable_counter("messages_refused_for_memory");
     let _ = builder
-        .with_description("Messages that were refused because there was no memory for them")
+        .with_description("Messages refused or dropped for lack of memory")
         .with_callback(move |observer| observer.observe(refused.load(Relaxed), &[]))
         .build();
 }
@@ -116,7 +120,7 @@ fn calls(meter: &Meter, numbers: &Arc<Numbers>) {
     let numbers = Arc::downgrade(numbers);
     let builder = meter
         .u64_observable_counter("calls")
-        .with_description("Calls that have ended, by server, tool and outcome");
+        .with_description("Completed calls, by server, tool and outcome");
     let _ = builder
         .with_callback(move |observer| {
             let Some(numbers) = numbers.upgrade() else {
@@ -143,20 +147,16 @@ fn calls(meter: &Meter, numbers: &Arc<Numbers>) {
 /// Registers the load, limits, timeout and breaker of each server.
 fn bounds(meter: &Meter, numbers: &Arc<Numbers>) {
     const GAUGES: [Reading<Bounds>; 6] = [
-        ("server_calls_running", "Calls that run at a server now", |b| b.running as u64),
-        ("server_calls_limit", "Calls that may run at a server at once (concurrency)", |b| {
+        ("server_calls_running", "Calls in progress at a server", |b| b.running as u64),
+        ("server_calls_limit", "Limit on concurrent calls at a server (concurrency)", |b| {
             b.concurrency as u64
         }),
-        ("server_calls_waiting", "Calls that wait for a place at a server", |b| b.waiting as u64),
-        ("server_calls_queue", "Calls that may wait for a place at a server (queue)", |b| {
-            b.queue as u64
-        }),
-        ("server_timeout_seconds", "Time that one call to a server may take", |b| {
-            b.timeout.as_secs()
-        }),
+        ("server_calls_waiting", "Calls waiting for a free slot at a server", |b| b.waiting as u64),
+        ("server_calls_queue", "Limit on calls waiting at a server (queue)", |b| b.queue as u64),
+        ("server_timeout_seconds", "Timeout of a call to a server", |b| b.timeout.as_secs()),
         (
             "server_breaker_open",
-            "1 while calls to a server are held back because it kept failing",
+            "1 while calls to a server are paused because it keeps failing",
             |b| b.open.into(),
         ),
     ];
@@ -180,7 +180,7 @@ fn notifications(meter: &Meter, numbers: &Arc<Numbers>) {
     let weak = Arc::downgrade(numbers);
     let builder = meter
         .u64_observable_counter("approval_notifications")
-        .with_description("Messages to the webhook that a call waits for approvers, by outcome");
+        .with_description("Approval notifications to the webhook, by outcome");
     let _ = builder
         .with_callback(move |observer| {
             let Some(numbers) = weak.upgrade() else {
@@ -211,9 +211,8 @@ fn rejections(meter: &Meter, numbers: &Arc<Numbers>) {
         })
         .build();
     let lost = numbers.lost_spans.clone();
-    let builder = meter
-        .u64_observable_counter("spans_lost")
-        .with_description("Spans that were made and not exported");
+    let builder =
+        meter.u64_observable_counter("spans_lost").with_description("Spans that were not exported");
     let _ =
         builder.with_callback(move |observer| observer.observe(lost.load(Relaxed), &[])).build();
 }
@@ -231,7 +230,7 @@ fn audit(meter: &Meter, numbers: &Numbers) {
     let audit = Arc::clone(&numbers.audit);
     let builder = meter
         .u64_observable_gauge("audit_failing")
-        .with_description("1 while the trail cannot be written");
+        .with_description("1 while the audit trail cannot be written");
     let _ = builder
         .with_callback(move |observer| observer.observe(audit.is_failing().into(), &[]))
         .build();
@@ -262,17 +261,13 @@ fn each_server(
 fn servers(meter: &Meter, numbers: &Arc<Numbers>) {
     let quarantined = meter.u64_observable_gauge("server_tools_quarantined");
     let quarantined =
-        quarantined.with_description("Tools hidden until somebody approves them (`lockgate pins`)");
+        quarantined.with_description("Tools hidden until they are approved (`lockgate pins`)");
     let _ = quarantined.with_callback(each_server(numbers, ServerMetrics::quarantined)).build();
     const COUNTERS: [Reading<ServerMetrics>; 2] = [
-        (
-            "server_restarts",
-            "Times that a server was started or connected again",
-            ServerMetrics::restarts,
-        ),
+        ("server_restarts", "Restarts and reconnections of a server", ServerMetrics::restarts),
         (
             "server_list_changes",
-            "Times that a server's lists were read again and differed",
+            "Changes of a server's lists, found when they were read again",
             ServerMetrics::list_changes,
         ),
     ];
@@ -283,7 +278,7 @@ fn servers(meter: &Meter, numbers: &Arc<Numbers>) {
     let numbers = Arc::downgrade(numbers);
     let builder = meter
         .u64_observable_gauge("server_state")
-        .with_description("1 for the state that a server is in");
+        .with_description("1 for the current state of a server");
     let _ = builder
         .with_callback(move |observer| {
             let Some(numbers) = numbers.upgrade() else {

@@ -223,7 +223,7 @@ async function checkRecords({ gateway, provider }) {
       }
     }
     const refused = JSON.stringify(records.filter(({ kind }) => kind === 'refusal'));
-    for (const words of ['has refused', 'no organisation (claim `org_id`)', 'nobody has begun this sign-in']) {
+    for (const words of ['denied access', 'no organisation (claim `org_id`)', 'nobody has begun this sign-in']) {
       holds(refused.includes(words), `${words} is not among ${refused}`);
     }
     const written = readFileSync(join(gateway.folder, 'audit.jsonl'), 'utf8') + gateway.log();

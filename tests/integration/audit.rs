@@ -181,7 +181,7 @@ async fn what_is_taken_from_a_trail_is_missed_and_said() {
     gate.ended().await;
     let log = gate.log();
     assert!(
-        log.contains("missing that rotation did not remove") && log.contains("took its file away"),
+        log.contains("missing that rotation did not remove") && log.contains("file was removed"),
         "{log}"
     );
     assert_eq!(verify_all(folder.path(), &by_key).0, Some(1));

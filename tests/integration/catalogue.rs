@@ -94,7 +94,7 @@ async fn an_integration_from_the_catalogue_follows_its_entry() {
     let own = format!("/mcp-integrations/{}", open["id"].as_str().unwrap());
     until("what has no entry says so", async || {
         let shown = ask(&gate, &admin, "GET", &own, Value::Null).await.json();
-        let says = shown["reason"].as_str().unwrap_or_default().contains("no such entry");
+        let says = shown["reason"].as_str().unwrap_or_default().contains("removed from the");
         (shown["state"] == "failed" && says && !tools(&gate, &user).await.contains("open__"))
             .then_some(())
     })

@@ -169,7 +169,7 @@ async fn a_development_gateway_makes_its_key_with_the_first_credential() {
     let sealed = [&sealed[..], &["--credentials", "-"]].concat();
     out(&run(&gate, &sealed, SECRET).await);
     assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
-    assert!(gate.log().contains("vault.key was made"), "{}", gate.log());
+    assert!(gate.log().contains("vault.key was created"), "{}", gate.log());
     let again = ["vault", "rotate", "--config", "lockgate.json"];
     let mut command = command();
     command.args(again).current_dir(gate.folder.path());

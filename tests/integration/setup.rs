@@ -208,7 +208,7 @@ fn mistakes_name_their_cause() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let serve = run(folder.path(), &["serve", "--listen", &address]);
-    assert!(said(&serve).contains("choose another address with --listen"), "{}", said(&serve));
+    assert!(said(&serve).contains("choose another with --listen"), "{}", said(&serve));
     let text = "listen: 0.0.0.0:3001\nauth: { key: \"${TOKEN}-long-enough-to-be-a-key-of-this\" }\n\
         http: { hosts: [a.example], tls: { cert: \"${TLS_CERT}\", key: k.pem } }\n";
     std::fs::write(folder.path().join("lockgate.yaml"), text).unwrap();

@@ -265,7 +265,7 @@ async fn answers_of_another_issuer_and_errors_are_told_in_our_words() {
         assert!(!form.text().contains("<script>alert"), "{}", form.text());
     }
     assert_eq!(world.provider.heard().len(), 0);
-    let record = "the identity provider, or the user, has refused";
+    let record = "the identity provider or the user denied access";
     until("refusals are recorded", async || world.records().contains(record).then_some(())).await;
     world.check_writings(&["alert(1)"]);
 }

@@ -55,8 +55,8 @@ impl Accepted {
         for name in CONDITIONS {
             if request.headers().contains_key(name) && !self.headers.contains(name) {
                 let detail = format!(
-                    "`{name}`: this operation takes no such condition, so nothing was done; send \
-                     it without"
+                    "`{name}`: this operation does not support this header, so nothing was done; \
+                     send the request without it"
                 );
                 return Err(Problem::new(StatusCode::BAD_REQUEST, "INVALID_HEADER", detail));
             }
@@ -68,8 +68,8 @@ impl Accepted {
 fn refuse_parameter(name: &str) -> Problem {
     let name: String = name.chars().take(MAX_SHOWN).collect();
     let detail = format!(
-        "`{name}`: this operation has no such parameter, so nothing was done; \
-         GET /api/openapi.json says which it has"
+        "`{name}`: this operation has no such parameter, so nothing was done; GET \
+         /api/openapi.json lists its parameters"
     );
     Problem::new(StatusCode::BAD_REQUEST, "INVALID_QUERY", detail)
 }

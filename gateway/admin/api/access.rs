@@ -85,8 +85,8 @@ impl Caller {
 
 /// Returns the same problem for a missing organisation and for one of other callers.
 pub(crate) fn unknown_organisation() -> Problem {
-    let detail = "there is no such organisation for this caller: leave `organizationId` out; \
-        operators create one with POST /api/organisations";
+    let detail = "there is no such organisation for this caller: omit `organizationId`; operators \
+        create organisations with POST /api/organisations";
     Problem::not_found(ELSEWHERE, detail)
 }
 
@@ -98,7 +98,7 @@ fn read_organisation(query: &str) -> Result<Option<String>, Problem> {
             continue;
         }
         if named.replace(value.into_owned()).is_some() {
-            let detail = "the parameter `organizationId` stands twice";
+            let detail = "the parameter `organizationId` is repeated";
             return Err(Problem::new(StatusCode::BAD_REQUEST, "INVALID_QUERY", detail));
         }
     }
@@ -134,7 +134,7 @@ pub(crate) fn check_permission(
         (Permission::AtLeast(least), Some(caller)) if caller.role >= least => Ok(()),
         (Permission::AtLeast(_), Some(_)) => {
             let detail = format!(
-                "this needs the role {}: the operator of the gateway says who has it (admin.{}s)",
+                "the role {} is required: the operator of the gateway assigns it (admin.{}s)",
                 permission.as_str(),
                 permission.as_str(),
             );
@@ -144,7 +144,7 @@ pub(crate) fn check_permission(
 }
 
 fn unknown_caller() -> Problem {
-    let detail = "show who you are, with `Authorization: Bearer` and a key or token";
+    let detail = "credentials are required: send `Authorization: Bearer` with a key or token";
     Problem::new(StatusCode::UNAUTHORIZED, "UNAUTHENTICATED", detail)
 }
 

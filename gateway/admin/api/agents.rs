@@ -159,7 +159,7 @@ pub(crate) async fn create_agent(
     path = "/agents/{id}",
     tag = "agents",
     params(("id" = String, Path), OrganisationQuery),
-    responses((status = 200, body = Agent), (status = 404, description = "Not there"))
+    responses((status = 200, body = Agent), (status = 404, description = "Not found"))
 )]
 pub(crate) async fn show_agent(
     State(state): Shared,
@@ -180,8 +180,8 @@ pub(crate) async fn show_agent(
     request_body = AgentName,
     responses(
         (status = 200, body = Agent),
-        (status = 404, description = "Not there"),
-        (status = 412, description = "Somebody else has changed it"),
+        (status = 404, description = "Not found"),
+        (status = 412, description = "Changed since the version in `If-Match`"),
     )
 )]
 pub(crate) async fn rename_agent(
@@ -204,10 +204,10 @@ pub(crate) async fn rename_agent(
     tag = "agents",
     params(("id" = String, Path), ChangeQuery, OrganisationQuery, ChangeHeaders),
     responses(
-        (status = 204, description = "It is gone"),
+        (status = 204, description = "Deleted"),
         (status = 200, body = Agent, description = "`dryRun`"),
-        (status = 404, description = "Not there"),
-        (status = 412, description = "Somebody else has changed it"),
+        (status = 404, description = "Not found"),
+        (status = 412, description = "Changed since the version in `If-Match`"),
     )
 )]
 pub(crate) async fn delete_agent(

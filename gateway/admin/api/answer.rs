@@ -164,6 +164,6 @@ fn no_memory() -> Problem {
 }
 
 pub(crate) fn broken() -> Problem {
-    let detail = "the gateway gave no answer that can be read; the log says more";
+    let detail = "the gateway's response cannot be read; see the gateway's log";
     Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "INTERNAL", detail)
 }

@@ -54,7 +54,7 @@ pub(crate) async fn list_approvals(
     path = "/approvals/{id}",
     tag = "approvals",
     params(("id" = String, Path)),
-    responses((status = 200, body = WaitingApproval), (status = 404, description = "Not there"))
+    responses((status = 200, body = WaitingApproval), (status = 404, description = "Not found"))
 )]
 pub(crate) async fn show_approval(
     State(state): Shared,
@@ -63,7 +63,10 @@ pub(crate) async fn show_approval(
 ) -> Result<Json<WaitingApproval>, Problem> {
     match state.gateway.find_approval(&caller.principal, &id) {
         Some(call) => Ok(Json(WaitingApproval(call))),
-        None => Err(Problem::not_found("APPROVAL_NOT_FOUND", "no call with this id waits for you")),
+        None => Err(Problem::not_found(
+            "APPROVAL_NOT_FOUND",
+            "no call with this id is waiting for your approval",
+        )),
     }
 }
 
@@ -74,9 +77,9 @@ pub(crate) async fn show_approval(
     tag = "approvals",
     params(("id" = String, Path)),
     responses(
-        (status = 200, body = Object, description = "How the call stands then"),
-        (status = 404, description = "Not there"),
-        (status = 409, description = "The answer does not count"),
+        (status = 200, body = Object, description = "The state of the call"),
+        (status = 404, description = "Not found"),
+        (status = 409, description = "The decision does not count"),
     )
 )]
 pub(crate) async fn approve_call(
@@ -94,9 +97,9 @@ pub(crate) async fn approve_call(
     tag = "approvals",
     params(("id" = String, Path)),
     responses(
-        (status = 200, body = Object, description = "How the call stands then"),
-        (status = 404, description = "Not there"),
-        (status = 409, description = "The answer does not count"),
+        (status = 200, body = Object, description = "The state of the call"),
+        (status = 404, description = "Not found"),
+        (status = 409, description = "The decision does not count"),
     )
 )]
 pub(crate) async fn deny_call(

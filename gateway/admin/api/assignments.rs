@@ -95,7 +95,7 @@ fn answer(
     path = "/agents/{id}/mcp-integrations",
     tag = "agents",
     params(("id" = String, Path), AssignedQuery, OrganisationQuery),
-    responses((status = 200, body = Page<Integration>), (status = 404, description = "Not there"))
+    responses((status = 200, body = Page<Integration>), (status = 404, description = "Not found"))
 )]
 pub(crate) async fn list_assigned(
     State(state): Shared,
@@ -115,7 +115,7 @@ pub(crate) async fn list_assigned(
     path = "/agents/{id}/mcp-integrations/available",
     tag = "agents",
     params(("id" = String, Path), AssignedQuery, OrganisationQuery),
-    responses((status = 200, body = Page<Integration>), (status = 404, description = "Not there"))
+    responses((status = 200, body = Page<Integration>), (status = 404, description = "Not found"))
 )]
 pub(crate) async fn list_available(
     State(state): Shared,
@@ -143,10 +143,11 @@ pub(crate) async fn list_available(
     ),
     responses(
         (status = 200, body = AgentIntegration),
-        (status = 400, description = "It is disabled"),
-        (status = 403, description = "It is another organisation's; said to operators alone"),
-        (status = 404, description = "Not there"),
-        (status = 409, description = "It is assigned already"),
+        (status = 400, description = "The integration is disabled"),
+        (status = 403, description = "The integration belongs to another organisation; reported to \
+            operators only"),
+        (status = 404, description = "Not found"),
+        (status = 409, description = "Already assigned"),
     )
 )]
 pub(crate) async fn assign_integration(
@@ -175,9 +176,9 @@ pub(crate) async fn assign_integration(
         CreationHeaders,
     ),
     responses(
-        (status = 204, description = "It is taken away"),
+        (status = 204, description = "Unassigned"),
         (status = 200, body = AgentIntegration, description = "`dryRun`"),
-        (status = 404, description = "Not there, or not assigned"),
+        (status = 404, description = "Not found, or not assigned"),
     )
 )]
 pub(crate) async fn unassign_integration(

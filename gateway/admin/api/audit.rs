@@ -220,7 +220,7 @@ impl Reader {
     params(AuditQuery, OrganisationQuery),
     responses(
         (status = 200, body = AuditPage),
-        (status = 409, description = "The trail is not in a file"),
+        (status = 409, description = "The audit trail is not written to a file"),
     )
 )]
 pub(crate) async fn search_audit(
@@ -243,7 +243,8 @@ pub(crate) async fn search_audit(
     let organisation =
         if caller.sees_all() { None } else { Some(caller.organisation().to_owned()) };
     let Some(path) = state.operations.audit_file() else {
-        let detail = "the trail of this gateway is not in a file: ask who collects its output";
+        let detail = "the audit trail of this gateway is not written to a file: search it where \
+            its output is collected";
         return Err(Problem::new(StatusCode::CONFLICT, "NO_AUDIT_FILE", detail));
     };
     let before = read_cursor(&state, &caller, query.cursor.as_deref())?;
@@ -253,7 +254,7 @@ pub(crate) async fn search_audit(
         Role::Admin | Role::User => &state.searches,
     };
     let Some(place) = places.enter(&Arc::from(caller.organisation())) else {
-        let detail = "others search the trail now: try again in a moment";
+        let detail = "too many searches of the audit trail are running: retry in a moment";
         let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "OVERLOADED", detail);
         return Err(problem.retry_after(2));
     };
@@ -303,7 +304,7 @@ fn read_cursor(
     let Some(cursor) = cursor else { return Ok(None) };
     match state.gateway.open_cursor(LIST, &caller.principal, cursor) {
         Some(before) => Ok(Some(before)),
-        None => Err(invalid("`cursor`: is none of an answer to you")),
+        None => Err(invalid("`cursor`: is not from a response to this caller")),
     }
 }
 
@@ -323,8 +324,8 @@ async fn run_search(
     match searched.await {
         Ok(Ok(found)) => Ok(found),
         failed => {
-            tracing::warn!(?failed, "the audit trail was not searched");
-            let detail = "the trail cannot be read now; the log says why";
+            tracing::warn!(?failed, "audit trail search failed");
+            let detail = "the audit trail cannot be read; see the gateway's log";
             Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "AUDIT_UNAVAILABLE", detail))
         }
     }

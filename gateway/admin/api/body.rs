@@ -37,13 +37,13 @@ impl<T: DeserializeOwned + Send + 'static> FromRequest<Arc<ApiState>> for Body<T
         };
         // The composition root has already read the body within its limits.
         let Ok(text) = to_bytes(request.into_body(), usize::MAX).await else {
-            return Err(Problem::in_body("", "the body broke off"));
+            return Err(Problem::in_body("", "the body is incomplete"));
         };
         if text.len() <= LARGE {
             return Ok(Self(parse(&headers, &text)?));
         }
         let Ok(turn) = state.gateway.apart().turn(caller).await else {
-            let detail = "too many large bodies are read now: try again in a moment";
+            let detail = "too many large bodies are being read: retry in a moment";
             let busy = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "OVERLOADED", detail);
             return Err(busy.retry_after(1));
         };

@@ -90,7 +90,7 @@ pub(crate) fn rename_arguments(
     for (spelling, own) in names {
         let Some(value) = arguments.remove(*spelling) else { continue };
         if arguments.insert((*own).to_owned(), value).is_some() {
-            let detail = format!("is another spelling of `{own}`: give one of them");
+            let detail = format!("is another spelling of `{own}`: send only one of them");
             return Err(Problem::in_body(&format!("/arguments/{spelling}"), detail));
         }
     }

@@ -98,7 +98,7 @@ fn read_version(headers: &HeaderMap) -> Result<Option<i64>, Problem> {
     let tag = given.strip_prefix('"').and_then(|given| given.strip_suffix('"'));
     match tag.and_then(|tag| tag.parse().ok()) {
         Some(version) => Ok(Some(version)),
-        None => Err(invalid("If-Match must be an ETag of an answer, such as \"3\", or *")),
+        None => Err(invalid("If-Match must be an ETag from a response, such as \"3\", or *")),
     }
 }
 
@@ -108,9 +108,9 @@ fn read_single<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>
         (None, _) => Ok(None),
         (Some(value), None) => match value.to_str() {
             Ok(text) => Ok(Some(text)),
-            Err(_) => Err(invalid("a header has other characters than ASCII")),
+            Err(_) => Err(invalid("a header contains non-ASCII characters")),
         },
-        (Some(_), Some(_)) => Err(invalid("If-Match and Idempotency-Key stand once, or not")),
+        (Some(_), Some(_)) => Err(invalid("send If-Match and Idempotency-Key at most once")),
     }
 }
 

@@ -55,8 +55,8 @@ pub(crate) fn describe(description: &OpenApi, operations: &[Operation]) -> Value
     document["info"] = json!({
         "title": "Lockgate",
         "version": env!("CARGO_PKG_VERSION"),
-        "description": "One gate in front of many MCP servers. Errors are problem details \
-            (RFC 9457) with a code that does not change.",
+        "description": "A gateway in front of many MCP servers. Errors are problem details (RFC \
+            9457) with a stable code.",
         "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
     });
     document["servers"] = json!([{"url": "/api"}]);
@@ -73,7 +73,7 @@ pub(crate) fn describe(description: &OpenApi, operations: &[Operation]) -> Value
     }
     components["securitySchemes"] = json!({"bearer": {"type": "http", "scheme": "bearer"}});
     components["responses"] =
-        json!({"Problem": {"description": "What went wrong", "content": problem_content()}});
+        json!({"Problem": {"description": "Error", "content": problem_content()}});
     components["schemas"]["Problem"] = problem_schema();
     relax_bodies(&mut document);
     open_objects(&mut document);
@@ -174,16 +174,16 @@ fn problem_schema() -> Value {
         "properties": {
             "type": {
                 "type": "string",
-                "description": "`about:blank`; of a server's failure `connection`, \
-                    `authentication`, `timeout`, `execution` or `validation`",
+                "description": "`about:blank`; for server failures `connection`, `authentication`, \
+                    `timeout`, `execution` or `validation`",
             },
-            "title": {"type": "string", "description": "The words of the status"},
+            "title": {"type": "string", "description": "The reason phrase of the status"},
             "status": {"type": "integer", "minimum": 400, "maximum": 599},
-            "code": {"type": "string", "description": "Does not change; for programs"},
-            "detail": {"type": "string", "description": "What is wrong, and the way out"},
+            "code": {"type": "string", "description": "A stable identifier for programs"},
+            "detail": {"type": "string", "description": "The cause and the fix"},
             "errors": {
                 "type": "array",
-                "description": "Mistakes in the body, each with its place",
+                "description": "Errors in the body with their locations",
                 "items": {
                     "type": "object",
                     "required": ["pointer", "detail"],

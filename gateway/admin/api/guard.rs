@@ -20,7 +20,7 @@ const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// Rejects requests that are too long or come from a page of another origin.
 pub(crate) async fn check_request(request: Request, next: Next) -> axum::response::Response {
     if request.uri().to_string().len() > MAX_URL {
-        let detail = "the path and the query together may have 8192 bytes";
+        let detail = "the path and the query together exceed 8192 bytes";
         return Problem::new(StatusCode::URI_TOO_LONG, "URL_TOO_LONG", detail).into_response();
     }
     if is_of_other_origin(request.uri(), request.headers()) {

@@ -72,7 +72,7 @@ pub(crate) async fn list_integrations(
     responses(
         (status = 201, body = Integration),
         (status = 200, body = Integration, description = "`dryRun`"),
-        (status = 400, description = "A mistake in the body, or a server that does not work"),
+        (status = 400, description = "An error in the body, or the server failed its test"),
         (status = 409, description = "The name or the slug is taken"),
     )
 )]
@@ -106,7 +106,7 @@ pub(crate) async fn create_custom_integration(
     path = "/mcp-integrations/{id}",
     tag = "integrations",
     params(("id" = String, Path), OrganisationQuery),
-    responses((status = 200, body = Integration), (status = 404, description = "Not there"))
+    responses((status = 200, body = Integration), (status = 404, description = "Not found"))
 )]
 pub(crate) async fn show_integration(
     State(state): Shared,
@@ -129,8 +129,8 @@ pub(crate) async fn show_integration(
     request_body = IntegrationChange,
     responses(
         (status = 200, body = Integration),
-        (status = 404, description = "Not there"),
-        (status = 412, description = "Somebody else has changed it"),
+        (status = 404, description = "Not found"),
+        (status = 412, description = "Changed since the version in `If-Match`"),
     )
 )]
 pub(crate) async fn change_integration(
@@ -155,10 +155,10 @@ pub(crate) async fn change_integration(
     tag = "integrations",
     params(("id" = String, Path), ChangeQuery, OrganisationQuery, ChangeHeaders),
     responses(
-        (status = 204, description = "It is gone"),
+        (status = 204, description = "Deleted"),
         (status = 200, body = Integration, description = "`dryRun`"),
-        (status = 404, description = "Not there"),
-        (status = 412, description = "Somebody else has changed it"),
+        (status = 404, description = "Not found"),
+        (status = 412, description = "Changed since the version in `If-Match`"),
     )
 )]
 pub(crate) async fn delete_integration(
@@ -180,7 +180,7 @@ pub(crate) async fn delete_integration(
     path = "/mcp-integrations/{id}/enable",
     tag = "integrations",
     params(("id" = String, Path), ChangeQuery, OrganisationQuery, ChangeHeaders),
-    responses((status = 200, body = Integration), (status = 404, description = "Not there"))
+    responses((status = 200, body = Integration), (status = 404, description = "Not found"))
 )]
 pub(crate) async fn enable_integration(
     State(state): Shared,
@@ -201,7 +201,7 @@ pub(crate) async fn enable_integration(
     path = "/mcp-integrations/{id}/disable",
     tag = "integrations",
     params(("id" = String, Path), ChangeQuery, OrganisationQuery, ChangeHeaders),
-    responses((status = 200, body = Integration), (status = 404, description = "Not there"))
+    responses((status = 200, body = Integration), (status = 404, description = "Not found"))
 )]
 pub(crate) async fn disable_integration(
     State(state): Shared,
@@ -227,8 +227,8 @@ pub(crate) async fn disable_integration(
     responses(
         (status = 200, body = Integration),
         (status = 400, description = "It is disabled"),
-        (status = 404, description = "Not there"),
-        (status = 409, description = "Its credentials cannot be opened"),
+        (status = 404, description = "Not found"),
+        (status = 409, description = "Its stored credentials cannot be decrypted"),
     )
 )]
 pub(crate) async fn reconnect_integration(
@@ -259,7 +259,7 @@ pub(crate) async fn reconnect_integration(
         if operations.switch_integration(&organisation, &slug, Switch::Reconnect) {
             Ok(((), Some(record)))
         } else {
-            let detail = "the stored credentials cannot be opened: give them anew";
+            let detail = "the stored credentials cannot be decrypted: enter them again";
             Err(Problem::new(StatusCode::CONFLICT, "CREDENTIALS_UNUSABLE", detail))
         }
     })

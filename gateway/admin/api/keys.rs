@@ -75,9 +75,9 @@ fn may_see(caller: &Caller, key: &Key) -> bool {
     responses(
         (status = 201, body = MadeKey),
         (status = 200, body = MadeKey, description = "`dryRun`"),
-        (status = 202, body = MadeKey, description = "Made, and not in force yet"),
-        (status = 400, description = "A mistake in the body"),
-        (status = 409, description = "There is no keys file, or no room in it"),
+        (status = 202, body = MadeKey, description = "Created, but not in force yet"),
+        (status = 400, description = "An error in the body"),
+        (status = 409, description = "No keys file is configured, or it is full"),
     )
 )]
 pub(crate) async fn create_key(
@@ -128,7 +128,7 @@ pub(crate) async fn create_key(
     tag = "keys",
     params(("id" = String, Path), ChangeQuery, OrganisationQuery),
     responses(
-        (status = 204, description = "It is revoked"),
+        (status = 204, description = "Revoked"),
         (status = 200, body = ApiKey, description = "`dryRun`"),
         (status = 404, description = "No such key"),
         (status = 503, description = "Not revoked, or not in force yet"),
@@ -144,7 +144,8 @@ pub(crate) async fn revoke_key(
     let known = keys.iter().find(|key| key.id == id && may_see(&caller, key));
     let Some(key) = known.cloned() else { return Err(unknown_key()) };
     if role_of(&state, &key) > caller.role {
-        let detail = "this key may more than you: an operator can revoke it";
+        let detail = "this key has more permissions than your credential: ask an operator to \
+            revoke it";
         return Err(Problem::new(StatusCode::FORBIDDEN, "FORBIDDEN", detail));
     }
     let change = KeyChange::Revoke { id, at: read_clock() };
@@ -154,8 +155,8 @@ pub(crate) async fn revoke_key(
     }
     // A key that is revoked already needs no change.
     if key.revoked.is_none() && change_keys(&state, &caller, &key, change).await? == Effect::Waits {
-        let detail = "the key is revoked in the file, but this gateway does not go by that \
-            yet: its log says why; ask again";
+        let detail = "the key is revoked in the file, but this gateway has not applied the file \
+            yet: see its log, then retry";
         let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "NOT_IN_FORCE", detail);
         return Err(problem.retry_after(RETRY));
     }

@@ -37,11 +37,11 @@ pub(crate) async fn call_method(
     let known = Method::parse(&method);
     let is_request = known.exists_in(Era::Modern) && known.as_str() == method;
     if !is_request || known == Method::Listen || method.starts_with("notifications/") {
-        let detail = "there is no such method here; changes are at GET /api/events";
+        let detail = "there is no such method here; for changes use GET /api/events";
         return Err(Problem::new(StatusCode::NOT_FOUND, "METHOD_NOT_FOUND", detail));
     }
     if params.contains_key("_meta") {
-        return Err(Problem::in_body("/_meta", "leave it out: the gateway writes its own"));
+        return Err(Problem::in_body("/_meta", "omit it: the gateway sets its own"));
     }
     call(&state, &caller, &headers, known, params).await
 }

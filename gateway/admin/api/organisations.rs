@@ -79,8 +79,8 @@ pub(crate) async fn list_organisations(
     responses(
         (status = 201, body = Organisation),
         (status = 200, body = Organisation, description = "`dryRun`"),
-        (status = 400, description = "The name cannot be taken"),
-        (status = 409, description = "It exists already"),
+        (status = 400, description = "The name is not valid"),
+        (status = 409, description = "Already exists"),
     )
 )]
 pub(crate) async fn create_organisation(
@@ -107,7 +107,7 @@ pub(crate) async fn create_organisation(
     tag = "organisations",
     params(("id" = String, Path), ChangeQuery, CreationHeaders),
     responses(
-        (status = 204, description = "It is gone"),
+        (status = 204, description = "Deleted"),
         (status = 200, body = Organisation, description = "`dryRun`"),
         (status = 404, description = "No such organisation"),
         (status = 409, description = "It is not empty"),

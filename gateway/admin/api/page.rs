@@ -140,7 +140,7 @@ impl Part {
         let offset = match cursor.map(str::parse) {
             None => 0,
             Some(Ok(offset)) => offset,
-            Some(Err(_)) => return Err(invalid("`cursor`: is none of an answer")),
+            Some(Err(_)) => return Err(invalid("`cursor`: is not from a response")),
         };
         Ok(Self { offset, limit })
     }
@@ -204,7 +204,7 @@ fn read_cursor(cursor: &str, has_rank: bool) -> Result<Place, Problem> {
     }
     match cursor.split_once('|') {
         Some((rank, key)) => Ok((rank.to_owned(), key.to_owned())),
-        None => Err(invalid("`cursor`: is of a list that is sorted in another way")),
+        None => Err(invalid("`cursor`: is from a list with another sort order")),
     }
 }
 

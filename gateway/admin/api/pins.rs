@@ -185,7 +185,7 @@ pub(crate) async fn list_pins(
     params(PinsQuery, OrganisationQuery),
     responses(
         (status = 200, body = Page<PinDifference>),
-        (status = 409, description = "Nothing is pinned here"),
+        (status = 409, description = "Pins are not configured"),
     )
 )]
 pub(crate) async fn list_pin_differences(
@@ -213,8 +213,9 @@ pub(crate) async fn list_pin_differences(
     request_body = PinApproval,
     responses(
         (status = 200, body = ApprovedTools),
-        (status = 404, description = "No such tool waits to be approved"),
-        (status = 409, description = "A tool has another definition by now, or nothing is pinned"),
+        (status = 404, description = "No such tool is waiting for approval"),
+        (status = 409, description = "The definition of a tool has changed, or pins are not \
+            configured"),
     )
 )]
 pub(crate) async fn approve_pins(
@@ -265,7 +266,7 @@ fn reserve_change(state: &ApiState) -> Result<Option<audit::ChangePlace>, Proble
 fn describe_error(error: ApprovalError) -> Problem {
     match error {
         ApprovalError::Full => {
-            let detail = "the lock file has no room for more tools; the operator can make some";
+            let detail = "the lock file is full; ask the operator to make room";
             Problem::new(StatusCode::CONFLICT, "TOO_MANY", detail)
         }
         ApprovalError::Unwritable(words) => {
@@ -276,7 +277,7 @@ fn describe_error(error: ApprovalError) -> Problem {
 }
 
 fn unwritable() -> Problem {
-    let detail = "the lock file cannot be changed now; the gateway's log says why";
+    let detail = "the lock file cannot be changed; see the gateway's log";
     Problem::new(StatusCode::SERVICE_UNAVAILABLE, "PINS_UNAVAILABLE", detail)
 }
 
@@ -287,7 +288,7 @@ fn list_changes(
     actor: &Actor,
 ) -> Result<Vec<PinChange>, Problem> {
     let Some(mut all) = state.gateway.pin_changes(Some(&actor.organisation)) else {
-        let detail = "nothing is pinned here: the configuration names no `pins.file`";
+        let detail = "pins are disabled: `pins.file` is not configured";
         return Err(Problem::new(StatusCode::CONFLICT, "NOTHING_PINNED", detail));
     };
     if caller.role == Role::Operator
@@ -316,11 +317,11 @@ fn choose(all: &[PinChange], wanted: &[ToolToApprove]) -> Result<Vec<ApprovedPin
         }
         let Some(change) = found else {
             return Err(if is_there {
-                let detail = "the tool has another definition now: look at it again";
+                let detail = "the definition of the tool has changed: review it again";
                 let problem = Problem::new(StatusCode::CONFLICT, "PIN_CHANGED", detail);
                 problem.at(&format!("/tools/{at}/fingerprint"))
             } else {
-                let detail = "no such tool waits to be approved; GET /api/pins/diff lists them";
+                let detail = "no such tool is waiting for approval; GET /api/pins/diff lists them";
                 let problem = Problem::not_found("PIN_NOT_FOUND", detail);
                 problem.at(&format!("/tools/{at}/name"))
             });

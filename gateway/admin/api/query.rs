@@ -51,7 +51,7 @@ fn parse<T: DeserializeOwned>(query: &str) -> Result<T, Problem> {
         }
         if all.insert(name.to_string(), Value::String(value.into_owned())).is_some() {
             let name: String = name.chars().take(64).collect();
-            return Err(invalid(format!("the parameter `{name}` stands twice")));
+            return Err(invalid(format!("the parameter `{name}` is repeated")));
         }
     }
     serde_path_to_error::deserialize(Value::Object(all)).map_err(|error| {

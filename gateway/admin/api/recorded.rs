@@ -44,7 +44,7 @@ pub(crate) async fn make_recorded<T: Send + 'static>(
         Ok(made)
     });
     made.await.unwrap_or_else(|_| {
-        let detail = "the change failed; the log says more";
+        let detail = "the change failed; see the gateway's log";
         Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "INTERNAL", detail))
     })
 }

@@ -18,7 +18,7 @@ impl ApiState {
         if let Some(registry) = self.operations.registry() {
             return Ok(registry);
         }
-        let detail = "this gateway has no store: organisations have nothing of their own here";
+        let detail = "this gateway has no store: integrations and agents are not available here";
         Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "STORE_UNAVAILABLE", detail))
     }
 
@@ -96,7 +96,7 @@ fn describe(error: &RegistryError) -> String {
             format!("`{name}` {}; {}", field.message, field.way_out)
         }
         RegistryError::StoreUnavailable(reason) => {
-            tracing::warn!(%reason, "a change was not made");
+            tracing::warn!(%reason, "change failed: the store is not available");
             error.to_string()
         }
         other => other.to_string(),

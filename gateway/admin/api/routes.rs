@@ -134,11 +134,11 @@ pub(crate) fn make_router(
 
 async fn answer_unknown(OriginalUri(uri): OriginalUri) -> Problem {
     let path: String = uri.path().chars().take(128).collect();
-    let detail = format!("there is nothing at {path}; GET /api/openapi.json says what there is");
+    let detail = format!("there is nothing at {path}; GET /api/openapi.json lists all paths");
     Problem::new(StatusCode::NOT_FOUND, "NOT_FOUND", detail)
 }
 
 async fn answer_other_method() -> Problem {
-    let detail = "this path has other methods; GET /api/openapi.json says which";
+    let detail = "this path has other methods; GET /api/openapi.json lists them";
     Problem::new(StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED", detail)
 }

@@ -111,11 +111,11 @@ impl WantedServer {
                 WantedSource::Predefined(entry)
             }
             (None, Some(_)) => {
-                let detail = "the catalogue says what the server wants: leave it out";
+                let detail = "the entry of the catalogue determines it: omit it";
                 return Err(Problem::in_body("/authMethod", detail));
             }
             _ => {
-                let detail = "either `serverUrl` or `predefined` has to be there";
+                let detail = "either `serverUrl` or `predefined` is required";
                 return Err(Problem::in_body("/serverUrl", detail));
             }
         };
@@ -142,10 +142,10 @@ impl WantedServer {
     request_body = ServerSet,
     responses(
         (status = 200, body = ServerSetChange),
-        (status = 400, description = "A mistake in the body: nothing was done"),
+        (status = 400, description = "An error in the body: nothing was changed"),
         (status = 404, description = "The catalogue has no such entry"),
         (status = 409, description = "A slug or a name is taken"),
-        (status = 412, description = "Somebody else has changed one of them"),
+        (status = 412, description = "Changed since the version in `If-Match`"),
     )
 )]
 pub(crate) async fn replace_servers(

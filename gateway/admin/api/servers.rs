@@ -327,7 +327,7 @@ pub(crate) fn unknown_server() -> Problem {
     responses((
         status = 200,
         body = Page<Server>,
-        description = "With the `ETag` of what the organisation has, for PUT",
+        description = "The `ETag` covers the organisation's own servers, for PUT",
     ))
 )]
 pub(crate) async fn list_servers(

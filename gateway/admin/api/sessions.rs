@@ -91,7 +91,7 @@ pub(crate) async fn list_sessions(
     tag = "sessions",
     params(("id" = String, Path), ChangeQuery, OrganisationQuery),
     responses(
-        (status = 204, description = "It has ended"),
+        (status = 204, description = "Ended"),
         (status = 200, body = ConsoleSession, description = "`dryRun`"),
         (status = 404, description = "No such session"),
     )
@@ -106,7 +106,8 @@ pub(crate) async fn end_session(
     let known = sessions.find(|one| one.name == id && may_see(&caller, &one.principal));
     let Some(known) = known else { return Err(unknown_session()) };
     if role_of(&state, &known.principal) > caller.role {
-        let detail = "this session may more than you: an operator can end it";
+        let detail = "this session has more permissions than your credential: ask an operator to \
+            end it";
         return Err(Problem::new(StatusCode::FORBIDDEN, "FORBIDDEN", detail));
     }
     let session = ConsoleSession::new(known);

@@ -80,7 +80,7 @@ pub(crate) enum Only {
     params(SettingsQuery),
     responses(
         (status = 200, body = Page<Setting>),
-        (status = 409, description = "The configuration has mistakes"),
+        (status = 409, description = "The configuration has errors"),
     )
 )]
 pub(crate) async fn list_settings(
@@ -95,7 +95,7 @@ pub(crate) async fn list_settings(
             return Err(Problem::new(StatusCode::CONFLICT, "CONFIGURATION_BROKEN", mistakes));
         }
         Err(_) => {
-            let detail = "the configuration cannot be read now; the gateway's log says why";
+            let detail = "the configuration cannot be read; see the gateway's log";
             return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "OVERLOADED", detail));
         }
     };

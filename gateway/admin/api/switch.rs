@@ -94,7 +94,7 @@ pub(crate) async fn toggle_server(
     responses(
         (status = 200, body = Server),
         (status = 404, description = "No such server"),
-        (status = 409, description = "It is disconnected, or comes with the gateway"),
+        (status = 409, description = "The server is disconnected, or built in"),
     )
 )]
 pub(crate) async fn reconnect_server(
@@ -129,7 +129,7 @@ pub(crate) fn require_control(caller: &Caller, server: &dyn Upstream) -> Result<
     if caller.role == Role::Operator || is_own && caller.role == Role::Admin {
         return Ok(());
     }
-    let detail = "this server is shared by all organisations: an operator can do that";
+    let detail = "this server is shared by all organisations: ask an operator";
     Err(Problem::new(StatusCode::FORBIDDEN, "FORBIDDEN", detail))
 }
 
@@ -143,7 +143,7 @@ async fn switch(
     let name = server.slug();
     let own = server.organisation().cloned();
     if own.is_none() && !state.operations.can_switch(name) {
-        let detail = "this server comes with the gateway: there is no connection to it";
+        let detail = "this server is built in: it has no connection";
         return Err(Problem::new(StatusCode::CONFLICT, "SERVER_BUILT_IN", detail));
     }
     if query.is_trial() {

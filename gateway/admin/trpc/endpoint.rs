@@ -29,9 +29,9 @@ use crate::headers::read_header;
 /// Limit on path and query, in bytes.
 pub(crate) const MAX_URL: usize = 16 * 1024;
 
-const CONNECTION_PARAMS: &str = "no credential is taken from a URL, so there are no \
-    `connectionParams`: send `Authorization: Bearer` with a key or token, in a program by the \
-    `fetch` of an EventSource that takes headers";
+const CONNECTION_PARAMS: &str = "credentials in a URL are not accepted, and neither are \
+    `connectionParams`: send `Authorization: Bearer` with a key or token; in a program, with the \
+    `fetch` option of an EventSource that supports headers";
 
 /// State that all calls of a request share.
 struct Exchange {
@@ -52,7 +52,7 @@ pub(crate) async fn answer(State(state): State<Arc<ApiState>>, request: Request)
     }
     // The composition root has already read the body within its limits.
     let Ok(body) = to_bytes(body, usize::MAX).await else {
-        return refuse(&TrpcError::bad_request("the body broke off"));
+        return refuse(&TrpcError::bad_request("the body is incomplete"));
     };
     let is_event_source = is_event_source(&parts);
     match open(state, parts, &body).await {
@@ -78,8 +78,8 @@ struct Opened {
 async fn open(state: Arc<ApiState>, mut parts: Parts, body: &Bytes) -> Result<Opened, TrpcError> {
     let caller = Arc::new(Caller::from_request_parts(&mut parts, &state).await?);
     if parts.uri.to_string().len() > MAX_URL {
-        let words = "the path and the query together may have 16384 bytes: set `maxURLLength` of \
-            the link to 14000";
+        let words = "the path and the query together exceed 16384 bytes: set `maxURLLength` of the \
+            link to 14000";
         let failure = TrpcError::new(Code::PAYLOAD_TOO_LARGE, words);
         return Err(failure.status(StatusCode::URI_TOO_LONG));
     }

@@ -40,7 +40,7 @@ pub(crate) async fn run(
     if let Some(input) = input
         && held.hold(estimate_tree(input.get().as_bytes())).await.is_err()
     {
-        let words = "there is no memory for this input now (limits.bytes_in_flight)";
+        let words = "not enough memory for this input (limits.bytes_in_flight): retry";
         return Err(TrpcError::from(Problem::new(
             StatusCode::SERVICE_UNAVAILABLE,
             "OVERLOADED",
@@ -101,7 +101,7 @@ fn copy_text(members: &Map<String, Value>, name: &str) -> Option<String> {
 /// Serializes a value, which counts against the budget until it is written.
 async fn write(state: &ApiState, value: &impl Serialize) -> Outcome {
     let Ok(text) = serde_json::to_vec(value) else {
-        return Err(TrpcError::new(Code::INTERNAL_SERVER_ERROR, "no value to be written"));
+        return Err(TrpcError::new(Code::INTERNAL_SERVER_ERROR, "the result cannot be serialized"));
     };
     Ok(Some(count(&state.gateway, text.len(), || text.into()).await?))
 }
@@ -248,8 +248,8 @@ impl ToolCalls<'_> {
         match sent {
             Ok(result) => check_complete(result),
             Err(error) if self.may_approve(&error, name) => {
-                let words = "the tool is not as it was approved: GET /api/pins/diff says what is \
-                    different, POST /api/pins/approve approves it";
+                let words = "the definition of the tool is not approved: GET /api/pins/diff shows \
+                    the difference, POST /api/pins/approve approves it";
                 Err(TrpcError::new(Code::PRECONDITION_FAILED, words))
             }
             Err(error) => Err(error.into()),
@@ -285,7 +285,7 @@ impl ToolCalls<'_> {
 fn check_complete(result: CallResult) -> Outcome {
     match result.input_requests {
         Some(asked) => {
-            let words = "the tool asks its caller something first: call it over MCP";
+            let words = "the tool requires input from its caller: call it over MCP";
             let failure = TrpcError::new(Code::PRECONDITION_REQUIRED, words);
             Err(failure.with("inputRequests", asked))
         }

@@ -85,7 +85,8 @@ impl EventStream {
                 Told::Stopping => return None,
                 Told::Revoked => {
                     self.has_ended = true;
-                    let failure = TrpcError::new(Code::UNAUTHORIZED, "the key is good no more");
+                    let failure =
+                        TrpcError::new(Code::UNAUTHORIZED, "the credential is no longer valid");
                     return Some(describe_error(&failure, Some(&self.path)));
                 }
             };

@@ -246,7 +246,7 @@ async fn keys_are_found_by_discovery() {
         config.issuer.push_str("/other");
     });
     assert!(foreign.refreshed().await);
-    assert!(foreign.keys().is_none(), "the metadata is of another issuer");
+    assert!(foreign.keys().is_none(), "the metadata is for another issuer");
 }
 
 #[tokio::test]

@@ -8,30 +8,30 @@ pub enum SignInError {
     Unreachable(String),
     #[error("the identity provider's keys are not available")]
     NoKeys,
-    #[error("too many people sign in at once")]
+    #[error("too many concurrent sign-ins")]
     Busy,
     /// `access_denied`.
-    #[error("the identity provider, or the user, has refused")]
+    #[error("the identity provider or the user denied access")]
     Refused,
     /// An error code in the form of the specifications.
-    #[error("the identity provider answered `{0}`")]
+    #[error("the identity provider returned `{0}`")]
     Provider(String),
-    #[error("the identity provider does not know this client, or not with this secret")]
+    #[error("the identity provider rejected the client id or its secret")]
     Client,
-    #[error("the identity provider does not take the code")]
+    #[error("the identity provider rejected the code")]
     Code,
-    #[error("the answer is no answer to a sign-in")]
+    #[error("the response does not belong to a sign-in")]
     Malformed,
     /// RFC 9207, or the `iss` of the ID token.
-    #[error("the answer is of another issuer than asked")]
+    #[error("the response is from another issuer")]
     Issuer,
     #[error("the ID token is missing, unreadable, or not signed by the issuer as configured")]
     Token,
-    #[error("the ID token is over, or of the future")]
+    #[error("the ID token has expired, or is not valid yet")]
     Clock,
     #[error("the ID token is for another client")]
     Audience,
-    #[error("the ID token is of another sign-in")]
+    #[error("the ID token belongs to another sign-in")]
     Nonce,
     #[error("the account has no subject")]
     NoSubject,

@@ -34,10 +34,10 @@ impl Metadata {
     /// A member is missing, or weaker than required.
     pub(super) fn read(document: &Value, issuer: &str) -> Result<Self, String> {
         if !offers(document, "code_challenge_methods_supported", "S256").unwrap_or(true) {
-            return Err("the provider does not take PKCE with S256".into());
+            return Err("the provider does not support PKCE with S256".into());
         }
         if !offers(document, "response_types_supported", "code").unwrap_or(true) {
-            return Err("the provider does not give codes".into());
+            return Err("the provider does not support the response type `code`".into());
         }
         let announced = document.get("authorization_response_iss_parameter_supported");
         Ok(Self {

@@ -18,9 +18,9 @@ pub struct SigningKey {
 /// The reason that a text is not a signing key. The message does not quote the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SigningKeyError {
-    #[error("is no private key in PEM (PKCS #8)")]
+    #[error("is not a private key in PEM (PKCS #8)")]
     Form,
-    #[error("is a private key of another kind than P-256")]
+    #[error("is not a P-256 private key")]
     Kind,
 }
 

@@ -49,8 +49,8 @@ fn what_cannot_be_signed_is_said_without_the_key() {
         'https://b.test', identity: { audience: x } }";
     for (text, key, at, words) in [
         (SERVERS.into(), &*key, "servers.crm.identity", "openssl genpkey -algorithm EC"),
-        (with_key.into(), "no-key-Tops3cret", "identity.keys.0", "no private key in PEM"),
-        (with_key.into(), &other.serialize_pem(), "identity.keys.0", "another kind than P-256"),
+        (with_key.into(), "no-key-Tops3cret", "identity.keys.0", "not a private key in PEM"),
+        (with_key.into(), &other.serialize_pem(), "identity.keys.0", "not a P-256 private key"),
         (twice, &key, "identity.keys.1", "is listed twice"),
         (many, &key, "identity.keys", "more than 8"),
         (format!("{outside}{with_key}"), &key, "http.public_url", "is required"),

@@ -52,9 +52,9 @@ audit:
         ("c.pem", "-----BEGIN CERTIFICATE-----\n*\n-----END CERTIFICATE-----\n", "c.pem: "),
         ("k.pem", "nor is this", "k.pem: it contains no private key, or an encrypted one"),
         ("k.pem", ENCRYPTED, "k.pem: it contains no private key, or an encrypted one"),
-        ("k.pem", &other, "do not go together"),
-        ("a.pem", "nor this", "a.pem holds no authorities of clients"),
-        ("a.pem", garbage, "a.pem holds a certificate that cannot be an authority"),
+        ("k.pem", &other, "do not match"),
+        ("a.pem", "nor this", "a.pem contains no client certificate authorities"),
+        ("a.pem", garbage, "a.pem contains a certificate that cannot be used as an authority"),
         ("e.pem", "", "egress.ca_file: cannot be used: no certificate in this file"),
         ("e.pem", garbage, "egress.ca_file: cannot be used: "),
         (

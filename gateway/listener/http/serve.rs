@@ -48,10 +48,10 @@ pub(super) async fn serve_connection<H: Handler, F: Fallback>(
         tracing::warn!(
             %remote,
             seconds,
-            "connection ended: its client took nothing of what was written to it"
+            "connection closed: the client did not read its responses"
         );
         let words =
-            format!("nothing of what was written was taken for {seconds} s (http.write_timeout)");
+            format!("the client did not read its responses for {seconds} s (http.write_timeout)");
         handler.record_rejection(Rejection::SlowClient, words.into());
     }
     drop(slot);

@@ -61,9 +61,9 @@ fn errors_name_the_file() {
     };
     assert!(ServerCertificate::load(clients(&files.cert)).is_ok());
     assert!(fails(&clients(&folder.path().join("none.pem"))).contains("none.pem"));
-    assert!(fails(&clients(&files.key)).contains("holds no authorities"));
+    assert!(fails(&clients(&files.key)).contains("contains no client certificate authorities"));
     let other = TempDir::new().unwrap();
     let (foreign, _) = write_pair(&other, "localhost");
     let mixed = Tls { cert: files.cert, key: foreign.key, clients: None };
-    assert!(fails(&mixed).contains("do not go together"));
+    assert!(fails(&mixed).contains("do not match"));
 }

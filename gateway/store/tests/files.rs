@@ -117,7 +117,7 @@ async fn a_backup_brings_everything_back_while_gateways_work() {
     assert_eq!(made.schema, crate::schema::NEWEST);
     assert_eq!(backup.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     let again = store(&own).back_up(&backup).await.unwrap_err();
-    assert!(again.to_string().contains("is there already"), "{again}");
+    assert!(again.to_string().contains("already exists"), "{again}");
 
     let before = working.load_changed(0).await.unwrap();
     add(&working, "acme", "two").await;

@@ -158,7 +158,7 @@ async fn a_copy_under_way_is_not_written_over() {
     add(&store(&own), "acme", "one").await;
     std::fs::write(&part, "half a copy").unwrap();
     let error = store(&own).back_up(&copy).await.unwrap_err();
-    assert!(error.to_string().contains("copy.db.part is there already"), "{error}");
+    assert!(error.to_string().contains("copy.db.part already exists"), "{error}");
     assert_eq!(std::fs::read(&part).unwrap(), b"half a copy");
     assert!(!copy.exists());
 }

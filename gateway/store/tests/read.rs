@@ -134,7 +134,7 @@ async fn a_file_that_is_lost_takes_nothing_along() {
         let error = known.look(&store).await.unwrap_err();
         assert!(matches!(error, StoreError::Unavailable(_)), "{error:?}");
         let error = store.begin("acme").await.map(drop).unwrap_err();
-        assert!(error.to_string().contains("own.db is gone"), "{error}");
+        assert!(error.to_string().contains("own.db was removed"), "{error}");
         assert!(!own.exists());
     }
     assert_eq!(known.shown(), "acme: one");

@@ -72,7 +72,7 @@ impl LogFile {
         take(&lock)?;
         let mut file = open(path, OpenOptions::new().read(true).append(true).create(true))?;
         if !file.metadata()?.is_file() {
-            return Err(io::Error::other("it is no file"));
+            return Err(io::Error::other("it is not a regular file"));
         }
         let aside = aside(path)?;
         let mut found = Found::default();
@@ -144,7 +144,7 @@ impl LogFile {
 
     fn next_file(&mut self, tip: &Tip) -> io::Result<()> {
         if is_link(&self.path) {
-            return Err(io::Error::other("somebody put a link in its place"));
+            return Err(io::Error::other("it was replaced by a link"));
         }
         self.file = open(&self.path, OpenOptions::new().read(true).append(true).create(true))?;
         self.file.set_permissions(fs::Permissions::from_mode(0o600))?;
@@ -176,7 +176,9 @@ impl LogFile {
         let from = self.first;
         let mut to = tip.seq;
         match fs::metadata(&self.path) {
-            Ok(left) if !left.is_file() => return Err(io::Error::other("it is no file")),
+            Ok(left) if !left.is_file() => {
+                return Err(io::Error::other("it is not a regular file"));
+            }
             Ok(left) if left.len() > 0 => {
                 let mut left = open(&self.path, OpenOptions::new().read(true).append(true))?;
                 let mut name = from;
@@ -220,7 +222,7 @@ pub(super) fn real_path(path: &Path) -> io::Result<PathBuf> {
         return Ok(path.to_owned());
     }
     fs::canonicalize(path).map_err(|error| {
-        let words = format!("it is a link to what is no file yet: make that one ({error})");
+        let words = format!("it is a link to a missing file: create that file ({error})");
         io::Error::other(words)
     })
 }
@@ -269,7 +271,7 @@ fn take(lock: &File) -> io::Result<()> {
         }
         std::thread::sleep(LOCK_PAUSE);
     }
-    Err(io::Error::other("another process writes to it"))
+    Err(io::Error::other("another process is writing to it"))
 }
 
 /// Removes the bytes after the last hash, and adds a missing line break.
@@ -301,10 +303,10 @@ fn cut_first(file: &mut File) -> io::Result<u64> {
         return cut(file, 0);
     }
     Err(io::Error::other(if bytes.starts_with(BEGIN) {
-        "what stands behind its last record is nothing that the writer left: run `lockgate audit \
-            verify` and move the file away"
+        "the bytes after its last record are not from the writer: run `lockgate audit verify` and \
+            move the file away"
     } else {
-        "it is no audit trail: move it away, or name another file"
+        "it is not an audit trail: move it away, or configure another file"
     }))
 }
 
@@ -356,7 +358,7 @@ fn read_head(path: &Path) -> io::Result<Option<Tip>> {
         return Ok(Some(Tip { seq, hash }));
     }
     Err(io::Error::other(
-        "the last anchor, in the file beside it whose name ends in `.head`, is none: somebody \
-            changed it; run `lockgate audit verify`, then move it away",
+        "the last anchor, in the file beside it whose name ends in `.head`, is not valid: the file \
+            was changed; run `lockgate audit verify`, then move it away",
     ))
 }

@@ -233,8 +233,8 @@ pub(super) fn gone(
         if !matches!(&begin, Some(begin) if begin.opens && begin.seq == *name) {
             tracing::warn!(
                 name,
-                "a file beside the audit file does not begin as its name says, and counts among \
-                    those kept"
+                "the first record of a rotated audit file does not match its name; the file counts \
+                    among those kept"
             );
         }
         said = oldest(begin.as_ref()).or(said);

@@ -272,7 +272,7 @@ fn every_change_is_found() {
         (format!("{}{}\n", join(&all[..3]), "x".repeat(100_000)), 4, "cut off, or too long"),
         (good[..good.len() - 5].to_owned(), 10, "cut off"),
         (join(&all[..1]), 0, "records 2 to 10 are missing at the end"),
-        (format!("{good}{{\"seq\":11,\"kind\":\"decision\"}}\n"), 11, "no hash is over record 11"),
+        (format!("{good}{{\"seq\":11,\"kind\":\"decision\"}}\n"), 11, "no hash covers record 11"),
     ];
     for (text, line, words) in cases {
         fs::write(&path, &text).unwrap();
@@ -286,7 +286,7 @@ fn every_change_is_found() {
     // A trail rewritten from the start verifies; an anchor kept elsewhere contradicts it.
     fs::write(&path, &good).unwrap();
     let other = Anchor { hash: "0".repeat(64), seq: 4 };
-    assert!(verified(&path, None, &[other]).broken.unwrap().why.contains("written anew"));
+    assert!(verified(&path, None, &[other]).broken.unwrap().why.contains("was rewritten"));
     assert!("4:xyz".parse::<Anchor>().is_err());
 }
 

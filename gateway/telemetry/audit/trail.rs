@@ -40,10 +40,7 @@ pub struct StartError {
 
 /// The error for a record that cannot be taken while calls without a record are denied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "the audit trail cannot be written at the moment, and calls are not made without it; try again \
-        later"
-)]
+#[error("the audit trail cannot be written, and calls are not made without it; retry later")]
 pub struct RecordError;
 
 /// A handle to the audit trail. Clones share the trail.
@@ -220,7 +217,7 @@ impl Trail {
         self.0.shared.queue.close();
         if self.0.ended.lock().recv_timeout(FAREWELL) == Err(RecvTimeoutError::Timeout) {
             self.0.shared.hurry.store(true, Relaxed);
-            tracing::error!("the audit trail could not be written to its end");
+            tracing::error!("the last records of the audit trail could not be written");
         }
     }
 

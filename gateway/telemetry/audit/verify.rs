@@ -139,8 +139,7 @@ impl Verifier<'_> {
     fn complete(&mut self, line: &mut Vec<u8>, place: &Place) {
         if is_closed(line) {
             line.push(b'\n');
-            let why =
-                "the writer is about to write it, was killed before, or somebody took it away";
+            let why = "the writer has not written it yet, was killed, or it was removed";
             self.report
                 .notes
                 .push(format!("the last line of {} has no line break: {why}", place.0));
@@ -149,12 +148,12 @@ impl Verifier<'_> {
 
     fn take(&mut self, line: &[u8], place: &Place) -> Result<(), BrokenRecord> {
         let Some(whole) = line.strip_suffix(b"\n") else {
-            let why = "the line is cut off, or too long; if the writer is about to write it, \
-                verify again";
+            let why = "the line is cut off, or too long; if the writer is still writing it, verify \
+                again";
             return Err(broken_at(place, None, why));
         };
         let Some(record) = Record::parse(whole) else {
-            return Err(broken_at(place, None, "this is no record"));
+            return Err(broken_at(place, None, "this is not a record"));
         };
         let Some(seq @ 1..) = record.number("seq") else {
             return Err(broken_at(place, None, "the record has no number"));
@@ -219,16 +218,16 @@ impl Verifier<'_> {
         match &self.tip {
             Some(tip) if self.stream != Some(false) && last.begins_stream() => {
                 if !self.report.closed {
-                    self.report
-                        .notes
-                        .push(format!("a chain ends at record {} without saying so", tip.seq));
+                    self.report.notes.push(format!(
+                        "a chain ends at record {} without a `close` record",
+                        tip.seq
+                    ));
                 }
                 self.report.chains += 1;
             }
             Some(tip) if last.text("prev") != tip.hash.as_str() => {
-                return Err(
-                    span.broken("the record before this one is not the one it follows".into())
-                );
+                return Err(span
+                    .broken("the record before this one does not have the hash in `prev`".into()));
             }
             _ => {}
         }
@@ -242,7 +241,7 @@ impl Verifier<'_> {
                 // Only the last record has a verified hash; `hash` members of the others are
                 // ignored.
                 held.met |= held.anchor.seq == end && held.anchor.hash == hash.as_str();
-                let why = "an anchor has another hash for this record: the chain was written anew";
+                let why = "an anchor has another hash for this record: the chain was rewritten";
                 held.other.get_or_insert_with(|| span.broken(why.into()));
             }
             if let Err(why) = self.note(record) {
@@ -259,7 +258,7 @@ impl Verifier<'_> {
     fn skip(&mut self, span: &Span) -> Result<(), BrokenRecord> {
         let words = span.words();
         if self.extent == Extent::Part {
-            let why = "their hash is over others as well that are not in these files";
+            let why = "their hash also covers records that are not in these files";
             self.report.notes.push(format!("{words} cannot be verified: {why}"));
             return Ok(());
         }
@@ -297,7 +296,9 @@ impl Verifier<'_> {
         (report.last, report.last_time) = (seq, Some(record.text("time").to_owned()));
         if record.is("unclean") {
             let seq = seq.unwrap_or(0);
-            report.notes.push(format!("before record {seq} the writer ended without saying so"));
+            report
+                .notes
+                .push(format!("before record {seq} the writer ended without a `close` record"));
         }
         Ok(())
     }
@@ -310,13 +311,13 @@ impl Verifier<'_> {
         if self.extent == Extent::Whole && (wanted < first || !self.begun) {
             let what = if wanted < first {
                 format!(
-                    "{wanted} to {last} are missing at the beginning: the trail does not say that \
-                        rotation removed them"
+                    "{wanted} to {last} are missing at the beginning: the trail does not record \
+                        that rotation removed them"
                 )
             } else {
                 format!(
-                    "up to {last} are missing at the beginning: record {first} is not one that \
-                        begins a file"
+                    "up to {last} are missing at the beginning: record {first} does not begin a \
+                        file"
                 )
             };
             let why = format!(
@@ -340,7 +341,7 @@ impl Verifier<'_> {
             Extent::Part => {
                 let words = self.span.words();
                 self.report.notes.push(format!(
-                    "{words} cannot be verified: no hash in these files is over them"
+                    "{words} cannot be verified: no hash in these files covers them"
                 ));
             }
         }
@@ -382,8 +383,9 @@ impl Verifier<'_> {
         let report = &mut self.report;
         if anchor > last && self.extent == Extent::Whole && report.broken.is_none() {
             let next = last + 1;
-            let why =
-                format!("records {next} to {anchor} are missing at the end: an anchor knows them");
+            let why = format!(
+                "records {next} to {anchor} are missing at the end, according to an anchor"
+            );
             report.broken = Some(BrokenRecord { seq: Some(next), why, ..BrokenRecord::default() });
         }
         report.anchors = met;
@@ -393,8 +395,8 @@ impl Verifier<'_> {
         }
         if report.records > 0 && !report.closed {
             report.notes.push(
-                "the last record does not say that the writer ended: it is still running, was \
-                    killed, or the end was cut after the last anchor"
+                "the last record is not a `close` record: the writer is still running, was killed, \
+                    or the end was cut after the last anchor"
                     .into(),
             );
         }

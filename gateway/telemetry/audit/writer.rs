@@ -72,11 +72,7 @@ impl Writer {
 
     pub(super) fn run(mut self, found: &Found) {
         if let Some((from, to)) = found.missing {
-            tracing::error!(
-                from,
-                to,
-                "records of the audit trail are missing: somebody has cut it"
-            );
+            tracing::error!(from, to, "records of the audit trail are missing: it was truncated");
         }
         if let Some((from, to)) = found.gone {
             tracing::error!(
@@ -240,7 +236,7 @@ impl Writer {
                             Ok(_) => "nothing was written".to_owned(),
                             Err(error) => error.to_string(),
                         };
-                        tracing::error!(error, "the audit trail cannot be written; trying again");
+                        tracing::error!(error, "the audit trail cannot be written; retrying");
                     }
                     attempts += 1;
                     self.shared.counters.set_failing(true);
@@ -267,7 +263,7 @@ impl Writer {
         if self.dirty && self.synced.elapsed() >= every {
             match self.sink.sync() {
                 Ok(()) => self.dirty = false,
-                Err(error) => tracing::error!(%error, "the audit trail may not be on the disk"),
+                Err(error) => tracing::error!(%error, "the audit trail cannot be synced to disk"),
             }
             self.synced = Instant::now();
         }
@@ -284,7 +280,7 @@ impl Writer {
         let gone = loop {
             match self.sink.renew(self.chain.tip(), self.chain.seal()) {
                 Ok(gone) => break gone,
-                Err(error) if self.gives_up(&error, "begun anew") => return false,
+                Err(error) if self.gives_up(&error, "recreated") => return false,
                 Err(_) => {}
             }
         };
@@ -294,7 +290,7 @@ impl Writer {
             why,
             from,
             to,
-            "records of the audit trail are missing: somebody took its file away or cut it"
+            "records of the audit trail are missing: its file was removed, replaced or truncated"
         );
         self.open(why, &Found { gone, ..Found::default() });
         true
@@ -311,7 +307,7 @@ impl Writer {
         }
         self.head();
         while let Err(error) = self.sink.rotate(self.chain.tip()) {
-            if self.look() || self.gives_up(&error, "set aside") {
+            if self.look() || self.gives_up(&error, "rotated") {
                 return;
             }
         }
@@ -321,7 +317,7 @@ impl Writer {
 
     /// Logs a failure and waits before the next attempt. Returns `true` during shutdown.
     fn gives_up(&self, error: &std::io::Error, what: &str) -> bool {
-        tracing::error!(%error, "the audit file cannot be {what}; trying again");
+        tracing::error!(%error, "the audit file cannot be {what}; retrying");
         self.shared.counters.set_failing(true);
         if self.closing || self.shared.hurry.load(Relaxed) {
             return true;

@@ -58,7 +58,7 @@ impl CallsOfDay {
     path = "/mcp-integrations/{id}/calls",
     tag = "integrations",
     params(("id" = String, Path), CallsQuery, OrganisationQuery),
-    responses((status = 200, body = IntegrationCalls), (status = 404, description = "Not there"))
+    responses((status = 200, body = IntegrationCalls), (status = 404, description = "Not found"))
 )]
 pub(crate) async fn list_calls(
     State(state): Shared,

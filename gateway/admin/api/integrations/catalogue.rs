@@ -82,7 +82,7 @@ pub(crate) async fn list_catalogue(
     responses(
         (status = 201, body = Integration),
         (status = 200, body = Integration, description = "`dryRun`"),
-        (status = 400, description = "A mistake in the body, or a server that does not work"),
+        (status = 400, description = "An error in the body, or the server failed its test"),
         (status = 404, description = "The catalogue has no such entry"),
         (status = 409, description = "The name is taken"),
     )

@@ -229,6 +229,6 @@ pub(crate) fn secret<'de, D: Deserializer<'de>>(
     match Value::deserialize(deserializer) {
         Ok(Value::String(text)) => Ok(Some(Secret::new(text))),
         Ok(Value::Null) => Ok(None),
-        Ok(_) | Err(_) => Err(D::Error::custom("must be a text")),
+        Ok(_) | Err(_) => Err(D::Error::custom("must be a string")),
     }
 }

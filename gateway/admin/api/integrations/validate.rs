@@ -63,7 +63,7 @@ impl Validation {
     responses(
         (status = 200, body = Validation),
         (status = 400, description = "It is disabled"),
-        (status = 404, description = "Not there"),
+        (status = 404, description = "Not found"),
     )
 )]
 pub(crate) async fn validate_integration(
@@ -148,7 +148,7 @@ async fn validate_snapshot(
     integration: &IntegrationSnapshot,
 ) -> Result<Validation, Problem> {
     let Some(candidate) = make_candidate(organisation, integration) else {
-        let words = "the stored credentials cannot be used here; give them anew";
+        let words = "the stored credentials cannot be used; enter them again";
         let failure = ProbeFailure { stage: ProbeStage::Auth, words: words.to_owned() };
         return Ok(Validation::new(Err(failure)));
     };
@@ -227,7 +227,7 @@ async fn require_working(state: &ApiState, candidate: Candidate) -> Result<(), P
     match try_candidate(state, candidate).await? {
         Ok(_) => Ok(()),
         Err(ProbeFailure { stage, words }) => {
-            let detail = format!("nothing was stored, because the server does not work: {words}");
+            let detail = format!("the server failed its test, so nothing was stored: {words}");
             let problem = Problem::new(StatusCode::BAD_REQUEST, "VALIDATION_FAILED", detail);
             Err(problem.of_kind(stage.kind()).with("stage", stage.as_str().into()))
         }
@@ -240,7 +240,7 @@ async fn try_candidate(
     candidate: Candidate,
 ) -> Result<Result<Offered, ProbeFailure>, Problem> {
     let Some(_place) = state.probes.enter(&candidate.organisation) else {
-        let detail = "four servers of this organisation are being tried already; try again later";
+        let detail = "four servers of this organisation are already being tested; retry later";
         let busy = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "OVERLOADED", detail);
         return Err(busy.retry_after(RETRY));
     };

@@ -111,22 +111,25 @@ impl<'a> States<'a> {
             return Described::new("disabled", "it is switched off");
         }
         if self.gateway.has_shared(&stored.slug) {
-            let reason = "the operator has a server of the same slug, which comes first; create \
-                the integration anew with another slug";
+            let reason = "a server of the configuration has the same slug and takes precedence; \
+                recreate the integration with another slug";
             return Described::new("failed", reason);
         }
         match self.obstacles.get(stored.slug.as_str()) {
             Some(Obstacle::None) => {}
             Some(Obstacle::Unusable) => {
-                return Described::new("needs-auth", "its credentials do not open: give them anew");
+                return Described::new(
+                    "needs-auth",
+                    "its stored credentials cannot be decrypted: enter them again",
+                );
             }
             Some(Obstacle::Outdated) => {
-                let reason = "the operator has changed this entry of the catalogue: give the \
-                    credentials for it anew";
+                let reason = "the operator changed this entry of the catalogue: enter its \
+                    credentials again";
                 return Described::new("needs-auth", reason);
             }
             None if stored.kind == Kind::Predefined => {
-                let reason = "the operator's catalogue has no such entry any more: nothing is \
+                let reason = "its entry was removed from the operator's catalogue: it is not \
                     connected";
                 return Described::new("failed", reason);
             }

@@ -77,7 +77,7 @@ async fn take_turn(state: &ApiState, key: &Key) -> Result<Permit, Problem> {
     match timeout(TURN, state.key_turns.acquire(organisation)).await {
         Ok(Ok(turn)) => Ok(turn),
         _ => {
-            let detail = "too many changes of keys wait: try again in a moment";
+            let detail = "too many key changes are waiting: retry in a moment";
             let busy = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "OVERLOADED", detail);
             Err(busy.retry_after(RETRY))
         }
@@ -128,17 +128,17 @@ fn is_in_force(keys: &[Key], change: &KeyChange) -> bool {
 fn describe(error: KeyChangeError) -> Problem {
     match error {
         KeyChangeError::NoFile => {
-            let detail = "the configuration names no `auth.keys_file`: an operator can";
+            let detail = "`auth.keys_file` is not configured: ask an operator to set it";
             Problem::new(StatusCode::CONFLICT, "NO_KEYS_FILE", detail)
         }
         KeyChangeError::Full => {
-            let detail = "there are as many keys in force as there may be: revoke some first";
+            let detail = "the limit on keys is reached: revoke unused keys first";
             Problem::new(StatusCode::CONFLICT, "TOO_MANY", detail)
         }
         KeyChangeError::Unknown => unknown_key(),
         KeyChangeError::Unwritable(words) => {
             tracing::warn!(words, "the keys file was not changed");
-            let detail = "the keys file cannot be changed now; the log says why";
+            let detail = "the keys file cannot be changed; see the gateway's log";
             Problem::new(StatusCode::SERVICE_UNAVAILABLE, "KEYS_UNAVAILABLE", detail)
         }
     }

@@ -65,7 +65,7 @@ impl NewKey {
         }
         for (at, scope) in self.scopes.iter().enumerate() {
             if !is_scope(scope) {
-                let detail = "is no scope: a scope is ASCII without blanks and quotes";
+                let detail = "is not a scope: use ASCII without spaces and quotes";
                 return Err(Problem::in_body(&format!("/scopes/{at}"), detail));
             }
         }
@@ -77,7 +77,9 @@ impl NewKey {
         match parse_time(text) {
             Some(expires) if expires > now => Ok(Some(expires)),
             Some(_) => Err(Problem::in_body("/expiresAt", "is in the past")),
-            None => Err(Problem::in_body("/expiresAt", "is no time: write 2027-01-31 or RFC 3339")),
+            None => {
+                Err(Problem::in_body("/expiresAt", "is not a time: use 2027-01-31 or RFC 3339"))
+            }
         }
     }
 
@@ -91,7 +93,7 @@ impl NewKey {
             && wanted != caller.organisation()
         {
             if caller.role != Role::Operator {
-                let detail = "only operators make keys of another organisation than theirs";
+                let detail = "only operators may create keys for another organisation";
                 return Err(forbidden("/organizationId", detail));
             }
             if !state.knows_organisation(wanted).await {
@@ -108,7 +110,7 @@ fn check_repetition(pointer: &str, all: &[String]) -> Result<(), Problem> {
     let mut seen = HashSet::new();
     for (at, word) in all.iter().enumerate() {
         if !seen.insert(word.as_str()) {
-            return Err(Problem::in_body(&format!("{pointer}/{at}"), "is there twice"));
+            return Err(Problem::in_body(&format!("{pointer}/{at}"), "is repeated"));
         }
     }
     Ok(())
@@ -126,7 +128,7 @@ fn check_end(state: &ApiState, caller: &Caller, key: &Key) -> Result<(), Problem
         return Ok(());
     }
     let end = write_time(*end);
-    let detail = format!("your own key ends at {end}: give an end that is not later");
+    let detail = format!("your own key expires at {end}: choose an expiry that is not later");
     Err(Problem::new(StatusCode::FORBIDDEN, "FORBIDDEN", detail).at("/expiresAt"))
 }
 
@@ -134,14 +136,20 @@ fn check_end(state: &ApiState, caller: &Caller, key: &Key) -> Result<(), Problem
 /// administrators only roles, scopes and the agent of their own credential.
 pub(super) fn check_grants(state: &ApiState, caller: &Caller, key: &Key) -> Result<(), Problem> {
     if role_of(state, key) > caller.role {
-        return Err(forbidden("/roles", "such a key may more than you: ask an operator for it"));
+        return Err(forbidden(
+            "/roles",
+            "this key would have more permissions than your credential: ask an operator for it",
+        ));
     }
     if caller.role == Role::Operator {
         return Ok(());
     }
     check_end(state, caller, key)?;
     if key.agent.is_some() && key.agent.as_deref() != caller.principal.agent.as_deref() {
-        return Err(forbidden("/agent", "your credential is of no such agent: ask an operator"));
+        return Err(forbidden(
+            "/agent",
+            "your own credential does not have this agent: ask an operator for it",
+        ));
     }
     for (at, role) in key.roles.iter().enumerate() {
         if !caller.principal.roles.iter().any(|own| **own == **role) {

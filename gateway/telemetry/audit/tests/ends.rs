@@ -83,7 +83,7 @@ fn a_line_without_its_break_is_the_last_of_its_file() {
     let whole = of(&[&bare[..3], &bare[3..]], Some(KEY), &[], Extent::Whole);
     assert!(whole.intact && whole.records == 5 && whole.notes.len() == 3, "{whole:?}");
     let broken = report(&bare, Some(KEY), &[]).broken.unwrap();
-    assert!(broken.line == 3 && broken.why.contains("no record"), "{broken:?}");
+    assert!(broken.line == 3 && broken.why.contains("not a record"), "{broken:?}");
     // A line break is required even after a maximal line, where it does not fit in the same read.
     let long = |bytes: usize| {
         let mut chain = Chain::new(Seal::new(None), Tip::default(), 0);

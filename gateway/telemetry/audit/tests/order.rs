@@ -52,7 +52,7 @@ fn an_anchor_comes_after_what_it_is_of() {
         let to_disk = if broken { fails } else { File::sync_data };
         let log =
             logged(Format::Text, "info", || run(&how, Queue::new(16), |sink| on(sink, to_disk)));
-        assert_eq!(log.contains("may not be on the disk"), broken, "{log}");
+        assert_eq!(log.contains("cannot be synced to disk"), broken, "{log}");
         assert_eq!(log.contains("audit anchor"), !broken, "{log}");
         assert_eq!(path.with_extension("jsonl.head").exists(), !broken);
         let report = verified(&path, None, &[]);

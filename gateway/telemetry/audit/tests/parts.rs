@@ -77,7 +77,7 @@ fn a_file_that_is_set_aside_meanwhile_is_read_or_asked_for_again() {
         part("new", Box::new(other)),
     ];
     let error = verify(parts, None, &[], Extent::Whole).unwrap_err().to_string();
-    assert!(error.starts_with("new: another file took its place"), "{error}");
+    assert!(error.starts_with("new: another file has replaced it"), "{error}");
 }
 
 /// A pipe can be read only once.

@@ -65,16 +65,16 @@ fn a_batch_has_one_hash_and_a_change_in_it_is_found() {
             (
                 changed(3, "decision", "decided"),
                 2,
-                "records 2 to 6 do not have the hash that the last of them carries",
+                "records 2 to 6 do not match the hash in the last of them",
             ),
             (changed(6, "decision", "decided"), 2, "one was changed"),
             (changed(6, "prev", "perv"), 2, "one was changed"),
             (changed(8, "\"seq\":8", "\"seq\":9"), 8, "records 8 to 8 are missing"),
             (swapped, 7, "records 7 to 7 are missing"),
-            (bare, 2, "records 2 to 10 do not have the hash"),
-            (cut(4), 2, "no hash is over records 2 to 4: "),
-            (cut(7), 7, "no hash is over record 7: "),
-            (foreign, 7, "the record before this one is not the one it follows"),
+            (bare, 2, "records 2 to 10 do not match the hash"),
+            (cut(4), 2, "no hash covers records 2 to 4: "),
+            (cut(7), 7, "no hash covers record 7: "),
+            (foreign, 7, "the record before this one does not have the hash in `prev`"),
         ];
         for (lines, line, words) in cases {
             let broken =
@@ -108,7 +108,7 @@ fn an_anchor_holds_against_records_without_a_hash() {
         .collect();
     assert!(report(&lines, None, &[]).intact);
     let broken = report(&lines, None, &[Anchor { seq: 2, hash }]).broken.unwrap();
-    assert!(broken.why.contains("written anew"), "{broken:?}");
+    assert!(broken.why.contains("was rewritten"), "{broken:?}");
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn an_anchor_beside_the_file_can_be_nothing_else() {
         fs::write(&head, &text).unwrap();
         let refused =
             Trail::start(&how, Arc::default(), Box::new(<[u8]>::to_vec)).unwrap_err().to_string();
-        assert!(refused.contains("ends in `.head`, is none"), "{text}: {refused}");
+        assert!(refused.contains("ends in `.head`, is not valid"), "{text}: {refused}");
         assert_eq!(fs::read_to_string(&path).unwrap(), good);
     }
     // A plausible anchor is accepted, and the trail records the missing range.
@@ -183,7 +183,7 @@ fn a_record_has_each_member_once() {
     twice.close();
     let text = String::from_utf8(twice.bytes().to_vec()).unwrap();
     let broken = report(&[text], None, &[]).broken.unwrap();
-    assert!(broken.line == 1 && broken.why == "this is no record", "{broken:?}");
+    assert!(broken.line == 1 && broken.why == "this is not a record", "{broken:?}");
 }
 
 /// Only a part may contain records that cannot be verified, and no record has the number 0.
@@ -246,7 +246,7 @@ fn a_link_to_the_file_is_followed_once() {
     let refused = Trail::start(&config(&link), Arc::default(), Box::new(<[u8]>::to_vec))
         .unwrap_err()
         .to_string();
-    assert!(refused.contains("it is a link to what is no file yet"), "{refused}");
+    assert!(refused.contains("it is a link to a missing file"), "{refused}");
     fs::write(&path, "").unwrap();
     let how = Config { rotate_bytes: 1500, keep: 100, ..config(&link) };
     for _ in 0..2 {

@@ -51,7 +51,7 @@ fn a_piece_of_a_stream_says_what_it_cannot_show() {
     let mut changed = other.to_vec();
     changed[3] = changed[3].replace("outcome", "success");
     let broken = of(&[&changed], Some(KEY), &[], Extent::Part).broken.unwrap();
-    assert!(broken.why.starts_with("records 11 to 16 do not have the hash"), "{broken:?}");
+    assert!(broken.why.starts_with("records 11 to 16 do not match the hash"), "{broken:?}");
     assert!(!of(&[other], None, &[], Extent::Part).intact);
     let gap = [&other[..1], &other[7..]].concat();
     let broken = of(&[&gap], Some(KEY), &[], Extent::Part).broken.unwrap();
@@ -77,12 +77,12 @@ fn an_anchor_of_a_stream_is_met_in_one_of_its_chains() {
         let report = report(&both, None, &anchors(lines));
         assert!(report.intact && report.chains == 2 && report.anchors == 1, "{report:?}");
     }
-    assert!(report(&one, None, &anchors(&other)).broken.unwrap().why.contains("written anew"));
+    assert!(report(&one, None, &anchors(&other)).broken.unwrap().why.contains("was rewritten"));
     // Killed before the hash was written: the records left cannot be verified.
     let killed = [one[..3].to_vec(), other].concat();
     let broken = report(&killed, None, &[]).broken.unwrap();
     assert!(
-        broken.line == 2 && broken.why.starts_with("no hash is over records 2 to 3"),
+        broken.line == 2 && broken.why.starts_with("no hash covers records 2 to 3"),
         "{broken:?}"
     );
 }

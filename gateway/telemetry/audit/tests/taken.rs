@@ -187,7 +187,7 @@ fn a_file_that_is_not_what_its_name_says_is_warned_of() {
     let how = Config { rotate_bytes: 1500, keep: 2, ..config(&path) };
     write(&how, 16);
     let warned =
-        || logged(Format::Text, "warn", || quiet(&how)).contains("does not begin as its name says");
+        || logged(Format::Text, "warn", || quiet(&how)).contains("does not match its name");
     let (all, early) = (files(&path), path.with_extension("jsonl.0000000000000002"));
     assert!(lines(&all[1])[0]["seq"].as_u64() > Some(2) && !warned());
     // A foreign file, a copy of a later file, and the oldest file itself.

@@ -28,9 +28,9 @@ impl FromStr for Anchor {
         let Some((seq, hash)) = text.trim().split_once(':') else {
             return Err("it is not SEQ:HASH");
         };
-        let Ok(seq) = seq.parse() else { return Err("SEQ is no number") };
+        let Ok(seq) = seq.parse() else { return Err("SEQ is not a number") };
         if hash.len() != GENESIS.len() || !hash.bytes().all(|b| b.is_ascii_hexdigit()) {
-            return Err("HASH has not 64 hexadecimal digits");
+            return Err("HASH does not have 64 hexadecimal digits");
         }
         Ok(Self { seq, hash: hash.to_ascii_lowercase() })
     }

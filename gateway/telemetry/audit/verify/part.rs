@@ -61,7 +61,7 @@ impl<'a> Placed<'a> {
             None => None,
         };
         if self.seq.is_some() && self.seq != seq {
-            let why = "another file took its place meanwhile: verify again";
+            let why = "another file has replaced it meanwhile: verify again";
             return Err(named(&lines.name, &io::Error::other(why)));
         }
         Ok(lines)

@@ -73,7 +73,7 @@ impl<'de> Deserialize<'de> for Record {
                 let mut members = Map::new();
                 while let Some((key, value)) = access.next_entry::<String, Value>()? {
                     if members.insert(key, value).is_some() {
-                        return Err(A::Error::custom("a member stands twice"));
+                        return Err(A::Error::custom("duplicate member"));
                     }
                 }
                 Ok(Record(members))
@@ -135,26 +135,25 @@ impl Span {
 
     /// Reports that no hash covers the span.
     pub(super) fn unhashed(&self) -> BrokenRecord {
-        let why = "the writer is about to write it (verify again) or was killed before, or \
-            somebody changed or added records, or cut off the hash";
-        self.broken(format!("no hash is over {}: {why}", self.words()))
+        let why = "the writer has not written it yet (verify again) or was killed, or records were \
+            changed or added, or the hash was cut off";
+        self.broken(format!("no hash covers {}: {why}", self.words()))
     }
 
     /// Reports a wrong hash; `keyless` if verification has no key.
     pub(super) fn changed(&self, keyless: bool) -> BrokenRecord {
         let key = if keyless && self.records.iter().any(|record| record.is("keyed")) {
-            "the key is missing: the chain has one"
+            "the key of the chain is missing"
         } else {
-            "the key is another one"
+            "the key is not the key of the chain"
         };
         let words = self.words();
         self.broken(match self.records.len() {
             1 => {
-                format!("{words} does not have the hash that it carries: it was changed, or {key}")
+                format!("{words} does not match its hash: it was changed, or {key}")
             }
             _ => format!(
-                "{words} do not have the hash that the last of them carries: one was \
-                changed, or {key}"
+                "{words} do not match the hash in the last of them: one was changed, or {key}"
             ),
         })
     }
