@@ -422,7 +422,11 @@ async fn a_client_that_reads_nothing_is_let_go() {
     let (got, ()) = tokio::join!(patient, ended);
     assert!(got > size, "{got}");
     assert!(gate.log().contains("http.write_timeout"));
-    assert_eq!(gate.log().matches("connection closed: the client").count(), 1, "nobody else was let go");
+    assert_eq!(
+        gate.log().matches("connection closed: the client").count(),
+        1,
+        "nobody else was let go"
+    );
     let part = unread.rest().await;
     assert!(part < size, "{part} bytes of an answer that was cut off");
     assert!(idle.is_open().await, "a stream without news");

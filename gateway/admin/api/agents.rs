@@ -28,26 +28,26 @@ pub(crate) struct Agent {
     id: String,
     name: String,
     organization_id: String,
-    /// Who created it, as `issuer|subject`.
+    /// Its creator, as `issuer|subject`.
     owner: String,
-    /// The URL that its clients connect to.
+    /// The URL for its clients.
     endpoint: String,
-    /// Counts its changes: the `ETag` of the answer, for `If-Match`.
+    /// Increases with each change; also the `ETag` of the response, for `If-Match`.
     version: i64,
     /// RFC 3339.
     created_at: String,
     /// RFC 3339.
     updated_at: String,
-    /// The change was only tried.
+    /// Set if this was a dry run.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     dry_run: bool,
 }
 
-/// What an agent is made of.
+/// The properties of an agent.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AgentName {
-    /// For people; unique among the agents of its owner.
+    /// Display name; unique among the agents of its owner.
     name: String,
 }
 
@@ -55,22 +55,22 @@ pub(crate) struct AgentName {
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
 pub(crate) struct AgentListQuery {
-    /// Part of the name, in whatever case.
+    /// Part of the name, case-insensitive.
     #[serde(default)]
     #[param(max_length = 256)]
     search: Option<String>,
-    /// `name` where nothing else is said.
+    /// Default `name`.
     #[serde(default)]
     #[param(inline)]
     sort: Option<StoredSort>,
     #[serde(default)]
     #[param(inline)]
     order: Option<SortOrder>,
-    /// Items of a page.
+    /// The maximum number of items per page.
     #[serde(default, deserialize_with = "number")]
     #[param(minimum = 1, maximum = 200)]
     limit: Option<usize>,
-    /// Where the page begins: `nextCursor` of the page before.
+    /// The start of the page: `nextCursor` of the previous page.
     #[serde(default)]
     cursor: Option<String>,
 }
@@ -101,7 +101,7 @@ fn answer_changed(status: StatusCode, change: &Change, changed: Changed<Stored>)
     (status, entity_tag(version), Json(shown)).into_response()
 }
 
-/// The caller's agents; an administrator's, all of the organisation.
+/// Lists the caller's agents; for administrators, all agents of the organisation.
 #[utoipa::path(
     get,
     path = "/agents",
@@ -128,7 +128,7 @@ pub(crate) async fn list_agents(
     Ok(Json(part.make_page(found, |stored| Agent::new(stored, &caller))))
 }
 
-/// Creates an agent, which the caller owns.
+/// Creates an agent owned by the caller.
 #[utoipa::path(
     post,
     path = "/agents",
@@ -153,7 +153,7 @@ pub(crate) async fn create_agent(
     Ok(answer_changed(StatusCode::CREATED, &change, changed))
 }
 
-/// One agent.
+/// Returns an agent.
 #[utoipa::path(
     get,
     path = "/agents/{id}",
@@ -171,7 +171,7 @@ pub(crate) async fn show_agent(
     Ok((entity_tag(stored.version), Json(Agent::new(stored, &caller))))
 }
 
-/// Gives an agent another name.
+/// Renames an agent.
 #[utoipa::path(
     patch,
     path = "/agents/{id}",
@@ -197,7 +197,7 @@ pub(crate) async fn rename_agent(
     Ok(answer_changed(StatusCode::OK, &change, changed))
 }
 
-/// Takes an agent away; its endpoint is gone with it.
+/// Deletes an agent and its endpoint.
 #[utoipa::path(
     delete,
     path = "/agents/{id}",

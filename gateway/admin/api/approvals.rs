@@ -14,7 +14,7 @@ use super::problem::Problem;
 use super::query::Query;
 use super::state::{ApiState, Shared};
 
-/// A call that waits, as [policy.md](policy.md#approvals) describes it.
+/// A waiting call, as described in [policy.md](policy.md#approvals).
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(value_type = Object)]
 pub(crate) struct WaitingApproval(Value);
@@ -28,7 +28,7 @@ impl WaitingApproval {
     }
 }
 
-/// The calls that the caller may approve.
+/// Lists the calls that the caller may approve.
 #[utoipa::path(
     get,
     path = "/approvals",
@@ -48,7 +48,7 @@ pub(crate) async fn list_approvals(
     Ok(Json(query.cut(waiting, WaitingApproval::id)?))
 }
 
-/// One call that the caller may approve.
+/// Returns a call that the caller may approve.
 #[utoipa::path(
     get,
     path = "/approvals/{id}",

@@ -26,21 +26,21 @@ const PAGE: usize = MAX_PAGE;
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
 pub(crate) struct AssignedQuery {
-    /// Part of the name or the slug, in whatever case.
+    /// Part of the name or the slug, case-insensitive.
     #[serde(default)]
     #[param(max_length = 256)]
     search: Option<String>,
-    /// Items of a page.
+    /// The maximum number of items per page.
     #[serde(default, deserialize_with = "number")]
     #[param(minimum = 1, maximum = 200)]
     limit: Option<usize>,
-    /// Where the page begins: `nextCursor` of the page before.
+    /// The start of the page: `nextCursor` of the previous page.
     #[serde(default)]
     #[param(max_length = 1024)]
     cursor: Option<String>,
 }
 
-/// An agent, with the integration that was assigned to it or taken from it.
+/// An agent, with the integration that was assigned or unassigned.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct AgentIntegration {
@@ -48,7 +48,7 @@ pub(crate) struct AgentIntegration {
     agent: Agent,
     agent_id: String,
     integration: Integration,
-    /// The change was only tried.
+    /// Set if this was a dry run.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     dry_run: bool,
 }
@@ -89,7 +89,7 @@ fn answer(
     Ok(Json(AgentIntegration { agent, agent_id, integration, dry_run: is_dry_run }).into_response())
 }
 
-/// The integrations that an agent has.
+/// Lists the integrations of an agent.
 #[utoipa::path(
     get,
     path = "/agents/{id}/mcp-integrations",
@@ -109,7 +109,7 @@ pub(crate) async fn list_assigned(
     Ok(Json(query.cut(found, |stored| Integration::new(&states, stored, caller.role))?))
 }
 
-/// The integrations that can be assigned to an agent: enabled, and not assigned yet.
+/// Lists the integrations that can be assigned to an agent: enabled, and not assigned yet.
 #[utoipa::path(
     get,
     path = "/agents/{id}/mcp-integrations/available",
@@ -163,7 +163,7 @@ pub(crate) async fn assign_integration(
     answer(&state, &change, changed.after, changed.is_dry_run)
 }
 
-/// Takes an integration from an agent.
+/// Unassigns an integration from an agent.
 #[utoipa::path(
     delete,
     path = "/agents/{id}/mcp-integrations/{integrationId}",

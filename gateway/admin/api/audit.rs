@@ -32,11 +32,11 @@ const MOST: usize = 200;
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
 pub(crate) struct AuditQuery {
-    /// Records of a page.
+    /// The maximum number of records per page.
     #[serde(default, deserialize_with = "number")]
     #[param(minimum = 1, maximum = 200)]
     limit: Option<usize>,
-    /// Where the page begins: `nextCursor` of the page before.
+    /// The start of the page: `nextCursor` of the previous page.
     #[serde(default)]
     #[param(max_length = 1024)]
     cursor: Option<String>,
@@ -52,11 +52,11 @@ pub(crate) struct AuditQuery {
     #[serde(default)]
     #[param(max_length = 512)]
     principal: Option<String>,
-    /// The name or URI that was asked for.
+    /// The requested name or URI.
     #[serde(default)]
     #[param(max_length = 512)]
     tool: Option<String>,
-    /// The server that it was asked of.
+    /// The server of the request.
     #[serde(default)]
     #[param(max_length = 512)]
     server: Option<String>,
@@ -69,7 +69,7 @@ pub(crate) struct AuditQuery {
     kind: Option<String>,
 }
 
-/// What was decided.
+/// The decision.
 #[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum DecisionName {
@@ -77,32 +77,31 @@ pub(crate) enum DecisionName {
     Deny,
 }
 
-/// Records of the trail.
+/// A page of the audit trail.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct AuditPage {
-    /// The newest first, as the trail has them; a decision with `outcome` and `duration_us`.
+    /// The newest first, in the format of the trail; a decision has `outcome` and `duration_us`.
     #[schema(value_type = Vec<Object>)]
     items: Vec<Members>,
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
-    /// All records that could be on this page were looked at; else go on at `nextCursor`.
+    /// All records that could be on this page were searched; otherwise continue at `nextCursor`.
     complete: bool,
-    /// How whole the trail is, for operators.
+    /// The integrity of the trail, for operators.
     #[serde(flatten)]
     integrity: Option<Integrity>,
 }
 
-/// What numbers of records say of the trail. Hashes are held against the records by
-/// `lockgate audit verify`.
+/// The integrity of the trail by record numbers. `lockgate audit verify` checks the hashes.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Integrity {
-    /// Of what was looked at, every line is a record and no number is missing.
+    /// In the searched part, every line is a record and no number is missing.
     whole: bool,
-    /// Lines that are no record.
+    /// Lines that are not records.
     unreadable: u64,
-    /// Places where records are missing.
+    /// Gaps in the record numbers.
     gaps: u64,
 }
 
@@ -211,8 +210,8 @@ impl Reader {
 
 /// Searches the audit trail, the newest records first.
 ///
-/// It reads files of the trail for at most 2 s and 64 MiB, rotated ones too. `complete` says
-/// whether that was enough.
+/// A search reads at most 64 MiB of the trail, including rotated files, for at most 2 s. `complete`
+/// reports whether that was enough.
 #[utoipa::path(
     get,
     path = "/audit",

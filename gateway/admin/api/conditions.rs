@@ -19,7 +19,7 @@ const IDEMPOTENCY_KEY: &str = "idempotency-key";
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
 pub(crate) struct ChangeQuery {
-    /// Answer what the change would be, and for whom, and make none.
+    /// Return the result of the change and the affected agents, without making the change.
     #[serde(default, deserialize_with = "flag")]
     dry_run: Option<bool>,
 }
@@ -28,11 +28,11 @@ pub(crate) struct ChangeQuery {
 #[into_params(parameter_in = Header)]
 #[allow(dead_code, reason = "describes headers; they are read by name")]
 pub(crate) struct ChangeHeaders {
-    /// The `ETag` of the answer that the change is made on: another version since is 412.
+    /// The `ETag` of the version to change; 412 if there is a newer version.
     #[param(rename = "If-Match", pattern = r#"^(\*|"[0-9]{1,18}")$"#)]
     if_match: Option<String>,
-    /// Sent again with the same key within a day, the change is answered as it was, and not made
-    /// again.
+    /// A repeated request with the same key within a day returns the first response, and the change
+    /// is not made again.
     #[param(rename = "Idempotency-Key", min_length = 1, max_length = 255, pattern = "^[!-~]+$")]
     idempotency_key: Option<String>,
 }
@@ -42,8 +42,8 @@ pub(crate) struct ChangeHeaders {
 #[into_params(parameter_in = Header)]
 #[allow(dead_code, reason = "describes a header; it is read by name")]
 pub(crate) struct CreationHeaders {
-    /// Sent again with the same key within a day, the change is answered as it was, and not made
-    /// again.
+    /// A repeated request with the same key within a day returns the first response, and the change
+    /// is not made again.
     #[param(rename = "Idempotency-Key", min_length = 1, max_length = 255, pattern = "^[!-~]+$")]
     idempotency_key: Option<String>,
 }
@@ -52,7 +52,7 @@ pub(crate) struct CreationHeaders {
 #[into_params(parameter_in = Query, rename_all = "camelCase")]
 #[allow(dead_code, reason = "describes a parameter; `Caller` reads it")]
 pub(crate) struct OrganisationQuery {
-    /// For operators: another organisation than their own.
+    /// For operators: an organisation other than their own.
     #[param(max_length = 256)]
     organization_id: Option<String>,
 }

@@ -70,7 +70,7 @@ struct Decisions {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct EventsQuery {
-    /// For administrators: `decided` as well.
+    /// For administrators: include `decided`.
     #[serde(default, deserialize_with = "flag")]
     decisions: Option<bool>,
 }
@@ -93,17 +93,17 @@ pub(crate) enum Told {
     Stopping,
 }
 
-/// Follows what changes: servers, their tools and calls.
+/// Streams changes of servers, tools and calls.
 ///
-/// Events are named `server` (the name, state and capabilities of one that has changed; `disabled`
-/// is one that is switched off or removed), `registered` and
-/// `unregistered` (the `name` of a tool that the caller may use now, or no more, and its `server`),
-/// `executed` (a call that has ended, with its `outcome` and `durationMs`: one's own, and for
-/// administrators those of their organisation) and `missed` (events were lost: ask again for what
-/// you show). With `decisions=true` administrators hear `decided` besides: that requests of their
-/// organisation, for operators of any, were decided on or have ended, about once a second at most;
-/// `GET /audit` says which. A reader that sends the id of its last event as `Last-Event-ID` goes on
-/// after that, but for `executed` and `decided`, which are told as it happens or not at all.
+/// Events: `server` (the name, state and capabilities of a changed server; `disabled` if it was
+/// switched off or removed), `registered` and `unregistered` (the `name` of a tool that became or
+/// is no longer available to the caller, and its `server`), `executed` (a completed call, with its
+/// `outcome` and `durationMs`: the caller's own, and for administrators those of their
+/// organisation) and `missed` (events were lost: reload the displayed data). With `decisions=true`
+/// administrators also receive `decided`, at most about once a second: requests of their
+/// organisation, for operators of any, were decided or have ended; `GET /audit` lists them. A
+/// reader that sends the id of its last event as `Last-Event-ID` continues after that event, except
+/// for `executed` and `decided`, which are sent only as they happen.
 #[utoipa::path(
     get,
     path = "/events",

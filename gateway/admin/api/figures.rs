@@ -14,16 +14,15 @@ use utoipa::ToSchema;
 
 use super::access::Caller;
 
-/// What became of the calls of a server's tools.
+/// Outcomes of the calls of a server's tools.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = ServerMetrics)]
 pub(crate) struct ServerMetrics {
-    /// Calls before it are not counted (RFC 3339).
+    /// Start of the count (RFC 3339).
     since: String,
     pub(crate) calls: u64,
-    /// Of those, by where they failed: `connection`, `authentication`, `timeout`, `execution`,
-    /// `validation`.
+    /// Failed calls by cause: `connection`, `authentication`, `timeout`, `execution`, `validation`.
     pub(crate) errors: BTreeMap<&'static str, u64>,
     /// Milliseconds, estimated from a histogram.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -32,7 +31,7 @@ pub(crate) struct ServerMetrics {
     pub(crate) p95_ms: Option<f64>,
 }
 
-/// Calls that ended within one step of time.
+/// Calls that ended within one time step.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RecentStep {
@@ -58,17 +57,17 @@ pub(crate) fn list_recent(
     steps
 }
 
-/// What became of the calls of a tool.
+/// Outcomes of the calls of a tool.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = ToolMetrics)]
 pub(crate) struct ToolMetrics {
-    /// Calls before it are not counted (RFC 3339).
+    /// Start of the count (RFC 3339).
     since: String,
     pub(crate) invocations: u64,
     successes: u64,
     pub(crate) failures: u64,
-    /// Given up by their clients.
+    /// Cancelled by their clients.
     cancelled: u64,
     /// Milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -42,7 +42,7 @@ pub(crate) use validate::{
 pub(crate) use view::{Integration, States, Warning, entity_tag, write_time};
 use view::{answer_changed, answer_deleted};
 
-/// The integrations of the caller's organisation.
+/// Lists the integrations of the caller's organisation.
 #[utoipa::path(
     get,
     path = "/mcp-integrations",
@@ -100,7 +100,7 @@ pub(crate) async fn create_custom_integration(
     Ok(answer_changed(&state, &change, StatusCode::CREATED, changed))
 }
 
-/// One integration.
+/// Returns an integration.
 #[utoipa::path(
     get,
     path = "/mcp-integrations/{id}",
@@ -148,7 +148,7 @@ pub(crate) async fn change_integration(
     Ok(answer_changed(&state, &change, StatusCode::OK, changed))
 }
 
-/// Takes an integration away, and from all agents.
+/// Deletes an integration, and unassigns it from all agents.
 #[utoipa::path(
     delete,
     path = "/mcp-integrations/{id}",
@@ -174,7 +174,7 @@ pub(crate) async fn delete_integration(
     Ok(answer_deleted(&state, &change, changed))
 }
 
-/// Switches an integration on.
+/// Enables an integration.
 #[utoipa::path(
     post,
     path = "/mcp-integrations/{id}/enable",
@@ -195,7 +195,7 @@ pub(crate) async fn enable_integration(
     Ok(answer_changed(&state, &change, StatusCode::OK, changed))
 }
 
-/// Switches an integration off: nothing connects to it, and no list shows it.
+/// Disables an integration: it is disconnected, and its tools and other items are not listed.
 #[utoipa::path(
     post,
     path = "/mcp-integrations/{id}/disable",
@@ -216,9 +216,9 @@ pub(crate) async fn disable_integration(
     Ok(answer_changed(&state, &change, StatusCode::OK, changed))
 }
 
-/// Ends the connection to an integration and connects anew.
+/// Closes the connection to an integration and reconnects.
 ///
-/// Calls that run there are cut off.
+/// Running calls are aborted.
 #[utoipa::path(
     post,
     path = "/mcp-integrations/{id}/reconnect",

@@ -25,17 +25,17 @@ use api_key::{ApiKey, RETRY, read_clock, show_trial, unknown_key};
 use change::{Effect, change_keys, rehearse};
 use input::{NewKey, check_grants, role_of};
 
-/// A key that was made.
+/// A created key.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct MadeKey {
-    /// The key itself: it is shown this once. Nothing is made in a dry run.
+    /// The key itself, shown only once. Absent in a dry run.
     #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<String>,
     #[serde(flatten)]
     about: ApiKey,
 }
 
-/// The API keys of the caller's organisation, or all.
+/// Lists the API keys of the caller's organisation; for operators, all.
 #[utoipa::path(
     get,
     path = "/keys",
@@ -62,10 +62,10 @@ fn may_see(caller: &Caller, key: &Key) -> bool {
     caller.sees_all() || key.organisation_or_default() == caller.organisation()
 }
 
-/// Makes a key, and shows it once.
+/// Creates a key, and returns it once.
 ///
-/// It is good when the answer comes. It is in the file `auth.keys_file`, as `lockgate keys create`
-/// writes it.
+/// The key is in force when the response arrives. It is stored in the file `auth.keys_file`, as by
+/// `lockgate keys create`.
 #[utoipa::path(
     post,
     path = "/keys",
@@ -119,9 +119,9 @@ pub(crate) async fn create_key(
     Ok((status, Json(MadeKey { key: Some(text), about })))
 }
 
-/// Takes a key out of force.
+/// Revokes a key.
 ///
-/// It is not good any more when the answer comes. A key that was revoked stays revoked.
+/// It is no longer valid when the response arrives. A revoked key stays revoked.
 #[utoipa::path(
     delete,
     path = "/keys/{id}",

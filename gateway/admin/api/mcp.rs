@@ -14,8 +14,8 @@ use super::state::Shared;
 
 /// Calls a method of MCP, such as `tools/call`, `resources/read` or `prompts/get`.
 ///
-/// The body holds the parameters, and the answer the result, as the revision 2026-07-28 has them.
-/// Names are those of `/mcp`.
+/// The body contains the parameters, and the response the result, as defined by the revision
+/// 2026-07-28. Names are those of `/mcp`.
 #[utoipa::path(
     post,
     path = "/mcp/{*method}",

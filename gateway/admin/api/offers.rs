@@ -19,15 +19,15 @@ use super::state::{ApiState, Shared};
 /// A prompt.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Prompt {
-    /// What it is asked for by.
+    /// Its identifier for requests.
     name: String,
-    /// The server that has it.
+    /// Its server.
     server: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     title: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<String>,
-    /// What it takes, as its server says.
+    /// Its arguments, as declared by its server.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Vec<Object>>)]
     arguments: Option<Value>,
@@ -37,9 +37,9 @@ pub(crate) struct Prompt {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Resource {
-    /// What it is asked for by.
+    /// Its identifier for requests.
     uri: String,
-    /// The server that has it.
+    /// Its server.
     server: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
@@ -55,25 +55,25 @@ pub(crate) struct Resource {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct OffersQuery {
-    /// Items of a page.
+    /// The maximum number of items per page.
     #[serde(default, deserialize_with = "number")]
     #[param(minimum = 1, maximum = 200)]
     limit: Option<usize>,
-    /// Where the page begins: `nextCursor` of the page before.
+    /// The start of the page: `nextCursor` of the previous page.
     #[serde(default)]
     #[param(max_length = 1024)]
     cursor: Option<String>,
-    /// Only those whose name, or URI, has this text in it.
+    /// Part of the name or the URI.
     #[serde(default)]
     #[param(max_length = 256)]
     search: Option<String>,
-    /// Only those of this server.
+    /// Only items of this server.
     #[serde(default)]
     #[param(max_length = 64)]
     server: Option<String>,
 }
 
-/// The prompts that the caller may use.
+/// Lists the prompts that the caller may use.
 #[utoipa::path(
     get,
     path = "/prompts",
@@ -96,7 +96,7 @@ pub(crate) async fn list_prompts(
     })))
 }
 
-/// The resources that the caller may use.
+/// Lists the resources that the caller may use.
 #[utoipa::path(
     get,
     path = "/resources",

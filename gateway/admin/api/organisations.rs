@@ -19,7 +19,7 @@ use super::problem::Problem;
 use super::query::Query;
 use super::state::Shared;
 
-/// An organisation that was created, or that has something of its own.
+/// An organisation that was created, or that has integrations or agents.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Organisation {
@@ -28,7 +28,7 @@ pub(crate) struct Organisation {
     agents: usize,
     /// RFC 3339.
     created_at: String,
-    /// The change was only tried.
+    /// Set if this was a dry run.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     dry_run: bool,
 }
@@ -37,8 +37,7 @@ pub(crate) struct Organisation {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewOrganisation {
-    /// The name by which keys and tokens call it: letters, digits, single spaces and signs, without
-    /// a slash.
+    /// Its name in keys and tokens: letters, digits, single spaces and signs, without a slash.
     #[schema(min_length = 1, max_length = 256)]
     id: String,
 }
@@ -50,7 +49,7 @@ impl Organisation {
     }
 }
 
-/// The organisations that were created, or have integrations or agents.
+/// Lists the organisations that were created, or have integrations or agents.
 #[utoipa::path(
     get,
     path = "/organisations",
@@ -69,7 +68,8 @@ pub(crate) async fn list_organisations(
 
 /// Creates an organisation.
 ///
-/// One that a key or a token names needs no creation: it is there when a member adds something.
+/// An organisation named by a key or a token need not be created: it is created when a member adds
+/// an integration or agent.
 #[utoipa::path(
     post,
     path = "/organisations",

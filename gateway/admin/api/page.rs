@@ -20,15 +20,15 @@ const MOST: usize = 200;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct PageQuery {
-    /// Items of a page.
+    /// The maximum number of items per page.
     #[serde(default, deserialize_with = "number")]
     #[param(minimum = 1, maximum = 200)]
     pub(crate) limit: Option<usize>,
-    /// Where the page begins: `nextCursor` of the page before.
+    /// The start of the page: `nextCursor` of the previous page.
     #[serde(default)]
     #[param(max_length = 1024)]
     pub(crate) cursor: Option<String>,
-    /// Only items whose name has this text in it.
+    /// Part of the name.
     #[serde(default)]
     #[param(max_length = 256)]
     pub(crate) search: Option<String>,
@@ -39,20 +39,20 @@ pub(crate) struct PageQuery {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Page<T> {
     pub(crate) items: Vec<T>,
-    /// How many there are in all pages.
+    /// The number of items in all pages.
     pub(crate) total: usize,
-    /// Where the next page begins, if there is one.
+    /// The start of the next page, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) next_cursor: Option<String>,
 }
 
-/// Which way a list goes.
+/// The order of a list.
 #[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum SortOrder {
-    /// The lowest first.
+    /// Ascending.
     Asc,
-    /// The highest first.
+    /// Descending.
     Desc,
 }
 
@@ -154,7 +154,7 @@ impl Part {
     }
 }
 
-/// What lists of the registry are sorted by.
+/// The sort key of integrations and agents.
 #[derive(Clone, Copy, Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum StoredSort {

@@ -32,18 +32,18 @@ const MAX_TOOLS: usize = 200;
 const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// A tool to look at.
+/// A tool that needs review.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Pin {
     /// `server/tool`.
     name: String,
     server: String,
-    /// The organisation that the server belongs to; none for those of the configuration.
+    /// The organisation of the server; absent for servers of the configuration.
     #[serde(skip_serializing_if = "Option::is_none")]
     organization_id: Option<String>,
     tool: String,
-    /// How it stands to the lock file, if there is one.
+    /// Its status in the lock file, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     standing: Option<&'static str>,
     fingerprint: String,
@@ -73,15 +73,15 @@ impl Pin {
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
 pub(crate) struct PinsQuery {
-    /// Items of a page.
+    /// The maximum number of items per page.
     #[serde(default, deserialize_with = "number")]
     #[param(minimum = 1, maximum = 200)]
     limit: Option<usize>,
-    /// Where the page begins: `nextCursor` of the page before.
+    /// The start of the page: `nextCursor` of the previous page.
     #[serde(default)]
     #[param(max_length = 1024)]
     cursor: Option<String>,
-    /// Only tools whose name has this text in it.
+    /// Part of the name.
     #[serde(default)]
     #[param(max_length = 256)]
     search: Option<String>,
@@ -104,18 +104,18 @@ impl PinsQuery {
     }
 }
 
-/// How a tool differs from what was approved.
+/// The difference between a tool and its approved definition.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct PinDifference {
     #[serde(flatten)]
     pin: Pin,
-    /// What is different, in words.
+    /// The differences, as text.
     changes: Vec<String>,
-    /// The definition that was approved, unless the tool is new.
+    /// The approved definition, unless the tool is new.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     before: Option<Value>,
-    /// The definition that it has now.
+    /// The current definition.
     #[schema(value_type = Object)]
     after: Value,
 }
@@ -128,29 +128,29 @@ pub(crate) struct PinApproval {
     tools: Vec<ToolToApprove>,
 }
 
-/// A tool to approve, as somebody has looked at it.
+/// A tool to approve, with the reviewed definition.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ToolToApprove {
     /// `server/tool`.
     name: String,
-    /// Of the definition that was looked at: another one since is refused.
+    /// The fingerprint of the reviewed definition. Rejected if the definition has changed since.
     fingerprint: String,
 }
 
-/// What was approved.
+/// The approved tools.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ApprovedTools {
     approved: Vec<String>,
-    /// The change was only tried.
+    /// Set if this was a dry run.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     dry_run: bool,
 }
 
-/// The tools that somebody should look at.
+/// Lists the tools that need review.
 ///
-/// Those of the caller's organisation; for operators those of the configuration too.
+/// Those of the caller's organisation; for operators also those of the configuration.
 #[utoipa::path(
     get,
     path = "/pins",
@@ -177,7 +177,7 @@ pub(crate) async fn list_pins(
     Ok(Json(query.into_page().cut(pins, |pin| &pin.name)?))
 }
 
-/// How tools differ from what was approved.
+/// Lists the differences between tools and their approved definitions.
 #[utoipa::path(
     get,
     path = "/pins/diff",
@@ -204,7 +204,7 @@ pub(crate) async fn list_pin_differences(
     Ok(Json(query.into_page().cut(all, |one| &one.pin.name)?))
 }
 
-/// Approves tools as somebody has looked at them: all that are named, or none.
+/// Approves tools with the reviewed definitions: all of them, or none.
 #[utoipa::path(
     post,
     path = "/pins/approve",

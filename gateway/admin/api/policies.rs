@@ -19,13 +19,13 @@ use super::state::Shared;
 /// Limit on the cases of a request.
 const MAX_CASES: usize = 200;
 
-/// Who asks for what: exactly one of `call`, `prompt`, `resource`, `completion` and `template`.
+/// A request to explain: exactly one of `call`, `prompt`, `resource`, `completion` and `template`.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = ExplainRequest)]
 pub(crate) struct Explain {
-    /// Who asks: `issuer`, `subject`, `organisation`, `roles`, `scopes`, `agent`, `certificates`.
-    /// Without it the caller of the API.
+    /// The caller of the request: `issuer`, `subject`, `organisation`, `roles`, `scopes`, `agent`,
+    /// `certificates`. Default: the caller of the API.
     #[serde(default, rename = "as")]
     #[schema(value_type = Option<Object>)]
     subject: Option<Subject>,
@@ -41,10 +41,10 @@ pub(crate) struct Explain {
     /// A resource, as `server/uri`.
     #[serde(default)]
     resource: Option<String>,
-    /// A prompt for whose arguments values are asked.
+    /// A prompt, for completion of its arguments.
     #[serde(default)]
     completion: Option<String>,
-    /// A resource template for whose variables values are asked.
+    /// A resource template, for completion of its variables.
     #[serde(default)]
     template: Option<String>,
     /// The arguments.
@@ -53,23 +53,23 @@ pub(crate) struct Explain {
     arguments: Option<Value>,
 }
 
-/// Why a decision is as it is.
+/// The explanation of a decision.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Explanation {
     /// `allow`, `ask`, `deny` or `hidden`.
     decision: &'static str,
-    /// The policy that decides, or `default`.
+    /// The deciding policy, or `default`.
     rule: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     words: Option<String>,
-    /// The policies that concern it, and what each says.
+    /// The policies that apply to it, each with its effect.
     #[schema(value_type = Vec<Object>)]
     policies: Value,
-    /// What would change the answer.
+    /// Changes that would change the decision.
     changes: Vec<String>,
 }
 
-/// Cases as policy files have them beside them: `name`, `as`, `call`, `arguments`, `expect`, …
+/// Cases as in the case files of policies: `name`, `as`, `call`, `arguments`, `expect`, …
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = CasesRequest)]
@@ -78,7 +78,7 @@ pub(crate) struct Cases {
     cases: Vec<Case>,
 }
 
-/// How cases came out.
+/// The results of cases.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = CasesResult)]
 pub(crate) struct Tested {
@@ -87,13 +87,13 @@ pub(crate) struct Tested {
     cases: Vec<TestedCase>,
 }
 
-/// How one case came out.
+/// The result of a case.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = CaseResult)]
 pub(crate) struct TestedCase {
     name: String,
     passed: bool,
-    /// What is not as the case has it.
+    /// The differences from the case.
     differences: Vec<String>,
 }
 
@@ -141,7 +141,7 @@ fn own_subject(caller: &Caller) -> Subject {
     }
 }
 
-/// Says which policies decide on a request, and what would change the answer.
+/// Returns the policies that decide on a request, and changes that would change the decision.
 #[utoipa::path(
     post,
     path = "/policies/explain",
@@ -182,7 +182,7 @@ pub(crate) async fn explain_decision(
     }))
 }
 
-/// Tries cases on the policies that are in force.
+/// Tests cases against the policies in force.
 #[utoipa::path(
     post,
     path = "/policies/test",

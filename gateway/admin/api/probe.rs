@@ -20,7 +20,7 @@ pub struct Candidate {
     pub headers: BTreeMap<String, String>,
 }
 
-/// How many of each a server offers.
+/// The number of items that a server offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Offered {
     pub tools: usize,
@@ -28,7 +28,7 @@ pub struct Offered {
     pub prompts: usize,
 }
 
-/// The stages on the way to a server that works.
+/// The stages of connecting to a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ProbeStage {

@@ -16,13 +16,13 @@ use super::figures::{RecentStep, may_see_figures};
 use super::servers::visible_servers;
 use super::state::Shared;
 
-/// What became of calls of late, at several servers.
+/// Outcomes of recent calls at several servers.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Figures {
-    /// How many servers are counted.
+    /// The number of servers counted.
     servers: usize,
-    /// Calls that ended in the last half hour, in steps of 30 s from the oldest to the one that
-    /// goes on. Empty before the first call.
+    /// Calls that ended in the last half hour, in steps of 30 s from the oldest to the current one.
+    /// Empty before the first call.
     recent: Vec<RecentStep>,
 }
 
@@ -54,10 +54,10 @@ impl Sum {
     }
 }
 
-/// What became of calls of late.
+/// Returns the outcomes of recent calls.
 ///
-/// At all servers together whose figures the caller may see: those of its organisation, and for
-/// operators those of the configuration too.
+/// The sum over all servers with figures that the caller may see: those of its organisation, and
+/// for operators also those of the configuration.
 #[utoipa::path(
     get,
     path = "/figures",

@@ -19,7 +19,7 @@ use super::integrations::{AuthMethod, Warning, entity_tag, secret};
 use super::problem::Problem;
 use super::state::Shared;
 
-/// All servers that an organisation is to have of its own.
+/// The complete set of an organisation's own servers.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ServerSet {
@@ -27,11 +27,11 @@ pub(crate) struct ServerSet {
     servers: Vec<WantedServer>,
 }
 
-/// A server as it is wanted: by its address, or from the catalogue.
+/// The desired state of a server: by its address, or from the catalogue.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(crate) struct WantedServer {
-    /// By which it is known, where one is given; else by its name.
+    /// Its identifier; if omitted, the server is identified by its name.
     #[serde(default)]
     slug: Option<String>,
     name: String,
@@ -41,50 +41,50 @@ pub(crate) struct WantedServer {
     /// Instead of an address: an entry of the operator's catalogue.
     #[serde(default)]
     predefined: Option<String>,
-    /// With an address. Default `none`.
+    /// For a server by its address. Default `none`.
     #[serde(default)]
     auth_method: Option<AuthMethod>,
     /// The header that carries the key, with `api_key`.
     #[serde(default, alias = "authHeaderName")]
     header_name: Option<String>,
-    /// The key or the token, where there is none yet or another one; never shown again.
+    /// The key or the token, if none is stored yet or to replace it. It is never shown again.
     #[serde(default, deserialize_with = "secret")]
     #[schema(write_only, value_type = Option<String>)]
     credentials: Option<Secret>,
-    /// Left out: as it is, or `true`.
+    /// If omitted: unchanged, or `true` for a new server.
     #[serde(default)]
     enabled: Option<bool>,
 }
 
-/// What was done, or would be.
+/// The changes that were made, or would be made.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ServerSetChange {
     servers: Vec<ServerChange>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<Warning>,
-    /// The change was only tried.
+    /// Set if this was a dry run.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     dry_run: bool,
 }
 
-/// What was done to one server.
+/// The change of one server.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ServerChange {
     slug: String,
     action: ServerAction,
-    /// Of one that is there, or was.
+    /// For existing or deleted servers.
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
-    /// Ids of the agents that have it, where it was only tried.
+    /// Ids of the agents that have it, in a dry run.
     #[serde(skip_serializing_if = "Option::is_none")]
     affected_agents: Option<Vec<String>>,
 }
 
-/// What is done to a server.
+/// The change of a server.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum ServerAction {
@@ -129,11 +129,11 @@ impl WantedServer {
     }
 }
 
-/// Makes the integrations of the caller's organisation what is wanted.
+/// Replaces the integrations of the caller's organisation.
 ///
-/// Those that are not in the body are taken away, and from all agents; those that are equal are not
-/// touched, and credentials that are left out stay. It is done as a whole or not at all. Servers of
-/// the configuration are the operator's, and stay what they are.
+/// Integrations that are not in the body are deleted, and unassigned from all agents; equal ones
+/// are not changed, and omitted credentials are kept. All changes are made, or none. Servers of the
+/// configuration are not affected.
 #[utoipa::path(
     put,
     path = "/servers",

@@ -29,7 +29,7 @@ use super::state::{ApiState, Shared, Switch};
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Server {
     pub(crate) name: String,
-    /// The organisation that it belongs to; none for those of the configuration, which all share.
+    /// Its organisation; absent for servers of the configuration, which all organisations share.
     #[serde(skip_serializing_if = "Option::is_none")]
     organization_id: Option<String>,
     /// `pending`, `connected`, `unresponsive`, `needs-auth`, `failed`, `disabled` or
@@ -39,43 +39,42 @@ pub(crate) struct Server {
     /// or `run`.
     #[serde(skip_serializing_if = "Option::is_none")]
     stage: Option<&'static str>,
-    /// Why it is in this state, in words.
+    /// The cause of this state.
     reason: String,
-    /// Since when (RFC 3339).
+    /// The start of this state (RFC 3339).
     since: String,
-    /// When it was last connected (RFC 3339): of one that is, when it last said anything.
+    /// The time it was last connected (RFC 3339); for a connected server, its last message.
     #[serde(skip_serializing_if = "Option::is_none")]
     last_good: Option<String>,
-    /// When it last said anything (RFC 3339), unless it comes with the gateway.
+    /// The time of its last message (RFC 3339), except for built-in servers.
     #[serde(skip_serializing_if = "Option::is_none")]
     last_heard: Option<String>,
-    /// `stdio`, `http`, `sse` or `builtin`, once it was connected.
+    /// `stdio`, `http`, `sse` or `builtin`, once it has connected.
     #[serde(skip_serializing_if = "Option::is_none")]
     transport: Option<&'static str>,
-    /// The revision of MCP that is spoken with it.
+    /// The negotiated revision of MCP.
     #[serde(skip_serializing_if = "Option::is_none")]
     revision: Option<&'static str>,
     capabilities: Capabilities,
-    /// Starts and connects after the first one.
+    /// Restarts and reconnections.
     restarts: u64,
-    /// What became of the calls of its tools: for operators, and for members of the organisation
-    /// that it belongs to.
+    /// Outcomes of the calls of its tools, for operators and for members of its organisation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) metrics: Option<ServerMetrics>,
-    /// Calls that ended in the last half hour, in steps of 30 s from the oldest to the one that
-    /// goes on: where one server is asked for, and its figures are shown.
+    /// Calls that ended in the last half hour, in steps of 30 s from the oldest to the current one.
+    /// Only in the response for a single server, if its figures are shown.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) recent: Vec<RecentStep>,
-    /// For operators: the failure in the server's own words, the end of its standard error, and
-    /// how it stands to its limits.
+    /// For operators: the original error of the server, the end of its standard error, and its load
+    /// and limits.
     #[serde(skip_serializing_if = "Option::is_none")]
     operator: Option<Internals>,
-    /// Nothing was changed: `state` and `reason` are what would be.
+    /// Set if this was a dry run: `state` and `reason` are those after the change.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     dry_run: bool,
 }
 
-/// How many of each a server offers.
+/// The number of items that a server offers.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Capabilities {
     tools: usize,
@@ -83,13 +82,13 @@ pub(crate) struct Capabilities {
     resources: usize,
 }
 
-/// What is for operators alone.
+/// Details for operators only.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Internals {
     #[serde(skip_serializing_if = "Option::is_none")]
     trouble: Option<String>,
     stderr: Vec<String>,
-    /// What was left out of its lists, and why.
+    /// Items omitted from its lists, with the reasons.
     omitted: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
@@ -200,15 +199,15 @@ fn last_heard(server: &dyn Upstream) -> Option<String> {
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
 pub(crate) struct ServersQuery {
-    /// Items of a page.
+    /// The maximum number of items per page.
     #[serde(default, deserialize_with = "number")]
     #[param(minimum = 1, maximum = 200)]
     limit: Option<usize>,
-    /// Where the page begins: `nextCursor` of the page before.
+    /// The start of the page: `nextCursor` of the previous page.
     #[serde(default)]
     #[param(max_length = 1024)]
     cursor: Option<String>,
-    /// Only servers whose name has this text in it.
+    /// Part of the name.
     #[serde(default)]
     #[param(max_length = 256)]
     search: Option<String>,
@@ -216,11 +215,11 @@ pub(crate) struct ServersQuery {
     #[serde(default)]
     #[param(inline)]
     state: Option<StateName>,
-    /// `name` where nothing else is said.
+    /// Default `name`.
     #[serde(default)]
     #[param(inline)]
     sort: Option<ServerSort>,
-    /// The other way round: the highest first.
+    /// `desc`: in descending order.
     #[serde(default)]
     #[param(inline)]
     order: Option<SortOrder>,
@@ -240,7 +239,7 @@ pub(crate) enum StateName {
     Resting,
 }
 
-/// What servers are sorted by.
+/// The sort key of servers.
 #[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum ServerSort {
@@ -316,9 +315,9 @@ pub(crate) fn unknown_server() -> Problem {
     Problem::not_found("SERVER_NOT_FOUND", detail)
 }
 
-/// The servers that the caller may see.
+/// Lists the servers that the caller may see.
 ///
-/// Those of the configuration, as far as policy lets, and those of the caller's organisation.
+/// Those of the configuration, as far as policy allows, and those of the caller's organisation.
 #[utoipa::path(
     get,
     path = "/servers",
@@ -348,7 +347,7 @@ pub(crate) async fn list_servers(
     Ok((tag, Json(query.cut(all)?)))
 }
 
-/// One server.
+/// Returns a server.
 #[utoipa::path(
     get,
     path = "/servers/{name}",

@@ -21,20 +21,20 @@ use super::recorded::{ChangeRecord, make_recorded};
 use super::state::{ApiState, Shared};
 use crate::console::sessions::OpenSession;
 
-/// Somebody who is signed in to the console.
+/// A session of the console.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ConsoleSession {
     id: String,
-    /// Who: of a key its id.
+    /// The issuer of its user. The subject of a key is the key's id.
     issuer: String,
     subject: String,
     organization_id: String,
     /// RFC 3339.
     began_at: String,
-    /// Its last request: RFC 3339.
+    /// The time of its last request, RFC 3339.
     used_at: String,
-    /// What lists are sorted by.
+    /// The sort key of lists.
     #[serde(skip)]
     place: String,
 }
@@ -57,7 +57,7 @@ impl ConsoleSession {
     }
 }
 
-/// Who is signed in to the console: of the caller's organisation, or everybody.
+/// Lists the console sessions of the caller's organisation; for operators, all.
 ///
 /// `search` looks for a part of the organisation, the issuer, the subject or the id.
 #[utoipa::path(
@@ -83,8 +83,8 @@ pub(crate) async fn list_sessions(
 
 /// Ends a session.
 ///
-/// Whoever has it is signed out when the answer comes. To keep somebody out, revoke the key, or
-/// take the account away at the identity provider.
+/// Its user is signed out when the response arrives. To prevent another sign-in, revoke the key, or
+/// disable the account at the identity provider.
 #[utoipa::path(
     delete,
     path = "/sessions/{id}",

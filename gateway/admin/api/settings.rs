@@ -21,14 +21,14 @@ use super::state::{EffectiveSetting, Shared};
 pub(crate) struct Setting {
     /// Such as `servers.time.timeout`.
     key: String,
-    /// None where nothing is set; a secret is the reference to it, or is not shown.
+    /// Null if not set; a secret is shown as its reference, or not at all.
     #[serde(skip_serializing_if = "Value::is_null")]
     #[schema(value_type = Option<Value>)]
     value: Value,
-    /// What holds where nothing is set, in words.
+    /// The behaviour if not set, as text.
     #[serde(skip_serializing_if = "Option::is_none")]
     otherwise: Option<String>,
-    /// The file with line and column, the variable or the flag that says so; none of a default.
+    /// The file with line and column, the variable or the flag that sets it; absent for a default.
     #[serde(skip_serializing_if = "Option::is_none")]
     origin: Option<String>,
 }
@@ -44,35 +44,35 @@ impl Setting {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct SettingsQuery {
-    /// Items of a page.
+    /// The maximum number of items per page.
     #[serde(default, deserialize_with = "number")]
     #[param(minimum = 1, maximum = 200)]
     limit: Option<usize>,
-    /// Where the page begins: `nextCursor` of the page before.
+    /// The start of the page: `nextCursor` of the previous page.
     #[serde(default)]
     #[param(max_length = 1024)]
     cursor: Option<String>,
-    /// Only keys that have this text in them.
+    /// Only keys that contain this text.
     #[serde(default)]
     #[param(max_length = 256)]
     search: Option<String>,
-    /// `given`: only what somebody has written somewhere.
+    /// `given`: only settings that are not defaults.
     #[serde(default)]
     #[param(inline)]
     only: Option<Only>,
 }
 
-/// What lists of settings are narrowed to.
+/// A filter of the settings.
 #[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Only {
     Given,
 }
 
-/// The configuration that is in force.
+/// Returns the configuration.
 ///
-/// As `lockgate config show` prints it. It is read anew: where the files have mistakes, the gateway
-/// goes by what it read before, and this says which mistakes.
+/// As printed by `lockgate config show`. It is read again: if the files have errors, the gateway
+/// keeps the previous configuration, and the response lists the errors.
 #[utoipa::path(
     get,
     path = "/settings",

@@ -19,9 +19,9 @@ use super::recorded::{ChangeRecord, make_recorded};
 use super::servers::{Server, find_server, unknown_server};
 use super::state::{ApiState, Shared, Switch};
 
-/// Connects to a server that was disconnected, is switched off, or has failed.
+/// Connects a server that was disconnected, is disabled, or has failed.
 ///
-/// One that is connected, or about to be, stays as it is.
+/// A server that is connected or connecting is not changed.
 #[utoipa::path(
     post,
     path = "/servers/{name}/connect",
@@ -39,11 +39,11 @@ pub(crate) async fn connect_server(
     switch(&state, &caller, &*server, Switch::Connect, &query).await
 }
 
-/// Ends the connection to a server, which stays away until it is connected again.
+/// Disconnects a server until it is connected again.
 ///
-/// Calls that run there are cut off. It stays so when the configuration is loaded again, unless
-/// its own entry has changed, and until the gateway starts anew. An integration is disconnected
-/// from this gateway alone: `POST /mcp-integrations/{id}/disable` takes it from all of them.
+/// Running calls are aborted. The server stays disconnected when the configuration is reloaded,
+/// unless its own entry has changed, and until the gateway restarts. An integration is disconnected
+/// from this gateway only: `POST /mcp-integrations/{id}/disable` disables it for all gateways.
 #[utoipa::path(
     post,
     path = "/servers/{name}/disconnect",
@@ -61,7 +61,7 @@ pub(crate) async fn disconnect_server(
     switch(&state, &caller, &*server, Switch::Disconnect, &query).await
 }
 
-/// Connects a server that is disconnected, and disconnects any other.
+/// Connects a disconnected server, and disconnects any other.
 #[utoipa::path(
     post,
     path = "/servers/{name}/toggle",
@@ -83,9 +83,9 @@ pub(crate) async fn toggle_server(
     switch(&state, &caller, &*server, to, &query).await
 }
 
-/// Ends the connection to a server and connects anew.
+/// Closes the connection to a server and reconnects.
 ///
-/// Calls that run there are cut off. One that is disconnected stays so.
+/// Running calls are aborted. A disconnected server stays disconnected.
 #[utoipa::path(
     post,
     path = "/servers/{name}/reconnect",

@@ -28,16 +28,16 @@ use super::switch::require_control;
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Tool {
-    /// What it is called by.
+    /// Its name in calls.
     name: String,
-    /// The server that has it.
+    /// Its server.
     server: String,
-    /// Of a built-in tool.
+    /// For built-in tools.
     #[serde(skip_serializing_if = "Option::is_none")]
     version: Option<String>,
-    /// Of a built-in tool.
+    /// For built-in tools.
     tags: Vec<String>,
-    /// What it needs to be allowed, such as `file:write`; of a built-in tool.
+    /// The permissions that it requires, such as `file:write`; for built-in tools.
     permissions: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     title: Option<String>,
@@ -50,12 +50,11 @@ pub(crate) struct Tool {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     output_schema: Option<Value>,
-    /// What its server says of it: nothing that anybody has checked.
+    /// The annotations of its server, which are not verified.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     annotations: Option<Value>,
-    /// What became of its calls: for operators, and for members of the organisation that its server
-    /// belongs to.
+    /// Outcomes of its calls, for operators and for members of its server's organisation.
     #[serde(skip_serializing_if = "Option::is_none")]
     metrics: Option<ToolMetrics>,
 }
@@ -64,15 +63,15 @@ pub(crate) struct Tool {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct ToolsQuery {
-    /// Items of a page.
+    /// The maximum number of items per page.
     #[serde(default, deserialize_with = "number")]
     #[param(minimum = 1, maximum = 200)]
     limit: Option<usize>,
-    /// Where the page begins: `nextCursor` of the page before.
+    /// The start of the page: `nextCursor` of the previous page.
     #[serde(default)]
     #[param(max_length = 1024)]
     cursor: Option<String>,
-    /// Only tools whose name has this text in it.
+    /// Part of the name.
     #[serde(default)]
     #[param(max_length = 256)]
     search: Option<String>,
@@ -84,7 +83,7 @@ pub(crate) struct ToolsQuery {
     #[serde(default)]
     #[param(max_length = 64)]
     category: Option<String>,
-    /// `name` where nothing else is said.
+    /// Default `name`.
     #[serde(default)]
     #[param(inline)]
     sort: Option<ToolSort>,
@@ -93,7 +92,7 @@ pub(crate) struct ToolsQuery {
     order: Option<SortOrder>,
 }
 
-/// What tools are sorted by.
+/// The sort key of tools.
 #[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum ToolSort {
@@ -155,24 +154,24 @@ impl SeenTool {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Execution {
-    /// What its `inputSchema` describes; none is an empty object.
+    /// Its arguments by `inputSchema`. Default: an empty object.
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     arguments: Option<Box<RawValue>>,
 }
 
-/// What a tool gave: a `CallToolResult` of MCP.
+/// The result of a tool: a `CallToolResult` of MCP.
 #[derive(ToSchema)]
 #[schema(as = ToolResult)]
 #[allow(dead_code, reason = "describes what is passed on as it came")]
 pub(crate) struct ToolResult {
-    /// Texts, images and resources for a reader.
+    /// Texts, images and resources.
     #[schema(value_type = Vec<Object>)]
     content: Vec<Value>,
-    /// The result for programs, as `outputSchema` describes it.
+    /// The result for programs, by `outputSchema`.
     #[schema(value_type = Option<Object>, rename = "structuredContent")]
     structured_content: Option<Value>,
-    /// The tool failed, or a policy refused the arguments: `content` says why.
+    /// The tool failed, or a policy refused the arguments; `content` contains the reason.
     #[schema(rename = "isError")]
     is_error: Option<bool>,
 }
@@ -223,7 +222,7 @@ fn show(tool: SeenTool) -> Result<Json<Tool>, Problem> {
     }
 }
 
-/// The tools that the caller may use.
+/// Lists the tools that the caller may use.
 #[utoipa::path(
     get,
     path = "/tools",
@@ -257,7 +256,7 @@ pub(crate) async fn list_tools(
     Ok(Json(Page { items, total: page.total, next_cursor: page.next_cursor }))
 }
 
-/// One tool.
+/// Returns a tool.
 #[utoipa::path(
     get,
     path = "/tools/{name}",
@@ -273,9 +272,9 @@ pub(crate) async fn show_tool(
     show(find_tool(&state, &caller, &name).await?)
 }
 
-/// Counts the calls of a tool anew.
+/// Resets the call metrics of a tool.
 ///
-/// What `/metrics` exports goes on.
+/// The values exported by `/metrics` are not affected.
 #[utoipa::path(
     post,
     path = "/tools/{name}/metrics/reset",
@@ -310,7 +309,7 @@ pub(crate) async fn reset_metrics(
 
 /// Calls a tool.
 ///
-/// A result with `isError` is an answer of the tool, and has status 200.
+/// A result with `isError` is a response of the tool, and has status 200.
 #[utoipa::path(
     post,
     path = "/tools/{name}/execute",

@@ -1,5 +1,5 @@
-// The page behind the link of a webhook: it shows one call to somebody who can show that they may
-// approve it, and sends their answer. It keeps nothing, and writes what it gets as text alone.
+// The page behind the link of a webhook: it shows a call to an authenticated approver and sends the
+// decision. It stores nothing, and inserts received values as text only.
 "use strict";
 const find = (id) => document.getElementById(id);
 const call = location.pathname.replace(/\/open$/, "");
@@ -12,8 +12,8 @@ async function ask(method, path) {
   const answer = await fetch(path, { method, headers, credentials: "same-origin", redirect: "error" });
   const body = await answer.json().catch(() => ({}));
   if (answer.ok) return body;
-  if (answer.status === 401 || answer.status === 403) throw new Error("The gateway wants another key.");
-  throw new Error(body.error || "The gateway answered " + answer.status + ".");
+  if (answer.status === 401 || answer.status === 403) throw new Error("The gateway rejected this key. Enter another key.");
+  throw new Error(body.error || "The gateway returned status " + answer.status + ".");
 }
 
 function say(words) {
@@ -47,7 +47,7 @@ async function attempt(work) {
 async function decide(decision) {
   const answer = await ask("POST", call + "/" + decision);
   find("decide").hidden = true;
-  say(answer.state === "waiting" ? "Your approval counts; others have to approve too." : "The call is " + answer.state + ".");
+  say(answer.state === "waiting" ? "Your approval was recorded. Further approvals are required." : "The call is " + answer.state + ".");
 }
 
 find("sign-in").addEventListener("submit", (event) => {

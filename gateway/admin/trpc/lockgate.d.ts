@@ -1,5 +1,5 @@
 // The procedures of a Lockgate gateway at /trpc, for createTRPCClient<AppRouter>() of @trpc/client 11.
-// A test of the gateway holds them against what it serves. There is no transformer: values are plain JSON.
+// A test of the gateway compares them with the served procedures. There is no transformer: values are plain JSON.
 
 import type {
   TRPCBuiltRouter,
@@ -11,7 +11,7 @@ import type {
   TRPC_ERROR_CODE_NUMBER,
 } from '@trpc/server';
 
-/** Something that an input has wrong, as zod has it. */
+/** An error in an input, in the format of zod. */
 export interface Issue {
   code: string;
   path: (string | number)[];
@@ -20,19 +20,19 @@ export interface Issue {
 
 /** `data` of a failed call. Several codes share the number -32603: go by `code`. */
 export interface ErrorData extends TRPCDefaultErrorData {
-  /** What is wrong with the input. */
+  /** The errors in the input. */
   issues?: Issue[];
-  /** The policy that refused a call, and why a server or the gateway did. */
+  /** The policy that refused a call, and the reason of a server or the gateway. */
   rule?: string;
   reason?: string;
-  /** What of a server failed, and which. */
+  /** The kind of server failure, and the server. */
   type?: 'connection' | 'authentication' | 'timeout' | 'execution' | 'validation';
   server?: string;
   /** Seconds. */
   retryAfter?: number;
-  /** The error of JSON-RPC. */
+  /** The JSON-RPC error. */
   mcp?: { code: number; message: string; data?: unknown };
-  /** What the tool wants to know first. */
+  /** The input that the tool requires from its caller. */
   inputRequests?: unknown;
 }
 
@@ -42,7 +42,7 @@ export interface ErrorShape {
   data: ErrorData;
 }
 
-/** A part of a result: its `type` says which of the others are there. */
+/** A part of a result: its `type` determines the other members. */
 export interface Content {
   type: 'text' | 'image' | 'audio' | 'resource' | 'resource_link';
   text?: string;
@@ -53,19 +53,19 @@ export interface Content {
   resource?: { uri: string; mimeType?: string; text?: string; blob?: string };
 }
 
-/** The result of a tool, as MCP has it (`CallToolResult`). */
+/** The result of a tool: a `CallToolResult` of MCP. */
 export interface ToolResult {
-  /** For a reader. */
+  /** Texts, images and resources. */
   content: Content[];
   /** The result for programs. */
   structuredContent?: unknown;
-  /** The tool failed: `content` says why. */
+  /** The tool failed; `content` contains the reason. */
   isError?: boolean;
 }
 
 export interface Server {
   name: string;
-  /** None for those of the configuration, which all share. */
+  /** Absent for servers of the configuration, which all organisations share. */
   organizationId?: string;
   state: 'pending' | 'connected' | 'unresponsive' | 'needs-auth' | 'failed' | 'disabled' | 'resting';
   reason: string;
@@ -78,21 +78,21 @@ export interface Server {
   revision?: string;
   capabilities: { tools: number; prompts: number; resources: number };
   restarts: number;
-  /** For operators, and for members of the organisation that it belongs to. */
+  /** For operators, and for members of its organisation. */
   metrics?: Record<string, unknown>;
-  /** For operators: its failure in its own words, its standard error, its limits. */
+  /** For operators: its original error, its standard error, its limits. */
   operator?: Record<string, unknown>;
 }
 
-/** The gateway as its caller sees it. */
+/** The gateway in the caller's view. */
 export interface Status {
   name: string;
   version: string;
   organizationId: string;
   servers: Server[];
-  /** How many the caller may use. */
+  /** The number of tools that the caller may use. */
   tools: number;
-  /** Calls of tools whose figures the caller sees, since the gateway started; the rate is from 0 to 1, and absent before the first call. */
+  /** Calls of tools with figures that the caller may see, since the gateway started; the rate is from 0 to 1, and absent before the first call. */
   requests: { total: number; failed: number; successRate?: number };
   /** Legacy sessions of the caller's organisation; for operators, all. */
   activeSessions: number;
@@ -101,7 +101,7 @@ export interface Status {
 export interface Tool {
   name: string;
   server: string;
-  /** Of a built-in tool, as are its tags and permissions. */
+  /** For built-in tools, like tags and permissions. */
   version?: string;
   tags: string[];
   permissions: string[];
@@ -110,26 +110,26 @@ export interface Tool {
   inputSchema: Record<string, unknown>;
   outputSchema?: Record<string, unknown>;
   annotations?: Record<string, unknown>;
-  /** For operators, and for members of the organisation that its server belongs to. */
+  /** For operators, and for members of its server's organisation. */
   metrics?: Record<string, unknown>;
 }
 
 export interface ToolList {
   tools: Tool[];
-  /** How many there are in all pages. */
+  /** The number of items in all pages. */
   total: number;
-  /** `cursor` of the next page, if there is one. */
+  /** `cursor` of the next page, if any. */
   nextCursor?: string;
 }
 
-/** A server has changed, a tool came or went, a call has ended, or events were lost, which is told whatever `types` says. */
+/** A server has changed, a tool was added or removed, a call has ended, or events were lost (sent for every value of `types`). */
 export type Event =
   | { type: 'server'; server: Pick<Server, 'name' | 'state' | 'reason' | 'since' | 'capabilities'> }
   | { type: 'registered' | 'unregistered'; tool: { name: string; server: string } }
   | { type: 'executed'; call: ExecutedCall }
   | { type: 'missed' };
 
-/** One's own call; for administrators, any of their organisation. Told as it happens, or not at all. */
+/** A call of the caller; for administrators, any of their organisation. Sent only as it happens. */
 export interface ExecutedCall {
   name: string;
   server: string;
@@ -139,7 +139,7 @@ export interface ExecutedCall {
   durationMs: number;
 }
 
-/** What a subscription gives: the link goes on after `id` when it connects anew. */
+/** An item of a subscription: after a reconnection the link continues after `id`. */
 export interface Tracked<T> {
   id: string;
   data: T;

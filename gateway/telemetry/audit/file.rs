@@ -358,7 +358,7 @@ fn read_head(path: &Path) -> io::Result<Option<Tip>> {
         return Ok(Some(Tip { seq, hash }));
     }
     Err(io::Error::other(
-        "the last anchor, in the file beside it whose name ends in `.head`, is not valid: the file \
-            was changed; run `lockgate audit verify`, then move it away",
+        "the last anchor, in the `.head` file beside it, is not valid: the file was changed; run \
+            `lockgate audit verify`, then move it away",
     ))
 }

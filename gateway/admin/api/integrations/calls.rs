@@ -19,7 +19,7 @@ const SECONDS: i64 = 86_400;
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
 pub(crate) struct CallsQuery {
-    /// How many days, up to today. Default 30.
+    /// Number of days, up to today. Default 30.
     #[serde(default, deserialize_with = "number")]
     #[param(minimum = 1, maximum = 90)]
     days: Option<i64>,
@@ -50,9 +50,10 @@ impl CallsOfDay {
     }
 }
 
-/// How often an integration's tools were called, by day.
+/// Returns the number of calls of an integration's tools by day.
 ///
-/// Of all gateways on the same store, a few seconds after the calls. The last 90 days are kept.
+/// Includes all gateways on the same store, with a delay of a few seconds. The last 90 days are
+/// kept.
 #[utoipa::path(
     get,
     path = "/mcp-integrations/{id}/calls",

@@ -25,11 +25,11 @@ use crate::api::state::Shared;
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PredefinedIntegration {
     slug: String,
-    /// For people.
+    /// Display name.
     name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<String>,
-    /// What it wants as `credentials`: `none`, `api_key` or `bearer_token`.
+    /// The required `credentials`: `none`, `api_key` or `bearer_token`.
     auth_method: &'static str,
     /// The header that carries the key, with `api_key`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -49,7 +49,7 @@ impl PredefinedIntegration {
     }
 }
 
-/// What the operator's catalogue offers.
+/// Lists the entries of the operator's catalogue.
 #[utoipa::path(
     get,
     path = "/mcp-integrations/predefined/available",
@@ -71,8 +71,8 @@ pub(crate) async fn list_catalogue(
 
 /// Adds an integration from the operator's catalogue.
 ///
-/// It follows its entry: where the operator moves it, it goes along. What was given for one host is
-/// not sent to another, though, and when the entry is gone nothing is connected.
+/// Changes of the entry apply to the integration. Credentials entered for one host are not sent to
+/// another, and if the entry is removed, the integration is disconnected.
 #[utoipa::path(
     post,
     path = "/mcp-integrations/predefined",

@@ -18,34 +18,34 @@ use crate::api::query::{flag, number};
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
 pub(crate) struct ListQuery {
-    /// Part of the name or the slug, in whatever case.
+    /// Part of the name or the slug, case-insensitive.
     #[serde(default)]
     #[param(max_length = 256)]
     search: Option<String>,
-    /// Those that are switched on, or off.
+    /// Only enabled, or only disabled integrations.
     #[serde(default, deserialize_with = "flag")]
     enabled: Option<bool>,
     /// `custom` or `predefined`.
     #[serde(default, rename = "type")]
     #[param(inline)]
     kind: Option<IntegrationType>,
-    /// `name` where nothing else is said.
+    /// Default `name`.
     #[serde(default)]
     #[param(inline)]
     sort: Option<StoredSort>,
     #[serde(default)]
     #[param(inline)]
     order: Option<SortOrder>,
-    /// Items of a page.
+    /// The maximum number of items per page.
     #[serde(default, deserialize_with = "number")]
     #[param(minimum = 1, maximum = 200)]
     limit: Option<usize>,
-    /// Where the page begins: `nextCursor` of the page before.
+    /// The start of the page: `nextCursor` of the previous page.
     #[serde(default)]
     cursor: Option<String>,
 }
 
-/// Where an integration comes from.
+/// The origin of an integration.
 #[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum IntegrationType {
@@ -57,11 +57,11 @@ pub(crate) enum IntegrationType {
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(crate) struct NewCustomIntegration {
-    /// For people; unique in the organisation.
+    /// Display name; unique in the organisation.
     name: String,
     /// The address of an MCP server: https, or http with a warning.
     server_url: String,
-    /// How the gateway shows the server who it is. Default `none`.
+    /// Authentication of the gateway at the server. Default `none`.
     #[serde(default)]
     auth_method: AuthMethod,
     /// The header that carries the key, with `api_key`.
@@ -71,13 +71,13 @@ pub(crate) struct NewCustomIntegration {
     #[serde(default, deserialize_with = "secret")]
     #[schema(write_only, value_type = Option<String>)]
     credentials: Option<Secret>,
-    /// The namespace of its tools; made of the name without it.
+    /// The namespace of its tools. Default: derived from the name.
     #[serde(default)]
     slug: Option<String>,
     /// Default `true`.
     #[serde(default)]
     enabled: Option<bool>,
-    /// Try it first, and store nothing that does not work. Default `false`.
+    /// Test the server first, and store nothing if the test fails. Default `false`.
     #[serde(default)]
     validate: Option<bool>,
 }
@@ -88,31 +88,32 @@ pub(crate) struct NewCustomIntegration {
 pub(crate) struct NewPredefinedIntegration {
     /// The entry of the catalogue.
     slug: String,
-    /// For people; unique in the organisation. Default: what the catalogue calls it.
+    /// Display name; unique in the organisation. Default: the title in the catalogue.
     #[serde(default)]
     name: Option<String>,
-    /// The key or the token, where the entry wants one. It is never shown again.
+    /// The key or the token, if the entry requires one. It is never shown again.
     #[serde(default, deserialize_with = "secret")]
     #[schema(write_only, value_type = Option<String>)]
     credentials: Option<Secret>,
     /// Default `true`.
     #[serde(default)]
     enabled: Option<bool>,
-    /// Try it first, and store nothing that does not work. Default `false`.
+    /// Test the server first, and store nothing if the test fails. Default `false`.
     #[serde(default)]
     validate: Option<bool>,
 }
 
-/// What may be changed of an integration; what is left out stays.
+/// The changes of an integration; omitted members are unchanged.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(crate) struct IntegrationChange {
     #[serde(default)]
     name: Option<String>,
-    /// Another address needs the credentials anew. Those from the catalogue have none to change.
+    /// A new address requires the credentials again. Integrations from the catalogue have none to
+    /// change.
     #[serde(default)]
     server_url: Option<String>,
-    /// Another one needs the credentials anew.
+    /// A new method requires the credentials again.
     #[serde(default)]
     auth_method: Option<AuthMethod>,
     #[serde(default, alias = "authHeaderName")]
@@ -124,7 +125,7 @@ pub(crate) struct IntegrationChange {
     enabled: Option<bool>,
 }
 
-/// How the gateway shows the server who it is.
+/// Authentication of the gateway at the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum AuthMethod {

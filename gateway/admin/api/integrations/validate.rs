@@ -24,11 +24,11 @@ use crate::api::state::{ApiState, Shared};
 /// Retry delay while other servers are being tested, in seconds.
 const RETRY: u64 = 5;
 
-/// Whether an integration works.
+/// The result of a test of an integration.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Validation {
     valid: bool,
-    /// Why not.
+    /// The cause of the failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
     /// The first stage that failed.
@@ -51,10 +51,10 @@ impl Validation {
     }
 }
 
-/// Tries an integration: connects, shakes hands, reads its lists.
+/// Tests an integration: connects, completes the handshake, reads its lists.
 ///
-/// It works when the server takes the credentials and offers at least one tool, resource or prompt.
-/// Takes up to 30 s.
+/// The test passes if the server accepts the credentials and offers at least one tool, resource or
+/// prompt. It takes up to 30 s.
 #[utoipa::path(
     post,
     path = "/mcp-integrations/{id}/validate",
@@ -85,18 +85,18 @@ pub(crate) async fn validate_integration(
     Ok(Json(validate_snapshot(&state, &actor.organisation, integration).await?))
 }
 
-/// Whether what the organisation has works: of one integration.
+/// The health of the organisation's integrations, by a test of one of them.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct McpHealth {
     healthy: bool,
-    /// Which one was tried; none where there is none that is enabled.
+    /// The tested integration; absent if none is enabled.
     #[serde(skip_serializing_if = "Option::is_none")]
     integration: Option<Sample>,
     #[serde(skip_serializing_if = "Option::is_none")]
     validation: Option<Validation>,
 }
 
-/// An integration that was tried for all.
+/// The integration tested as a sample.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = SampleIntegration)]
 pub(crate) struct Sample {
@@ -108,7 +108,7 @@ pub(crate) struct Sample {
 /// Counts samples, so that each integration of an organisation has its turn.
 static NEXT_SAMPLE: AtomicUsize = AtomicUsize::new(0);
 
-/// Tries one of the organisation's enabled integrations, another one each time.
+/// Tests one of the organisation's enabled integrations, a different one each time.
 ///
 /// Takes up to 30 s.
 #[utoipa::path(

@@ -29,53 +29,53 @@ pub(crate) struct Integration {
     name: String,
     /// `custom` or `predefined`.
     r#type: &'static str,
-    /// The namespace of its tools. It does not change. Of a predefined one that of the catalogue's
-    /// entry, unless that was taken.
+    /// The namespace of its tools. It does not change. A predefined integration has that of its
+    /// entry in the catalogue, unless it was taken.
     slug: String,
-    /// Of a custom one, for administrators.
+    /// For custom integrations; shown to administrators.
     #[serde(skip_serializing_if = "Option::is_none")]
     server_url: Option<String>,
-    /// The entry of the operator's catalogue that it was made from.
+    /// Its entry in the operator's catalogue.
     #[serde(skip_serializing_if = "Option::is_none")]
     predefined: Option<String>,
     /// `none`, `api_key` or `bearer_token`.
     auth_method: &'static str,
-    /// For administrators.
+    /// Shown to administrators.
     #[serde(skip_serializing_if = "Option::is_none")]
     header_name: Option<String>,
     has_credentials: bool,
     enabled: bool,
     organization_id: String,
-    /// Counts its changes: the `ETag` of the answer, for `If-Match`.
+    /// Increases with each change; also the `ETag` of the response, for `If-Match`.
     version: i64,
     /// RFC 3339.
     created_at: String,
     /// RFC 3339.
     updated_at: String,
-    /// As of servers; `disabled` when it is switched off.
+    /// As for servers; `disabled` if it is switched off.
     state: &'static str,
-    /// The stage that failed, as of servers.
+    /// The stage that failed, as for servers.
     #[serde(skip_serializing_if = "Option::is_none")]
     stage: Option<&'static str>,
-    /// Why it is in this state, in words.
+    /// The cause of this state.
     reason: String,
-    /// What was accepted and should be known, in the answer to a change.
+    /// Warnings about accepted values, in the response to a change.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<Warning>,
-    /// The change was only tried.
+    /// Set if this was a dry run.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     dry_run: bool,
-    /// Ids of the agents that the change would concern, where it was only tried.
+    /// Ids of the agents that the change would affect, in a dry run.
     #[serde(skip_serializing_if = "Option::is_none")]
     affected_agents: Option<Vec<String>>,
 }
 
-/// Something that was accepted and should be known.
+/// A warning about an accepted value.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = IntegrationWarning)]
 pub(crate) struct Warning {
     code: String,
-    /// Where in the body it is, such as `#/serverUrl`.
+    /// Its location in the body, such as `#/serverUrl`.
     pointer: String,
     message: String,
 }

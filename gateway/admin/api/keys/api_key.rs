@@ -21,8 +21,8 @@ pub(crate) struct ApiKey {
     organization_id: String,
     roles: Vec<String>,
     scopes: Vec<String>,
-    /// `active`, `expired` or `revoked`; `pending` in the answer to who made it, where the gateway
-    /// does not go by the changed file yet.
+    /// `active`, `expired` or `revoked`; `pending` in the response to its creation, if the gateway
+    /// has not applied the changed file yet.
     pub(super) state: &'static str,
     /// RFC 3339.
     created_at: String,
@@ -30,7 +30,7 @@ pub(crate) struct ApiKey {
     expires_at: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     revoked_at: Option<String>,
-    /// Nothing was changed: it would be so.
+    /// Set if this was a dry run.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     dry_run: bool,
 }

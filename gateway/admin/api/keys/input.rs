@@ -18,18 +18,18 @@ const MAX_TEXT: usize = 256;
 /// Limit on the roles, and on the scopes, of a key.
 const MAX_GRANTS: usize = 256;
 
-/// What a key is to be.
+/// The properties of a new key.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(crate) struct NewKey {
-    /// Whom or what it is for.
+    /// Its user or purpose.
     #[schema(min_length = 1, max_length = 256)]
     pub(super) name: String,
-    /// Operators alone name another organisation than their own.
+    /// Only operators may set an organisation other than their own.
     #[serde(default)]
     #[schema(max_length = 256)]
     pub(super) organization_id: Option<String>,
-    /// An administrator gives roles and scopes that its own credential has.
+    /// Administrators may grant only roles and scopes of their own credential.
     #[serde(default)]
     #[schema(max_items = 256)]
     pub(super) roles: Vec<String>,
@@ -40,7 +40,7 @@ pub(crate) struct NewKey {
     #[serde(default)]
     #[schema(max_length = 256)]
     pub(super) agent: Option<String>,
-    /// Until when it is good: `2027-01-31`, or RFC 3339. For ever without it.
+    /// Its expiry: `2027-01-31`, or RFC 3339. Never expires if omitted.
     #[serde(default)]
     expires_at: Option<String>,
 }

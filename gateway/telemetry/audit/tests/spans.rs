@@ -160,7 +160,7 @@ fn an_anchor_beside_the_file_can_be_nothing_else() {
         fs::write(&head, &text).unwrap();
         let refused =
             Trail::start(&how, Arc::default(), Box::new(<[u8]>::to_vec)).unwrap_err().to_string();
-        assert!(refused.contains("ends in `.head`, is not valid"), "{text}: {refused}");
+        assert!(refused.contains("`.head` file beside it, is not valid"), "{text}: {refused}");
         assert_eq!(fs::read_to_string(&path).unwrap(), good);
     }
     // A plausible anchor is accepted, and the trail records the missing range.
