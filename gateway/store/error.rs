@@ -178,7 +178,7 @@ fn of_postgres(error: &dyn sqlx::error::DatabaseError) -> StoreError {
         code if code.starts_with("57") || code.starts_with("53") || code.starts_with("08") => {
             StoreError::Unavailable(format!("it returned the error {code}"))
         }
-        "55P03" | "40001" | "40P01" => StoreError::Busy("it conflicts with other changes"),
+        "55P03" | "40001" | "40P01" => StoreError::Busy("a conflict with other changes"),
         _ => StoreError::Refused(error.message().to_owned()),
     }
 }
