@@ -23,10 +23,9 @@ pub struct Hold<P: AsRef<Budget> = Arc<Budget>> {
 
 /// The error message for a client in place of a response dropped for lack of memory. The call
 /// behind it was made.
-pub const DROPPED: &str = "the answer was dropped, because it is larger than what \
-    limits.bytes_in_flight leaves beside \
-                           answers that other clients have not read; what was called may have had \
-                           its effect";
+pub const DROPPED: &str = "the response was dropped because it does not fit into \
+    limits.bytes_in_flight beside responses that other clients have not read; the call may have \
+    taken effect";
 
 /// Messages up to this size are always admitted: their number is bounded, and they may be awaited.
 pub const SMALL: usize = 4 * 1024;

@@ -29,7 +29,7 @@ pub enum BodyError {
     #[error("the response is larger than {0} bytes")]
     TooLarge(usize),
     /// The connection broke, or the framing was wrong.
-    #[error("the response broke off: {0}")]
+    #[error("reading the response failed: {0}")]
     Broken(#[from] hyper::Error),
 }
 

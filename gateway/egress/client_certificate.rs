@@ -109,7 +109,7 @@ impl OwnCertificate {
             current.config = self.files.make_config(&self.authorities, &pair)?;
             current.pair = pair;
             let cert = self.files.cert.display();
-            tracing::info!(%cert, "client certificate loaded again");
+            tracing::info!(%cert, "client certificate reloaded");
         }
         current.trouble.clear();
         Ok(())

@@ -31,7 +31,7 @@ pub enum CertificateError {
     Cert(FileError),
     #[error(transparent)]
     Key(FileError),
-    #[error("{cert} and {key} do not go together: {cause}")]
+    #[error("{cert} and {key} do not match: {cause}")]
     Pair { cert: PathBuf, key: PathBuf, cause: rustls::Error },
 }
 
@@ -39,7 +39,7 @@ pub enum CertificateError {
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// The name does not resolve, or to no address.
-    #[error("name lookup failed: {0}")]
+    #[error("DNS lookup failed: {0}")]
     Resolve(io::Error),
     /// An address of the name is not permitted, so none is used.
     #[error("the address {0} is not allowed here")]
@@ -110,12 +110,10 @@ pub fn describe(error: &io::Error) -> String {
             "the server does not speak TLS here (is it an http:// address?)".into()
         }
         Some(Error::InvalidCertificate(Invalid::UnknownIssuer)) => {
-            "invalid peer certificate: it is from an authority that is not known here (name it in \
-                egress.ca_file)"
-                .into()
+            "invalid peer certificate: unknown authority (add it to egress.ca_file)".into()
         }
         Some(Error::AlertReceived(AlertDescription::CertificateRequired)) => {
-            "it asks for a client certificate".into()
+            "the server requires a client certificate".into()
         }
         _ => error.to_string(),
     }

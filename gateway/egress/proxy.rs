@@ -43,7 +43,7 @@ impl Proxy {
         resolves: bool,
     ) -> Result<Self, SetupError> {
         if url.scheme() != "http" {
-            return Err(SetupError::Url("a proxy is reached over http"));
+            return Err(SetupError::Url("a proxy URL must use http"));
         }
         let target = Target::new(url)?;
         let mut url = url.clone();
@@ -94,7 +94,7 @@ impl Proxy {
             let byte = tcp.read_u8().await?;
             head.push(byte);
             if head.len() > MAX_HEAD {
-                return Err(io::Error::other("its answer is too long"));
+                return Err(io::Error::other("its response is too long"));
             }
         }
         let status = match head.strip_prefix(b"HTTP/1.") {
@@ -104,13 +104,13 @@ impl Proxy {
         if status.starts_with(b"2") {
             return Ok(());
         }
-        Err(io::Error::other(format!("it answered {}", status.escape_ascii())))
+        Err(io::Error::other(format!("it returned {}", status.escape_ascii())))
     }
 }
 
 fn describe_io(error: &io::Error) -> String {
     match (error.kind(), error.raw_os_error()) {
-        (io::ErrorKind::UnexpectedEof, _) => "it closed the connection without an answer".into(),
+        (io::ErrorKind::UnexpectedEof, _) => "it closed the connection without a response".into(),
         (kind, Some(_)) => kind.to_string(),
         (_, None) => error.to_string(),
     }

@@ -23,24 +23,24 @@ impl Target {
         let tls = match url.scheme() {
             "http" => false,
             "https" => true,
-            _ => return Err(SetupError::Url("only http and https are served")),
+            _ => return Err(SetupError::Url("only http and https are supported")),
         };
         if !url.username().is_empty() || url.password().is_some() {
             return Err(SetupError::Url("user information is not allowed"));
         }
         let Some(host) = url.host() else {
-            return Err(SetupError::Url("there is no host"));
+            return Err(SetupError::Url("no host"));
         };
         let host = host.to_owned();
         let port = url.port_or_known_default().unwrap_or(0);
         if port == 0 {
-            return Err(SetupError::Url("there is no port"));
+            return Err(SetupError::Url("no port"));
         }
         let name = match (&host, tls) {
             (_, false) => None,
             (Host::Domain(name), true) => match ServerName::try_from(name.clone()) {
                 Ok(name) => Some(name),
-                Err(_) => return Err(SetupError::Url("the host cannot be in a certificate")),
+                Err(_) => return Err(SetupError::Url("the host is not valid in a certificate")),
             },
             (Host::Ipv4(address), true) => Some(ServerName::from(IpAddr::V4(*address))),
             (Host::Ipv6(address), true) => Some(ServerName::from(IpAddr::V6(*address))),

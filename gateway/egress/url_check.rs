@@ -65,7 +65,7 @@ fn describe(class: Class) -> (&'static str, &'static str) {
         ),
         Class::LinkLocal => ("a link-local address", other),
         Class::Metadata => ("a metadata service", other),
-        Class::Unspecified => ("no address at all", other),
+        Class::Unspecified => ("an unspecified address", other),
         Class::Multicast => ("a multicast address", other),
         Class::Reserved => ("a reserved address", other),
     }

@@ -53,14 +53,13 @@ impl Backlog {
         match saved {
             Saved::Unreadable => tracing::warn!(
                 to,
-                "the mark of what was sent of the audit trail cannot be understood: all that is \
-                    there is sent"
+                "the cursor of the audit trail cannot be read: all existing records are sent"
             ),
             Saved::Taken(last) if last > begun => tracing::warn!(
                 to,
                 last,
                 begun,
-                "more of the audit trail was sent than it has: it is another one, or was cut"
+                "the audit trail has fewer records than were sent: it was replaced or truncated"
             ),
             _ => {}
         }
@@ -139,7 +138,7 @@ impl Backlog {
         let (tail, read) = read.await.map_err(|error| ForwardError::new(&error))?;
         let records = match read {
             Ok(records) => records,
-            Err(error) => return Err(ForwardError::new(&format!("its file: {error}"))),
+            Err(error) => return Err(ForwardError::new(&format!("audit file: {error}"))),
         };
         self.tail = Some(tail);
         if let Some(records) = &records {
@@ -166,8 +165,8 @@ impl Backlog {
             tracing::error!(
                 to = self.to,
                 lost,
-                "records of the audit trail were removed before they could be sent: keep more of \
-                    them (audit.rotate_size, audit.keep)"
+                "records of the audit trail were removed before they could be sent: increase \
+                    audit.rotate_size or audit.keep"
             );
         }
         if self.saved_at.elapsed() >= SAVE {
@@ -203,8 +202,8 @@ impl Backlog {
                     tracing::warn!(
                         to = self.to,
                         %error,
-                        "how much of the audit trail was sent cannot be written down: after a \
-                            restart it is sent again"
+                        "the cursor of the audit trail could not be written: after a restart, \
+                            records are sent again"
                     );
                 }
             }

@@ -27,8 +27,9 @@ const MOST: usize = 16 << 20;
 /// Time to write some records, and for the receiver to close the connection.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-const CLOSED: &str = "it has closed the connection";
-const CUT: &str = "the connection ended without the last word of TLS, which it has said before";
+const CLOSED: &str = "the receiver closed the connection";
+const CUT: &str = "the receiver closed the connection without close_notify, which it has sent \
+    before";
 
 /// How the receiver closed a connection after the gateway.
 enum End {
@@ -125,7 +126,7 @@ async fn write(stream: &mut Stream, messages: &[u8]) -> Result<(), ForwardError>
     match written.await {
         Ok(Ok(())) => Ok(()),
         Ok(Err(error)) => Err(lost(&error)),
-        Err(_) => Err(ForwardError::new(&"it does not read what it is sent")),
+        Err(_) => Err(ForwardError::new(&"the receiver does not read its input")),
     }
 }
 
@@ -164,7 +165,7 @@ async fn finish(mut stream: Stream) -> Result<End, ForwardError> {
     match ended.await {
         Ok(Ok(end)) => Ok(end),
         Ok(Err(error)) => Err(lost(&error)),
-        Err(_) => Err(ForwardError::new(&"it does not end a connection that we have ended")),
+        Err(_) => Err(ForwardError::new(&"the receiver did not close its side of the connection")),
     }
 }
 

@@ -74,12 +74,12 @@ impl Poster {
         if answer.status.is_success() {
             return Ok(());
         }
-        let words = format!("it answered {}", answer.status);
+        let words = format!("the receiver returned {}", answer.status);
         let asked = answer.retry_after.unwrap_or(Duration::ZERO).min(MOST_ASKED);
         if answer.may_pass() {
             return Err(ForwardError { words, pause: asked });
         }
-        Err(ForwardError { words: format!("{words}: mend it there"), pause: asked.max(REFUSED) })
+        Err(ForwardError { words: format!("{words}: fix the receiver"), pause: asked.max(REFUSED) })
     }
 }
 

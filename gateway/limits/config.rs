@@ -28,13 +28,13 @@ pub struct Config {
 /// A fault in a URL, without any part of the URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
-    #[error("must be an address of Redis or Valkey")]
+    #[error("must be a URL of Redis or Valkey")]
     Form,
-    #[error("must end with the number of a database, or with nothing")]
+    #[error("may have only a database number as its path")]
     Database,
     #[error("has a user without a password")]
     Password,
-    #[error("has a query or fragment, which mean nothing here")]
+    #[error("must not have a query or fragment")]
     Query,
 }
 

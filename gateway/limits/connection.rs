@@ -33,7 +33,7 @@ pub(crate) enum RedisError {
     Timeout,
     #[error(transparent)]
     Malformed(#[from] Malformed),
-    #[error("the server said: {0}")]
+    #[error("the server returned: {0}")]
     Refused(String),
 }
 

@@ -16,7 +16,7 @@ pub(crate) enum Reply {
 
 /// Input that is not a RESP2 reply, or not of a type that this client expects.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the answer is not one of Redis")]
+#[error("the response is not a valid Redis reply")]
 pub(crate) struct Malformed;
 
 /// Removes the first reply from the input. Returns `None` if it is incomplete.

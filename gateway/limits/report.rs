@@ -57,7 +57,7 @@ impl Log<'_> {
         if words != *self.last {
             tracing::warn!(
                 error = words,
-                "the store of shared rates is away: each policy's `when_away` holds"
+                "the store of shared rates is unavailable: each policy's `when_away` applies"
             );
             *self.last = words;
         }
@@ -66,7 +66,7 @@ impl Log<'_> {
     fn reported(&mut self) {
         self.has_reported = true;
         if !self.last.is_empty() {
-            tracing::info!("the store of shared rates is back");
+            tracing::info!("the store of shared rates is available again");
             self.last.clear();
         }
     }

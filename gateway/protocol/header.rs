@@ -97,7 +97,7 @@ pub enum AnnotationFault {
     TooDeep,
     #[error("too many x-mcp-header annotations")]
     TooMany,
-    #[error("x-mcp-header is not on a property reached through properties alone")]
+    #[error("x-mcp-header is on a property that is not reached through `properties` only")]
     Misplaced,
     #[error("x-mcp-header is not an HTTP token of 1 to {MAX_NAME} characters")]
     Name,

@@ -22,7 +22,7 @@ pub struct Welcome {
 pub enum WelcomeError {
     #[error("the result has no `protocolVersion`")]
     NoVersion,
-    #[error("the server wants protocol version {0:?}, which is not one of ours")]
+    #[error("the server requires protocol version {0:?}, which the gateway does not support")]
     Version(String),
     #[error("the result is not JSON")]
     Json,

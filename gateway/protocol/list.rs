@@ -80,10 +80,10 @@ pub fn items(
     })?;
     let Unreadable { mut messages, more } = unreadable;
     if more > 0 {
-        messages.push(format!("{more} more of these: {}s that clients cannot read", form.noun));
+        messages.push(format!("{more} more {}s that clients cannot read", form.noun));
     }
     if nameless > 0 {
-        messages.push(format!("{nameless} without a `{}`: {}s need one", form.key, form.noun));
+        messages.push(format!("{nameless} without `{}`, which {}s must have", form.key, form.noun));
     }
     Ok((items, messages))
 }

@@ -112,7 +112,7 @@ pub trait ResponseSink: Send + Sync {
 /// Why a sink rejected a piece.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SinkError {
-    #[error("the server's answer is not valid: {0}")]
+    #[error("the server's response is not valid: {0}")]
     Invalid(String),
     #[error("the client is gone")]
     ClientGone,

@@ -144,7 +144,7 @@ impl Shared {
     async fn run(self: &Arc<Self>, call: &Call<'_>) -> Result<Answer, UpstreamError> {
         self.record_use();
         if let Err(wait) = self.breaker.admit(Instant::now()) {
-            let words = "the server keeps failing; it is left alone for a while";
+            let words = "the circuit breaker is open after repeated failures";
             return Err(UpstreamError::new(Kind::Unavailable, words).retry_after(wait));
         }
         let verdict = Verdict(Some(&self.breaker));

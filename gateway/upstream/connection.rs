@@ -283,12 +283,12 @@ impl Connection {
         self.level.store(wanted, Ordering::Relaxed);
         let params = [("level", Some(write::quoted(level.as_str())))];
         if let Err(failure) = self.simple(Ask::own(Method::SetLevel, &params)).await {
-            tracing::debug!(%failure, "the server did not take the log level");
+            tracing::debug!(%failure, "setting the log level failed");
         }
     }
 
     pub(crate) async fn close(&self, grace: Duration) {
-        self.receiver.over.set("it was closed".to_owned());
+        self.receiver.over.set("the connection was closed".to_owned());
         match &self.transport {
             ServerTransport::Http(transport) => {
                 drop(tokio::time::timeout(grace, transport.delete()).await)
@@ -307,7 +307,7 @@ impl Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         // Ends the tasks that follow its stream.
-        self.receiver.over.set("nobody uses it any more".to_owned());
+        self.receiver.over.set("the connection is no longer used".to_owned());
         if self.era() == Era::Legacy {
             self.receiver.metrics.session_ended(self.labels(), self.began.elapsed());
         }

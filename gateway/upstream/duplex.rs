@@ -99,7 +99,8 @@ impl Duplex {
         let answer = answer.await;
         drop(waiting);
         answer.unwrap_or_else(|_| {
-            Err(UpstreamError::new(Kind::Lost, "the connection to the server is over").after_send())
+            Err(UpstreamError::new(Kind::Lost, "the connection to the server is closed")
+                .after_send())
         })
     }
 
@@ -164,7 +165,7 @@ impl Drop for Waiting<'_> {
         }
         let mut params = b"{\"requestId\":".to_vec();
         write::number(&mut params, self.id);
-        params.extend_from_slice(b",\"reason\":\"the caller no longer waits\"}");
+        params.extend_from_slice(b",\"reason\":\"the caller is no longer waiting\"}");
         let note = write::notification("notifications/cancelled", &params);
         if let Err(failure) = self.exchange.outgoing.send(None, note.into(), self.voucher.take()) {
             tracing::debug!(%failure, "a cancellation was not sent");

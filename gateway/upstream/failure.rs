@@ -31,13 +31,13 @@ pub enum Kind {
     #[error("timed out")]
     Timeout,
     /// The response does not match the request.
-    #[error("broken answer")]
+    #[error("invalid response")]
     Garbage,
     /// The response exceeds the size limit.
-    #[error("answer too large")]
+    #[error("response too large")]
     TooLarge,
     /// The gateway has no memory for the response.
-    #[error("no memory for the answer")]
+    #[error("no memory for the response")]
     NoMemory,
     /// Too many calls are running and waiting.
     #[error("overloaded")]
@@ -52,7 +52,7 @@ pub enum Kind {
     #[error("busy")]
     Busy,
     /// The server requires credentials that it was not given.
-    #[error("needs authorization")]
+    #[error("authorization required")]
     NeedsAuth,
     /// The server reported that its session is gone.
     #[error("session lost")]
@@ -112,8 +112,8 @@ impl UpstreamError {
 
     /// Returns the error for a message dropped because too many large messages wait for parsing.
     pub(crate) fn no_turn() -> Self {
-        let words = "the answer was dropped, because too many large messages wait to be read; what \
-            was called may have had its effect";
+        let words = "the response was dropped because too many large messages are waiting to be \
+            parsed; the call may have taken effect";
         Self::new(Kind::NoMemory, words).after_send()
     }
 

@@ -93,7 +93,8 @@ pub(crate) async fn open(
             Probe::Legacy | Probe::Foreign(_) if choice == EraChoice::Auto => {}
             Probe::Foreign(failure) => {
                 let words = format!(
-                    "{}, which no modern server says: check the address, or leave out `era`",
+                    "{}, which is not the response of a modern server: check the address, or \
+                        leave out `era`",
                     failure.words
                 );
                 return Err(HandshakeError::new(Stage::Handshake, words));
@@ -101,11 +102,11 @@ pub(crate) async fn open(
             Probe::Legacy => {
                 return Err(HandshakeError::new(
                     Stage::Handshake,
-                    "the server speaks legacy revisions only; set `era: auto` or `era: legacy`",
+                    "the server supports legacy revisions only; set `era: auto` or `era: legacy`",
                 ));
             }
             Probe::Gone => {
-                let words = "the server ended when it was asked for its revisions";
+                let words = "the server closed the connection on server/discover";
                 let mut refused = HandshakeError::new(Stage::Handshake, words);
                 refused.retry_legacy = choice == EraChoice::Auto;
                 return Err(refused);
@@ -203,7 +204,7 @@ async fn probe(transport: &ServerTransport, intro: &Introduction, id: u64) -> Pr
 fn judge_duplex(response: &Response) -> Probe {
     if response.text.len() > MAX_ANSWER {
         return Probe::Incompatible(
-            "the server's answer to server/discover is longer than 1 MiB".into(),
+            "the server's response to server/discover is longer than 1 MiB".into(),
         );
     }
     match &response.outcome {
@@ -218,9 +219,9 @@ fn judge_http(posted: &Posted) -> Probe {
             Probe::Nothing(status_failure(posted, false))
         }
         (Some(response), _) => judge_duplex(response),
-        (None, 300..=399) => Probe::Incompatible(
-            "the server redirects; configure the URL that it redirects to".into(),
-        ),
+        (None, 300..=399) => {
+            Probe::Incompatible("the server redirects; configure the target URL".into())
+        }
         (None, _) => Probe::Foreign(status_failure(posted, false)),
     }
 }
@@ -231,7 +232,7 @@ fn judge_discovery(result: &[u8]) -> Probe {
         Common::Modern(revision) => Probe::Modern(revision, Box::new(found)),
         Common::Legacy => Probe::Legacy,
         Common::None => Probe::Incompatible(format!(
-            "the server speaks none of our revisions, only {}",
+            "the server supports none of the gateway's revisions, only {}",
             shown(&found.versions)
         )),
     }
@@ -243,17 +244,17 @@ fn judge_error(error: i64, data: Option<&[u8]>) -> Probe {
             let versions = modern::supported(data);
             match modern::common(&versions) {
                 Common::Modern(_) => {
-                    Probe::Again("the server contradicts itself about its revisions".into())
+                    Probe::Again("the server reports contradictory revisions".into())
                 }
                 Common::Legacy => Probe::Legacy,
                 Common::None => Probe::Incompatible(format!(
-                    "the server speaks none of our revisions, only {}",
+                    "the server supports none of the gateway's revisions, only {}",
                     shown(&versions)
                 )),
             }
         }
         code::HEADER_MISMATCH | code::MISSING_CAPABILITY => Probe::Incompatible(format!(
-            "the server refused server/discover with {error}, which only a modern server says"
+            "the server refused server/discover with {error}, an error of modern servers only"
         )),
         _ => Probe::Legacy,
     }
@@ -299,7 +300,7 @@ async fn initialize(
     if response.text.len() > MAX_ANSWER {
         return Err(HandshakeError::new(
             Stage::Handshake,
-            "initialize: the answer is longer than 1 MiB",
+            "initialize: the response is longer than 1 MiB",
         ));
     }
     let welcome = match &response.outcome {

@@ -197,7 +197,7 @@ impl<'a> Check<'a> {
             let covered = self.connection.outstanding.covers_until(heard) > Instant::now();
             if !covered && !self.connection.is_asking() {
                 let silence = heard.elapsed().as_secs();
-                return Some(format!("{words}, and has said nothing for {silence} s"));
+                return Some(format!("{words}, and has sent nothing for {silence} s"));
             }
             match self.connection.transport {
                 // A late response counts as a sign of life.

@@ -182,12 +182,12 @@ impl HttpTransport {
             }
             Ok(_) if status.is_success() => Err(UpstreamError::new(
                 Kind::Garbage,
-                "the server answered another request than the one it was sent",
+                "the server's response has the id of another request",
             )
             .after_send()),
             Err(_) if status.is_success() => Err(UpstreamError::new(
                 Kind::Garbage,
-                "the server's answer is not a JSON-RPC message",
+                "the server's response is not a JSON-RPC message",
             )
             .after_send()),
             _ => Ok(None),
@@ -222,7 +222,7 @@ impl HttpTransport {
                     resumes += 1;
                     let words = match ended {
                         Err(failure) => failure.words,
-                        Ok(_) => "the server's stream ended without an answer".into(),
+                        Ok(_) => "the server's stream closed without a response".into(),
                     };
                     let last = match reading.last_id.clone() {
                         Some(last) if resumes <= MAX_RESUMES => last,
@@ -276,15 +276,15 @@ impl HttpTransport {
             {
                 return Some(response);
             }
-            Message::Response(_) => tracing::debug!("response with an id that nobody waits for"),
+            Message::Response(_) => tracing::debug!("response with an unknown id dropped"),
             Message::Notification(note) => match (note.method, channel) {
                 (Method::Progress, Some(channel)) => channel.progress(&note),
                 (Method::Cancelled, _) if self.questions.take_back(&note) => {}
                 _ => self.inbox.notification(note, channel.cloned()),
             },
             Message::Request(question) if !self.inbox.answers() => {
-                tracing::debug!(method = %question.method_name(), "a request of a modern server \
-                    was dropped");
+                tracing::debug!(method = %question.method_name(), "request of a modern server \
+                    dropped");
             }
             Message::Request(question) => {
                 while questions.try_join_next().is_some() {}
@@ -323,7 +323,7 @@ impl HttpTransport {
         let response = self.origin.send(request).await?;
         let streams = response.status() == StatusCode::OK && is_event_stream(response.headers());
         if response.status() == StatusCode::NOT_FOUND && self.has_session() {
-            let words = "the server has forgotten the session";
+            let words = "the server no longer has the session";
             return Err(UpstreamError::new(Kind::SessionLost, words));
         }
         Ok(if streams { Some(response.into_body()) } else { None })

@@ -195,7 +195,7 @@ async fn stream_rest(
     while let Some(piece) = next_piece(&mut body).await? {
         inbox.heard();
         let Some(rest) = left.checked_sub(piece.len()) else {
-            let words = "the server's answer is larger than allowed (limits.response_bytes)";
+            let words = "the server's response is larger than limits.response_bytes";
             return Err(UpstreamError::new(Kind::TooLarge, words).after_send());
         };
         left = rest;
@@ -300,7 +300,7 @@ impl EventReader {
                 Ok(Some(event)) => return Ok(Some(self.count(event))),
                 Ok(None) => {}
                 Err(_) => {
-                    let words = "the server sent an event larger than allowed (limits.event_bytes)";
+                    let words = "the server sent an event larger than limits.event_bytes";
                     return Err(UpstreamError::new(Kind::TooLarge, words).after_send());
                 }
             }

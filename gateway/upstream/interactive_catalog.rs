@@ -108,12 +108,12 @@ pub(crate) async fn keep(shared: &Shared, connection: &Connection) {
                 follow_session(&probe).await;
                 let words = watch(shared, &probe, &over).await;
                 tracing::debug!(server = %shared.id, words, "the connection that reads lists for \
-                    interactive clients is over");
+                    interactive clients is closed");
                 state.end().await;
             }
             Ok(Err(refused)) if is_modern => {
-                tracing::debug!(server = %shared.id, trouble = %refused.trouble, "it is modern \
-                    alone");
+                tracing::debug!(server = %shared.id, trouble = %refused.trouble, "the server \
+                    supports modern revisions only");
                 state.dual.store(false, Ordering::Release);
                 *state.full.lock() = None;
                 let plain = state.plain.lock().clone();
@@ -124,10 +124,10 @@ pub(crate) async fn keep(shared: &Shared, connection: &Connection) {
                 return std::future::pending().await;
             }
             Ok(Err(refused)) => {
-                tracing::info!(server = %shared.id, trouble = %refused.trouble, "no second \
-                    connection, so tools for interactive clients alone are not known");
+                tracing::info!(server = %shared.id, trouble = %refused.trouble, "second \
+                    connection failed: tools for interactive clients only are not listed");
             }
-            Err(_) => tracing::info!(server = %shared.id, "no second connection in time"),
+            Err(_) => tracing::info!(server = %shared.id, "second connection timed out"),
         }
         state.settle();
         if began.elapsed() > STABLE {
@@ -162,7 +162,7 @@ async fn watch(shared: &Shared, probe: &Connection, over: &Over) -> String {
         {
             shared.interactive.end().await;
             shared.interactive.stale.notified().await;
-            return "it has read what there is".to_owned();
+            return "the lists are read".to_owned();
         }
         let due = async {
             shared.interactive.stale.notified().await;

@@ -148,7 +148,7 @@ pub trait Upstream: Send + Sync + 'static {
     fn watch_task<'a>(&'a self, _id: &'a str) -> BoxFuture<'a, Result<(), UpstreamError>> {
         Box::pin(std::future::ready(Err(UpstreamError::new(
             UpstreamErrorKind::Garbage,
-            "the server has no tasks",
+            "the server does not support tasks",
         ))))
     }
 

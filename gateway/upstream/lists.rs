@@ -196,12 +196,12 @@ impl Reading<'_> {
                 Ok(()) => self.items.push(item),
                 Err(NoRoom::OfServer) => {
                     let most = self.memory.most();
-                    self.omit(&format!("what is beyond {most} of all its lists"));
+                    self.omit(&format!("items beyond {most} in all its lists"));
                     full = true;
                     break;
                 }
                 Err(NoRoom::OfAll) => {
-                    let words = "there is no memory for its lists";
+                    let words = "not enough memory for its lists";
                     return Err(UpstreamError::new(failure::Kind::NoMemory, words).after_send());
                 }
             }
@@ -216,7 +216,7 @@ impl Reading<'_> {
         let noun = kind.form().noun;
         let key: Arc<str> = raw.key.into();
         if key.len() > MAX_KEY || !self.keys.insert(Arc::clone(&key)) {
-            left_out.tell(format!("{}: {} twice, or too long", kind.member(), short(&key)));
+            left_out.tell(format!("{}: {} is a duplicate or too long", kind.member(), short(&key)));
             return None;
         }
         let most = self.limits.description_bytes;
@@ -231,8 +231,8 @@ impl Reading<'_> {
         let mut text = raw.text;
         if let Some((clean, icons)) = screen::without_unsafe_icons(&text) {
             left_out.tell(format!(
-                "{noun} {}: {icons} of its icons, which are no images in themselves and at no \
-                    public https address",
+                "{noun} {}: {icons} icons that are neither inline images nor at a public https \
+                    address",
                 short(&key)
             ));
             text = clean.into();
@@ -284,7 +284,7 @@ impl LeftOut {
     fn close(self, kind: Kind, catalog: &mut Catalog) {
         catalog.omitted.extend(self.told);
         if self.more > 0 {
-            catalog.omitted.push(format!("{}: {} more of these", kind.member(), self.more));
+            catalog.omitted.push(format!("{}: {} more", kind.member(), self.more));
         }
     }
 }

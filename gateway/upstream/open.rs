@@ -72,7 +72,7 @@ pub(crate) async fn open(
             if !words.starts_with("proxy ") {
                 trouble.words = format!("{host}:{port}: {words}");
             }
-            if trouble.words.contains("name lookup failed")
+            if trouble.words.contains("DNS lookup failed")
                 && let Some(hint) = network::explain_unused_proxy(&shared.around.egress)
             {
                 trouble.words = format!("{}; {hint}", trouble.words);

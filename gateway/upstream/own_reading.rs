@@ -39,7 +39,7 @@ impl Shared {
         let own = match tokio::time::timeout(config.start_timeout, reading).await {
             Ok(Ok(own)) => own,
             Ok(Err(failure)) => {
-                tracing::debug!(server = %self.id, %failure, "the lists of one client's \
+                tracing::debug!(server = %self.id, %failure, "the lists of a client's own \
                     connection could not be read");
                 return;
             }
@@ -57,8 +57,8 @@ impl Shared {
                 connection.note_own_lists();
             }
             Err(_) => {
-                tracing::warn!(server = %self.id, "there is no memory for what it lists to one \
-                    client alone");
+                tracing::warn!(server = %self.id, "not enough memory for the lists of a client's \
+                    own connection");
                 state.replace(None);
             }
         }

@@ -195,7 +195,7 @@ impl Child {
         let _ = self.orders.try_send(guard::KILL);
         match timeout(AFTER_SIGNAL, self.wait()).await {
             Ok(words) => words,
-            Err(_) => "did not end even when killed".to_owned(),
+            Err(_) => "did not end after SIGKILL".to_owned(),
         }
     }
 }
@@ -307,15 +307,15 @@ fn explain(command: &str, cwd: Option<&Path>, error: &io::Error) -> String {
     let exists = is_path && cwd.unwrap_or(Path::new("")).join(command).exists();
     match error.kind() {
         io::ErrorKind::NotFound if exists => {
-            format!("`{command}` exists, but the interpreter that its first line names does not")
+            format!("`{command}` exists, but the interpreter in its first line does not")
         }
         io::ErrorKind::NotFound if is_path => format!("`{command}` does not exist"),
         io::ErrorKind::NotFound => {
             format!("`{command}` was not found in PATH; install it or give its full path")
         }
         io::ErrorKind::PermissionDenied => format!(
-            "permission denied: the gateway's user may not execute `{command}`{}",
-            if cwd.is_some() { " or not enter the working directory" } else { "" }
+            "permission denied: the gateway's user cannot execute `{command}`{}",
+            if cwd.is_some() { " or enter the working directory" } else { "" }
         ),
         io::ErrorKind::ArgumentListTooLong => {
             format!("`{command}`: arguments and environment together are too long")

@@ -31,7 +31,7 @@ impl Shared {
     pub(crate) fn restore(&self, mut catalog: Catalog) {
         let mut hold = self.hold_lists();
         if hold.grow(catalog.bytes()).is_err() {
-            tracing::debug!(server = %self.id, "there is no memory for the lists that it had");
+            tracing::debug!(server = %self.id, "not enough memory to restore its lists");
             return;
         }
         catalog.memory = hold.finish();
@@ -75,7 +75,7 @@ impl Shared {
         self.catalog.store(Arc::default());
         self.interactive.forget();
         drop(replacing);
-        tracing::debug!(server = %self.id, bytes, "its lists are forgotten, for those of others");
+        tracing::debug!(server = %self.id, bytes, "its lists are evicted to make room for others");
         let _ = self.events().send(Event::Changed { server: self.id.clone() });
         bytes
     }

@@ -279,11 +279,11 @@ impl Inbox for Receiver {
             match answer {
                 Ok(result) => write::result(&id, &result).into(),
                 Err(QuestionError::Undeclared) => {
-                    refuse(&id, code::METHOD_NOT_FOUND, "the client cannot be asked this")
+                    refuse(&id, code::METHOD_NOT_FOUND, "the client does not support this request")
                 }
                 Err(QuestionError::Refused { code, message }) => refuse(&id, code, &message),
                 Err(QuestionError::Unusable(_)) => {
-                    refuse(&id, code::INVALID_PARAMS, "the client gave no usable answer")
+                    refuse(&id, code::INVALID_PARAMS, "the client's answer is not valid")
                 }
                 // Never a result: only the user may decline or cancel.
                 Err(unasked) => refuse(&id, code::INTERNAL, &unasked.to_string()),

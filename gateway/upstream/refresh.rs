@@ -48,14 +48,14 @@ async fn read_again(shared: &Shared, connection: &Connection) -> Result<(), Stri
         Ok(Err(failure))
             if matches!(failure.kind, Kind::Garbage | Kind::TooLarge | Kind::NoMemory) =>
         {
-            tracing::warn!(server = %shared.id, %failure, "its lists could not be read again; \
-                the old ones stay");
+            tracing::warn!(server = %shared.id, %failure, "its lists could not be refreshed; the \
+                previous lists stay in use");
         }
         Ok(Err(failure)) => return Err(failure.words.to_string()),
         // It may be busy with other requests, and the old lists remain usable.
         Err(_) if !connection.outstanding.is_empty() && config.health.is_some() => {}
         Err(_) => {
-            return Err("the server did not answer in time when its lists were read again".into());
+            return Err("the server did not answer in time when its lists were refreshed".into());
         }
     }
     Ok(())

@@ -85,7 +85,7 @@ impl Shared {
         let Some(part) = &self.around.part else { return Ok(None) };
         if self.place.lock().is_none() {
             let Some(place) = part.take_place().await else {
-                return Err("as many servers of its organisation are in use as may be at once");
+                return Err("the limit on connected servers of its organisation is reached");
             };
             *self.place.lock() = Some(place);
         }

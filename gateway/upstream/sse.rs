@@ -59,7 +59,7 @@ pub(crate) async fn connect(
     if !is_event_stream(response.headers()) {
         return Err(UpstreamError::new(
             Kind::Garbage,
-            "the server answered with something that is not an event stream",
+            "the server's response is not an event stream",
         ));
     }
     let mut stream =
@@ -67,7 +67,7 @@ pub(crate) async fn connect(
     let Ok(first) = timeout(ENDPOINT_WAIT, next_event(&mut stream)).await else {
         return Err(UpstreamError::new(
             Kind::Timeout,
-            "the server opened an event stream but did not say where to POST",
+            "the server opened an event stream but sent no endpoint",
         ));
     };
     let endpoint = match first {
@@ -75,7 +75,7 @@ pub(crate) async fn connect(
         Ok(None) => {
             return Err(UpstreamError::new(
                 Kind::Lost,
-                "the event stream ended before it said where to POST",
+                "the event stream closed before the endpoint was sent",
             ));
         }
         Err(ended) => return Err(UpstreamError::new(Kind::Lost, ended.words)),
@@ -107,10 +107,10 @@ fn endpoint(url: &Url, event: &Event) -> Result<Uri, UpstreamError> {
         Err(_) => "the server's endpoint is not a URL",
         Ok(_) if text.is_empty() => "the server's endpoint is not a URL",
         Ok(endpoint) if endpoint.origin() != url.origin() => {
-            "the server wants messages sent to another origin than its own, which is refused"
+            "the server's endpoint is at another origin, which is not allowed"
         }
         Ok(endpoint) if !endpoint.username().is_empty() || endpoint.password().is_some() => {
-            "the server's endpoint holds user information, which is refused"
+            "the server's endpoint contains user information, which is not allowed"
         }
         Ok(endpoint) => return place(&endpoint),
     };
@@ -120,8 +120,7 @@ fn endpoint(url: &Url, event: &Event) -> Result<Uri, UpstreamError> {
 /// Returns the path and query, the only parts of a URL in a request line.
 fn place(url: &Url) -> Result<Uri, UpstreamError> {
     let text = &url[Position::BeforePath..Position::AfterQuery];
-    text.parse()
-        .map_err(|_| UpstreamError::new(Kind::Garbage, "the URL cannot be put into a request"))
+    text.parse().map_err(|_| UpstreamError::new(Kind::Garbage, "the URL is not valid in a request"))
 }
 
 fn is_event_stream(headers: &HeaderMap) -> bool {
@@ -148,7 +147,7 @@ async fn read(mut stream: EventReader, exchange: Arc<Exchange>) {
             // Other event types are not part of this protocol.
             Ok(Some(event)) if event.event.is_none() => exchange.message(event.data).await,
             Ok(Some(_)) => {}
-            Ok(None) => break "the server ended its event stream".to_owned(),
+            Ok(None) => break "the server closed its event stream".to_owned(),
             Err(failure) => {
                 // The rest of such an event cannot be distinguished from later events, so the
                 // stream ends.
@@ -156,7 +155,7 @@ async fn read(mut stream: EventReader, exchange: Arc<Exchange>) {
                     exchange.fail_only(failure.clone());
                     break failure.words.into_owned();
                 }
-                break format!("the event stream broke: {}", failure.words);
+                break format!("reading the event stream failed: {}", failure.words);
             }
         }
     };

@@ -186,21 +186,21 @@ impl Stage {
 /// Substrings of an error's words, the corresponding reason that is safe to publish, and the failed
 /// step of connecting, if it is more precise than the stage.
 const REASONS: &[(&str, &str, Option<&str>)] = &[
-    ("within the time allowed", "no connection came about in time", None),
-    (", while reaching ", "the proxy on the way to it failed", None),
+    ("within the time allowed", "no connection was established in time", None),
+    (", while reaching ", "the outbound proxy failed", None),
     ("onnection refused", "the connection was refused", None),
-    ("lookup failed", "its host name is not known", Some("dns")),
+    ("lookup failed", "its host name could not be resolved", Some("dns")),
     ("did not answer", "it did not answer in time", None),
     ("was not ready within", "it was not ready in time", None),
     ("TLS", "the encrypted connection failed", Some("tls")),
     ("is not allowed here", "its address is not allowed", None),
-    ("HTTP status 401", "it wants credentials", Some("auth")),
-    ("HTTP status 403", "it wants other credentials", Some("auth")),
-    ("HTTP status 407", "it wants credentials", Some("auth")),
-    ("HTTP status 40", "it answered, but not as an MCP server at this address", Some("http")),
-    ("HTTP status 5", "it answered that it is broken or busy", Some("http")),
-    ("credentials", "it wants credentials", Some("auth")),
-    ("revisions", "it speaks none of the revisions that are wanted of it", None),
+    ("HTTP status 401", "it requires credentials", Some("auth")),
+    ("HTTP status 403", "it requires other credentials", Some("auth")),
+    ("HTTP status 407", "it requires credentials", Some("auth")),
+    ("HTTP status 40", "no MCP server at this address", Some("http")),
+    ("HTTP status 5", "it returned a server error", Some("http")),
+    ("credentials", "it requires credentials", Some("auth")),
+    ("revisions", "it supports none of the required revisions", None),
     ("refused initialize", "it refused the handshake", None),
     ("exit", "its process ended", None),
     ("ended", "its process ended", None),
@@ -216,7 +216,7 @@ impl StageError {
             || match self.stage {
                 Stage::Start => "it could not be started",
                 Stage::Connect => "it could not be reached",
-                Stage::Handshake => "it did not shake hands",
+                Stage::Handshake => "it did not complete the handshake",
                 Stage::Discovery => "its lists could not be read",
                 Stage::Run => "the connection to it was lost",
             },
@@ -253,7 +253,7 @@ impl Status {
             (_, Some(trouble)) => {
                 format!("{} failed: {}", trouble.stage.as_str(), trouble.reason())
             }
-            (State::Resting, None) => "it is connected when it is used".to_owned(),
+            (State::Resting, None) => "it is connected on demand".to_owned(),
             (_, None) => "still starting".to_owned(),
         }
     }

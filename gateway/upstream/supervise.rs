@@ -209,7 +209,7 @@ fn tell_health(shared: &Shared, why: Option<&str>) {
             );
         }
         None => {
-            tracing::info!(server = %shared.id, "the server answers again");
+            tracing::info!(server = %shared.id, "the server is responsive again");
             shared.set_status(|status| {
                 status.state = State::Connected;
                 status.trouble = None;
@@ -235,7 +235,8 @@ async fn bring_up(
     let catalog = match reading.await {
         Ok(catalog) => Some(catalog),
         Err(failure) if failure.kind == Kind::NoMemory => {
-            tracing::warn!(server = %shared.id, %failure, "the old lists stay");
+            tracing::warn!(server = %shared.id, %failure, "not enough memory for its lists; the \
+                previous lists stay in use");
             None
         }
         Err(failure) => {

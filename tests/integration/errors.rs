@@ -44,7 +44,7 @@ const ROWS: &[Row] = &[
         does: |heard| refuse(heard, -32020, Value::Null),
         eras: &["modern"],
         clients: [-32603; 3],
-        words: "does not accept the headers that its own tool definition asks for",
+        words: "rejects the headers that its own tool definition requires",
         data: || json!({"reason": "bad_response"}),
     },
     Row {

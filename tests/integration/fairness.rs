@@ -149,7 +149,7 @@ async fn a_server_that_hangs_stops_no_other() {
         let answer = callers.join_next().await.unwrap().unwrap();
         assert_eq!(reason(&answer), "stalled", "{}", answer.text());
         assert!(answer.json()["error"]["data"]["retryAfterMs"].as_u64().unwrap() >= 1000);
-        assert!(answer.text().contains("has said nothing for"), "{}", answer.text());
+        assert!(answer.text().contains("has sent nothing for"), "{}", answer.text());
         told += 1;
     }
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());

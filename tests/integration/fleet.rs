@@ -159,8 +159,8 @@ async fn while_the_store_is_away_each_policy_says_what_holds() {
     })
     .await;
     let log = one.log();
-    assert!(log.contains("the store of shared rates is away"), "{log}");
-    assert!(log.contains("the store of shared rates is back"), "{log}");
+    assert!(log.contains("the store of shared rates is unavailable"), "{log}");
+    assert!(log.contains("the store of shared rates is available again"), "{log}");
     assert!(!log.contains("secret@"), "{log}");
 }
 

@@ -477,7 +477,7 @@ async fn what_an_item_shows_is_screened() {
         assert!(tools[1].get("icons").is_none());
     }
     let log = gate.log();
-    for words in ["limits.description_bytes", "2 of its icons"] {
+    for words in ["limits.description_bytes", "2 icons that are"] {
         assert!(log.contains(words), "{words}");
     }
 }

@@ -344,7 +344,7 @@ async fn kept_lists_count_and_one_that_does_not_fit_leaves_the_old_one() {
         Gate::start(json!({"servers": {"lists": lists.config()}, "limits": limits, "http": {"body_bytes": BODY}}))
             .await;
     until("the larger list is refused", async || {
-        gate.log().contains("the old ones stay").then_some(())
+        gate.log().contains("the previous lists stay in use").then_some(())
     })
     .await;
     assert!(gate.tools("/mcp").await.0.iter().all(|name| name.starts_with("lists__t0-")));

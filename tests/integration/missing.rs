@@ -134,7 +134,7 @@ async fn a_server_that_wants_credentials_says_so_wherever_it_does() {
     })
     .await;
     assert_eq!(missing.as_array().unwrap().len(), 1, "{missing}");
-    assert!(missing[0]["reason"].as_str().unwrap().contains("wants credentials"), "{missing}");
+    assert!(missing[0]["reason"].as_str().unwrap().contains("requires credentials"), "{missing}");
     let call = gate.call("lists__t").await.json()["error"].clone();
     assert_eq!(
         (&call["data"]["state"], &call["data"]["retry"]),

@@ -128,7 +128,7 @@ async fn what_is_named_in_no_proxy_and_this_machine_are_reached_directly() {
     })
     .await;
     until("the name is looked up here", async || {
-        gate.log().contains("name lookup failed").then_some(())
+        gate.log().contains("DNS lookup failed").then_some(())
     })
     .await;
     assert_eq!(proxy.heads(), Vec::<String>::new());
@@ -166,7 +166,7 @@ async fn a_proxy_that_cannot_be_reached_is_named_with_what_it_was_to_reach() {
     until("the log names both", async || gate.log().contains(&words).then_some(())).await;
     let (_, listed) = gate.tools("/mcp").await;
     let told = listed["_meta"]["lockgate/degraded"].to_string();
-    assert!(told.contains("the proxy on the way to it failed"), "{listed}");
+    assert!(told.contains("the outbound proxy failed"), "{listed}");
     assert!(!told.contains(&closed.to_string()), "{listed}");
 }
 
@@ -179,10 +179,10 @@ async fn variables_of_the_environment_count_only_where_the_configuration_says_so
     let servers = json!({"a": {"url": "http://mcp.corp.invalid:8123/mcp"}});
     let closed = Gate::launch_with(json!({"servers": servers}), &variables).await;
     until("the name is looked up here", async || {
-        closed.log().contains("name lookup failed").then_some(())
+        closed.log().contains("DNS lookup failed").then_some(())
     })
     .await;
-    let hint = "HTTPS_PROXY is set here and is not used";
+    let hint = "HTTPS_PROXY is set but not used";
     assert!(closed.log().contains(hint), "{}", closed.log());
     assert_eq!(proxy.heads(), Vec::<String>::new());
     let config = json!({"servers": servers, "egress": {"from_environment": true}});
@@ -243,7 +243,7 @@ async fn a_child_that_fails_without_the_network_is_told_of_what_was_withheld() {
     let server = json!({"command": "sh", "args": ["-c", "echo no route >&2; exit 7"]});
     let proxies = [("HTTPS_PROXY", "http://ada:s3cret@proxy.invalid:3128")];
     let gate = Gate::launch_with(json!({"servers": {"a": server}}), &proxies).await;
-    let hint = "HTTPS_PROXY is set here and was not given to it";
+    let hint = "HTTPS_PROXY is set but not passed to the server";
     until("the log says it", async || gate.log().contains(hint).then_some(())).await;
     assert!(gate.log().contains("inherit: [network]"), "{}", gate.log());
     assert!(!gate.log().contains("s3cret"), "{}", gate.log());

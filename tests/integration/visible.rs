@@ -127,7 +127,7 @@ async fn a_failure_says_what_failed_and_where() {
     for (name, stage, reason) in [
         ("closed", "connect", "the connection was refused"),
         ("tls", "connect", "the encrypted connection failed"),
-        ("lost", "handshake", "it answered, but not as an MCP server at this address"),
+        ("lost", "handshake", "no MCP server at this address"),
     ] {
         let server = shown(&gate, name).await;
         assert_eq!(

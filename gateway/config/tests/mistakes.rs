@@ -67,8 +67,8 @@ audit:
             "no PEM",
             "audit.syslog.client_key: cannot use FOLDER/t.pem: it contains no private",
         ),
-        ("t.pem", &other, "client_cert: FOLDER/s.pem and FOLDER/t.pem do not go together"),
-        ("w.pem", garbage, "audit.webhook.client_cert: FOLDER/w.pem and FOLDER/x.pem do not go"),
+        ("t.pem", &other, "client_cert: FOLDER/s.pem and FOLDER/t.pem do not match"),
+        ("w.pem", garbage, "audit.webhook.client_cert: FOLDER/w.pem and FOLDER/x.pem do not"),
         ("x.pem", ENCRYPTED, "audit.webhook.client_key: cannot use FOLDER/x.pem: it contains no"),
     ] {
         let mut files = vec![

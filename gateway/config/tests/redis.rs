@@ -30,8 +30,8 @@ fn rates_are_shared_where_an_address_says_so() {
 fn what_cannot_be_shared_is_said_without_the_secret() {
     let with_secret = "redis: { url: '${URL}' }\nsecret: '${SECRET}'";
     for (text, url, key, words) in [
-        (with_secret, "http://:Tops3cret@h", "redis.url", "an address of Redis or Valkey"),
-        (with_secret, "redis://:Tops3cret@h/x", "redis.url", "the number of a database"),
+        (with_secret, "http://:Tops3cret@h", "redis.url", "a URL of Redis or Valkey"),
+        (with_secret, "redis://:Tops3cret@h/x", "redis.url", "a database number"),
         (with_secret, "redis://Tops3cret@h", "redis.url", "a user without a password"),
         ("redis: { url: '${URL}' }", "redis://:Tops3cret@h", "redis.url", "requires `secret`"),
         ("redis: { prefix: a }", "", "redis.prefix", "without `redis.url`"),

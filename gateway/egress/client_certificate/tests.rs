@@ -105,7 +105,7 @@ async fn a_server_that_asks_is_shown_the_certificate_and_others_none() {
     let own = plain.with_client_certificate(files(folder.path())).unwrap();
     for alpn in [true, false] {
         assert_eq!(shown(&own, &server, alpn).await, Ok(cert.clone()));
-        let refused = Err("it asks for a client certificate".to_owned());
+        let refused = Err("the server requires a client certificate".to_owned());
         assert_eq!(shown(&plain, &server, alpn).await, refused);
         assert_eq!(shown(&own.for_organisation(), &server, alpn).await, refused);
     }
@@ -149,7 +149,7 @@ fn what_cannot_be_used_is_named() {
         ("key.pem", "key.pem", "key.pem: it contains no certificate"),
         ("cert.pem", "none.pem", "none.pem: No such file"),
         ("cert.pem", "cert.pem", "cert.pem: it contains no private key"),
-        ("cert.pem", "other.pem", "other.pem do not go together"),
+        ("cert.pem", "other.pem", "other.pem do not match"),
     ] {
         let files = ClientCertificate { cert: at(cert), key: at(key) };
         let error = files.check().unwrap_err().to_string();

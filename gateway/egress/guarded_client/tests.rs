@@ -146,7 +146,7 @@ async fn a_proxy_that_refuses_or_rambles_is_an_error() {
     let proxy = serve(script).await;
     let url = Url::parse(&format!("http://127.0.0.1:{}", proxy.port)).unwrap();
     let client = client(Arc::new(System), &[], Some(Proxy::new(&url, None, true).unwrap()));
-    for words in ["it answered 407, while reaching a.example:80", "too long"] {
+    for words in ["it returned 407, while reaching a.example:80", "too long"] {
         let error = get(&client, "http://a.example/").await.unwrap_err().to_string();
         assert!(error.contains(words), "{error}");
     }

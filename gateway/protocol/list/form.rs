@@ -112,16 +112,14 @@ impl Shape {
 
     fn words(self) -> &'static str {
         match self {
-            Self::Text | Self::Name => "text",
+            Self::Text | Self::Name => "a string",
             Self::Number => "a number",
             Self::Object => "an object",
             Self::Input => "a schema whose `type` is \"object\"",
-            Self::Hints => "an object whose hints are true or false",
-            Self::Audience => {
-                "an object with `audience`, `priority` and `lastModified` of their types"
-            }
-            Self::Icons => "a list of objects with a text `src`",
-            Self::Arguments => "a list of objects with a text `name`",
+            Self::Hints => "an object with boolean hints",
+            Self::Audience => "an object with valid `audience`, `priority` and `lastModified`",
+            Self::Icons => "a list of objects with a string `src`",
+            Self::Arguments => "a list of objects with a string `name`",
         }
     }
 }

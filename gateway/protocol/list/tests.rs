@@ -46,7 +46,10 @@ fn items_are_taken_whole_and_bad_ones_are_told() {
     let (_, members) = Scanner::new(&text, 64).unwrap().members(Keys::Distinct).unwrap();
     let (items, bad) =
         items(&text, scan::find(&members, &text, "tools").unwrap(), &TOOL, 64).unwrap();
-    assert_eq!(bad, [r#"tool "b": has no `inputSchema`"#, "3 without a `name`: tools need one"]);
+    assert_eq!(
+        bad,
+        [r#"tool "b": has no `inputSchema`"#, "3 without `name`, which tools must have"]
+    );
     assert_eq!(items[0].key, "a");
     assert_eq!(items[0].text, &br#"{"name":"a","x":1,"inputSchema":{"type":"object"}}"#[..]);
     assert_eq!(items[1].text, &br#"{"name":"c","inputSchema":{"type":"object"}}"#[..]);

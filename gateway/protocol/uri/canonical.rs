@@ -19,7 +19,7 @@ pub enum UriError {
     DotSegment,
     #[error("the URI has an encoded NUL")]
     Nul,
-    #[error("the URI is not in canonical form: a server is asked for it only if it lists it so")]
+    #[error("the URI is not in canonical form, which is accepted only for listed URIs")]
     Spelling,
 }
 

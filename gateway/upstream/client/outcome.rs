@@ -19,7 +19,7 @@ pub(super) fn no_header_mismatch(answer: Answer) -> Result<Answer, UpstreamError
     if is_header_mismatch(&answer) {
         return Err(UpstreamError::new(
             Kind::Garbage,
-            "the server does not accept the headers that its own tool definition asks for",
+            "the server rejects the headers that its own tool definition requires",
         ));
     }
     Ok(answer)
@@ -40,7 +40,7 @@ pub(super) fn read(response: Response, modern: bool) -> Result<Answer, UpstreamE
                 Some(_) => {
                     return Err(UpstreamError::new(
                         Kind::Garbage,
-                        "the server answered with a kind of result that was not agreed on",
+                        "the server returned an unsupported kind of result",
                     )
                     .after_send());
                 }
@@ -60,7 +60,7 @@ impl Verdict<'_> {
             Err(failure) if failure.is_transport() => {
                 if breaker.failure(Instant::now()) {
                     breaker.because(failure.words.clone());
-                    tracing::warn!(%server, %failure, "the breaker opens");
+                    tracing::warn!(%server, %failure, "circuit breaker opened");
                 }
             }
             Err(failure) if failure.is_refusal() || failure.kind == Kind::Unavailable => {

@@ -54,14 +54,13 @@ impl Shared {
 
     fn stalled(&self, silent: Duration) -> UpstreamError {
         self.note_refusal(
-            "its queue is given up: it has said nothing while all its places are taken",
+            "queued calls rejected: the server has sent nothing while all permits are in use",
         );
         let running = self.calls.running();
         let seconds = silent.as_secs();
         let words = format!(
-            "it has said nothing for {seconds} s while {running} calls run there, so no more are \
-                sent to it \
-             (servers.NAME.stall_timeout)"
+            "it has sent nothing for {seconds} s while {running} calls are running, so further \
+                calls are rejected (servers.NAME.stall_timeout)"
         );
         UpstreamError::new(Kind::Stalled, words).retry_after(self.config.load().stall_timeout)
     }
@@ -87,26 +86,25 @@ impl Shared {
     }
 
     fn refused(&self, refused: ConcurrencyError) -> UpstreamError {
-        self.note_refusal("calls are turned away: too many run and wait");
+        self.note_refusal("calls rejected: too many are running and queued");
         let bounds = self.calls.bounds();
         let (kind, words) = match refused {
             ConcurrencyError::Full => {
                 let words = format!(
-                    "{} calls run and {} wait already (servers.NAME.concurrency, \
+                    "{} calls are running and {} are waiting (servers.NAME.concurrency, \
                         servers.NAME.queue)",
                     bounds.running, bounds.waiting
                 );
                 (Kind::Overloaded, words)
             }
             ConcurrencyError::Displaced => {
-                let words = "too many calls of this caller or its organisation wait for it, and \
-                    others wait as well (servers.NAME.queue)";
+                let words = "too many calls of this caller or its organisation are queued, and \
+                    others are waiting (servers.NAME.queue)";
                 (Kind::Overloaded, words.to_owned())
             }
             ConcurrencyError::PoolFull => (
                 Kind::Busy,
-                "too many calls wait for servers of this gateway (limits.queued_requests)"
-                    .to_owned(),
+                "too many calls are queued in this gateway (limits.queued_requests)".to_owned(),
             ),
         };
         UpstreamError::new(kind, words).retry_after(self.calls.expected_wait())

@@ -30,17 +30,17 @@ impl Shared {
         }
         match failure.kind {
             Kind::SessionLost => {
-                self.renew(call, connection, "the server has forgotten the session");
+                self.renew(call, connection, "the server no longer has the session");
                 if !call.method.is_safe() {
-                    let words = "the server had lost the session; it is renewed now, and the call \
-                        was not repeated";
+                    let words = "the server no longer had the session; a new session is being \
+                        opened, and the call was not retried";
                     return Err(UpstreamError::new(Kind::Lost, words));
                 }
             }
             Kind::Lost if call.method.is_safe() => {}
             // The connection ended while it was idle: no byte of the call was sent.
             Kind::Lost | Kind::Unavailable if !failure.sent && !connection.is_open() => {
-                self.renew(call, connection, "the connection has ended");
+                self.renew(call, connection, "the connection is closed");
             }
             Kind::Unavailable if !failure.sent => {
                 self.suspect.notify_one();

@@ -137,19 +137,18 @@ impl Shared {
     }
 
     fn no_client_connection(&self, limits: SlotLimits, is_modern: bool) -> UpstreamError {
-        self.note_refusal("clients are turned away: all connections of clients are in use");
+        self.note_refusal("calls rejected: all client connections are in use");
         let most = limits.connections;
         let words = if is_modern {
             let own = most.div_ceil(2);
             format!(
-                "all {own} connections that the calls of one caller may use are in use, or all \
-                 {most} that clients may have (servers.NAME.client_connections); answer the \
-                 questions that are open, or try again later"
+                "all {own} connections for the calls of one caller, or all {most} for clients, \
+                    are in use (servers.NAME.client_connections); answer the open questions, or \
+                    retry later"
             )
         } else {
             format!(
-                "all {most} connections that clients may have are in use \
-                 (servers.NAME.client_connections)"
+                "all {most} connections for clients are in use (servers.NAME.client_connections)"
             )
         };
         UpstreamError::new(Kind::ClientConnections, words).retry_after(limits.wait)
@@ -221,7 +220,7 @@ async fn watch(settings: Arc<Settings>, silent_ends: Arc<SilentEnds>, connection
     tokio::select! {
         words = health::watch(&settings, &silent_ends, &connection, |_| {}) => {
             silent_ends.record();
-            tracing::warn!(words, "the connection of one session is ended");
+            tracing::warn!(words, "closing the connection of a session");
             connection.mark_lost(&words);
             connection.close(std::time::Duration::ZERO).await;
         }

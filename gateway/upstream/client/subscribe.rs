@@ -121,7 +121,9 @@ impl Shared {
             // The server sends task updates without a subscription.
             Era::Legacy if offers.legacy_tasks => return Ok(()),
             Era::Modern if offers.tasks => {}
-            _ => return Err(UpstreamError::new(Kind::Garbage, "the server has no tasks")),
+            _ => {
+                return Err(UpstreamError::new(Kind::Garbage, "the server does not support tasks"));
+            }
         }
         let claim = Claim::new(&self.wanted, Topic::Task(id.to_owned()));
         self.acknowledged(&claim.topic, claim.first).await?;
@@ -259,11 +261,11 @@ async fn keep_connection(shared: Arc<Shared>, caller: Caller, first: Arc<Connect
             match shared.connection_for(&caller, (Method::Subscribe, "")).await {
                 Ok(route) if route.connection.session_key().is_some() => break route.connection,
                 // Its calls currently use the shared connection.
-                Ok(_) => tracing::debug!(server = %shared.id, "a session with subscriptions \
-                    waits for a connection of its own"),
+                Ok(_) => tracing::debug!(server = %shared.id, "a session with subscriptions is \
+                    waiting for its own connection"),
                 Err(failure) => {
-                    tracing::debug!(server = %shared.id, %failure, "the connection of a session \
-                        with subscriptions is not there yet");
+                    tracing::debug!(server = %shared.id, %failure, "no connection yet for a \
+                        session with subscriptions");
                 }
             }
             pause = (pause * 2).min(LONGEST_PAUSE);

@@ -23,7 +23,7 @@ impl Drop for CancelOnDrop<'_> {
         {
             let text = outbound::cancelled(
                 self.id.to_string().as_bytes(),
-                "the caller does not wait any more",
+                "the caller is no longer waiting",
             );
             transport.notify(text.into(), self.voucher.map(|voucher| &**voucher));
         }

@@ -96,7 +96,7 @@ impl Calls {
         if state.over || state.pending.contains_key(&id) {
             return Err(UpstreamError::new(
                 Kind::Unavailable,
-                "the connection to the server is over",
+                "the connection to the server is closed",
             ));
         }
         state.highest = state.highest.max(Some(id));

@@ -72,7 +72,7 @@ pub(crate) fn count_outgoing(text: Bytes, budget: &Arc<Budget>) -> Result<Bytes,
         Ok(()) => Ok(counted(text, hold)),
         Err(Full) => Err(UpstreamError::new(
             Kind::Overloaded,
-            "there is no memory for the request (limits.bytes_in_flight)",
+            "not enough memory for the request (limits.bytes_in_flight)",
         )),
     }
 }
@@ -156,7 +156,7 @@ impl Exchange {
         for (id, answer) in waiting {
             let failure = UpstreamError::new(
                 Kind::Lost,
-                "the connection to the server broke before it answered",
+                "the connection to the server was lost before its response",
             );
             let _ =
                 answer.send(Err(if unsent.contains(&id) { failure } else { failure.after_send() }));
@@ -209,7 +209,7 @@ impl Exchange {
         if let Some(id) = id {
             self.calls.settle(id, Err(failure));
         }
-        self.drop_message("a message that there is no room for", ends);
+        self.drop_message("a message that could not be buffered", ends);
     }
 
     /// Handles an oversized message, given its ends.
@@ -220,11 +220,11 @@ impl Exchange {
             Addressee::Nobody | Addressee::Unknown => None,
         };
         if let Some(id) = id {
-            let words = "the server's answer is larger than allowed";
+            let words = "the server's response is too large";
             self.calls.settle(id, Err(UpstreamError::new(Kind::TooLarge, words).after_send()));
         }
         if !complete {
-            self.drop_message("a message larger than allowed", ends);
+            self.drop_message("a message that is too large", ends);
         }
     }
 
@@ -255,11 +255,9 @@ impl Exchange {
         match found {
             Found::Waiting => {}
             Found::Late => {
-                tracing::debug!(parent: &self.span, id, "an answer came after its call was over")
+                tracing::debug!(parent: &self.span, id, "late response dropped")
             }
-            Found::Never => {
-                self.drop_message("an answer with an id that is none of ours", &Ends::of(&text))
-            }
+            Found::Never => self.drop_message("a response with an unknown id", &Ends::of(&text)),
         }
     }
 
@@ -282,17 +280,17 @@ impl Exchange {
     fn question(self: &Arc<Self>, question: Request) {
         if !self.inbox.answers() {
             let ends = Ends::of(&question.text);
-            return self.drop_message("a request, which modern servers have none of", &ends);
+            return self.drop_message("a request, which modern servers must not send", &ends);
         }
         let id = Bytes::copy_from_slice(question.id());
         if self.questions.contains(&id) {
             return self.drop_message(
-                "a second question with the id of one that is open",
+                "a request with the id of a pending request",
                 &Ends::of(&question.text),
             );
         }
         if self.questions.len() >= QUESTIONS {
-            let words = "too many requests of this server are open";
+            let words = "too many requests of this server are pending";
             return self.reply(write::error(Some(&id), code::INTERNAL, words, None).into());
         }
         let mut answer = self.inbox.question(question, self.calls.running());
@@ -320,10 +318,10 @@ impl Exchange {
     fn refused(&self, text: &[u8], refusal: MessageError) {
         let ends = Ends::of(text);
         if let Addressee::Call(id) = ends.addressee() {
-            let words = format!("the server's answer is not a valid message ({refusal})");
+            let words = format!("the server's response is not a valid message ({refusal})");
             self.calls.settle(id, Err(UpstreamError::new(Kind::Garbage, words).after_send()));
         }
-        self.drop_message("something that is not a message", &ends);
+        self.drop_message("an invalid message", &ends);
     }
 
     fn drop_message(&self, what: &str, ends: &Ends) {

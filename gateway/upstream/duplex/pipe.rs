@@ -166,10 +166,7 @@ impl<W: AsyncWrite + Unpin + Send + 'static> Outgoing for Pipe<W> {
         }
         let idle = state.queue.is_empty();
         if !idle && (state.queue.len() >= self.capacity || state.bytes + text.len() > MAX_QUEUED) {
-            return Err(UpstreamError::new(
-                Kind::Overloaded,
-                "the server does not read what it is sent",
-            ));
+            return Err(UpstreamError::new(Kind::Overloaded, "the server does not read its input"));
         }
         state.bytes += text.len();
         state.queue.push_back(Item { id, text });

@@ -357,7 +357,7 @@ async fn dropping_a_call_cancels_it_once_and_only_while_it_runs() {
     call.abort();
     assert_eq!(
         wire.heard().await,
-        r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"reason":"the caller no longer waits"}}"#
+        r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"reason":"the caller is no longer waiting"}}"#
     );
     // A late response does not count as invalid.
     let next = wire.call(2, None).await;

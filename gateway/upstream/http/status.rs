@@ -26,7 +26,7 @@ pub(crate) fn status_failure(posted: &Posted, has_session: bool) -> UpstreamErro
         // Some servers send 400 where the specification requires 404. The gateway's own requests
         // are never malformed.
         400 | 404 if has_session => {
-            UpstreamError::new(Kind::SessionLost, "the server has forgotten the session")
+            UpstreamError::new(Kind::SessionLost, "the server no longer has the session")
         }
         408 | 429 | 502..=504 => {
             let wait = retry_after(&posted.headers).unwrap_or(Duration::from_secs(1));

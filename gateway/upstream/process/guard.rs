@@ -235,10 +235,7 @@ fn end_descendants() {
     }
 }
 
-#[allow(
-    clippy::disallowed_methods,
-    reason = "the kernel's list of processes: who is left of the server"
-)]
+#[allow(clippy::disallowed_methods, reason = "reads the kernel's list of processes")]
 fn own_children() -> Vec<Pid> {
     let own = getpid().as_raw_nonzero().get().to_string();
     let mut children = Vec::new();

@@ -61,8 +61,8 @@ pub(crate) fn environment(
     }
     if let Some(file) = &config.ca_file {
         let whole = connector.authorities_file().unwrap_or_else(|error| {
-            tracing::warn!(%error, "no file of all authorities could be written for child \
-                processes; they get `egress.ca_file` alone");
+            tracing::warn!(%error, "the file of all authorities could not be written; child \
+                processes get `egress.ca_file` only");
             file.clone()
         });
         let whole = whole.to_string_lossy();
@@ -82,8 +82,8 @@ pub(crate) fn explain_withheld(own: &BTreeMap<String, String>) -> Option<String>
     let mut withheld = NAMES.iter().filter(|name| !own.contains_key(**name));
     let name = withheld.find(|name| variable(name).is_some())?;
     Some(format!(
-        "{name} is set here and was not given to it: if it needs the network, write `inherit: \
-        [network]` beside its `command`"
+        "{name} is set but not passed to the server: if it needs the network, set `inherit: \
+            [network]` beside its `command`"
     ))
 }
 
@@ -94,8 +94,8 @@ pub(crate) fn explain_unused_proxy(config: &Config) -> Option<String> {
     }
     let name = ["HTTPS_PROXY", "https_proxy"].into_iter().find(|name| variable(name).is_some())?;
     Some(format!(
-        "{name} is set here and is not used: if the server is behind that proxy, write `egress: {{ \
-        from_environment: true }}`"
+        "{name} is set but not used: if the server is behind that proxy, set `egress: {{ \
+            from_environment: true }}`"
     ))
 }
 

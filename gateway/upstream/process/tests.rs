@@ -269,10 +269,10 @@ async fn a_start_that_fails_says_what_to_do() {
             "`uvx-not-here` was not found in PATH; install it or give its full path".to_owned(),
         ),
         ("/no/such/server".to_owned(), "`/no/such/server` does not exist".to_owned()),
-        (plain.clone(), format!("permission denied: the gateway's user may not execute `{plain}`")),
+        (plain.clone(), format!("permission denied: the gateway's user cannot execute `{plain}`")),
         (
             script.clone(),
-            format!("`{script}` exists, but the interpreter that its first line names does not"),
+            format!("`{script}` exists, but the interpreter in its first line does not"),
         ),
         (
             garbage.clone(),

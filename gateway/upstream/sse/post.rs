@@ -94,7 +94,7 @@ impl Outgoing for Posts {
         {
             return Err(UpstreamError::new(
                 Kind::Overloaded,
-                "the server does not take what it is sent",
+                "the server accepts messages too slowly",
             ));
         }
         state.bytes += text.len();
@@ -193,7 +193,7 @@ async fn deliver(origin: &Origin, message: http::Request<Payload>) -> Result<(),
     let read = response.into_body().collect_limited(MAX_ACCEPTANCE).await;
     if status.is_success() {
         if let Err(error) = read {
-            tracing::debug!(%error, "an acceptance was not read to its end");
+            tracing::debug!(%error, "reading the body of a 2xx response failed");
         }
         return Ok(());
     }

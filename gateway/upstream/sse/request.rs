@@ -27,10 +27,9 @@ pub(super) fn read_status(status: StatusCode) -> UpstreamError {
     let words = format!("the server answered with HTTP status {}", status.as_u16());
     match status.as_u16() {
         401 | 403 | 407 => UpstreamError::new(Kind::NeedsAuth, words),
-        404 | 410 => UpstreamError::new(
-            Kind::SessionLost,
-            format!("{words}: it does not know the session or the path"),
-        ),
+        404 | 410 => {
+            UpstreamError::new(Kind::SessionLost, format!("{words}: unknown session or path"))
+        }
         300..=399 => {
             UpstreamError::new(Kind::Garbage, format!("{words}, a redirect, which is not followed"))
         }

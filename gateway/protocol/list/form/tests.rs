@@ -41,25 +41,29 @@ fn items_that_would_cost_a_client_its_whole_list_are_refused_with_the_reason() {
             r#"{"name":"a","inputSchema":{"type":"string"}}"#,
             "`inputSchema` must be a schema whose `type` is \"object\"",
         ),
-        (&TOOL, r#"{"name":"a","inputSchema":{},"description":7}"#, "`description` must be text"),
+        (
+            &TOOL,
+            r#"{"name":"a","inputSchema":{},"description":7}"#,
+            "`description` must be a string",
+        ),
         (
             &TOOL,
             r#"{"name":"a","inputSchema":{},"annotations":{"readOnlyHint":"yes"}}"#,
-            "`annotations` must be an object whose hints are true or false",
+            "`annotations` must be an object with boolean hints",
         ),
         (
             &TOOL,
             r#"{"name":"a","inputSchema":{},"icons":["x"]}"#,
-            "`icons` must be a list of objects with a text `src`",
+            "`icons` must be a list of objects with a string `src`",
         ),
         (
             &PROMPT,
             r#"{"name":"p","arguments":{"a":1}}"#,
-            "`arguments` must be a list of objects with a text `name`",
+            "`arguments` must be a list of objects with a string `name`",
         ),
         (&RESOURCE, r#"{"uri":"a:b"}"#, "has no `name`"),
         (&RESOURCE, r#"{"uri":"a:b","name":"n","size":"12"}"#, "`size` must be a number"),
-        (&TEMPLATE, r#"{"uriTemplate":"a:b","name":7}"#, "`name` must be text"),
+        (&TEMPLATE, r#"{"uriTemplate":"a:b","name":7}"#, "`name` must be a string"),
     ];
     for (form, item, words) in items {
         assert_eq!(check(form, item), Err(words.into()), "{item}");
