@@ -38,7 +38,7 @@ pub(crate) async fn receive_batch(
     let session = match gateway.session(named, principal, exchange) {
         Some(session) if session.revision == Revision::V2025_03_26 => session,
         _ => {
-            let words = "a batch is only taken in a session of protocol version 2025-03-26";
+            let words = "a batch is accepted only in a session of protocol version 2025-03-26";
             return refuse_batch(gateway, exchange, words);
         }
     };

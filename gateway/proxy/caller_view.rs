@@ -86,7 +86,7 @@ impl CallerView for RequestCallerView<'_> {
     fn read<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, Result<Bytes, String>> {
         Box::pin(async move {
             let Some(context) = about(self.context, Method::ResourcesRead, uri) else {
-                return Err("this is no URI that can be read".into());
+                return Err("the URI cannot be read".into());
             };
             let text = match (self.forward)(self.gateway, Box::new(context)).await {
                 Ok(answer) => answer.into_bytes(),
@@ -97,7 +97,7 @@ impl CallerView for RequestCallerView<'_> {
                     Outcome::Result(span, _) => Ok(text.slice(span.range())),
                     Outcome::Error(error) => Err(error.message(&text).into_owned()),
                 },
-                _ => Err("the server's answer cannot be read".into()),
+                _ => Err("the server's response is not valid".into()),
             }
         })
     }

@@ -28,7 +28,7 @@ pub struct DecisionQuestion {
 
 /// The queue for the CPU pool is full.
 #[derive(Debug, thiserror::Error)]
-#[error("too many difficult requests wait to be looked at (limits.queued_judgements)")]
+#[error("too many expensive requests are waiting for evaluation (limits.queued_judgements)")]
 pub struct TooManyJudgements {
     pub retry_after: Duration,
 }
@@ -143,7 +143,7 @@ fn find_asked(
         }
     }
     let Some((server, own)) = written else {
-        return Err(format!("`{name:.200}` is not there; write server/name"));
+        return Err(format!("`{name:.200}` does not exist; use server/name"));
     };
     let is_uri = matches!(kind, Kind::Resource | Kind::ResourceCompletion);
     let exposed = match Slug::new(server) {

@@ -289,7 +289,7 @@ impl Gateway {
         let session = opened.ok()?;
         session.distrust_lists();
         self.name_holder(&session, &snapshot);
-        tracing::info!("a session goes on that was opened elsewhere");
+        tracing::info!("session of another gateway resumed");
         self.sessions.find(&session.id, principal, endpoint)
     }
 

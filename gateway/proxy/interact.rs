@@ -20,7 +20,7 @@ const MAX_TREE: usize = 1 << 20;
 /// Checks that the server may pause this request, and has given questions or a state.
 pub(crate) fn check_questions(permitted: &Permitted, answer: &Answer) -> Result<(), RequestError> {
     if answer.kind == AnswerKind::InputRequired && answer.text.len() > MAX_TREE {
-        return Err(fault(permitted, "asked questions that are too long"));
+        return Err(fault(permitted, "sent questions that are too long"));
     }
     let pausable = matches!(
         permitted.method(),
@@ -33,7 +33,7 @@ pub(crate) fn check_questions(permitted: &Permitted, answer: &Answer) -> Result<
     if pausable && (asks || answer.member("requestState").is_some()) {
         return Ok(());
     }
-    Err(fault(permitted, "paused a request without saying what for"))
+    Err(fault(permitted, "paused a request without a question or a state"))
 }
 
 fn fault(permitted: &Permitted, words: &str) -> RequestError {
@@ -51,7 +51,7 @@ pub(crate) async fn ask_client(
     let asked = answer.member("inputRequests").unwrap_or(b"{}");
     let questions: Map<String, Value> = match serde_json::from_slice(asked) {
         Ok(questions) => questions,
-        Err(_) => return Err(fault(permitted, "asked questions that are not understood")),
+        Err(_) => return Err(fault(permitted, "sent questions that are not valid")),
     };
     if questions.is_empty() {
         // Without questions, the server expects the call to be repeated later.
@@ -59,10 +59,10 @@ pub(crate) async fn ask_client(
         return Ok(permitted.next_round(None, state));
     }
     if questions.len() > MAX_QUESTIONS {
-        return Err(fault(permitted, "asked questions that are not understood"));
+        return Err(fault(permitted, "sent questions that are not valid"));
     }
     let Some(talk) = talk else {
-        return Err(fault(permitted, "has a question, and this client cannot be asked"));
+        return Err(fault(permitted, "has a question, but this client cannot be asked"));
     };
     let mut answers = Map::new();
     for (key, question) in questions {
@@ -73,11 +73,12 @@ pub(crate) async fn ask_client(
         };
         let answer = match talk.ask(method, params.into()).await {
             Ok(result) if result.len() > MAX_TREE => {
-                return Err(fault(permitted, "got an answer to its question that is too long"));
+                return Err(fault(permitted, "has a question, but the answer is too long"));
             }
             Ok(result) => serde_json::from_slice(&result).unwrap_or(Value::Null),
             Err(QuestionError::Undeclared) => {
-                let words = "has a question that this client did not declare that it can answer";
+                let words = "has a question, but this client did not declare the capability to \
+                    answer it";
                 return Err(fault(permitted, words));
             }
             // Only an elicitation has a result that means "no answer", and an invalid answer is not

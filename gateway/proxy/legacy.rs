@@ -63,7 +63,7 @@ pub(crate) async fn receive(
             Err(problem) => refuse(gateway, exchange, &id, &problem, &operation),
         },
         Method::Initialize => {
-            let words = "the session is initialized already";
+            let words = "the session is already initialized";
             let problem = RequestError::new(code::INVALID_REQUEST, words);
             refuse(gateway, exchange, &id, &problem, &operation)
         }

@@ -215,7 +215,7 @@ fn check_standard_headers(
         return match single_header(headers, &NAME)? {
             None => Ok(()),
             Some(_) => Err(RequestError::header(format!(
-                "the header Mcp-Name has nothing in `params.{key}` to repeat"
+                "the header Mcp-Name requires a string in `params.{key}`"
             ))),
         };
     };
@@ -245,7 +245,7 @@ fn single_header<'a>(
     let first = headers.get(name).map(|v| v.as_bytes().trim_ascii());
     // The counts differ only if some header is repeated, which is rare.
     if headers.len() != headers.keys_len() && headers.get_all(name).iter().nth(1).is_some() {
-        return Err(RequestError::header(format!("the header {name} stands twice")));
+        return Err(RequestError::header(format!("the header {name} is repeated")));
     }
     Ok(first)
 }

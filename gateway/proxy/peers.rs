@@ -187,23 +187,23 @@ impl Holder {
     pub(crate) fn away(&self, error: PeerError) -> RequestError {
         let (words, may_have_run) = match (self.waiting, error) {
             (Waiting::Approval, PeerError::Gone) => (
-                "the gateway that asked for this approval is gone; the call was not made. Make \
-                    the request anew without requestState",
+                "the gateway that asked for this approval is gone; the call was not made. Retry \
+                    the request without requestState",
                 false,
             ),
             (Waiting::Approval, PeerError::Lost) => (
-                "the gateway that asked for this approval stopped while it had the answer; the \
-                    outcome is unknown, and the call may have been made",
+                "the gateway that asked for this approval stopped while processing the answer; \
+                    the outcome is unknown, and the call may have been made",
                 true,
             ),
             (Waiting::Call, PeerError::Gone) => (
-                "the gateway that holds this call is gone, and has not got this answer. The call \
-                    had begun, so it may have had an effect: check before it is made anew without \
+                "the gateway that holds this call is gone and did not receive this answer. The \
+                    call had started, so it may have taken effect: check before a retry without \
                     requestState",
                 true,
             ),
             (Waiting::Call, PeerError::Lost) => (
-                "the gateway that holds this call stopped after it was sent this answer; the \
+                "the gateway that holds this call stopped after this answer was sent to it; the \
                     outcome is unknown, and the call may have been completed",
                 true,
             ),
@@ -316,8 +316,8 @@ pub(crate) fn find_sender(
 /// Returns the error for a message with a forged proof, or one that was already forwarded.
 pub(crate) fn refuse(sender: Sender) -> RequestError {
     let words = match sender {
-        Sender::Forger => "the header Lockgate-Peer is not of a gateway with this secret",
-        _ => "the message was sent on once already, and its call is not here",
+        Sender::Forger => "the header Lockgate-Peer was not signed with this gateway's secret",
+        _ => "the message was already forwarded once, and its call is not here",
     };
     RequestError::new(code::INVALID_REQUEST, words).status(StatusCode::FORBIDDEN)
 }
@@ -325,8 +325,8 @@ pub(crate) fn refuse(sender: Sender) -> RequestError {
 /// Returns the error for credentials that cannot be forwarded.
 pub(crate) fn refuse_credentials() -> RequestError {
     unreachable_peer(
-        "another gateway holds this call, and a client certificate cannot be shown to it: send \
-            the answer to that one, or use a key or token",
+        "another gateway holds this call, and a client certificate cannot be forwarded to it: \
+            send the answer to that gateway, or use a key or token",
     )
 }
 

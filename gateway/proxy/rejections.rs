@@ -76,7 +76,7 @@ impl Gateway {
         let name = note.method_name();
         if !name.starts_with("notifications/") {
             self.record_refused_request(
-                &RequestError::invalid(format!("`{name}` needs an id: nothing is done")),
+                &RequestError::invalid(format!("`{name}` requires an id and was ignored")),
                 exchange,
             );
         }

@@ -261,7 +261,8 @@ where
             };
             self.work = None;
             if let Err(problem) = answer {
-                tracing::info!(reason = %problem.message, "an answer broke off after its start");
+                tracing::info!(reason = %problem.message, "a response failed after its start was \
+                    sent");
                 return Poll::Ready(Some(Err(BodyError)));
             }
         }

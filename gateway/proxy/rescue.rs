@@ -148,8 +148,8 @@ impl RequestError {
 
     /// Returns the error for a full queue of CPU-bound work.
     pub(crate) fn too_many_judgements(wait: Duration) -> Self {
-        let words =
-            "too many large or difficult requests wait to be looked at (limits.queued_judgements)";
+        let words = "too many large or expensive requests are waiting for evaluation \
+            (limits.queued_judgements)";
         let mut problem =
             Self::new(code::OVERLOADED, words).status(StatusCode::SERVICE_UNAVAILABLE);
         let ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
@@ -214,11 +214,11 @@ impl RequestError {
 
     pub(crate) fn too_many_sessions(too_many: TooMany) -> Self {
         let (reason, words) = match too_many {
-            TooMany::All => ("sessions", "too many sessions (limits.sessions); try again later"),
+            TooMany::All => ("sessions", "too many sessions (limits.sessions); retry later"),
             TooMany::OfPrincipal => (
                 "sessions_per_principal",
-                "too many sessions of this caller (limits.sessions_per_principal): end one, or try \
-                    again later",
+                "too many sessions of this caller (limits.sessions_per_principal): end one, or \
+                    retry later",
             ),
         };
         let mut problem =
@@ -231,8 +231,8 @@ impl RequestError {
     /// Returns the error for too many calls that wait for answers of their clients.
     pub(crate) fn too_many_parked(limit: &str) -> Self {
         let words = format!(
-            "the server has a question, but too many calls wait for answers (limits.{limit}); \
-                answer or let go of some, or try again later"
+            "the server has a question, but too many calls are waiting for answers \
+                (limits.{limit}); answer or cancel some, or retry later"
         );
         let mut problem =
             Self::new(code::OVERLOADED, words).status(StatusCode::SERVICE_UNAVAILABLE);
@@ -246,10 +246,13 @@ impl RequestError {
         let (limit, words) = match refused {
             LaneError::Profiles => (
                 "client_profiles",
-                "calls of this caller with 16 other sets of client capabilities run or wait",
+                "calls of this caller with 16 other sets of client capabilities are running or \
+                    queued",
             ),
-            LaneError::Clients => ("sessions", "too many clients make calls (limits.sessions)"),
-            LaneError::Calls => ("client_calls", "1,024 calls of this client run or wait"),
+            LaneError::Clients => ("sessions", "too many clients have calls (limits.sessions)"),
+            LaneError::Calls => {
+                ("client_calls", "1,024 calls of this client are running or queued")
+            }
         };
         let mut problem =
             Self::new(code::OVERLOADED, words).status(StatusCode::SERVICE_UNAVAILABLE);
@@ -298,7 +301,7 @@ impl RequestError {
         if era == Era::Modern {
             result["resultType"] = "complete".into();
         }
-        let mut problem = Self::new(code::METHOD_NOT_FOUND, "the server completes nothing");
+        let mut problem = Self::new(code::METHOD_NOT_FOUND, "the server offers no completions");
         problem.result = Some(result);
         problem.outcome = Outcome::Ok;
         problem
@@ -317,8 +320,8 @@ impl RequestError {
 
     /// Returns the error for a response that was dropped because of a full queue of CPU-bound work.
     pub(crate) fn no_turn() -> Self {
-        let words = "the answer was dropped, because too many large messages wait to be read; what \
-            was called may have had its effect";
+        let words = "the response was dropped because too many large messages are waiting to be \
+            parsed; the call may have taken effect";
         let problem = Self::new(code::OVERLOADED, words).status(StatusCode::SERVICE_UNAVAILABLE);
         problem.data(json!({"reason": "judgements"}))
     }

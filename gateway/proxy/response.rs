@@ -306,8 +306,7 @@ pub(crate) fn missing_content(answer: &Answer, has_rule: bool) -> Option<Vec<u8>
 /// the model can act on.
 fn too_large(context: &RequestContext, bytes: usize, most: u64) -> RequestError {
     let words = format!(
-        "the result has {bytes} bytes, and policy lets {most} pass; ask for less, such as a part \
-            of it"
+        "the result has {bytes} bytes, and policy allows {most}; request less, such as a part of it"
     );
     match context.request.method {
         Method::ToolsCall => RequestError::tool_error(words, context.era()),
@@ -358,7 +357,7 @@ fn questions(
         ) {
             return Err(broken(
                 permitted,
-                "a question that the client did not declare that it can answer",
+                "a question, but the client did not declare the capability to answer it",
             ));
         }
         if method == Method::Elicit && slug.is_some() {

@@ -92,7 +92,7 @@ async fn send(
     let Some(message) = peers::sign(&snapshot.sealer, holder.address, message) else {
         return Err(holder.away(PeerError::Gone));
     };
-    tracing::info!(gateway = %holder.address, "an answer is sent on to the gateway of its call");
+    tracing::info!(gateway = %holder.address, "answer forwarded to the gateway of its call");
     peers.send(holder.address, message).await.map_err(|error| {
         tracing::warn!(gateway = %holder.address, ?error, "the gateway of a call did not answer");
         holder.away(error)
@@ -121,7 +121,9 @@ pub(crate) async fn end_session(
     }
     let limit = Some(NOTE_TIMEOUT);
     let Some(message) = peers::write_message(exchange, Method::DELETE, body, limit) else {
-        tracing::warn!("a session ends here alone: client certificates cannot be sent on");
+        tracing::warn!(
+            "session ended only at this gateway: client certificates cannot be forwarded"
+        );
         return reply;
     };
     let mut sent = FuturesUnordered::new();

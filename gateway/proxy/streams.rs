@@ -25,13 +25,13 @@ pub struct OpenStream {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TooManyStreams {
     #[error(
-        "too many open streams of this caller (limits.streams_per_principal): close one, or try \
-         again later"
+        "too many open streams of this caller (limits.streams_per_principal): close one, or \
+            retry later"
     )]
     OfPrincipal,
     #[error(
-        "too many open streams of this organisation (half of http.connections_per_address): close \
-         one, or try again later"
+        "too many open streams of this organisation (half of http.connections_per_address): \
+            close one, or retry later"
     )]
     OfOrganisation,
 }

@@ -119,7 +119,7 @@ pub(crate) fn log_new_suspects(before: &Catalog, after: &Catalog, pins: &Pins) {
                 tool,
                 standing,
                 finding,
-                "tool quarantined; `lockgate pins diff` says what is different"
+                "tool quarantined; see `lockgate pins diff`"
             );
         } else if told || standing == "not pinned" {
             tracing::warn!(
@@ -127,15 +127,12 @@ pub(crate) fn log_new_suspects(before: &Catalog, after: &Catalog, pins: &Pins) {
                 tool,
                 standing,
                 finding,
-                "look at this tool; `lockgate tools` and `lockgate pins diff` say more"
+                "review this tool; see `lockgate tools` and `lockgate pins diff`"
             );
         }
     }
     let more = fresh.count();
     if more > 0 {
-        tracing::warn!(
-            more,
-            "look at further tools; `lockgate tools` and `lockgate pins diff` say which"
-        );
+        tracing::warn!(more, "review further tools; see `lockgate tools` and `lockgate pins diff`");
     }
 }

@@ -75,7 +75,7 @@ pub(crate) fn seal(
     let mut questions = Questions::default();
     if let Some(requests) = requests {
         let Some(asked) = Questions::of(requests) else {
-            return Err("questions that are too long to remember");
+            return Err("questions that are too long");
         };
         questions = asked;
     }

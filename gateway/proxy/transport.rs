@@ -168,7 +168,7 @@ pub type StreamedBody = Pin<Box<dyn Stream<Item = Result<Bytes, BodyError>> + Se
 
 /// The server's response broke off or turned out to be invalid after its start was passed on.
 #[derive(Debug, thiserror::Error)]
-#[error("the answer broke off")]
+#[error("the response failed")]
 pub struct BodyError;
 
 /// Messages for an event stream.

@@ -152,7 +152,7 @@ async fn a_modern_caller_approves_a_call_which_is_made_once() {
     // A repeated use is an error, and no server receives the call.
     let again = rig.call(&ann, "a__drop", yes).await;
     assert_eq!((again.code(), rig.calls()), (-32602, 2), "{}", again.text());
-    assert!(again.text().contains("it was used already"), "{}", again.text());
+    assert!(again.text().contains("it was already used"), "{}", again.text());
 }
 
 #[tokio::test]
@@ -185,7 +185,7 @@ async fn no_answer_but_a_clear_yes_makes_the_call() {
     // A client without elicitation gets an explanation.
     let unable = Request::modern("/mcp", "tools/call", json!({"name": "a__drop", "arguments": {}}));
     let words = refusal(&unable.by(&ann).send(rig.gate.address).await);
-    assert!(words.contains("did not declare that it can be asked"), "{words}");
+    assert!(words.contains("did not declare the elicitation capability"), "{words}");
     assert_eq!(rig.calls(), 1);
 }
 
@@ -241,7 +241,7 @@ async fn a_question_expires_and_dies_with_the_policies_it_was_asked_under() {
     std::fs::write(rig.folder.path().join("p.yaml"), ALLOW).unwrap();
     until("the policy is gone", async || rig.gate.log().contains("- sure").then_some(())).await;
     let words = refusal(&rig.call(&ann, "a__drop", yes(&asked)).await);
-    assert!(words.contains("has changed meanwhile: the policies"), "{words}");
+    assert!(words.contains("has changed: the policies"), "{words}");
     assert_eq!(rig.calls(), 0);
 }
 
@@ -273,7 +273,7 @@ async fn a_legacy_caller_is_asked_on_its_session() {
     let unable = session(&rig, &ann, json!({})).await;
     let told = last(legacy_call(&rig, &ann, &unable, "a__drop").await).await;
     let words = told["result"]["content"][0]["text"].as_str().unwrap();
-    assert!(words.contains("did not declare that it can be asked"), "{words}");
+    assert!(words.contains("did not declare the elicitation capability"), "{words}");
     assert_eq!(rig.calls(), 1);
 }
 
@@ -309,7 +309,7 @@ async fn two_other_people_approve_a_call_of_either_era() {
             assert_eq!(rig.answer(&guest, id, "approve").await.status, 404);
             assert_eq!(rig.answer(&guest, id, "deny").await.status, 404);
             let own = rig.answer(&ann, id, "approve").await;
-            assert_eq!((own.status, own.text().contains("somebody else")), (409, true));
+            assert_eq!((own.status, own.text().contains("another approver")), (409, true));
             let first = rig.answer(&bob, id, "approve").await;
             assert_eq!((first.status, &first.json()["state"]), (200, &json!("waiting")));
             assert_eq!(rig.answer(&bob, id, "approve").await.status, 409);
@@ -378,7 +378,7 @@ async fn a_call_that_nobody_approves_is_told_so_and_one_whose_client_left_is_gon
     let ann = rig.person("ann").await;
     let bob = rig.approver("bob").await;
     let words = refusal(&rig.call(&ann, "a__wipe", json!({})).await);
-    assert!(words.contains("refused by policy one: nobody approved it in time"), "{words}");
+    assert!(words.contains("refused by policy one: it was not approved in time"), "{words}");
     assert!(rig.list(&bob).await.is_empty());
     let rig = Rig::new(ONE, json!({})).await;
     let ann = rig.person("ann").await;
@@ -408,7 +408,7 @@ async fn a_policy_that_changes_while_a_call_waits_denies_it() {
         assert_eq!(rig.answer(&bob, &id, "approve").await.json()["state"], "approved");
     };
     let (answer, ()) = tokio::join!(rig.call(&ann, "a__wipe", json!({})), person);
-    assert!(refusal(&answer).contains("has changed meanwhile: the policies"), "{answer:?}");
+    assert!(refusal(&answer).contains("has changed: the policies"), "{answer:?}");
     assert_eq!(rig.calls(), 0);
 }
 
@@ -481,7 +481,7 @@ async fn calls_that_wait_are_bounded() {
     // Arguments that are too long to review are rejected.
     let long = json!({"arguments": {"text": "x".repeat(65 * 1024)}});
     let words = refusal(&rig.call(&ann, "a__drop", long).await);
-    assert!(words.contains("it cannot be asked about: it has more than 64 KiB"), "{words}");
+    assert!(words.contains("it cannot be shown for approval: it is larger than 64 KiB"), "{words}");
 }
 
 /// The upstream asks its own question during an approved call.
@@ -731,6 +731,6 @@ async fn an_approval_goes_with_its_approvers_key() {
         rig.answer(&eve, &waiting["id"], "approve").await;
     };
     let (answer, ()) = tokio::join!(call, people);
-    assert!(refusal(&answer).contains("somebody who approved it"), "{}", answer.text());
+    assert!(refusal(&answer).contains("credential of an approver"), "{}", answer.text());
     assert_eq!(rig.calls(), 0);
 }

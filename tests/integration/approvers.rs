@@ -15,8 +15,8 @@ use crate::rig::{Gate, SOON, Upstream, Value, json, until};
 use crate::stdio::Pipe;
 
 /// The refusal when no approver exists.
-const NOBODY: &str = "refused by policy one: it needs an approval by others, and nobody can give \
-                      one here";
+const NOBODY: &str = "refused by policy one: it requires approval by others, which is not \
+                      available here";
 
 /// Starts a server with the tools of the policies, and writes the policies to a folder.
 async fn served(policies: &str) -> (Upstream, tempfile::TempDir, Value) {
@@ -69,7 +69,7 @@ async fn a_caller_is_not_asked_where_others_cannot_be() {
     let (server, _folder, more) = served(&both).await;
     let gate = Gate::start(more).await;
     let answer = modern_call("a__drop", json!({})).send(gate.address).await;
-    assert!(refusal(&answer).contains("nobody can give one here"), "{}", answer.text());
+    assert!(refusal(&answer).contains("which is not available here"), "{}", answer.text());
     assert_eq!(server.count("tools/call"), 0);
 }
 
@@ -182,7 +182,11 @@ async fn an_approval_is_for_the_server_that_was_there_when_it_was_asked_for() {
     let yes = json!({"requestState": asked["requestState"], "inputResponses": decision("approve")});
     let answer = rig.call(&ann, "a__drop", yes).await;
     assert_eq!(answer.code(), -32602, "{}", answer.text());
-    assert!(answer.text().contains("it is not the call that was asked about"), "{}", answer.text());
+    assert!(
+        answer.text().contains("it is not the call that was shown for approval"),
+        "{}",
+        answer.text()
+    );
     assert_eq!((rig.calls(), other.count("tools/call")), before);
 }
 

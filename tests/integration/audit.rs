@@ -379,7 +379,7 @@ async fn probes_are_recorded_in_both_eras() {
     }
     recorded(
         &file,
-        json!({"kind": "refusal", "words": "`tools/call` needs an id: nothing is done"}),
+        json!({"kind": "refusal", "words": "`tools/call` requires an id and was ignored"}),
     )
     .await;
     assert!(!records(&file).iter().any(|record| record.to_string().contains("cancelled")));

@@ -113,7 +113,7 @@ const ROWS: &[Row] = &[
         does: |heard| status(heard, 401),
         eras: BOTH,
         clients: [-32603; 3],
-        words: "wants credentials that the gateway does not have",
+        words: "requires credentials that the gateway does not have",
         data: || json!({"reason": "needs_auth"}),
     },
     Row {

@@ -94,7 +94,7 @@ impl Fleet {
 
     /// Returns how often a gateway has forwarded an answer.
     fn sent_on(&self, at: usize) -> usize {
-        self.gates[at].log().matches("an answer is sent on").count()
+        self.gates[at].log().matches("answer forwarded to the gateway").count()
     }
 
     async fn kill(&mut self, at: usize) {
@@ -165,7 +165,7 @@ async fn an_answer_of_a_modern_client_reaches_the_gateway_of_its_call() {
         // An answer is accepted once, at any gateway.
         let again = fleet.answer(to, "a__ask", &asked, said).await;
         assert_eq!(again.code(), -32602, "{}", again.text());
-        assert!(again.text().contains("may have had an effect"), "{}", again.text());
+        assert!(again.text().contains("may have taken effect"), "{}", again.text());
     }
     assert_eq!([0, 1, 2].map(|at| fleet.sent_on(at)), [2, 2, 2]);
     assert_eq!(fleet.calls(), 4);
@@ -255,7 +255,7 @@ async fn a_killed_gateway_is_named_with_what_may_have_run() {
         let gone = fleet.answer(at, "a__ask", &asked, accept("red")).await;
         let data = json!({"reason": "replica", "mayHaveRun": true});
         assert_eq!((gone.status, &gone.json()["error"]["data"]), (503, &data), "{}", gone.text());
-        assert!(gone.text().contains("check before it is made anew"), "{}", gone.text());
+        assert!(gone.text().contains("check before a retry"), "{}", gone.text());
         assert!(!gone.text().contains("127.0.0.1"), "no address of ours: {}", gone.text());
     }
     assert_eq!(fleet.calls(), 1);

@@ -116,7 +116,7 @@ async fn a_question_is_asked_and_answered_with_another_request() {
     assert!(done.to_string().contains("Ann"), "{done}");
     let twice = ann_client.answer(tool, &again, ann()).await;
     assert_eq!(twice.code(), -32602);
-    assert!(twice.text().contains("was answered already"), "{}", twice.text());
+    assert!(twice.text().contains("was already answered"), "{}", twice.text());
     // The tool is listed only for clients with elicitation.
     assert_eq!(bob.call(tool, json!({})).await.result()["resultType"], "input_required");
     bob.capabilities = json!({});

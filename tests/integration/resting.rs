@@ -49,7 +49,7 @@ async fn lists_outlive_the_gateway_and_say_their_age_until_they_are_read_again()
     let marked = &result["_meta"][DEGRADED][0];
     assert_eq!(marked["server"], "time", "{result}");
     let reason = marked["reason"].as_str().unwrap();
-    assert!(reason.contains("its lists are of 2"), "{reason}");
+    assert!(reason.contains("its lists are from 2"), "{reason}");
     server.restart().await;
     until("its lists are read again", async || {
         let (tools, result) = second.tools("/mcp").await;

@@ -26,13 +26,13 @@ pub(crate) enum Ending {
 /// Why an approver's vote does not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum VoteError {
-    #[error("no call with this id waits for an approval of yours")]
+    #[error("no call with this id is waiting for your approval")]
     Unknown,
-    #[error("you made this call: somebody else has to approve it")]
+    #[error("you made this call: another approver must approve it")]
     Own,
-    #[error("you have approved this call already: somebody else has to approve it too")]
+    #[error("you have already approved this call: another approver must approve it too")]
     Twice,
-    #[error("the audit trail cannot record it, and so it does not count: try again later")]
+    #[error("the audit trail cannot record the vote, so it does not count: retry later")]
     Unrecorded,
 }
 

@@ -51,6 +51,6 @@ impl Asking<'_> {
 
     fn drop_announcement(&self, id: &str) {
         self.gateway.metrics.notified(Notification::Dropped);
-        tracing::warn!(id, "too many messages wait to be sent to the webhook");
+        tracing::warn!(id, "message dropped: the webhook's queue is full");
     }
 }

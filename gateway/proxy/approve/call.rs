@@ -29,7 +29,7 @@ impl ApprovedCall {
     /// The call is too large to be shown, or its arguments have no canonical form.
     pub(crate) fn new(context: &RequestContext, permitted: &Permitted) -> Result<Self, Refusal> {
         if context.request.text.len() > MAX_REQUEST {
-            let words = format!("it has more than {} KiB", MAX_REQUEST / 1024);
+            let words = format!("it is larger than {} KiB", MAX_REQUEST / 1024);
             return Err(Refusal(words));
         }
         let mut arguments = context.request.param("arguments");
@@ -41,7 +41,7 @@ impl ApprovedCall {
         let arguments = arguments.unwrap_or(b"{}").to_vec();
         let mut canonical = Vec::with_capacity(arguments.len());
         if write_canonical(&arguments, &mut canonical).is_err() {
-            return Err(Refusal("its arguments have too many members to be looked at".into()));
+            return Err(Refusal("its arguments have too many members".into()));
         }
         let name = context.request.param_str("name");
         let definition = match context.view.tool(name.as_deref().unwrap_or("")) {
@@ -115,7 +115,7 @@ impl ApprovedCall {
                 "properties": {"decision": {
                     "type": "string",
                     "title": "Decision",
-                    "description": "`approve` makes this call once, as it is shown",
+                    "description": "`approve` runs this call once, exactly as shown",
                     "enum": ["approve", "deny"],
                 }},
                 "required": ["decision"],

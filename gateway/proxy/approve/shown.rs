@@ -18,7 +18,7 @@ const MAX_SHOWN: usize = 16 * 1024;
 
 /// Shown when removing secrets leaves invalid JSON, because two members get the same name. An empty
 /// text would look like a call without arguments.
-const HIDDEN: &str = "(not shown: several names of members in it look like secrets)";
+const HIDDEN: &str = "(not shown: several member names look like secrets)";
 
 /// Renders arguments for approvers; `rule` is the policies' response filter.
 pub(super) fn show_arguments(raw: &[u8], rule: Option<&Response>) -> String {
@@ -34,7 +34,7 @@ pub(super) fn show_arguments(raw: &[u8], rule: Option<&Response>) -> String {
     if shown.len() > MAX_SHOWN {
         let all = shown.len();
         shown.truncate(shown.floor_char_boundary(MAX_SHOWN));
-        shown.push_str(&format!("… (cut: {all} bytes in all)"));
+        shown.push_str(&format!("… (truncated: {all} bytes in total)"));
     }
     shown
 }

@@ -18,7 +18,7 @@ impl Asking<'_> {
             match now.authenticator.current(approver) {
                 Some(current) if current.roles == approver.roles => {}
                 _ => {
-                    let what = "the credential of somebody who approved it";
+                    let what = "the credential of an approver";
                     return Err(ApprovalError::Changed(what));
                 }
             }
@@ -34,7 +34,7 @@ impl Asking<'_> {
             return Err(ApprovalError::Changed("the policies"));
         }
         let Some(principal) = now.authenticator.current(&was.principal) else {
-            return Err(ApprovalError::Changed("the caller's credential is not good any more"));
+            return Err(ApprovalError::Changed("the caller's credential is no longer valid"));
         };
         let before = &was.principal;
         let same = principal.roles == before.roles
@@ -42,7 +42,7 @@ impl Asking<'_> {
             && principal.named_organisation() == before.named_organisation()
             && principal.agent == before.agent;
         if !same {
-            return Err(ApprovalError::Changed("what the caller's credential grants"));
+            return Err(ApprovalError::Changed("the rights of the caller's credential"));
         }
         let rights = CallerRights::new(&now.policy, principal, &was.endpoint);
         let seeing = Seeing { endpoint: &was.endpoint, snapshot: &now, rights: &rights };

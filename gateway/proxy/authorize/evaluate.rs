@@ -86,10 +86,10 @@ fn write_denial(
     let words = match denied.reason {
         DenyReason::Arguments(refusal) => format!("refused by policy {rule}: {refusal}"),
         DenyReason::Failure(_) => {
-            format!("refused by policy {rule}, which cannot judge this call")
+            format!("refused by policy {rule}, which cannot evaluate this call")
         }
         DenyReason::Unjudged(_, argument) => {
-            format!("refused by policy {rule}, which cannot judge this call: {argument}")
+            format!("refused by policy {rule}, which cannot evaluate this call: {argument}")
         }
         DenyReason::Hidden | DenyReason::Unapproved => format!("refused by policy {rule}"),
     };

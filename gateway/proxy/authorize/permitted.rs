@@ -293,7 +293,7 @@ impl Permitted {
 pub(super) fn describe_reason(because: &DenyReason) -> Cow<'static, str> {
     match because {
         DenyReason::Hidden => "the policy hides it".into(),
-        DenyReason::Unapproved => "a person would have to approve it".into(),
+        DenyReason::Unapproved => "it requires an approval".into(),
         DenyReason::Arguments(refusal) => refusal.to_string().into(),
         DenyReason::Failure(failure) | DenyReason::Unjudged(failure, _) => {
             format!("the policy could not be evaluated: {failure}").into()

@@ -32,7 +32,7 @@ pub(super) fn find_use(context: &RequestContext, entry: &Entry) -> Result<TaskUs
     match (asks, find_support(entry)) {
         (true, Support::Forbidden) => Err(RequestError::new(
             code::METHOD_NOT_FOUND,
-            "the tool does not run as a task: call it without `task`",
+            "the tool does not support tasks: call it without `task`",
         )),
         (true, _) => Ok(TaskUse::OfClient),
         (false, Support::Required) if has_extension(context) => Ok(TaskUse::Converted),

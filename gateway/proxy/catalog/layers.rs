@@ -296,7 +296,7 @@ fn degraded(slug: &Slug, declared: &Declared) -> Option<Degraded> {
         Some(then) => {
             let reason = status.reason();
             let then = date::of_time(then);
-            format!("{reason}; its lists are of {then}, and are read again")
+            format!("{reason}; its lists are from {then} and are being refreshed")
         }
     };
     Some(Degraded {

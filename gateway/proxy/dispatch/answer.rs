@@ -37,7 +37,7 @@ pub(super) fn write_page(context: &RequestContext, kind: ListKind) -> Result<Tex
     );
     let Some((number, page)) = find_page(context, &list) else {
         return Err(RequestError::invalid(
-            "the cursor is not valid any more; start again without one",
+            "the cursor is no longer valid; restart without a cursor",
         ));
     };
     let mut head = Vec::with_capacity(256);

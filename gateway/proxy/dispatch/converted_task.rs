@@ -36,10 +36,7 @@ pub(super) fn convert_created(
     answer: &Answer,
 ) -> Result<Answer, RequestError> {
     let Some(task) = answer.member("task") else {
-        return Err(broken(
-            &**permitted.server(),
-            "answered without the task that it was asked for",
-        ));
+        return Err(broken(&**permitted.server(), "returned no task, although one was requested"));
     };
     let mut result = Vec::new();
     let mut object = Object::open(&mut result);

@@ -65,8 +65,8 @@ impl Drop for Detached {
             tokio::select! {
                 _ = work => {}
                 _promise = reclaim(&*server, None) => {
-                    tracing::info!(server = server.slug(), "a call was given up: its client is \
-                        gone and others wait");
+                    tracing::info!(server = server.slug(), "call abandoned: its client is gone \
+                        and others are waiting");
                 }
             }
         });

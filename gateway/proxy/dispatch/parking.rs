@@ -175,10 +175,10 @@ fn resume(
 ) -> Result<ParkedCall, RequestError> {
     let Some(call) = gateway.parked.take(&parked.handle) else {
         return Err(RequestError::invalid(
-            "the call that asked this is over: it was answered already, waited too long \
+            "the call that asked this has ended: it was already answered, its question timed out \
                 (limits.question_timeout), the gateway was restarted, or another gateway holds it \
-                and there is no `replicas.address`. It had begun, so it may have had an effect: \
-                check before the request is made anew without requestState",
+                and `replicas.address` is not set. It had started, so it may have taken effect: \
+                check before a retry without requestState",
         ));
     };
     call.bridge.attach(channel);
@@ -226,7 +226,7 @@ fn write_input_required(
             outcome: response.outcome,
             kind: AnswerKind::InputRequired,
         }),
-        _ => Err(RequestError::new(code::INTERNAL, "the server's question is not readable")),
+        _ => Err(RequestError::new(code::INTERNAL, "the server's question is not valid")),
     }
 }
 

@@ -79,7 +79,7 @@ pub(super) async fn follow(
         None => answer.member("taskId"),
     };
     let Some(own) = id.and_then(scan::as_str) else {
-        return Err(broken(&**permitted.server(), "answered with a task without an id"));
+        return Err(broken(&**permitted.server(), "returned a task without an id"));
     };
     let mut task = FollowedTask::new(context, permitted, own.into_owned());
     let ended = if is_modern {
@@ -169,7 +169,7 @@ impl<'a> FollowedTask<'a> {
         channel: Option<&Arc<CallChannel>>,
     ) -> Result<Answer, RequestError> {
         let Some(request) = make_request(method, params) else {
-            return Err(broken(&*self.server, "has a task whose id cannot be used"));
+            return Err(broken(&*self.server, "has a task with an invalid id"));
         };
         call(&*self.server, &self.caller, &self.own, &request, channel)
             .await
@@ -193,7 +193,7 @@ impl<'a> FollowedTask<'a> {
     /// Waits for the poll interval, or fails after [`LONGEST`].
     async fn pause(&self, answer: &Answer) -> Result<(), RequestError> {
         if self.began.elapsed() > LONGEST {
-            let words = "the task has not ended within an hour, and is cancelled";
+            let words = "the task did not end within an hour and is being cancelled";
             let failure = UpstreamError::new(UpstreamErrorKind::Timeout, words);
             return Err(RequestError::failed(self.server.slug(), &failure));
         }
@@ -237,7 +237,7 @@ impl<'a> FollowedTask<'a> {
                     }
                 }
                 ("working", ..) => {}
-                _ => return Err(broken(&*self.server, "has a task that is not understood")),
+                _ => return Err(broken(&*self.server, "has a task that is not valid")),
             }
             self.pause(&answer).await?;
         }
@@ -345,7 +345,7 @@ pub(super) fn read_response(server: &dyn Upstream, text: Vec<u8>) -> Result<Answ
             let kind = if is_error { AnswerKind::Error } else { AnswerKind::Complete };
             Ok(Answer { text: response.text, outcome: response.outcome, kind })
         }
-        _ => Err(broken(server, "has a task that ended with no result")),
+        _ => Err(broken(server, "has a task that ended without a valid result")),
     }
 }
 

@@ -91,7 +91,7 @@ async fn subscribe_to(
             let share = gateway.subscribing.take(&context.principal, MAX_SUBSCRIBING);
             let Some(share) = share else {
                 session.forget_subscription(exposed, &new);
-                let words = "too many subscriptions are being made at once; try again";
+                let words = "too many subscriptions are being made at once; retry later";
                 return Err(RequestError::invalid(words));
             };
             let making = Making {

@@ -150,7 +150,7 @@ impl Bridge {
     /// timeout.
     fn give_up(&self) {
         let Some((calls, handle)) = self.state.lock().parked.clone() else { return };
-        tracing::info!(server = %self.server, "a call is given up: nobody answered its question");
+        tracing::info!(server = %self.server, "call abandoned: its question timed out");
         tokio::spawn(async move {
             tokio::time::sleep(FAREWELL).await;
             if let Some(calls) = calls.upgrade() {

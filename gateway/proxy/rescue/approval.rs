@@ -14,46 +14,46 @@ use crate::approvals::bounds::NoRoom;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ApprovalError {
     #[error(
-        "it needs an approval of the caller, and this client did not declare that it can be asked \
-         (elicitation)"
+        "it requires the caller's approval, and this client did not declare the elicitation \
+            capability"
     )]
     CannotAsk,
     #[error(
-        "it needs an approval by others, and nobody can give one here: approvers come over HTTP to \
-         `lockgate serve`, with a credential of their own"
+        "it requires approval by others, which is not available here: approvers connect to \
+            `lockgate serve` over HTTP, with their own credential"
     )]
     NobodyToAsk,
-    #[error("a call that another tool makes cannot wait for an approval")]
+    #[error("a call made by another tool cannot wait for an approval")]
     Nested,
-    #[error("it cannot be asked about: {0}")]
+    #[error("it cannot be shown for approval: {0}")]
     Unshowable(String),
     #[error("it was denied by {0}")]
     Denied(String),
-    #[error("nobody approved it in time")]
+    #[error("it was not approved in time")]
     Expired,
-    #[error("its client has left")]
+    #[error("its client is gone")]
     Left,
-    #[error("request state expired: nobody approved it in time")]
+    #[error("request state expired: it was not approved in time")]
     StateExpired,
     #[error(
-        "its approval is not known: it was used already, has expired, made room for others, or the \
-         gateway was restarted"
+        "its approval was not found: it was already used, expired or evicted, or the gateway was \
+            restarted"
     )]
     Unknown,
-    #[error("it is not the call that was asked about")]
+    #[error("it is not the call that was shown for approval")]
     Other,
-    #[error("what it was approved under has changed meanwhile: {0}")]
+    #[error("a condition of its approval has changed: {0}")]
     Changed(&'static str),
-    #[error("the gateway shuts down, and nobody has approved it")]
+    #[error("the gateway is shutting down before its approval")]
     Stopping,
-    #[error("too many calls wait for an approval ({})", reason(*.0))]
+    #[error("too many calls are waiting for approval ({})", reason(*.0))]
     NoRoom(NoRoom),
 }
 
 fn reason(no_room: NoRoom) -> &'static str {
     match no_room {
         NoRoom::All => "limits.approvals",
-        NoRoom::OfOrganisation => "half of limits.approvals of one organisation",
+        NoRoom::OfOrganisation => "half of limits.approvals for one organisation",
         NoRoom::OfPrincipal => "limits.approvals_per_principal",
     }
 }

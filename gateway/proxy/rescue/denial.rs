@@ -21,10 +21,11 @@ impl RequestError {
         let mut problem = Self::unauthenticated(why, challenge);
         problem.message = match why {
             AuthnError::Missing => {
-                "this call needs a credential with scopes: WWW-Authenticate names them all"
+                "this call requires a credential with scopes, all listed in WWW-Authenticate"
             }
             _ => {
-                "the credential lacks a scope that this call needs: WWW-Authenticate names them all"
+                "the credential lacks a scope that this call requires, all listed in \
+                    WWW-Authenticate"
             }
         }
         .into();
@@ -43,7 +44,7 @@ impl RequestError {
         let trouble = match limited.reached {
             Reached::Rate(_) => format!("too many {what}"),
             Reached::Concurrency(_) => format!("too many {what} at the same time"),
-            Reached::Unavailable(_) => format!("nobody knows how many {what} there were"),
+            Reached::Unavailable(_) => format!("the number of {what} is unknown"),
         };
         let words = format!("{trouble} (policy {rule}); wait {:.1} s", wait.as_secs_f64());
         let mut problem = Self::new(code::LIMITED, words).denied(Arc::clone(&limited.rule));

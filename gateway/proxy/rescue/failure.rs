@@ -22,7 +22,7 @@ impl RequestError {
             _ if failure.sent || !is_of_state => problem,
             // The circuit breaker is open.
             (State::Connected, Some(wait)) => problem.with_advice(&format!(
-                "; it keeps failing and is left alone, so try again in {:.0} s",
+                "; its circuit breaker is open after repeated failures, retry in {:.0} s",
                 wait.as_secs_f64().ceil()
             )),
             (State::Connected, None) => problem,
@@ -40,9 +40,9 @@ impl RequestError {
     /// Adds the server's state, its duration, and whether to retry.
     fn with_status(self, status: &Status) -> Self {
         let advice = if status.is_passing() {
-            "it is tried again by itself, so try again in a moment"
+            "the gateway retries automatically: try again in a moment"
         } else {
-            "trying again does not help until its operator has done something about it"
+            "retries fail until its operator intervenes"
         };
         let state = status.state.as_str();
         let since = status.since_text();
@@ -120,7 +120,7 @@ impl RequestError {
     /// Returns the error for a call that was interrupted by the gateway's shutdown.
     pub(crate) fn cut_off(slug: &str) -> Self {
         let words = format!(
-            "server {slug}: the gateway shuts down before it has answered; the outcome is unknown"
+            "server {slug}: the gateway shut down before the response; the outcome is unknown"
         );
         let mut problem =
             Self::new(code::INTERNAL, words).data(json!({"upstream": slug, "reason": "shutdown"}));
@@ -177,7 +177,7 @@ fn words(failure: &UpstreamError) -> Cow<'static, str> {
         UpstreamErrorKind::Unavailable => "not available at the moment".into(),
         UpstreamErrorKind::Lost => "the connection to the server was lost during the call".into(),
         UpstreamErrorKind::NeedsAuth => {
-            "the server wants credentials that the gateway does not have".into()
+            "the server requires credentials that the gateway does not have".into()
         }
         _ => failure.words.clone(),
     }

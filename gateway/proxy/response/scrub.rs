@@ -20,7 +20,7 @@ const NESTING: [&str; 3] = ["content", "messages", "result"];
 const MAX_NESTING: usize = 4;
 /// Replaces a link that is not part of an array.
 const NO_LINK: &[u8] =
-    br#"{"type":"text","text":"[a link was taken out: policy does not allow its scheme]"}"#;
+    br#"{"type":"text","text":"[link removed: policy does not allow its scheme]"}"#;
 
 /// Redacts a member of a result. Returns `None` if nothing changes.
 pub(crate) fn member(

@@ -87,7 +87,7 @@ impl Log {
     pub(crate) fn push(&self, text: Text) {
         if self.add(text, Hold::grow_spare).is_err() {
             tracing::debug!(
-                "memory is scarce; a message for a client was dropped (limits.bytes_in_flight)"
+                "not enough memory (limits.bytes_in_flight): a message for a client was dropped"
             );
         }
     }

@@ -36,8 +36,8 @@ impl Session {
             return Ok(());
         }
         let Some(Asked { question, waiting, is_repeatable, .. }) = asked else {
-            return Err("no request with this id waits for an answer: it was never made, is \
-                answered, or has ended"
+            return Err("no request with this id is waiting for an answer: it was never made, is \
+                already answered, or has ended"
                 .into());
         };
         let answer = match &response.outcome {
@@ -144,7 +144,7 @@ impl Session {
         let request = write_request(&self.question_id(id), method, params);
         if log.push_awaited(request.into()).is_err() {
             self.state(|state| state.questions.open.remove(&id));
-            return Err(QuestionError::Unusable("there is no memory to ask the client".into()));
+            return Err(QuestionError::Unusable("not enough memory to ask the client".into()));
         }
         let _open = OpenQuestion { session: self, log, id };
         tokio::select! {
@@ -181,8 +181,7 @@ impl Session {
             is_open
         });
         if is_open {
-            let note =
-                outbound::cancelled(&self.question_id(id), "the answer is not needed any more");
+            let note = outbound::cancelled(&self.question_id(id), "the answer is no longer needed");
             // If this fails for lack of memory, the client's answer is merely late.
             let _ = log.push_awaited(note.into());
         }

@@ -25,7 +25,7 @@ async fn a_cursor_of_one_organisation_is_none_of_another() {
         let cursor = json!({"cursor": listed["result"]["nextCursor"]});
         assert!(cursor["cursor"].is_string(), "{listed}");
         let foreign = two.ask("tools/list", cursor.clone()).await.json();
-        assert!(words(&foreign).contains("cursor is not valid"), "{foreign}");
+        assert!(words(&foreign).contains("cursor is no longer valid"), "{foreign}");
         let own = one.ask("tools/list", cursor).await.json();
         assert!(own["result"]["tools"].is_array(), "{own}");
     }

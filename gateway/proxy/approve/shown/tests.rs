@@ -17,7 +17,11 @@ fn long_texts_are_cut_and_what_cannot_be_seen_is_written_out() {
     assert_eq!(value["a"][1].as_str().unwrap().len(), MAX_STRING);
     assert_eq!(show_text("a\u{202e}b\u{200b}\nc"), r"a\u{202e}b\u{200b}\u{a}c");
     let long = format!("[{}1]", "1,".repeat(MAX_SHOWN));
-    assert!(shown(&long).ends_with("… (cut: 32771 bytes in all)"), "{}", shown(&long).len());
+    assert!(
+        shown(&long).ends_with("… (truncated: 32771 bytes in total)"),
+        "{}",
+        shown(&long).len()
+    );
 }
 
 #[test]

@@ -25,13 +25,13 @@ pub(in crate::relay) struct Shape {
 pub(in crate::relay) enum RewriteError {
     #[error("{0}")]
     Fault(#[from] Fault),
-    #[error("it is no result")]
+    #[error("it is not a result")]
     NotResult,
-    #[error("it answers another request")]
+    #[error("it has the id of another request")]
     OtherId,
     #[error("`jsonrpc` must be \"2.0\"")]
     Version,
-    #[error("it turns out to be another kind of result")]
+    #[error("it is another kind of result")]
     OtherKind,
 }
 
