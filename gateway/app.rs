@@ -252,7 +252,7 @@ fn surround(
         pools: pools(config),
         part: None,
         budget: Arc::clone(gateway.budget()),
-        apart: Arc::clone(gateway.apart()),
+        cpu_pool: Arc::clone(gateway.cpu_pool()),
         info: info.to_string().into_bytes().into(),
         voucher: Some(Arc::new(GatewayVoucher(Arc::clone(signer)))),
         guard: Shell::own_program(),

@@ -28,13 +28,13 @@ pub const DROPPED: &str = "the response was dropped because it does not fit into
     taken effect";
 
 /// Messages up to this size are always admitted: their number is bounded, and they may be awaited.
-pub const SMALL: usize = 4 * 1024;
+pub const MAX_SMALL_MESSAGE: usize = 4 * 1024;
 
 /// Messages up to this size may use an additional part of memory, which larger messages cannot
 /// take.
-pub const MEDIUM: usize = 64 * 1024;
+pub const MAX_MEDIUM_MESSAGE: usize = 64 * 1024;
 
-/// The additional part for messages up to [`MEDIUM`] is the budget divided by this.
+/// The additional part for messages up to [`MAX_MEDIUM_MESSAGE`] is the budget divided by this.
 const PART_FOR_MEDIUM: usize = 16;
 
 /// The error for insufficient remaining bytes.
@@ -72,7 +72,7 @@ impl Budget {
     /// Returns the limit that applies to a message of `bytes`.
     fn limit_for(&self, bytes: usize) -> usize {
         let all = self.limit();
-        if bytes > MEDIUM { all } else { all.saturating_add(all / PART_FOR_MEDIUM) }
+        if bytes > MAX_MEDIUM_MESSAGE { all } else { all.saturating_add(all / PART_FOR_MEDIUM) }
     }
 
     /// Sets the size. Existing holds are kept.
@@ -172,7 +172,7 @@ impl<P: AsRef<Budget>> Hold<P> {
     /// # Errors
     /// [`Full`]: nothing was taken.
     pub fn admit(&mut self, bytes: usize) -> Result<(), Full> {
-        if bytes > SMALL {
+        if bytes > MAX_SMALL_MESSAGE {
             let taken = self.reserve(self.bytes.saturating_add(bytes));
             return taken.inspect_err(|_| self.budget.as_ref().count_refused());
         }
@@ -198,7 +198,9 @@ impl<P: AsRef<Budget>> Hold<P> {
     /// [`Full`]: the hold is unchanged.
     pub fn set(&mut self, bytes: usize) -> Result<(), Full> {
         match bytes.checked_sub(self.bytes) {
-            Some(more) if bytes <= SMALL || more > SMALL => self.admit(more),
+            Some(more) if bytes <= MAX_SMALL_MESSAGE || more > MAX_SMALL_MESSAGE => {
+                self.admit(more)
+            }
             Some(_) => self.reserve(bytes),
             None => {
                 self.shrink(self.bytes - bytes);

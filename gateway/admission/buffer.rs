@@ -8,7 +8,7 @@ use memmap2::{MmapMut, MmapOptions};
 use crate::budget::Hold;
 
 /// Size above which a message gets its own mapping.
-const HEAP: usize = 256 << 10;
+const MAX_HEAP_MESSAGE: usize = 256 << 10;
 
 /// A message that is arriving. Not counted in the budget: see [`crate::reader`].
 #[derive(Default)]
@@ -52,7 +52,7 @@ impl Buffer {
 
     pub fn extend(&mut self, bytes: &[u8]) {
         let end = self.len().saturating_add(bytes.len());
-        if end > HEAP && self.pages.is_none() && self.heap.capacity() < end {
+        if end > MAX_HEAP_MESSAGE && self.pages.is_none() && self.heap.capacity() < end {
             self.pages = Pages::with(&self.heap, self.max.max(end));
             if self.pages.is_some() {
                 self.heap = BytesMut::new();

@@ -14,22 +14,22 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 
 use crate::caller_id::CallerId;
-use crate::hungry::{Hungry, Queue};
 use crate::member::{Freed, Membership};
+use crate::pool_waiter::{PoolWaiter, Queue};
 pub use bounds::{Bounds, Charge, ConcurrencyError};
 use callers::Callers;
-use turns::{RUNNING, Rules, State, WAITING};
+use turns::{RUNNING, Rules, TurnsState, WAITING};
 use waiter::{Answer, Notice, Waiter};
 
 /// Maximum wait reported in a refusal.
-const LONGEST_WAIT: Duration = Duration::from_secs(30);
+const MAX_WAIT: Duration = Duration::from_secs(30);
 /// Weight of the latest sample in the moving average of hold times.
-const NEWEST: f64 = 0.1;
+const LATEST_SAMPLE_WEIGHT: f64 = 0.1;
 
 /// A fair concurrency limit with a bounded queue.
 pub struct ConcurrencyLimit {
     rules: Rules,
-    state: Mutex<State>,
+    state: Mutex<TurnsState>,
     /// Signals that a caller has begun to wait.
     wanted: Notify,
     itself: Weak<Self>,
@@ -50,7 +50,7 @@ impl ConcurrencyLimit {
     pub fn new(bounds: Bounds, charge: Charge, part: Option<Membership>) -> Arc<Self> {
         Arc::new_cyclic(|itself| Self {
             rules: Rules::new(bounds, charge, part),
-            state: Mutex::new(State {
+            state: Mutex::new(TurnsState {
                 running: 0,
                 waiting: 0,
                 callers: Callers::default(),
@@ -60,7 +60,7 @@ impl ConcurrencyLimit {
                 organisation_changed: None,
                 full_since: None,
                 held: 0.0,
-                hungry: [false; 2],
+                waits_for_pool: [false; 2],
                 promised: 0,
             }),
             wanted: Notify::new(),
@@ -132,8 +132,8 @@ impl ConcurrencyLimit {
     pub fn expected_wait(&self) -> Duration {
         let state = self.state.lock();
         let turns = (state.waiting + 1) as f64 / self.rules.bounds().running as f64;
-        let wait = Duration::try_from_secs_f64(turns * state.held).unwrap_or(LONGEST_WAIT);
-        wait.clamp(Duration::from_secs(1), LONGEST_WAIT)
+        let wait = Duration::try_from_secs_f64(turns * state.held).unwrap_or(MAX_WAIT);
+        wait.clamp(Duration::from_secs(1), MAX_WAIT)
     }
 
     /// Returns the average time that a permit is held, zero before the first was returned.
@@ -217,7 +217,7 @@ impl ConcurrencyLimit {
         let seconds = since.elapsed().as_secs_f64();
         let mut state = self.state.lock();
         let expected = state.held;
-        let weight = if expected == 0.0 { 1.0 } else { NEWEST };
+        let weight = if expected == 0.0 { 1.0 } else { LATEST_SAMPLE_WEIGHT };
         state.held += (seconds - expected) * weight;
         state.running -= 1;
         let more = if self.rules.charge == Charge::Time { seconds - expected } else { 0.0 };
@@ -238,15 +238,15 @@ impl ConcurrencyLimit {
     }
 }
 
-impl Hungry for ConcurrencyLimit {
+impl PoolWaiter for ConcurrencyLimit {
     fn try_again(&self, queue: Queue) {
-        self.state.lock().hungry[queue as usize] = false;
+        self.state.lock().waits_for_pool[queue as usize] = false;
         let served = self.serve();
-        let hungry = self.state.lock().hungry[queue as usize];
+        let waits_for_pool = self.state.lock().waits_for_pool[queue as usize];
         match &self.rules.part {
-            // Not needed here, so offer the free permit to other limits. If still hungry, there was
-            // none.
-            Some(part) if !served && !hungry => part.running.wake(queue),
+            // Not needed here, so offer the free permit to other limits. If still waiting, there
+            // was none.
+            Some(part) if !served && !waits_for_pool => part.running.wake(queue),
             _ => {}
         }
     }

@@ -1,19 +1,20 @@
 //! Primitives that bound concurrency and memory for every layer, independent of requests, servers
 //! and the protocol.
 
-mod apart;
 pub mod budget;
 pub mod buffer;
 mod caller_id;
 mod concurrency;
-mod hungry;
+mod cpu_pool;
 mod member;
 mod pool;
+mod pool_waiter;
 pub mod reader;
 mod readers;
 
-pub use apart::{Apart, Turn};
+// `Apart` until the console of `admin` uses the new name.
 pub use caller_id::CallerId;
 pub use concurrency::{Bounds, Charge, ConcurrencyError, ConcurrencyLimit, Permit, Promise};
+pub use cpu_pool::{CpuPool, CpuPool as Apart, Turn};
 pub use member::Membership;
 pub use pool::{Pool, Pools};

@@ -4,8 +4,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
-use crate::hungry::{Hungry, HungryLimits, Queue};
 use crate::pool::{Pool, Pools};
+use crate::pool_waiter::{PoolWaiter, PoolWaiters, Queue};
 
 /// A membership in both pools. Clones share it.
 #[derive(Clone)]
@@ -24,7 +24,7 @@ pub(crate) struct Member {
     /// Organisations only: permits that are held or being requested.
     used: AtomicUsize,
     /// Organisations only: limits with waiting callers.
-    hungry: HungryLimits,
+    waiters: PoolWaiters,
 }
 
 /// The part that a returned permit belongs to.
@@ -71,7 +71,7 @@ impl Member {
             own: AtomicUsize::new(0),
             borrowed: AtomicUsize::new(0),
             used: AtomicUsize::new(0),
-            hungry: HungryLimits::default(),
+            waiters: PoolWaiters::default(),
         })
     }
 
@@ -134,20 +134,20 @@ impl Member {
     }
 
     /// Registers a limit to be woken when a permit is free for it.
-    pub(crate) fn wait(&self, queue: Queue, limit: Weak<dyn Hungry>) {
-        self.hungry_in(queue).add(limit);
+    pub(crate) fn wait(&self, queue: Queue, limit: Weak<dyn PoolWaiter>) {
+        self.waiters_in(queue).add(limit);
     }
 
     /// Wakes the longest waiting limit after a permit was freed. Must not be called while a limit
     /// is locked.
     pub(crate) fn wake(&self, queue: Queue) {
-        self.hungry_in(queue).wake(queue);
+        self.waiters_in(queue).wake(queue);
     }
 
-    fn hungry_in(&self, queue: Queue) -> &HungryLimits {
+    fn waiters_in(&self, queue: Queue) -> &PoolWaiters {
         match queue {
-            Queue::Common => &self.pool.hungry,
-            Queue::Own => &self.hungry,
+            Queue::Common => &self.pool.waiters,
+            Queue::Own => &self.waiters,
         }
     }
 }

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::hungry::HungryLimits;
+use crate::pool_waiter::PoolWaiters;
 
 /// The pools that limits are members of.
 #[derive(Clone)]
@@ -28,7 +28,7 @@ pub struct Pool {
     /// Permits held beyond the shares.
     lent: AtomicUsize,
     /// Limits with callers that wait for the common part.
-    pub(crate) hungry: HungryLimits,
+    pub(crate) waiters: PoolWaiters,
 }
 
 impl Pool {
@@ -39,7 +39,7 @@ impl Pool {
             limits: AtomicUsize::new(0),
             organisations: AtomicUsize::new(0),
             lent: AtomicUsize::new(0),
-            hungry: HungryLimits::default(),
+            waiters: PoolWaiters::default(),
         })
     }
 

@@ -9,16 +9,16 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use crate::budget::{Budget, Hold, MEDIUM};
+use crate::budget::{Budget, Hold, MAX_MEDIUM_MESSAGE};
 use crate::buffer::counted;
-use crate::readers::{Entry, LOOK, Waits};
+use crate::readers::{CHECK_INTERVAL, ReaderEntry, Waits};
 
 /// Bytes of every message that are read without the budget; most messages are no longer.
-pub const FREE: usize = 16 << 10;
+pub const UNBUDGETED_BYTES: usize = 16 << 10;
 /// The granularity of reservations.
-const STEP: usize = 64 << 10;
+const RESERVATION_STEP: usize = 64 << 10;
 /// Time that a large message waits before the largest is evicted.
-pub const TIMEOUT: Duration = Duration::from_secs(1);
+pub const EVICTION_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time that smaller messages wait for that.
 const SHORT_TIMEOUT: Duration = Duration::from_millis(100);
 
@@ -29,8 +29,8 @@ pub struct NoMemory;
 /// A message that is being read, with its hold on the budget.
 pub struct Reader {
     hold: Hold,
-    /// Registered for eviction from [`MEDIUM`] on.
-    entry: Option<Arc<Entry>>,
+    /// Registered for eviction from [`MAX_MEDIUM_MESSAGE`] on.
+    entry: Option<Arc<ReaderEntry>>,
 }
 
 impl Reader {
@@ -49,11 +49,11 @@ impl Reader {
         if self.has_to_go() {
             return self.give_up();
         }
-        if total <= self.hold.bytes().max(FREE) {
+        if total <= self.hold.bytes().max(UNBUDGETED_BYTES) {
             return Ok(());
         }
         // A whole step if possible.
-        if self.reserve(total.next_multiple_of(STEP)) || self.reserve(total) {
+        if self.reserve(total.next_multiple_of(RESERVATION_STEP)) || self.reserve(total) {
             return Ok(());
         }
         Box::pin(self.wait(total)).await
@@ -61,12 +61,12 @@ impl Reader {
 
     async fn wait(&mut self, total: usize) -> Result<(), NoMemory> {
         let budget = Arc::clone(self.hold.by());
-        if total > MEDIUM && total > budget.limit() {
+        if total > MAX_MEDIUM_MESSAGE && total > budget.limit() {
             return self.give_up();
         }
         let readers = &budget.readers;
         let _waits = Waits::begin(&readers.waiting);
-        let timeout = if total > MEDIUM { TIMEOUT } else { SHORT_TIMEOUT };
+        let timeout = if total > MAX_MEDIUM_MESSAGE { EVICTION_TIMEOUT } else { SHORT_TIMEOUT };
         let began = Instant::now();
         loop {
             let room = readers.room.notified();
@@ -77,10 +77,10 @@ impl Reader {
                 return Ok(());
             }
             let waited = began.elapsed();
-            if waited >= timeout && !readers.tell_largest(total) && waited >= TIMEOUT {
+            if waited >= timeout && !readers.tell_largest(total) && waited >= EVICTION_TIMEOUT {
                 return self.give_up();
             }
-            let _ = tokio::time::timeout(LOOK, room).await;
+            let _ = tokio::time::timeout(CHECK_INTERVAL, room).await;
         }
     }
 
@@ -93,7 +93,7 @@ impl Reader {
         if self.hold.reserve(total).is_err() {
             return false;
         }
-        if total > MEDIUM {
+        if total > MAX_MEDIUM_MESSAGE {
             let budget = self.hold.by();
             let entry = self.entry.get_or_insert_with(|| budget.readers.add());
             entry.bytes.store(total, Ordering::Relaxed);
@@ -126,7 +126,7 @@ impl Reader {
     #[must_use]
     pub fn finish(&mut self, message: Bytes, rest: usize) -> Bytes {
         self.close();
-        if message.len() <= FREE {
+        if message.len() <= UNBUDGETED_BYTES {
             self.shrink_to(rest);
             return message;
         }
@@ -140,7 +140,7 @@ impl Reader {
     /// Releases the memory of the message, except for `rest` bytes.
     pub fn shrink_to(&mut self, rest: usize) {
         self.close();
-        let keep = if rest <= FREE { 0 } else { rest };
+        let keep = if rest <= UNBUDGETED_BYTES { 0 } else { rest };
         self.hold.shrink(self.hold.bytes().saturating_sub(keep));
     }
 

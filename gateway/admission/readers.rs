@@ -9,24 +9,24 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 /// Interval at which waiting readers check again.
-pub(crate) const LOOK: Duration = Duration::from_millis(25);
+pub(crate) const CHECK_INTERVAL: Duration = Duration::from_millis(25);
 
 #[derive(Default)]
 pub(crate) struct Readers {
-    state: Mutex<State>,
+    state: Mutex<ReadersState>,
     /// Number of readers that wait for room.
     pub(crate) waiting: AtomicUsize,
     pub(crate) room: Notify,
 }
 
 #[derive(Default)]
-struct State {
-    open: Vec<Arc<Entry>>,
+struct ReadersState {
+    open: Vec<Arc<ReaderEntry>>,
     /// Time of the last eviction; its memory takes a moment to be released.
     told: Option<Instant>,
 }
 
-pub(crate) struct Entry {
+pub(crate) struct ReaderEntry {
     pub(crate) bytes: AtomicUsize,
     pub(crate) has_to_go: AtomicBool,
     pub(crate) told: Notify,
@@ -40,8 +40,8 @@ impl Readers {
         }
     }
 
-    pub(crate) fn add(&self) -> Arc<Entry> {
-        let entry = Arc::new(Entry {
+    pub(crate) fn add(&self) -> Arc<ReaderEntry> {
+        let entry = Arc::new(ReaderEntry {
             bytes: AtomicUsize::new(0),
             has_to_go: AtomicBool::new(false),
             told: Notify::new(),
@@ -50,7 +50,7 @@ impl Readers {
         entry
     }
 
-    pub(crate) fn remove(&self, entry: &Arc<Entry>) {
+    pub(crate) fn remove(&self, entry: &Arc<ReaderEntry>) {
         let mut state = self.state.lock();
         if let Some(at) = state.open.iter().position(|open| Arc::ptr_eq(open, entry)) {
             state.open.swap_remove(at);
@@ -62,7 +62,7 @@ impl Readers {
     pub(crate) fn tell_largest(&self, total: usize) -> bool {
         let mut state = self.state.lock();
         let now = Instant::now();
-        if state.told.is_some_and(|told| now.duration_since(told) < LOOK) {
+        if state.told.is_some_and(|told| now.duration_since(told) < CHECK_INTERVAL) {
             return true;
         }
         let stay = state.open.iter().filter(|entry| !entry.has_to_go.load(Ordering::Relaxed));

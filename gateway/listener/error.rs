@@ -221,7 +221,7 @@ impl ListenerError {
                 Some(retry_after)
             }
             // By then the reader with the most memory has been evicted.
-            Self::Memory => Some(reader::TIMEOUT),
+            Self::Memory => Some(reader::EVICTION_TIMEOUT),
             _ => None,
         }
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::Body;
-use lockgate_admission::budget::{Budget, Full, Hold, MEDIUM};
+use lockgate_admission::budget::{Budget, Full, Hold, MAX_MEDIUM_MESSAGE};
 use lockgate_admission::buffer::Buffer;
 use lockgate_admission::reader::{NoMemory, Reader};
 use tokio::time::Instant;
@@ -63,7 +63,7 @@ where
             return Err(ListenerError::TooLarge { limit: bounds.bytes });
         }
         // Rejects a large body before the client sends it, if there is no memory at present.
-        if bytes > MEDIUM {
+        if bytes > MAX_MEDIUM_MESSAGE {
             Box::pin(Reader::new(held.by().budget()).hold(bytes)).await?;
         }
         held.set(bytes)?;
@@ -91,7 +91,7 @@ where
         let mut reader = Reader::new(held.by().budget());
         count(&mut received, &mut reader, &mut held).await?;
         read_rest(body, bounds, unfinished, &mut received, &mut reader, &mut held).await?;
-        if received.total > MEDIUM {
+        if received.total > MAX_MEDIUM_MESSAGE {
             return Ok((reader.finish(received.into_bytes(), 0), held));
         }
     }
@@ -104,7 +104,7 @@ async fn count<P: HasBudget>(
     reader: &mut Reader,
     held: &mut Hold<P>,
 ) -> Result<(), ListenerError> {
-    if received.total <= MEDIUM {
+    if received.total <= MAX_MEDIUM_MESSAGE {
         held.set(received.total)?;
         return Ok(());
     }

@@ -68,8 +68,8 @@ impl Gateway {
         asking: &Principal,
         judge: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, TooManyJudgements> {
-        let Ok(turn) = self.apart.turn(asking.caller_id()).await else {
-            return Err(TooManyJudgements { retry_after: self.apart.limit().expected_wait() });
+        let Ok(turn) = self.cpu_pool.turn(asking.caller_id()).await else {
+            return Err(TooManyJudgements { retry_after: self.cpu_pool.limit().expected_wait() });
         };
         Ok(turn.run(judge).await)
     }

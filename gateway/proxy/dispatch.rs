@@ -140,8 +140,8 @@ async fn authorize_request(
     }
     // Boxed because it is rare, to keep the future of a request small.
     Box::pin(async move {
-        let Ok(turn) = gateway.apart.turn(context.principal.caller_id()).await else {
-            let wait = gateway.apart.limit().expected_wait();
+        let Ok(turn) = gateway.cpu_pool.turn(context.principal.caller_id()).await else {
+            let wait = gateway.cpu_pool.limit().expected_wait();
             return (context, Err(RequestError::too_many_judgements(wait)));
         };
         turn.run(move || {

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use lockgate_admission::Apart;
+use lockgate_admission::CpuPool;
 use lockgate_authn::Principal;
 use lockgate_protocol::sealed::Purpose;
 use lockgate_telemetry::audit::{ChangePlace, RecordError, Trail};
@@ -65,7 +65,7 @@ pub struct Gateway {
     pub(crate) daily_calls: DailyCalls,
     pub(crate) budget: Arc<Budget>,
     /// Thread pool for work that would block request threads.
-    pub(crate) apart: Arc<Apart>,
+    pub(crate) cpu_pool: Arc<CpuPool>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) tracer: Option<Tracer>,
     pub(crate) audit: Option<Trail>,
@@ -162,8 +162,14 @@ impl Gateway {
 
     /// Returns the thread pool for large messages.
     #[must_use]
-    pub fn apart(&self) -> &Arc<Apart> {
-        &self.apart
+    pub fn cpu_pool(&self) -> &Arc<CpuPool> {
+        &self.cpu_pool
+    }
+
+    /// The name that the console of `admin` still uses for [`Gateway::cpu_pool`].
+    #[must_use]
+    pub fn apart(&self) -> &Arc<CpuPool> {
+        &self.cpu_pool
     }
 
     /// Returns the channel for servers' events.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use lockgate_admission::budget::Budget;
-use lockgate_admission::{Apart, Bounds};
+use lockgate_admission::{Bounds, CpuPool};
 use lockgate_telemetry::audit::Trail;
 use lockgate_telemetry::{Metrics, Tracer};
 use lockgate_upstream::SoleClient;
@@ -47,7 +47,8 @@ impl Gateway {
             Ok(all) => all.get() / 2,
             Err(_) => 1,
         };
-        let apart = Bounds { running: threads, waiting: snapshot.config.limits.queued_judgements };
+        let cpu_pool =
+            Bounds { running: threads, waiting: snapshot.config.limits.queued_judgements };
         let gateway = Arc::new(Self {
             directory: Directory::new(snapshot.naming, &metrics),
             snapshot: ArcSwap::from_pointee(snapshot),
@@ -65,7 +66,7 @@ impl Gateway {
             activity: Activity::default(),
             daily_calls: Default::default(),
             budget,
-            apart: Arc::new(Apart::new(apart)),
+            cpu_pool: Arc::new(CpuPool::new(cpu_pool)),
             metrics,
             tracer,
             audit,

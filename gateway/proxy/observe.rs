@@ -30,8 +30,8 @@ impl Gateway {
         self.metrics.bytes_in_flight().set(budget.used());
         self.metrics.bytes_limit().set(budget.limit());
         self.metrics.set_refused_for_memory(budget.refused());
-        let mut running = self.apart.limit().running();
-        let mut waiting = self.apart.limit().waiting();
+        let mut running = self.cpu_pool.limit().running();
+        let mut waiting = self.cpu_pool.limit().waiting();
         let own = self.directory.own_servers();
         for server in self.servers().into_iter().chain(own) {
             running += server.calls().running();

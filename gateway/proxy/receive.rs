@@ -119,8 +119,8 @@ impl Gateway {
             return Ok(jsonrpc::parse(body, depth, SentBy::Client));
         }
         Box::pin(async move {
-            let Ok(turn) = self.apart.turn(principal.caller_id()).await else {
-                let wait = self.apart.limit().expected_wait();
+            let Ok(turn) = self.cpu_pool.turn(principal.caller_id()).await else {
+                let wait = self.cpu_pool.limit().expected_wait();
                 return Err(RequestError::too_many_judgements(wait));
             };
             Ok(turn.run(move || jsonrpc::parse(body, depth, SentBy::Client)).await)

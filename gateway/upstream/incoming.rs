@@ -10,7 +10,7 @@ use futures_util::FutureExt;
 use lockgate_admission::budget::Budget;
 use lockgate_admission::buffer::Buffer;
 use lockgate_admission::reader::Reader;
-use lockgate_admission::{Apart, CallerId};
+use lockgate_admission::{CallerId, CpuPool};
 use lockgate_egress::{Body, BodyError};
 use lockgate_protocol::jsonrpc::{self, Message, MessageError, SentBy};
 use lockgate_protocol::sse::{Assembly, Decoder, Event};
@@ -37,21 +37,21 @@ const STREAMED: usize = 256 << 10;
 #[derive(Clone)]
 pub(crate) struct Intake {
     pub(crate) budget: Arc<Budget>,
-    apart: Arc<Apart>,
+    cpu_pool: Arc<CpuPool>,
     /// Identity used for fair queueing: the server within its organisation, or alone.
     server: CallerId,
     credentials: Option<Arc<Credentials>>,
 }
 
 impl Intake {
-    pub(crate) fn new(budget: Arc<Budget>, apart: Arc<Apart>, id: &ServerId) -> Self {
+    pub(crate) fn new(budget: Arc<Budget>, cpu_pool: Arc<CpuPool>, id: &ServerId) -> Self {
         let mut hasher = DefaultHasher::new();
         id.hash(&mut hasher);
         let server = match &id.organisation {
             Some(organisation) => CallerId::new(organisation, hasher.finish()),
             None => CallerId::alone(hasher.finish()),
         };
-        Self { budget, apart, server, credentials: None }
+        Self { budget, cpu_pool, server, credentials: None }
     }
 
     pub(crate) fn with_credentials(self, credentials: Option<Arc<Credentials>>) -> Self {
@@ -63,7 +63,7 @@ impl Intake {
         let bounds = lockgate_admission::Bounds { running: 1, waiting: 8 };
         Self::new(
             Arc::new(Budget::new(1 << 30)),
-            Arc::new(Apart::new(bounds)),
+            Arc::new(CpuPool::new(bounds)),
             &ServerId::shared("test"),
         )
     }
@@ -82,7 +82,7 @@ impl Intake {
         }
         // Boxed, as are all rare paths, to keep the future of a call small.
         Box::pin(async move {
-            let Ok(turn) = self.apart.turn(self.server).await else {
+            let Ok(turn) = self.cpu_pool.turn(self.server).await else {
                 return Err(UpstreamError::no_turn());
             };
             let credentials = self.credentials.clone();

@@ -262,7 +262,7 @@ async fn sse_transport(
 
 fn intake(shared: &Shared) -> Intake {
     let around = &shared.around;
-    Intake::new(Arc::clone(&around.budget), Arc::clone(&around.apart), &shared.id)
+    Intake::new(Arc::clone(&around.budget), Arc::clone(&around.cpu_pool), &shared.id)
         .with_credentials(shared.credentials.clone())
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use http::HeaderMap;
 use lockgate_admission::budget::Budget;
-use lockgate_admission::{Apart, Bounds, Charge, ConcurrencyLimit, Permit, Pools};
+use lockgate_admission::{Bounds, Charge, ConcurrencyLimit, CpuPool, Permit, Pools};
 use lockgate_egress::{Connector, Origin};
 use lockgate_telemetry::{Metrics, ServerMetrics};
 use parking_lot::Mutex;
@@ -54,7 +54,7 @@ pub struct Surroundings {
     /// The memory budget that data from servers is charged to.
     pub budget: Arc<Budget>,
     /// The threads that parse large answers, so that they block no other task.
-    pub apart: Arc<Apart>,
+    pub cpu_pool: Arc<CpuPool>,
     /// JSON text of the gateway's own `Implementation`.
     pub info: Arc<[u8]>,
     /// Asserts the gateway's identity to servers that require it; `None` if no server does.

@@ -11,7 +11,7 @@ use axum::http::StatusCode;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use lockgate_admission::CallerId;
-use lockgate_admission::budget::{DROPPED, MEDIUM};
+use lockgate_admission::budget::{DROPPED, MAX_MEDIUM_MESSAGE};
 use lockgate_admission::reader::Reader;
 use lockgate_proxy::Gateway;
 use lockgate_proxy::transport::Text;
@@ -82,7 +82,7 @@ pub(crate) async fn read_answer(
     let read = if length <= LARGE {
         parse(&text)
     } else {
-        let Ok(turn) = gateway.apart().turn(caller).await else { return Err(no_memory()) };
+        let Ok(turn) = gateway.cpu_pool().turn(caller).await else { return Err(no_memory()) };
         turn.run(move || parse(&text)).await
     };
     match read {
@@ -109,11 +109,11 @@ fn parse(text: &Bytes) -> Option<GatewayAnswer> {
 }
 
 fn parse_error(error: &RawValue) -> Option<Value> {
-    if error.get().len() <= MEDIUM {
+    if error.get().len() <= MAX_MEDIUM_MESSAGE {
         return serde_json::from_str(error.get()).ok();
     }
     let short: ShortError<'_> = serde_json::from_str(error.get()).ok()?;
-    let message: String = short.message.chars().take(MEDIUM).collect();
+    let message: String = short.message.chars().take(MAX_MEDIUM_MESSAGE).collect();
     Some(serde_json::json!({"code": short.code, "message": message}))
 }
 

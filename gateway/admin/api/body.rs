@@ -42,7 +42,7 @@ impl<T: DeserializeOwned + Send + 'static> FromRequest<Arc<ApiState>> for Body<T
         if text.len() <= LARGE {
             return Ok(Self(parse(&headers, &text)?));
         }
-        let Ok(turn) = state.gateway.apart().turn(caller).await else {
+        let Ok(turn) = state.gateway.cpu_pool().turn(caller).await else {
             let detail = "too many large bodies are being read: retry in a moment";
             let busy = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "OVERLOADED", detail);
             return Err(busy.retry_after(1));

@@ -30,11 +30,11 @@ fn small_messages_are_taken_whatever_is_left() {
     most.grow(10_000).unwrap();
     let mut one = Hold::none(Arc::clone(&budget));
     assert_eq!(
-        (one.admit(SMALL + 1), one.set(SMALL + 1), budget.used()),
+        (one.admit(MAX_SMALL_MESSAGE + 1), one.set(MAX_SMALL_MESSAGE + 1), budget.used()),
         (Err(Full), Err(Full), 10_000)
     );
-    one.admit(SMALL).unwrap();
-    assert_eq!(budget.used(), 10_000 + SMALL);
+    one.admit(MAX_SMALL_MESSAGE).unwrap();
+    assert_eq!(budget.used(), 10_000 + MAX_SMALL_MESSAGE);
     one.set(7).unwrap();
     assert_eq!(budget.used(), 10_007);
     drop((one, most));

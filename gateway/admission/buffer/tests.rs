@@ -11,11 +11,11 @@ use crate::budget::Budget;
 fn a_message_is_put_together_whatever_its_size() {
     for (max, sizes) in [
         (10, vec![0, 3, 7]),
-        (HEAP, vec![HEAP - 1, 1]),
-        (2 * HEAP, vec![HEAP, 1, HEAP - 1]),
-        (HEAP + 1, vec![HEAP + 1]),
+        (MAX_HEAP_MESSAGE, vec![MAX_HEAP_MESSAGE - 1, 1]),
+        (2 * MAX_HEAP_MESSAGE, vec![MAX_HEAP_MESSAGE, 1, MAX_HEAP_MESSAGE - 1]),
+        (MAX_HEAP_MESSAGE + 1, vec![MAX_HEAP_MESSAGE + 1]),
         // Larger than the mapping.
-        (HEAP + 1, vec![HEAP, HEAP, 3 * HEAP, 1]),
+        (MAX_HEAP_MESSAGE + 1, vec![MAX_HEAP_MESSAGE, MAX_HEAP_MESSAGE, 3 * MAX_HEAP_MESSAGE, 1]),
     ] {
         let mut buffer = Buffer::new(max);
         for round in 0..2_u8 {

@@ -9,14 +9,14 @@ use crate::caller_id::CallerId;
 
 #[derive(Default)]
 pub(super) struct Callers {
-    all: HashMap<CallerId, Entry, ahash::RandomState>,
+    all: HashMap<CallerId, CallerEntry, ahash::RandomState>,
     organisations: HashMap<u64, Organisation, ahash::RandomState>,
     /// Virtual time: the start of the last turn. Organisations that join later start from here, so
     /// that they cannot claim past turns.
     clock: f64,
 }
 
-struct Entry {
+struct CallerEntry {
     running: usize,
     queue: VecDeque<Waiter>,
     had: f64,
@@ -130,7 +130,7 @@ impl Callers {
     fn first(
         &self,
         fits: impl Fn(CallerId) -> bool,
-        had: impl Fn(CallerId, &Entry) -> f64,
+        had: impl Fn(CallerId, &CallerEntry) -> f64,
     ) -> Option<CallerId> {
         let mut best: Option<(f64, u64, CallerId)> = None;
         for (&caller, entry) in &self.all {
@@ -181,9 +181,13 @@ impl Callers {
     }
 
     /// Returns the caller's entry, created if missing.
-    fn entry(&mut self, caller: CallerId) -> &mut Entry {
+    fn entry(&mut self, caller: CallerId) -> &mut CallerEntry {
         let had = self.organisation(caller).clock;
-        self.all.entry(caller).or_insert_with(|| Entry { running: 0, queue: VecDeque::new(), had })
+        self.all.entry(caller).or_insert_with(|| CallerEntry {
+            running: 0,
+            queue: VecDeque::new(),
+            had,
+        })
     }
 
     /// Returns the organisation's entry, created if missing.

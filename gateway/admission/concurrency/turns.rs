@@ -9,18 +9,18 @@ use super::bounds::{Bounds, Charge, ConcurrencyError};
 use super::callers::{Callers, Reach};
 use super::waiter::Notice;
 use crate::caller_id::CallerId;
-use crate::hungry::Hungry;
 use crate::member::{Freed, Membership};
+use crate::pool_waiter::PoolWaiter;
 
 /// While two callers were seen within this time, the last permits are reserved for callers that
 /// hold few.
-const CONTENDED: Duration = Duration::from_secs(60);
+const CONTENTION_WINDOW: Duration = Duration::from_secs(60);
 /// The same for organisations; longer, so that rare callers find a permit, too.
-const CONTENDED_BY_ORGANISATIONS: Duration = Duration::from_secs(600);
+const ORGANISATION_CONTENTION_WINDOW: Duration = Duration::from_secs(600);
 /// Maximum permits of a caller or organisation, as a multiple of the free permits: 28 of 32.
-const REACH: usize = 7;
+const MAX_SHARE_FACTOR: usize = 7;
 
-pub(super) struct State {
+pub(super) struct TurnsState {
     pub(super) running: usize,
     pub(super) waiting: usize,
     pub(super) callers: Callers,
@@ -35,7 +35,7 @@ pub(super) struct State {
     /// Average seconds that a permit is held.
     pub(super) held: f64,
     /// Set while registered as waiting for the pool, per queue.
-    pub(super) hungry: [bool; 2],
+    pub(super) waits_for_pool: [bool; 2],
     /// Permits that are about to be released for waiting callers.
     pub(super) promised: usize,
 }
@@ -43,7 +43,7 @@ pub(super) struct State {
 pub(super) const RUNNING: usize = 0;
 pub(super) const WAITING: usize = 1;
 
-impl State {
+impl TurnsState {
     /// Records the arrival of a caller.
     pub(super) fn meet(&mut self, caller: CallerId, now: Instant) {
         let Some(latest) = self.latest.replace(caller) else { return };
@@ -65,11 +65,11 @@ impl State {
     /// reserved for those that hold few.
     fn reach(&self, free: usize, now: Instant) -> Reach {
         let mut reach = Reach { of_caller: usize::MAX, of_organisation: usize::MAX };
-        if is_recent(self.changed, CONTENDED, now) {
-            reach.of_caller = REACH * free;
+        if is_recent(self.changed, CONTENTION_WINDOW, now) {
+            reach.of_caller = MAX_SHARE_FACTOR * free;
         }
-        if is_recent(self.organisation_changed, CONTENDED_BY_ORGANISATIONS, now) {
-            reach.of_organisation = REACH * free;
+        if is_recent(self.organisation_changed, ORGANISATION_CONTENTION_WINDOW, now) {
+            reach.of_organisation = MAX_SHARE_FACTOR * free;
         }
         reach
     }
@@ -108,7 +108,7 @@ impl Rules {
     }
 
     /// Takes a permit for a caller, if one is free and within its reach.
-    pub(super) fn begin(&self, state: &mut State, caller: CallerId, now: Instant) -> bool {
+    pub(super) fn begin(&self, state: &mut TurnsState, caller: CallerId, now: Instant) -> bool {
         let free = self.bounds().running.saturating_sub(state.running);
         if free == 0
             || !state.callers.is_within(state.reach(free, now), caller)
@@ -146,7 +146,7 @@ impl Rules {
     /// ([`Callers::find_displaced`]).
     pub(super) fn make_room(
         &self,
-        state: &mut State,
+        state: &mut TurnsState,
         caller: CallerId,
     ) -> Result<Option<Notice>, ConcurrencyError> {
         let refused = if state.waiting >= self.bounds().waiting {
@@ -169,9 +169,9 @@ impl Rules {
 
     /// Grants a free permit to the caller that is next in turn. If only the pool has none left,
     /// `limit` is registered there to be woken.
-    pub(super) fn next<L: Hungry + 'static>(
+    pub(super) fn next<L: PoolWaiter + 'static>(
         &self,
-        state: &mut State,
+        state: &mut TurnsState,
         limit: &Weak<L>,
     ) -> Option<Notice> {
         let free = self.bounds().running.saturating_sub(state.running);
@@ -185,7 +185,7 @@ impl Rules {
             return None;
         };
         if !self.begin(state, caller, now) {
-            self.note_hungry(state, limit);
+            self.note_pool_waiter(state, limit);
             // A permit may have been returned before the registration.
             if !self.begin(state, caller, now) {
                 return None;
@@ -198,10 +198,10 @@ impl Rules {
     }
 
     /// Registers the limit with the pool, to be woken when a permit is free.
-    fn note_hungry<L: Hungry + 'static>(&self, state: &mut State, limit: &Weak<L>) {
+    fn note_pool_waiter<L: PoolWaiter + 'static>(&self, state: &mut TurnsState, limit: &Weak<L>) {
         let Some(part) = &self.part else { return };
         for &queue in part.running.queues() {
-            let is_noted = &mut state.hungry[queue as usize];
+            let is_noted = &mut state.waits_for_pool[queue as usize];
             if !std::mem::replace(is_noted, true) {
                 let limit: Weak<L> = Weak::clone(limit);
                 part.running.wait(queue, limit);

@@ -20,14 +20,14 @@ async fn reading(budget: &Arc<Budget>, bytes: usize) -> Reader {
 #[tokio::test]
 async fn the_first_bytes_are_free_and_the_rest_counts_in_steps() {
     let budget = budget(1);
-    let mut reader = reading(&budget, FREE).await;
+    let mut reader = reading(&budget, UNBUDGETED_BYTES).await;
     assert_eq!((budget.used(), reader.is_known()), (0, false));
-    reader.hold(FREE + 1).await.unwrap();
-    assert_eq!((budget.used(), reader.is_known()), (STEP, false));
-    reader.hold(MEDIUM + 1).await.unwrap();
-    assert_eq!((budget.used(), reader.is_known()), (2 * STEP, true));
-    let message = reader.finish(Bytes::from(vec![0; MEDIUM + 1]), 0);
-    assert_eq!((budget.used(), reader.is_known()), (MEDIUM + 1, false));
+    reader.hold(UNBUDGETED_BYTES + 1).await.unwrap();
+    assert_eq!((budget.used(), reader.is_known()), (RESERVATION_STEP, false));
+    reader.hold(MAX_MEDIUM_MESSAGE + 1).await.unwrap();
+    assert_eq!((budget.used(), reader.is_known()), (2 * RESERVATION_STEP, true));
+    let message = reader.finish(Bytes::from(vec![0; MAX_MEDIUM_MESSAGE + 1]), 0);
+    assert_eq!((budget.used(), reader.is_known()), (MAX_MEDIUM_MESSAGE + 1, false));
     let small = reader.finish(Bytes::from_static(b"{}"), 0);
     drop((reader, message));
     assert_eq!((budget.used(), small.len()), (0, 2));
@@ -36,8 +36,8 @@ async fn the_first_bytes_are_free_and_the_rest_counts_in_steps() {
 #[tokio::test]
 async fn what_comes_in_one_piece_counts_too() {
     let budget = budget(1);
-    let message = Reader::new(&budget).finish(Bytes::from(vec![0; FREE + 1]), 0);
-    assert_eq!(budget.used(), FREE + 1);
+    let message = Reader::new(&budget).finish(Bytes::from(vec![0; UNBUDGETED_BYTES + 1]), 0);
+    assert_eq!(budget.used(), UNBUDGETED_BYTES + 1);
     drop(message);
     assert_eq!(budget.used(), 0);
 }
@@ -46,8 +46,8 @@ async fn what_comes_in_one_piece_counts_too() {
 async fn medium_messages_have_room_that_large_ones_cannot_take() {
     let budget = budget(1);
     let large = reading(&budget, MIB).await;
-    let medium = reading(&budget, MEDIUM).await;
-    assert_eq!(budget.used(), MIB + MEDIUM);
+    let medium = reading(&budget, MAX_MEDIUM_MESSAGE).await;
+    assert_eq!(budget.used(), MIB + MAX_MEDIUM_MESSAGE);
     drop((large, medium));
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use futures_util::{FutureExt, StreamExt};
 use http_body_util::{BodyExt, Empty};
-use lockgate_admission::budget::SMALL;
+use lockgate_admission::budget::MAX_SMALL_MESSAGE;
 use tokio::sync::mpsc;
 
 use super::*;
@@ -130,7 +130,7 @@ async fn events_count_while_they_are_written_and_give_way_when_memory_is_full() 
     drop(written);
     let mut others = Hold::none(state.begin_request());
     others.grow(1000).unwrap();
-    let large = "x".repeat(SMALL);
+    let large = "x".repeat(MAX_SMALL_MESSAGE);
     let note = format!("{{\"method\":\"{large}\"}}");
     let result = format!("{{\"jsonrpc\":\"2.0\",\"id\":\"q\",\"result\":{{\"x\":\"{large}\"}}}}");
     send.send(outgoing(None, &note, None)).unwrap();

@@ -207,7 +207,7 @@ async fn write_answer(
     let budget = Arc::clone(gateway.budget());
     // Boxed because it is rare, to keep the future of a request small.
     Box::pin(async move {
-        let Ok(turn) = gateway.apart.turn(context.principal.caller_id()).await else {
+        let Ok(turn) = gateway.cpu_pool.turn(context.principal.caller_id()).await else {
             return Err(RequestError::no_turn());
         };
         turn.run(move || response::write_response(&context, &permitted, &answer, &budget)).await

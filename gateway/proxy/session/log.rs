@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 
 use crate::pace::LogPace;
 use crate::transport::{Outgoing, Text};
-use lockgate_admission::budget::{Budget, Full, Hold, SMALL};
+use lockgate_admission::budget::{Budget, Full, Hold, MAX_SMALL_MESSAGE};
 
 /// How long a finished stream can be resumed.
 const KEEP: Duration = Duration::from_secs(60);
@@ -131,7 +131,11 @@ impl Log {
         let awaited = self.has_reader();
         let mut inner = self.inner.lock();
         if let Some(text) = text {
-            let hold = if awaited || text.len() <= SMALL { Hold::admit } else { Hold::grow_spare };
+            let hold = if awaited || text.len() <= MAX_SMALL_MESSAGE {
+                Hold::admit
+            } else {
+                Hold::grow_spare
+            };
             inner.answer = Some((inner.next, instead.clone()));
             // A shared part is already in the budget, so the reservation below covers the rest
             // only.
@@ -309,7 +313,7 @@ impl Inner {
         }
         let Self { events, bytes, held, delivered, answer, .. } = self;
         events.retain_mut(|(number, text)| {
-            if *number > *delivered || text.len() <= SMALL {
+            if *number > *delivered || text.len() <= MAX_SMALL_MESSAGE {
                 return true;
             }
             *bytes -= text.len();

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use lockgate_admission::budget::{Budget, Full, Hold};
 use lockgate_admission::buffer::counted;
-use lockgate_admission::reader::FREE;
+use lockgate_admission::reader::UNBUDGETED_BYTES;
 use lockgate_protocol::jsonrpc::{Message, MessageError, Request, Response};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::{code, write};
@@ -64,7 +64,7 @@ pub(crate) trait Outgoing: Send + Sync + 'static {
 /// # Errors
 /// There is no memory for it; nothing was sent.
 pub(crate) fn count_outgoing(text: Bytes, budget: &Arc<Budget>) -> Result<Bytes, UpstreamError> {
-    if text.len() <= FREE {
+    if text.len() <= UNBUDGETED_BYTES {
         return Ok(text);
     }
     let mut hold = Hold::none(Arc::clone(budget));

@@ -7,7 +7,7 @@ use std::time::UNIX_EPOCH;
 
 use futures_util::FutureExt;
 use lockgate_admission::budget::Budget;
-use lockgate_admission::{Apart, Bounds, Pool, Pools};
+use lockgate_admission::{Bounds, CpuPool, Pool, Pools};
 use lockgate_egress::{Connector, Policy};
 use lockgate_protocol::jsonrpc::{self, Message, SentBy};
 use lockgate_protocol::method::Method;
@@ -103,7 +103,7 @@ fn around() -> Surroundings {
         idle_timeout: SOON,
         organisations: Policy::Public,
     };
-    let apart = Bounds { running: 1, waiting: 8 };
+    let cpu_pool = Bounds { running: 1, waiting: 8 };
     Surroundings {
         // The system's certificate authorities are loaded only once, because another test measures
         // memory.
@@ -115,7 +115,7 @@ fn around() -> Surroundings {
         pools: Pools { running: Pool::new(10), waiting: Pool::new(10) },
         part: None,
         budget: Arc::new(Budget::new(1 << 26)),
-        apart: Arc::new(Apart::new(apart)),
+        cpu_pool: Arc::new(CpuPool::new(cpu_pool)),
         info: Arc::from(br#"{"name":"gate","version":"1"}"#.as_slice()),
         voucher: None,
         guard: "/nowhere".into(),

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::Mutex;
 
 /// A limit with callers that wait for permits held by other limits.
-pub(crate) trait Hungry: Send + Sync {
+pub(crate) trait PoolWaiter: Send + Sync {
     /// Retries after a permit in this queue's part was freed.
     fn try_again(&self, queue: Queue);
 }
@@ -22,14 +22,14 @@ pub(crate) enum Queue {
 }
 
 #[derive(Default)]
-pub(crate) struct HungryLimits {
-    limits: Mutex<VecDeque<Weak<dyn Hungry>>>,
+pub(crate) struct PoolWaiters {
+    limits: Mutex<VecDeque<Weak<dyn PoolWaiter>>>,
     /// The length, readable without the lock.
     count: AtomicUsize,
 }
 
-impl HungryLimits {
-    pub(crate) fn add(&self, limit: Weak<dyn Hungry>) {
+impl PoolWaiters {
+    pub(crate) fn add(&self, limit: Weak<dyn PoolWaiter>) {
         self.limits.lock().push_back(limit);
         self.count.fetch_add(1, Ordering::SeqCst);
     }

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use crate::{Bounds, CallerId, Charge, ConcurrencyError, ConcurrencyLimit, Permit};
 
 /// A limited pool of threads for CPU-bound work.
-pub struct Apart(Arc<ConcurrencyLimit>);
+pub struct CpuPool(Arc<ConcurrencyLimit>);
 
 /// A permit to run a piece of work on a thread of the pool.
 pub struct Turn {
     _permit: Permit,
 }
 
-impl Apart {
+impl CpuPool {
     #[must_use]
     pub fn new(bounds: Bounds) -> Self {
         Self(ConcurrencyLimit::new(bounds, Charge::Time, None))
