@@ -13,7 +13,7 @@ use url::Url;
 /// Maximum size of a document, in bytes.
 const MAX_BYTES: usize = 256 * 1024;
 /// Timeout of a request, including connection setup.
-const TIMEOUT: Duration = Duration::from_secs(10);
+const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Clone)]
 pub struct Outside {
@@ -54,9 +54,9 @@ impl Outside {
         policy: Policy,
         request: Request<Payload>,
     ) -> Result<(StatusCode, Bytes), String> {
-        match tokio::time::timeout(TIMEOUT, self.send(url, policy, request)).await {
+        match tokio::time::timeout(FETCH_TIMEOUT, self.send(url, policy, request)).await {
             Ok(answer) => answer,
-            Err(_) => Err(format!("no response within {} s", TIMEOUT.as_secs())),
+            Err(_) => Err(format!("no response within {} s", FETCH_TIMEOUT.as_secs())),
         }
     }
 

@@ -29,7 +29,7 @@ const MAX_KEYS: usize = 64;
 const MAX_SAME: usize = 4;
 /// Time for which a request waits for keys. After a fetch has taken longer, the next request starts
 /// a second fetch beside it.
-const TIMEOUT: Duration = Duration::from_secs(1);
+const KEYS_TIMEOUT: Duration = Duration::from_secs(1);
 const MAX_FETCHES: usize = 2;
 /// Maximum number of requests waiting for an issuer's keys; the rest are rejected.
 const MAX_WAITING: u64 = 16;
@@ -44,10 +44,10 @@ pub(crate) struct Issuer {
     attempts: watch::Sender<u64>,
     waiting: AtomicU64,
     wanted: Arc<Notify>,
-    state: Mutex<State>,
+    state: Mutex<JwksState>,
 }
 
-struct State {
+struct JwksState {
     /// The set as fetched, to detect changes.
     text: Value,
     last_attempt: Option<Instant>,
@@ -61,7 +61,7 @@ struct State {
     hurries: bool,
 }
 
-impl Default for State {
+impl Default for JwksState {
     fn default() -> Self {
         Self {
             text: Value::default(),
@@ -153,7 +153,7 @@ impl Issuer {
             if !state.want(self.config.cooldown) {
                 return false;
             }
-            if !matches!(state.running, Some(began) if began.elapsed() < TIMEOUT) {
+            if !matches!(state.running, Some(began) if began.elapsed() < KEYS_TIMEOUT) {
                 state.running = Some(Instant::now());
                 self.wanted.notify_one();
             }
@@ -162,7 +162,7 @@ impl Issuer {
         if self.waiting.fetch_add(1, Ordering::Relaxed) >= MAX_WAITING {
             return false;
         }
-        matches!(tokio::time::timeout(TIMEOUT, attempts.changed()).await, Ok(Ok(())))
+        matches!(tokio::time::timeout(KEYS_TIMEOUT, attempts.changed()).await, Ok(Ok(())))
     }
 
     /// Applies the result of a fetch. Returns the pause until the next fetch, and the failures so
@@ -217,7 +217,7 @@ impl Issuer {
     }
 }
 
-impl State {
+impl JwksState {
     /// Returns whether a request may wait for a fetch, which its caller starts if none is running.
     fn want(&mut self, cooldown: Duration) -> bool {
         let pauses = matches!(self.last_attempt, Some(at) if at.elapsed() < cooldown);

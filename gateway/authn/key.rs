@@ -141,9 +141,9 @@ impl fmt::Debug for Key {
     }
 }
 
-pub(crate) struct Ring(HashMap<Box<str>, Held, ahash::RandomState>);
+pub(crate) struct Ring(HashMap<Box<str>, HeldKey, ahash::RandomState>);
 
-struct Held {
+struct HeldKey {
     /// Its `==` takes constant time.
     hash: blake3::Hash,
     expires: u64,
@@ -163,7 +163,7 @@ impl Ring {
             if !key.name.is_empty() {
                 identity.key_name = Some(key.name.as_str().into());
             }
-            let held = Held {
+            let held = HeldKey {
                 hash: key.hash.into(),
                 expires: key.expires.unwrap_or(u64::MAX),
                 revoked: key.revoked.is_some(),
@@ -205,7 +205,7 @@ impl Ring {
     }
 }
 
-impl Held {
+impl HeldKey {
     /// Returns the holder of a verified key, unless the key has expired or was revoked.
     fn admit(&self, now: impl FnOnce() -> u64) -> Result<Principal, RefusedCaller> {
         if self.revoked {

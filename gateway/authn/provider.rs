@@ -32,13 +32,13 @@ use crate::token::id_token::{self, Expected};
 use metadata::Metadata;
 
 /// Lifetime of cached metadata.
-const FRESH: Duration = Duration::from_secs(3600);
+const METADATA_LIFETIME: Duration = Duration::from_secs(3600);
 /// Pause after failing to fetch metadata.
-const REST: Duration = Duration::from_secs(5);
+const FAILURE_PAUSE: Duration = Duration::from_secs(5);
 /// Timeout for finding metadata at all candidate URLs.
-const TIMEOUT: Duration = Duration::from_secs(15);
+const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(15);
 /// Maximum time for which a sign-in waits for a permit to exchange its code.
-const TURN: Duration = Duration::from_secs(5);
+const PERMIT_TIMEOUT: Duration = Duration::from_secs(5);
 const MAX_EXCHANGES: usize = 16;
 
 pub(crate) struct Provider {
@@ -46,13 +46,13 @@ pub(crate) struct Provider {
     issuer: Arc<Issuer>,
     outside: Outside,
     /// Locked during a fetch, so that concurrent callers share its result.
-    known: Mutex<Option<Known>>,
+    known: Mutex<Option<CachedMetadata>>,
     exchanges: Semaphore,
     /// Whether the last metadata had an end-session endpoint.
     ends_sessions: AtomicBool,
 }
 
-struct Known {
+struct CachedMetadata {
     at: Instant,
     found: Result<Arc<Metadata>, String>,
 }
@@ -116,7 +116,7 @@ impl Provider {
         needs: &Needs,
     ) -> Result<Identity, SignInError> {
         // Sign-ins queue for a permit, so that a burst is delayed instead of rejected.
-        let Ok(Ok(_place)) = timeout(TURN, self.exchanges.acquire()).await else {
+        let Ok(Ok(_place)) = timeout(PERMIT_TIMEOUT, self.exchanges.acquire()).await else {
             return Err(SignInError::Busy);
         };
         let metadata = self.metadata().await?;
@@ -138,8 +138,8 @@ impl Provider {
     /// Returns the metadata. Concurrent callers share a single fetch.
     async fn find_metadata(&self) -> Result<Arc<Metadata>, String> {
         let mut known = self.known.lock().await;
-        if let Some(Known { at, found }) = &*known {
-            let life = if found.is_ok() { FRESH } else { REST };
+        if let Some(CachedMetadata { at, found }) = &*known {
+            let life = if found.is_ok() { METADATA_LIFETIME } else { FAILURE_PAUSE };
             if at.elapsed() < life {
                 return found.clone();
             }
@@ -147,14 +147,14 @@ impl Provider {
         let issuer = &self.config.issuer;
         let finding =
             discovery::find(issuer, &self.outside, |document| Metadata::read(document, issuer));
-        let found = match timeout(TIMEOUT, finding).await {
+        let found = match timeout(DISCOVERY_TIMEOUT, finding).await {
             Ok(found) => found.map(Arc::new),
-            Err(_) => Err(format!("no metadata within {} s", TIMEOUT.as_secs())),
+            Err(_) => Err(format!("no metadata within {} s", DISCOVERY_TIMEOUT.as_secs())),
         };
         if let Ok(metadata) = &found {
             self.ends_sessions.store(metadata.end_session.is_some(), Ordering::Relaxed);
         }
-        *known = Some(Known { at: Instant::now(), found: found.clone() });
+        *known = Some(CachedMetadata { at: Instant::now(), found: found.clone() });
         found
     }
 }

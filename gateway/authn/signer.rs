@@ -23,12 +23,12 @@ pub const KEY_SET: &str = "/.well-known/jwks.json";
 /// The subject of the gateway's own requests. Subjects of callers contain a `|`.
 const GATEWAY: &str = "gateway";
 /// Validity of a statement, in seconds.
-const LIFE: u64 = 60;
+const STATEMENT_LIFETIME: u64 = 60;
 /// Time for which a statement is reused, in seconds. A slow server still has the remaining
 /// validity.
-const REUSE: u64 = LIFE / 2;
+const REUSE_PERIOD: u64 = STATEMENT_LIFETIME / 2;
 /// Maximum number of cached statements.
-const KEPT: u64 = 10_000;
+const MAX_CACHED_STATEMENTS: u64 = 10_000;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -141,7 +141,7 @@ impl Signer {
     fn sign(&self, statement: Statement, now: u64) -> Option<HeaderValue> {
         let desk = self.0.load_full()?;
         if let Some(kept) = desk.kept.get(&statement)
-            && (kept.at..kept.at + REUSE).contains(&now)
+            && (kept.at..kept.at + REUSE_PERIOD).contains(&now)
         {
             return Some(kept.value);
         }
@@ -162,8 +162,8 @@ impl Desk {
             keys.push(key.public().clone());
         }
         let kept = moka::sync::Cache::builder()
-            .max_capacity(KEPT)
-            .time_to_live(std::time::Duration::from_secs(LIFE))
+            .max_capacity(MAX_CACHED_STATEMENTS)
+            .time_to_live(std::time::Duration::from_secs(STATEMENT_LIFETIME))
             .build();
         Self {
             issuer: config.public_url.as_str().trim_end_matches('/').to_owned(),
@@ -182,7 +182,7 @@ impl Desk {
             sub: GATEWAY,
             aud: &statement.audience,
             iat: now,
-            exp: now + LIFE,
+            exp: now + STATEMENT_LIFETIME,
             org: None,
             client_id: None,
             key_name: None,

@@ -29,7 +29,7 @@ use crate::resource::{Names, Resource};
 use crate::scope::Needs;
 
 /// Maximum time for which a verified token is cached.
-const MEMORY: Duration = Duration::from_secs(60);
+const MAX_CACHE_LIFETIME: Duration = Duration::from_secs(60);
 /// Maximum number of audiences; a token with more is rejected.
 const MAX_AUDIENCES: usize = 64;
 
@@ -269,7 +269,7 @@ fn audiences(value: Option<&Value>) -> Option<Vec<String>> {
     Some(audiences)
 }
 
-/// Evicts a token when it expires, or after [`MEMORY`].
+/// Evicts a token when it expires, or after [`MAX_CACHE_LIFETIME`].
 struct UntilExpiry;
 
 impl Expiry<[u8; 32], Arc<Verified>> for UntilExpiry {
@@ -279,7 +279,7 @@ impl Expiry<[u8; 32], Arc<Verified>> for UntilExpiry {
         token: &Arc<Verified>,
         _: Instant,
     ) -> Option<Duration> {
-        Some(Duration::from_secs(token.expires.saturating_sub(now())).min(MEMORY))
+        Some(Duration::from_secs(token.expires.saturating_sub(now())).min(MAX_CACHE_LIFETIME))
     }
 
     fn expire_after_update(

@@ -33,7 +33,7 @@ async fn known_provider() -> Provider {
         "end_session_endpoint": "https://as.test/end?tenant=1",
     });
     let found = Metadata::read(&document, "https://as.test").map(Arc::new);
-    *provider.known.lock().await = Some(Known { at: Instant::now(), found });
+    *provider.known.lock().await = Some(CachedMetadata { at: Instant::now(), found });
     provider
 }
 
@@ -66,7 +66,7 @@ async fn a_provider_that_is_away_is_not_asked_again_at_once() {
     let answer = Answer::read([("code".to_owned(), "c".to_owned())]).unwrap();
     assert_eq!(provider.finish(&attempt(), &answer, &needs).await.err(), Some(first));
     assert_eq!(provider.known.lock().await.as_ref().unwrap().at, asked);
-    provider.known.lock().await.as_mut().unwrap().at = asked.checked_sub(REST).unwrap();
+    provider.known.lock().await.as_mut().unwrap().at = asked.checked_sub(FAILURE_PAUSE).unwrap();
     assert!(provider.begin(&attempt()).await.is_err());
     assert!(provider.known.lock().await.as_ref().unwrap().at > asked);
 }
