@@ -9,7 +9,7 @@ use lockgate_admin::{
     Offered, Operations, ProbeFailure, Switch,
 };
 use lockgate_authn::key::Key;
-use lockgate_config::{Place, Setting};
+use lockgate_config::{Setting, ValuePlace};
 use lockgate_registry::Registry;
 use lockgate_upstream::{BoxFuture, Client, Config, State, Upstream};
 
@@ -30,7 +30,7 @@ impl Operations for App {
         let effective = lockgate_config::effective(sources).map_err(|report| report.to_string())?;
         let mut settings = Vec::new();
         for Setting { key, value, otherwise, origin } in effective.settings {
-            let origin = (origin != Place::Nowhere).then(|| origin.to_string());
+            let origin = (origin != ValuePlace::Nowhere).then(|| origin.to_string());
             settings.push(EffectiveSetting { key, value, otherwise, origin });
         }
         Ok(settings)

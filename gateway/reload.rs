@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use lockgate_config::{Config, Loaded, Place, Problem, Report, Severity, Sources};
+use lockgate_config::{Config, Loaded, Problem, Report, Severity, Sources, ValuePlace};
 use lockgate_telemetry::Guard;
 use tokio::sync::Notify;
 
@@ -249,7 +249,7 @@ fn keep_valid_keys(current: &Config, cwd: &Path) -> Option<Config> {
 fn find_wrong_files(report: &Report, cwd: &Path) -> BTreeSet<PathBuf> {
     let mut files = BTreeSet::new();
     for problem in &report.problems {
-        if let Place::File { path, .. } = &problem.place {
+        if let ValuePlace::File { path, .. } = &problem.place {
             files.insert(cwd.join(path.as_path()));
         }
     }

@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 use anyhow::bail;
-use lockgate_config::{Effective, Place, Setting};
+use lockgate_config::{Effective, Setting, ValuePlace};
 use serde_json::{Value, json};
 
 use crate::commands::show;
@@ -36,7 +36,7 @@ impl Command {
             }
         }
         if *set {
-            settings.retain(|setting| setting.origin != Place::Nowhere);
+            settings.retain(|setting| setting.origin != ValuePlace::Nowhere);
         }
         let text = if json { as_json(effective, &settings) } else { as_table(&settings) };
         Ok((text, ExitCode::SUCCESS))
@@ -78,10 +78,10 @@ fn value(setting: &Setting) -> String {
 }
 
 /// Returns the file and line, the variable, or the flag that set the value.
-fn origin(place: &Place) -> String {
+fn origin(place: &ValuePlace) -> String {
     match place {
-        Place::File { path, line, .. } if *line > 0 => format!("{}:{line}", path.display()),
-        Place::Nowhere => "default".to_string(),
+        ValuePlace::File { path, line, .. } if *line > 0 => format!("{}:{line}", path.display()),
+        ValuePlace::Nowhere => "default".to_string(),
         place => place.to_string(),
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use lockgate_config::{Draft, Sources, Wanted, draft, has_servers};
+use lockgate_config::{Draft, RequiredVariable, Sources, draft, has_servers};
 use serde_json::json;
 
 use crate::commands::show::pretty;
@@ -166,7 +166,7 @@ fn describe(file: &Path, draft: &Draft, sources: &Sources) -> String {
         text.push_str(
             "\nIt refers to variables that are not set. It does not contain their values:\n",
         );
-        for Wanted { name, key, place } in missing {
+        for RequiredVariable { name, key, place } in missing {
             text.push_str(&format!("  {name:<width$}  for {key}, currently at {place}\n"));
         }
     }

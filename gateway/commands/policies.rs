@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use anyhow::anyhow;
 use clap::Subcommand;
-use lockgate_config::{Place, Problem, policies};
+use lockgate_config::{Problem, ValuePlace, policies};
 use lockgate_policy::cases::{Case, Expect, Outcome};
 use lockgate_policy::{Config, DEFAULT, Overlap, Policy};
 use serde_json::{Value, json};
@@ -109,8 +109,11 @@ fn check(Configured { config, mut warnings, context }: Configured, json: bool) -
 /// Describes a policy on arguments that another policy bypasses.
 fn overlap(found: &Overlap) -> Problem {
     let (path, line) = found.place.rsplit_once(':').unwrap_or((&found.place, ""));
-    let place =
-        Place::File { path: Arc::new(path.into()), line: line.parse().unwrap_or(0), column: 0 };
+    let place = ValuePlace::File {
+        path: Arc::new(path.into()),
+        line: line.parse().unwrap_or(0),
+        column: 0,
+    };
     let policy = &found.policy;
     let other = &found.other;
     let (does, same) = if found.sets {

@@ -9,12 +9,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use crate::problem::{Place, Problem, Problems, Report};
+use crate::problem::{Problem, Problems, Report, ValuePlace};
 use crate::source::node::Node;
 use crate::source::{display_path, read_file};
 use crate::{expand, import, load};
+pub use secrets::RequiredVariable;
 use secrets::Secrets;
-pub use secrets::Wanted;
 
 /// The head of the file.
 const HEAD: &str = include_str!("draft/head.yaml");
@@ -44,7 +44,7 @@ pub struct Draft {
     /// Names of the imported servers.
     pub servers: Vec<String>,
     /// The variables that the file refers to, by name.
-    pub variables: Vec<Wanted>,
+    pub variables: Vec<RequiredVariable>,
     /// Changed and omitted settings.
     pub notes: Vec<Problem>,
 }
@@ -66,7 +66,7 @@ pub fn has_servers(path: &Path, cwd: &Path) -> bool {
 pub fn draft(files: &[PathBuf], home: &str, cwd: &Path) -> Result<Draft, Report> {
     let mut problems = Problems::default();
     let mut secrets = Secrets::default();
-    let mut taken: BTreeMap<String, (Node, Place)> = BTreeMap::new();
+    let mut taken: BTreeMap<String, (Node, ValuePlace)> = BTreeMap::new();
     let mut groups = Vec::new();
     for path in files {
         let file = match read_file(path, cwd, true) {
@@ -124,7 +124,7 @@ pub fn draft(files: &[PathBuf], home: &str, cwd: &Path) -> Result<Draft, Report>
 }
 
 /// Returns a warning for a service that requires OAuth if the entry has no token.
-fn oauth_note(slug: &str, server: &Node, place: &Place) -> Option<Problem> {
+fn oauth_note(slug: &str, server: &Node, place: &ValuePlace) -> Option<Problem> {
     let url = url::Url::parse(server.text_at(&["url"])?).ok()?;
     let host = OAUTH_HOSTS.into_iter().find(|host| url.host_str() == Some(host))?;
     if server.get(&["headers", "authorization"]).is_some() {
@@ -135,7 +135,7 @@ fn oauth_note(slug: &str, server: &Node, place: &Place) -> Option<Problem> {
     Some(Problem::warning(place.clone(), format!("servers.{slug}"), what).hint(hint))
 }
 
-fn servers_of(root: &Node) -> Vec<(String, Node, Place)> {
+fn servers_of(root: &Node) -> Vec<(String, Node, ValuePlace)> {
     let mut servers = Vec::new();
     if let Some(map) = root.map_at(&["servers"]) {
         for (slug, entry) in map {

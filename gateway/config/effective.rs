@@ -11,7 +11,7 @@ use serde_json::{Value as Json, json};
 
 use crate::load::load_with_layers;
 use crate::loaded::{Config, Loaded, Sources};
-use crate::problem::{Place, Report};
+use crate::problem::{Report, ValuePlace};
 use crate::schema::{choices, resolve};
 use crate::source::environment::find_set;
 use crate::source::layer::Layers;
@@ -66,7 +66,7 @@ pub struct Setting {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub otherwise: Option<String>,
     /// `{}` for a default.
-    pub origin: Place,
+    pub origin: ValuePlace,
 }
 
 /// Reads the configuration as `serve` does, and returns the setting of every key.
@@ -138,7 +138,7 @@ impl<'a> Walk<'a> {
         let node = self.given();
         let (value, origin) = match node {
             Some(node) => (show(node, &mut self.path.clone()), self.layers.place(&self.path)),
-            None => (self.default(property), Place::Nowhere),
+            None => (self.default(property), ValuePlace::Nowhere),
         };
         let description = property["description"].as_str().unwrap_or("");
         let otherwise = match &value {
@@ -272,8 +272,8 @@ fn show_single(node: &Node, path: &[String]) -> Json {
 }
 
 /// Returns the part of a possibly secret text that may be shown.
-fn show_secret(text: &str, place: &Place, path: &[String]) -> String {
-    if let Place::Variable(name) = place {
+fn show_secret(text: &str, place: &ValuePlace, path: &[String]) -> String {
+    if let ValuePlace::Variable(name) = place {
         return format!("${{{name}}}");
     }
     if is_at_or_below(path, ADDRESSES)
@@ -369,7 +369,7 @@ fn add_environment(config: &Config, sources: &Sources, settings: &mut Vec<Settin
     {
         let place = sources.env.get(name).map_or("", String::as_str);
         ca_file.otherwise = Some(format!("the authorities of {name}: {place}"));
-        ca_file.origin = Place::Variable(name.to_owned());
+        ca_file.origin = ValuePlace::Variable(name.to_owned());
     }
 }
 
@@ -390,7 +390,7 @@ fn first_set(sources: &Sources, names: [&'static str; 2]) -> Option<&'static str
 }
 
 fn setting_of_variable(key: &str, value: Json, name: &str) -> Setting {
-    let origin = Place::Variable(name.to_owned());
+    let origin = ValuePlace::Variable(name.to_owned());
     Setting { key: key.to_owned(), value, otherwise: None, origin }
 }
 

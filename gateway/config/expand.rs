@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use crate::problem::{Place, Problem, Problems};
+use crate::problem::{Problem, Problems, ValuePlace};
 use crate::source::node::{Node, Value, is_one_of};
 use crate::source::reason;
 
@@ -120,7 +120,7 @@ impl Expand<'_> {
         &mut self,
         text: &str,
         path: &[String],
-        place: &Place,
+        place: &ValuePlace,
     ) -> Result<(String, bool), Problem> {
         match self.expand(text, path) {
             Ok(expanded) => Ok(expanded),

@@ -4,8 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::problem::{Place, Problem, Problems};
-use crate::source::node::{Entry, Node, Value};
+use crate::problem::{Problem, Problems, ValuePlace};
+use crate::source::node::{Node, NodeEntry, Value};
 
 /// Locations of the servers in clients' files, in search order.
 const SHAPES: &[&[&str]] = &[&["mcpServers"], &["servers"], &["mcp", "servers"]];
@@ -23,7 +23,7 @@ const SILENT: &[&str] = &[
     "version",
 ];
 /// Maximum length of a server's name.
-pub const SLUG: usize = 64;
+pub const MAX_SLUG: usize = 64;
 
 /// Returns the file's entries as a layer that contains only `servers`.
 pub fn layer(file: &Node, problems: &mut Problems) -> Node {
@@ -79,22 +79,22 @@ pub fn find_servers(file: &Node) -> Option<(&'static [&'static str], &Node)> {
     None
 }
 
-fn insert(root: &mut Node, slug: &str, place: Place, node: Node) {
+fn insert(root: &mut Node, slug: &str, place: ValuePlace, node: Node) {
     let Value::Map(map) = &mut root.value else {
         return;
     };
     let servers = map
         .entry("servers".to_string())
-        .or_insert_with(|| Entry { place: place.clone(), node: Node::map(place.clone()) });
+        .or_insert_with(|| NodeEntry { place: place.clone(), node: Node::map(place.clone()) });
     if let Value::Map(servers) = &mut servers.node.value {
-        servers.insert(slug.to_string(), Entry { place, node });
+        servers.insert(slug.to_string(), NodeEntry { place, node });
     }
 }
 
 /// Makes a name valid: lower case, with `-` for all other characters.
 fn slug(name: &str) -> Option<String> {
     let mut slug = String::new();
-    for c in name.chars().take(4 * SLUG) {
+    for c in name.chars().take(4 * MAX_SLUG) {
         let c = c.to_ascii_lowercase();
         if c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' {
             slug.push(c);
@@ -102,7 +102,7 @@ fn slug(name: &str) -> Option<String> {
             slug.push('-');
         }
     }
-    slug.truncate(SLUG);
+    slug.truncate(MAX_SLUG);
     let valid = name == slug;
     let slug = if valid { slug } else { slug.trim_matches('-').to_string() };
     if slug.is_empty() { None } else { Some(slug) }
@@ -146,7 +146,7 @@ fn server(node: &Node, key: &str, problems: &mut Problems) -> Option<Node> {
             }
         };
         let place = field.place.clone();
-        map.insert(name.to_string(), Entry { place, node });
+        map.insert(name.to_string(), NodeEntry { place, node });
     }
     if !map.contains_key("transport")
         && let Some(url) = map.get("url")
@@ -154,7 +154,7 @@ fn server(node: &Node, key: &str, problems: &mut Problems) -> Option<Node> {
     {
         let place = url.place.clone();
         let node = Node::text("sse", place.clone());
-        map.insert("transport".to_string(), Entry { place, node });
+        map.insert("transport".to_string(), NodeEntry { place, node });
     }
     Some(Node::new(Value::Map(map), node.place.clone()))
 }
@@ -190,7 +190,7 @@ fn as_text(node: &Node) -> Node {
         Value::Map(entries) => {
             let mut texts = BTreeMap::new();
             for (key, entry) in entries {
-                let entry = Entry { place: entry.place.clone(), node: as_text(&entry.node) };
+                let entry = NodeEntry { place: entry.place.clone(), node: as_text(&entry.node) };
                 texts.insert(key.clone(), entry);
             }
             Value::Map(texts)

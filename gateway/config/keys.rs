@@ -17,9 +17,9 @@ use crate::source::layer::Layer;
 /// Maximum keys of a file.
 pub const MAX_KEYS: usize = 10_000;
 /// Maximum bytes of a name, role or agent.
-const TEXT: usize = 256;
+const MAX_TEXT: usize = 256;
 /// Maximum roles, and maximum scopes, of a key.
-const GRANTS: usize = 256;
+const MAX_GRANTS: usize = 256;
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -161,12 +161,12 @@ impl Reader<'_> {
     }
 
     fn check_grants(&mut self, at: &str, raw: &Raw) {
-        if raw.roles.len() > GRANTS || !raw.roles.iter().all(|role| is_plain(&role.0)) {
+        if raw.roles.len() > MAX_GRANTS || !raw.roles.iter().all(|role| is_plain(&role.0)) {
             let what = "must be at most 256 texts without control characters";
             self.error(&["keys", at, "roles"], what, "shorten it");
         }
         let are_scopes = raw.scopes.iter().all(|scope| lockgate_authn::is_scope(&scope.0));
-        if raw.scopes.len() > GRANTS || !are_scopes {
+        if raw.scopes.len() > MAX_GRANTS || !are_scopes {
             let what = "must be at most 256 scopes";
             let hint = "a scope is ASCII without blanks and quotes";
             self.error(&["keys", at, "scopes"], what, hint);
@@ -192,5 +192,5 @@ fn take_texts(all: Vec<Text>) -> Vec<String> {
 }
 
 fn is_plain(text: &str) -> bool {
-    (1..=TEXT).contains(&text.len()) && !text.contains(char::is_control)
+    (1..=MAX_TEXT).contains(&text.len()) && !text.contains(char::is_control)
 }

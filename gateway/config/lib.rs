@@ -24,11 +24,11 @@ mod source;
 mod suggest;
 mod validate;
 
-pub use draft::{Draft, Wanted, draft, has_servers};
+pub use draft::{Draft, RequiredVariable, draft, has_servers};
 pub use effective::{Effective, Setting, effective};
 pub use load::load;
 pub use loaded::{Config, Flags, Loaded, Sources, Transport};
-pub use problem::{Place, Problem, Report, Severity};
+pub use problem::{Problem, Report, Severity, ValuePlace};
 pub use running::{RunningAddresses, find_addresses};
 pub use schema::schema;
 

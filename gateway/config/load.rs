@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::expand::Expand;
 use crate::loaded::{Config, Loaded, Sources, Transport};
-use crate::problem::{Place, Problem, Problems, Report};
+use crate::problem::{Problem, Problems, Report, ValuePlace};
 use crate::raw::Root;
 use crate::raw::leaf::List;
 use crate::source::decode::decode;
@@ -19,7 +19,7 @@ use crate::source::{self, environment};
 use crate::{import, overlap, suggest, validate};
 
 /// Maximum number of imported client files.
-const IMPORTS: usize = 32;
+const MAX_IMPORTS: usize = 32;
 
 /// Reads, merges and validates; on failure the report names every detectable mistake.
 pub fn load(sources: &Sources) -> Result<Loaded, Report> {
@@ -84,7 +84,7 @@ fn read_layers(sources: &Sources) -> (Loading<'_>, Layers, Option<PathBuf>) {
 
     // Settings such as a credential for another collector must not be sent to this one.
     let otel = if names_collector(&[&env, &file]) {
-        Node::map(Place::Nowhere)
+        Node::map(ValuePlace::Nowhere)
     } else {
         environment::opentelemetry::read(&sources.env, &mut loading.problems)
     };
@@ -143,7 +143,7 @@ impl Loading<'_> {
         };
         match named {
             Ok(Some(path)) => self.file_with_includes(&path),
-            Ok(None) => Layer::new(Node::map(Place::Nowhere)),
+            Ok(None) => Layer::new(Node::map(ValuePlace::Nowhere)),
             Err(problem) => {
                 self.problems.push(problem);
                 unreadable()
@@ -196,7 +196,7 @@ impl Loading<'_> {
     /// Returns the layers of imported files: of the strongest `import`, and of `--mcp-servers`.
     fn imports(&mut self, strongest_first: &[&Layer]) -> Vec<Layer> {
         let cwd = self.sources.cwd.clone();
-        let mut paths: Vec<(PathBuf, Place, bool)> = Vec::new();
+        let mut paths: Vec<(PathBuf, ValuePlace, bool)> = Vec::new();
         let named = strongest_first.iter().find_map(|layer| layer.root.get(&["import"]));
         if let Some(node) = named {
             let List(named) = decode(&node.to_figment()).unwrap_or_default();
@@ -207,12 +207,12 @@ impl Loading<'_> {
             }
         }
         for path in &self.sources.mcp_servers {
-            paths.push((cwd.join(path), Place::Flag("--mcp-servers"), false));
+            paths.push((cwd.join(path), ValuePlace::Flag("--mcp-servers"), false));
         }
-        if let Some((_, place, _)) = paths.get(IMPORTS) {
-            let what = format!("at most {IMPORTS} files can be imported");
+        if let Some((_, place, _)) = paths.get(MAX_IMPORTS) {
+            let what = format!("at most {MAX_IMPORTS} files can be imported");
             self.problems.push(Problem::error(place.clone(), "import", what));
-            paths.truncate(IMPORTS);
+            paths.truncate(MAX_IMPORTS);
         }
         let mut layers = Vec::with_capacity(paths.len());
         for (path, place, secret) in paths {
@@ -221,7 +221,7 @@ impl Loading<'_> {
         layers
     }
 
-    fn import(&mut self, path: &Path, named_at: Place, secret: bool) -> Layer {
+    fn import(&mut self, path: &Path, named_at: ValuePlace, secret: bool) -> Layer {
         if !path.is_file() {
             let what = if secret {
                 "there is no such file".to_string()
@@ -256,9 +256,9 @@ impl Loading<'_> {
     }
 
     /// Returns the base folder of a path written at `place`.
-    fn base_of(&self, place: &Place) -> PathBuf {
+    fn base_of(&self, place: &ValuePlace) -> PathBuf {
         match place {
-            Place::File { path, .. } => {
+            ValuePlace::File { path, .. } => {
                 let file = self.sources.cwd.join(path.as_path());
                 file.parent().unwrap_or(&self.sources.cwd).to_path_buf()
             }
@@ -269,15 +269,15 @@ impl Loading<'_> {
     /// Returns the values of `LOCKGATE_KEY` as `auth.key` and of `MCP_ENCRYPTION_KEY` as a ring of
     /// one key; the file's own values win.
     fn shorthand(&self) -> Node {
-        let mut root = Node::map(Place::Nowhere);
+        let mut root = Node::map(ValuePlace::Nowhere);
         let env = &self.sources.env;
         if let Some(key) = find_set(env, "MCP_ENCRYPTION_KEY") {
-            let place = Place::Variable("MCP_ENCRYPTION_KEY".to_string());
+            let place = ValuePlace::Variable("MCP_ENCRYPTION_KEY".to_string());
             let ring = Value::List(vec![Node::text(key, place.clone())]);
             root.put(&["store", "keys"], Node::new(ring, place));
         }
         if let Some(key) = find_set(env, "LOCKGATE_KEY") {
-            let place = Place::Variable("LOCKGATE_KEY".to_string());
+            let place = ValuePlace::Variable("LOCKGATE_KEY".to_string());
             root.put(&["auth", "key"], Node::text(key, place));
         }
         root
@@ -285,7 +285,7 @@ impl Loading<'_> {
 
     /// Reports two different servers with the same name in two files, with both places.
     fn twice(&mut self, layers: &Layers) {
-        let mut seen: BTreeMap<String, (&Node, Place)> = BTreeMap::new();
+        let mut seen: BTreeMap<String, (&Node, ValuePlace)> = BTreeMap::new();
         for layer in &layers.0 {
             let Some(servers) = layer.root.map_at(&["servers"]) else { continue };
             for (slug, entry) in servers {
@@ -318,7 +318,8 @@ impl Loading<'_> {
             _ => {}
         }
         let what = format!("must be `stdio` or `http` (it is `{}`)", word.escape_debug());
-        let mut problem = Problem::error(Place::Variable("MCP_TRANSPORT".to_string()), "", what);
+        let mut problem =
+            Problem::error(ValuePlace::Variable("MCP_TRANSPORT".to_string()), "", what);
         problem.hint = match word.as_str() {
             "sse" => Some("`http` serves HTTP+SSE too with `http.sse: true`".to_string()),
             _ => suggest::for_word(word, &["stdio", "http"]),
@@ -346,7 +347,7 @@ fn keys_at(root: &Node, path: &[&str]) -> Vec<String> {
 
 /// Returns a layer for an unreadable file, which suppresses messages about missing keys.
 fn unreadable() -> Layer {
-    let mut layer = Layer::new(Node::map(Place::Nowhere));
+    let mut layer = Layer::new(Node::map(ValuePlace::Nowhere));
     layer.damaged.push(Vec::new());
     layer
 }

@@ -13,15 +13,15 @@ use lockgate_policy::{Config, Document, Entry, Policy, PolicyError};
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 
-use crate::problem::{Place, Problem, Problems, Report};
+use crate::problem::{Problem, Problems, Report, ValuePlace};
 use crate::source::layer::Layer;
 use crate::source::node::{Node, Value};
 use crate::source::{self, reason};
 
 /// Maximum number of policy files.
-const FILES: usize = 1000;
+const MAX_POLICY_FILES: usize = 1000;
 /// Maximum number of names reported for a folder.
-const MISTAKES: usize = 10;
+const MAX_REPORTED_NAMES: usize = 10;
 
 /// Policy files that were read, with their places.
 #[derive(Default)]
@@ -72,7 +72,7 @@ impl Read {
         Some(Problem::warning(place, key, what).hint(hint))
     }
 
-    fn place(&self, (file, at): (usize, usize), path: &[String]) -> Option<(Place, String)> {
+    fn place(&self, (file, at): (usize, usize), path: &[String]) -> Option<(ValuePlace, String)> {
         let Source { node, places, .. } = self.files.get(file)?;
         let at = places.get(at)?;
         let mut full = vec!["policies".to_owned(), at.to_string()];
@@ -91,7 +91,7 @@ pub fn load(paths: &[PathBuf], cwd: &Path) -> Result<Config, Report> {
     for path in paths {
         match files(&cwd.join(path)) {
             Ok(found) => all.extend(found),
-            Err(what) => problems.push(Problem::error(Place::file(path), "", what)),
+            Err(what) => problems.push(Problem::error(ValuePlace::file(path), "", what)),
         }
     }
     all.sort();
@@ -114,7 +114,7 @@ fn describe(mistake: PolicyError, read: &Read) -> Problem {
     {
         return problem;
     }
-    Problem::error(Place::Nowhere, path.join("."), what)
+    Problem::error(ValuePlace::Nowhere, path.join("."), what)
 }
 
 /// Reads the cases of a file.
@@ -151,14 +151,14 @@ pub fn files(path: &Path) -> Result<Vec<PathBuf>, String> {
         Ok(found) => found,
         Err(error) => return Err(format!("the folder cannot be read: {}", reason(&error))),
     };
-    if found.len() > FILES {
-        return Err(format!("there are more than {FILES} files"));
+    if found.len() > MAX_POLICY_FILES {
+        return Err(format!("there are more than {MAX_POLICY_FILES} files"));
     }
     found.sort();
     // Skipping a file could skip its denies.
     let mut mistakes = Vec::new();
     for path in &found {
-        if mistakes.len() < MISTAKES {
+        if mistakes.len() < MAX_REPORTED_NAMES {
             mistakes.extend(unreachable(path));
         }
     }
@@ -181,7 +181,7 @@ fn list(folder: &Path, pattern: &GlobMatcher, dots: bool) -> std::io::Result<Vec
         if pattern.is_match(&name) && (dots || !dotted) {
             found.push(entry.path());
         }
-        if found.len() > FILES {
+        if found.len() > MAX_POLICY_FILES {
             break;
         }
     }
@@ -261,7 +261,7 @@ impl Form<File> {
                 },
             };
             let line = match &item.place {
-                Place::File { line, .. } => *line,
+                ValuePlace::File { line, .. } => *line,
                 _ => 0,
             };
             policies.push(Entry { policy, line, source: json(item) });

@@ -8,13 +8,13 @@ use std::sync::Arc;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 /// Maximum number of listed problems in a report; further problems are only counted.
-pub const MOST: usize = 200;
+pub const MAX_LISTED_PROBLEMS: usize = 200;
 /// Separator of problem and hint in messages of the raw types.
 pub const HINT: &str = " — ";
 
 /// The place of a value.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub enum ValuePlace {
     /// A file's display path, with line and column from 1; 0 means the whole file or line.
     File { path: Arc<PathBuf>, line: usize, column: usize },
     /// An environment variable.
@@ -25,7 +25,7 @@ pub enum Place {
     Nowhere,
 }
 
-impl Place {
+impl ValuePlace {
     /// Returns the place of a whole file.
     pub fn file(path: &Path) -> Self {
         Self::File { path: Arc::new(path.to_path_buf()), line: 0, column: 0 }
@@ -51,7 +51,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for ValuePlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File { path, line: 0, .. } => write!(f, "{}", path.display()),
@@ -65,7 +65,7 @@ impl fmt::Display for Place {
 }
 
 /// Serialises as `{file, line, column | variable | flag}`.
-impl Serialize for Place {
+impl Serialize for ValuePlace {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         self.serialize_into(&mut map)?;
@@ -84,7 +84,7 @@ pub enum Severity {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     pub severity: Severity,
-    pub place: Place,
+    pub place: ValuePlace,
     /// Path of the key, such as `servers.github.timeout`; empty for a whole file.
     pub key: String,
     pub what: String,
@@ -92,11 +92,11 @@ pub struct Problem {
 }
 
 impl Problem {
-    pub fn error(place: Place, key: impl Into<String>, what: impl Into<String>) -> Self {
+    pub fn error(place: ValuePlace, key: impl Into<String>, what: impl Into<String>) -> Self {
         Self { severity: Severity::Error, place, key: key.into(), what: what.into(), hint: None }
     }
 
-    pub fn warning(place: Place, key: impl Into<String>, what: impl Into<String>) -> Self {
+    pub fn warning(place: ValuePlace, key: impl Into<String>, what: impl Into<String>) -> Self {
         Self { severity: Severity::Warning, ..Self::error(place, key, what) }
     }
 
@@ -165,7 +165,7 @@ impl fmt::Display for Report {
 
 impl std::error::Error for Report {}
 
-/// A collector of problems, bounded by [`MOST`].
+/// A collector of problems, bounded by [`MAX_LISTED_PROBLEMS`].
 #[derive(Default)]
 pub struct Problems {
     list: Vec<Problem>,
@@ -177,7 +177,7 @@ impl Problems {
         if self.list.contains(&problem) {
             return;
         }
-        if self.list.len() < MOST {
+        if self.list.len() < MAX_LISTED_PROBLEMS {
             self.list.push(problem);
         } else {
             self.unlisted += usize::from(problem.severity == Severity::Error);
@@ -190,7 +190,7 @@ impl Problems {
             .sort_by(|a, b| (a.severity, &a.place, &a.key).cmp(&(b.severity, &b.place, &b.key)));
         if self.unlisted > 0 {
             let more = format!("{} more mistakes are not listed", self.unlisted);
-            self.list.push(Problem::error(Place::Nowhere, "", more));
+            self.list.push(Problem::error(ValuePlace::Nowhere, "", more));
         }
         if self.list.iter().any(|p| p.severity == Severity::Error) {
             Err(Report { problems: self.list })

@@ -15,7 +15,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::problem::{Place, Problem};
+use crate::problem::{Problem, ValuePlace};
 use node::{Node, Value};
 
 /// Maximum size of a file in bytes.
@@ -34,7 +34,7 @@ pub fn locate(folder: &Path) -> Result<Option<PathBuf>, Problem> {
         if let Some(first) = found {
             let what = format!("{name} exists too");
             let hint = "keep one of them, or select one with --config";
-            return Err(Problem::error(Place::file(Path::new(first)), "", what).hint(hint));
+            return Err(Problem::error(ValuePlace::file(Path::new(first)), "", what).hint(hint));
         }
         found = Some(name);
     }
@@ -50,7 +50,7 @@ pub fn display_path(path: &Path, cwd: &Path) -> PathBuf {
 /// JSON.
 pub fn read_file(path: &Path, cwd: &Path, otherwise_json: bool) -> Result<Node, Problem> {
     let name = Arc::new(display_path(path, cwd));
-    let whole = Place::file(&name);
+    let whole = ValuePlace::file(&name);
     let text = read_text(path, &whole)?;
     let extension = path.extension().unwrap_or_default().to_ascii_lowercase();
     let node = match extension.to_str().unwrap_or("") {
@@ -82,7 +82,7 @@ fn read_bytes(path: &Path) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn read_text(path: &Path, whole: &Place) -> Result<String, Problem> {
+fn read_text(path: &Path, whole: &ValuePlace) -> Result<String, Problem> {
     let what = match read_bytes(path) {
         Ok(bytes) if bytes.len() as u64 > FILE_BYTES => "is larger than 1 MiB".to_string(),
         Ok(bytes) => match String::from_utf8(bytes) {

@@ -29,12 +29,12 @@ fn certificate() -> (String, String) {
 }
 
 /// A folder with files, and the other sources of a configuration.
-pub struct Given {
+pub struct TestConfig {
     folder: tempfile::TempDir,
     pub sources: Sources,
 }
 
-impl Given {
+impl TestConfig {
     pub fn files(files: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         for (name, text) in files {

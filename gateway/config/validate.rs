@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 use lockgate_telemetry::Format as LogFormat;
 
 use crate::loaded::{Config, Sources};
-use crate::problem::{Place, Problem, Problems, Severity};
+use crate::problem::{Problem, Problems, Severity, ValuePlace};
 use crate::raw::given::{text_of, text_or};
 use crate::raw::leaf::Text;
 use crate::raw::{self, Profile, Root};
@@ -129,7 +129,7 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
-    fn problem(&mut self, path: &[&str], make: impl FnOnce(Place, String) -> Problem) {
+    fn problem(&mut self, path: &[&str], make: impl FnOnce(ValuePlace, String) -> Problem) {
         let problem = make(self.layers.place(path), path.join("."));
         self.wrong |= problem.severity == Severity::Error;
         self.problems.push(problem);
@@ -146,7 +146,7 @@ impl Check<'_> {
     /// Reports a key that is required in production, at the place that selects production.
     fn missing(&mut self, path: &[&str], hint: &str) {
         let place = match self.layers.place(path) {
-            Place::Nowhere => self.layers.place(&["profile"]),
+            ValuePlace::Nowhere => self.layers.place(&["profile"]),
             place => place,
         };
         self.wrong = true;

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use lockgate_authn::key::is_id;
-use lockgate_config::{Config, Place, Problem};
+use lockgate_config::{Config, Problem, ValuePlace};
 use lockgate_policy::file::Policy;
 use lockgate_policy::{Document, Kind};
 use serde_json::Value;
@@ -30,7 +30,7 @@ pub(super) fn warnings(documents: &[Document], context: &LintContext) -> Vec<Pro
     for file in documents {
         for (at, entry) in file.policies.iter().enumerate() {
             let path = Arc::new(file.name.clone().into());
-            let place = Place::File { path, line: entry.line, column: 0 };
+            let place = ValuePlace::File { path, line: entry.line, column: 0 };
             for (key, (what, hint)) in of_policy(&entry.policy, context, config) {
                 let key = format!("policies.{at}.{key}");
                 all.push(Problem::warning(place.clone(), key, what).hint(hint));

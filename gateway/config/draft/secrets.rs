@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::problem::Place;
+use crate::problem::ValuePlace;
 use crate::source::node::{Node, Value};
 
 /// Parts of the names of secret values.
@@ -46,17 +46,17 @@ const PREFIXES: [&str; 12] = [
 /// Headers that reveal nothing about the caller.
 const OPEN_HEADERS: [&str; 2] = ["accept-language", "user-agent"];
 /// Minimum lengths of a random value, and of its longest part.
-const RANDOM: usize = 20;
-const PART: usize = 16;
+const MIN_RANDOM_LENGTH: usize = 20;
+const MIN_RANDOM_PART: usize = 16;
 
 /// A variable to set before the gateway starts.
 #[derive(Debug, PartialEq, Eq, Serialize)]
-pub struct Wanted {
+pub struct RequiredVariable {
     pub name: String,
     /// The key of its use, such as `servers.github.env.GITHUB_TOKEN`.
     pub key: String,
     /// The current location of its value.
-    pub place: Place,
+    pub place: ValuePlace,
 }
 
 /// The references created so far.
@@ -65,7 +65,7 @@ pub struct Secrets {
     home: String,
     workspace: PathBuf,
     /// By name: the replaced value, if known, and the variable's description.
-    made: BTreeMap<String, (Option<String>, Wanted)>,
+    made: BTreeMap<String, (Option<String>, RequiredVariable)>,
     /// Names of variables that the files themselves refer to.
     reserved: BTreeSet<String>,
     /// Variables that stand for an input of VS Code, with the input's id as written.
@@ -108,7 +108,7 @@ impl Secrets {
         std::mem::take(&mut self.inputs)
     }
 
-    pub fn into_wanted(self) -> Vec<Wanted> {
+    pub fn into_wanted(self) -> Vec<RequiredVariable> {
         let mut wanted = Vec::with_capacity(self.made.len());
         for (_, one) in self.made.into_values() {
             wanted.push(one);
@@ -117,7 +117,7 @@ impl Secrets {
     }
 
     /// Converts a value that is not secret: only the editor's variables in it are translated.
-    pub fn plain(&mut self, text: &str, key: &str, place: &Place) -> String {
+    pub fn plain(&mut self, text: &str, key: &str, place: &ValuePlace) -> String {
         let mut out = String::new();
         let mut rest = text;
         while let Some((before, after)) = rest.split_once("${") {
@@ -141,7 +141,7 @@ impl Secrets {
         name: &str,
         slug: &str,
         key: &str,
-        place: &Place,
+        place: &ValuePlace,
     ) -> String {
         if is_secret_name(name) || is_secret_value(text) {
             self.secret(text, name, slug, key, place)
@@ -156,7 +156,7 @@ impl Secrets {
         name: &str,
         slug: &str,
         key: &str,
-        place: &Place,
+        place: &ValuePlace,
     ) -> String {
         if OPEN_HEADERS.contains(&name.to_ascii_lowercase().as_str()) {
             return self.plain(text, key, place);
@@ -176,7 +176,7 @@ impl Secrets {
         before: &str,
         slug: &str,
         key: &str,
-        place: &Place,
+        place: &ValuePlace,
     ) -> String {
         if let Some((name, value)) = text.split_once('=')
             && !name.contains(['/', ':', '?'])
@@ -203,7 +203,7 @@ impl Secrets {
     }
 
     /// Converts an address, in which user, path or query may be secret.
-    pub fn address(&mut self, text: &str, slug: &str, key: &str, place: &Place) -> String {
+    pub fn address(&mut self, text: &str, slug: &str, key: &str, place: &ValuePlace) -> String {
         let Ok(url) = url::Url::parse(text) else {
             return self.plain(text, key, place);
         };
@@ -240,7 +240,7 @@ impl Secrets {
         name: &str,
         slug: &str,
         key: &str,
-        place: &Place,
+        place: &ValuePlace,
     ) -> String {
         for scheme in SCHEMES {
             if let Some((before, secret)) = text.split_once(scheme) {
@@ -252,7 +252,14 @@ impl Secrets {
     }
 
     /// Replaces a secret by a reference, unless the value is a reference already.
-    fn secret(&mut self, text: &str, name: &str, slug: &str, key: &str, place: &Place) -> String {
+    fn secret(
+        &mut self,
+        text: &str,
+        name: &str,
+        slug: &str,
+        key: &str,
+        place: &ValuePlace,
+    ) -> String {
         if text.is_empty() || text.contains("${") {
             return self.plain(text, key, place);
         }
@@ -265,14 +272,14 @@ impl Secrets {
         self.refer(&name, text, key, place)
     }
 
-    fn input(&mut self, id: &str, inside: &str, key: &str, place: &Place) -> String {
+    fn input(&mut self, id: &str, inside: &str, key: &str, place: &ValuePlace) -> String {
         let reference = self.refer(&variable_name(id), inside, key, place);
         self.inputs.insert(reference.clone(), id.to_string());
         reference
     }
 
     /// Returns a reference by this name, or by the next free one.
-    fn refer(&mut self, first: &str, value: &str, key: &str, place: &Place) -> String {
+    fn refer(&mut self, first: &str, value: &str, key: &str, place: &ValuePlace) -> String {
         let mut name = first.to_string();
         let mut number = 2;
         while self.is_taken(&name, value) {
@@ -290,16 +297,19 @@ impl Secrets {
         }
     }
 
-    fn want(&mut self, name: &str, value: Option<&str>, key: &str, place: &Place) {
+    fn want(&mut self, name: &str, value: Option<&str>, key: &str, place: &ValuePlace) {
         if !self.made.contains_key(name) {
-            let wanted =
-                Wanted { name: name.to_string(), key: key.to_string(), place: place.clone() };
+            let wanted = RequiredVariable {
+                name: name.to_string(),
+                key: key.to_string(),
+                place: place.clone(),
+            };
             self.made.insert(name.to_string(), (value.map(str::to_string), wanted));
         }
     }
 
     /// Translates the reference between `${` and `}` in a client's file.
-    fn reference(&mut self, inside: &str, key: &str, place: &Place) -> String {
+    fn reference(&mut self, inside: &str, key: &str, place: &ValuePlace) -> String {
         match inside {
             "userHome" => return self.home.clone(),
             "workspaceFolder" => return self.workspace.display().to_string(),
@@ -347,7 +357,7 @@ fn is_secret_value(text: &str) -> bool {
         longest = longest.max(part.len());
     }
     let is_uuid = text.len() == 36 && text.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-');
-    let is_long = text.len() >= RANDOM && longest >= PART;
+    let is_long = text.len() >= MIN_RANDOM_LENGTH && longest >= MIN_RANDOM_PART;
     has_digit && has_letter && is_one_word && (is_long || is_uuid)
 }
 

@@ -1,7 +1,7 @@
 //! Tests of drafts: they pass their own check, keep clients' settings, and contain no secret.
 
 use super::{Draft, draft};
-use crate::tests::Given;
+use crate::tests::TestConfig;
 
 const CLAUDE: &str = r#"{
   "mcpServers": {
@@ -36,14 +36,14 @@ const VSCODE: &str = r#"{
   }
 }"#;
 
-fn make(given: &Given, files: &[&str]) -> Draft {
+fn make(given: &TestConfig, files: &[&str]) -> Draft {
     let files: Vec<_> = files.iter().map(|file| given.path().join(file)).collect();
     draft(&files, "/home/me", given.path()).unwrap_or_else(|report| panic!("{report}"))
 }
 
 #[test]
 fn a_file_without_servers_passes_its_check() {
-    let given = Given::files(&[]);
+    let given = TestConfig::files(&[]);
     let made = make(&given, &[]);
     assert!(made.servers.is_empty() && made.variables.is_empty() && made.notes.is_empty());
     std::fs::write(given.path().join("lockgate.yaml"), &made.text).unwrap();
@@ -55,7 +55,7 @@ fn a_file_without_servers_passes_its_check() {
 /// Checks the commented-out lines too, because users will remove the `#`.
 #[test]
 fn the_file_passes_its_check_with_every_comment_taken_for_real() {
-    let given = Given::files(&[("teams/a.yaml", "{}"), ("shared/a", "")])
+    let given = TestConfig::files(&[("teams/a.yaml", "{}"), ("shared/a", "")])
         .env("LOCKGATE_KEY", "0123456789abcdef")
         .env("DOCS_TOKEN", "t");
     let mut real = String::new();
@@ -82,7 +82,7 @@ fn the_file_passes_its_check_with_every_comment_taken_for_real() {
 
 #[test]
 fn servers_of_clients_are_taken_over_without_their_secrets() {
-    let given = Given::files(&[("claude.json", CLAUDE), (".vscode/mcp.json", VSCODE)]);
+    let given = TestConfig::files(&[("claude.json", CLAUDE), (".vscode/mcp.json", VSCODE)]);
     let made = make(&given, &["claude.json", ".vscode/mcp.json"]);
     assert_eq!(made.servers, ["files", "git-hub", "pg", "remote", "search"]);
     assert!(!made.text.contains("kKey"), "{}", made.text);
@@ -150,7 +150,7 @@ fn servers_of_clients_are_taken_over_without_their_secrets() {
 fn a_variable_that_is_referred_to_is_no_name_for_another_secret() {
     let first = r#"{"mcpServers": {"a": {"command": "x", "env": {"API_KEY": "kKey1"}}}}"#;
     let second = r#"{"mcpServers": {"b": {"command": "y", "env": {"K": "${env:API_KEY}"}}}}"#;
-    let given = Given::files(&[("a.json", first), ("b.json", second)]);
+    let given = TestConfig::files(&[("a.json", first), ("b.json", second)]);
     let text = make(&given, &["a.json", "b.json"]).text;
     assert!(
         text.contains("API_KEY: \"${A_API_KEY}\"") && text.contains("K: \"${API_KEY}\""),
@@ -168,7 +168,7 @@ fn addresses_of_sse_inputs_and_services_with_oauth_are_told_apart() {
                 "headers": { "Authorization": "Bearer ${input:GitHub-Token_id}" } }
   }
 }"#;
-    let given = Given::files(&[("mcp.json", file)]);
+    let given = TestConfig::files(&[("mcp.json", file)]);
     let made = make(&given, &["mcp.json"]);
     let text = &made.text;
     assert_eq!(text.matches("transport: sse").count(), 1, "{text}");

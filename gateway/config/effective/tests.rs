@@ -3,10 +3,10 @@
 use serde_json::{Value as Json, json};
 
 use crate::source::node::is_sensitive;
-use crate::tests::Given;
+use crate::tests::TestConfig;
 use crate::{Effective, Flags, effective};
 
-fn show(given: &Given) -> Effective {
+fn show(given: &TestConfig) -> Effective {
     effective(&given.sources).unwrap_or_else(|report| panic!("{report}"))
 }
 
@@ -19,7 +19,7 @@ fn find(shown: &Effective, key: &str) -> (Json, String) {
 
 #[test]
 fn each_value_names_the_source_that_won() {
-    let given = Given::files(&[
+    let given = TestConfig::files(&[
         ("lockgate.yaml", "listen: 127.0.0.1:4000\nlog:\n  level: warn\nimport: desk.json\n"),
         ("desk.json", "{\"mcpServers\": {\n \"memory\": {\"command\": \"npx\"}}}"),
     ])
@@ -73,7 +73,7 @@ telemetry: { otlp: "http://127.0.0.1:4318/v1/kKey-otlp", otlp_logs: "https://c.e
 catalogue: { maps: { url: "https://maps.example.com/kKey-path/mcp?key=kKey-catalogue" } }
 egress: { proxy: { url: "http://proxy.example.com:3128", user: kKey-user } }
 "#;
-    let given = Given::files(&[("lockgate.yaml", text), ("secret.txt", key), ("work/a", "")])
+    let given = TestConfig::files(&[("lockgate.yaml", text), ("secret.txt", key), ("work/a", "")])
         .env("LOCKGATE_KEY", key)
         .env("MCP_ENCRYPTION_KEY", key)
         .env("TOKEN", "kKey-token");
@@ -115,7 +115,7 @@ egress: { proxy: { url: "http://proxy.example.com:3128", user: kKey-user } }
 
 #[test]
 fn what_is_taken_from_the_environment_is_shown_without_credentials() {
-    let given = Given::files(&[(
+    let given = TestConfig::files(&[(
         "lockgate.yaml",
         "egress: { from_environment: true, no_proxy: [a.example] }\n",
     )])
@@ -160,7 +160,7 @@ fn every_key_is_shown_that_is_in_force_by_default() {
         "telemetry.headers",
         "telemetry.resource",
     ];
-    let shown = show(&Given::files(&[]));
+    let shown = show(&TestConfig::files(&[]));
     let mut missing = Vec::new();
     for key in crate::schema::walk::keys() {
         let name = key.path.join(".");

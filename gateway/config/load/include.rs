@@ -7,15 +7,15 @@ use std::path::{Component, Path, PathBuf};
 
 use super::{Loading, is_definition, same, unreadable};
 use crate::policies;
-use crate::problem::{Place, Problem, Problems};
+use crate::problem::{Problem, Problems, ValuePlace};
 use crate::raw::leaf::List;
 use crate::source::decode::decode;
 use crate::source::display_path;
 use crate::source::layer::Layer;
-use crate::source::node::{Entry, Node, Value, is_one_of};
+use crate::source::node::{Node, NodeEntry, Value, is_one_of};
 
 /// Maximum number of files of a configuration.
-const FILES: usize = 64;
+const MAX_FILES: usize = 64;
 /// Lists that are concatenated over all files.
 const ADDED: &[&[&str]] = &[
     &["import"],
@@ -29,7 +29,7 @@ const ADDED: &[&[&str]] = &[
 struct Included {
     layers: Vec<Layer>,
     /// Every canonical file path, with the place that names it.
-    seen: BTreeMap<PathBuf, Place>,
+    seen: BTreeMap<PathBuf, ValuePlace>,
     /// The chain of includes that leads to the current file.
     chain: Vec<PathBuf>,
 }
@@ -38,7 +38,7 @@ impl Loading<'_> {
     /// Reads a file with all its includes, as a single layer.
     pub(super) fn file_with_includes(&mut self, path: &Path) -> Layer {
         let mut included = Included::default();
-        self.include(path, Place::Nowhere, &mut included);
+        self.include(path, ValuePlace::Nowhere, &mut included);
         let mut layers = included.layers.into_iter();
         let Some(mut all) = layers.next() else { return unreadable() };
         for layer in layers {
@@ -48,7 +48,7 @@ impl Loading<'_> {
         all
     }
 
-    fn include(&mut self, path: &Path, named_at: Place, included: &mut Included) {
+    fn include(&mut self, path: &Path, named_at: ValuePlace, included: &mut Included) {
         let known = canonical(path);
         included.seen.insert(known.clone(), named_at);
         let base = path.parent().unwrap_or(path).to_path_buf();
@@ -68,8 +68,8 @@ impl Loading<'_> {
             if let Some(what) = self.refuse(&file, &place, included) {
                 let hint = "include each file once";
                 self.problems.push(Problem::error(place, "include", what).hint(hint));
-            } else if included.seen.len() >= FILES {
-                let what = format!("a configuration has at most {FILES} files");
+            } else if included.seen.len() >= MAX_FILES {
+                let what = format!("a configuration has at most {MAX_FILES} files");
                 let hint = "merge some of them";
                 self.problems.push(Problem::error(place, "include", what).hint(hint));
                 break;
@@ -81,7 +81,7 @@ impl Loading<'_> {
     }
 
     /// Returns the files that `include` of a file refers to, each with its place.
-    fn named_files(&mut self, root: &Node, path: &Path) -> Vec<(PathBuf, Place)> {
+    fn named_files(&mut self, root: &Node, path: &Path) -> Vec<(PathBuf, ValuePlace)> {
         let path = plain(path);
         let base = path.parent().unwrap_or(&path);
         let mut files = Vec::new();
@@ -114,7 +114,7 @@ impl Loading<'_> {
     }
 
     /// Returns why a file must not be included here, if so.
-    fn refuse(&self, file: &Path, place: &Place, included: &Included) -> Option<String> {
+    fn refuse(&self, file: &Path, place: &ValuePlace, included: &Included) -> Option<String> {
         let known = file.canonicalize().ok()?;
         let cwd = &self.sources.cwd;
         if let Some(at) = included.chain.iter().position(|open| *open == known) {
@@ -158,7 +158,7 @@ fn name_of(file: &Path, cwd: &Path) -> String {
 }
 
 /// Returns the names in `include`, with their places and whether each comes from a reference.
-fn listed(root: &Node) -> Vec<(String, Place, bool)> {
+fn listed(root: &Node) -> Vec<(String, ValuePlace, bool)> {
     let mut names = Vec::new();
     for item in items(root.get(&["include"])) {
         if let Value::Text(name) = item.value {
@@ -228,9 +228,9 @@ fn merge(into: &mut Node, from: &Node, path: &mut Vec<String>, problems: &mut Pr
 }
 
 fn merge_entry(
-    into: &mut BTreeMap<String, Entry>,
+    into: &mut BTreeMap<String, NodeEntry>,
     key: &str,
-    entry: &Entry,
+    entry: &NodeEntry,
     path: &mut Vec<String>,
     problems: &mut Problems,
 ) {

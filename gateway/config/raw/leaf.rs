@@ -330,7 +330,7 @@ impl JsonSchema for Text {
 pub struct List(pub Vec<String>);
 
 /// Maximum items of a list.
-const ITEMS: usize = 1000;
+const MAX_ITEMS: usize = 1000;
 
 impl<'de> Deserialize<'de> for List {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -357,9 +357,9 @@ impl<'de> Deserialize<'de> for List {
         }
 
         let list = deserializer.deserialize_any(ListVisitor)?;
-        if list.len() > ITEMS {
+        if list.len() > MAX_ITEMS {
             return Err(de::Error::custom(format!(
-                "must have at most {ITEMS} items{HINT}use wider patterns"
+                "must have at most {MAX_ITEMS} items{HINT}use wider patterns"
             )));
         }
         Ok(Self(list))
@@ -393,7 +393,7 @@ impl JsonSchema for List {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "anyOf": [
-                { "type": "array", "items": { "type": "string" }, "maxItems": ITEMS },
+                { "type": "array", "items": { "type": "string" }, "maxItems": MAX_ITEMS },
                 { "type": "string" },
             ],
         })

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use super::json;
 use super::node::{Node, Value};
 use crate::loaded::Flags;
-use crate::problem::{Place, Problem, Problems};
+use crate::problem::{Problem, Problems, ValuePlace};
 
 const PREFIX: &str = "LOCKGATE_";
 
@@ -34,7 +34,7 @@ const CONVENTIONAL: &[(&str, &[&str])] =
 
 /// Reads `LOCKGATE_…` variables into a layer.
 pub fn prefixed(env: &BTreeMap<String, String>, problems: &mut Problems) -> Node {
-    let mut root = Node::map(Place::Nowhere);
+    let mut root = Node::map(ValuePlace::Nowhere);
     for (name, value) in env {
         let Some(rest) = name.strip_prefix(PREFIX) else {
             continue;
@@ -43,7 +43,7 @@ pub fn prefixed(env: &BTreeMap<String, String>, problems: &mut Problems) -> Node
             continue;
         }
         let path = path(rest);
-        let place = Place::Variable(name.clone());
+        let place = ValuePlace::Variable(name.clone());
         if path.iter().any(String::is_empty) {
             let problem = Problem::error(place, "", "contains no key");
             problems.push(problem.hint("write LOCKGATE_SECTION__KEY, such as LOCKGATE_LOG__LEVEL"));
@@ -76,7 +76,7 @@ fn path(rest: &str) -> Vec<String> {
 }
 
 /// Returns the value as text, which every raw type accepts; lists and maps are parsed as JSON.
-fn parse(value: &str, place: &Place) -> Node {
+fn parse(value: &str, place: &ValuePlace) -> Node {
     if value.starts_with(['[', '{'])
         && let Some(node) = json::read_value(value, place)
         && matches!(node.value, Value::List(_) | Value::Map(_))
@@ -94,10 +94,10 @@ pub fn find_set<'a>(env: &'a BTreeMap<String, String>, name: &str) -> Option<&'a
 /// Reads `MCP_…` variables into a layer. `listen` is the address from weaker layers, of which host
 /// and port can be set separately.
 pub fn conventional(env: &BTreeMap<String, String>, listen: &str, problems: &mut Problems) -> Node {
-    let mut root = Node::map(Place::Nowhere);
+    let mut root = Node::map(ValuePlace::Nowhere);
     for (name, path) in CONVENTIONAL {
         if let Some(value) = find_set(env, name) {
-            root.put(path, Node::text(value, Place::Variable((*name).to_string())));
+            root.put(path, Node::text(value, ValuePlace::Variable((*name).to_string())));
         }
     }
     let host = find_set(env, "MCP_HOST");
@@ -105,11 +105,12 @@ pub fn conventional(env: &BTreeMap<String, String>, listen: &str, problems: &mut
     if host.is_none() && port.is_none() {
         return root;
     }
-    let place = Place::Variable(if host.is_some() { "MCP_HOST" } else { "MCP_PORT" }.to_string());
+    let place =
+        ValuePlace::Variable(if host.is_some() { "MCP_HOST" } else { "MCP_PORT" }.to_string());
     if let Some(port) = port
         && port.parse::<u16>().is_err()
     {
-        let place = Place::Variable("MCP_PORT".to_string());
+        let place = ValuePlace::Variable("MCP_PORT".to_string());
         let what = format!("must be a port from 1024 to 65535 (it is `{}`)", port.escape_debug());
         problems.push(Problem::error(place, "listen", what).hint("write a number"));
         return root;
@@ -129,7 +130,7 @@ pub fn conventional(env: &BTreeMap<String, String>, listen: &str, problems: &mut
 }
 
 pub fn flags(flags: &Flags) -> Node {
-    let mut root = Node::map(Place::Nowhere);
+    let mut root = Node::map(ValuePlace::Nowhere);
     let given: [(&'static str, &[&str], &Option<String>); 3] = [
         ("--listen", &["listen"], &flags.listen),
         ("--log-level", &["log", "level"], &flags.log_level),
@@ -137,7 +138,7 @@ pub fn flags(flags: &Flags) -> Node {
     ];
     for (flag, path, value) in given {
         if let Some(value) = value {
-            root.put(path, Node::text(value, Place::Flag(flag)));
+            root.put(path, Node::text(value, ValuePlace::Flag(flag)));
         }
     }
     root

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::node::{DEPTH, Entry, Node, STOPPED, Value};
+use super::node::{MAX_NESTING, Node, NodeEntry, STOPPED, Value};
 use super::position::Lines;
-use crate::problem::{Place, Problem};
+use crate::problem::{Problem, ValuePlace};
 
 pub fn read(path: &Arc<PathBuf>, text: &str) -> Result<Node, Problem> {
     let text = strip(text);
@@ -29,7 +29,7 @@ pub fn read(path: &Arc<PathBuf>, text: &str) -> Result<Node, Problem> {
 }
 
 /// Parses a JSON value from an environment variable; all of it has the same `place`.
-pub fn read_value(text: &str, place: &Place) -> Option<Node> {
+pub fn read_value(text: &str, place: &ValuePlace) -> Option<Node> {
     let reader = Reader { text, place: &|_| place.clone() };
     let root: &RawValue = serde_json::from_str(text).ok()?;
     reader.node(root, 0).ok()
@@ -46,7 +46,7 @@ fn plain(error: &serde_json::Error) -> String {
 
 struct Reader<'a> {
     text: &'a str,
-    place: &'a dyn Fn(usize) -> Place,
+    place: &'a dyn Fn(usize) -> ValuePlace,
 }
 
 impl Reader<'_> {
@@ -54,8 +54,8 @@ impl Reader<'_> {
         let text = raw.get();
         let at = text.as_ptr() as usize - self.text.as_ptr() as usize;
         let place = (self.place)(at);
-        if depth > DEPTH {
-            return Err(Problem::error(place, "", format!("nested deeper than {DEPTH}")));
+        if depth > MAX_NESTING {
+            return Err(Problem::error(place, "", format!("nested deeper than {MAX_NESTING}")));
         }
         match self.value(text, depth) {
             Ok(value) => Ok(Node::new(value, place)),
@@ -86,7 +86,7 @@ impl Reader<'_> {
         })
     }
 
-    fn entries(&self, text: &str, depth: usize) -> Result<BTreeMap<String, Entry>, JsonError> {
+    fn entries(&self, text: &str, depth: usize) -> Result<BTreeMap<String, NodeEntry>, JsonError> {
         let entries: Entries<'_> = serde_json::from_str(text)?;
         let mut map = BTreeMap::new();
         for (key, raw) in entries.0 {
@@ -97,7 +97,7 @@ impl Reader<'_> {
                 let what = format!("duplicate key `{}`", key.escape_debug());
                 return Err(Problem::error(place, "", what).hint("keep one of them").into());
             }
-            map.insert(key, Entry { place, node });
+            map.insert(key, NodeEntry { place, node });
         }
         Ok(map)
     }

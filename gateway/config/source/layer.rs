@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 
 use super::decode::decode;
 use super::node::{Node, Value};
-use crate::problem::{HINT, MOST, Place, Problem, Problems};
+use crate::problem::{HINT, MAX_LISTED_PROBLEMS, Problem, Problems, ValuePlace};
 use crate::raw::Root;
 use crate::suggest;
 
@@ -45,7 +45,7 @@ impl Layer {
         reference: &str,
         problems: &mut Problems,
     ) -> Option<T> {
-        for _ in 0..MOST {
+        for _ in 0..MAX_LISTED_PROBLEMS {
             let error = match decode(&self.root.to_figment()) {
                 Ok(value) => return Some(value),
                 Err(error) => error,
@@ -67,7 +67,7 @@ impl Layer {
                 self.gaps.push(written.clone());
             }
             if self.root.remove(&path).is_none() {
-                self.root = Node::map(Place::Nowhere);
+                self.root = Node::map(ValuePlace::Nowhere);
             }
             self.damaged.push(written);
         }
@@ -118,7 +118,7 @@ impl Layer {
 
     fn explain(&self, error: &Error, path: &[String], reference: &str) -> Problem {
         let key = self.written(path).join(".");
-        let place = self.root.place_of(path).unwrap_or(Place::Nowhere);
+        let place = self.root.place_of(path).unwrap_or(ValuePlace::Nowhere);
         let shown = match self.root.get(path) {
             Some(node) => node.shown(path),
             None => String::new(),
@@ -175,9 +175,9 @@ impl Layer {
 }
 
 /// Returns whether a variable's value begins like JSON but is invalid.
-fn is_broken_json(place: &Place, wanted: &str, actual: &Actual) -> bool {
+fn is_broken_json(place: &ValuePlace, wanted: &str, actual: &Actual) -> bool {
     let Actual::Str(text) = actual else { return false };
-    matches!(place, Place::Variable(_))
+    matches!(place, ValuePlace::Variable(_))
         && (wanted == "a list" || wanted == SECTION)
         && text.trim_start().starts_with(['[', '{'])
 }
@@ -264,7 +264,7 @@ impl Layers {
     }
 
     /// Returns the place to report for `path`, or for the nearest section above that exists.
-    pub fn place<S: AsRef<str>>(&self, path: &[S]) -> Place {
+    pub fn place<S: AsRef<str>>(&self, path: &[S]) -> ValuePlace {
         for n in (1..=path.len()).rev() {
             for layer in self.0.iter().rev() {
                 if let Some(place) = layer.root.place_of(&path[..n]) {
@@ -272,7 +272,7 @@ impl Layers {
                 }
             }
         }
-        Place::Nowhere
+        ValuePlace::Nowhere
     }
 
     /// Returns whether `path`, or a value above or below it, was removed as malformed.

@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 
 use figment::value::{Dict, Empty, Num, Tag, Value as Figment};
 
-use crate::problem::Place;
+use crate::problem::ValuePlace;
 
 /// Maximum nesting of a file.
-pub const DEPTH: usize = 32;
+pub const MAX_NESTING: usize = 32;
 /// The hint for syntax errors.
 pub const STOPPED: &str = "the mistake is here or just before";
 
 /// Maximum length of a value quoted in a message.
-const SHOWN: usize = 60;
+const MAX_QUOTED_CHARS: usize = 60;
 
 /// Keys with values that are never quoted in a message; `*` matches any name.
 const SENSITIVE: &[&[&str]] = &[
@@ -49,7 +49,7 @@ const SENSITIVE: &[&[&str]] = &[
 #[derive(Clone)]
 pub struct Node {
     pub value: Value,
-    pub place: Place,
+    pub place: ValuePlace,
     /// The original text, if the value came from a `${…}` or `file:` reference.
     pub reference: Option<String>,
 }
@@ -62,26 +62,26 @@ pub enum Value {
     Float(f64),
     Text(String),
     List(Vec<Node>),
-    Map(BTreeMap<String, Entry>),
+    Map(BTreeMap<String, NodeEntry>),
 }
 
 #[derive(Clone)]
-pub struct Entry {
+pub struct NodeEntry {
     /// The place of the key.
-    pub place: Place,
+    pub place: ValuePlace,
     pub node: Node,
 }
 
 impl Node {
-    pub fn new(value: Value, place: Place) -> Self {
+    pub fn new(value: Value, place: ValuePlace) -> Self {
         Self { value, place, reference: None }
     }
 
-    pub fn text(text: impl Into<String>, place: Place) -> Self {
+    pub fn text(text: impl Into<String>, place: ValuePlace) -> Self {
         Self::new(Value::Text(text.into()), place)
     }
 
-    pub fn map(place: Place) -> Self {
+    pub fn map(place: ValuePlace) -> Self {
         Self::new(Value::Map(BTreeMap::new()), place)
     }
 
@@ -92,7 +92,7 @@ impl Node {
         }
     }
 
-    pub fn as_map(&self) -> Option<&BTreeMap<String, Entry>> {
+    pub fn as_map(&self) -> Option<&BTreeMap<String, NodeEntry>> {
         match &self.value {
             Value::Map(map) => Some(map),
             _ => None,
@@ -127,12 +127,12 @@ impl Node {
         self.get(path)?.as_text()
     }
 
-    pub fn map_at<S: AsRef<str>>(&self, path: &[S]) -> Option<&BTreeMap<String, Entry>> {
+    pub fn map_at<S: AsRef<str>>(&self, path: &[S]) -> Option<&BTreeMap<String, NodeEntry>> {
         self.get(path)?.as_map()
     }
 
     /// Returns the place to report for `path`: of the value, or of the key for a list or section.
-    pub fn place_of<S: AsRef<str>>(&self, path: &[S]) -> Option<Place> {
+    pub fn place_of<S: AsRef<str>>(&self, path: &[S]) -> Option<ValuePlace> {
         let node = self.get(path)?;
         let key = match node.value {
             Value::List(_) | Value::Map(_) => self.key_place(path),
@@ -142,16 +142,16 @@ impl Node {
     }
 
     /// Returns the place to report for `path`, or for the nearest section above it.
-    pub fn nearest_place<S: AsRef<str>>(&self, path: &[S]) -> Place {
+    pub fn nearest_place<S: AsRef<str>>(&self, path: &[S]) -> ValuePlace {
         for length in (1..=path.len()).rev() {
             if let Some(place) = self.place_of(&path[..length]) {
                 return place;
             }
         }
-        Place::Nowhere
+        ValuePlace::Nowhere
     }
 
-    pub fn key_place<S: AsRef<str>>(&self, path: &[S]) -> Option<Place> {
+    pub fn key_place<S: AsRef<str>>(&self, path: &[S]) -> Option<ValuePlace> {
         let (last, parent) = path.split_last()?;
         Some(self.map_at(parent)?.get(last.as_ref())?.place.clone())
     }
@@ -166,10 +166,10 @@ impl Node {
             [] => false,
             [last] => {
                 let place = node.place.clone();
-                map.insert(last.as_ref().to_string(), Entry { place, node }).is_none()
+                map.insert(last.as_ref().to_string(), NodeEntry { place, node }).is_none()
             }
             [first, rest @ ..] => {
-                let section = map.entry(first.as_ref().to_string()).or_insert_with(|| Entry {
+                let section = map.entry(first.as_ref().to_string()).or_insert_with(|| NodeEntry {
                     place: node.place.clone(),
                     node: Self::map(node.place.clone()),
                 });
@@ -180,13 +180,13 @@ impl Node {
 
     /// Returns whether the node is a file without content; `{}` is content.
     pub fn is_blank_file(&self) -> bool {
-        let is_whole = matches!(self.place, Place::File { line: 0, .. });
+        let is_whole = matches!(self.place, ValuePlace::File { line: 0, .. });
         is_whole && matches!(&self.value, Value::Map(map) if map.is_empty())
     }
 
     /// Returns keys without a value, with their paths: an incomplete key of a policy must not match
     /// everyone.
-    pub fn find_keys_without_value(&self) -> Vec<(Place, Vec<String>)> {
+    pub fn find_keys_without_value(&self) -> Vec<(ValuePlace, Vec<String>)> {
         let mut found = Vec::new();
         self.collect_keys_without_value(&mut Vec::new(), &mut found);
         found
@@ -195,7 +195,7 @@ impl Node {
     fn collect_keys_without_value(
         &self,
         path: &mut Vec<String>,
-        found: &mut Vec<(Place, Vec<String>)>,
+        found: &mut Vec<(ValuePlace, Vec<String>)>,
     ) {
         match &self.value {
             Value::Map(map) => {
@@ -262,7 +262,7 @@ impl Node {
             Value::Bool(value) => value.to_string(),
             Value::Integer(value) => value.to_string(),
             Value::Float(value) => value.to_string(),
-            Value::Text(text) if text.chars().count() <= SHOWN => text.clone(),
+            Value::Text(text) if text.chars().count() <= MAX_QUOTED_CHARS => text.clone(),
             _ => return String::new(),
         };
         format!(" (it is `{}`)", text.escape_debug())

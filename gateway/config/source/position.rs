@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::problem::Place;
+use crate::problem::ValuePlace;
 
 pub struct Lines<'a> {
     path: &'a Arc<PathBuf>,
@@ -21,14 +21,14 @@ impl<'a> Lines<'a> {
         Self { path, text, starts }
     }
 
-    pub fn place(&self, offset: usize) -> Place {
+    pub fn place(&self, offset: usize) -> ValuePlace {
         let line = self.starts.partition_point(|start| *start <= offset);
         let start = self.starts[line.saturating_sub(1)];
         let before = self.text.get(start..offset).unwrap_or("");
         self.at(line, before.chars().count() + 1)
     }
 
-    pub fn at(&self, line: usize, column: usize) -> Place {
-        Place::File { path: self.path.clone(), line, column }
+    pub fn at(&self, line: usize, column: usize) -> ValuePlace {
+        ValuePlace::File { path: self.path.clone(), line, column }
     }
 }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::node::{DEPTH, Entry, Node, STOPPED, Value};
+use super::node::{MAX_NESTING, Node, NodeEntry, STOPPED, Value};
 use super::position::Lines;
-use crate::problem::{Place, Problem};
+use crate::problem::{Problem, ValuePlace};
 
 pub fn read(path: &Arc<PathBuf>, text: &str) -> Result<Node, Problem> {
     let lines = Lines::new(path, text);
@@ -25,7 +25,7 @@ pub fn read(path: &Arc<PathBuf>, text: &str) -> Result<Node, Problem> {
         }
     };
     if table.get_ref().is_empty() {
-        return Ok(Node::map(Place::file(path)));
+        return Ok(Node::map(ValuePlace::file(path)));
     }
     let at = table.span().start;
     map(table.get_ref(), at, &lines, 0)
@@ -33,13 +33,15 @@ pub fn read(path: &Arc<PathBuf>, text: &str) -> Result<Node, Problem> {
 
 fn map(table: &DeTable<'_>, at: usize, lines: &Lines<'_>, depth: usize) -> Result<Node, Problem> {
     let place = lines.place(at);
-    if depth > DEPTH {
-        return Err(Problem::error(place, "", format!("nested deeper than {DEPTH}")));
+    if depth > MAX_NESTING {
+        return Err(Problem::error(place, "", format!("nested deeper than {MAX_NESTING}")));
     }
     let mut entries = std::collections::BTreeMap::new();
     for (key, value) in table {
-        let entry =
-            Entry { place: lines.place(key.span().start), node: node(value, lines, depth + 1)? };
+        let entry = NodeEntry {
+            place: lines.place(key.span().start),
+            node: node(value, lines, depth + 1)?,
+        };
         entries.insert(key.get_ref().to_string(), entry);
     }
     Ok(Node::new(Value::Map(entries), place))
@@ -57,8 +59,8 @@ fn node(value: &Spanned<DeValue<'_>>, lines: &Lines<'_>, depth: usize) -> Result
         },
         DeValue::Float(number) => Value::Float(number.as_str().parse().unwrap_or(f64::NAN)),
         DeValue::Datetime(date) => Value::Text(date.to_string()),
-        DeValue::Array(_) if depth > DEPTH => {
-            return Err(Problem::error(place, "", format!("nested deeper than {DEPTH}")));
+        DeValue::Array(_) if depth > MAX_NESTING => {
+            return Err(Problem::error(place, "", format!("nested deeper than {MAX_NESTING}")));
         }
         DeValue::Array(items) => {
             let mut list = Vec::with_capacity(items.len());

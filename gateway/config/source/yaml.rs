@@ -10,11 +10,11 @@ use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::options::{AliasLimits, DuplicateKeyPolicy};
 use serde_saphyr::{Location, Spanned};
 
-use super::node::{DEPTH, Entry, Node, STOPPED, Value};
-use crate::problem::{Place, Problem};
+use super::node::{MAX_NESTING, Node, NodeEntry, STOPPED, Value};
+use crate::problem::{Problem, ValuePlace};
 
-const NODES: usize = 100_000;
-const ALIASES: usize = 1_000;
+const MAX_NODES: usize = 100_000;
+const MAX_ALIASES: usize = 1_000;
 /// The hint for a value that begins with a special character.
 const QUOTES: &str = "put the whole value in quotes, such as '*' or '\"a\" in b': * & ! \" and { \
     have a special meaning at its start";
@@ -32,8 +32,8 @@ pub fn read(path: &Arc<PathBuf>, text: &str) -> Result<Node, Problem> {
     }
 }
 
-fn place_at(path: &Arc<PathBuf>, at: Location) -> Place {
-    Place::File {
+fn place_at(path: &Arc<PathBuf>, at: Location) -> ValuePlace {
+    ValuePlace::File {
         path: path.clone(),
         line: usize::try_from(at.line()).unwrap_or(0),
         column: usize::try_from(at.column()).unwrap_or(0),
@@ -87,15 +87,15 @@ fn from_zero(at: u64) -> Option<usize> {
 
 fn options() -> serde_saphyr::Options {
     let mut budget = serde_saphyr::Budget::default();
-    budget.max_depth = DEPTH;
-    budget.flow_nesting_limit = DEPTH;
-    budget.max_nodes = NODES;
-    budget.max_events = 4 * NODES;
-    budget.max_aliases = ALIASES;
-    budget.max_anchors = ALIASES;
+    budget.max_depth = MAX_NESTING;
+    budget.flow_nesting_limit = MAX_NESTING;
+    budget.max_nodes = MAX_NODES;
+    budget.max_events = 4 * MAX_NODES;
+    budget.max_aliases = MAX_ALIASES;
+    budget.max_anchors = MAX_ALIASES;
     budget.max_documents = 2;
     let mut aliases = AliasLimits::default();
-    aliases.max_total_replayed_events = NODES;
+    aliases.max_total_replayed_events = MAX_NODES;
     aliases.max_replay_stack_depth = 16;
     serde_saphyr::options! {
         budget: Some(budget),
@@ -130,7 +130,7 @@ enum Tree {
     Map(Vec<(Spanned<String>, Spanned<Tree>)>),
 }
 
-fn build(tree: Spanned<Tree>, place: &impl Fn(Location) -> Place) -> Node {
+fn build(tree: Spanned<Tree>, place: &impl Fn(Location) -> ValuePlace) -> Node {
     let at = place(tree.referenced);
     let value = match tree.value {
         Tree::Null => Value::Null,
@@ -148,7 +148,7 @@ fn build(tree: Spanned<Tree>, place: &impl Fn(Location) -> Place) -> Node {
         Tree::Map(entries) => {
             let mut map = BTreeMap::new();
             for (key, value) in entries {
-                let entry = Entry { place: place(key.referenced), node: build(value, place) };
+                let entry = NodeEntry { place: place(key.referenced), node: build(value, place) };
                 map.insert(key.value, entry);
             }
             Value::Map(map)

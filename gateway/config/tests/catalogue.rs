@@ -2,13 +2,13 @@
 
 use lockgate_registry::Auth;
 
-use super::Given;
+use super::TestConfig;
 
 #[test]
 fn an_entry_is_an_address_and_what_the_server_wants() {
     let text = "catalogue:\n  plain: { url: 'https://a.example/mcp' }\n  keyed: { url: \
         'http://10.0.0.1:8080/', title: Keyed, auth: api_key, header: X-Api-Key }\n";
-    let catalogue = Given::yaml(text).loaded().config.catalogue;
+    let catalogue = TestConfig::yaml(text).loaded().config.catalogue;
     let found: Vec<_> = catalogue
         .iter()
         .map(|(slug, entry)| (slug.as_str(), entry.title.as_str(), entry.url.as_str(), &entry.auth))
@@ -39,11 +39,11 @@ fn mistakes_of_the_catalogue_are_said_with_their_places() {
         ("{ url: 'https://a/', title: '' }", "catalogue.a.title", "1 to 100"),
         ("{ url: 'https://a/', auht: none }", "catalogue.a.auht", "auth"),
     ] {
-        let messages = Given::yaml(&format!("catalogue: {{ a: {entry} }}")).messages();
+        let messages = TestConfig::yaml(&format!("catalogue: {{ a: {entry} }}")).messages();
         assert_eq!(messages.len(), 1, "{entry}: {messages:?}");
         assert!(messages[0].contains(key) && messages[0].contains(words), "{messages:?}");
         assert!(!messages[0].contains("Tops3cret"), "{messages:?}");
     }
-    let named = Given::yaml("catalogue: { A_B: { url: 'https://a/' } }").messages();
+    let named = TestConfig::yaml("catalogue: { A_B: { url: 'https://a/' } }").messages();
     assert!(named[0].contains("a-z, 0-9 and -"), "{named:?}");
 }

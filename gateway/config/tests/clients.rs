@@ -2,7 +2,7 @@
 
 use lockgate_upstream::Transport;
 
-use super::Given;
+use super::TestConfig;
 
 const CLAUDE: &str = r#"{
   "globalShortcut": "Ctrl+Space",
@@ -34,7 +34,7 @@ const VSCODE: &str = r#"{
 
 #[test]
 fn a_claude_desktop_file_works_as_it_is() {
-    let given = Given::files(&[("claude.json", CLAUDE)]).mcp_servers("claude.json");
+    let given = TestConfig::files(&[("claude.json", CLAUDE)]).mcp_servers("claude.json");
     let loaded = given.loaded();
     assert_eq!(loaded.warnings, []);
     let [server] = &loaded.config.servers[..] else { panic!() };
@@ -51,7 +51,7 @@ fn a_claude_desktop_file_works_as_it_is() {
 
 #[test]
 fn a_cursor_file_works_with_its_variables_and_new_names_are_told() {
-    let given = Given::files(&[
+    let given = TestConfig::files(&[
         ("ws/.cursor/mcp.json", CURSOR),
         ("lockgate.yaml", "import: ws/.cursor/mcp.json\n"),
     ]);
@@ -79,7 +79,7 @@ fn a_cursor_file_works_with_its_variables_and_new_names_are_told() {
 #[test]
 fn a_vs_code_file_works_with_comments_and_types() {
     for text in [VSCODE.to_string(), format!("{{ \"mcp\": {VSCODE} }}")] {
-        let loaded = Given::files(&[("mcp.json", &text)]).mcp_servers("mcp.json").loaded();
+        let loaded = TestConfig::files(&[("mcp.json", &text)]).mcp_servers("mcp.json").loaded();
         assert_eq!(loaded.warnings, []);
         let [old, tool, web] = &loaded.config.servers[..] else { panic!() };
         assert!(matches!(old.transport, Transport::Sse { .. }));
@@ -91,7 +91,7 @@ fn a_vs_code_file_works_with_comments_and_types() {
 #[test]
 fn what_only_an_editor_can_ask_for_is_a_mistake_with_a_way_out() {
     let text = r#"{ "servers": { "a": { "url": "https://a.example/mcp", "headers": { "X": "${input:key}" } } } }"#;
-    let messages = Given::files(&[("mcp.json", text)]).mcp_servers("mcp.json").messages();
+    let messages = TestConfig::files(&[("mcp.json", text)]).mcp_servers("mcp.json").messages();
     let expected = "mcp.json:1:73: servers.a.headers.x: `${input:key}` is a prompt that only the editor can show \
                     — write ${NAME} and set that environment variable";
     assert_eq!(messages, [expected]);
@@ -100,7 +100,7 @@ fn what_only_an_editor_can_ask_for_is_a_mistake_with_a_way_out() {
 #[test]
 fn settings_can_be_added_to_an_imported_server() {
     let file = "import: claude.json\nservers: { filesystem: { timeout: 120, enabled: false } }\n";
-    let loaded = Given::files(&[("claude.json", CLAUDE), ("lockgate.yaml", file)]).loaded();
+    let loaded = TestConfig::files(&[("claude.json", CLAUDE), ("lockgate.yaml", file)]).loaded();
     let [server] = &loaded.config.servers[..] else { panic!() };
     assert_eq!((server.call_timeout.as_secs(), server.enabled), (120, false));
     assert!(matches!(&server.transport, Transport::Stdio { command, .. } if command == "sh"));
@@ -111,14 +111,15 @@ fn one_name_for_two_servers_names_both_places_and_one_server_twice_is_fine() {
     let file = |command: &str| format!("servers:\n  a: {{ command: {command} }}\n");
     let import = r#"{ "mcpServers": { "a": { "command": "sh", "args": [] } } }"#;
     let given = |command: &str| {
-        Given::files(&[("lockgate.yaml", &file(command)), ("c.json", import)]).mcp_servers("c.json")
+        TestConfig::files(&[("lockgate.yaml", &file(command)), ("c.json", import)])
+            .mcp_servers("c.json")
     };
     assert_eq!(given("sh").messages(), Vec::<String>::new());
     let expected = "lockgate.yaml:2:3: servers.a: another server with this name is defined at c.json:1:19 \
                     — rename one of them, or omit `command` and `url` here to only add settings";
     assert_eq!(given("ls").messages(), [expected]);
     let twice = r#"{ "mcpServers": { "a b": { "command": "sh" }, "a_b": { "command": "sh" } } }"#;
-    let messages = Given::files(&[("c.json", twice)]).mcp_servers("c.json").messages();
+    let messages = TestConfig::files(&[("c.json", twice)]).mcp_servers("c.json").messages();
     assert!(
         messages[0].ends_with("`a b` and `a_b` both become `a-b` — rename one of them"),
         "{messages:?}"
@@ -127,8 +128,9 @@ fn one_name_for_two_servers_names_both_places_and_one_server_twice_is_fine() {
 
 #[test]
 fn files_that_hold_no_servers_or_are_not_there_are_mistakes() {
-    let message =
-        |text: &str| Given::files(&[("c.json", text)]).mcp_servers("c.json").messages().join("\n");
+    let message = |text: &str| {
+        TestConfig::files(&[("c.json", text)]).mcp_servers("c.json").messages().join("\n")
+    };
     assert!(
         message("{}").starts_with("c.json:1:1: has neither `mcpServers` nor `servers` — "),
         "{}",
@@ -144,7 +146,7 @@ fn files_that_hold_no_servers_or_are_not_there_are_mistakes() {
         message(r#"{"mcpServers": {"ü": {"command": "sh"}}}"#)
             .contains("cannot be converted to a server name")
     );
-    let missing = Given::files(&[]).mcp_servers("c.json").messages();
+    let missing = TestConfig::files(&[]).mcp_servers("c.json").messages();
     assert_eq!(
         missing,
         [
@@ -159,7 +161,7 @@ fn the_entry_that_starts_lockgate_is_not_imported() {
         let text = format!(
             r#"{{ "mcpServers": {{ "gate": {{ "command": "{command}" }}, "a": {{ "command": "sh" }} }} }}"#
         );
-        let loaded = Given::files(&[("c.json", &text)]).mcp_servers("c.json").loaded();
+        let loaded = TestConfig::files(&[("c.json", &text)]).mcp_servers("c.json").loaded();
         assert_eq!(loaded.config.servers.len(), 1, "{command}");
         let warning = loaded.warnings[0].to_string();
         assert!(

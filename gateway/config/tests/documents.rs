@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Given, certificate};
+use super::{TestConfig, certificate};
 use crate::schema::walk::{Key, keys};
 use crate::{Sources, load};
 
@@ -52,7 +52,7 @@ fn every_yaml_block_of_the_reference_is_valid() {
     assert_eq!(blocks.len(), 4, "blocks of YAML");
     let (cert, key) = certificate();
     for block in blocks {
-        let given = Given::files(&[
+        let given = TestConfig::files(&[
             ("lockgate.yaml", block),
             (
                 "claude_desktop_config.json",
@@ -74,8 +74,10 @@ fn the_policies_of_the_reference_are_valid() {
         text.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
     assert_eq!(blocks.len(), 2, "blocks of YAML");
     for block in blocks {
-        let given =
-            Given::files(&[("lockgate.yaml", "policy: { files: [p.yaml] }"), ("p.yaml", block)]);
+        let given = TestConfig::files(&[
+            ("lockgate.yaml", "policy: { files: [p.yaml] }"),
+            ("p.yaml", block),
+        ]);
         assert!(given.load().is_ok(), "{:?} in\n{block}", given.messages());
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::Given;
+use super::TestConfig;
 use crate::schema::walk::{Key, keys};
 
 fn document(key: &Key, value: Value) -> String {
@@ -51,8 +51,9 @@ fn every_number_is_taken_at_its_limits_and_refused_beyond() {
     for key in bounded {
         let Some((min, max)) = key.range else { continue };
         let name = key.path.join(".").replace("NAME", "a");
-        let messages =
-            |value: Value| Given::files(&[("lockgate.json", &document(&key, value))]).messages();
+        let messages = |value: Value| {
+            TestConfig::files(&[("lockgate.json", &document(&key, value))]).messages()
+        };
         for inside in [json!(min), json!(max), json!(max.to_string())] {
             assert_eq!(messages(inside.clone()), Vec::<String>::new(), "{name} = {inside}");
         }
@@ -100,24 +101,24 @@ fn names_and_ports_are_taken_at_their_limits_and_refused_beyond() {
         ("listen", "[::ffff:127.0.0.1]:3001".into(), true),
     ];
     for (key, value, valid) in cases {
-        let given = Given::files(&[("lockgate.json", &json!({ *key: value }).to_string())]);
+        let given = TestConfig::files(&[("lockgate.json", &json!({ *key: value }).to_string())]);
         assert_eq!(given.load().is_ok(), *valid, "{key} = {value}: {:?}", given.messages());
     }
     for (slug, valid) in
         [(longest.as_str(), true), (too_long.as_str(), false), ("a.b", false), ("-", true)]
     {
         let text = json!({ "servers": { slug: { "command": "sh" } } }).to_string();
-        assert_eq!(Given::files(&[("lockgate.json", &text)]).load().is_ok(), valid, "{slug}");
+        assert_eq!(TestConfig::files(&[("lockgate.json", &text)]).load().is_ok(), valid, "{slug}");
     }
 }
 
 #[test]
 fn privileged_ports_and_other_interfaces_have_to_be_asked_for() {
-    let privileged = Given::yaml("listen: 127.0.0.1:1\nhttp: { privileged_ports: true }\n");
+    let privileged = TestConfig::yaml("listen: 127.0.0.1:1\nhttp: { privileged_ports: true }\n");
     assert_eq!(privileged.loaded().config.listener.listen.port(), 1);
-    let zero = Given::yaml("listen: 127.0.0.1:0\nhttp: { privileged_ports: true }\n");
+    let zero = TestConfig::yaml("listen: 127.0.0.1:0\nhttp: { privileged_ports: true }\n");
     assert!(zero.load().is_err());
-    let open = Given::yaml("listen: 0.0.0.0:3001\n").env("LOCKGATE_KEY", "0123456789abcdef");
+    let open = TestConfig::yaml("listen: 0.0.0.0:3001\n").env("LOCKGATE_KEY", "0123456789abcdef");
     assert_eq!(open.loaded().config.listener.listen.to_string(), "0.0.0.0:3001");
     // Warnings only matter if the address is bound.
     let warned = open.messages();
@@ -125,9 +126,9 @@ fn privileged_ports_and_other_interfaces_have_to_be_asked_for() {
         warned.len() == 2 && warned.iter().all(|line| line.starts_with("warning: ")),
         "{warned:?}"
     );
-    let refused = Given::yaml("listen: 0.0.0.0:3001\n").messages();
+    let refused = TestConfig::yaml("listen: 0.0.0.0:3001\n").messages();
     assert!(refused.len() == 1 && refused[0].contains("without `auth.key`"), "{refused:?}");
-    let any_port = Given::files(&[])
+    let any_port = TestConfig::files(&[])
         .flags(crate::Flags { listen: Some("127.0.0.1:0".into()), ..crate::Flags::default() });
     assert_eq!(any_port.loaded().config.listener.listen.port(), 0);
 }
@@ -135,36 +136,36 @@ fn privileged_ports_and_other_interfaces_have_to_be_asked_for() {
 #[test]
 fn files_are_bounded_in_size_and_nesting() {
     let large = format!("# {}\n", "x".repeat(1024 * 1024));
-    assert_eq!(Given::yaml(&large).messages(), ["lockgate.yaml: is larger than 1 MiB"]);
+    assert_eq!(TestConfig::yaml(&large).messages(), ["lockgate.yaml: is larger than 1 MiB"]);
     let fits = format!("{{}} # {}\n", "x".repeat(1024 * 1024 - 6));
-    assert_eq!(Given::yaml(&fits).messages(), Vec::<String>::new());
+    assert_eq!(TestConfig::yaml(&fits).messages(), Vec::<String>::new());
     let deep = |open: &str, close: &str| format!("{}{}", open.repeat(200), close.repeat(200));
     for (name, text) in [
         ("lockgate.yaml", format!("name: {}", deep("[", "]"))),
         ("lockgate.json", format!("{{\"name\": {}}}", deep("[", "]"))),
         ("lockgate.toml", format!("name = {}", deep("[", "]"))),
     ] {
-        let messages = Given::files(&[(name, &text)]).messages();
+        let messages = TestConfig::files(&[(name, &text)]).messages();
         assert_eq!(messages.len(), 1, "{messages:?}");
     }
     let bomb = "a: &a [x, x, x, x, x, x, x, x, x]\nb: &b [*a, *a, *a, *a, *a, *a, *a, *a, *a]\n\
                 c: &c [*b, *b, *b, *b, *b, *b, *b, *b, *b]\nd: &d [*c, *c, *c, *c, *c, *c, *c, *c, *c]\n\
                 e: &e [*d, *d, *d, *d, *d, *d, *d, *d, *d]\nf: &f [*e, *e, *e, *e, *e, *e, *e, *e, *e]\n\
                 name: [*f, *f, *f, *f, *f, *f, *f, *f, *f]\n";
-    let messages = Given::yaml(bomb).messages();
+    let messages = TestConfig::yaml(bomb).messages();
     assert!(messages.len() == 1 && messages[0].contains("not valid YAML"), "{messages:?}");
 }
 
 #[test]
 fn a_report_is_bounded() {
     let text: String = (0..1000).map(|n| format!("unknown{n}: 1\n")).collect();
-    let messages = Given::yaml(&text).messages();
+    let messages = TestConfig::yaml(&text).messages();
     assert!((100..=201).contains(&messages.len()), "{}", messages.len());
 }
 
 #[test]
 fn a_server_of_an_organisation_has_the_bounds_that_one_of_the_file_has_by_default() {
-    let loaded = Given::yaml("servers: { a: { url: 'https://a.example.com/mcp' } }").loaded();
+    let loaded = TestConfig::yaml("servers: { a: { url: 'https://a.example.com/mcp' } }").loaded();
     let of_file = &loaded.config.servers[0];
     let of_organisation = lockgate_upstream::Config::of_organisation(
         "acme".into(),
@@ -181,7 +182,7 @@ fn a_server_of_an_organisation_has_the_bounds_that_one_of_the_file_has_by_defaul
 fn organisations_reach_what_the_operator_allows_and_in_development_this_machine() {
     let reach = |text: &str| {
         let lockgate_egress::Policy::Organisation { private, loopback } =
-            Given::yaml(text).loaded().config.egress.organisations
+            TestConfig::yaml(text).loaded().config.egress.organisations
         else {
             panic!("not of organisations: {text}")
         };
@@ -215,13 +216,13 @@ fn a_file_that_holds_nothing_is_a_mistake() {
         ("lockgate.toml", "# servers\n"),
     ];
     for (name, text) in blank {
-        let messages = Given::files(&[(name, text)]).messages();
+        let messages = TestConfig::files(&[(name, text)]).messages();
         assert_eq!(messages.len(), 1, "{name} {text:?}: {messages:?}");
         assert!(messages[0].starts_with(&format!("{name}: is empty — ")), "{messages:?}");
     }
     for (name, text) in
         [("lockgate.yaml", "{}"), ("lockgate.json", "{}"), ("lockgate.toml", "[servers]")]
     {
-        assert_eq!(Given::files(&[(name, text)]).messages(), Vec::<String>::new(), "{name}");
+        assert_eq!(TestConfig::files(&[(name, text)]).messages(), Vec::<String>::new(), "{name}");
     }
 }

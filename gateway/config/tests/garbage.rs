@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::Given;
+use super::TestConfig;
 
 const NAMES: [&str; 3] = ["lockgate.yaml", "lockgate.json", "lockgate.toml"];
 const WHOLE: &str = r#"{ // c
@@ -15,7 +15,7 @@ proptest! {
     #[test]
     fn any_text_is_read_or_refused(text in "\\PC{0,80}|[\\[\\]{}:,#&*!|>'\"%@`/=\\-\\n \\\\a0]{0,60}") {
         for name in NAMES {
-            let _ = Given::files(&[(name, &text)]).load();
+            let _ = TestConfig::files(&[(name, &text)]).load();
         }
     }
 
@@ -24,12 +24,12 @@ proptest! {
         let end = (at + cut).min(WHOLE.len());
         let text = format!("{}{change}{}", &WHOLE[..at], &WHOLE[end..]);
         for name in NAMES {
-            let _ = Given::files(&[(name, &text)]).load();
+            let _ = TestConfig::files(&[(name, &text)]).load();
         }
     }
 }
 
 #[test]
 fn the_good_file_is_good() {
-    assert_eq!(Given::files(&[("lockgate.json", WHOLE)]).loaded().config.servers.len(), 2);
+    assert_eq!(TestConfig::files(&[("lockgate.json", WHOLE)]).loaded().config.servers.len(), 2);
 }

@@ -1,6 +1,6 @@
 //! Tests of `identity`: signing keys, servers' audiences, and that messages reveal no key.
 
-use super::Given;
+use super::TestConfig;
 
 const SERVERS: &str = "servers:\n  crm:\n    url: https://crm.test/mcp\n    \
     identity: { audience: https://crm.test/mcp }\n";
@@ -9,13 +9,13 @@ fn pem() -> String {
     rcgen::KeyPair::generate().unwrap().serialize_pem()
 }
 
-fn given(text: &str, key: &str) -> Given {
-    Given::files(&[("lockgate.yaml", text), ("identity.pem", key)]).env("KEY", key)
+fn given(text: &str, key: &str) -> TestConfig {
+    TestConfig::files(&[("lockgate.yaml", text), ("identity.pem", key)]).env("KEY", key)
 }
 
 #[test]
 fn a_server_is_told_who_calls_where_a_key_signs() {
-    assert!(Given::yaml("title: a").loaded().config.authn.signer.is_none());
+    assert!(TestConfig::yaml("title: a").loaded().config.authn.signer.is_none());
     let key = pem();
     let text = format!("{SERVERS}identity: {{ keys: ['file:identity.pem'] }}\n");
     let loaded = given(&text, &key).loaded();

@@ -1,16 +1,16 @@
 //! Tests of several files merged into a configuration, with a place for every mistake.
 
-use super::Given;
+use super::TestConfig;
 use crate::effective;
 
-fn names(given: &Given) -> Vec<String> {
+fn names(given: &TestConfig) -> Vec<String> {
     let servers = given.loaded().config.servers;
     servers.into_iter().map(|server| server.slug).collect()
 }
 
 #[test]
 fn teams_have_files_and_folders_of_their_own() {
-    let given = Given::files(&[
+    let given = TestConfig::files(&[
         ("lockgate.yaml", "include: [teams/a.yaml, more]\npolicy: { tools: { allow: [c__*] } }\n"),
         (
             "teams/a.yaml",
@@ -54,7 +54,7 @@ fn teams_have_files_and_folders_of_their_own() {
 
 #[test]
 fn what_two_files_say_differently_names_both_places() {
-    let given = Given::files(&[
+    let given = TestConfig::files(&[
         ("lockgate.yaml", "include: [a.yaml, b.yaml]\nlisten: 127.0.0.1:4000\n"),
         ("a.yaml", "servers:\n  time: { command: sh, timeout: 5 }\nname: same\n"),
         (
@@ -73,7 +73,7 @@ fn what_two_files_say_differently_names_both_places() {
              below it",
         ]
     );
-    let given = Given::files(&[
+    let given = TestConfig::files(&[
         ("lockgate.yaml", "include: b.yaml\nservers: { time: { timeout: 7 } }\n"),
         ("b.yaml", "servers: { time: { command: ls } }\n"),
     ]);
@@ -82,7 +82,7 @@ fn what_two_files_say_differently_names_both_places() {
 
 #[test]
 fn a_mistake_is_told_at_its_file_and_line() {
-    let given = Given::files(&[
+    let given = TestConfig::files(&[
         ("lockgate.yaml", "include: teams/a.yaml\n"),
         (
             "teams/a.yaml",
@@ -149,11 +149,11 @@ fn what_cannot_be_included_says_why() {
         ),
     ];
     for (files, expected) in cases {
-        let messages = Given::files(files).messages();
+        let messages = TestConfig::files(files).messages();
         assert!(messages.iter().any(|m| m.starts_with(expected)), "{expected}: {messages:?}");
         assert_eq!(messages.len(), 1, "{messages:?}");
     }
-    let variable = Given::files(&[("a.yaml", "{}")]).env("LOCKGATE_INCLUDE", "a.yaml");
+    let variable = TestConfig::files(&[("a.yaml", "{}")]).env("LOCKGATE_INCLUDE", "a.yaml");
     assert_eq!(
         variable.messages(),
         ["environment LOCKGATE_INCLUDE: include: only a file can \
@@ -163,14 +163,14 @@ fn what_cannot_be_included_says_why() {
         (0..70).map(|n| (format!("many/{n:02}.yaml"), "{}".to_string())).collect();
     let mut files = vec![("lockgate.yaml", "include: many")];
     files.extend(many.iter().map(|(name, text)| (name.as_str(), text.as_str())));
-    let messages = Given::files(&files).messages();
+    let messages = TestConfig::files(&files).messages();
     assert_eq!(messages.len(), 1, "{messages:?}");
     assert!(messages[0].contains("at most 64 files"), "{messages:?}");
 }
 
 #[test]
 fn a_circle_through_several_files_is_told_whole() {
-    let given = Given::files(&[
+    let given = TestConfig::files(&[
         ("lockgate.yaml", "include: a/one.yaml\n"),
         ("a/one.yaml", "include: two.yaml\n"),
         ("a/two.yaml", "include: back.yaml\n"),
@@ -184,7 +184,7 @@ fn a_circle_through_several_files_is_told_whole() {
 
 #[test]
 fn an_emptied_file_is_a_mistake_wherever_it_is_included() {
-    let given = Given::files(&[("lockgate.yaml", "include: a.yaml\n"), ("a.yaml", "\n")]);
+    let given = TestConfig::files(&[("lockgate.yaml", "include: a.yaml\n"), ("a.yaml", "\n")]);
     let messages = given.messages();
     assert!(messages.len() == 1 && messages[0].starts_with("a.yaml: is empty"), "{messages:?}");
 }
@@ -193,7 +193,7 @@ fn an_emptied_file_is_a_mistake_wherever_it_is_included() {
 fn no_link_leads_out_of_the_folder() {
     let elsewhere = tempfile::tempdir().unwrap();
     std::fs::write(elsewhere.path().join("a.yaml"), "log: { level: warn }\n").unwrap();
-    let given = Given::files(&[
+    let given = TestConfig::files(&[
         ("lockgate.yaml", "include: [teams/*.yaml, in.yaml, more]\n"),
         ("real/in.yaml", "listen: 127.0.0.1:4000\n"),
         ("teams/a.txt", ""),

@@ -11,7 +11,7 @@ mod source;
 mod telemetry;
 mod upstream;
 
-use super::Given;
+use super::TestConfig;
 
 /// File name, text, and all messages.
 type Case = (&'static str, &'static str, &'static [&'static str]);
@@ -19,7 +19,7 @@ type Case = (&'static str, &'static str, &'static [&'static str]);
 fn hold(cases: &[Case]) {
     let mut wrong = Vec::new();
     for (name, text, expected) in cases {
-        let given = Given::files(&[(name, text)]);
+        let given = TestConfig::files(&[(name, text)]);
         let folder = given.path().display().to_string();
         let messages: Vec<String> =
             given.messages().iter().map(|m| m.replace(&folder, "FOLDER")).collect();
@@ -82,13 +82,13 @@ audit:
             ("w.pem", &cert),
             ("x.pem", &key),
         ];
-        assert_eq!(Given::files(&files).messages(), Vec::<String>::new());
+        assert_eq!(TestConfig::files(&files).messages(), Vec::<String>::new());
         for known in &mut files {
             if known.0 == file {
                 known.1 = text;
             }
         }
-        let given = Given::files(&files);
+        let given = TestConfig::files(&files);
         let folder = given.path().display().to_string();
         let told = given.messages().join("\n").replace(&folder, "FOLDER");
         assert!(told.contains(words), "{file}: {told}");

@@ -1,6 +1,6 @@
 //! Tests of policy files: found, read with places, and every mistake reported at once.
 
-use super::Given;
+use super::TestConfig;
 
 const GOOD: &str = "policies:\n  - name: a\n    effect: allow\n";
 
@@ -14,7 +14,7 @@ fn files_folders_and_patterns_are_found_and_watched() {
     ] {
         let config = format!("policy: {{ files: {files} }}");
         let b = GOOD.replace("name: a", "name: b");
-        let given = Given::files(&[
+        let given = TestConfig::files(&[
             ("lockgate.yaml", &config),
             ("policies/a.yaml", GOOD),
             ("policies/b.yaml", &b),
@@ -35,14 +35,14 @@ fn a_policy_that_cannot_be_reached_is_a_mistake() {
     for named in ["p", "'p/*.yaml'"] {
         let config = format!("policy: {{ files: [{named}] }}");
         let draft = GOOD.replace("name: a", "name: draft");
-        let given = Given::files(&[
+        let given = TestConfig::files(&[
             ("lockgate.yaml", &config),
             ("p/a.yaml", GOOD),
             ("p/.draft.yaml", &draft),
         ]);
         let path = |name: &str| given.path().join(name);
         std::os::unix::fs::symlink("ann@host.123", path("p/.#a.yaml")).unwrap();
-        let names = |given: &Given| {
+        let names = |given: &TestConfig| {
             let documents = given.loaded().config.policy.documents;
             documents.into_iter().map(|file| file.name).collect::<Vec<_>>()
         };
@@ -61,8 +61,10 @@ fn a_policy_that_cannot_be_reached_is_a_mistake() {
         }
     }
     // A pattern may request such names.
-    let given =
-        Given::files(&[("lockgate.yaml", "policy: { files: ['p/.a*'] }"), ("p/.a.yaml", GOOD)]);
+    let given = TestConfig::files(&[
+        ("lockgate.yaml", "policy: { files: ['p/.a*'] }"),
+        ("p/.a.yaml", GOOD),
+    ]);
     assert_eq!(given.loaded().config.policy.documents.len(), 1);
 }
 
@@ -70,7 +72,7 @@ fn a_policy_that_cannot_be_reached_is_a_mistake() {
 fn production_is_content_with_policy_files() {
     let config =
         "profile: production\nauth: { key: \"0123456789abcdef0\" }\npolicy: { files: [a.yaml] }";
-    let given = Given::files(&[("lockgate.yaml", config), ("a.yaml", GOOD)]);
+    let given = TestConfig::files(&[("lockgate.yaml", config), ("a.yaml", GOOD)]);
     assert!(given.loaded().config.production);
 }
 
@@ -96,7 +98,7 @@ policies:
         "policies:\n  - { name: d }\n  - { name: e, effect: deny, rate: { per_minute: -1 } }\n";
     let compiled = "policies:\n  - { name: c, effect: allow, when: subjekt.id == \"x\" }\n  - { name: c, effect: deny, what: { tools: [\"a{\"] } }\n";
     let config = |files: &str| format!("policy: {{ files: {files} }}\nlisten: nowhere\n");
-    let given = Given::files(&[
+    let given = TestConfig::files(&[
         ("lockgate.yaml", &config("[p, q.yaml]")),
         ("p/a.yaml", bad),
         ("p/b.yaml", other),
@@ -119,8 +121,10 @@ policies:
     ] {
         assert!(told.contains(line), "{line}\n in \n{told}");
     }
-    let given =
-        Given::files(&[("lockgate.yaml", "policy: { files: [c.yaml] }"), ("c.yaml", compiled)]);
+    let given = TestConfig::files(&[
+        ("lockgate.yaml", "policy: { files: [c.yaml] }"),
+        ("c.yaml", compiled),
+    ]);
     let told = given.messages().join("\n");
     for line in [
         "c.yaml:2:37: policies.0.when: has no variable `subjekt`; did you mean `subject`?",
@@ -156,7 +160,7 @@ policies:
         ("p/b.yaml", meaning),
         ("p/c.yaml", broken),
     ];
-    let given = Given::files(&files);
+    let given = TestConfig::files(&files);
     let alone = crate::policies::load(&["p".into()], given.path()).unwrap_err();
     let alone: Vec<String> = alone.problems.iter().map(ToString::to_string).collect();
     for told in [given.messages(), alone] {
@@ -195,7 +199,7 @@ policies:
 ";
     let warned = |config: &str| {
         let config = format!("policy: {{ files: [p.yaml] }}\n{config}");
-        let given = Given::files(&[
+        let given = TestConfig::files(&[
             ("lockgate.yaml", &config),
             ("p.yaml", policies),
             ("keys.yaml", "keys: []\n"),
@@ -235,8 +239,10 @@ fn a_file_that_lost_its_policies_is_a_mistake() {
         ("$schema: x\n", "p.yaml:1:1"),
         ("---\n", "p.yaml"),
     ] {
-        let given =
-            Given::files(&[("lockgate.yaml", "policy: { files: [p.yaml] }"), ("p.yaml", text)]);
+        let given = TestConfig::files(&[
+            ("lockgate.yaml", "policy: { files: [p.yaml] }"),
+            ("p.yaml", text),
+        ]);
         let alone = crate::policies::load(&["p.yaml".into()], given.path()).unwrap_err();
         let alone: Vec<String> = alone.problems.iter().map(ToString::to_string).collect();
         assert_eq!(given.messages(), [format!("{place}: lacks `policies` — {hint}")], "{text:?}");
@@ -248,12 +254,14 @@ fn a_file_that_lost_its_policies_is_a_mistake() {
         );
     }
     for text in ["policies:\n", "policies: {}\n", "polices: []\n"] {
-        let given =
-            Given::files(&[("lockgate.yaml", "policy: { files: [p.yaml] }"), ("p.yaml", text)]);
+        let given = TestConfig::files(&[
+            ("lockgate.yaml", "policy: { files: [p.yaml] }"),
+            ("p.yaml", text),
+        ]);
         let told = given.messages();
         assert!((1..=2).contains(&told.len()), "{told:?}");
     }
-    let given = Given::files(&[
+    let given = TestConfig::files(&[
         ("lockgate.yaml", "policy: { files: [p.yaml] }"),
         ("p.yaml", "policies: []\n"),
     ]);
@@ -265,7 +273,7 @@ fn a_file_that_lost_its_policies_is_a_mistake() {
 fn a_value_that_needs_quotes_is_told_to() {
     let told = |what: &str| {
         let text = format!("policies:\n  - name: a\n    effect: allow\n    {what}\n");
-        Given::files(&[("lockgate.yaml", "policy: { files: [p.yaml] }"), ("p.yaml", &text)])
+        TestConfig::files(&[("lockgate.yaml", "policy: { files: [p.yaml] }"), ("p.yaml", &text)])
             .messages()
             .join("\n")
     };
@@ -298,7 +306,8 @@ fn each_kind_of_file_has_its_own_reference() {
     let policy = "policies:\n  - { name: a, effect: allow, dry_run: 'yes' }\n  - { name: b }\n";
     let cases = "cases:\n  - { name: a, expect: allow, as: { roles: x } }\n  - { name: b, expect: allow, says: [x] }\n  - { name: c }\n";
     let config = "policy: { files: [p.yaml] }\nnames: { max_length: x }\n";
-    let given = Given::files(&[("lockgate.yaml", config), ("p.yaml", policy), ("c.yaml", cases)]);
+    let given =
+        TestConfig::files(&[("lockgate.yaml", config), ("p.yaml", policy), ("c.yaml", cases)]);
     let told = given.messages().join("\n");
     assert!(
         told.contains("not text — `lockgate schema --policy` lists the valid values"),
@@ -317,7 +326,7 @@ fn lists_that_name_no_server_are_warned_of() {
     let policy = "policies:\n  - { name: a, effect: deny, what: { servers: [tiem] } }\n  - { name: \
         b, effect: deny, what: { servers: [tiem, 'ti*'] } }\n  - { name: c, effect: allow, what: { \
         tools: ['tiem/x'] } }\n";
-    let messages = Given::files(&[("lockgate.yaml", config), ("p.yaml", policy)]).messages();
+    let messages = TestConfig::files(&[("lockgate.yaml", config), ("p.yaml", policy)]).messages();
     let about: Vec<&str> = messages
         .iter()
         .filter_map(|message| message.strip_prefix("warning: "))

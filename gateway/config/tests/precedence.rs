@@ -1,14 +1,14 @@
 //! Precedence of defaults, imports, file, `MCP_…`, `LOCKGATE_…` and flags, and their lookup.
 
-use super::Given;
+use super::TestConfig;
 use crate::{Flags, Transport};
 
 #[test]
 fn each_source_wins_over_the_ones_before_it() {
-    let level = |given: &Given| given.loaded().config.telemetry.level;
-    let given = Given::files(&[]);
+    let level = |given: &TestConfig| given.loaded().config.telemetry.level;
+    let given = TestConfig::files(&[]);
     assert_eq!(level(&given), "info");
-    let given = Given::yaml("log: { level: warn }\n");
+    let given = TestConfig::yaml("log: { level: warn }\n");
     assert_eq!(level(&given), "warn");
     let given = given.env("MCP_LOG_LEVEL", "WARNING").env("MCP_SERVER_NAME", "mcp");
     assert_eq!((level(&given), given.loaded().config.proxy.name), ("warn".into(), "mcp".into()));
@@ -35,7 +35,7 @@ fn host_and_port_can_be_set_alone_or_together() {
         ("{}", &[("MCP_PORT", ""), ("LOCKGATE_LISTEN", "")], "127.0.0.1:3001"),
     ];
     for (text, env, expected) in cases {
-        let mut given = Given::yaml(text).env("LOCKGATE_KEY", key);
+        let mut given = TestConfig::yaml(text).env("LOCKGATE_KEY", key);
         for (name, value) in *env {
             given = given.env(name, value);
         }
@@ -124,9 +124,10 @@ fn mistakes_in_variables_and_flags_name_them() {
         ("LOCKGATE_CONFIG", "gone.yaml", &["gone.yaml: cannot be read: there is no such file"]),
     ];
     for (name, value, expected) in cases {
-        assert_eq!(Given::files(&[]).env(name, value).messages(), *expected, "{name}={value}");
+        assert_eq!(TestConfig::files(&[]).env(name, value).messages(), *expected, "{name}={value}");
     }
-    let given = Given::files(&[]).flags(Flags { listen: Some("3001".into()), ..Flags::default() });
+    let given =
+        TestConfig::files(&[]).flags(Flags { listen: Some("3001".into()), ..Flags::default() });
     let hint = "such as 127.0.0.1:3001, [::1]:3001, or 0.0.0.0:3001 for every interface";
     assert_eq!(
         given.messages(),
@@ -136,7 +137,7 @@ fn mistakes_in_variables_and_flags_name_them() {
 
 #[test]
 fn variables_reach_every_kind_of_value() {
-    let given = Given::yaml("servers: { my-time: { command: sh, env: { A: file } } }\n")
+    let given = TestConfig::yaml("servers: { my-time: { command: sh, env: { A: file } } }\n")
         .env("LOCKGATE_SERVERS__MY_TIME__TIMEOUT", "2m")
         .env("LOCKGATE_SERVERS__MY_TIME__ENV__Tz_Name", "UTC")
         .env("LOCKGATE_SERVERS__MY_TIME__ARGS", r#"["-c", "true"]"#)
@@ -162,52 +163,59 @@ fn variables_reach_every_kind_of_value() {
 
 #[test]
 fn the_file_is_found_by_flag_then_variable_then_name() {
-    let name = |given: &Given| given.loaded().config.proxy.name;
+    let name = |given: &TestConfig| given.loaded().config.proxy.name;
     let files: [(&str, &str); 3] = [
         ("a.toml", "name = 'by-flag'"),
         ("b.json", "{ // a comment\n \"name\": \"by-variable\", }"),
         ("lockgate.yml", "name: by-name"),
     ];
-    let given = Given::files(&files);
+    let given = TestConfig::files(&files);
     assert_eq!(name(&given), "by-name");
     let mut given = given.env("LOCKGATE_CONFIG", "b.json");
     assert_eq!(name(&given), "by-variable");
     given.sources.config = Some("a.toml".into());
     assert_eq!(name(&given), "by-flag");
     assert_eq!(given.loaded().files, [given.path().join("a.toml")]);
-    let two = Given::files(&[("lockgate.yaml", "{}"), ("lockgate.json", "{}")]);
+    let two = TestConfig::files(&[("lockgate.yaml", "{}"), ("lockgate.json", "{}")]);
     let expected =
         "lockgate.yaml: there is lockgate.json too — keep one of them, or select one with --config";
     assert_eq!(two.messages(), [expected]);
-    assert_eq!(Given::files(&[("a.ini", "")]).env("LOCKGATE_CONFIG", "a.ini").messages().len(), 1);
+    assert_eq!(
+        TestConfig::files(&[("a.ini", "")]).env("LOCKGATE_CONFIG", "a.ini").messages().len(),
+        1
+    );
 }
 
 #[test]
 fn the_transport_is_what_mcp_transport_says() {
-    let transport = |word: &str| Given::files(&[]).env("MCP_TRANSPORT", word).loaded().transport;
+    let transport =
+        |word: &str| TestConfig::files(&[]).env("MCP_TRANSPORT", word).loaded().transport;
     assert_eq!(transport("stdio"), Some(Transport::Stdio));
     assert_eq!(transport("HTTP"), Some(Transport::Http));
     assert_eq!(transport("streamable-http"), Some(Transport::Http));
-    assert_eq!(Given::files(&[]).loaded().transport, None);
+    assert_eq!(TestConfig::files(&[]).loaded().transport, None);
 }
 
 #[test]
 fn the_key_variable_sets_the_key_unless_the_file_does() {
     let (a, b) = ("0123456789abcdef-a", "0123456789abcdef-b");
-    let key = |given: Given| given.loaded().config.authn.key.unwrap();
-    assert_eq!(key(Given::files(&[]).env("LOCKGATE_KEY", a)), a);
-    assert_eq!(key(Given::yaml("auth: { key: '${B}' }").env("LOCKGATE_KEY", a).env("B", b)), b);
-    let given = Given::yaml("auth: { key: '${LOCKGATE_KEY}' }").env("LOCKGATE_KEY", a);
+    let key = |given: TestConfig| given.loaded().config.authn.key.unwrap();
+    assert_eq!(key(TestConfig::files(&[]).env("LOCKGATE_KEY", a)), a);
+    assert_eq!(
+        key(TestConfig::yaml("auth: { key: '${B}' }").env("LOCKGATE_KEY", a).env("B", b)),
+        b
+    );
+    let given = TestConfig::yaml("auth: { key: '${LOCKGATE_KEY}' }").env("LOCKGATE_KEY", a);
     assert_eq!(key(given.env("LOCKGATE_AUTH__KEY", b)), b);
 }
 
 #[test]
 fn profiles_change_what_is_not_said() {
-    let config = Given::files(&[]).loaded().config;
+    let config = TestConfig::files(&[]).loaded().config;
     assert!(config.tools.system && config.tools.example && !config.production);
     assert_eq!(config.telemetry.format, lockgate_telemetry::Format::Text);
     assert_eq!(config.policy.lists.tools.allow, None);
-    let with_server = Given::yaml("servers: { a: { command: sh } }").loaded().config;
+    let with_server = TestConfig::yaml("servers: { a: { command: sh } }").loaded().config;
     assert!(!with_server.tools.example);
     for (other, wanted) in [
         ("file: { roots: [{ path: /usr/share }] }", false),
@@ -217,10 +225,10 @@ fn profiles_change_what_is_not_said() {
         ("system: false", true),
         ("example: false", false),
     ] {
-        let config = Given::yaml(&format!("builtin: {{ {other} }}")).loaded().config;
+        let config = TestConfig::yaml(&format!("builtin: {{ {other} }}")).loaded().config;
         assert_eq!(config.tools.example, wanted, "{other}");
     }
-    let config = Given::yaml("profile: production\npolicy: { tools: { allow: [] } }")
+    let config = TestConfig::yaml("profile: production\npolicy: { tools: { allow: [] } }")
         .env("LOCKGATE_KEY", "0123456789abcdef")
         .loaded()
         .config;
@@ -233,7 +241,7 @@ fn profiles_change_what_is_not_said() {
 #[test]
 fn one_key_in_two_spellings_is_one_key() {
     let given =
-        Given::yaml("servers: { a: { url: 'https://a.example/', type: sse, headers: { Authorization: file } } }")
+        TestConfig::yaml("servers: { a: { url: 'https://a.example/', type: sse, headers: { Authorization: file } } }")
             .env("LOCKGATE_SERVERS__A__TRANSPORT", "http")
             .env("LOCKGATE_SERVERS__A__HEADERS__AUTHORIZATION", "variable");
     let loaded = given.loaded();
@@ -246,7 +254,7 @@ fn one_key_in_two_spellings_is_one_key() {
 
 #[test]
 fn a_file_that_was_found_is_named_so_that_it_has_to_stay() {
-    let mut given = Given::yaml("log: { level: warn }\n");
+    let mut given = TestConfig::yaml("log: { level: warn }\n");
     let file = given.loaded().file.unwrap();
     assert_eq!(file, given.path().join("lockgate.yaml"));
     std::fs::remove_file(&file).unwrap();
@@ -259,12 +267,12 @@ fn a_file_that_was_found_is_named_so_that_it_has_to_stay() {
 /// programs are never mistakes.
 #[test]
 fn variables_of_open_telemetry_are_the_weakest_source() {
-    let given = Given::yaml("{}\n")
+    let given = TestConfig::yaml("{}\n")
         .env("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318/")
         .env("OTEL_EXPORTER_OTLP_HEADERS", "x-team=a%20b, x-key=c,nothing")
         .env("OTEL_TRACES_SAMPLER", "traceidratio")
         .env("OTEL_TRACES_SAMPLER_ARG", "0.0001");
-    let telemetry = |given: &Given| given.loaded().config.telemetry;
+    let telemetry = |given: &TestConfig| given.loaded().config.telemetry;
     let found = telemetry(&given);
     assert_eq!(found.otlp.unwrap().as_str(), "http://127.0.0.1:4318/v1/traces");
     assert_eq!(found.export.headers["x-team"], "a b");
@@ -275,11 +283,11 @@ fn variables_of_open_telemetry_are_the_weakest_source() {
     let found = telemetry(&given);
     assert_eq!(found.otlp.unwrap().as_str(), "http://127.0.0.1:9/traces");
     assert_eq!(found.export.sampled, 500);
-    let given = Given::yaml("{}\n")
+    let given = TestConfig::yaml("{}\n")
         .env("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://127.0.0.1:4317")
         .env("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc");
     assert_eq!(telemetry(&given).otlp, None);
-    let given = Given::yaml("{}\n")
+    let given = TestConfig::yaml("{}\n")
         .env("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://127.0.0.1:4317/own")
         .env("OTEL_SDK_DISABLED", "true");
     assert_eq!(telemetry(&given).otlp, None);
@@ -316,7 +324,7 @@ fn variables_of_open_telemetry_lead_logs_to_their_collector() {
         (&[OWN, ("OTEL_EXPORTER_OTLP_LOGS_HEADERS", "x-key=l")], ["", OWN.1], "", "l"),
     ];
     for (variables, addresses, warning, header) in rows {
-        let mut given = Given::yaml("{}\n");
+        let mut given = TestConfig::yaml("{}\n");
         for (name, value) in variables {
             given = given.env(name, value);
         }
@@ -329,7 +337,8 @@ fn variables_of_open_telemetry_lead_logs_to_their_collector() {
         let headers = found.export.headers;
         assert_eq!(headers.get("x-key").map_or("", String::as_str), header, "{variables:?}");
     }
-    let given = Given::yaml("telemetry: { otlp_logs: 'http://127.0.0.1:1/l' }\n").env(ALL.0, ALL.1);
+    let given =
+        TestConfig::yaml("telemetry: { otlp_logs: 'http://127.0.0.1:1/l' }\n").env(ALL.0, ALL.1);
     let found = given.loaded().config.telemetry;
     assert_eq!(found.otlp, None);
     assert_eq!(found.otlp_logs.unwrap().as_str(), "http://127.0.0.1:1/l");

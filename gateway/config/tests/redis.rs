@@ -1,16 +1,16 @@
 //! Tests of `redis`: an address, the required secret, and that messages reveal neither.
 
-use super::Given;
+use super::TestConfig;
 
 const SECRET: &str = "0123456789abcdef0123456789abcdef";
 
-fn given(text: &str, url: &str) -> Given {
-    Given::yaml(text).env("URL", url).env("SECRET", SECRET)
+fn given(text: &str, url: &str) -> TestConfig {
+    TestConfig::yaml(text).env("URL", url).env("SECRET", SECRET)
 }
 
 #[test]
 fn rates_are_shared_where_an_address_says_so() {
-    assert!(Given::yaml("title: a").loaded().config.limits.is_none());
+    assert!(TestConfig::yaml("title: a").loaded().config.limits.is_none());
     let text = "redis: { url: '${URL}' }\nsecret: '${SECRET}'";
     let loaded = given(text, "rediss://:Tops3cret@redis.example.com/1").loaded();
     let shown = format!("{loaded:?}");

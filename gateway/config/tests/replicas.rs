@@ -1,17 +1,17 @@
 //! Tests of `replicas`: a reachable address, names of all gateways, and the required secret.
 
-use super::Given;
+use super::TestConfig;
 
 const SECRET: &str = "0123456789abcdef0123456789abcdef";
 
-fn given(replicas: &str) -> Given {
+fn given(replicas: &str) -> TestConfig {
     let text = format!("listen: 127.0.0.1:3001\nsecret: '${{SECRET}}'\nreplicas: {replicas}");
-    Given::yaml(&text).env("SECRET", SECRET)
+    TestConfig::yaml(&text).env("SECRET", SECRET)
 }
 
 #[test]
 fn the_port_is_the_one_of_the_listener_unless_there_is_another() {
-    assert!(Given::yaml("title: a").loaded().config.proxy.replicas.is_none());
+    assert!(TestConfig::yaml("title: a").loaded().config.proxy.replicas.is_none());
     let text = "{ address: 2001:db8::7, peers: [gate-peers.tools.svc, '10.0.0.8:3005'] }";
     let replicas = given(text).loaded().config.proxy.replicas.unwrap();
     assert_eq!(replicas.address.to_string(), "[2001:db8::7]:3001");
@@ -46,6 +46,6 @@ fn what_cannot_be_reached_is_an_error() {
         let [message] = messages.as_slice() else { panic!("{text}: {messages:?}") };
         assert!(message.contains(key) && message.contains(words), "{message}");
     }
-    let alone = Given::yaml("replicas: { address: 10.0.0.7, peers: a }").messages();
+    let alone = TestConfig::yaml("replicas: { address: 10.0.0.7, peers: a }").messages();
     assert!(alone.iter().any(|message| message.contains("requires `secret`")), "{alone:?}");
 }

@@ -1,6 +1,6 @@
 //! Tests of the lookup of a configuration's gateway by commands.
 
-use super::Given;
+use super::TestConfig;
 use crate::find_addresses;
 
 #[test]
@@ -22,12 +22,12 @@ fn addresses_are_read_whatever_else_is_wrong() {
         ),
     ];
     for (text, clients, api) in cases {
-        let found = find_addresses(&Given::yaml(text).sources).unwrap();
+        let found = find_addresses(&TestConfig::yaml(text).sources).unwrap();
         assert_eq!((&*found.clients, &*found.api), (clients, api), "{text}");
     }
-    let env = Given::yaml("listen: 127.0.0.1:4000\n").env("MCP_PORT", "4002");
+    let env = TestConfig::yaml("listen: 127.0.0.1:4000\n").env("MCP_PORT", "4002");
     assert_eq!(find_addresses(&env.sources).unwrap().clients, "http://127.0.0.1:4002");
     for text in ["listen: ${NOT_SET}\n", "listen: [", "admin: { listen: '${NOT_SET}' }\n"] {
-        assert!(find_addresses(&Given::yaml(text).sources).is_err(), "{text}");
+        assert!(find_addresses(&TestConfig::yaml(text).sources).is_err(), "{text}");
     }
 }

@@ -1,20 +1,20 @@
 //! Tests that secrets appear in no `Debug`, message or JSON, regardless of other mistakes.
 
-use super::Given;
+use super::TestConfig;
 use crate::Report;
-use crate::problem::{Place, Problems};
+use crate::problem::{Problems, ValuePlace};
 use crate::source::node::Node;
 
 const SECRET: &str = "Tops3cret-0123456789-abcdefghijkl-mn";
 
 /// Formats every problem in every form.
-fn said(given: &Given) -> String {
+fn said(given: &TestConfig) -> String {
     let report =
         given.load().map_or_else(|report| report, |loaded| Report { problems: loaded.warnings });
     format!("{report}\n{report:?}\n{}", serde_json::to_string(&report).unwrap())
 }
 
-fn holds_no_secret(given: &Given, what: &str) {
+fn holds_no_secret(given: &TestConfig, what: &str) {
     let said = said(given);
     assert!(!said.contains("Tops3cret"), "{what}:\n{said}");
 }
@@ -31,8 +31,9 @@ servers:
 #[test]
 fn a_valid_configuration_shows_none_of_its_secrets() {
     let text = WHOLE.replace("LITERAL", SECRET);
-    let given = Given::files(&[("lockgate.yaml", &text), ("secret.txt", &format!("{SECRET}\n"))])
-        .env("S", SECRET);
+    let given =
+        TestConfig::files(&[("lockgate.yaml", &text), ("secret.txt", &format!("{SECRET}\n"))])
+            .env("S", SECRET);
     let loaded = given.loaded();
     assert_eq!(loaded.config.authn.key.as_deref(), Some(SECRET));
     assert_eq!(loaded.config.proxy.secret.as_deref(), Some(SECRET));
@@ -70,8 +71,8 @@ fn no_mistake_shows_a_secret_that_a_reference_gave() {
                 document = serde_json::json!({ name: document });
             }
             let text = document.to_string();
-            let given =
-                Given::files(&[("lockgate.json", &text), ("secret.txt", SECRET)]).env("S", SECRET);
+            let given = TestConfig::files(&[("lockgate.json", &text), ("secret.txt", SECRET)])
+                .env("S", SECRET);
             holds_no_secret(&given, &text);
         }
     }
@@ -107,7 +108,7 @@ fn no_mistake_shows_a_secret_written_where_secrets_go() {
         "telemetry: { otlp_logs: 'https://u:Tops3cret@a/' }",
     ];
     for text in texts {
-        holds_no_secret(&Given::yaml(text), text);
+        holds_no_secret(&TestConfig::yaml(text), text);
     }
     let json = [
         "{\"secret\": \"Tops3cret",
@@ -115,7 +116,7 @@ fn no_mistake_shows_a_secret_written_where_secrets_go() {
         "{\"secret\": \"a\", \"secret\": \"Tops3cret\"}",
     ];
     for text in json {
-        holds_no_secret(&Given::files(&[("lockgate.json", text)]), text);
+        holds_no_secret(&TestConfig::files(&[("lockgate.json", text)]), text);
     }
     for text in [
         "secret = 'Tops3cret",
@@ -123,7 +124,7 @@ fn no_mistake_shows_a_secret_written_where_secrets_go() {
         "secret = 'Tops3cret'\nsecret = 'Tops3cret'",
         "[auth]\nkey = \"Tops3cret\\q\"",
     ] {
-        holds_no_secret(&Given::files(&[("lockgate.toml", text)]), text);
+        holds_no_secret(&TestConfig::files(&[("lockgate.toml", text)]), text);
     }
     for name in [
         "LOCKGATE_AUTH__KEY",
@@ -133,11 +134,11 @@ fn no_mistake_shows_a_secret_written_where_secrets_go() {
         "LOCKGATE_AUTH__KYE",
     ] {
         for value in ["Tops3cret", "[\"Tops3cret\"]", "{\"Tops3cret\": 1}", "${Tops3cret"] {
-            holds_no_secret(&Given::files(&[]).env(name, value), name);
+            holds_no_secret(&TestConfig::files(&[]).env(name, value), name);
         }
     }
     let import = r#"{ "mcpServers": { "a": { "command": "sh", "env": { "T": ["Tops3cret"] }, "token": "Tops3cret" } } }"#;
-    holds_no_secret(&Given::files(&[("c.json", import)]).mcp_servers("c.json"), import);
+    holds_no_secret(&TestConfig::files(&[("c.json", import)]).mcp_servers("c.json"), import);
 }
 
 #[test]
@@ -149,7 +150,8 @@ audit:
   webhook: { url: 'https://siem.example', secret: '${W}', headers: { X-Key: file:secret.txt } }
 ";
     let whsec = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
-    let given = Given::files(&[("lockgate.yaml", text), ("secret.txt", SECRET)]).env("W", whsec);
+    let given =
+        TestConfig::files(&[("lockgate.yaml", text), ("secret.txt", SECRET)]).env("W", whsec);
     let telemetry = given.loaded().config.telemetry;
     assert_eq!(telemetry.export.headers["x-key"], SECRET);
     let audit = telemetry.audit.as_ref().unwrap();
@@ -164,7 +166,7 @@ fn there_are_at_most_32_headers_for_a_receiver() {
         let headers: Vec<String> = (0..count).map(|at| format!("X-{at}: a")).collect();
         let headers = headers.join(", ");
         let text = format!("telemetry: {{ otlp: 'http://127.0.0.1', headers: {{ {headers} }} }}");
-        let said = said(&Given::yaml(&text));
+        let said = said(&TestConfig::yaml(&text));
         assert_eq!(!said.contains("must have at most 32 members"), is_good, "{said}");
     }
 }
@@ -172,7 +174,7 @@ fn there_are_at_most_32_headers_for_a_receiver() {
 #[test]
 fn references_are_expanded_once_and_can_be_escaped() {
     let given = |text: &str| {
-        Given::yaml(&format!("title: '{text}'\n")).env("A", "${B}").env("B", "b").env("E", "")
+        TestConfig::yaml(&format!("title: '{text}'\n")).env("A", "${B}").env("B", "b").env("E", "")
     };
     let cases = [
         ("${A}", "${B}"),
@@ -198,7 +200,7 @@ fn references_are_expanded_once_and_can_be_escaped() {
 fn an_issued_key_is_no_key_of_the_gateway() {
     let issued = format!("lg_{}_{}", "0123456789abcdef", "0123456789abcdef".repeat(4));
     let text = "auth: { keys_file: keys.yaml }\n";
-    let given = Given::files(&[("lockgate.yaml", text), ("keys.yaml", "keys: []\n")]);
+    let given = TestConfig::files(&[("lockgate.yaml", text), ("keys.yaml", "keys: []\n")]);
     let given = given.env("LOCKGATE_CLIENT_KEY", &issued);
     assert!(given.loaded().config.authn.key.is_none(), "it is for commands alone");
     let given = given.env("LOCKGATE_KEY", &issued);
@@ -211,7 +213,7 @@ fn an_issued_key_is_no_key_of_the_gateway() {
 /// taken for the secret itself.
 #[test]
 fn every_key_that_is_documented_as_a_reference_takes_one() {
-    let given = Given::files(&[("secret.txt", SECRET)]);
+    let given = TestConfig::files(&[("secret.txt", SECRET)]);
     let mut count = 0;
     for key in crate::schema::walk::keys() {
         if !key.description.contains("A reference: ") {
@@ -225,8 +227,8 @@ fn every_key_that_is_documented_as_a_reference_takes_one() {
             ("env:SECRET", None),
             ("Bearer file:secret.txt", None),
         ] {
-            let mut root = Node::map(Place::Nowhere);
-            root.put(&key.path, Node::text(text, Place::Nowhere));
+            let mut root = Node::map(ValuePlace::Nowhere);
+            root.put(&key.path, Node::text(text, ValuePlace::Nowhere));
             let mut problems = Problems::default();
             let mut expand = crate::expand::Expand {
                 env: &[("SECRET".to_owned(), "from the environment".to_owned())].into(),

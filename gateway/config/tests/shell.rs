@@ -1,15 +1,15 @@
 //! Tests of `builtin.shell`, and of the denied files in `builtin.file`: validated values and
 //! mistakes.
 
-use super::{Given, certificate};
+use super::{TestConfig, certificate};
 
-fn shell(text: &str) -> Given {
-    Given::files(&[("lockgate.yaml", text), ("project/a.txt", "")])
+fn shell(text: &str) -> TestConfig {
+    TestConfig::files(&[("lockgate.yaml", text), ("project/a.txt", "")])
 }
 
 #[test]
 fn it_is_off_until_it_has_roots_and_then_has_defaults() {
-    assert!(Given::yaml("name: gate").loaded().config.tools.shell.is_none());
+    assert!(TestConfig::yaml("name: gate").loaded().config.tools.shell.is_none());
     let given = shell("builtin: { shell: { roots: [{ path: project }] } }");
     let made = given.loaded().config.tools.shell.unwrap();
     assert_eq!(made.roots[0].path, given.path().join("project"));
@@ -78,7 +78,7 @@ fn folders_of_tools_hold_nothing_of_the_gateway() {
             ("gate/c.pem", &*cert),
             ("gate/k.pem", &*key),
         ];
-        let mut given = Given::files(&given);
+        let mut given = TestConfig::files(&given);
         given.sources.cwd.push("gate");
         given.messages().join("\n")
     };
@@ -132,7 +132,7 @@ fn folders_of_tools_hold_nothing_of_the_gateway() {
 #[test]
 fn what_is_denied_of_files_is_in_a_root() {
     let given = |deny: &str| {
-        Given::yaml(&format!(
+        TestConfig::yaml(&format!(
             "builtin: {{ file: {{ roots: [{{ path: /srv/project }}], deny: [{deny}] }} }}"
         ))
     };

@@ -1,23 +1,23 @@
 //! Tests of `admin.sign_in`: a known provider, a client, and an address independent of requests.
 
-use super::Given;
+use super::TestConfig;
 
 const ISSUERS: &str = "auth: { issuers: { company: { issuer: 'https://login.example.com' } } }";
 const SIGN_IN: &str = "issuer: company, client_id: console, client_secret: '${SECRET}'";
 const SECRET: &str = "n0t-to-be-seen";
 
-fn given(sign_in: &str, more: &str) -> Given {
+fn given(sign_in: &str, more: &str) -> TestConfig {
     let text = format!("{ISSUERS}\nadmin: {{ sign_in: {{ {sign_in} }} }}\n{more}");
-    Given::yaml(&text).env("SECRET", SECRET)
+    TestConfig::yaml(&text).env("SECRET", SECRET)
 }
 
-fn redirect(given: &Given) -> String {
+fn redirect(given: &TestConfig) -> String {
     given.loaded().config.authn.sign_in.unwrap().redirect.to_string()
 }
 
 #[test]
 fn people_come_back_to_where_the_console_is() {
-    assert!(Given::yaml("title: a").loaded().config.authn.sign_in.is_none());
+    assert!(TestConfig::yaml("title: a").loaded().config.authn.sign_in.is_none());
     let public = "http: { public_url: 'https://gate.example.com' }";
     let callback = "https://gate.example.com/console/sign-in/callback";
     assert_eq!(redirect(&given(SIGN_IN, public)), callback);
@@ -43,7 +43,7 @@ fn a_client_is_read_and_its_secret_is_not_shown() {
     assert_eq!((public.client_secret, public.scopes), (None, vec!["openid".to_owned()]));
     let file = "issuer: company, client_id: console, client_secret: 'file:secret'";
     let file = format!("{ISSUERS}\nadmin: {{ sign_in: {{ {file} }} }}");
-    let file = Given::files(&[("lockgate.yaml", &file), ("secret", "of a file\n")]).loaded();
+    let file = TestConfig::files(&[("lockgate.yaml", &file), ("secret", "of a file\n")]).loaded();
     let secret = file.config.authn.sign_in.unwrap().client_secret;
     assert_eq!(secret.as_deref(), Some("of a file"));
 }

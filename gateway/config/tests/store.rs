@@ -2,23 +2,23 @@
 
 use lockgate_store::Place;
 
-use super::Given;
+use super::TestConfig;
 
 const KEY: &str = "0123456789abcdef0123456789abcdef";
 
-fn place(given: &Given) -> Place {
+fn place(given: &TestConfig) -> Place {
     given.loaded().config.store.place
 }
 
 #[test]
 fn the_store_is_a_file_beside_the_configuration_unless_something_says_otherwise() {
-    let given = Given::yaml("title: a\n").env("HOME", "/home/ann");
+    let given = TestConfig::yaml("title: a\n").env("HOME", "/home/ann");
     assert_eq!(place(&given), Place::File(given.path().join(".lockgate/lockgate.db")));
     let given = given.env("STATE_DIRECTORY", "/var/lib/lockgate:/var/lib/other");
     assert_eq!(place(&given), Place::File("/var/lib/lockgate/lockgate.db".into()));
-    let given = Given::yaml("store: { file: data/own.db }");
+    let given = TestConfig::yaml("store: { file: data/own.db }");
     assert_eq!(place(&given), Place::File(given.path().join("data/own.db")));
-    let given = Given::files(&[]).env("HOME", "/home/ann");
+    let given = TestConfig::files(&[]).env("HOME", "/home/ann");
     assert_eq!(place(&given), Place::File("/home/ann/.local/share/lockgate/lockgate.db".into()));
     let given = given.env("XDG_DATA_HOME", "/data");
     assert_eq!(place(&given), Place::File("/data/lockgate/lockgate.db".into()));
@@ -27,13 +27,13 @@ fn the_store_is_a_file_beside_the_configuration_unless_something_says_otherwise(
 #[test]
 fn an_address_is_of_postgresql_and_is_never_shown() {
     let url = "postgres://gate:Tops3cret@db.example.com/lockgate?sslmode=verify-full";
-    let given = Given::yaml("store: { url: '${URL}' }").env("URL", url);
+    let given = TestConfig::yaml("store: { url: '${URL}' }").env("URL", url);
     assert_eq!(place(&given), Place::Postgres(url.to_owned()));
     assert!(!format!("{:?}", given.loaded()).contains("Tops3cret"));
     let wrong =
         ["mysql://u:Tops3cret@a/b", "sqlite:///Tops3cret", "Tops3cret", "postgres:Tops3cret"];
     for url in wrong {
-        let messages = Given::yaml("store: { url: '${URL}' }").env("URL", url).messages();
+        let messages = TestConfig::yaml("store: { url: '${URL}' }").env("URL", url).messages();
         assert_eq!(messages.len(), 1, "{url}: {messages:?}");
         assert!(messages[0].contains("store.url") && !messages[0].contains("Tops3cret"));
     }
@@ -50,32 +50,32 @@ fn an_address_is_of_postgresql_and_is_never_shown() {
             "postgres://u@localhost/l?host=db.example.com&sslmode=verify-full",
         ),
     ] {
-        let given = Given::yaml("store: { url: '${URL}' }").env("URL", given);
+        let given = TestConfig::yaml("store: { url: '${URL}' }").env("URL", given);
         assert_eq!(place(&given), Place::Postgres(wanted.to_owned()));
     }
     for mode in modes {
         let far = format!("postgres://u:Tops3cret@db.example.com/l?sslmode={mode}");
-        let loaded = Given::yaml("store: { url: '${URL}' }").env("URL", &far).loaded();
+        let loaded = TestConfig::yaml("store: { url: '${URL}' }").env("URL", &far).loaded();
         assert_eq!(loaded.config.store.place, Place::Postgres(far));
         assert_eq!(loaded.warnings.len(), 1, "{mode}");
         let near = format!("postgres://u@127.0.0.1/l?sslmode={mode}");
-        let loaded = Given::yaml("store: { url: '${URL}' }").env("URL", &near).loaded();
+        let loaded = TestConfig::yaml("store: { url: '${URL}' }").env("URL", &near).loaded();
         assert!(loaded.warnings.is_empty(), "{mode}");
     }
     let unknown = "postgres://u@db.example.com/l?sslmode=Tops3cret";
-    let unknown = Given::yaml("store: { url: '${URL}' }").env("URL", unknown).messages();
+    let unknown = TestConfig::yaml("store: { url: '${URL}' }").env("URL", unknown).messages();
     assert!(unknown[0].contains("sslmode") && !unknown[0].contains("Tops3cret"), "{unknown:?}");
-    let both = Given::yaml("store: { url: '${URL}', file: a.db }").env("URL", url).messages();
+    let both = TestConfig::yaml("store: { url: '${URL}', file: a.db }").env("URL", url).messages();
     assert!(both[0].contains("store.file") && both.len() == 1, "{both:?}");
 }
 
 #[test]
 fn keys_are_a_ring_that_the_file_makes_or_one_variable() {
-    let keys = |given: Given| given.loaded().config.store.keys.0;
-    assert!(keys(Given::files(&[])).is_empty());
-    assert_eq!(keys(Given::files(&[]).env("MCP_ENCRYPTION_KEY", KEY)), [KEY]);
+    let keys = |given: TestConfig| given.loaded().config.store.keys.0;
+    assert!(keys(TestConfig::files(&[])).is_empty());
+    assert_eq!(keys(TestConfig::files(&[]).env("MCP_ENCRYPTION_KEY", KEY)), [KEY]);
     let (new, old) = ("new-0123456789abcdef0123456789ab", "old-0123456789abcdef0123456789ab");
-    let ring = Given::yaml("store: { keys: ['${NEW}', 'file:old.key'] }").env("NEW", new);
+    let ring = TestConfig::yaml("store: { keys: ['${NEW}', 'file:old.key'] }").env("NEW", new);
     std::fs::write(ring.path().join("old.key"), format!("{old}\n")).unwrap();
     assert_eq!(keys(ring.env("MCP_ENCRYPTION_KEY", KEY)), [new, old]);
 }
@@ -84,24 +84,24 @@ fn keys_are_a_ring_that_the_file_makes_or_one_variable() {
 fn keys_that_can_be_guessed_are_refused_and_not_quoted() {
     for key in ["Tops3cret", "changeme-changeme-changeme-changeme", &"a".repeat(40)] {
         for given in [
-            Given::yaml("store: { keys: ['${KEY}'] }").env("KEY", key),
-            Given::files(&[]).env("MCP_ENCRYPTION_KEY", key),
+            TestConfig::yaml("store: { keys: ['${KEY}'] }").env("KEY", key),
+            TestConfig::files(&[]).env("MCP_ENCRYPTION_KEY", key),
         ] {
             let messages = given.messages();
             assert_eq!(messages.len(), 1, "{messages:?}");
             assert!(messages[0].contains("store.keys") && !messages[0].contains(key));
         }
     }
-    let written = Given::yaml(&format!("store: {{ keys: ['{KEY}'] }}")).messages();
+    let written = TestConfig::yaml(&format!("store: {{ keys: ['{KEY}'] }}")).messages();
     assert!(written[0].contains("written in plain text"), "{written:?}");
     let many = vec![format!("'{KEY}'"); 9].join(", ");
-    let many = Given::yaml(&format!("store: {{ keys: [{many}] }}")).messages();
+    let many = TestConfig::yaml(&format!("store: {{ keys: [{many}] }}")).messages();
     assert!(many.iter().any(|message| message.contains("more than 8")), "{many:?}");
 }
 
 #[test]
 fn tools_cannot_reach_the_store() {
     let text = "store: { file: open/own.db }\nbuiltin: { file: { roots: [{ path: open }] } }";
-    let messages = Given::files(&[("lockgate.yaml", text), ("open/readme", "")]).messages();
+    let messages = TestConfig::files(&[("lockgate.yaml", text), ("open/readme", "")]).messages();
     assert!(messages.iter().any(|message| message.contains("own.db")), "{messages:?}");
 }

@@ -1,12 +1,12 @@
 //! Tests of `builtin.web` and `builtin.content`: validated values and mistakes.
 
-use super::Given;
+use super::TestConfig;
 
 #[test]
 fn both_are_off_until_they_are_configured_and_have_careful_defaults() {
-    let tools = Given::yaml("{}").loaded().config.tools;
+    let tools = TestConfig::yaml("{}").loaded().config.tools;
     assert!(tools.web.is_none() && tools.content.is_none());
-    let web = Given::yaml("builtin: { web: { hosts: [api.example.com] } }")
+    let web = TestConfig::yaml("builtin: { web: { hosts: [api.example.com] } }")
         .loaded()
         .config
         .tools
@@ -27,7 +27,7 @@ fn both_are_off_until_they_are_configured_and_have_careful_defaults() {
 #[test]
 fn a_proxy_takes_its_password_from_a_reference_and_never_shows_it() {
     let text = "builtin: { web: { any_host: true, methods: [HEAD, GET], addresses: [10.1.2.3/16], proxy: { url: 'http://proxy.example:3128', user: ada, password: 'file:secret' } } }";
-    let given = Given::files(&[("lockgate.yaml", text), ("secret", "hush-hush\n")]);
+    let given = TestConfig::files(&[("lockgate.yaml", text), ("secret", "hush-hush\n")]);
     let web = given.loaded().config.tools.web.unwrap();
     assert_eq!(
         (web.methods.clone(), web.networks[0].to_string()),
@@ -43,9 +43,9 @@ fn a_proxy_takes_its_password_from_a_reference_and_never_shows_it() {
 fn mistakes_in_web_are_all_named() {
     let text = "builtin:\n  web:\n    hosts: ['*', 'https://a.example', 10.0.0.1]\n    schemes: [ftp]\n    addresses: [10.0.0.0/40]\n    methods: [TRACE]\n    \
                 headers: [host]\n    user_agent: \"a\\nb\"\n    proxy: { url: 'https://u:p@proxy.example/x', password: secret }\n    ports: [0]\n";
-    let said = Given::yaml(text).messages().join("\n");
+    let said = TestConfig::yaml(text).messages().join("\n");
     assert!(said.contains("builtin.web.ports.0: must be from 1 to 65535"), "{said}");
-    let said = Given::yaml(&text.replace("    ports: [0]\n", "")).messages().join("\n");
+    let said = TestConfig::yaml(&text.replace("    ports: [0]\n", "")).messages().join("\n");
     for place in [
         "hosts.0",
         "hosts.1",
@@ -62,7 +62,10 @@ fn mistakes_in_web_are_all_named() {
     }
     assert!(!said.contains("u:p@") && !said.contains("secret"), "{said}");
     assert!(
-        Given::yaml("builtin: { web: {} }").messages().join("").contains("no host can be reached")
+        TestConfig::yaml("builtin: { web: {} }")
+            .messages()
+            .join("")
+            .contains("no host can be reached")
     );
 }
 
@@ -71,7 +74,7 @@ fn content_is_taken_over_and_its_mistakes_are_named() {
     let text = "builtin:\n  content:\n    folder: files\n    resources:\n      - { uri: 'a://b', name: b, file: b.md }\n      - { uri: 'a://c', name: c, base64: 'AQ\n ID' }\n    \
                 templates:\n      - { template: 'a://t/{x}', name: t, text: 'on {{x}}', values: { x: [one, two] } }\n    prompts:\n      - name: p\n        \
                 arguments: [{ name: n, type: integer, min: 1, default: '2' }]\n        messages: [{ text: '{{n}}' }]\n";
-    let given = Given::files(&[("lockgate.yaml", text), ("files/b.md", "")]);
+    let given = TestConfig::files(&[("lockgate.yaml", text), ("files/b.md", "")]);
     let content = given.loaded().config.tools.content.unwrap();
     assert_eq!(content.folder, Some(given.path().join("files")));
     let kinds: Vec<_> =
@@ -82,7 +85,7 @@ fn content_is_taken_over_and_its_mistakes_are_named() {
     );
     let wrong = "builtin:\n  content:\n    resources: [{ uri: 'a://b', name: b }, { uri: 'a://c', name: c, text: x, file: y }, { uri: nothing, name: '', text: x }]\n    \
                  templates: [{ template: 'a://{x**}', name: t, text: x }]\n    prompts: [{ name: p, messages: [{ text: '{{x}}' }] }]\n";
-    let said = Given::yaml(wrong).messages().join("\n");
+    let said = TestConfig::yaml(wrong).messages().join("\n");
     for place in [
         "resources.0",
         "resources.1",

@@ -9,7 +9,7 @@ use lockgate_admin::ClientsAddress;
 use lockgate_authn::{Holder, RoleHolders};
 
 use super::{Check, LISTEN};
-use crate::problem::Place;
+use crate::problem::ValuePlace;
 use crate::raw::given::text_or;
 use crate::raw::leaf::Text;
 use crate::raw::{self, Root};
@@ -139,7 +139,7 @@ impl Check<'_> {
             return None;
         };
         match address.port() {
-            0 if matches!(self.layers.place(path), Place::Flag(_)) => {}
+            0 if matches!(self.layers.place(path), ValuePlace::Flag(_)) => {}
             0 => {
                 let hint = "port 0 (any free port) is only accepted on the command line";
                 self.error(path, format!("the port must be from 1024 to 65535{shown}"), hint);

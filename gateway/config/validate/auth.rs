@@ -12,7 +12,7 @@ use crate::raw::leaf::{List, Text};
 use crate::raw::{self, Root};
 use crate::{keys, suggest};
 
-const ISSUERS: usize = 32;
+const MAX_ISSUERS: usize = 32;
 const PATTERN_BYTES: usize = 1024;
 const ALGORITHMS: [(&str, authn::Algorithm); 9] = [
     ("RS256", authn::Algorithm::RS256),
@@ -124,8 +124,12 @@ impl Check<'_> {
     }
 
     fn issuers(&mut self, raw: &raw::Auth) -> Vec<authn::Issuer> {
-        if raw.issuers.len() > ISSUERS {
-            self.error(&["auth", "issuers"], format!("must be at most {ISSUERS}"), "remove some");
+        if raw.issuers.len() > MAX_ISSUERS {
+            self.error(
+                &["auth", "issuers"],
+                format!("must be at most {MAX_ISSUERS}"),
+                "remove some",
+            );
         }
         let mut all: Vec<authn::Issuer> = Vec::new();
         for (name, raw) in &raw.issuers {

@@ -10,14 +10,14 @@ use crate::raw::leaf::Text;
 use crate::raw::{self, AuthMethod};
 
 /// The same maximum as for servers.
-const ENTRIES: usize = 256;
+const MAX_ENTRIES: usize = 256;
 const TITLE_CHARS: usize = 100;
 const DESCRIPTION_BYTES: usize = 1000;
 
 impl Check<'_> {
     pub fn catalogue(&mut self, raw: &BTreeMap<String, raw::CatalogueEntry>) -> Catalogue {
-        if raw.len() > ENTRIES {
-            let what = format!("has {} entries, but at most {ENTRIES} are possible", raw.len());
+        if raw.len() > MAX_ENTRIES {
+            let what = format!("has {} entries, but at most {MAX_ENTRIES} are possible", raw.len());
             self.error(&["catalogue"], what, "remove unused entries");
         }
         let mut catalogue = Catalogue::new();

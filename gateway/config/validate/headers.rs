@@ -6,7 +6,7 @@ use super::Check;
 use crate::raw::leaf::Text;
 
 /// Maximum number of headers for a receiver.
-const MOST: usize = 32;
+const MAX_HEADERS: usize = 32;
 /// Headers of HTTP framing, which only the sender of a message can set.
 const FRAMING: [&str; 11] = [
     "connection",
@@ -62,8 +62,8 @@ impl Check<'_> {
         raw: &BTreeMap<String, Text>,
         is_own: fn(&str) -> bool,
     ) -> BTreeMap<String, String> {
-        if raw.len() > MOST {
-            self.error(path, format!("must have at most {MOST} members"), "remove some");
+        if raw.len() > MAX_HEADERS {
+            self.error(path, format!("must have at most {MAX_HEADERS} members"), "remove some");
         }
         for name in raw.keys() {
             let path = [path, &[name]].concat();

@@ -11,7 +11,7 @@ use crate::raw::leaf::Text;
 use crate::raw::{Root, Server};
 
 /// Maximum keys of a ring: one signs, and others are being introduced or retired.
-const KEYS: usize = 8;
+const MAX_KEYS: usize = 8;
 const AUDIENCE_BYTES: usize = 1024;
 const MAKE_ONE: &str = "generate one with `openssl genpkey -algorithm EC -pkeyopt \
     ec_paramgen_curve:P-256 -out identity.pem`, and use a reference: file:identity.pem";
@@ -27,8 +27,8 @@ impl Check<'_> {
             }
             return None;
         }
-        if given.len() > KEYS {
-            self.error(&path, format!("has more than {KEYS} keys"), "remove the oldest");
+        if given.len() > MAX_KEYS {
+            self.error(&path, format!("has more than {MAX_KEYS} keys"), "remove the oldest");
         }
         let mut keys = Vec::with_capacity(given.len());
         for (number, key) in given.iter().enumerate() {

@@ -7,11 +7,11 @@ use super::Check;
 use crate::raw::Root;
 
 /// Bytes for the program itself, lists of servers, sessions and connections.
-const BASE: u64 = 64 << 20;
+const BASE_BYTES: u64 = 64 << 20;
 /// Default memory in bytes without a cgroup limit.
 const WITHOUT_LIMIT: u64 = 512 << 20;
 /// Minimum bytes for messages, regardless of the memory.
-const LEAST: u64 = 1 << 20;
+const MIN_MESSAGE_BYTES: u64 = 1 << 20;
 /// Maximum bytes of a file that is read.
 const MAX_FILE: u64 = 64 << 10;
 
@@ -50,7 +50,7 @@ impl Check<'_> {
 
 /// Returns the share of memory for messages.
 fn share(memory: u64) -> u64 {
-    (memory.saturating_sub(BASE) / 2).max(LEAST)
+    (memory.saturating_sub(BASE_BYTES) / 2).max(MIN_MESSAGE_BYTES)
 }
 
 /// Returns the default memory: three quarters of the cgroup's limit, which child processes share.

@@ -6,17 +6,17 @@ use std::collections::BTreeSet;
 use lockgate_admin::ScrapeToken;
 
 use super::Check;
-use crate::problem::Place;
+use crate::problem::ValuePlace;
 use crate::raw::Root;
 use crate::raw::leaf::Text;
 
 const KEY_CHARS: usize = 16;
 const SECRET_CHARS: usize = 32;
-const LONGEST: usize = 4096;
+const MAX_SECRET: usize = 4096;
 /// The maximum of a ring of keys, minus the sealing key.
 const OLD_SECRETS: usize = 7;
 /// Minimum number of distinct characters of a random value.
-const DISTINCT: usize = 6;
+const MIN_DISTINCT_CHARS: usize = 6;
 const PLACEHOLDERS: [&str; 7] =
     ["changeme", "change-me", "change_me", "your-", "your_", "replace", "example"];
 const MAKE_ONE: &str = "generate one with `openssl rand -hex 32`";
@@ -86,9 +86,9 @@ impl Check<'_> {
         let distinct = value.chars().collect::<BTreeSet<_>>().len();
         let lower = value.to_ascii_lowercase();
         let placeholder = PLACEHOLDERS.iter().any(|word| lower.starts_with(word));
-        if chars < least || value.len() > LONGEST {
-            self.error(path, format!("must have {least} to {LONGEST} characters"), MAKE_ONE);
-        } else if distinct < DISTINCT || placeholder {
+        if chars < least || value.len() > MAX_SECRET {
+            self.error(path, format!("must have {least} to {MAX_SECRET} characters"), MAKE_ONE);
+        } else if distinct < MIN_DISTINCT_CHARS || placeholder {
             self.error(path, "can be guessed", MAKE_ONE);
         } else if self.is_literal(path) {
             self.warning(path, "is written in plain text", "use a reference: ${VAR} or file:PATH");
@@ -100,6 +100,6 @@ impl Check<'_> {
     /// Returns whether the value at a path is written literally into a file.
     pub fn is_literal(&self, path: &[&str]) -> bool {
         let Some(node) = self.layers.get(path) else { return false };
-        matches!(node.place, Place::File { .. }) && node.reference.is_none()
+        matches!(node.place, ValuePlace::File { .. }) && node.reference.is_none()
     }
 }

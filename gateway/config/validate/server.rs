@@ -16,8 +16,8 @@ use crate::raw::given::{path_of, texts_of};
 use crate::raw::leaf::Text;
 use crate::raw::{self, Server};
 
-const SERVERS: usize = 256;
-const ARGUMENTS: usize = 1000;
+const MAX_SERVERS: usize = 256;
+const MAX_ARGUMENTS: usize = 1000;
 /// Headers that the gateway writes itself, besides HTTP framing and every `Mcp-…`.
 const OWN_HEADERS: [&str; 3] = ["accept", "last-event-id", lockgate_upstream::IDENTITY_HEADER];
 
@@ -33,9 +33,11 @@ impl Check<'_> {
         depth: usize,
         builtin: &lockgate_tools::Config,
     ) -> Vec<Config> {
-        if servers.len() > SERVERS {
-            let what =
-                format!("there are {} servers, but at most {SERVERS} are possible", servers.len());
+        if servers.len() > MAX_SERVERS {
+            let what = format!(
+                "there are {} servers, but at most {MAX_SERVERS} are possible",
+                servers.len()
+            );
             self.error(&["servers"], what, "start several gateways");
             return Vec::new();
         }
@@ -210,10 +212,10 @@ impl Check<'_> {
     }
 
     fn variables(&mut self, slug: &str, raw: &Server) {
-        if raw.args.len() > ARGUMENTS {
+        if raw.args.len() > MAX_ARGUMENTS {
             self.error(
                 &["servers", slug, "args"],
-                format!("must have at most {ARGUMENTS} items"),
+                format!("must have at most {MAX_ARGUMENTS} items"),
                 "use a file",
             );
         }

@@ -15,7 +15,7 @@ const CALLBACK: &str = "/console/sign-in/callback";
 /// The scope that makes a request one of OpenID Connect.
 const OPENID: &str = "openid";
 /// Maximum length of a client's name and secret in bytes.
-const LONGEST: usize = 4096;
+const MAX_CREDENTIAL: usize = 4096;
 
 impl Check<'_> {
     pub fn sign_in(
@@ -77,7 +77,7 @@ impl Check<'_> {
             return None;
         };
         let is_plain = id.bytes().all(|byte| (0x20..0x7f).contains(&byte));
-        if id.is_empty() || id.len() > LONGEST || !is_plain {
+        if id.is_empty() || id.len() > MAX_CREDENTIAL || !is_plain {
             let shown = self.shown(&path);
             self.error(&path, format!("is not a valid client id{shown}"), hint);
         }
@@ -87,9 +87,9 @@ impl Check<'_> {
     fn client_secret(&mut self, raw: Option<&Text>) -> Option<String> {
         let path = ["admin", "sign_in", "client_secret"];
         let Text(secret) = raw?;
-        if secret.is_empty() || secret.len() > LONGEST {
+        if secret.is_empty() || secret.len() > MAX_CREDENTIAL {
             let hint = "remove it for a public client";
-            self.error(&path, format!("must have 1 to {LONGEST} bytes"), hint);
+            self.error(&path, format!("must have 1 to {MAX_CREDENTIAL} bytes"), hint);
         } else if self.is_literal(&path) {
             let hint = "use a reference: ${VAR} or file:PATH";
             self.warning(&path, "is written in plain text", hint);

@@ -12,7 +12,7 @@ use crate::source::environment::find_set;
 use crate::suggest;
 
 /// The maximum that is tried for a credential.
-const KEYS: usize = 8;
+const MAX_KEYS: usize = 8;
 const FOLDER: &str = ".lockgate";
 const FILE: &str = "lockgate.db";
 /// The generated key's file, beside the SQLite file.
@@ -28,8 +28,8 @@ impl Check<'_> {
         own: Option<&Path>,
         makes_key: bool,
     ) -> lockgate_store::Config {
-        if raw.keys.len() > KEYS {
-            let what = format!("has more than {KEYS} keys");
+        if raw.keys.len() > MAX_KEYS {
+            let what = format!("has more than {MAX_KEYS} keys");
             self.error(
                 &["store", "keys"],
                 what,

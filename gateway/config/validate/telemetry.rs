@@ -12,7 +12,7 @@ use crate::raw::leaf::Text;
 
 /// Maximum bytes of the service's name, and of an attribute's value.
 const MAX_TEXT: usize = 256;
-const MOST: usize = 32;
+const MAX_HEADERS: usize = 32;
 
 impl Check<'_> {
     pub(super) fn export(&mut self, raw: &raw::Telemetry) -> Export {
@@ -32,8 +32,8 @@ impl Check<'_> {
                 self.error(&["telemetry", "resource", name], "has a key of its own", hint);
             }
         }
-        if raw.resource.len() > MOST {
-            let what = format!("must have at most {MOST} members");
+        if raw.resource.len() > MAX_HEADERS {
+            let what = format!("must have at most {MAX_HEADERS} members");
             self.error(&["telemetry", "resource"], what, "remove some");
         }
         Export {

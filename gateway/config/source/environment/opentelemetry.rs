@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use lockgate_text::percent;
 
 use super::find_set;
-use crate::problem::{Place, Problem, Problems};
+use crate::problem::{Problem, Problems, ValuePlace};
 use crate::source::node::Node;
 
 type Environment = BTreeMap<String, String>;
@@ -44,7 +44,7 @@ const LOGS: Signal = Signal {
 };
 
 pub fn read(env: &Environment, problems: &mut Problems) -> Node {
-    let mut root = Node::map(Place::Nowhere);
+    let mut root = Node::map(ValuePlace::Nowhere);
     if says(env, "OTEL_SDK_DISABLED", "true") {
         return root;
     }
@@ -71,7 +71,7 @@ fn says(env: &Environment, name: &str, value: &str) -> bool {
 }
 
 fn put(root: &mut Node, path: &[&str], value: &str, variable: &str) {
-    root.put(path, Node::text(value, Place::Variable(variable.to_owned())));
+    root.put(path, Node::text(value, ValuePlace::Variable(variable.to_owned())));
 }
 
 /// Returns the first variable that is set.
@@ -100,7 +100,7 @@ fn put_endpoint(
     if let Some((variable, protocol)) = first(env, protocols)
         && protocol != "http/protobuf"
     {
-        let place = Place::Variable(variable.to_owned());
+        let place = ValuePlace::Variable(variable.to_owned());
         let what = format!("is not supported, so no {} are sent", signal.name);
         let key = format!("telemetry.{}", signal.key);
         let hint = format!("set an address for http/protobuf in `{key}`");
@@ -135,7 +135,7 @@ fn refuse_logs(env: &Environment, problems: &mut Problems) {
         return;
     }
     let what = "differ from the headers of traces, so no logs are sent";
-    let place = Place::Variable(name.to_owned());
+    let place = ValuePlace::Variable(name.to_owned());
     let problem = Problem::warning(place, "telemetry.otlp_logs", what);
     problems.push(problem.hint("write the same headers for both in OTEL_EXPORTER_OTLP_HEADERS"));
 }
@@ -163,7 +163,7 @@ fn put_sampler(env: &Environment, root: &mut Node, problems: &mut Problems) {
     const SAMPLER: &str = "OTEL_TRACES_SAMPLER";
     const ARGUMENT: &str = "OTEL_TRACES_SAMPLER_ARG";
     let Some(sampler) = find_set(env, SAMPLER) else { return };
-    let place = Place::Variable(SAMPLER.to_owned());
+    let place = ValuePlace::Variable(SAMPLER.to_owned());
     let key = "telemetry.samples_per_thousand";
     let share = match sampler.strip_prefix("parentbased_").unwrap_or(sampler) {
         "always_on" => 1.0,
@@ -176,7 +176,7 @@ fn put_sampler(env: &Environment, root: &mut Node, problems: &mut Problems) {
             match share {
                 Ok(share) if (0.0..=1.0).contains(&share) => share,
                 _ => {
-                    let place = Place::Variable(ARGUMENT.to_owned());
+                    let place = ValuePlace::Variable(ARGUMENT.to_owned());
                     let problem = Problem::error(place, key, "must be from 0 to 1");
                     return problems.push(problem.hint("such as 0.1 for every tenth trace"));
                 }

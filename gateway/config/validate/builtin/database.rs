@@ -15,8 +15,8 @@ use crate::raw::builtin::database as raw;
 use crate::raw::leaf::Text;
 use crate::source::environment::find_set;
 
-const CONNECTIONS: usize = 64;
-const NAME: usize = 40;
+const MAX_CONNECTIONS: usize = 64;
+const MAX_NAME: usize = 40;
 const VARIABLE: &str = "DATABASE_URL";
 const FROM_VARIABLE: &str = "default";
 const FOLDER: &str = "lockgate-data";
@@ -24,8 +24,8 @@ const EXAMPLE: &str = "such as postgres://reader:${DB_PASSWORD}@db.example:5432/
 
 impl Check<'_> {
     pub(super) fn database(&mut self, raw: &raw::Database) -> Option<Database> {
-        if raw.connections.len() > CONNECTIONS {
-            let what = format!("must have at most {CONNECTIONS} entries");
+        if raw.connections.len() > MAX_CONNECTIONS {
+            let what = format!("must have at most {MAX_CONNECTIONS} entries");
             self.error(&["builtin", "database", "connections"], what, "remove some");
         }
         let mut connections = BTreeMap::new();
@@ -36,7 +36,7 @@ impl Check<'_> {
                 self.error(
                     &key,
                     what,
-                    format!("use 1 to {NAME} lowercase letters, digits, - and _"),
+                    format!("use 1 to {MAX_NAME} lowercase letters, digits, - and _"),
                 );
             }
             if let Some(place) = self.database_place(&key, connection) {
@@ -129,7 +129,7 @@ impl Check<'_> {
 }
 
 fn is_name(name: &str) -> bool {
-    (1..=NAME).contains(&name.len())
+    (1..=MAX_NAME).contains(&name.len())
         && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_".contains(c))
 }
 

@@ -9,7 +9,7 @@ use super::super::Check;
 use crate::raw::builtin::file as raw;
 use crate::raw::given::list_or;
 
-const ROOTS: usize = 64;
+const MAX_ROOTS: usize = 64;
 
 impl Check<'_> {
     pub(super) fn files(&mut self, raw: &raw::File) -> Option<File> {
@@ -51,8 +51,8 @@ impl Check<'_> {
     }
 
     fn file_roots(&mut self, raw: &[raw::Root]) -> Vec<FileRoot> {
-        if raw.is_empty() || raw.len() > ROOTS {
-            let what = format!("requires 1 to {ROOTS} folders");
+        if raw.is_empty() || raw.len() > MAX_ROOTS {
+            let what = format!("requires 1 to {MAX_ROOTS} folders");
             self.error(
                 &["builtin", "file", "roots"],
                 what,

@@ -14,7 +14,7 @@ use crate::raw::given::{list_or, texts_of};
 use crate::raw::leaf::Text;
 use crate::source::node::{Node, Value};
 
-const ROOTS: usize = 64;
+const MAX_ROOTS: usize = 64;
 const SEARCH: [&str; 3] = ["/usr/local/bin", "/usr/bin", "/bin"];
 /// Variables that select executed programs or loaded code.
 const REFUSED: [&str; 9] = [
@@ -91,8 +91,8 @@ impl Check<'_> {
     }
 
     fn shell_roots(&mut self, raw: &[raw::Root]) -> Vec<ShellRoot> {
-        if raw.is_empty() || raw.len() > ROOTS {
-            let what = format!("requires 1 to {ROOTS} folders");
+        if raw.is_empty() || raw.len() > MAX_ROOTS {
+            let what = format!("requires 1 to {MAX_ROOTS} folders");
             self.error(
                 &["builtin", "shell", "roots"],
                 what,

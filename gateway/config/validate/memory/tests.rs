@@ -1,7 +1,7 @@
 //! Tests of `memory`.
 
 use super::*;
-use crate::tests::Given;
+use crate::tests::TestConfig;
 
 const MIB: u64 = 1 << 20;
 
@@ -62,7 +62,7 @@ fn the_memory_is_what_the_system_says() {
 #[test]
 fn bytes_in_flight_fit_into_the_memory() {
     let said = |limits: &str| {
-        Given::files(&[("lockgate.yaml", &format!("limits: {limits}\n"))]).messages()
+        TestConfig::files(&[("lockgate.yaml", &format!("limits: {limits}\n"))]).messages()
     };
     assert_eq!(said("{ memory: 96MiB, bytes_in_flight: 16MiB }"), Vec::<String>::new());
     let wrong = said("{ memory: 96MiB, bytes_in_flight: 17MiB }");
