@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use rustls_pki_types::CertificateDer;
 use tempfile::NamedTempFile;
 
-const LINE: usize = 64;
+const PEM_LINE_LENGTH: usize = 64;
 
 /// Written once, into the temporary directory; deleted on drop.
 #[derive(Default)]
@@ -37,7 +37,7 @@ impl AuthoritiesFile {
 
 fn write_pem(out: &mut impl Write, certificate: &[u8]) -> io::Result<()> {
     writeln!(out, "-----BEGIN CERTIFICATE-----")?;
-    for line in STANDARD.encode(certificate).as_bytes().chunks(LINE) {
+    for line in STANDARD.encode(certificate).as_bytes().chunks(PEM_LINE_LENGTH) {
         out.write_all(line)?;
         writeln!(out)?;
     }

@@ -161,9 +161,9 @@ pub(crate) struct Pool {
     uri: Uri,
     capacity: usize,
     idle_timeout: Duration,
-    /// A shelf per thread, up to `SHELVES`: a connection is driven by the thread that made it, so a
-    /// call on the same thread wakes no other.
-    shelves: [Mutex<Shelf>; SHELVES],
+    /// A shelf per thread, up to `SHELVES_PER_ORIGIN`: a connection is driven by the thread that
+    /// made it, so a call on the same thread wakes no other.
+    shelves: [Mutex<Shelf>; SHELVES_PER_ORIGIN],
 }
 
 #[derive(Default)]
@@ -180,20 +180,20 @@ struct Idle {
 }
 
 /// Shelves per origin; additional threads share.
-const SHELVES: usize = 16;
+const SHELVES_PER_ORIGIN: usize = 16;
 
 /// Returns the shelf of the current thread.
 fn slot() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
-        static SLOT: usize = NEXT.fetch_add(1, Ordering::Relaxed) % SHELVES;
+        static SLOT: usize = NEXT.fetch_add(1, Ordering::Relaxed) % SHELVES_PER_ORIGIN;
     }
     SLOT.with(|slot| *slot)
 }
 
 impl Pool {
     fn shelf(&self, slot: usize) -> &Mutex<Shelf> {
-        &self.shelves[slot % SHELVES]
+        &self.shelves[slot % SHELVES_PER_ORIGIN]
     }
 
     /// Takes the most recently used ready connection. A connection stays if its driver has not yet

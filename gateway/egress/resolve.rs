@@ -40,7 +40,7 @@ impl Resolve for Fixed {
 static LOOKUPS: Semaphore = Semaphore::const_new(64);
 /// The same for all organisations together, and for each.
 static OF_ORGANISATIONS: Semaphore = Semaphore::const_new(128);
-const OF_ONE: usize = 4;
+const MAX_LOOKUPS_OF_ORGANISATION: usize = 4;
 
 impl Resolve for System {
     fn resolve<'a>(&'a self, name: &'a str, port: u16) -> Addresses<'a> {
@@ -55,7 +55,7 @@ impl Resolve for System {
 
 impl OfOrganisation {
     pub(crate) fn new() -> Self {
-        Self(Arc::new(Semaphore::new(OF_ONE)))
+        Self(Arc::new(Semaphore::new(MAX_LOOKUPS_OF_ORGANISATION)))
     }
 }
 
