@@ -9,7 +9,7 @@ use url::Url;
 
 /// Databases are numbered; servers have 16 by default.
 const MAX_DATABASE: u32 = 65_535;
-const PORT: u16 = 6379;
+const DEFAULT_PORT: u16 = 6379;
 
 /// The configuration of a Redis or Valkey server.
 #[derive(Clone, PartialEq, Eq)]
@@ -57,7 +57,7 @@ impl Config {
         if host.is_empty() {
             return Err(UrlError::Form);
         }
-        let port = url.port().unwrap_or(PORT);
+        let port = url.port().unwrap_or(DEFAULT_PORT);
         let Ok(address) = Url::parse(&format!("{scheme}://{host}:{port}/")) else {
             return Err(UrlError::Form);
         };

@@ -14,7 +14,7 @@ use crate::reply::{Malformed, Reply, take_reply};
 /// Counts an allowance.
 const SCRIPT: &str = include_str!("take.lua");
 /// Timeout for replies. Meanwhile the usage of other gateways is unknown.
-const TIMEOUT: Duration = Duration::from_millis(500);
+const REPLY_TIMEOUT: Duration = Duration::from_millis(500);
 
 pub(crate) struct Connection {
     stream: Stream,
@@ -29,7 +29,7 @@ pub(crate) enum RedisError {
     Connect(#[from] ConnectError),
     #[error("the connection was lost: {0}")]
     Lost(#[from] std::io::Error),
-    #[error("no answer within {} ms", TIMEOUT.as_millis())]
+    #[error("no answer within {} ms", REPLY_TIMEOUT.as_millis())]
     Timeout,
     #[error(transparent)]
     Malformed(#[from] Malformed),
@@ -138,7 +138,7 @@ impl Connection {
             }
             Ok(replies)
         };
-        match tokio::time::timeout(TIMEOUT, exchange).await {
+        match tokio::time::timeout(REPLY_TIMEOUT, exchange).await {
             Ok(replies) => replies,
             Err(_) => Err(RedisError::Timeout),
         }

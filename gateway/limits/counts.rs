@@ -14,25 +14,25 @@ use tokio::sync::Notify;
 
 use crate::connection::Report;
 
-/// Maximum tracked allowances; further allowances share [`SURPLUS`] entries.
+/// Maximum tracked allowances; further allowances share [`SURPLUS_ENTRIES`] entries.
 pub(crate) const MAX_KEYS: usize = 100_000;
-pub(crate) const SURPLUS: u64 = 1024;
+pub(crate) const SURPLUS_ENTRIES: u64 = 1024;
 /// Divisor of the remainder that a gateway may pass before the next report, so that this many
 /// gateways together stay within the remainder.
-const PART: f64 = 8.0;
+const REMAINDER_DIVISOR: f64 = 8.0;
 /// Minimum number of requests ahead of the store, so that a client can start with a few requests at
 /// once.
-const FEW: f64 = 4.0;
+const MIN_REQUESTS_AHEAD: f64 = 4.0;
 /// Approximate round trip to the store in microseconds; requests replenished meanwhile may pass,
 /// too.
-const ROUND_TRIP: f64 = 10_000.0;
+const ROUND_TRIP_MICROS: f64 = 10_000.0;
 /// The wait reported while the store's reply is pending.
-const SOON: Duration = Duration::from_millis(10);
+const PENDING_WAIT: Duration = Duration::from_millis(10);
 /// The reported wait if the exact value exceeds the range of `Duration`.
-const LONGEST: Duration = Duration::from_secs(24 * 3600);
+const MAX_REPORTED_WAIT: Duration = Duration::from_secs(24 * 3600);
 
 pub(crate) struct Counts {
-    entries: DashMap<u64, Entry, RandomState>,
+    entries: DashMap<u64, CountsEntry, RandomState>,
     known: AtomicUsize,
     is_full: AtomicBool,
     hasher: RandomState,
@@ -44,7 +44,7 @@ pub(crate) struct Counts {
     pub(crate) reporter: Notify,
 }
 
-struct Entry {
+struct CountsEntry {
     /// The name of the allowance in the store.
     name: [u8; 16],
     /// Microseconds until a request is replenished; `burst` is the maximum.
@@ -87,7 +87,7 @@ impl Counts {
     /// # Errors
     /// The time to wait.
     pub(crate) fn take(&self, of: Allowance<'_>, key: &LimitKey<'_>) -> Result<(), Duration> {
-        self.with_entry(of, key, Entry::take).unwrap_or(Ok(()))
+        self.with_entry(of, key, CountsEntry::take).unwrap_or(Ok(()))
     }
 
     /// Counts a request that passes regardless of the remainder, for a later report.
@@ -107,7 +107,7 @@ impl Counts {
         &self,
         of: Allowance<'_>,
         key: &LimitKey<'_>,
-        work: impl FnOnce(&mut Entry) -> T,
+        work: impl FnOnce(&mut CountsEntry) -> T,
     ) -> Option<T> {
         let rate = of.quota.rate?;
         let each = rate.1.as_secs_f64() * 1e6 / f64::from(rate.0.get());
@@ -116,13 +116,13 @@ impl Counts {
         let mut slot = None;
         if self.is_full.load(Ordering::Relaxed) && !self.entries.contains_key(&id) {
             let name = self.name(of.policy, key, None);
-            let number = u64::from(u16::from_le_bytes([name[0], name[1]])) % SURPLUS;
+            let number = u64::from(u16::from_le_bytes([name[0], name[1]])) % SURPLUS_ENTRIES;
             id = self.hasher.hash_one((of.policy, number));
             slot = Some(number);
         }
         let mut entry = self.entries.entry(id).or_insert_with(|| {
             self.known.fetch_add(1, Ordering::Relaxed);
-            Entry::new(self.name(of.policy, key, slot), each, burst)
+            CountsEntry::new(self.name(of.policy, key, slot), each, burst)
         });
         entry.adopt(each, burst);
         let result = work(&mut entry);
@@ -219,7 +219,7 @@ fn write_part(hasher: &mut blake3::Hasher, part: Option<&str>) {
     hasher.update(part.unwrap_or("").as_bytes());
 }
 
-impl Entry {
+impl CountsEntry {
     /// Creates an entry with a full allowance, because its usage is unknown.
     fn new(name: [u8; 16], each: f64, burst: u32) -> Self {
         Self {
@@ -257,11 +257,12 @@ impl Entry {
         let missing = 1.0 - (left - ahead);
         if missing > 0.0 {
             let wait = Duration::try_from_secs_f64(missing * self.each / 1e6);
-            return Err(wait.unwrap_or(LONGEST));
+            return Err(wait.unwrap_or(MAX_REPORTED_WAIT));
         }
-        let lease = FEW.max(left / PART) + ROUND_TRIP / self.each;
+        let lease =
+            MIN_REQUESTS_AHEAD.max(left / REMAINDER_DIVISOR) + ROUND_TRIP_MICROS / self.each;
         if ahead + 1.0 > lease {
-            return Err(SOON);
+            return Err(PENDING_WAIT);
         }
         self.passed += 1;
         Ok(())

@@ -11,21 +11,21 @@ use crate::connection::{Connection, RedisError, Report};
 use crate::counts::Counts;
 
 /// Allowances per report.
-const MOST: usize = 512;
+const MAX_ALLOWANCES: usize = 512;
 /// Pause between reports, so that busy gateways report many requests at once.
-const PACE: Duration = Duration::from_millis(2);
+const REPORT_INTERVAL: Duration = Duration::from_millis(2);
 /// Interval of checks that the store is reachable, while there is nothing to report.
-const QUIET: Duration = Duration::from_secs(5);
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// Pauses between attempts to connect: initial and maximum.
-const PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const MAX_PAUSE: Duration = Duration::from_secs(2);
 
 /// An unused allowance. Counting it checks that the script may write.
 const PROBE: Report = Report { name: [0; 16], passed: 0, each: 1.0, burst: 1 };
 
 /// Connects to the store and reports usage, forever.
 pub(crate) async fn keep_reporting(counts: Arc<Counts>, connector: Arc<Connector>, config: Config) {
-    let mut pause = PAUSE;
+    let mut pause = FIRST_PAUSE;
     let mut logged = String::new();
     loop {
         let mut log = Log { last: &mut logged, has_reported: false };
@@ -34,13 +34,13 @@ pub(crate) async fn keep_reporting(counts: Arc<Counts>, connector: Arc<Connector
         if log.has_reported {
             // Reconnect at once after a connection that worked; only if that fails is the store
             // away.
-            pause = PAUSE;
+            pause = FIRST_PAUSE;
             continue;
         }
         counts.set_away(true);
         log.away(&trouble);
         tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        pause = (pause * 2).min(MAX_PAUSE);
     }
 }
 
@@ -83,10 +83,11 @@ async fn follow(
     connection.report(&config.prefix, &[PROBE]).await?;
     counts.set_away(false);
     loop {
-        let (ids, reports): (Vec<u64>, Vec<Report>) = counts.collect(MOST).into_iter().unzip();
+        let (ids, reports): (Vec<u64>, Vec<Report>) =
+            counts.collect(MAX_ALLOWANCES).into_iter().unzip();
         if reports.is_empty() {
             let waiting = counts.reporter.notified();
-            if tokio::time::timeout(QUIET, waiting).await.is_err() {
+            if tokio::time::timeout(CHECK_INTERVAL, waiting).await.is_err() {
                 connection.ping().await?;
                 log.reported();
             }
@@ -106,6 +107,6 @@ async fn follow(
                 return Err(trouble);
             }
         }
-        tokio::time::sleep(PACE).await;
+        tokio::time::sleep(REPORT_INTERVAL).await;
     }
 }

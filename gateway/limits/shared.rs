@@ -12,7 +12,7 @@ use crate::counts::Counts;
 use crate::report::keep_reporting;
 
 /// The wait reported while the store is unreachable; its return cannot be predicted.
-const GUESS: Duration = Duration::from_secs(1);
+const UNREACHABLE_WAIT: Duration = Duration::from_secs(1);
 
 /// A limiter with rates shared between gateways and local concurrency limits.
 pub struct Shared {
@@ -45,7 +45,7 @@ impl Limiter for Shared {
         }
         let is_away = self.is_away();
         match of.quota.when_away {
-            WhenAway::Deny if is_away => return Err(Reached::Unavailable(GUESS)),
+            WhenAway::Deny if is_away => return Err(Reached::Unavailable(UNREACHABLE_WAIT)),
             WhenAway::Allow if is_away => {
                 let held = self.local.hold(of, key)?;
                 self.counts.note(of, key);

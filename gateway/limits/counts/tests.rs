@@ -70,7 +70,7 @@ fn memory_is_bounded_and_what_is_whole_is_forgotten() {
     for caller in 0..MAX_KEYS + 10_000 {
         let _ = with(&quota, &caller.to_string(), |of, key| counts.take(of, key));
     }
-    let most = MAX_KEYS + usize::try_from(SURPLUS).unwrap();
+    let most = MAX_KEYS + usize::try_from(SURPLUS_ENTRIES).unwrap();
     assert!((MAX_KEYS..=most).contains(&counts.len()), "{}", counts.len());
     while let Some((first, _)) = counts.collect(1).pop() {
         for (id, _) in counts.collect(usize::MAX) {
