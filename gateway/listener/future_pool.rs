@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use parking_lot::Mutex;
 
 /// Idle futures kept in the pool.
-const KEPT: usize = 64;
+const MAX_POOLED: usize = 64;
 
 /// Creates a future that processes inputs in sequence.
 type Start<I, T> = Box<dyn Fn(Arc<Exchanged<I, T>>) -> Loop + Send + Sync>;
@@ -68,7 +68,7 @@ impl<I: Send + 'static, T: Send + 'static> FuturePool<I, T> {
 impl<I, T> FuturePool<I, T> {
     fn keep(&self, idle: Runner<I, T>) {
         let mut free = self.free.lock();
-        if free.len() < KEPT {
+        if free.len() < MAX_POOLED {
             free.push(idle);
         }
     }

@@ -27,13 +27,13 @@ use crate::tls::{self, CertificateExpiry, ServerCertificate};
 use loop_state::LoopState;
 use serve::serve_connection;
 
-const BACKLOG: i32 = 1024;
+const LISTEN_BACKLOG: i32 = 1024;
 const ADDRESS_FULL: &str = "too many connections from one address (http.connections_per_address)";
 /// Bounds on the sweep interval, which is a quarter of the shorter timeout.
 const MIN_TICK: Duration = Duration::from_millis(20);
 const MAX_TICK: Duration = Duration::from_secs(1);
 /// Interval of checks for changed certificate files.
-const RELOAD: Duration = Duration::from_secs(5);
+const RELOAD_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The reason a server cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -172,7 +172,7 @@ impl Server {
                     if waiting.is_some() {
                         app.listener.slots.make_room();
                     }
-                    if looked.elapsed() >= RELOAD {
+                    if looked.elapsed() >= RELOAD_INTERVAL {
                         looked = Instant::now();
                         app.reload_certificate();
                     }
@@ -247,7 +247,7 @@ pub(crate) fn bind_socket(address: SocketAddr, shared: bool) -> io::Result<StdLi
     }
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
+    socket.listen(LISTEN_BACKLOG)?;
     Ok(socket.into())
 }
 

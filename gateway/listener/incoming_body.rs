@@ -15,7 +15,7 @@ use hyper::body::Incoming;
 /// Maximum bytes read after the response.
 const MAX_REST: usize = 64 * 1024;
 /// Maximum time spent on reading them.
-const REST_TIME: Duration = Duration::from_secs(1);
+const REST_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A request body. On HTTP/2, a bounded remainder is drained when the body is dropped unread.
 pub struct IncomingBody {
@@ -60,7 +60,7 @@ impl Drop for IncomingBody {
             && !self.is_end_stream()
             && let Some(body) = self.body.take()
         {
-            tokio::spawn(tokio::time::timeout(REST_TIME, read_rest(body)));
+            tokio::spawn(tokio::time::timeout(REST_TIMEOUT, read_rest(body)));
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::fallback::Fallback;
 use crate::http::{BindError, Server};
 
 /// Open connections, in total and per address.
-const CONNECTIONS: usize = 128;
+const MAX_CONNECTIONS: usize = 128;
 
 /// The reason the operator endpoints cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -36,8 +36,8 @@ pub fn start_operators<H: Handler, F: Fallback>(
     service: F,
 ) -> Result<SocketAddr, OperatorsError> {
     let mut config = Config { listen: address, audience: Audience::Operators, ..clients.clone() };
-    config.limits.connections = CONNECTIONS;
-    config.limits.connections_per_address = CONNECTIONS;
+    config.limits.connections = MAX_CONNECTIONS;
+    config.limits.connections_per_address = MAX_CONNECTIONS;
     let server = Server::bind(config)?;
     let address = server.address();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

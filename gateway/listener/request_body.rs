@@ -18,9 +18,9 @@ use crate::error::ListenerError;
 use crate::unfinished::{ConnectionUsage, UnfinishedBodies, UnfinishedBody};
 
 /// Time after which a body counts as slow.
-const SLOW: Duration = Duration::from_secs(1);
+const SLOW_AFTER: Duration = Duration::from_secs(1);
 /// Interval of rate checks on a slow body, in seconds.
-const WINDOW: u64 = 5;
+const RATE_WINDOW_SECS: u64 = 5;
 
 /// The bounds on a body, and its principal.
 #[derive(Clone, Copy)]
@@ -143,7 +143,7 @@ where
     let mut looked = Instant::now();
     let mut before = received.total;
     let end = begun + bounds.time;
-    let mut timer = pin!(tokio::time::sleep_until(end.min(begun + SLOW)));
+    let mut timer = pin!(tokio::time::sleep_until(end.min(begun + SLOW_AFTER)));
     loop {
         let frame = tokio::select! {
             biased;
@@ -155,13 +155,13 @@ where
                     return Err(ListenerError::Slow);
                 }
                 unfinished.mark_slow(end)?;
-                if now >= looked + Duration::from_secs(WINDOW) {
-                    if received.total - before < bounds.unfinished.least_bytes(WINDOW) {
+                if now >= looked + Duration::from_secs(RATE_WINDOW_SECS) {
+                    if received.total - before < bounds.unfinished.least_bytes(RATE_WINDOW_SECS) {
                         return Err(ListenerError::Pace);
                     }
                     (looked, before) = (now, received.total);
                 }
-                timer.as_mut().reset(end.min(looked + Duration::from_secs(WINDOW)));
+                timer.as_mut().reset(end.min(looked + Duration::from_secs(RATE_WINDOW_SECS)));
                 continue;
             }
         };

@@ -24,7 +24,7 @@ use crate::origin_check::add_preflight_headers;
 pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
 
 /// Parts of an event of at least this size are not copied.
-const LARGE: usize = 16 << 10;
+const LARGE_PART: usize = 16 << 10;
 
 const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
@@ -192,7 +192,7 @@ fn large_event(event: &Outgoing) -> Option<[Bytes; 3]> {
     else {
         return None;
     };
-    if middle.len() < LARGE || has_break(head) || has_break(middle) || has_break(tail) {
+    if middle.len() < LARGE_PART || has_break(head) || has_break(middle) || has_break(tail) {
         return None;
     }
     let mut first = BytesMut::with_capacity(head.len() + 64);

@@ -16,9 +16,9 @@ use crate::error::ListenerError;
 use crate::exchange_handler::Handler;
 
 /// Capacity of the queue to a client, in messages.
-const BUFFER: usize = 64;
+const QUEUE_CAPACITY: usize = 64;
 /// Bytes charged for a queued message besides its text.
-const OVERHEAD: usize = 1024;
+const MESSAGE_OVERHEAD: usize = 1024;
 
 pub(crate) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 
@@ -87,7 +87,7 @@ pub(crate) struct QueuedMessage {
 
 impl MessageQueue {
     pub(crate) fn new(budget: &Arc<Budget>) -> (Self, mpsc::Receiver<QueuedMessage>) {
-        let (out, texts) = mpsc::channel(BUFFER);
+        let (out, texts) = mpsc::channel(QUEUE_CAPACITY);
         (Self { out, budget: Arc::clone(budget) }, texts)
     }
 
@@ -95,7 +95,7 @@ impl MessageQueue {
     /// memory, a response becomes an error, and any other large message is dropped.
     pub(crate) async fn send(&self, text: Text) -> bool {
         let mut held = Hold::none(Arc::clone(&self.budget));
-        let text = match held.admit(text.own_len().saturating_add(OVERHEAD)) {
+        let text = match held.admit(text.own_len().saturating_add(MESSAGE_OVERHEAD)) {
             Ok(()) => text,
             Err(_) => {
                 tracing::info!(

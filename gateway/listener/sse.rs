@@ -30,7 +30,7 @@ use crate::session_client::{self, MessageQueue, QueuedMessage, SESSION, SessionC
 use crate::sse_sessions::{Owner, Session, Sessions};
 
 /// Maximum depth parsed to distinguish requests from notifications; the proxy has its own limit.
-const DEPTH: usize = 128;
+const MAX_DEPTH: usize = 128;
 const STREAM_METHODS: &str = "GET, OPTIONS";
 const MESSAGE_METHODS: &str = "POST, OPTIONS";
 
@@ -123,7 +123,7 @@ pub(crate) async fn answer_message<H: Handler, F: Fallback>(
     caller.principal = principal;
     let exchange = caller.with_headers(ExchangeKind::Post(body.clone()), headers);
     let handler = Arc::clone(&context.handler);
-    if !matches!(jsonrpc::parse(body, DEPTH, SentBy::Client), Ok(Message::Request(_))) {
+    if !matches!(jsonrpc::parse(body, MAX_DEPTH, SentBy::Client), Ok(Message::Request(_))) {
         return Ok(build_response(
             handler.handle(exchange).await,
             keep_alive,

@@ -32,9 +32,9 @@ use crate::session_client::{self, MessageQueue, SessionClient, text};
 use self::lines::{Line, Lines};
 
 /// Timeout of `initialize`, which blocks all later messages.
-const HANDSHAKE: Duration = Duration::from_secs(60);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Timeout for the last writes, and for ending the session.
-const FAREWELL: Duration = Duration::from_secs(1);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 /// The audit text for a session message without a session.
 const NO_SESSION: &str = "no session is named";
 
@@ -106,7 +106,7 @@ where
     let hurry = async { if told { std::future::pending().await } else { shutdown.await } };
     let cut = connection.finish(hurry).await;
     drop(connection);
-    let written = tokio::time::timeout(FAREWELL, &mut writer).await;
+    let written = tokio::time::timeout(SHUTDOWN_TIMEOUT, &mut writer).await;
     writer.abort();
     ended?;
     match written {
@@ -239,7 +239,7 @@ impl<H: Handler> StdioConnection<H> {
     async fn initialize(&mut self, text: Bytes, id: &[u8]) {
         let exchange = self.caller.exchange(ExchangeKind::Post(text), None);
         let Ok(reply) = tokio::time::timeout(
-            HANDSHAKE,
+            HANDSHAKE_TIMEOUT,
             within(Tag::new(None, None), self.handler.handle(exchange)),
         )
         .await
@@ -330,7 +330,9 @@ impl<H: Handler> StdioConnection<H> {
 
     async fn end_session(&mut self) {
         if let Some(session) = self.session.take() {
-            let _ = tokio::time::timeout(FAREWELL, self.caller.end(&*self.handler, &session)).await;
+            let _ =
+                tokio::time::timeout(SHUTDOWN_TIMEOUT, self.caller.end(&*self.handler, &session))
+                    .await;
         }
     }
 

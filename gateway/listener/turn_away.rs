@@ -12,15 +12,15 @@ use crate::error;
 
 const FULL: &str = "HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n";
 /// Maximum time for reading from such a connection.
-const LINGER: Duration = Duration::from_secs(1);
+const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum number of such connections being read; beyond it they close with the response.
-const LINGERING: usize = 64;
+const MAX_LINGERING: usize = 64;
 
 pub(crate) struct TurnedAway(Arc<Semaphore>);
 
 impl TurnedAway {
     pub(crate) fn new() -> Self {
-        Self(Arc::new(Semaphore::new(LINGERING)))
+        Self(Arc::new(Semaphore::new(MAX_LINGERING)))
     }
 
     /// Answers a plaintext connection, then gives the client time to read the response.
@@ -28,7 +28,7 @@ impl TurnedAway {
         let written = stream.try_write(text(retry_after).as_bytes());
         if let (Ok(_), Ok(permit)) = (written, Arc::clone(&self.0).try_acquire_owned()) {
             tokio::spawn(async move {
-                let _ = tokio::time::timeout(LINGER, read_to_end(stream)).await;
+                let _ = tokio::time::timeout(LINGER_TIMEOUT, read_to_end(stream)).await;
                 drop(permit);
             });
         }

@@ -9,7 +9,7 @@ use super::registry::{Connections, Phase};
 use super::state::{CloseReason, ConnectionState};
 
 /// Idle time after which an authenticated connection may be evicted.
-const SPARED: Duration = Duration::from_secs(10);
+const EVICTION_GRACE_PERIOD: Duration = Duration::from_secs(10);
 
 pub(crate) struct EvictionCandidate {
     pub authenticated: bool,
@@ -57,7 +57,9 @@ impl Connections {
                 }
             }
             let authenticated = state.authenticated.load(Ordering::Relaxed);
-            if !authenticated || tracked.phase == Phase::Idle && tracked.waited >= SPARED {
+            if !authenticated
+                || tracked.phase == Phase::Idle && tracked.waited >= EVICTION_GRACE_PERIOD
+            {
                 let number = *number;
                 let ticks = tracked.ticks;
                 candidates.push(EvictionCandidate {
@@ -76,7 +78,7 @@ impl Connections {
         let mut first = None;
         for tracked in self.open.lock().values() {
             if tracked.state.address == address && tracked.phase == Phase::Idle {
-                let time = SPARED.saturating_sub(tracked.waited);
+                let time = EVICTION_GRACE_PERIOD.saturating_sub(tracked.waited);
                 first = Some(time.min(first.unwrap_or(time)));
             }
         }

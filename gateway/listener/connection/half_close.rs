@@ -18,9 +18,9 @@ const INTERIM: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 /// Delay of the first probe after the client's FIN, and the initial interval between probes, which
 /// doubles. A client that has left is detected at the second probe: after 0.3 s, or two round trips
 /// if they take longer.
-const FIRST: Duration = Duration::from_millis(100);
+const FIRST_PROBE_INTERVAL: Duration = Duration::from_millis(100);
 /// Maximum interval between probes.
-const LAST: Duration = Duration::from_secs(15);
+const MAX_PROBE_INTERVAL: Duration = Duration::from_secs(15);
 
 /// Tracks whether the client has shut down its sending side during an exchange.
 #[derive(Default)]
@@ -62,7 +62,7 @@ impl HalfClose {
         }
         let Some(ended) = &mut self.ended else { return Ok(()) };
         while ended.timer.as_mut().poll(cx).is_ready() {
-            ended.pause = (ended.pause * 2).min(LAST);
+            ended.pause = (ended.pause * 2).min(MAX_PROBE_INTERVAL);
             ended.timer.as_mut().reset(Instant::now() + ended.pause);
             if state.is_answering() {
                 state.request_comment();
@@ -126,7 +126,11 @@ impl HalfClose {
 
 impl Ended {
     fn new() -> Self {
-        Self { timer: Box::pin(tokio::time::sleep(FIRST)), pause: FIRST, interim: b"" }
+        Self {
+            timer: Box::pin(tokio::time::sleep(FIRST_PROBE_INTERVAL)),
+            pause: FIRST_PROBE_INTERVAL,
+            interim: b"",
+        }
     }
 
     fn poll_write<T: AsyncWrite>(

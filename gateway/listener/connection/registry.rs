@@ -16,9 +16,9 @@ use tokio::sync::Notify;
 use super::state::{CloseReason, ConnectionState};
 
 /// Maximum idle time between requests.
-const IDLE: Duration = Duration::from_secs(120);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
 /// Time a new connection has to send its first request during shutdown.
-const FIRST: Duration = Duration::from_millis(500);
+const FIRST_REQUEST_GRACE_PERIOD: Duration = Duration::from_millis(500);
 
 pub(crate) struct Connections {
     pub(super) open: Mutex<HashMap<u64, TrackedConnection>>,
@@ -109,7 +109,10 @@ impl Connections {
                 tracked.state.close(CloseReason::Graceful);
             }
         }
-        if tokio::time::timeout(FIRST.min(grace), self.wait_until_empty()).await.is_ok() {
+        if tokio::time::timeout(FIRST_REQUEST_GRACE_PERIOD.min(grace), self.wait_until_empty())
+            .await
+            .is_ok()
+        {
             return 0;
         }
         self.close_all(CloseReason::Graceful);
@@ -201,8 +204,8 @@ impl TrackedConnection {
             // HTTP/2 peers send pings and window updates between requests.
             Phase::Head if self.state.http2.load(Ordering::Relaxed) => Some(CloseReason::Graceful),
             Phase::Head => Some(CloseReason::LateHeaders),
-            Phase::Idle if is_open && self.waited >= IDLE => Some(CloseReason::Graceful),
-            Phase::Idle if self.waited >= IDLE * 2 => Some(CloseReason::Abort),
+            Phase::Idle if is_open && self.waited >= IDLE_TIMEOUT => Some(CloseReason::Graceful),
+            Phase::Idle if self.waited >= IDLE_TIMEOUT * 2 => Some(CloseReason::Abort),
             Phase::Blocked if self.waited >= write => Some(CloseReason::UnreadAnswer),
             Phase::Busy | Phase::Idle | Phase::Blocked => None,
         }

@@ -18,7 +18,7 @@ use crate::incoming_body::IncomingBody;
 use crate::tls::ServerCertificate;
 
 /// Concurrent requests per HTTP/2 connection.
-const STREAMS: u32 = 128;
+const MAX_STREAMS: u32 = 128;
 /// hyper's minimum read buffer.
 const MIN_BUFFER: usize = 8 * 1024;
 /// Read buffer space beyond the headers lets a body arrive in few reads.
@@ -52,7 +52,7 @@ impl Http {
             .header_read_timeout(None)
             .max_header_size(headers)
             .max_buf_size(headers.saturating_add(MIN_BUFFER).clamp(MIN_BUFFER, MAX_BUFFER));
-        two.max_concurrent_streams(STREAMS)
+        two.max_concurrent_streams(MAX_STREAMS)
             .max_header_list_size(u32::try_from(headers).unwrap_or(u32::MAX));
         Self { one, two }
     }

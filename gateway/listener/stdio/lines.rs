@@ -11,8 +11,8 @@ use tokio::sync::mpsc;
 use crate::session_client::QueuedMessage;
 
 /// Bytes up to which queued texts are combined into one write.
-const GATHER: usize = 64 * 1024;
-const CHUNK: usize = 8 * 1024;
+const MAX_GATHERED: usize = 64 * 1024;
+const CHUNK_BYTES: usize = 8 * 1024;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Line {
@@ -45,7 +45,7 @@ impl<I: AsyncRead + Unpin> Lines<I> {
             if self.ended {
                 return Ok(None);
             }
-            self.buffer.reserve(CHUNK);
+            self.buffer.reserve(CHUNK_BYTES);
             if self.input.read_buf(&mut self.buffer).await? == 0 {
                 self.ended = true;
             }
@@ -105,7 +105,7 @@ pub(crate) async fn write(
     while let Some(waiting) = texts.recv().await {
         append(&mut buffer, &waiting.text);
         gathered.push(waiting);
-        while buffer.len() < GATHER
+        while buffer.len() < MAX_GATHERED
             && let Ok(waiting) = texts.try_recv()
         {
             append(&mut buffer, &waiting.text);
@@ -115,7 +115,7 @@ pub(crate) async fn write(
         out.flush().await?;
         gathered.clear();
         buffer.clear();
-        buffer.shrink_to(GATHER);
+        buffer.shrink_to(MAX_GATHERED);
     }
     Ok(())
 }

@@ -50,7 +50,7 @@ async fn a_client_that_waits_is_asked_at_growing_pauses() {
 async fn an_answer_does_not_stand_within_an_interim_one() {
     let (mut client, mut io, state, _active) = half_closed(3).await;
     let serve = async move {
-        wait(&mut io, FIRST + FIRST / 2).await.unwrap();
+        wait(&mut io, FIRST_PROBE_INTERVAL + FIRST_PROBE_INTERVAL / 2).await.unwrap();
         state.mark_answering();
         io.write_all(ANSWER.as_bytes()).await.unwrap();
     };
@@ -65,9 +65,9 @@ async fn within_an_event_stream_a_comment_is_asked_for() {
     let (client, mut io, state, active) = half_closed(1 << 16).await;
     state.mark_answering();
     assert!(!active.take_comment_request());
-    wait(&mut io, FIRST).await.unwrap();
+    wait(&mut io, FIRST_PROBE_INTERVAL).await.unwrap();
     assert!(active.take_comment_request() && !active.take_comment_request(), "once");
-    wait(&mut io, FIRST * 2).await.unwrap();
+    wait(&mut io, FIRST_PROBE_INTERVAL * 2).await.unwrap();
     assert!(active.take_comment_request());
     drop(client);
 }
