@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use globset::GlobMatcher;
 use lockgate_policy::cases::Cases;
 use lockgate_policy::file::{Effect, File, Policy as Written, What, Who};
-use lockgate_policy::{Config, Document, Entry, Policy, PolicyError};
+use lockgate_policy::{Config, Document, Policy, PolicyEntry, PolicyError};
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 
@@ -264,7 +264,7 @@ impl Form<File> {
                 ValuePlace::File { line, .. } => *line,
                 _ => 0,
             };
-            policies.push(Entry { policy, line, source: json(item) });
+            policies.push(PolicyEntry { policy, line, source: json(item) });
             places.push(at);
         }
         Source { document: Document { name, policies }, node, places }

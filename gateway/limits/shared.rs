@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockgate_egress::Connector;
-use lockgate_policy::{Allowance, Held, LimitKey, Limiter, Local, Reached, WhenAway};
+use lockgate_policy::{Allowance, HeldPermit, LimitKey, Limiter, Local, Reached, WhenAway};
 
 use crate::config::Config;
 use crate::counts::Counts;
@@ -39,7 +39,7 @@ impl Shared {
 }
 
 impl Limiter for Shared {
-    fn take(&self, of: Allowance<'_>, key: &LimitKey<'_>) -> Result<Option<Held>, Reached> {
+    fn take(&self, of: Allowance<'_>, key: &LimitKey<'_>) -> Result<Option<HeldPermit>, Reached> {
         if of.quota.rate.is_none() {
             return self.local.take(of, key);
         }

@@ -21,7 +21,7 @@ use bounds::Bounds;
 pub(crate) use bounds::expression;
 pub(crate) use edit::{Edit, write};
 pub(crate) use pass::Pass;
-use pointer::{Found, Pointer};
+use pointer::{Pointer, PointerMatches};
 pub(crate) use pointer::{pointer, undisguised};
 pub(crate) use reading::read;
 use structural::{Misrule, Structural, under};
@@ -215,7 +215,7 @@ impl Rule {
     }
 
     fn check(&self, arguments: &mut Value, pass: &mut Pass) -> Result<(), Refusal> {
-        let Found { places, missing } = self.at.find(arguments)?;
+        let PointerMatches { places, missing } = self.at.find(arguments)?;
         if self.forbid {
             return if places.is_empty() {
                 Ok(())

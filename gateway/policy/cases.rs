@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::policy::{DenyReason, Question};
 use crate::rule::DEFAULT;
-use crate::{Annotations, Class, Kind, Policy, Target};
+use crate::{Annotations, Class, Policy, Target, TargetKind};
 pub use caller::Caller;
 
 /// A file of cases.
@@ -125,13 +125,13 @@ impl Case {
     ///
     /// # Errors
     /// The case does not name exactly one item.
-    pub fn asked(&self) -> Result<(Kind, &str), String> {
+    pub fn asked(&self) -> Result<(TargetKind, &str), String> {
         let kinds = [
-            (Kind::Tool, &self.call),
-            (Kind::Prompt, &self.prompt),
-            (Kind::Resource, &self.resource),
-            (Kind::PromptCompletion, &self.completion),
-            (Kind::ResourceCompletion, &self.template),
+            (TargetKind::Tool, &self.call),
+            (TargetKind::Prompt, &self.prompt),
+            (TargetKind::Resource, &self.resource),
+            (TargetKind::PromptCompletion, &self.completion),
+            (TargetKind::ResourceCompletion, &self.template),
         ];
         let mut given = Vec::new();
         for (kind, name) in kinds {
@@ -154,7 +154,7 @@ impl Case {
     pub fn decide(
         &self,
         policy: &Policy,
-        find: impl FnOnce(Kind, &str, &str) -> Result<Asked, String>,
+        find: impl FnOnce(TargetKind, &str, &str) -> Result<Asked, String>,
     ) -> Result<Outcome, String> {
         let (kind, name) = self.asked()?;
         let asked = find(kind, name, self.at.as_deref().unwrap_or("/mcp"))?;

@@ -76,12 +76,12 @@ fn hash_text(hasher: &mut blake3::Hasher, text: &str) {
 
 /// A cache of classes by caller and endpoint.
 pub(crate) struct Classes {
-    known: Cache<u64, Arc<Known>, RandomState>,
+    known: Cache<u64, Arc<CachedClass>, RandomState>,
     hasher: RandomState,
 }
 
 /// A cached class with its caller and endpoint, because hashes may collide.
-struct Known {
+struct CachedClass {
     issuer: Box<str>,
     subject: Box<str>,
     organisation: Option<Box<str>>,
@@ -125,12 +125,12 @@ impl Classes {
             return Arc::clone(&known.class);
         }
         let class = Arc::new(find());
-        self.known.insert(key, Arc::new(Known::new(subject, endpoint, Arc::clone(&class))));
+        self.known.insert(key, Arc::new(CachedClass::new(subject, endpoint, Arc::clone(&class))));
         class
     }
 }
 
-impl Known {
+impl CachedClass {
     fn new(subject: &Subject<'_>, endpoint: &str, class: Arc<Class>) -> Self {
         Self {
             issuer: subject.issuer.into(),

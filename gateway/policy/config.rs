@@ -101,12 +101,12 @@ impl Allow {
 pub struct Document {
     /// The name of the file in messages.
     pub name: String,
-    pub policies: Vec<Entry>,
+    pub policies: Vec<PolicyEntry>,
 }
 
 /// One policy of a file.
 #[derive(Clone)]
-pub struct Entry {
+pub struct PolicyEntry {
     pub policy: file::Policy,
     /// The first line of the policy; 0 if unknown.
     pub line: usize,
@@ -147,7 +147,7 @@ pub fn differences(old: &Config, new: &Config) -> Vec<String> {
     lines
 }
 
-fn entries_by_name(config: &Config) -> BTreeMap<&str, (&Entry, &str)> {
+fn entries_by_name(config: &Config) -> BTreeMap<&str, (&PolicyEntry, &str)> {
     let mut entries = BTreeMap::new();
     for file in &config.documents {
         for entry in &file.policies {
@@ -190,7 +190,7 @@ fn cut(mut text: String) -> String {
 }
 
 /// Compares the sources only, because `policy` is derived from `source`.
-impl PartialEq for Entry {
+impl PartialEq for PolicyEntry {
     fn eq(&self, other: &Self) -> bool {
         self.source == other.source
     }

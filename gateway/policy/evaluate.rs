@@ -12,13 +12,13 @@ use crate::file::Effect;
 use crate::policy::{DenyReason, Passed, Policy, PolicyDenial, Question};
 use crate::rule::DEFAULT;
 use crate::rule::Rule;
-use crate::verdict::{Dry, Hidden, Judged, State, Verdict};
+use crate::verdict::{Dry, Hidden, Judged, Verdict, VerdictState};
 use crate::{ApprovalRule, Refusal};
 
 /// Size of arguments that are always evaluated in less than 5 ms, in bytes.
 pub const ALWAYS_QUICK: usize = 128;
 /// The same limit if no SQL has to be parsed.
-const QUICK: usize = 16 * 1024;
+const MAX_QUICK_BYTES: usize = 16 * 1024;
 
 impl Policy {
     /// Decides on a call with these arguments (JSON text).
@@ -33,15 +33,15 @@ impl Policy {
     ) -> Result<Passed, PolicyDenial> {
         let dry = verdict.dry.as_deref();
         match &verdict.state {
-            State::Open(at) => {
+            VerdictState::Open(at) => {
                 let pass = Pass::of(question.target);
                 let dry_run =
                     self.dry_run_denial(dry, question, pass, || arguments::read(arguments));
                 let rule = self.name(*at);
                 Ok(Passed { rule, arguments: None, dry_run, approvals: Vec::new() })
             }
-            State::Hidden(hidden) => Err(self.denied(hidden)),
-            State::Judged(judged) => self.decide(judged, dry, question, arguments),
+            VerdictState::Hidden(hidden) => Err(self.denied(hidden)),
+            VerdictState::Judged(judged) => self.decide(judged, dry, question, arguments),
         }
     }
 
@@ -52,7 +52,7 @@ impl Policy {
         if bytes <= ALWAYS_QUICK || !verdict.reads_arguments() {
             return false;
         }
-        if bytes > QUICK {
+        if bytes > MAX_QUICK_BYTES {
             return true;
         }
         if let Some(dry) = &verdict.dry
@@ -60,7 +60,7 @@ impl Policy {
         {
             return true;
         }
-        let State::Judged(judged) = &verdict.state else { return false };
+        let VerdictState::Judged(judged) = &verdict.state else { return false };
         judged.rules().into_iter().any(|rules| self.parses(rules))
     }
 
@@ -151,7 +151,7 @@ impl Policy {
         question: &Question<'_>,
         text: Option<&[u8]>,
     ) -> Option<Value> {
-        let State::Judged(judged) = &verdict.state else { return None };
+        let VerdictState::Judged(judged) = &verdict.state else { return None };
         let mut arguments = arguments::read(text).ok()?;
         if judged.open.is_none() {
             self.permit(&judged.allows, question, &mut arguments, &mut Pass::of(question.target))

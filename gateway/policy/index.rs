@@ -6,7 +6,7 @@ use globset::Glob;
 use crate::bitset::BitSet;
 use crate::pattern;
 use crate::rule::Rule;
-use crate::target::Kind;
+use crate::target::TargetKind;
 use crate::who::Who;
 use crate::words::{Word, WordIndex};
 use crate::{Subject, Target};
@@ -29,8 +29,13 @@ pub(crate) struct Index {
     methods: BitSet,
 }
 
-const KINDS: [Kind; 5] =
-    [Kind::Tool, Kind::Prompt, Kind::Resource, Kind::PromptCompletion, Kind::ResourceCompletion];
+const KINDS: [TargetKind; 5] = [
+    TargetKind::Tool,
+    TargetKind::Prompt,
+    TargetKind::Resource,
+    TargetKind::PromptCompletion,
+    TargetKind::ResourceCompletion,
+];
 
 /// Indexes the patterns of all policies for the same kind of name.
 fn index_globs(
@@ -64,7 +69,7 @@ fn index_who(rules: &[Rule], place: usize) -> Result<pattern::Index, String> {
     })
 }
 
-fn index_kind(rules: &[Rule], kind: Kind) -> Result<(pattern::Index, BitSet), String> {
+fn index_kind(rules: &[Rule], kind: TargetKind) -> Result<(pattern::Index, BitSet), String> {
     let unmeant = find_rules(rules, |rule| rule.what.names_kinds() && rule.what.of(kind).is_none());
     Ok((index_globs(rules, |rule| rule.what.of(kind))?, unmeant))
 }
@@ -142,11 +147,11 @@ impl Index {
         self.categories.narrow(&mut bits, self.size, target.category.into_iter());
         let [tools, prompts, resources, prompt_values, resource_values] = &self.kinds;
         let (index, unmeant) = match target.kind {
-            Kind::Tool => tools,
-            Kind::Prompt => prompts,
-            Kind::Resource => resources,
-            Kind::PromptCompletion => prompt_values,
-            Kind::ResourceCompletion => resource_values,
+            TargetKind::Tool => tools,
+            TargetKind::Prompt => prompts,
+            TargetKind::Resource => resources,
+            TargetKind::PromptCompletion => prompt_values,
+            TargetKind::ResourceCompletion => resource_values,
         };
         bits.exclude(unmeant);
         index.narrow(&mut bits, self.size, target.spellings().iter());
@@ -164,7 +169,7 @@ impl Index {
     fn narrow_by_words(&self, bits: &mut BitSet, target: &Target<'_>) {
         let named = self.words.restricted();
         let excluded = self.not_words.restricted();
-        if target.kind != Kind::Tool {
+        if target.kind != TargetKind::Tool {
             bits.exclude(named);
             bits.exclude(excluded);
             return;

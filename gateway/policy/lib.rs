@@ -41,20 +41,20 @@ mod words;
 pub use approval::ApprovalRule;
 pub use class::Class;
 pub use compile::{MAX_POLICIES, PolicyError};
-pub use config::{Allow, Config, Document, Entry, Lists, differences};
+pub use config::{Allow, Config, Document, Lists, PolicyEntry, differences};
 pub use evaluate::ALWAYS_QUICK;
 pub use explain::{Explanation, Step};
 pub use file::WhenAway;
 pub use input_schema::InputSchema;
 pub use limit_key::LimitKey;
-pub use limiter::{Allowance, Held, Limiter, Local, Quota, Reached};
+pub use limiter::{Allowance, HeldPermit, Limiter, Local, Quota, Reached};
 pub use overlap::Overlap;
 pub use policy::{DenyReason, Passed, Policy, PolicyDenial, Question};
 pub use rate::Limited;
 pub use refusal::Refusal;
 pub use rule::DEFAULT;
 pub use subject::{ANONYMOUS, Certificate, Subject};
-pub use target::{Annotations, Kind, Target};
+pub use target::{Annotations, Target, TargetKind};
 pub use verdict::Verdict;
 
 #[cfg(test)]

@@ -63,7 +63,7 @@ pub trait Limiter: Send + Sync {
     ///
     /// # Errors
     /// Returns the limit that was reached.
-    fn take(&self, of: Allowance<'_>, key: &LimitKey<'_>) -> Result<Option<Held>, Reached>;
+    fn take(&self, of: Allowance<'_>, key: &LimitKey<'_>) -> Result<Option<HeldPermit>, Reached>;
 
     /// Undoes the rate count of a [`Limiter::take`], after another allowance refused the request.
     fn give_back(&self, of: Allowance<'_>, key: &LimitKey<'_>);
@@ -73,9 +73,9 @@ pub trait Limiter: Send + Sync {
 }
 
 /// A concurrency permit, released on drop.
-pub struct Held(Arc<Running>, u64);
+pub struct HeldPermit(Arc<Running>, u64);
 
-impl fmt::Debug for Held {
+impl fmt::Debug for HeldPermit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Held")
     }
@@ -83,7 +83,7 @@ impl fmt::Debug for Held {
 
 type Running = DashMap<u64, u32, RandomState>;
 
-impl Drop for Held {
+impl Drop for HeldPermit {
     fn drop(&mut self) {
         self.0.remove_if_mut(&self.1, |_, count| {
             *count = count.saturating_sub(1);
@@ -93,7 +93,7 @@ impl Drop for Held {
 }
 
 /// Wait time after the concurrency limit: a guess, because the end of a request is unknown.
-const GUESS: Duration = Duration::from_secs(1);
+const CONCURRENCY_WAIT: Duration = Duration::from_secs(1);
 /// Limit of the policies with stored counts.
 const MAX_BUCKETS: usize = 16_384;
 
@@ -168,13 +168,17 @@ impl Local {
     ///
     /// # Errors
     /// The concurrency limit is reached.
-    pub fn hold(&self, of: Allowance<'_>, key: &LimitKey<'_>) -> Result<Option<Held>, Reached> {
+    pub fn hold(
+        &self,
+        of: Allowance<'_>,
+        key: &LimitKey<'_>,
+    ) -> Result<Option<HeldPermit>, Reached> {
         let Some(most) = of.quota.concurrency else { return Ok(None) };
         let bucket = self.bucket(of.policy, of.quota);
         Ok(Some(bucket.enter(key.hash_with(&self.hasher), most)?))
     }
 
-    fn take_for(&self, name: &str, quota: &Quota, key: u64) -> Result<Option<Held>, Reached> {
+    fn take_for(&self, name: &str, quota: &Quota, key: u64) -> Result<Option<HeldPermit>, Reached> {
         self.bucket(name, quota).take(key)
     }
 
@@ -189,7 +193,7 @@ impl Local {
 }
 
 impl Limiter for Local {
-    fn take(&self, of: Allowance<'_>, key: &LimitKey<'_>) -> Result<Option<Held>, Reached> {
+    fn take(&self, of: Allowance<'_>, key: &LimitKey<'_>) -> Result<Option<HeldPermit>, Reached> {
         self.take_for(of.policy, of.quota, key.hash_with(&self.hasher))
     }
 
@@ -238,7 +242,7 @@ impl Bucket {
         paced + self.running.len()
     }
 
-    fn take(&self, key: u64) -> Result<Option<Held>, Reached> {
+    fn take(&self, key: u64) -> Result<Option<HeldPermit>, Reached> {
         // Before the rate, so that a request without a permit does not use up the allowance.
         let held = match self.quota.concurrency {
             Some(most) => Some(self.enter(key, most)?),
@@ -253,14 +257,14 @@ impl Bucket {
         Ok(held)
     }
 
-    fn enter(&self, key: u64, most: u32) -> Result<Held, Reached> {
+    fn enter(&self, key: u64, most: u32) -> Result<HeldPermit, Reached> {
         let mut count = self.running.entry(key).or_insert(0);
         if *count >= most {
-            return Err(Reached::Concurrency(GUESS));
+            return Err(Reached::Concurrency(CONCURRENCY_WAIT));
         }
         *count += 1;
         drop(count);
-        Ok(Held(Arc::clone(&self.running), key))
+        Ok(HeldPermit(Arc::clone(&self.running), key))
     }
 }
 

@@ -8,7 +8,7 @@ use crate::file::Effect;
 use crate::names::OPEN;
 use crate::pattern;
 use crate::rule::{Rule, What};
-use crate::{Kind, Policy};
+use crate::{Policy, TargetKind};
 
 /// Limit of the reported overlaps.
 const MAX_TOLD: usize = 20;
@@ -74,12 +74,12 @@ fn gets_past(other: &Rule, rule: &Rule) -> bool {
         && meet(a.servers.as_ref(), b.servers.as_ref())
         && of_servers(a, b)
         && of_servers(b, a)
-        && (share(a, b, Kind::Tool) && share_words(a, b)
-            || share(a, b, Kind::Prompt) && !a.has_words() && !b.has_words())
+        && (share(a, b, TargetKind::Tool) && share_words(a, b)
+            || share(a, b, TargetKind::Prompt) && !a.has_words() && !b.has_words())
 }
 
 /// Returns whether an item of a kind may match both, judging by the patterns over names.
-fn share(a: &What, b: &What, kind: Kind) -> bool {
+fn share(a: &What, b: &What, kind: TargetKind) -> bool {
     match (a.of(kind), b.of(kind)) {
         (Some(a), Some(b)) => fit(a, b) || fit(b, a),
         (in_a, in_b) => {

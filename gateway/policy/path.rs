@@ -63,7 +63,7 @@ const MAX_BYTES: usize = 65_536;
 const MAX_ENTRIES: usize = 1000;
 const MAX_NAMES: usize = 256;
 /// Number of roots named in a refusal.
-const NAMED: usize = 3;
+const MAX_NAMED_ROOTS: usize = 3;
 /// Folders of the kernel. Their entries refer to other resources.
 const KERNEL: [&str; 4] = ["proc", "sys", "dev", ".vol"];
 
@@ -272,8 +272,8 @@ impl Path {
     }
 
     fn where_to(&self) -> String {
-        let mut named = Vec::with_capacity(NAMED);
-        for root in self.roots.iter().take(NAMED) {
+        let mut named = Vec::with_capacity(MAX_NAMED_ROOTS);
+        for root in self.roots.iter().take(MAX_NAMED_ROOTS) {
             named.push(whole(root));
         }
         format!("in {}", named.join(" or "))

@@ -15,7 +15,7 @@ pub use text::{Finding, inspect, is_clean, shown, strip};
 
 /// Limit of the tools in a lock file.
 pub const MAX_PINS: usize = 100_000;
-const VERSION: u32 = 1;
+const PIN_VERSION: u32 = 1;
 
 /// The reaction to a new or changed tool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -147,8 +147,8 @@ impl Lock {
             Ok(file) => file,
             Err(error) => return Err(error.to_string()),
         };
-        if file.version != VERSION {
-            return Err(format!("it has version {}, not {VERSION}", file.version));
+        if file.version != PIN_VERSION {
+            return Err(format!("it has version {}, not {PIN_VERSION}", file.version));
         }
         if file.tools.len() > MAX_PINS {
             return Err(format!("it has more than {MAX_PINS} tools"));
@@ -170,7 +170,7 @@ impl Lock {
     /// Returns the text of the lock file. Equal content yields equal text.
     #[must_use]
     pub fn write(&self) -> String {
-        let file = File { version: VERSION, tools: self.pins.clone() };
+        let file = File { version: PIN_VERSION, tools: self.pins.clone() };
         let mut text = serde_json::to_string_pretty(&file).unwrap_or_default();
         text.push('\n');
         text

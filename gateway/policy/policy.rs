@@ -10,11 +10,11 @@ use crate::condition::World;
 use crate::config::Config;
 use crate::file::Effect;
 use crate::index::Index;
-use crate::limiter::{Held, Limiter};
+use crate::limiter::{HeldPermit, Limiter};
 use crate::rate::{Limited, Limits};
 use crate::response::Response;
 use crate::rule::{DEFAULT, Rule};
-use crate::verdict::{Dry, State, Verdict};
+use crate::verdict::{Dry, Verdict, VerdictState};
 use crate::{ApprovalRule, Refusal, Subject, Target};
 
 /// The compiled policies of a configuration.
@@ -241,7 +241,7 @@ impl Policy {
             limits: limits.into(),
             dry: Dry::of(self.first_failure(&broken, true), &on_trial).map(Box::new),
             response: Response::all(responses).map(Arc::new),
-            state: State::of(self.first_failure(&broken, false), &deciding),
+            state: VerdictState::of(self.first_failure(&broken, false), &deciding),
         }
     }
 
@@ -347,7 +347,7 @@ impl Policy {
         method: &str,
         subject: &Subject<'_>,
         about: Option<(&Verdict, &Target<'_>)>,
-    ) -> Result<Vec<Held>, Limited> {
+    ) -> Result<Vec<HeldPermit>, Limited> {
         let mut held = Vec::new();
         let (verdict, target) = about.unzip();
         for (taken, limit) in self.limiting(class, method, verdict).enumerate() {
@@ -385,7 +385,7 @@ impl Policy {
     #[must_use]
     pub fn hides(&self, verdict: &Verdict) -> Option<Arc<str>> {
         match &verdict.state {
-            State::Hidden(hidden) => Some(self.name_or_default(hidden.rule)),
+            VerdictState::Hidden(hidden) => Some(self.name_or_default(hidden.rule)),
             _ => None,
         }
     }

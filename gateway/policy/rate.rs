@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::file::{Key, Rate};
 use crate::limit_key::LimitKey;
-use crate::limiter::{Allowance, Held, Limiter, Quota, Reached};
+use crate::limiter::{Allowance, HeldPermit, Limiter, Quota, Reached};
 use crate::pattern::{self, Matcher};
 use crate::rule::Rule;
 use crate::{Subject, Target};
@@ -133,7 +133,7 @@ impl Limits {
         (at, rule): (u32, &Rule),
         subject: &Subject<'_>,
         target: Option<&Target<'_>>,
-    ) -> Result<Option<Held>, Limited> {
+    ) -> Result<Option<HeldPermit>, Limited> {
         let Some(limit) = self.get(at) else { return Ok(None) };
         let key = LimitKey::new(&limit.by, subject, target);
         limiter

@@ -11,7 +11,7 @@ use crate::condition::{Condition, World};
 use crate::file::{Effect, Hints, Rate};
 use crate::pattern;
 use crate::response::Response;
-use crate::target::{Annotations, Kind};
+use crate::target::{Annotations, TargetKind};
 use crate::who::{Who, shown, wanted};
 use crate::words::{self, Word};
 use crate::{Refusal, Subject, Target};
@@ -145,14 +145,14 @@ impl What {
 
     /// Returns the patterns for a kind of item. A completion without patterns of its own uses those
     /// of the completed item.
-    pub(crate) fn of(&self, kind: Kind) -> Option<&[Glob]> {
+    pub(crate) fn of(&self, kind: TargetKind) -> Option<&[Glob]> {
         let list = match kind {
-            Kind::Tool => &self.tools,
-            Kind::Prompt => &self.prompts,
-            Kind::Resource => &self.resources,
-            Kind::PromptCompletion if self.completion.is_none() => &self.prompts,
-            Kind::ResourceCompletion if self.completion.is_none() => &self.resources,
-            Kind::PromptCompletion | Kind::ResourceCompletion => &self.completion,
+            TargetKind::Tool => &self.tools,
+            TargetKind::Prompt => &self.prompts,
+            TargetKind::Resource => &self.resources,
+            TargetKind::PromptCompletion if self.completion.is_none() => &self.prompts,
+            TargetKind::ResourceCompletion if self.completion.is_none() => &self.resources,
+            TargetKind::PromptCompletion | TargetKind::ResourceCompletion => &self.completion,
         };
         list.as_deref()
     }
@@ -194,7 +194,7 @@ impl What {
 
     pub(crate) fn annotations_fit(&self, target: &Target<'_>) -> bool {
         match self.annotations {
-            Some(hints) => target.kind == Kind::Tool && fits(hints, target.annotations),
+            Some(hints) => target.kind == TargetKind::Tool && fits(hints, target.annotations),
             None => true,
         }
     }
@@ -239,7 +239,7 @@ impl What {
         if !self.has_words() {
             return None;
         }
-        if target.kind != Kind::Tool {
+        if target.kind != TargetKind::Tool {
             return Some(format!(
                 "what.words: a {} is not searched for words",
                 target.kind.as_str()

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 /// The kind of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum TargetKind {
     Tool,
     Prompt,
     /// A resource or a resource template.
@@ -18,7 +18,7 @@ pub enum Kind {
     ResourceCompletion,
 }
 
-impl Kind {
+impl TargetKind {
     /// Returns the name of the kind in conditions and messages.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -43,7 +43,7 @@ impl Kind {
 /// The target of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Target<'a> {
-    pub kind: Kind,
+    pub kind: TargetKind,
     /// The slug of the server.
     pub server: &'a str,
     /// The organisation that owns the server; `None` for servers of the operator. Policies do not
@@ -114,7 +114,7 @@ impl Target<'_> {
         let mut all =
             vec![Cow::Borrowed(self.exposed), Cow::Owned(format!("{}/{}", self.server, self.own))];
         let third = match self.kind {
-            Kind::Resource | Kind::ResourceCompletion => Cow::Borrowed(self.own),
+            TargetKind::Resource | TargetKind::ResourceCompletion => Cow::Borrowed(self.own),
             _ => Cow::Owned(format!("{}__{}", self.server, self.own)),
         };
         if third != self.exposed {

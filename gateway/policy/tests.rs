@@ -14,8 +14,11 @@ use super::*;
 
 fn config(policies: Value) -> Config {
     let file: file::File = serde_json::from_value(json!({ "policies": policies })).unwrap();
-    let entries =
-        file.policies.into_iter().map(|policy| Entry { policy, line: 1, source: Value::Null });
+    let entries = file.policies.into_iter().map(|policy| PolicyEntry {
+        policy,
+        line: 1,
+        source: Value::Null,
+    });
     let document = Document { name: "test.yaml".into(), policies: entries.collect() };
     Config { documents: vec![document], ..Config::default() }
 }
@@ -32,7 +35,7 @@ fn mistakes(policies: Value) -> Vec<(String, String)> {
 fn tool(name: &str) -> Target<'_> {
     let (server, own) = name.split_once("__").unwrap();
     Target {
-        kind: Kind::Tool,
+        kind: TargetKind::Tool,
         server,
         organisation: None,
         exposed: name,
@@ -67,7 +70,7 @@ fn is_hidden(policy: &Policy, own: &str) -> bool {
         None => format!("one+{own}"),
     };
     let target = Target {
-        kind: Kind::Resource,
+        kind: TargetKind::Resource,
         server: "one",
         organisation: None,
         exposed: &exposed,
@@ -150,7 +153,7 @@ fn a_resource_that_is_denied_is_denied_in_every_form() {
 /// Returns the decision on reading a resource.
 fn decide_on(policy: &Policy, uri: &str) -> Expect {
     let target = Target {
-        kind: Kind::Resource,
+        kind: TargetKind::Resource,
         server: "any",
         organisation: None,
         exposed: uri,
@@ -1099,7 +1102,7 @@ fn a_caller_is_read_from_words_with_quotes_around_blanks() {
 fn differences_are_told_by_policy() {
     let entry = |name: &str, effect: &str| {
         let source = json!({"name": name, "effect": effect});
-        Entry { policy: serde_json::from_value(source.clone()).unwrap(), line: 3, source }
+        PolicyEntry { policy: serde_json::from_value(source.clone()).unwrap(), line: 3, source }
     };
     let with = |policies| Config {
         documents: vec![Document { name: "p.yaml".into(), policies }],
@@ -1116,7 +1119,7 @@ fn differences_are_told_by_policy() {
     let rate = |rate: &str| {
         let source =
             json!({"name": "a", "effect": "deny", "rate": {"per_minute": 5}, "description": rate});
-        with(vec![Entry {
+        with(vec![PolicyEntry {
             policy: serde_json::from_value(source.clone()).unwrap(),
             line: 3,
             source,
@@ -1193,7 +1196,7 @@ proptest! {
         let issuer = if anonymous { ANONYMOUS } else { "key" };
         let subject = Subject { issuer, roles: &roles, ..SOMEBODY };
         let exposed = format!("{server}__{own}");
-        let kind = if prompt { Kind::Prompt } else { Kind::Tool };
+        let kind = if prompt { TargetKind::Prompt } else { TargetKind::Tool };
         let target = Target { kind, server, organisation: None, exposed: &exposed, own, category: None, annotations: Annotations::default() };
         let question = Question { subject: &subject, endpoint, target: &target };
         let about: Vec<&rule::Rule> =

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use lockgate_text::percent;
 
 use crate::Target;
-use crate::target::Kind;
+use crate::target::TargetKind;
 
 /// Slashes between scheme and rest, for servers that do not separate host and path.
 const SLASHES: [&str; 4] = ["", "/", "//", "///"];
@@ -17,7 +17,7 @@ const SLASHES: [&str; 4] = ["", "/", "//", "///"];
 impl Target<'_> {
     /// Returns the other forms of a resource, exposed and own; empty for targets with names.
     pub(crate) fn denied_forms(&self) -> Vec<(String, String)> {
-        if !matches!(self.kind, Kind::Resource | Kind::ResourceCompletion) {
+        if !matches!(self.kind, TargetKind::Resource | TargetKind::ResourceCompletion) {
             return Vec::new();
         }
         let mut all = forms(self.own);

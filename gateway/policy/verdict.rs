@@ -10,7 +10,7 @@ use crate::rule::Rule;
 /// The decision on an item. Valid only for the [`crate::Policy`] that returned it.
 #[derive(Clone, Debug)]
 pub struct Verdict {
-    pub(crate) state: State,
+    pub(crate) state: VerdictState,
     /// Policies that limit the rate.
     pub(crate) limits: Box<[u32]>,
     /// The combined limits on results, if a policy sets any.
@@ -20,14 +20,14 @@ pub struct Verdict {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum State {
+pub(crate) enum VerdictState {
     Hidden(Hidden),
     /// Allowed by this policy with any arguments.
     Open(u32),
     Judged(Box<Judged>),
 }
 
-impl State {
+impl VerdictState {
     /// Combines policies: a failure denies, `deny` overrides `allow`, and anything that no policy
     /// allows is denied.
     pub(crate) fn of(failed: Option<&(u32, String)>, rules: &[(u32, &Rule)]) -> Self {
@@ -147,13 +147,13 @@ impl Verdict {
     /// Returns whether the item is listed and can be requested.
     #[must_use]
     pub fn is_visible(&self) -> bool {
-        !matches!(self.state, State::Hidden(_))
+        !matches!(self.state, VerdictState::Hidden(_))
     }
 
     /// Returns whether a call depends on its arguments.
     #[must_use]
     pub fn reads_arguments(&self) -> bool {
-        matches!(self.state, State::Judged(_))
+        matches!(self.state, VerdictState::Judged(_))
             || matches!(&self.dry, Some(dry) if !dry.guards.is_empty())
     }
 
@@ -167,7 +167,7 @@ impl Verdict {
     #[must_use]
     pub fn failure(&self) -> Option<&str> {
         match &self.state {
-            State::Hidden(hidden) => hidden.failure.as_deref(),
+            VerdictState::Hidden(hidden) => hidden.failure.as_deref(),
             _ => None,
         }
     }

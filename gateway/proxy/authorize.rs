@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use lockgate_policy::response::Response;
-use lockgate_policy::{ALWAYS_QUICK, InputSchema, Kind};
+use lockgate_policy::{ALWAYS_QUICK, InputSchema, TargetKind};
 use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::method::Method;
@@ -85,12 +85,12 @@ fn bytes_of(request: &Request, name: &str) -> usize {
 
 /// Returns the error for an unknown name: not found, or not there yet if a server that has never
 /// been listed may have it. Names that policy would hide are always reported as not found.
-fn unknown_name(context: &RequestContext, kind: Kind, name: &str) -> RequestError {
+fn unknown_name(context: &RequestContext, kind: TargetKind, name: &str) -> RequestError {
     if let Some(server) = missing::find_server(context, kind, name) {
         server.revive();
         return RequestError::not_there_yet(&**server).of_server(server.slug());
     }
-    RequestError::unknown(if kind == Kind::Tool { "tool" } else { "prompt" }, name)
+    RequestError::unknown(if kind == TargetKind::Tool { "tool" } else { "prompt" }, name)
 }
 
 fn require_string<'a>(request: &'a Request, name: &str) -> Result<Cow<'a, str>, RequestError> {
@@ -103,7 +103,7 @@ fn require_string<'a>(request: &'a Request, name: &str) -> Result<Cow<'a, str>, 
 fn authorize_tool(context: &RequestContext) -> Result<Permitted, RequestError> {
     let name = require_string(&context.request, "name")?;
     let Some(seen) = context.tool(&name) else {
-        return Err(answer_missing(context, unknown_name(context, Kind::Tool, &name)));
+        return Err(answer_missing(context, unknown_name(context, TargetKind::Tool, &name)));
     };
     let entry = &seen.entry;
     if !context.request.param("arguments").unwrap_or(b"{}").starts_with(b"{") {
@@ -119,7 +119,7 @@ fn authorize_tool(context: &RequestContext) -> Result<Permitted, RequestError> {
         return Err(RequestError::insufficient_scope(why, &challenge).of_server(&entry.slug));
     }
     let task_use = find_use(context, entry)?;
-    let judged = evaluate(context, &seen.verdict, &entry.target(Kind::Tool))?;
+    let judged = evaluate(context, &seen.verdict, &entry.target(TargetKind::Tool))?;
     if let Some(schema) = &entry.arguments {
         check_arguments(context, schema, &judged).map_err(|p| p.of_server(&entry.slug))?;
     }
@@ -148,9 +148,9 @@ fn check_arguments(
 fn authorize_prompt(context: &RequestContext) -> Result<Permitted, RequestError> {
     let name = require_string(&context.request, "name")?;
     let Some(seen) = context.prompt(&name) else {
-        return Err(answer_missing(context, unknown_name(context, Kind::Prompt, &name)));
+        return Err(answer_missing(context, unknown_name(context, TargetKind::Prompt, &name)));
     };
-    let judged = evaluate(context, &seen.verdict, &seen.entry.target(Kind::Prompt))?;
+    let judged = evaluate(context, &seen.verdict, &seen.entry.target(TargetKind::Prompt))?;
     let permitted = permit_round(
         context,
         Arc::clone(&seen.entry.server),
@@ -162,11 +162,11 @@ fn authorize_prompt(context: &RequestContext) -> Result<Permitted, RequestError>
 
 fn authorize_resource(context: &RequestContext) -> Result<Permitted, RequestError> {
     let uri = require_string(&context.request, "uri")?;
-    let Some(found) = context.view.resource(&uri, Kind::Resource) else {
+    let Some(found) = context.view.resource(&uri, TargetKind::Resource) else {
         let unknown = RequestError::unknown_resource(&uri, context.era());
         return Err(answer_missing(context, unknown));
     };
-    let judged = evaluate(context, &found.verdict, &found.target(Kind::Resource))?;
+    let judged = evaluate(context, &found.verdict, &found.target(TargetKind::Resource))?;
     Ok(permit_round(context, found.server, found.own, "uri")?.with_judgement(judged))
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lockgate_authn::Principal;
 use lockgate_policy::cases::{Asked, Caller, Case};
-use lockgate_policy::{Explanation, Kind, Question, Target};
+use lockgate_policy::{Explanation, Question, Target, TargetKind};
 use lockgate_protocol::name::Slug;
 use lockgate_protocol::uri;
 use lockgate_upstream::ListKind;
@@ -16,7 +16,7 @@ use crate::snapshot::Snapshot;
 
 /// A request to explain.
 pub struct DecisionQuestion {
-    pub kind: Kind,
+    pub kind: TargetKind,
     /// `server/name`, or the name exposed at `/mcp`.
     pub name: String,
     /// Path of the endpoint.
@@ -119,14 +119,14 @@ fn try_one(snapshot: &Snapshot, catalog: &Catalog, case: &Case) -> Vec<String> {
 fn find_asked(
     snapshot: &Snapshot,
     catalog: &Catalog,
-    kind: Kind,
+    kind: TargetKind,
     name: &str,
 ) -> Result<Asked, String> {
     let list = match kind {
-        Kind::Tool => ListKind::Tools,
-        Kind::Prompt | Kind::PromptCompletion => ListKind::Prompts,
-        Kind::Resource => ListKind::Resources,
-        Kind::ResourceCompletion => ListKind::Templates,
+        TargetKind::Tool => ListKind::Tools,
+        TargetKind::Prompt | TargetKind::PromptCompletion => ListKind::Prompts,
+        TargetKind::Resource => ListKind::Resources,
+        TargetKind::ResourceCompletion => ListKind::Templates,
     };
     let written = name.split_once('/').filter(|(server, _)| Slug::is_valid(server));
     for entry in catalog.items(list) {
@@ -145,7 +145,7 @@ fn find_asked(
     let Some((server, own)) = written else {
         return Err(format!("`{name:.200}` does not exist; use server/name"));
     };
-    let is_uri = matches!(kind, Kind::Resource | Kind::ResourceCompletion);
+    let is_uri = matches!(kind, TargetKind::Resource | TargetKind::ResourceCompletion);
     let exposed = match Slug::new(server) {
         Ok(_) if is_uri => uri::expose(server, own).into_owned(),
         Ok(slug) => snapshot.naming.expose([(&slug, own)]).pop().unwrap_or_default(),

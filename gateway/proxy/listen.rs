@@ -13,7 +13,7 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use http::HeaderMap;
 use lockgate_authn::Principal;
-use lockgate_policy::{Held, Kind};
+use lockgate_policy::{HeldPermit, TargetKind};
 use lockgate_protocol::jsonrpc::Response;
 use lockgate_protocol::meta;
 use lockgate_protocol::method::Method;
@@ -53,7 +53,7 @@ struct Listener {
     endpoint: Endpoint,
     principal: Principal,
     /// Permits of the concurrency limits for open streams.
-    _held: Vec<Held>,
+    _held: Vec<HeldPermit>,
     /// The listen's request id as JSON text.
     id: Bytes,
     lists: [bool; 3],
@@ -308,8 +308,9 @@ impl Listener {
         match after {
             Some(after) => {
                 // No notifications for resources that the caller may no longer read.
-                self.resources
-                    .retain(|watched| after.resource(&watched.shown, Kind::Resource).is_some());
+                self.resources.retain(|watched| {
+                    after.resource(&watched.shown, TargetKind::Resource).is_some()
+                });
             }
             None => self.finish(),
         }
@@ -339,7 +340,7 @@ impl Listener {
         };
         // Check the current rules, for the sub-resource too.
         let Some(view) = self.current_view() else { return };
-        if view.resource(&shown, Kind::Resource).is_some() {
+        if view.resource(&shown, TargetKind::Resource).is_some() {
             self.push_notification(Method::ResourceUpdated, |params| params.string("uri", &shown));
         }
     }

@@ -7,7 +7,7 @@ mod task_news;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use lockgate_policy::Kind;
+use lockgate_policy::TargetKind;
 use lockgate_protocol::jsonrpc::Request;
 use lockgate_upstream::{Announcement, ClientSession, ListKind, ServerId, Subscription, Upstream};
 
@@ -129,7 +129,7 @@ impl Gateway {
 
     fn end_hidden_subscriptions(&self, session: &Session, view: Option<&View>) {
         let ended = session.retain_subscriptions(|shown| match view {
-            Some(view) => view.resource(shown, Kind::Resource).is_some(),
+            Some(view) => view.resource(shown, TargetKind::Resource).is_some(),
             None => false,
         });
         for at in ended {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use lockgate_policy::{Annotations, Kind, Target};
+use lockgate_policy::{Annotations, Target, TargetKind};
 use lockgate_telemetry::Outcome;
 use lockgate_upstream::{ListKind, ServerId};
 use parking_lot::Mutex;
@@ -33,7 +33,7 @@ pub struct NamedTool {
 
 impl NamedTool {
     fn of(entry: &Entry) -> Self {
-        let target = entry.target(Kind::Tool);
+        let target = entry.target(TargetKind::Tool);
         Self {
             server: ServerId::of(&*entry.server),
             exposed: Arc::clone(&entry.exposed),
@@ -45,7 +45,7 @@ impl NamedTool {
 
     pub(crate) fn target(&self) -> Target<'_> {
         Target {
-            kind: Kind::Tool,
+            kind: TargetKind::Tool,
             server: &self.server.slug,
             organisation: self.server.organisation.as_deref(),
             exposed: &self.exposed,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use lockgate_authn::Principal;
-use lockgate_policy::Kind;
+use lockgate_policy::TargetKind;
 use lockgate_protocol::method::Method;
 use lockgate_telemetry::{RecentCalls, ServerFigures, ToolMetrics};
 use lockgate_upstream::{ListKind, Upstream};
@@ -118,7 +118,7 @@ impl Gateway {
             Method::ToolsCall => &view.tool(target)?.entry,
             Method::PromptsGet => &view.prompt(target)?.entry,
             Method::ResourcesRead => {
-                let found = view.resource(target, Kind::Resource)?;
+                let found = view.resource(target, TargetKind::Resource)?;
                 return Some((found.server, found.own.into()));
             }
             _ => return None,

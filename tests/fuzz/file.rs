@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use lockgate_policy::{
-    Annotations, Config, Document, Entry, Kind, Policy, Question, Subject, Target,
+    Annotations, Config, Document, Policy, PolicyEntry, Question, Subject, Target, TargetKind,
 };
 
 thread_local! {
     static FOLDER: tempfile::TempDir = tempfile::tempdir().unwrap();
-    static DENY: Entry = {
+    static DENY: PolicyEntry = {
         let text = "policies: [{ name: fuzz-deny-everything, effect: deny }]";
         read(text.as_bytes()).unwrap().documents.remove(0).policies.remove(0)
     };
@@ -48,7 +48,7 @@ fn decisions(config: &Config) -> Vec<Result<String, String>> {
         for server in ["db", "files"] {
             let exposed = format!("{server}__{own}");
             let target = Target {
-                kind: Kind::Tool,
+                kind: TargetKind::Tool,
                 server,
                 organisation: None,
                 exposed: &exposed,
@@ -100,9 +100,9 @@ pub fn check(data: &[u8]) {
     assert_eq!(allowed(&decisions(&turned)), allowed(&decided), "the order matters");
     let mut denied = config;
     let Some(document) = denied.documents.first_mut() else { return };
-    let name = |entry: &Entry| entry.policy.name.contains("fuzz-deny-everything");
+    let name = |entry: &PolicyEntry| entry.policy.name.contains("fuzz-deny-everything");
     if !document.policies.iter().any(name) && document.policies.len() < 100 {
-        document.policies.push(DENY.with(Entry::clone));
+        document.policies.push(DENY.with(PolicyEntry::clone));
         assert!(
             decisions(&denied).iter().all(Result::is_err),
             "something passes beside a policy that denies everything"

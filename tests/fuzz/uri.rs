@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use lockgate_policy::{
-    Annotations, Config, Document, Entry, Kind, Policy, Question, Subject, Target,
+    Annotations, Config, Document, Policy, PolicyEntry, Question, Subject, Target, TargetKind,
 };
 use lockgate_protocol::uri::{self, Form};
 
@@ -52,7 +52,7 @@ fn policy(denied: &[&str]) -> Policy {
         {"name": "closed", "effect": "deny", "what": {"resources": denied}},
     ]});
     let file: lockgate_policy::file::File = serde_json::from_value(file).unwrap();
-    let entry = |policy| Entry { policy, line: 1, source: serde_json::Value::Null };
+    let entry = |policy| PolicyEntry { policy, line: 1, source: serde_json::Value::Null };
     let document = Document {
         name: "fuzz.yaml".into(),
         policies: file.policies.into_iter().map(entry).collect(),
@@ -93,7 +93,7 @@ pub fn passes(text: &str) -> bool {
 fn shows(policy: &Policy, text: &str) -> bool {
     let subject = Subject::default();
     let target = Target {
-        kind: Kind::Resource,
+        kind: TargetKind::Resource,
         server: "any",
         organisation: None,
         exposed: text,

@@ -3,7 +3,7 @@
 
 use lockgate_config::policies;
 use lockgate_policy::cases::Asked;
-use lockgate_policy::{Kind, Policy};
+use lockgate_policy::{Policy, TargetKind};
 
 use crate::tree::{files, root};
 
@@ -24,7 +24,7 @@ const POLICIES: [(&str, usize); 9] = [
 const TOGETHER: [(&str, usize); 2] = [("together-read-only.yaml", 12), ("together.yaml", 36)];
 
 /// Resolves the item of a case without a catalog: its server, its own name and its exposed name.
-fn asked(_: Kind, name: &str, _: &str) -> Result<Asked, String> {
+fn asked(_: TargetKind, name: &str, _: &str) -> Result<Asked, String> {
     let (server, own) = name.split_once('/').ok_or("it is written as server/name")?;
     let exposed = format!("{server}__{own}");
     Ok(Asked { server: server.into(), own: own.into(), exposed, ..Asked::default() })

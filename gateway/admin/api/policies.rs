@@ -4,7 +4,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use lockgate_policy::Kind;
+use lockgate_policy::TargetKind;
 use lockgate_policy::cases::{Caller as Subject, Case};
 use lockgate_proxy::{DecisionQuestion, TooManyJudgements};
 use serde::{Deserialize, Serialize};
@@ -98,13 +98,13 @@ pub(crate) struct TestedCase {
 }
 
 impl Explain {
-    fn asked(&self) -> Result<(Kind, &str), Problem> {
+    fn asked(&self) -> Result<(TargetKind, &str), Problem> {
         let named = [
-            (Kind::Tool, &self.call),
-            (Kind::Prompt, &self.prompt),
-            (Kind::Resource, &self.resource),
-            (Kind::PromptCompletion, &self.completion),
-            (Kind::ResourceCompletion, &self.template),
+            (TargetKind::Tool, &self.call),
+            (TargetKind::Prompt, &self.prompt),
+            (TargetKind::Resource, &self.resource),
+            (TargetKind::PromptCompletion, &self.completion),
+            (TargetKind::ResourceCompletion, &self.template),
         ];
         let mut given = Vec::new();
         for (kind, name) in named {

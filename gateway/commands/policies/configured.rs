@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::anyhow;
 use lockgate_config::{Loaded, Problem};
-use lockgate_policy::{Config, Kind, Policy};
+use lockgate_policy::{Config, Policy, TargetKind};
 use lockgate_protocol::uri::{self, Form, UriError};
 
 use super::lint_context::LintContext;
@@ -32,8 +32,8 @@ pub(super) type Printed = anyhow::Result<(String, ExitCode)>;
 
 /// Returns why the gateway rejects a URI before it consults policies. A template is accepted as if
 /// its server listed it.
-pub(super) fn misspelt(kind: Kind, own: &str) -> Option<String> {
-    if !matches!(kind, Kind::Resource | Kind::ResourceCompletion) || own.contains('{') {
+pub(super) fn misspelt(kind: TargetKind, own: &str) -> Option<String> {
+    if !matches!(kind, TargetKind::Resource | TargetKind::ResourceCompletion) || own.contains('{') {
         return None;
     }
     let checked = match uri::form(own) {

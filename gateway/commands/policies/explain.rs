@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Context, anyhow};
 use clap::{ArgGroup, Args};
 use lockgate_policy::cases::{Caller, Expect};
-use lockgate_policy::{Annotations, DEFAULT, Explanation, Kind, Question, Target};
+use lockgate_policy::{Annotations, DEFAULT, Explanation, Question, Target, TargetKind};
 
 use super::configured::{Configured, Printed, compile, misspelt};
 
@@ -57,13 +57,13 @@ pub(crate) struct Explain {
 
 impl Explain {
     /// Returns the kind and name of the item in question.
-    fn asked(&self) -> Option<(Kind, &str)> {
+    fn asked(&self) -> Option<(TargetKind, &str)> {
         let named = [
-            (Kind::Tool, &self.call),
-            (Kind::Prompt, &self.prompt),
-            (Kind::Resource, &self.resource),
-            (Kind::PromptCompletion, &self.completion),
-            (Kind::ResourceCompletion, &self.template),
+            (TargetKind::Tool, &self.call),
+            (TargetKind::Prompt, &self.prompt),
+            (TargetKind::Resource, &self.resource),
+            (TargetKind::PromptCompletion, &self.completion),
+            (TargetKind::ResourceCompletion, &self.template),
         ];
         named.into_iter().find_map(|(kind, name)| Some((kind, name.as_deref()?)))
     }
@@ -97,7 +97,7 @@ impl Explain {
         // Reasons to hide the item that apply regardless of policies.
         let other = match misspelt(kind, &asked.own) {
             Some(words) => Some((DEFAULT, words, Vec::new())),
-            None if kind == Kind::Tool
+            None if kind == TargetKind::Tool
                 && configured.context.is_unapproved(&asked.server, &asked.own) =>
             {
                 let name = format!("{}/{}", asked.server, asked.own);

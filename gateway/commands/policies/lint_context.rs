@@ -9,7 +9,7 @@ use lockgate_authn::key::{Key, is_id};
 use lockgate_config::Config;
 use lockgate_policy::cases::{Asked, Caller};
 use lockgate_policy::pin::{Reaction, Standing};
-use lockgate_policy::{Annotations, Kind};
+use lockgate_policy::{Annotations, TargetKind};
 use lockgate_protocol::name::{Naming, Slug};
 use lockgate_protocol::uri;
 
@@ -43,9 +43,14 @@ impl LintContext {
     ///
     /// # Errors
     /// The name cannot be resolved.
-    pub(crate) fn asked(&self, kind: Kind, name: &str, endpoint: &str) -> Result<Asked, String> {
+    pub(crate) fn asked(
+        &self,
+        kind: TargetKind,
+        name: &str,
+        endpoint: &str,
+    ) -> Result<Asked, String> {
         let (server, own) = match kind {
-            Kind::Resource | Kind::ResourceCompletion => resource(name, endpoint)?,
+            TargetKind::Resource | TargetKind::ResourceCompletion => resource(name, endpoint)?,
             _ => {
                 let Some((server, own)) = split_name(name) else {
                     return Err(format!("`{name}` is not of the form server/name"));
@@ -53,7 +58,8 @@ impl LintContext {
                 (server.to_owned(), own.to_owned())
             }
         };
-        let definition = if kind == Kind::Tool { self.definition(&server, &own)? } else { None };
+        let definition =
+            if kind == TargetKind::Tool { self.definition(&server, &own)? } else { None };
         Ok(Asked {
             exposed: exposed(&self.naming, kind, &server, &own),
             category: self.category(&server),
@@ -176,14 +182,14 @@ impl LintContext {
     }
 
     /// Describes the key, server and tool of a question that this gateway does not have.
-    pub(crate) fn unknown(&self, caller: &Caller, kind: Kind, asked: &Asked) -> Vec<String> {
+    pub(crate) fn unknown(&self, caller: &Caller, kind: TargetKind, asked: &Asked) -> Vec<String> {
         let Some(config) = self.config() else { return Vec::new() };
         let mut unknown = Vec::new();
         unknown.extend(self.unknown_key(caller));
         let server = &asked.server;
         if config.tools.runs(server) {
             let tools = self.tools(server);
-            if kind == Kind::Tool && !tools.contains(&asked.own) {
+            if kind == TargetKind::Tool && !tools.contains(&asked.own) {
                 let there = tools.join(", ");
                 unknown.push(format!("`{server}` has no tool `{}`; it has {there}", asked.own));
             }
@@ -269,8 +275,8 @@ fn resource(name: &str, endpoint: &str) -> Result<(String, String), String> {
 }
 
 /// Returns an item's name at `/mcp`, assuming no collisions.
-fn exposed(naming: &Naming, kind: Kind, server: &str, own: &str) -> String {
-    if matches!(kind, Kind::Resource | Kind::ResourceCompletion) {
+fn exposed(naming: &Naming, kind: TargetKind, server: &str, own: &str) -> String {
+    if matches!(kind, TargetKind::Resource | TargetKind::ResourceCompletion) {
         return uri::expose(server, own).into_owned();
     }
     if let Ok(slug) = Slug::new(server)

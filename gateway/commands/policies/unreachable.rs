@@ -8,7 +8,7 @@ use std::sync::Arc;
 use lockgate_authn::key::is_id;
 use lockgate_config::{Config, Problem, ValuePlace};
 use lockgate_policy::file::Policy;
-use lockgate_policy::{Document, Kind};
+use lockgate_policy::{Document, TargetKind};
 use serde_json::Value;
 
 use super::lint_context::{LintContext, split_name};
@@ -147,7 +147,7 @@ fn tool(
         if name == own {
             return None;
         }
-        if let Ok(asked) = context.asked(Kind::Tool, &format!("{server}/{name}"), "/mcp")
+        if let Ok(asked) = context.asked(TargetKind::Tool, &format!("{server}/{name}"), "/mcp")
             && asked.exposed == text
         {
             return None;

@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::cases::{Expect, Outcome};
-use crate::{Annotations, Config, Document, Entry, Kind, Policy, Question, Target};
+use crate::{Annotations, Config, Document, Policy, PolicyEntry, Question, Target, TargetKind};
 
 fn config(policies: Value) -> Config {
     let file: file::File = serde_json::from_value(json!({ "policies": policies })).unwrap();
     let policies = file.policies.into_iter();
-    let entries = policies.map(|policy| Entry { policy, line: 1, source: Value::Null });
+    let entries = policies.map(|policy| PolicyEntry { policy, line: 1, source: Value::Null });
     let document = Document { name: "test.yaml".into(), policies: entries.collect() };
     Config { documents: vec![document], ..Config::default() }
 }
@@ -44,7 +44,7 @@ fn target(own: &'static str) -> Target<'static> {
     };
     let annotations = Annotations::default();
     Target {
-        kind: Kind::Tool,
+        kind: TargetKind::Tool,
         server: "db",
         organisation: None,
         exposed,
@@ -154,7 +154,7 @@ fn on_trial_it_asks_nobody_and_says_that_it_would() {
 fn it_is_about_tools_alone() {
     let ask = json!({"name": "ask", "effect": "ask"});
     let policy = compile(json!([allow(), ask]));
-    let target = Target { kind: Kind::Prompt, ..target("drop") };
+    let target = Target { kind: TargetKind::Prompt, ..target("drop") };
     let question = Question { subject: &CALLER, endpoint: "/mcp", target: &target };
     assert_eq!(policy.answer(&question, None).decision, Expect::Allow);
     let found = mistakes(json!({"name": "p", "effect": "ask", "what": {"prompts": ["db/*"]}}));

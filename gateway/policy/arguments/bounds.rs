@@ -12,7 +12,7 @@ const MAX_PATTERN: usize = 1024;
 /// Size limit of a compiled expression, in bytes.
 const PATTERN_SIZE: usize = 1 << 20;
 /// 2^53: every integer up to here is exact as a float.
-const EXACT: f64 = 9_007_199_254_740_992.0;
+const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Bounds {
@@ -203,7 +203,7 @@ fn is_vague(sent: &Number, other: &Number) -> bool {
         return false;
     }
     match sent.as_f64() {
-        Some(float) => float.abs() >= EXACT,
+        Some(float) => float.abs() >= MAX_EXACT_INTEGER,
         None => true,
     }
 }

@@ -3,7 +3,7 @@
 use super::edit::Edit;
 use crate::Target;
 use crate::sql::Effort;
-use crate::target::Kind;
+use crate::target::TargetKind;
 
 /// Words in the names of tools that list folders. Such a name has at least one of them, and no
 /// words other than these and [`OBJECTS`]. Many servers mark such tools in no other way.
@@ -38,7 +38,7 @@ pub(crate) struct Pass {
 impl Pass {
     /// Creates the state for a call of a target.
     pub(crate) fn of(target: &Target<'_>) -> Self {
-        let reads = target.kind != Kind::Tool
+        let reads = target.kind != TargetKind::Tool
             || target.annotations.read_only
             || is_name_of_listing(target.own);
         Self { reads, ..Self::default() }

@@ -18,11 +18,11 @@ pub(crate) struct Pointer {
 }
 
 /// A position in the arguments, and its value.
-pub(crate) type Place<'a> = (Vec<String>, &'a Value);
+pub(crate) type ArgumentPlace<'a> = (Vec<String>, &'a Value);
 
 /// The positions that a pointer matches.
-pub(crate) struct Found<'a> {
-    pub(crate) places: Vec<Place<'a>>,
+pub(crate) struct PointerMatches<'a> {
+    pub(crate) places: Vec<ArgumentPlace<'a>>,
     /// Whether a step is missing, for some item at least.
     pub(crate) missing: bool,
 }
@@ -62,8 +62,8 @@ impl Pointer {
     /// # Errors
     /// A value on the path has another form, or a name has other letters, so the server's reading
     /// is unknown; or there are too many values.
-    pub(crate) fn find<'a>(&self, arguments: &'a Value) -> Result<Found<'a>, Refusal> {
-        let mut found = Found { places: vec![(Vec::new(), arguments)], missing: false };
+    pub(crate) fn find<'a>(&self, arguments: &'a Value) -> Result<PointerMatches<'a>, Refusal> {
+        let mut found = PointerMatches { places: vec![(Vec::new(), arguments)], missing: false };
         for step in &self.steps {
             let mut next = Vec::with_capacity(found.places.len());
             for (at, value) in found.places {

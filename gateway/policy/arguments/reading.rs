@@ -8,10 +8,10 @@ use serde_json::{Map, Value};
 use crate::Refusal;
 
 /// Nesting limit of arguments.
-const DEPTH: usize = 64;
+const MAX_DEPTH: usize = 64;
 /// Limit of the members of an object.
-const MEMBERS: usize = 4096;
-const READER: Reader = Reader { depth: DEPTH, members: MEMBERS, key: unambiguous };
+const MAX_MEMBERS: usize = 4096;
+const READER: Reader = Reader { depth: MAX_DEPTH, members: MAX_MEMBERS, key: unambiguous };
 
 /// Parses the arguments of a call; absent arguments are an empty object.
 pub(crate) fn read(text: Option<&[u8]>) -> Result<Value, Refusal> {

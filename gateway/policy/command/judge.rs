@@ -2,13 +2,13 @@
 //! in full, every value is of its kind, and the program takes as many operands. Arguments are read
 //! as the program will read them.
 
-use super::model::{Kind, Model, Value};
+use super::model::{Model, ParameterKind, Value};
 use super::spec::Style;
 use super::tokens::quoted;
 use crate::Refusal;
 
 #[derive(Default)]
-struct Found {
+struct CommandParts {
     paths: Vec<String>,
     subcommands: Vec<String>,
     /// The given options, by their names in the model.
@@ -16,7 +16,7 @@ struct Found {
     operands: Vec<String>,
 }
 
-impl Found {
+impl CommandParts {
     fn has_flag_of(&self, flags: &[String]) -> bool {
         self.flags.iter().any(|flag| flags.contains(flag))
     }
@@ -28,7 +28,7 @@ pub(super) fn arguments(
     model: &Model,
     arguments: &[String],
 ) -> Result<(Vec<String>, Vec<String>), Refusal> {
-    let mut found = Found::default();
+    let mut found = CommandParts::default();
     if !model.anything {
         walk(model, arguments, &mut found)?;
     }
@@ -36,7 +36,7 @@ pub(super) fn arguments(
 }
 
 /// Checks arguments, recursing into subcommands. The depth of models bounds the recursion.
-fn walk(model: &Model, arguments: &[String], found: &mut Found) -> Result<(), Refusal> {
+fn walk(model: &Model, arguments: &[String], found: &mut CommandParts) -> Result<(), Refusal> {
     if !arguments.starts_with(&model.begins_with) {
         let name = &model.name;
         let words = model.begins_with.join(" ");
@@ -74,8 +74,13 @@ fn is_flag(model: &Model, word: &str) -> bool {
 }
 
 /// Checks an option. Returns true if the next word is its value.
-fn flag(model: &Model, word: &str, next: Option<&str>, found: &mut Found) -> Result<bool, Refusal> {
-    if model.digits && Kind::Number.fits(&word[1..]) {
+fn flag(
+    model: &Model,
+    word: &str,
+    next: Option<&str>,
+    found: &mut CommandParts,
+) -> Result<bool, Refusal> {
+    if model.digits && ParameterKind::Number.fits(&word[1..]) {
         return Ok(false);
     }
     if model.style == Style::Words {
@@ -104,7 +109,7 @@ fn cluster(
     model: &Model,
     word: &str,
     next: Option<&str>,
-    found: &mut Found,
+    found: &mut CommandParts,
 ) -> Result<bool, Refusal> {
     for (at, letter) in word.char_indices().skip(1) {
         let name = format!("-{letter}");
@@ -126,7 +131,7 @@ fn option(
     value: &Value,
     attached: Option<&str>,
     next: Option<&str>,
-    found: &mut Found,
+    found: &mut CommandParts,
 ) -> Result<bool, Refusal> {
     found.flags.push(name.to_owned());
     let (kind, needed) = match value {
@@ -157,7 +162,7 @@ fn option(
     // If the program read the word as an option after all, that option would be unchecked.
     let detached = attached.is_none();
     let dashed = detached && text.starts_with('-') && text.len() > 1 && model.style == Style::Gnu;
-    if dashed && !matches!(kind, Kind::Count) && !model.takes_anything(name) {
+    if dashed && !matches!(kind, ParameterKind::Count) && !model.takes_anything(name) {
         let joined =
             if name.starts_with("--") { format!("{name}={text}") } else { format!("{name}{text}") };
         return Err(Refusal(format!(
@@ -174,13 +179,13 @@ fn option(
             "`{program} {name}` must have {words} as its value, received {shown}"
         )));
     }
-    if *kind == Kind::Path {
+    if *kind == ParameterKind::Path {
         found.paths.push(text.to_owned());
     }
     Ok(detached)
 }
 
-fn operands(model: &Model, found: &mut Found) -> Result<(), Refusal> {
+fn operands(model: &Model, found: &mut CommandParts) -> Result<(), Refusal> {
     let given = std::mem::take(&mut found.operands);
     if !model.need.is_empty() && !found.has_flag_of(&model.need) {
         return Err(Refusal(format!(
@@ -217,7 +222,7 @@ fn operands(model: &Model, found: &mut Found) -> Result<(), Refusal> {
         if !operand.kind.fits(word) {
             return Err(Refusal(format!("{} must be {}", quoted(word), operand.kind.words())));
         }
-        if operand.kind == Kind::Path && word != "-" {
+        if operand.kind == ParameterKind::Path && word != "-" {
             found.paths.push(word.clone());
         }
     }

@@ -34,15 +34,15 @@ pub(super) struct Model {
 pub(super) enum Value {
     None,
     /// In the same word or in the next word.
-    Required(Kind),
+    Required(ParameterKind),
     /// In the same word, or omitted.
-    Attached(Kind),
+    Attached(ParameterKind),
     /// As `Required`, but omitted if the option is the last argument.
-    UnlessLast(Kind),
+    UnlessLast(ParameterKind),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ParameterKind {
     Text,
     Path,
     Number,
@@ -57,7 +57,7 @@ pub(super) enum Kind {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Operand {
-    pub(super) kind: Kind,
+    pub(super) kind: ParameterKind,
     pub(super) optional: bool,
     pub(super) repeats: bool,
 }
@@ -81,7 +81,7 @@ impl Model {
             begins_with: Vec::new(),
             flags: BTreeMap::new(),
             digits: false,
-            operands: vec![Operand { kind: Kind::Text, optional: true, repeats: true }],
+            operands: vec![Operand { kind: ParameterKind::Text, optional: true, repeats: true }],
             need: Vec::new(),
             operands_need: Vec::new(),
             first_operand_unless: Vec::new(),
@@ -206,16 +206,16 @@ fn flag(text: &str, style: Style) -> Result<(String, Value), String> {
     Ok((flag.to_owned(), value))
 }
 
-fn kind(text: &str) -> Result<Kind, String> {
+fn kind(text: &str) -> Result<ParameterKind, String> {
     match text {
-        "text" => Ok(Kind::Text),
-        "path" => Ok(Kind::Path),
-        "number" => Ok(Kind::Number),
-        "count" => Ok(Kind::Count),
-        "format" => Ok(Kind::Format),
-        "fields" => Ok(Kind::Fields),
+        "text" => Ok(ParameterKind::Text),
+        "path" => Ok(ParameterKind::Path),
+        "number" => Ok(ParameterKind::Number),
+        "count" => Ok(ParameterKind::Count),
+        "format" => Ok(ParameterKind::Format),
+        "fields" => Ok(ParameterKind::Fields),
         _ => match alternatives(text) {
-            Some(words) => Ok(Kind::OneOf(words)),
+            Some(words) => Ok(ParameterKind::OneOf(words)),
             None => Err(format!(
                 "`{text}` is not a kind of value: text, path, number, count, or words with | \
                     between them"
@@ -247,7 +247,7 @@ fn operand(text: &str) -> Result<Operand, String> {
     Ok(Operand { kind: kind(bare)?, optional, repeats })
 }
 
-impl Kind {
+impl ParameterKind {
     pub(super) fn fits(&self, value: &str) -> bool {
         match self {
             Self::Text | Self::Path => true,

@@ -113,11 +113,11 @@ fn special(c: char, word: Option<&str>, next: Option<char>) -> Option<&'static s
 
 /// Formats a word of the caller for a message: shortened, in backticks.
 pub(super) fn quoted(word: &str) -> String {
-    const SHOWN: usize = 60;
+    const MAX_SHOWN: usize = 60;
     let mut short = String::new();
-    for c in word.chars().take(SHOWN) {
+    for c in word.chars().take(MAX_SHOWN) {
         short.push(if c.is_control() { '\u{fffd}' } else { c });
     }
-    let more = if word.chars().nth(SHOWN).is_some() { "…" } else { "" };
+    let more = if word.chars().nth(MAX_SHOWN).is_some() { "…" } else { "" };
     format!("`{short}{more}`")
 }

@@ -54,16 +54,16 @@ impl Words {
 /// Refuses a condition with a comparison that can never hold. [`super::inspect`] bounds the
 /// recursion.
 pub(super) fn check(expression: &IdedExpr) -> Result<(), String> {
-    Known { local: Vec::new() }.of(expression)?;
+    LocalVariables { local: Vec::new() }.of(expression)?;
     Ok(())
 }
 
-struct Known {
+struct LocalVariables {
     /// Loop variables with their types.
     local: Vec<(String, Type)>,
 }
 
-impl Known {
+impl LocalVariables {
     fn of(&mut self, node: &IdedExpr) -> Result<Type, String> {
         match &node.expr {
             Expr::Unspecified | Expr::Struct(_) => Ok(Type::Any),

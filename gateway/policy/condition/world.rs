@@ -7,7 +7,7 @@ use std::sync::Arc;
 use cel::Value;
 
 use crate::subject::{Certificate, Subject};
-use crate::target::{Annotations, Kind, Target};
+use crate::target::{Annotations, Target, TargetKind};
 
 #[derive(Clone, Copy)]
 pub(crate) struct World<'a> {
@@ -106,7 +106,7 @@ fn convert(value: &serde_json::Value, left: &mut usize) -> Option<Value> {
 pub(super) fn samples(mut each: impl FnMut(World<'_>) -> Result<(), String>) -> Result<(), String> {
     let words: [Arc<str>; 1] = ["word".into()];
     let tool = Target {
-        kind: Kind::Tool,
+        kind: TargetKind::Tool,
         server: "server",
         organisation: None,
         exposed: "server__tool",
@@ -125,8 +125,12 @@ pub(super) fn samples(mut each: impl FnMut(World<'_>) -> Result<(), String>) -> 
         certificate: Some(Certificate { names: &[], fingerprint: "00" }),
         ..Subject::default()
     };
-    let resource =
-        Target { kind: Kind::Resource, exposed: "server+file:///a", own: "file:///a", ..tool };
+    let resource = Target {
+        kind: TargetKind::Resource,
+        exposed: "server+file:///a",
+        own: "file:///a",
+        ..tool
+    };
     let builtin = Target { category: Some("file"), ..tool };
     let none = serde_json::json!({});
     for (subject, target) in [(nobody, tool), (somebody, builtin), (somebody, resource)] {

@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use lockgate_policy::{
-    Annotations, Config, Document, Entry, Kind, Policy, Question, Subject, Target, file,
+    Annotations, Config, Document, Policy, PolicyEntry, Question, Subject, Target, TargetKind, file,
 };
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ fn config() -> Config {
     let entry = |source: Value| {
         let policy: file::Policy =
             serde_json::from_value(source.clone()).unwrap_or_else(|e| panic!("{e}"));
-        Entry { policy, line: 0, source }
+        PolicyEntry { policy, line: 0, source }
     };
     let document =
         Document { name: "bench".into(), policies: all.into_iter().map(entry).collect() };
@@ -67,7 +67,7 @@ fn main() {
         Subject { key: 1, issuer: "key", subject: "ci", roles: &roles, ..Subject::default() };
     let annotations = Annotations::default();
     let target = |server, exposed, own| Target {
-        kind: Kind::Tool,
+        kind: TargetKind::Tool,
         server,
         organisation: None,
         exposed,

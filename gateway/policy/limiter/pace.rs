@@ -17,11 +17,11 @@ use governor::state::{InMemoryState, NotKeyed, StateStore};
 /// Requests per period, the period, and the burst.
 pub(super) type Rate = (NonZeroU32, Duration, NonZeroU32);
 
-/// Limit of tracked keys per policy. Above it, all keys share [`SHARED`] allowances.
+/// Limit of tracked keys per policy. Above it, all keys share [`SHARED_ALLOWANCES`] allowances.
 pub(super) const MAX_KEYS: usize = 100_000;
-pub(super) const SHARED: u64 = 1024;
+pub(super) const SHARED_ALLOWANCES: u64 = 1024;
 /// Requests between two checks of the number of tracked keys.
-pub(super) const LOOK_EVERY: u32 = 256;
+pub(super) const CHECK_EVERY: u32 = 256;
 
 pub(super) struct Pace {
     pub(super) rate: Rate,
@@ -143,7 +143,7 @@ impl Pace {
 
     /// Takes a request, or returns how long to wait.
     pub(super) fn take(&self, key: u64) -> Result<(), Duration> {
-        let look = self.decisions.fetch_add(1, Ordering::Relaxed) % LOOK_EVERY == LOOK_EVERY - 1;
+        let look = self.decisions.fetch_add(1, Ordering::Relaxed) % CHECK_EVERY == CHECK_EVERY - 1;
         if look && self.limiter.len() >= MAX_KEYS {
             self.full.store(true, Ordering::Relaxed);
         }
@@ -163,7 +163,7 @@ impl Pace {
     }
 
     fn key(&self, key: u64) -> u64 {
-        if self.full.load(Ordering::Relaxed) { key % SHARED } else { key }
+        if self.full.load(Ordering::Relaxed) { key % SHARED_ALLOWANCES } else { key }
     }
 
     /// Drops the keys with a restored allowance.

@@ -1,6 +1,6 @@
 //! Tests of `limiter`.
 
-use super::pace::{LOOK_EVERY, MAX_KEYS, SHARED};
+use super::pace::{CHECK_EVERY, MAX_KEYS, SHARED_ALLOWANCES};
 use super::*;
 
 fn quota(per_second: u32, concurrency: Option<u32>) -> Quota {
@@ -12,16 +12,16 @@ fn quota(per_second: u32, concurrency: Option<u32>) -> Quota {
 fn memory_is_bounded_and_the_surplus_shares() {
     let limiter = Local::new();
     let quota = quota(1, None);
-    for key in 0..MAX_KEYS as u64 + 2 * u64::from(LOOK_EVERY) {
+    for key in 0..MAX_KEYS as u64 + 2 * u64::from(CHECK_EVERY) {
         let _ = limiter.take_for("p", &quota, key);
     }
     let bucket = limiter.bucket("p", &quota);
     let known = bucket.pace.as_ref().map_or(0, |pace| pace.len());
-    assert!(known <= MAX_KEYS + 2 * LOOK_EVERY as usize + SHARED as usize, "{known}");
+    assert!(known <= MAX_KEYS + 2 * CHECK_EVERY as usize + SHARED_ALLOWANCES as usize, "{known}");
     // Far more callers than shared allowances, most of which are used up.
     let passed =
         (0..20_000).filter(|n| limiter.take_for("p", &quota, 10_000_000 + n).is_ok()).count();
-    assert!(passed <= SHARED as usize, "{passed}");
+    assert!(passed <= SHARED_ALLOWANCES as usize, "{passed}");
 }
 
 #[test]
@@ -29,7 +29,10 @@ fn places_are_given_back_however_a_request_ends() {
     let limiter = Local::new();
     let quota = quota(0, Some(2));
     let held: Vec<_> = (0..2).map(|_| limiter.take_for("p", &quota, 7).unwrap()).collect();
-    assert_eq!(limiter.take_for("p", &quota, 7).unwrap_err(), Reached::Concurrency(GUESS));
+    assert_eq!(
+        limiter.take_for("p", &quota, 7).unwrap_err(),
+        Reached::Concurrency(CONCURRENCY_WAIT)
+    );
     assert!(limiter.take_for("p", &quota, 8).is_ok());
     drop(held);
     assert!(limiter.take_for("p", &quota, 7).is_ok());
@@ -76,18 +79,18 @@ fn another_allowance_of_the_same_name_takes_over_what_was_used() {
     assert_eq!(took(&quota(3, Some(1)), 9), 0);
     assert_eq!(
         limiter.take_for("p", &quota(9, Some(1)), 7).unwrap_err(),
-        Reached::Concurrency(GUESS)
+        Reached::Concurrency(CONCURRENCY_WAIT)
     );
     drop(held);
     assert_eq!(took(&quota(9, None), 9), 9 - 8);
     // After a change, the callers above the limit of tracked keys still share allowances.
     let many = quota(1, None);
-    (0..MAX_KEYS as u64 + 2 * u64::from(LOOK_EVERY))
+    (0..MAX_KEYS as u64 + 2 * u64::from(CHECK_EVERY))
         .for_each(|key| drop(limiter.take_for("q", &many, key)));
     let passed = (0..20_000)
         .filter(|n| limiter.take_for("q", &quota(2, None), 10_000_000 + n).is_ok())
         .count();
-    assert!(passed <= 2 * SHARED as usize, "{passed}");
+    assert!(passed <= 2 * SHARED_ALLOWANCES as usize, "{passed}");
 }
 
 #[test]

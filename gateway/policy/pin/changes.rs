@@ -7,7 +7,7 @@ use super::text::shown;
 
 const MAX_LINES: usize = 50;
 /// Length limit of a quoted value, in characters.
-const QUOTED: usize = 400;
+const MAX_QUOTED_CHARS: usize = 400;
 
 /// Returns one line for each difference.
 #[must_use]
@@ -44,13 +44,13 @@ fn walk(at: &str, old: &Value, new: &Value, lines: &mut Vec<String>) {
 }
 
 fn below(at: &str, name: &str) -> String {
-    let name = shown(name, QUOTED);
+    let name = shown(name, MAX_QUOTED_CHARS);
     if at.is_empty() { name } else { format!("{at}/{name}") }
 }
 
 fn quoted(value: &Value) -> String {
     match value {
-        Value::String(text) => format!("\"{}\"", shown(text, QUOTED)),
-        other => shown(&other.to_string(), QUOTED),
+        Value::String(text) => format!("\"{}\"", shown(text, MAX_QUOTED_CHARS)),
+        other => shown(&other.to_string(), MAX_QUOTED_CHARS),
     }
 }

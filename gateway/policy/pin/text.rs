@@ -10,11 +10,11 @@ use serde_json::Value;
 /// Limit of the findings for a definition.
 const MAX_FINDINGS: usize = 32;
 /// Length of an excerpt, in characters.
-const EXCERPT: usize = 80;
+const EXCERPT_CHARS: usize = 80;
 /// Number of letters and digits without a blank that count as a blob.
-const BLOB: usize = 120;
+const MIN_BLOB_CHARS: usize = 120;
 /// Number of blanks and line breaks that push text out of sight.
-const GAP: usize = 60;
+const MIN_GAP_CHARS: usize = 60;
 
 /// Instructions to a model, in lower case with single blanks.
 const ORDERS: &[&str] = &[
@@ -103,7 +103,7 @@ pub fn inspect(definition: &Value) -> Vec<Finding> {
         if UNREAD.contains(&name.as_str()) {
             continue;
         }
-        let place = shown(name, EXCERPT);
+        let place = shown(name, EXCERPT_CHARS);
         look(&place, name, &mut findings);
         walk(&place, value, &mut findings);
     }
@@ -123,7 +123,7 @@ fn walk(at: &str, value: &Value, findings: &mut Vec<Finding>) {
         }
         Value::Object(members) => {
             for (name, value) in members {
-                let shown = shown(name, EXCERPT);
+                let shown = shown(name, EXCERPT_CHARS);
                 let place = if at.is_empty() { shown } else { format!("{at}/{shown}") };
                 look(&place, name, findings);
                 walk(&place, value, findings);
@@ -136,7 +136,7 @@ fn walk(at: &str, value: &Value, findings: &mut Vec<Finding>) {
 fn look(place: &str, text: &str, findings: &mut Vec<Finding>) {
     for (at, what) in find_oddities(text) {
         if findings.len() < MAX_FINDINGS {
-            let excerpt = shown(&text[text.floor_char_boundary(at)..], EXCERPT);
+            let excerpt = shown(&text[text.floor_char_boundary(at)..], EXCERPT_CHARS);
             findings.push(Finding { place: place.to_owned(), what, excerpt });
         }
     }
@@ -155,10 +155,10 @@ fn find_oddities(text: &str) -> Vec<(usize, &'static str)> {
         let at = text.to_ascii_lowercase().find(first).unwrap_or(0);
         found.push((at, "words that instruct a model"));
     }
-    if let Some(at) = run(text, BLOB, is_of_blob) {
+    if let Some(at) = run(text, MIN_BLOB_CHARS, is_of_blob) {
         found.push((at, "a blob that may hide text"));
     }
-    if let Some(at) = run(text, GAP, char::is_whitespace) {
+    if let Some(at) = run(text, MIN_GAP_CHARS, char::is_whitespace) {
         found.push((at, "text hidden behind blanks"));
     }
     found

@@ -19,7 +19,7 @@ const KEYED: &str = r#"(?ix)
     (?P<after> [(\[]? )
 "#;
 /// Minimum length of a secret after an ambiguous word, in bytes.
-const UNSURE: usize = 16;
+const MIN_AMBIGUOUS_SECRET: usize = 16;
 /// Words that mark a token as a list position or a CSRF token, which is not redacted.
 const PLACES: [&str; 6] = ["next", "page", "continuation", "sync", "cursor", "csrf"];
 
@@ -39,7 +39,8 @@ impl Keyed {
             let between = part(found, "between");
             let value = part(found, "value");
             let is_place = PLACES.iter().any(|place| head.to_ascii_lowercase().contains(place));
-            let long = found.name("sure").is_some() || value.len() >= UNSURE && !is_place;
+            let long =
+                found.name("sure").is_some() || value.len() >= MIN_AMBIGUOUS_SECRET && !is_place;
             if !long || !part(found, "after").is_empty() || !looks_secret(value) {
                 return match found.get(0) {
                     Some(whole) => whole.as_str().to_owned(),

@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 use super::*;
 use crate::cases::Expect;
 use crate::file::File;
-use crate::{ANONYMOUS, Certificate, Config, Document, Entry, Policy, Question};
+use crate::{ANONYMOUS, Certificate, Config, Document, Policy, PolicyEntry, Question};
 
 fn policy(policies: Value) -> Policy {
     let file: File = serde_json::from_value(json!({ "policies": policies })).unwrap();
-    let entry = |policy| Entry { policy, line: 1, source: Value::Null };
+    let entry = |policy| PolicyEntry { policy, line: 1, source: Value::Null };
     let document = Document {
         name: "test.yaml".into(),
         policies: file.policies.into_iter().map(entry).collect(),
@@ -36,7 +36,7 @@ fn is_about(keys: Value, subject: &Subject<'_>, endpoint: &str, target: &Target<
         |policy: &Policy| policy.verdict(&policy.class(subject, endpoint), &question).is_visible();
     assert_eq!((visible(&allowing), visible(&denying)), (about, !about), "{keys}");
     // Completions of a hidden prompt are hidden, regardless of `completion`.
-    if !matches!(target.kind, Kind::PromptCompletion | Kind::ResourceCompletion) {
+    if !matches!(target.kind, TargetKind::PromptCompletion | TargetKind::ResourceCompletion) {
         assert_eq!(allowing.explain(&question, None).decision == "allow", about, "{keys}");
         assert_eq!(denying.explain(&question, None).decision == "hidden", about, "{keys}");
     }
@@ -44,7 +44,7 @@ fn is_about(keys: Value, subject: &Subject<'_>, endpoint: &str, target: &Target<
 }
 
 const TOOL: Target<'static> = Target {
-    kind: Kind::Tool,
+    kind: TargetKind::Tool,
     server: "db",
     organisation: None,
     exposed: "db__query",
@@ -233,7 +233,7 @@ fn each_hint_of_a_tool_has_to_be_as_it_is_wanted() {
                 );
             }
         }
-        let prompt = Target { kind: Kind::Prompt, ..TOOL };
+        let prompt = Target { kind: TargetKind::Prompt, ..TOOL };
         assert!(!is_about(
             json!({"what": {"annotations": {"read_only": true}}}),
             subject,
@@ -246,34 +246,39 @@ fn each_hint_of_a_tool_has_to_be_as_it_is_wanted() {
 /// Words match every spelling of a tool's own name, and no other kind of item.
 #[test]
 fn words_fit_a_tool_however_its_name_is_spelled() {
-    let about = |what: Value, own: &str, kind: Kind| {
+    let about = |what: Value, own: &str, kind: TargetKind| {
         let exposed = format!("drop-box__{own}");
         let target = Target { kind, server: "drop-box", exposed: &exposed, own, ..TOOL };
         is_about(json!({ "what": what }), &Subject::default(), "/mcp", &target)
     };
     let final_words = || json!({"words": ["delete", "drop", "force push"]});
     for own in ["delete_all", "fileDelete", "DELETE", "dropTable2", "a-drop", "gitForcePush"] {
-        assert!(about(final_words(), own, Kind::Tool), "{own}");
+        assert!(about(final_words(), own, TargetKind::Tool), "{own}");
         assert!(
-            !about(json!({"not_words": ["delete", "drop", "force push"]}), own, Kind::Tool),
+            !about(json!({"not_words": ["delete", "drop", "force push"]}), own, TargetKind::Tool),
             "{own}"
         );
         assert!(!about(
             json!({"words": ["delete", "drop"], "not_words": ["^delete", "{drop,push}*", "file"]}),
             own,
-            Kind::Tool
+            TargetKind::Tool
         ));
     }
     for own in ["undelete", "list", "dropdown", "push_force"] {
-        assert!(!about(final_words(), own, Kind::Tool), "{own}");
+        assert!(!about(final_words(), own, TargetKind::Tool), "{own}");
         assert!(
-            about(json!({"not_words": ["delete", "drop", "force push"]}), own, Kind::Tool),
+            about(json!({"not_words": ["delete", "drop", "force push"]}), own, TargetKind::Tool),
             "{own}"
         );
     }
-    assert!(about(json!({"tools": ["drop-box/*"], "words": ["get"]}), "get_x", Kind::Tool));
-    assert!(!about(json!({"tools": ["other/*"], "words": ["get"]}), "get_x", Kind::Tool));
-    for kind in [Kind::Prompt, Kind::Resource, Kind::PromptCompletion, Kind::ResourceCompletion] {
+    assert!(about(json!({"tools": ["drop-box/*"], "words": ["get"]}), "get_x", TargetKind::Tool));
+    assert!(!about(json!({"tools": ["other/*"], "words": ["get"]}), "get_x", TargetKind::Tool));
+    for kind in [
+        TargetKind::Prompt,
+        TargetKind::Resource,
+        TargetKind::PromptCompletion,
+        TargetKind::ResourceCompletion,
+    ] {
         assert!(
             !about(json!({"words": ["delete"]}), "delete", kind)
                 && !about(json!({"not_words": ["x"]}), "delete", kind)
@@ -334,11 +339,11 @@ fn resources_are_hidden_unless_all_are_allowed() {
 #[test]
 fn each_kind_has_its_own_list() {
     let kinds = [
-        Kind::Tool,
-        Kind::Prompt,
-        Kind::Resource,
-        Kind::PromptCompletion,
-        Kind::ResourceCompletion,
+        TargetKind::Tool,
+        TargetKind::Prompt,
+        TargetKind::Resource,
+        TargetKind::PromptCompletion,
+        TargetKind::ResourceCompletion,
     ];
     known(|subject| {
         for kind in kinds {
@@ -356,7 +361,7 @@ fn each_kind_has_its_own_list() {
             assert!(is_about(json!({"what": {"servers": ["db"]}}), subject, "/mcp", &target));
             let named =
                 json!({"what": {"prompts": ["*"], "resources": ["*"], "completion": ["nothing"]}});
-            let plain = matches!(kind, Kind::Prompt | Kind::Resource);
+            let plain = matches!(kind, TargetKind::Prompt | TargetKind::Resource);
             assert_eq!(is_about(named, subject, "/mcp", &target), plain, "{}", kind.as_str());
         }
     });

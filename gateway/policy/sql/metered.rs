@@ -24,7 +24,7 @@ const PER_STATEMENT: usize = 4_000;
 /// statements that are each just below the limit.
 const MAX_TIME: Duration = Duration::from_millis(500);
 /// Dialect calls between two checks of the clock.
-const LOOK: usize = 16;
+const CALLS_PER_CHECK: usize = 16;
 
 /// The parsing time shared by the statements of one call. It starts with the first statement.
 #[derive(Clone, Debug)]
@@ -75,7 +75,7 @@ impl Metered {
 
     fn count_question(&self) {
         let left = self.left.get();
-        if left == 0 || left.is_multiple_of(LOOK) && self.effort.is_spent() {
+        if left == 0 || left.is_multiple_of(CALLS_PER_CHECK) && self.effort.is_spent() {
             self.is_spent.set(true);
         }
         self.left.set(left.saturating_sub(1));

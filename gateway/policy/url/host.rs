@@ -165,7 +165,7 @@ fn is_label(text: &str) -> bool {
 }
 
 /// Limits of the shown part of a list: entries, and bytes in total.
-const SHOWN: usize = 20;
+const MAX_SHOWN: usize = 20;
 const SHOWN_BYTES: usize = 250;
 
 #[derive(Clone, Debug)]
@@ -235,7 +235,7 @@ pub(super) fn some_of<T: ToString>(list: &[T]) -> String {
     let mut text = String::new();
     for (at, entry) in list.iter().enumerate() {
         let entry = entry.to_string();
-        if at == SHOWN || text.len() + entry.len() > SHOWN_BYTES {
+        if at == MAX_SHOWN || text.len() + entry.len() > SHOWN_BYTES {
             return format!("{text} and {} more", list.len() - at);
         }
         text = if at == 0 { entry } else { format!("{text}, {entry}") };

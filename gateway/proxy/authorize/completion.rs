@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use lockgate_policy::Kind;
+use lockgate_policy::TargetKind;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::{scan, write};
 use lockgate_upstream::Upstream;
@@ -74,7 +74,7 @@ fn authorize_prompt_values(
     let Some(seen) = context.prompt(name) else {
         return Err(answer_missing(context, RequestError::unknown("prompt", name)));
     };
-    let target = seen.entry.target(Kind::PromptCompletion);
+    let target = seen.entry.target(TargetKind::PromptCompletion);
     let Some(verdict) = find_verdict(context, &target) else {
         return Err(answer_missing(context, RequestError::unknown("prompt", name)));
     };
@@ -89,11 +89,11 @@ fn authorize_resource_values(
     context: &RequestContext,
     uri: &str,
 ) -> Result<Completed, RequestError> {
-    let found = match context.view.resource(uri, Kind::Resource) {
+    let found = match context.view.resource(uri, TargetKind::Resource) {
         Some(found) if context.view.lists(uri) => found,
         _ => return Err(answer_missing(context, RequestError::unknown("resource", uri))),
     };
-    let target = found.target(Kind::ResourceCompletion);
+    let target = found.target(TargetKind::ResourceCompletion);
     let Some(verdict) = find_verdict(context, &target) else {
         return Err(answer_missing(context, RequestError::unknown("resource", uri)));
     };

@@ -1,6 +1,6 @@
 //! Evaluation of policy for a visible item: rate limits, then arguments, and the error of a denial.
 
-use lockgate_policy::{DenyReason, Held, Kind, PolicyDenial, Target, Verdict};
+use lockgate_policy::{DenyReason, HeldPermit, PolicyDenial, Target, TargetKind, Verdict};
 use lockgate_protocol::method::Method;
 
 use super::permitted::{Judgement, describe_reason};
@@ -14,7 +14,7 @@ pub(crate) fn admit(
     snapshot: &Snapshot,
     rights: &CallerRights,
     method: Method,
-) -> Result<Vec<Held>, RequestError> {
+) -> Result<Vec<HeldPermit>, RequestError> {
     take_allowance(snapshot, rights, method, None)
 }
 
@@ -23,7 +23,7 @@ fn take_allowance(
     rights: &CallerRights,
     method: Method,
     about: Option<(&Verdict, &Target<'_>)>,
-) -> Result<Vec<Held>, RequestError> {
+) -> Result<Vec<HeldPermit>, RequestError> {
     let policy = &snapshot.policy;
     let limiter = &*snapshot.limiter;
     let held = policy.limit(limiter, &rights.class, method.as_str(), &rights.subject(), about);
@@ -94,7 +94,7 @@ fn write_denial(
         DenyReason::Hidden | DenyReason::Unapproved => format!("refused by policy {rule}"),
     };
     let problem = match target.kind {
-        Kind::Tool => RequestError::tool_error(words, context.era()),
+        TargetKind::Tool => RequestError::tool_error(words, context.era()),
         _ => RequestError::invalid(words),
     };
     problem.denied(denied.rule)

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use lockgate_policy::{Annotations, Kind, Target, Verdict};
+use lockgate_policy::{Annotations, Target, TargetKind, Verdict};
 use lockgate_protocol::name::Slug;
 use lockgate_upstream::{State, Upstream};
 
@@ -13,7 +13,7 @@ use crate::context::RequestContext;
 /// Finds a server in the caller's view that is not ready yet and may have the name.
 pub(super) fn find_server<'a>(
     context: &'a RequestContext,
-    kind: Kind,
+    kind: TargetKind,
     name: &str,
 ) -> Option<&'a Arc<dyn Upstream>> {
     for (slug, server) in &context.view.servers {

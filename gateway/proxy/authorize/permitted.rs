@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use lockgate_policy::response::Response;
-use lockgate_policy::{ApprovalRule, DenyReason, Held, Passed};
+use lockgate_policy::{ApprovalRule, DenyReason, HeldPermit, Passed};
 use lockgate_protocol::method::Method;
 use lockgate_telemetry::ToolMetrics;
 use lockgate_telemetry::audit::DryRunDenial;
@@ -19,7 +19,7 @@ use crate::tokens::{Replaced, Resumption};
 pub(super) struct Judgement {
     pub(super) passed: Passed,
     /// Slots under the policies' concurrency limits.
-    pub(super) held: Vec<Held>,
+    pub(super) held: Vec<HeldPermit>,
     /// Filter for the response.
     pub(super) response: Option<Arc<Response>>,
 }
@@ -56,7 +56,7 @@ pub(crate) struct Permitted {
     /// Filter for the response.
     response: Option<Arc<Response>>,
     /// Slots under the policies' concurrency limits.
-    held: Option<Arc<Vec<Held>>>,
+    held: Option<Arc<Vec<HeldPermit>>>,
     /// The running call that this request continues.
     parked: Option<Box<Parked>>,
     /// Where the next round continues if the server asks a question.
@@ -196,7 +196,7 @@ impl Permitted {
         self.approval.as_ref()?.given.as_ref()
     }
 
-    pub(super) fn with_held(mut self, held: Vec<Held>) -> Self {
+    pub(super) fn with_held(mut self, held: Vec<HeldPermit>) -> Self {
         self.held = if held.is_empty() { None } else { Some(Arc::new(held)) };
         self
     }

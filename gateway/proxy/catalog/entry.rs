@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lockgate_policy::{Annotations, InputSchema, Kind, Target, Verdict};
+use lockgate_policy::{Annotations, InputSchema, Target, TargetKind, Verdict};
 use lockgate_protocol::name::Slug;
 use lockgate_protocol::revision::Era;
 use lockgate_telemetry::ToolMetrics;
@@ -55,7 +55,7 @@ pub(crate) struct ViewEntry {
 }
 
 impl Entry {
-    pub(crate) fn target(&self, kind: Kind) -> Target<'_> {
+    pub(crate) fn target(&self, kind: TargetKind) -> Target<'_> {
         Target {
             kind,
             server: &self.slug,
@@ -78,7 +78,7 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    pub(crate) fn target(&self, kind: Kind) -> Target<'_> {
+    pub(crate) fn target(&self, kind: TargetKind) -> Target<'_> {
         Target {
             kind,
             server: self.server.slug(),

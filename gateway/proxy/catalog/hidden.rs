@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use lockgate_policy::{Annotations, Kind, Policy, Target};
+use lockgate_policy::{Annotations, Policy, Target, TargetKind};
 use lockgate_protocol::name::{Naming, Slug};
 use lockgate_protocol::uri;
 use lockgate_upstream::ListKind;
@@ -29,18 +29,20 @@ impl Catalog {
     pub(crate) fn hides(
         &self,
         asking: &Asking<'_>,
-        kind: Kind,
+        kind: TargetKind,
         name: &str,
     ) -> Option<(String, Arc<str>)> {
         match kind {
-            Kind::Tool => {
+            TargetKind::Tool => {
                 let quarantined = self.find_quarantined(asking, name);
                 self.hides_item(asking, ListKind::Tools, kind, name).or(quarantined)
             }
-            Kind::Prompt | Kind::PromptCompletion => {
+            TargetKind::Prompt | TargetKind::PromptCompletion => {
                 self.hides_item(asking, ListKind::Prompts, kind, name)
             }
-            Kind::Resource | Kind::ResourceCompletion => self.hides_resource(asking, kind, name),
+            TargetKind::Resource | TargetKind::ResourceCompletion => {
+                self.hides_resource(asking, kind, name)
+            }
         }
     }
 
@@ -53,7 +55,7 @@ impl Catalog {
         &self,
         asking: &Asking<'_>,
         list: ListKind,
-        kind: Kind,
+        kind: TargetKind,
         name: &str,
     ) -> Option<(String, Arc<str>)> {
         let mut found = None;
@@ -71,7 +73,7 @@ impl Catalog {
     fn hides_resource(
         &self,
         asking: &Asking<'_>,
-        kind: Kind,
+        kind: TargetKind,
         name: &str,
     ) -> Option<(String, Arc<str>)> {
         let (slug, own) = match asking.endpoint {
@@ -116,7 +118,7 @@ impl Asking<'_> {
         }
     }
 
-    fn hidden_by(&self, entry: &Entry, kind: Kind) -> Option<(String, Arc<str>)> {
+    fn hidden_by(&self, entry: &Entry, kind: TargetKind) -> Option<(String, Arc<str>)> {
         let rule = self.rule(&entry.target(kind))?;
         Some((entry.server.qualified_name().into_owned(), rule))
     }

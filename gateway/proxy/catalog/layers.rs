@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use lockgate_policy::{Kind, Policy};
+use lockgate_policy::{Policy, TargetKind};
 use lockgate_protocol::capabilities::{Offers, merge_extensions};
 use lockgate_protocol::name::{Naming, Slug};
 use lockgate_text::date;
@@ -259,9 +259,9 @@ fn add_web_resources(view: &mut View) {
 /// Returns the entry with policy's verdict, unless policy hides it.
 fn judge_entry(viewing: Viewing<'_>, kind: ListKind, entry: &Arc<Entry>) -> Option<ViewEntry> {
     let kind = match kind {
-        ListKind::Tools => Kind::Tool,
-        ListKind::Prompts => Kind::Prompt,
-        ListKind::Resources | ListKind::Templates => Kind::Resource,
+        ListKind::Tools => TargetKind::Tool,
+        ListKind::Prompts => TargetKind::Prompt,
+        ListKind::Resources | ListKind::Templates => TargetKind::Resource,
     };
     let Viewing { policy, rights, .. } = viewing;
     let subject = rights.subject();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lockgate_policy::{Annotations, Kind, Target};
+use lockgate_policy::{Annotations, Target, TargetKind};
 use lockgate_protocol::revision::Era;
 use lockgate_protocol::uri::{self, Form};
 use lockgate_upstream::ListKind;
@@ -13,7 +13,7 @@ use super::view::View;
 
 impl View {
     /// Finds the server and its own URI behind a client's URI, listed or not.
-    pub(crate) fn resource(&self, uri: &str, kind: Kind) -> Option<Found> {
+    pub(crate) fn resource(&self, uri: &str, kind: TargetKind) -> Option<Found> {
         let (slug, own) = if self.namespaced {
             match uri::own(uri) {
                 Some((slug, own)) => {

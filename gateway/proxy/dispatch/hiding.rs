@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lockgate_policy::Kind;
+use lockgate_policy::TargetKind;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::scan;
 
@@ -17,17 +17,21 @@ pub(super) fn find_hiding_rule(
 ) -> Option<(String, Arc<str>)> {
     let request = &context.request;
     match request.method {
-        Method::ToolsCall => hides(gateway, context, &[Kind::Tool], &request.param_str("name")?),
-        Method::PromptsGet => hides(gateway, context, &[Kind::Prompt], &request.param_str("name")?),
+        Method::ToolsCall => {
+            hides(gateway, context, &[TargetKind::Tool], &request.param_str("name")?)
+        }
+        Method::PromptsGet => {
+            hides(gateway, context, &[TargetKind::Prompt], &request.param_str("name")?)
+        }
         Method::ResourcesRead | Method::Subscribe => {
-            hides(gateway, context, &[Kind::Resource], &request.param_str("uri")?)
+            hides(gateway, context, &[TargetKind::Resource], &request.param_str("uri")?)
         }
         Method::Complete => {
             let (is_prompt, name) = read_reference(request.param("ref")?)?;
             let kinds = if is_prompt {
-                [Kind::Prompt, Kind::PromptCompletion]
+                [TargetKind::Prompt, TargetKind::PromptCompletion]
             } else {
-                [Kind::Resource, Kind::ResourceCompletion]
+                [TargetKind::Resource, TargetKind::ResourceCompletion]
             };
             hides(gateway, context, &kinds, &name)
         }
@@ -39,7 +43,7 @@ pub(super) fn find_hiding_rule(
 fn hides(
     gateway: &Gateway,
     context: &RequestContext,
-    kinds: &[Kind],
+    kinds: &[TargetKind],
     name: &str,
 ) -> Option<(String, Arc<str>)> {
     let asking = Asking {

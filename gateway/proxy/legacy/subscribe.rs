@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use lockgate_policy::Kind;
+use lockgate_policy::TargetKind;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::uri;
 use lockgate_protocol::write;
@@ -168,7 +168,7 @@ pub(crate) fn tell_updated(session: &Session, view: Option<&View>, server: &Serv
     let Some(view) = view else { return };
     let shown =
         if session.endpoint.is_namespaced() { uri::expose(&server.slug, own) } else { own.into() };
-    if view.resource(&shown, Kind::Resource).is_none() {
+    if view.resource(&shown, TargetKind::Resource).is_none() {
         return;
     }
     if let Some(log) = session.log(0) {

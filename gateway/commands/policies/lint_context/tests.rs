@@ -22,7 +22,7 @@ fn context() -> (LintContext, tempfile::TempDir) {
 }
 
 fn tool(context: &LintContext, name: &str) -> (Option<String>, Option<bool>) {
-    let asked = context.asked(Kind::Tool, name, "/mcp").unwrap();
+    let asked = context.asked(TargetKind::Tool, name, "/mcp").unwrap();
     (asked.category, asked.annotations.map(|annotations| annotations.read_only))
 }
 
@@ -64,7 +64,7 @@ fn a_case_about_a_built_in_tool_is_decided_as_in_the_gateway() {
 fn a_resource_is_found_by_each_of_its_uris() {
     let context = LintContext::default();
     let asked = |name: &str, at: &str| {
-        let asked = context.asked(Kind::Resource, name, at)?;
+        let asked = context.asked(TargetKind::Resource, name, at)?;
         Ok::<_, String>([asked.server, asked.own, asked.exposed].join(" "))
     };
     for (name, at, wanted) in [

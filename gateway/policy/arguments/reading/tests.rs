@@ -20,8 +20,8 @@ fn what_readers_disagree_on_is_refused() {
         (r#"{"a": 1, "A": 1}"#.to_owned(), "`A` occurs twice"),
         (r#"{"o": [{"é": 1, "É": 1}]}"#.to_owned(), "`É` occurs twice"),
         (r#"{"a": 1} {"a": 2}"#.to_owned(), "trailing characters"),
-        (nested(DEPTH), "nested deeper than 64 levels"),
-        (members(MEMBERS + 1), "too many members"),
+        (nested(MAX_DEPTH), "nested deeper than 64 levels"),
+        (members(MAX_MEMBERS + 1), "too many members"),
         ("[]".to_owned(), "must be an object"),
         ("null".to_owned(), "must be an object"),
     ] {
@@ -31,8 +31,8 @@ fn what_readers_disagree_on_is_refused() {
     }
     for text in [
         r#"{"o": {"é": 1, "a": {"a": 1}}, "a b": 1}"#.to_owned(),
-        nested(DEPTH - 1),
-        members(MEMBERS),
+        nested(MAX_DEPTH - 1),
+        members(MAX_MEMBERS),
     ] {
         assert!(read(Some(text.as_bytes())).is_ok());
     }

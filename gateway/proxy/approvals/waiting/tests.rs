@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use lockgate_authn::Identity;
-use lockgate_policy::{Config, Document, Entry, Kind, Policy, Question, Subject, Target, file};
+use lockgate_policy::{
+    Config, Document, Policy, PolicyEntry, Question, Subject, Target, TargetKind, file,
+};
 
 use super::*;
 
@@ -28,13 +30,13 @@ fn rules(approvals: &[Value]) -> Vec<Arc<ApprovalRule>> {
     }
     let file: file::File = serde_json::from_value(json!({ "policies": policies })).unwrap();
     let entries = file.policies.into_iter();
-    let entries = entries.map(|policy| Entry { policy, line: 0, source: Value::Null });
+    let entries = entries.map(|policy| PolicyEntry { policy, line: 0, source: Value::Null });
     let document = Document { name: "p.yaml".into(), policies: entries.collect() };
     let config = Config { documents: vec![document], ..Config::default() };
     let policy = Policy::compile(&config).unwrap();
     let caller = Subject::default();
     let target = Target {
-        kind: Kind::Tool,
+        kind: TargetKind::Tool,
         server: "a",
         organisation: None,
         exposed: "a__b",
