@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use lockgate_policy::response::{Response, Spec};
-use lockgate_protocol::strings::{self, Place};
+use lockgate_protocol::strings::{self, StringRole};
 use lockgate_telemetry::audit::{Forward, Output, Redact, Trail};
 use lockgate_telemetry::{Config, ExportError, Guard, Metrics, Tracer, Way};
 
@@ -71,9 +71,9 @@ fn redact() -> anyhow::Result<Redact> {
     };
     Ok(Box::new(move |text| {
         let redacted = strings::rewrite(text, &mut |place, text| match place {
-            Place::Key => rule.redact_key(text),
-            Place::Value(name) if is_secret(name) => Some("[redacted]".to_owned()),
-            Place::Value(_) => rule.redact(text),
+            StringRole::Key => rule.redact_key(text),
+            StringRole::Value(name) if is_secret(name) => Some("[redacted]".to_owned()),
+            StringRole::Value(_) => rule.redact(text),
         });
         redacted.unwrap_or_else(|| text.to_vec())
     }))

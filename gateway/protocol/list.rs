@@ -24,7 +24,7 @@ pub struct Raw {
 }
 
 /// Maximum items of a page with individually described faults.
-const TOLD: usize = 20;
+const MAX_DESCRIBED_FAULTS: usize = 20;
 /// Maximum size of an item: its parsed tree takes many times its bytes.
 const MAX_ITEM: usize = 1 << 20;
 /// Maximum items that are taken from a page.
@@ -88,7 +88,8 @@ pub fn items(
     Ok((items, messages))
 }
 
-/// Descriptions of items that clients cannot read: the first [`TOLD`], and a count of the rest.
+/// Descriptions of items that clients cannot read: the first [`MAX_DESCRIBED_FAULTS`], and a count
+/// of the rest.
 #[derive(Default)]
 struct Unreadable {
     messages: Vec<String>,
@@ -97,7 +98,7 @@ struct Unreadable {
 
 impl Unreadable {
     fn add(&mut self, message: String) {
-        if self.messages.len() < TOLD {
+        if self.messages.len() < MAX_DESCRIBED_FAULTS {
             self.messages.push(message);
         } else {
             self.more += 1;

@@ -31,7 +31,7 @@ pub struct Outbound<'a> {
 pub type Pieces = [Bytes; 3];
 
 /// Members of `params` from this size in bytes are not copied.
-const COPIED: usize = 16 * 1024;
+const MAX_COPIED_BYTES: usize = 16 * 1024;
 
 /// The insertion point of a member that is not copied, and its range in the client's request.
 type Gap = Option<(usize, Range<usize>)>;
@@ -44,7 +44,7 @@ impl Outbound<'_> {
             Some(request) => request.text.len(),
             None => 0,
         };
-        let mut out = Vec::with_capacity(size.min(COPIED) + 512);
+        let mut out = Vec::with_capacity(size.min(MAX_COPIED_BYTES) + 512);
         out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
         write::number(&mut out, id);
         out.extend_from_slice(b",\"method\":\"");
@@ -78,7 +78,7 @@ impl Outbound<'_> {
                 }
                 let key = member.key.of(text);
                 let value = member.value.of(text);
-                if gap.is_none() && value.len() >= COPIED {
+                if gap.is_none() && value.len() >= MAX_COPIED_BYTES {
                     gap = Some((params.leave(key), member.value.range()));
                 } else {
                     params.copy(key, value);

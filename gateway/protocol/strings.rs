@@ -8,7 +8,7 @@ use crate::write;
 
 /// The role of a string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place<'a> {
+pub enum StringRole<'a> {
     /// The name of a member.
     Key,
     /// A value, possibly in an array, with the name of the member it belongs to; empty outside of
@@ -20,7 +20,7 @@ pub enum Place<'a> {
 #[must_use]
 pub fn rewrite(
     text: &[u8],
-    change: &mut dyn FnMut(Place<'_>, &str) -> Option<String>,
+    change: &mut dyn FnMut(StringRole<'_>, &str) -> Option<String>,
 ) -> Option<Vec<u8>> {
     let mut out: Option<Vec<u8>> = None;
     let mut key = String::new();
@@ -31,9 +31,9 @@ pub fn rewrite(
         let decoded = unescape(text.get(start + 1..end).unwrap_or(&[]));
         let is_key = text.get(end + 1..).unwrap_or(&[]).trim_ascii_start().starts_with(b":");
         let changed = if is_key {
-            change(Place::Key, &decoded)
+            change(StringRole::Key, &decoded)
         } else {
-            change(Place::Value(&key), &decoded)
+            change(StringRole::Value(&key), &decoded)
         };
         if let Some(new) = changed {
             let out = out.get_or_insert_with(|| Vec::with_capacity(text.len()));

@@ -10,7 +10,7 @@ use lockgate_policy::InputSchema;
 use lockgate_policy::pin::{self, Finding, HiddenText, Pin, Pins, Reaction, Standing};
 use lockgate_protocol::list;
 use lockgate_protocol::name::Slug;
-use lockgate_protocol::strings::{self, Place};
+use lockgate_protocol::strings::{self, StringRole};
 use lockgate_upstream::{Item, Upstream};
 
 /// Members with values for programs, which are never stripped.
@@ -163,7 +163,7 @@ fn cleaned(text: &[u8]) -> Option<Vec<u8>> {
         return None;
     }
     strings::rewrite(text, &mut |place, text| match place {
-        Place::Value(key) if !EXACT.contains(&key) => pin::strip(text),
+        StringRole::Value(key) if !EXACT.contains(&key) => pin::strip(text),
         _ => None,
     })
 }

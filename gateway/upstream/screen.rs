@@ -4,7 +4,7 @@
 
 use lockgate_egress::Policy;
 use lockgate_protocol::scan::{self, Keys, Scanner};
-use lockgate_protocol::strings::{self, Place};
+use lockgate_protocol::strings::{self, StringRole};
 use lockgate_protocol::write::Object;
 use url::{Host, Url};
 
@@ -91,7 +91,7 @@ pub(crate) fn too_long_description(item: &[u8], most: usize) -> Option<usize> {
     }
     let mut longest = 0;
     let _ = strings::rewrite(item, &mut |place, text| {
-        if let Place::Value("description" | "title") = place {
+        if let StringRole::Value("description" | "title") = place {
             longest = longest.max(text.len());
         }
         None

@@ -22,7 +22,7 @@ pub(super) enum Reach {
     Elsewhere,
 }
 
-pub(super) struct Found {
+pub(super) struct FoundAnnotation {
     pub path: Vec<String>,
     pub name: Range<usize>,
     pub kinds: Vec<Range<usize>>,
@@ -35,7 +35,7 @@ pub(super) struct Found {
 pub(super) struct Walk<'t> {
     reader: Reader<'t>,
     path: Vec<String>,
-    pub found: Vec<Found>,
+    pub found: Vec<FoundAnnotation>,
     /// Ascending and disjoint.
     pub cuts: Vec<Range<usize>>,
     pub too_deep: bool,
@@ -117,7 +117,7 @@ impl<'t> Walk<'t> {
         for name in names {
             if self.found.len() <= MAX_HEADERS {
                 let reachable = reach == Reach::Property;
-                self.found.push(Found {
+                self.found.push(FoundAnnotation {
                     path: self.path.clone(),
                     name,
                     kinds: kinds.clone(),

@@ -17,7 +17,14 @@ fn request(arguments: &Value) -> Request {
 /// Checks the threshold for copying: the text is the same message, and shares the client's bytes.
 #[test]
 fn a_large_member_is_passed_on_without_a_copy() {
-    for length in [0, 1, COPIED - 12, COPIED - 11, COPIED - 10, 5 * COPIED] {
+    for length in [
+        0,
+        1,
+        MAX_COPIED_BYTES - 12,
+        MAX_COPIED_BYTES - 11,
+        MAX_COPIED_BYTES - 10,
+        5 * MAX_COPIED_BYTES,
+    ] {
         let arguments = json!({"text": "x".repeat(length)});
         let request = request(&arguments);
         let name = [("name", Some(b"\"tool\"".to_vec()))];
@@ -29,7 +36,7 @@ fn a_large_member_is_passed_on_without_a_copy() {
         };
         let pieces = outbound.write(7, Method::ToolsCall);
         let shared = !pieces[1].is_empty();
-        assert_eq!(shared, arguments.to_string().len() >= COPIED, "{length}");
+        assert_eq!(shared, arguments.to_string().len() >= MAX_COPIED_BYTES, "{length}");
         if shared {
             assert_eq!(pieces[1].as_ptr(), request.param("arguments").unwrap().as_ptr());
         }

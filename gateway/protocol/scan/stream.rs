@@ -38,7 +38,7 @@ pub trait Visit {
 /// The state between two pieces.
 #[derive(Debug)]
 pub struct StreamScanner {
-    state: State,
+    state: ScanState,
     /// A bit per level, set for arrays; the innermost level is the lowest bit.
     arrays: u128,
     depth: usize,
@@ -48,7 +48,7 @@ pub struct StreamScanner {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum ScanState {
     Value,
     /// A value or the end of the array.
     FirstItem,
@@ -94,7 +94,7 @@ impl StreamScanner {
     #[must_use]
     pub fn new(max_depth: usize) -> Self {
         let max_depth = max_depth.min(super::MAX_DEPTH);
-        Self { state: State::Value, arrays: 0, depth: 0, max_depth, character: Vec::new() }
+        Self { state: ScanState::Value, arrays: 0, depth: 0, max_depth, character: Vec::new() }
     }
 
     /// Scans the next piece of the text.
@@ -106,10 +106,12 @@ impl StreamScanner {
         let mut rest = piece;
         while let Some(&byte) = rest.first() {
             let taken = match self.state {
-                State::Text { key, escape: Escape::None } => self.take_text(key, rest, visitor)?,
-                State::Text { key, escape } => self.take_escape(key, escape, rest, visitor)?,
-                State::Number(number) => self.take_number(number, rest, visitor)?,
-                State::Word { rest: expected } => self.take_word(expected, byte, visitor)?,
+                ScanState::Text { key, escape: Escape::None } => {
+                    self.take_text(key, rest, visitor)?
+                }
+                ScanState::Text { key, escape } => self.take_escape(key, escape, rest, visitor)?,
+                ScanState::Number(number) => self.take_number(number, rest, visitor)?,
+                ScanState::Word { rest: expected } => self.take_word(expected, byte, visitor)?,
                 _ if matches!(byte, b' ' | b'\n' | b'\r' | b'\t') => 1,
                 _ => self.take_structure(byte, visitor)?,
             };
@@ -123,7 +125,7 @@ impl StreamScanner {
     /// # Errors
     /// [`Fault::End`] if the text is not complete.
     pub fn finish(&self) -> Result<(), Fault> {
-        if self.state == State::Done { Ok(()) } else { Err(Fault::End) }
+        if self.state == ScanState::Done { Ok(()) } else { Err(Fault::End) }
     }
 
     /// Checks for UTF-8, including characters cut by the end of a piece.
@@ -154,18 +156,20 @@ impl StreamScanner {
     /// Scans a byte outside of strings, numbers and words. Returns the number of consumed bytes.
     fn take_structure<V: Visit>(&mut self, byte: u8, visitor: &mut V) -> Result<usize, V::Error> {
         match (self.state, byte) {
-            (State::FirstItem, b']') | (State::FirstKey, b'}') => self.close(byte, visitor)?,
-            (State::Next, b']' | b'}') => self.close(byte, visitor)?,
-            (State::Next, b',') => {
-                self.state = if self.in_array() { State::Value } else { State::Key }
+            (ScanState::FirstItem, b']') | (ScanState::FirstKey, b'}') => {
+                self.close(byte, visitor)?
             }
-            (State::Colon, b':') => self.state = State::Value,
-            (State::FirstKey | State::Key, b'"') => {
-                self.state = State::Text { key: true, escape: Escape::None };
+            (ScanState::Next, b']' | b'}') => self.close(byte, visitor)?,
+            (ScanState::Next, b',') => {
+                self.state = if self.in_array() { ScanState::Value } else { ScanState::Key }
+            }
+            (ScanState::Colon, b':') => self.state = ScanState::Value,
+            (ScanState::FirstKey | ScanState::Key, b'"') => {
+                self.state = ScanState::Text { key: true, escape: Escape::None };
                 visitor.part(true, b"\"")?;
             }
-            (State::Value | State::FirstItem, _) => return self.begin_value(byte, visitor),
-            (State::Done, _) => return Err(Fault::Trailing.into()),
+            (ScanState::Value | ScanState::FirstItem, _) => return self.begin_value(byte, visitor),
+            (ScanState::Done, _) => return Err(Fault::Trailing.into()),
             _ => return Err(Fault::Syntax.into()),
         }
         Ok(1)
@@ -181,25 +185,25 @@ impl StreamScanner {
                 self.depth += 1;
                 self.arrays = self.arrays << 1 | u128::from(array);
                 visitor.open(array)?;
-                if array { State::FirstItem } else { State::FirstKey }
+                if array { ScanState::FirstItem } else { ScanState::FirstKey }
             }
             b'"' => {
                 visitor.part(false, b"\"")?;
-                State::Text { key: false, escape: Escape::None }
+                ScanState::Text { key: false, escape: Escape::None }
             }
-            b't' => State::Word { rest: b"true" },
-            b'f' => State::Word { rest: b"false" },
-            b'n' => State::Word { rest: b"null" },
-            b'-' => State::Number(Number::Minus),
-            b'0' => State::Number(Number::Zero),
-            b'1'..=b'9' => State::Number(Number::Integer),
+            b't' => ScanState::Word { rest: b"true" },
+            b'f' => ScanState::Word { rest: b"false" },
+            b'n' => ScanState::Word { rest: b"null" },
+            b'-' => ScanState::Number(Number::Minus),
+            b'0' => ScanState::Number(Number::Zero),
+            b'1'..=b'9' => ScanState::Number(Number::Integer),
             _ => return Err(Fault::Syntax.into()),
         };
-        if let State::Number(_) = self.state {
+        if let ScanState::Number(_) = self.state {
             visitor.part(false, &[byte])?;
         }
         // A word is compared from its first letter on.
-        Ok(usize::from(!matches!(self.state, State::Word { .. })))
+        Ok(usize::from(!matches!(self.state, ScanState::Word { .. })))
     }
 
     fn in_array(&self) -> bool {
@@ -217,12 +221,12 @@ impl StreamScanner {
         visitor.close(array)
     }
 
-    fn after_value(&self) -> State {
-        if self.depth == 0 { State::Done } else { State::Next }
+    fn after_value(&self) -> ScanState {
+        if self.depth == 0 { ScanState::Done } else { ScanState::Next }
     }
 
     fn end<V: Visit>(&mut self, key: bool, visitor: &mut V) -> Result<(), V::Error> {
-        self.state = if key { State::Colon } else { self.after_value() };
+        self.state = if key { ScanState::Colon } else { self.after_value() };
         visitor.end(key)
     }
 
@@ -237,7 +241,7 @@ impl StreamScanner {
             None => run,
             Some(b'"') => run + 1,
             Some(b'\\') => {
-                self.state = State::Text { key, escape: Escape::Begun };
+                self.state = ScanState::Text { key, escape: Escape::Begun };
                 run + 1
             }
             Some(_) => return Err(Fault::Syntax.into()),
@@ -268,7 +272,7 @@ impl StreamScanner {
             }
             _ => return Err(Fault::Syntax.into()),
         };
-        self.state = State::Text { key, escape };
+        self.state = ScanState::Text { key, escape };
         visitor.part(key, byte)?;
         Ok(1)
     }
@@ -285,7 +289,7 @@ impl StreamScanner {
         if byte != first {
             return Err(Fault::Syntax.into());
         }
-        self.state = State::Word { rest: after };
+        self.state = ScanState::Word { rest: after };
         visitor.part(false, &[byte])?;
         if after.is_empty() {
             self.end(false, visitor)?;
@@ -307,7 +311,7 @@ impl StreamScanner {
             number = next;
             taken += 1;
         }
-        self.state = State::Number(number);
+        self.state = ScanState::Number(number);
         if taken > 0 {
             visitor.part(false, rest.get(..taken).unwrap_or(&[]))?;
         }

@@ -25,11 +25,11 @@ fn is_plain_block(bytes: &[u8]) -> bool {
 /// values end within the first words; long texts are scanned in blocks that the compiler turns into
 /// vector instructions.
 pub(crate) fn plain_run(text: &[u8]) -> usize {
-    const SHORT: usize = 32;
-    match text.split_at_checked(SHORT) {
+    const SHORT_PREFIX: usize = 32;
+    match text.split_at_checked(SHORT_PREFIX) {
         None => words(text),
         Some((start, rest)) => match words(start) {
-            SHORT => SHORT + blocks(rest),
+            SHORT_PREFIX => SHORT_PREFIX + blocks(rest),
             at => at,
         },
     }
@@ -55,10 +55,10 @@ fn words(text: &[u8]) -> usize {
     let mut at = 0;
     for word in words {
         let w = u64::from_le_bytes(*word);
-        let control = w.wrapping_sub(ONES * 0x20) & !w & HIGH;
+        let control = w.wrapping_sub(ONE_BYTES * 0x20) & !w & HIGH_BITS;
         let hit = control
-            | mark_zeros(w ^ (ONES * u64::from(b'"')))
-            | mark_zeros(w ^ (ONES * u64::from(b'\\')));
+            | mark_zeros(w ^ (ONE_BYTES * u64::from(b'"')))
+            | mark_zeros(w ^ (ONE_BYTES * u64::from(b'\\')));
         if hit != 0 {
             // Borrows can only set false bits above a true one, so the lowest bit is exact.
             return at + (hit.trailing_zeros() / 8) as usize;
@@ -69,12 +69,12 @@ fn words(text: &[u8]) -> usize {
     at + rest.iter().position(|&byte| ends(byte)).unwrap_or(rest.len())
 }
 
-const ONES: u64 = 0x0101_0101_0101_0101;
-const HIGH: u64 = 0x8080_8080_8080_8080;
+const ONE_BYTES: u64 = 0x0101_0101_0101_0101;
+const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
 
 /// Sets the highest bit of each byte that is zero.
 const fn mark_zeros(x: u64) -> u64 {
-    x.wrapping_sub(ONES) & !x & HIGH
+    x.wrapping_sub(ONE_BYTES) & !x & HIGH_BITS
 }
 
 /// Resolves the escapes of a scanned string. A lone surrogate becomes U+FFFD.

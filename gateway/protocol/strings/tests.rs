@@ -3,8 +3,8 @@
 use super::*;
 
 fn rewritten(text: &str) -> Option<String> {
-    let mut change = |place: Place<'_>, text: &str| {
-        (place != Place::Key && text.contains("SECRET")).then(|| "\"x\"".into())
+    let mut change = |place: StringRole<'_>, text: &str| {
+        (place != StringRole::Key && text.contains("SECRET")).then(|| "\"x\"".into())
     };
     rewrite(text.as_bytes(), &mut change).map(|out| String::from_utf8(out).unwrap())
 }
@@ -33,7 +33,7 @@ fn a_value_knows_its_member() {
     let mut seen = Vec::new();
     let text = br#"["z", {"a": "1", "b\u0063" : ["2", {"c":"3"}]}]"#;
     let _ = rewrite(text, &mut |place, text| {
-        if let Place::Value(key) = place {
+        if let StringRole::Value(key) = place {
             seen.push(format!("{key}={text}"));
         }
         None

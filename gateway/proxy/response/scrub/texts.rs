@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lockgate_policy::response::Response;
-use lockgate_protocol::strings::{self, Place};
+use lockgate_protocol::strings::{self, StringRole};
 
 /// Members of blocks that may contain base64 text.
 const ENCODED: [&str; 2] = ["blob", "data"];
@@ -15,9 +15,9 @@ pub(crate) fn texts(rule: &Response, of: &str, text: &[u8]) -> Option<Vec<u8>> {
         return None;
     }
     strings::rewrite(text, &mut |place, text| match place {
-        Place::Key => rule.redact_key(text),
-        Place::Value("") => redact_member(rule, of, text),
-        Place::Value(key) => redact_member(rule, key, text),
+        StringRole::Key => rule.redact_key(text),
+        StringRole::Value("") => redact_member(rule, of, text),
+        StringRole::Value(key) => redact_member(rule, key, text),
     })
 }
 
