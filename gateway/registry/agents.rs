@@ -5,13 +5,13 @@ use lockgate_store::{AgentRecord, Change};
 
 use crate::actor::{Actor, ChangeOptions, Changed};
 use crate::agent::{Agent, NewAgent};
-use crate::change::{Begun, Digest, Wanted, check_version, new_id, owner};
+use crate::change::{Begun, Digest, RequiredRecords, check_version, new_id, owner};
 use crate::error::RegistryError;
 use crate::field;
 use crate::registry::Registry;
 
 /// Maximum number of agents per organisation.
-const AGENTS: usize = 10_000;
+const MAX_AGENTS: usize = 10_000;
 const AGENTS_PER_OWNER: usize = 100;
 
 impl Registry {
@@ -27,7 +27,8 @@ impl Registry {
     ) -> Result<Changed<Agent>, RegistryError> {
         let name = field::name(&new.name)?;
         let digest = Digest::new("create agent").part(new.name.as_bytes());
-        let mut pending = match self.begin(actor, options, digest, Wanted::Nothing).await? {
+        let mut pending = match self.begin(actor, options, digest, RequiredRecords::Nothing).await?
+        {
             Begun::Replayed(changed) => return Ok(changed),
             Begun::New(pending) => pending,
         };
@@ -36,8 +37,8 @@ impl Registry {
             let most = AGENTS_PER_OWNER;
             return Err(RegistryError::TooMany { what: "agents of one owner", most });
         }
-        if all >= AGENTS {
-            return Err(RegistryError::TooMany { what: "agents", most: AGENTS });
+        if all >= MAX_AGENTS {
+            return Err(RegistryError::TooMany { what: "agents", most: MAX_AGENTS });
         }
         let now = pending.change.now();
         let record = AgentRecord {
@@ -70,10 +71,11 @@ impl Registry {
     ) -> Result<Changed<Agent>, RegistryError> {
         let digest = Digest::new("rename agent").part(id.as_bytes()).part(name.as_bytes());
         let name = field::name(name)?;
-        let mut pending = match self.begin(actor, options, digest, Wanted::Agent(id)).await? {
-            Begun::Replayed(changed) => return Ok(changed),
-            Begun::New(pending) => pending,
-        };
+        let mut pending =
+            match self.begin(actor, options, digest, RequiredRecords::Agent(id)).await? {
+                Begun::Replayed(changed) => return Ok(changed),
+                Begun::New(pending) => pending,
+            };
         let mut record = find_agent(&mut pending.change, actor, id).await?;
         check_version(options, record.version)?;
         let before = Agent::from_record(&record);
@@ -98,10 +100,11 @@ impl Registry {
         options: &ChangeOptions,
     ) -> Result<Changed<Agent>, RegistryError> {
         let digest = Digest::new("delete agent").part(id.as_bytes());
-        let mut pending = match self.begin(actor, options, digest, Wanted::Agent(id)).await? {
-            Begun::Replayed(changed) => return Ok(changed),
-            Begun::New(pending) => pending,
-        };
+        let mut pending =
+            match self.begin(actor, options, digest, RequiredRecords::Agent(id)).await? {
+                Begun::Replayed(changed) => return Ok(changed),
+                Begun::New(pending) => pending,
+            };
         let record = find_agent(&mut pending.change, actor, id).await?;
         check_version(options, record.version)?;
         pending.change.delete_agent(id).await?;

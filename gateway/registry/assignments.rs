@@ -6,14 +6,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::actor::{Actor, ChangeOptions, Changed, Role};
 use crate::agents::find_agent;
-use crate::change::{Begun, Digest, Wanted, find_integration};
+use crate::change::{Begun, Digest, RequiredRecords, find_integration};
 use crate::error::RegistryError;
 use crate::integration::Integration;
 use crate::registry::Registry;
 
 const ASSIGNED_PER_AGENT: usize = 256;
 /// Maximum number of assignments per organisation.
-const ASSIGNED: usize = 50_000;
+const MAX_ASSIGNMENTS: usize = 50_000;
 
 /// An integration assigned to an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,7 +35,7 @@ impl Registry {
         options: &ChangeOptions,
     ) -> Result<Changed<Assignment>, RegistryError> {
         let digest = Digest::new("assign").part(agent.as_bytes()).part(integration.as_bytes());
-        let wanted = Wanted::Both { agent, integration };
+        let wanted = RequiredRecords::Both { agent, integration };
         let mut pending = match self.begin(actor, options, digest, wanted).await? {
             Begun::Replayed(changed) => return Ok(changed),
             Begun::New(pending) => pending,
@@ -73,8 +73,8 @@ impl Registry {
         }
         // Counts the last known state in memory: other changes wait for this transaction.
         let all: usize = self.state(&actor.organisation).assigned.values().map(Vec::len).sum();
-        if all >= ASSIGNED {
-            return Err(RegistryError::TooMany { what: "assignments", most: ASSIGNED });
+        if all >= MAX_ASSIGNMENTS {
+            return Err(RegistryError::TooMany { what: "assignments", most: MAX_ASSIGNMENTS });
         }
         Ok(())
     }
@@ -91,7 +91,7 @@ impl Registry {
         options: &ChangeOptions,
     ) -> Result<Changed<Assignment>, RegistryError> {
         let digest = Digest::new("unassign").part(agent.as_bytes()).part(integration.as_bytes());
-        let wanted = Wanted::Both { agent, integration };
+        let wanted = RequiredRecords::Both { agent, integration };
         let mut pending = match self.begin(actor, options, digest, wanted).await? {
             Begun::Replayed(changed) => return Ok(changed),
             Begun::New(pending) => pending,

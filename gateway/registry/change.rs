@@ -14,7 +14,7 @@ use crate::field;
 use crate::registry::Registry;
 
 /// How long a change waits for its turn.
-const TURN: Duration = Duration::from_secs(8);
+const TURN_TIMEOUT: Duration = Duration::from_secs(8);
 /// Maximum size in bytes of an outcome stored for an idempotency key.
 const MAX_OUTCOME: usize = 64 << 10;
 
@@ -32,7 +32,7 @@ pub(crate) struct Pending<'a> {
 }
 
 /// The records that a change requires.
-pub(crate) enum Wanted<'a> {
+pub(crate) enum RequiredRecords<'a> {
     Nothing,
     Agent(&'a str),
     Integration(&'a str),
@@ -97,7 +97,7 @@ impl Registry {
         actor: &Actor,
         options: &ChangeOptions,
         digest: Digest,
-        wanted: Wanted<'_>,
+        wanted: RequiredRecords<'_>,
     ) -> Result<Begun<'_, T>, RegistryError> {
         wanted.check_ids()?;
         if let Some(key) = &options.idempotency_key {
@@ -134,7 +134,7 @@ impl Registry {
     /// others.
     async fn take_turn(&self, organisation: &str) -> Result<Permit, RegistryError> {
         let turn = self.turns.acquire(CallerId::of_organisation(organisation));
-        match tokio::time::timeout(TURN, turn).await {
+        match tokio::time::timeout(TURN_TIMEOUT, turn).await {
             Ok(Ok(permit)) => Ok(permit),
             _ => Err(StoreError::Busy("too many changes are waiting").into()),
         }
@@ -146,7 +146,7 @@ impl Registry {
         &self,
         actor: &Actor,
         options: &ChangeOptions,
-        wanted: &Wanted<'_>,
+        wanted: &RequiredRecords<'_>,
     ) -> Result<(), RegistryError> {
         if self.check_known(actor, options, wanted).is_ok() || self.refresh().await.is_err() {
             return Ok(());
@@ -158,13 +158,13 @@ impl Registry {
         &self,
         actor: &Actor,
         options: &ChangeOptions,
-        wanted: &Wanted<'_>,
+        wanted: &RequiredRecords<'_>,
     ) -> Result<(), RegistryError> {
         let version = match wanted {
-            Wanted::Nothing => return Ok(()),
-            Wanted::Agent(id) => self.agent(actor, id)?.version,
-            Wanted::Integration(id) => self.integration(actor, id)?.version,
-            Wanted::Both { agent, integration } => {
+            RequiredRecords::Nothing => return Ok(()),
+            RequiredRecords::Agent(id) => self.agent(actor, id)?.version,
+            RequiredRecords::Integration(id) => self.integration(actor, id)?.version,
+            RequiredRecords::Both { agent, integration } => {
                 self.agent(actor, agent)?;
                 // The integration may be another organisation's, for which operators get their own
                 // error.
@@ -224,13 +224,13 @@ pub(crate) async fn find_integration(
     }
 }
 
-impl Wanted<'_> {
+impl RequiredRecords<'_> {
     fn check_ids(&self) -> Result<(), RegistryError> {
         match self {
-            Wanted::Nothing => Ok(()),
-            Wanted::Agent(id) => check_agent_id(id),
-            Wanted::Integration(id) => check_integration_id(id),
-            Wanted::Both { agent, integration } => {
+            RequiredRecords::Nothing => Ok(()),
+            RequiredRecords::Agent(id) => check_agent_id(id),
+            RequiredRecords::Integration(id) => check_integration_id(id),
+            RequiredRecords::Both { agent, integration } => {
                 check_agent_id(agent)?;
                 check_integration_id(integration)
             }

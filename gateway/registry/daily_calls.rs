@@ -8,7 +8,7 @@ use crate::actor::Actor;
 use crate::error::RegistryError;
 use crate::registry::Registry;
 
-const SECONDS: u64 = 86_400;
+const SECONDS_PER_DAY: u64 = 86_400;
 
 impl Registry {
     /// Adds to the stored counts.
@@ -40,5 +40,5 @@ impl Registry {
 /// Returns the number of days since 1970, in UTC.
 fn today() -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(now.as_secs() / SECONDS).unwrap_or(0)
+    i64::try_from(now.as_secs() / SECONDS_PER_DAY).unwrap_or(0)
 }

@@ -12,14 +12,14 @@ use crate::catalogue::find_entry;
 use crate::change::new_id;
 use crate::error::{InvalidField, RegistryError};
 use crate::field;
-use crate::integration::{Integration, Kind, NewIntegration, NewPredefined};
+use crate::integration::{Integration, IntegrationKind, NewIntegration, NewPredefined};
 use crate::patch::IntegrationPatch;
 use crate::registry::Registry;
 use crate::slug;
 use crate::snapshot::name_field;
 
 /// Maximum number of integrations per organisation.
-pub(crate) const INTEGRATIONS: usize = 1000;
+pub(crate) const MAX_INTEGRATIONS: usize = 1000;
 
 /// A validated new integration.
 pub(crate) struct Draft {
@@ -149,8 +149,8 @@ impl Registry {
         let slug = self.choose_slug(change, draft.slug, &draft.slug_base).await?;
         let now = change.now();
         let kind = match draft.catalogue {
-            Some(_) => Kind::Predefined,
-            None => Kind::Custom,
+            Some(_) => IntegrationKind::Predefined,
+            None => IntegrationKind::Custom,
         };
         let mut record = IntegrationRecord {
             id: new_id("int_")?,
@@ -234,8 +234,8 @@ impl Registry {
         base: &str,
     ) -> Result<String, RegistryError> {
         let own = change.list_slugs().await?;
-        if own.len() >= INTEGRATIONS {
-            return Err(RegistryError::TooMany { what: "integrations", most: INTEGRATIONS });
+        if own.len() >= MAX_INTEGRATIONS {
+            return Err(RegistryError::TooMany { what: "integrations", most: MAX_INTEGRATIONS });
         }
         let mut taken: BTreeSet<String> = self.shared_slugs();
         taken.extend(own);

@@ -18,7 +18,7 @@ const URL_BYTES: usize = 2048;
 const HEADER_BYTES: usize = 64;
 const CREDENTIALS_BYTES: usize = 8 * 1024;
 /// Shorter credentials can be guessed, and match ordinary words when redacted from server output.
-const SHORTEST_CREDENTIALS: usize = 8;
+const MIN_CREDENTIALS: usize = 8;
 const KEY_BYTES: usize = 255;
 
 /// Headers that frame, route or interpret an exchange: credentials may not use them.
@@ -155,7 +155,7 @@ pub fn header_name(text: &str) -> Result<String, InvalidField> {
 /// Validates a credential. Valid credentials can be sent as a header's value.
 pub fn credentials(secret: &Secret) -> Result<(), InvalidField> {
     let text = secret.expose();
-    if text.len() < SHORTEST_CREDENTIALS {
+    if text.len() < MIN_CREDENTIALS {
         return Err(wrong_credentials(
             "must have at least 8 bytes: shorter ones can be guessed, and cannot be removed from \
              the server's answers",

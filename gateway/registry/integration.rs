@@ -17,7 +17,7 @@ pub struct Integration {
     pub slug: String,
     /// For people; unique in the organisation, ignoring case.
     pub name: String,
-    pub kind: Kind,
+    pub kind: IntegrationKind,
     /// The slug of the catalogue entry it was made from.
     pub catalogue: Option<String>,
     /// `None` for a predefined integration: the catalogue's addresses are for the operator only.
@@ -36,7 +36,7 @@ pub struct Integration {
 /// The source of an integration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum IntegrationKind {
     Custom,
     /// From the operator's catalogue.
     Predefined,
@@ -67,7 +67,7 @@ pub struct NewPredefined {
     pub enabled: bool,
 }
 
-impl Kind {
+impl IntegrationKind {
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Custom => "custom",
@@ -84,8 +84,8 @@ impl Integration {
             None => Auth::of_record(record),
         };
         let kind = match record.kind.as_str() {
-            "predefined" => Kind::Predefined,
-            _ => Kind::Custom,
+            "predefined" => IntegrationKind::Predefined,
+            _ => IntegrationKind::Custom,
         };
         Self {
             id: record.id.clone(),
@@ -95,8 +95,8 @@ impl Integration {
             kind,
             catalogue: record.catalogue.clone(),
             url: match kind {
-                Kind::Custom => Some(record.url.clone()),
-                Kind::Predefined => None,
+                IntegrationKind::Custom => Some(record.url.clone()),
+                IntegrationKind::Predefined => None,
             },
             auth,
             has_credentials: record.sealed.is_some(),

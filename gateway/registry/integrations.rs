@@ -2,7 +2,7 @@
 //! before it accesses the store.
 
 use crate::actor::{Actor, ChangeOptions, Changed};
-use crate::change::{Begun, Digest, Wanted, check_version, find_integration};
+use crate::change::{Begun, Digest, RequiredRecords, check_version, find_integration};
 use crate::draft::Draft;
 use crate::error::RegistryError;
 use crate::integration::{Integration, NewIntegration, NewPredefined};
@@ -51,7 +51,8 @@ impl Registry {
         draft: Draft,
         options: &ChangeOptions,
     ) -> Result<Changed<Integration>, RegistryError> {
-        let mut pending = match self.begin(actor, options, digest, Wanted::Nothing).await? {
+        let mut pending = match self.begin(actor, options, digest, RequiredRecords::Nothing).await?
+        {
             Begun::Replayed(changed) => return Ok(changed),
             Begun::New(pending) => pending,
         };
@@ -72,10 +73,11 @@ impl Registry {
     ) -> Result<Changed<Integration>, RegistryError> {
         let digest = digest_patch(id, &patch, self);
         let patch = self.check_patch(patch)?;
-        let mut pending = match self.begin(actor, options, digest, Wanted::Integration(id)).await? {
-            Begun::Replayed(changed) => return Ok(changed),
-            Begun::New(pending) => pending,
-        };
+        let mut pending =
+            match self.begin(actor, options, digest, RequiredRecords::Integration(id)).await? {
+                Begun::Replayed(changed) => return Ok(changed),
+                Begun::New(pending) => pending,
+            };
         let record = find_integration(&mut pending.change, id).await?;
         check_version(options, record.version)?;
         let changed = self.update_record(&mut pending.change, record, patch).await?;
@@ -108,10 +110,11 @@ impl Registry {
         options: &ChangeOptions,
     ) -> Result<Changed<Integration>, RegistryError> {
         let digest = Digest::new("delete integration").part(id.as_bytes());
-        let mut pending = match self.begin(actor, options, digest, Wanted::Integration(id)).await? {
-            Begun::Replayed(changed) => return Ok(changed),
-            Begun::New(pending) => pending,
-        };
+        let mut pending =
+            match self.begin(actor, options, digest, RequiredRecords::Integration(id)).await? {
+                Begun::Replayed(changed) => return Ok(changed),
+                Begun::New(pending) => pending,
+            };
         let record = find_integration(&mut pending.change, id).await?;
         check_version(options, record.version)?;
         pending.change.delete_integration(id).await?;

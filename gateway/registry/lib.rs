@@ -39,7 +39,7 @@ pub use assignments::Assignment;
 pub use auth::Auth;
 pub use catalogue::{Catalogue, CatalogueEntry};
 pub use error::{InvalidField, RegistryError};
-pub use integration::{Integration, Kind, NewIntegration, NewPredefined};
+pub use integration::{Integration, IntegrationKind, NewIntegration, NewPredefined};
 pub use list::{AgentQuery, IntegrationQuery, MAX_PAGE, Page, Sort};
 pub use organisation::Organisation;
 pub use patch::IntegrationPatch;

@@ -4,7 +4,7 @@ use crate::actor::Actor;
 use crate::agent::Agent;
 use crate::error::RegistryError;
 use crate::field;
-use crate::integration::{Integration, Kind};
+use crate::integration::{Integration, IntegrationKind};
 use crate::registry::Registry;
 
 /// Maximum number of items per page.
@@ -26,7 +26,7 @@ pub struct IntegrationQuery {
     /// Substring of the name or the slug, ignoring case.
     pub search: Option<String>,
     pub enabled: Option<bool>,
-    pub kind: Option<Kind>,
+    pub kind: Option<IntegrationKind>,
     pub sort: Sort,
     pub is_descending: bool,
     pub offset: usize,

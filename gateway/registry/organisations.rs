@@ -4,7 +4,7 @@
 use lockgate_text::organisation::find_mistake;
 
 use crate::actor::{Actor, ChangeOptions, Changed};
-use crate::change::{Begun, Digest, Wanted};
+use crate::change::{Begun, Digest, RequiredRecords};
 use crate::error::{InvalidField, RegistryError};
 use crate::organisation::Organisation;
 use crate::registry::Registry;
@@ -30,7 +30,7 @@ impl Registry {
             return Err(InvalidField::new("/id", mistake, "choose another name").into());
         }
         let digest = Digest::new("create organisation");
-        let pending = match self.begin(actor, options, digest, Wanted::Nothing).await? {
+        let pending = match self.begin(actor, options, digest, RequiredRecords::Nothing).await? {
             Begun::Replayed(changed) => return Ok(changed),
             Begun::New(pending) => pending,
         };
@@ -56,7 +56,8 @@ impl Registry {
             return Err(RegistryError::OrganisationNotFound);
         }
         let digest = Digest::new("delete organisation");
-        let mut pending = match self.begin(actor, options, digest, Wanted::Nothing).await? {
+        let mut pending = match self.begin(actor, options, digest, RequiredRecords::Nothing).await?
+        {
             Begun::Replayed(changed) => return Ok(changed),
             Begun::New(pending) => pending,
         };

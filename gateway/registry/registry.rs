@@ -20,13 +20,13 @@ use crate::state::OrganisationState;
 use crate::waiting_lists::WaitingLists;
 
 /// Interval at which the store is polled for changes by other gateways, besides any notifications.
-const POLL: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Changes run sequentially; a second permit lets the next change prepare meanwhile.
 const TURNS: Bounds = Bounds { running: 2, waiting: 128 };
 /// Interval at which expired outcomes of idempotency keys are deleted.
-const PURGE: Duration = Duration::from_secs(60);
+const PURGE_INTERVAL: Duration = Duration::from_secs(60);
 /// Changes that a slow receiver may lag behind before it has to read all organisations again.
-const CHANGES: usize = 1024;
+const MAX_BUFFERED_CHANGES: usize = 1024;
 
 /// Checks an address from a user before anything connects to it. The error is shown to the user.
 /// Each connection checks again, with the addresses that the name resolves to.
@@ -75,7 +75,7 @@ impl Registry {
             states: RwLock::default(),
             shared_slugs: RwLock::default(),
             catalogue: RwLock::default(),
-            changes: broadcast::Sender::new(CHANGES),
+            changes: broadcast::Sender::new(MAX_BUFFERED_CHANGES),
             reader: Mutex::default(),
             trouble: RwLock::default(),
             is_loaded: AtomicBool::new(false),
@@ -105,10 +105,10 @@ impl Registry {
         let mut follower = self.store.follow();
         let mut purged = Instant::now();
         loop {
-            follower.wait(POLL).await;
+            follower.wait(POLL_INTERVAL).await;
             // `refresh` logs a failure, once.
             let _ = self.refresh().await;
-            if purged.elapsed() >= PURGE {
+            if purged.elapsed() >= PURGE_INTERVAL {
                 purged = Instant::now();
                 if let Err(error) = self.store.purge_outcomes().await {
                     tracing::debug!(%error, "old answers are not deleted");

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::actor::{Actor, ChangeOptions, Changed, Warning};
 use crate::auth::Auth;
-use crate::change::{Begun, Digest, Wanted, check_version};
-use crate::draft::{CheckedPatch, Draft, INTEGRATIONS};
+use crate::change::{Begun, Digest, RequiredRecords, check_version};
+use crate::draft::{CheckedPatch, Draft, MAX_INTEGRATIONS};
 use crate::error::{InvalidField, RegistryError};
 use crate::field;
 use crate::integration::{Integration, NewIntegration, NewPredefined};
@@ -77,8 +77,8 @@ impl Registry {
         wanted: Vec<WantedIntegration>,
         options: &ChangeOptions,
     ) -> Result<Changed<IntegrationSet>, RegistryError> {
-        if wanted.len() > INTEGRATIONS {
-            return Err(RegistryError::TooMany { what: "integrations", most: INTEGRATIONS });
+        if wanted.len() > MAX_INTEGRATIONS {
+            return Err(RegistryError::TooMany { what: "integrations", most: MAX_INTEGRATIONS });
         }
         let digest = self.digest_set(&wanted);
         let mut drafts = Vec::with_capacity(wanted.len());
@@ -88,7 +88,8 @@ impl Registry {
                 Err(error) => return Err(error.of_item(at)),
             }
         }
-        let mut pending = match self.begin(actor, options, digest, Wanted::Nothing).await? {
+        let mut pending = match self.begin(actor, options, digest, RequiredRecords::Nothing).await?
+        {
             Begun::Replayed(changed) => return Ok(changed),
             Begun::New(pending) => pending,
         };

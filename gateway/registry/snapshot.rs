@@ -133,8 +133,13 @@ impl OrganisationSnapshot {
 }
 
 impl IntegrationSnapshot {
-    fn new(record: &IntegrationRecord, place: Place, vault: &Vault, before: Option<&Self>) -> Self {
-        let Place { url, auth, takes_credentials } = place;
+    fn new(
+        record: &IntegrationRecord,
+        place: IntegrationPlace,
+        vault: &Vault,
+        before: Option<&Self>,
+    ) -> Self {
+        let IntegrationPlace { url, auth, takes_credentials } = place;
         let before = before.filter(|before| before.version == record.version && before.url == url);
         let mut credential = if takes_credentials {
             open_credential(record, &auth, vault)
@@ -184,7 +189,7 @@ impl Credential {
 }
 
 /// An integration's address and authentication method.
-struct Place {
+struct IntegrationPlace {
     url: Url,
     auth: Auth,
     /// Whether the stored credentials were given for this address and method.
@@ -192,10 +197,10 @@ struct Place {
 }
 
 /// Returns `None` if the catalogue entry is gone or the stored address is invalid.
-fn find_place(record: &IntegrationRecord, catalogue: &Catalogue) -> Option<Place> {
+fn find_place(record: &IntegrationRecord, catalogue: &Catalogue) -> Option<IntegrationPlace> {
     if record.catalogue.is_some() {
         let entry = find_entry(catalogue, record)?;
-        return Some(Place {
+        return Some(IntegrationPlace {
             url: entry.url.clone(),
             auth: entry.auth.clone(),
             takes_credentials: entry.auth == Auth::None || entry.takes_credentials_of(record),
@@ -209,7 +214,7 @@ fn find_place(record: &IntegrationRecord, catalogue: &Catalogue) -> Option<Place
         );
         return None;
     };
-    Some(Place { url, auth: Auth::of_record(record), takes_credentials: true })
+    Some(IntegrationPlace { url, auth: Auth::of_record(record), takes_credentials: true })
 }
 
 fn open_credential(record: &IntegrationRecord, auth: &Auth, vault: &Vault) -> CredentialState {

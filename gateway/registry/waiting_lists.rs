@@ -9,11 +9,11 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 /// How long lists are held back for newer lists.
-const PAUSE: Duration = Duration::from_secs(3);
+const HOLD_BACK_PERIOD: Duration = Duration::from_secs(3);
 /// Maximum number of waiting bytes; further lists are dropped.
 const MAX_WAITING: usize = 32 << 20;
 /// Timeout of the final write at shutdown.
-const LAST: Duration = Duration::from_secs(2);
+const FINAL_WRITE_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[derive(Default)]
 pub(crate) struct WaitingLists {
@@ -57,7 +57,7 @@ impl WaitingLists {
     pub(crate) async fn write_all(&self, store: &Store) {
         loop {
             self.come.notified().await;
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(HOLD_BACK_PERIOD).await;
             self.write(store).await;
         }
     }
@@ -74,6 +74,6 @@ impl WaitingLists {
 
     /// Writes the remaining lists, with a timeout.
     pub(crate) async fn write_last(&self, store: &Store) {
-        let _ = tokio::time::timeout(LAST, self.write(store)).await;
+        let _ = tokio::time::timeout(FINAL_WRITE_TIMEOUT, self.write(store)).await;
     }
 }

@@ -47,7 +47,7 @@ async fn an_integration_follows_its_entry_and_its_credentials_stay_with_their_ho
     let made = made.unwrap().after.unwrap();
     assert_eq!(
         (made.kind, &*made.slug, &*made.name, made.catalogue.as_deref(), &made.url),
-        (Kind::Predefined, "tickets", "Tickets", Some("tickets"), &None)
+        (IntegrationKind::Predefined, "tickets", "Tickets", Some("tickets"), &None)
     );
     let mut changes = rig.registry.changes();
     for (url, auth, expected) in [

@@ -3,7 +3,8 @@
 
 use axum::http::StatusCode;
 use lockgate_registry::{
-    Auth, IntegrationPatch, IntegrationQuery, Kind, NewIntegration, NewPredefined, Secret,
+    Auth, IntegrationKind, IntegrationPatch, IntegrationQuery, NewIntegration, NewPredefined,
+    Secret,
 };
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
@@ -142,8 +143,8 @@ impl ListQuery {
 
     pub(super) fn read(&self, part: &Part) -> IntegrationQuery {
         let kind = self.kind.map(|kind| match kind {
-            IntegrationType::Custom => Kind::Custom,
-            IntegrationType::Predefined => Kind::Predefined,
+            IntegrationType::Custom => IntegrationKind::Custom,
+            IntegrationType::Predefined => IntegrationKind::Predefined,
         });
         IntegrationQuery {
             search: self.search.clone(),

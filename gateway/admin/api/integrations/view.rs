@@ -10,7 +10,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use lockgate_authn::Role;
 use lockgate_registry::{
-    Auth, Changed, CredentialState, Integration as Stored, Kind, Warning as Said,
+    Auth, Changed, CredentialState, Integration as Stored, IntegrationKind, Warning as Said,
 };
 use lockgate_text::date;
 use lockgate_upstream::Upstream;
@@ -128,7 +128,7 @@ impl<'a> States<'a> {
                     credentials again";
                 return Described::new("needs-auth", reason);
             }
-            None if stored.kind == Kind::Predefined => {
+            None if stored.kind == IntegrationKind::Predefined => {
                 let reason = "its entry was removed from the operator's catalogue: it is not \
                     connected";
                 return Described::new("failed", reason);
@@ -181,7 +181,7 @@ impl Described {
 impl Integration {
     pub(crate) fn new(states: &States<'_>, stored: Stored, role: Role) -> Self {
         let may_change = role >= Role::Admin;
-        let is_custom = stored.kind == Kind::Custom;
+        let is_custom = stored.kind == IntegrationKind::Custom;
         let now = states.describe(&stored);
         let (auth_method, header_name) = describe_auth(&stored.auth);
         Self {
