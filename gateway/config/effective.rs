@@ -193,8 +193,8 @@ impl<'a> Walk<'a> {
                 Format::Text => json!("text"),
             },
             ["store", "file"] => match &config.store.place {
-                lockgate_store::Place::File(file) => json!(file),
-                lockgate_store::Place::Postgres(_) => return None,
+                lockgate_store::StorePlace::File(file) => json!(file),
+                lockgate_store::StorePlace::Postgres(_) => return None,
             },
             ["servers", slug, key @ ..] => return self.computed_of_server(slug, key),
             _ => return None,

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use lockgate_store::Place;
+use lockgate_store::StorePlace;
 use lockgate_telemetry::audit::Output;
 
 use crate::loaded::Config;
@@ -50,7 +50,7 @@ fn own(config: &Config, read: &[PathBuf]) -> Vec<PathBuf> {
     {
         own.push(file.clone());
     }
-    if let Place::File(file) = &config.store.place {
+    if let StorePlace::File(file) = &config.store.place {
         own.push(file.clone());
     }
     own.extend(config.store.own_key.clone());

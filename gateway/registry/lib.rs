@@ -51,7 +51,7 @@ pub use snapshot::{
 };
 
 pub use lockgate_store::{
-    Config, DailyCalls, KEPT_DAYS, Keys, KnownLists, Place, Secret, StoreError, VaultError,
+    Config, DailyCalls, KEPT_DAYS, Keys, KnownLists, Secret, StoreError, StorePlace, VaultError,
 };
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use lockgate_admission::{Bounds, Charge, ConcurrencyLimit};
-use lockgate_store::{Config, Found, Reader, Store, StoreError, Vault};
+use lockgate_store::{Config, FoundRecords, Reader, Store, StoreError, Vault};
 use parking_lot::RwLock;
 use tokio::sync::{Mutex, broadcast};
 use url::Url;
@@ -242,9 +242,9 @@ impl Registry {
     }
 
     /// Applies a record that was read from the store.
-    fn take(&self, found: Found) {
+    fn take(&self, found: FoundRecords) {
         match found {
-            Found::Organisation(records) => {
+            FoundRecords::Organisation(records) => {
                 let known = self.states.read().get(records.id.as_str()).cloned();
                 // Held until the insertion, so that `set_catalogue` runs wholly before or after it.
                 let catalogue = self.catalogue.read();
@@ -259,7 +259,7 @@ impl Registry {
                 // Tests and command-line tools have no subscribers.
                 let _ = self.changes.send(organisation);
             }
-            Found::All(ids) => self.forget_others(&ids),
+            FoundRecords::All(ids) => self.forget_others(&ids),
         }
     }
 

@@ -64,7 +64,7 @@ impl Rig {
 fn file_config(folder: &TempDir, keys: &[&str]) -> Config {
     let keys = Keys(keys.iter().map(ToString::to_string).collect());
     Config {
-        place: Place::File(folder.path().join("lockgate.db")),
+        place: StorePlace::File(folder.path().join("lockgate.db")),
         keys,
         own_key: None,
         makes_key: false,

@@ -17,9 +17,9 @@ use crate::schema::Dialect;
 /// Time for which an outcome is kept for retries, in milliseconds.
 const OUTCOME_AGE: i64 = 24 * 3600 * 1000;
 /// Maximum number of outcomes of an organisation; the oldest are dropped.
-const OUTCOMES: i64 = 1000;
+const MAX_OUTCOMES: i64 = 1000;
 /// Number of outcomes deleted in a statement, so that changes are not delayed for long.
-const PURGED: i64 = 500;
+const MAX_PURGED: i64 = 500;
 
 const NEXT_REVISION: &str = "UPDATE clock SET revision = revision + 1 RETURNING revision";
 const TOUCH: &str = "UPDATE organisations SET revision = $2 WHERE id = $1";
@@ -88,9 +88,9 @@ impl Store {
         }
         let pool = self.pool().await?;
         loop {
-            let purge = sqlx::query(PURGE).bind(now()).bind(PURGED);
+            let purge = sqlx::query(PURGE).bind(now()).bind(MAX_PURGED);
             let purged = self.ask(purge.execute(&pool)).await?;
-            if purged.rows_affected() < PURGED.unsigned_abs() {
+            if purged.rows_affected() < MAX_PURGED.unsigned_abs() {
                 return Ok(());
             }
         }
@@ -163,7 +163,7 @@ impl Change<'_> {
         let query = query.bind(kept.outcome.clone()).bind(self.now + OUTCOME_AGE);
         self.run(query).await?;
         let oldest = sqlx::query(DROP_OLDEST).bind(self.organisation.clone());
-        self.run(oldest.bind(OUTCOMES)).await?;
+        self.run(oldest.bind(MAX_OUTCOMES)).await?;
         Ok(())
     }
 

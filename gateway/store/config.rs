@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    pub place: Place,
+    pub place: StorePlace,
     pub keys: Keys,
     /// The file of the gateway's own key, which is used if no other keys are configured.
     pub own_key: Option<PathBuf>,
@@ -23,7 +23,7 @@ pub struct Config {
 pub struct Keys(pub Vec<String>);
 
 #[derive(Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum StorePlace {
     /// A SQLite file, created by the first change.
     File(PathBuf),
     /// A PostgreSQL URL, including its password.
@@ -31,7 +31,7 @@ pub enum Place {
 }
 
 /// Formats the file, or the address of the database without its credentials.
-impl fmt::Display for Place {
+impl fmt::Display for StorePlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(file) => write!(f, "{}", file.display()),
@@ -52,7 +52,7 @@ impl fmt::Debug for Keys {
 }
 
 /// Omits the URL, because it contains a password.
-impl fmt::Debug for Place {
+impl fmt::Debug for StorePlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(path) => f.debug_tuple("File").field(path).finish(),

@@ -10,17 +10,17 @@ use sqlx::{AnyConnection, AnyPool, ConnectOptions, Connection, Executor, Row};
 use tokio::sync::Mutex;
 use url::Url;
 
-use crate::config::Place;
+use crate::config::StorePlace;
 use crate::error::{self, StoreError};
 use crate::file::{self, Access, FileState, Identity};
 use crate::schema::{self, Dialect};
 
 /// Timeout of a request to the database, including the connection.
-const DEADLINE: Duration = Duration::from_secs(8);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(8);
 /// Timeout of waiting for a pooled connection.
-const ACQUIRE: Duration = Duration::from_secs(4);
-const IDLE: Duration = Duration::from_secs(300);
-const CONNECTIONS: u32 = 4;
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(4);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
+const MAX_CONNECTIONS: u32 = 4;
 /// Settings of SQLite connections for writing. With `synchronous = FULL` an acknowledged commit
 /// survives a power cut.
 const SQLITE: &str = "PRAGMA busy_timeout = 4000; PRAGMA trusted_schema = OFF; \
@@ -39,7 +39,7 @@ const MAKE_SCHEMA: &str = "DO $$ BEGIN IF NOT EXISTS (SELECT FROM pg_catalog.pg_
 
 /// The database, which is opened on first use.
 pub struct Store {
-    place: Place,
+    place: StorePlace,
     pub(crate) dialect: Dialect,
     /// The schema version to migrate to.
     schema: i64,
@@ -57,19 +57,19 @@ struct Opened {
 impl Store {
     /// Creates a store without opening it.
     #[must_use]
-    pub fn new(place: Place) -> Self {
+    pub fn new(place: StorePlace) -> Self {
         sqlx::any::install_default_drivers();
         let dialect = match place {
-            Place::File(_) => Dialect::Sqlite,
-            Place::Postgres(_) => Dialect::Postgres,
+            StorePlace::File(_) => Dialect::Sqlite,
+            StorePlace::Postgres(_) => Dialect::Postgres,
         };
         let was_there = AtomicBool::new(false);
-        Self { place, dialect, schema: schema::NEWEST, opened: Mutex::default(), was_there }
+        Self { place, dialect, schema: schema::NEWEST_VERSION, opened: Mutex::default(), was_there }
     }
 
     /// Creates the store of an earlier version.
     #[cfg(test)]
-    pub(crate) fn of_schema(place: Place, schema: i64) -> Self {
+    pub(crate) fn of_schema(place: StorePlace, schema: i64) -> Self {
         Self { schema, ..Self::new(place) }
     }
 
@@ -85,15 +85,15 @@ impl Store {
     #[must_use]
     pub fn file(&self) -> Option<&Path> {
         match &self.place {
-            Place::File(file) => Some(file),
-            Place::Postgres(_) => None,
+            StorePlace::File(file) => Some(file),
+            StorePlace::Postgres(_) => None,
         }
     }
 
     pub(crate) fn postgres(&self) -> Option<&str> {
         match &self.place {
-            Place::File(_) => None,
-            Place::Postgres(url) => Some(url),
+            StorePlace::File(_) => None,
+            StorePlace::Postgres(url) => Some(url),
         }
     }
 
@@ -184,8 +184,8 @@ impl Store {
 
     fn options(&self, access: Access) -> Result<AnyConnectOptions, StoreError> {
         let url = match &self.place {
-            Place::File(file) => file::url(file, access)?,
-            Place::Postgres(url) => match Url::parse(url) {
+            StorePlace::File(file) => file::url(file, access)?,
+            StorePlace::Postgres(url) => match Url::parse(url) {
                 Ok(url) => url,
                 Err(_) => return Err(no_url()),
             },
@@ -210,7 +210,7 @@ impl Store {
         let began = Instant::now();
         loop {
             match self.open().await {
-                Err(StoreError::Busy(_)) if began.elapsed() < DEADLINE => {
+                Err(StoreError::Busy(_)) if began.elapsed() < REQUEST_TIMEOUT => {
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
                 opened => return opened,
@@ -230,9 +230,9 @@ impl Store {
         self.bring_up(&mut connection).await?;
         self.answer(connection.close().await)?;
         let pool = AnyPoolOptions::new()
-            .max_connections(CONNECTIONS)
-            .acquire_timeout(ACQUIRE)
-            .idle_timeout(IDLE)
+            .max_connections(MAX_CONNECTIONS)
+            .acquire_timeout(ACQUIRE_TIMEOUT)
+            .idle_timeout(IDLE_TIMEOUT)
             .after_connect(move |connection, _| {
                 Box::pin(async move {
                     connection.execute(settings).await?;
@@ -269,7 +269,7 @@ impl Store {
 pub(crate) async fn within<T>(
     work: impl Future<Output = Result<T, StoreError>>,
 ) -> Result<T, StoreError> {
-    match tokio::time::timeout(DEADLINE, work).await {
+    match tokio::time::timeout(REQUEST_TIMEOUT, work).await {
         Ok(result) => result,
         Err(_) => Err(StoreError::Unavailable("it does not answer".into())),
     }

@@ -16,7 +16,7 @@ const APPLICATION_ID: [u8; 4] = *b"Lock";
 /// The beginning of a SQLite file, and the offset of its application id
 /// (sqlite.org/fileformat2.html).
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
-const HEADER: usize = 100;
+const HEADER_BYTES: usize = 100;
 const APPLICATION_ID_AT: usize = 68;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,8 +43,8 @@ pub(crate) fn judge(file: &Path) -> Result<FileState, StoreError> {
         Err(error) => return Err(unreadable(file, &error)),
         Ok(opened) => opened,
     };
-    let mut header = Vec::with_capacity(HEADER);
-    if let Err(error) = opened.take(HEADER as u64).read_to_end(&mut header) {
+    let mut header = Vec::with_capacity(HEADER_BYTES);
+    if let Err(error) = opened.take(HEADER_BYTES as u64).read_to_end(&mut header) {
         return Err(unreadable(file, &error));
     }
     if header.is_empty() {

@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 use crate::database::Store;
 
 /// Timeout for connecting and subscribing.
-const CONNECT: Duration = Duration::from_secs(30);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A waiter for changes by other gateways.
 pub struct Follower<'a> {
@@ -68,5 +68,5 @@ async fn listen(url: String) -> Option<PgListener> {
         listener.listen("lockgate").await?;
         Ok::<_, sqlx::Error>(listener)
     };
-    tokio::time::timeout(CONNECT, listening).await.ok()?.ok()
+    tokio::time::timeout(CONNECT_TIMEOUT, listening).await.ok()?.ok()
 }

@@ -26,14 +26,14 @@ mod secret;
 mod vault;
 
 pub use change::{Change, Owner, Reservation};
-pub use config::{Config, Keys, Place};
+pub use config::{Config, Keys, StorePlace};
 pub use daily_calls::{DailyCalls, KEPT_DAYS};
 pub use database::Store;
 pub use error::StoreError;
 pub use follow::Follower;
 pub use known_lists::{KnownLists, MAX_LISTS};
 pub use maintain::{Inventory, Restored};
-pub use read::{Found, Reader};
+pub use read::{FoundRecords, Reader};
 pub use record::{AgentRecord, AssignmentRecord, IntegrationRecord, OrganisationRecords};
 pub use secret::Secret;
 pub use vault::{Field, MIN_KEY, Vault, VaultError, digest};

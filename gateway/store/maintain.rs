@@ -5,11 +5,11 @@ use std::path::Path;
 
 use sqlx::{AnyConnection, Connection, Executor, Row};
 
-use crate::config::Place;
+use crate::config::StorePlace;
 use crate::database::Store;
 use crate::error::{self, StoreError};
 use crate::file::{self, Access, Draft};
-use crate::schema::NEWEST;
+use crate::schema::NEWEST_VERSION;
 
 /// The content of an intact database.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -77,7 +77,7 @@ impl Store {
         for (count, sql) in counts.iter_mut().zip(COUNTS) {
             *count = self.answer(sqlx::query_scalar(sql).fetch_one(&mut connection).await)?;
         }
-        if schema == NEWEST {
+        if schema == NEWEST_VERSION {
             self.check_rows(&mut connection).await?;
         }
         self.answer(connection.close().await)?;
@@ -146,9 +146,9 @@ impl Store {
     /// it.
     pub async fn require_newest_schema(&self) -> Result<(), StoreError> {
         match self.look().await? {
-            Some((_, found)) if found < NEWEST => Err(StoreError::Refused(format!(
-                "its schema is {found}, this program requires {NEWEST}; start a gateway of this \
-                 version first"
+            Some((_, found)) if found < NEWEST_VERSION => Err(StoreError::Refused(format!(
+                "its schema is {found}, this program requires {NEWEST_VERSION}; start a \
+                 gateway of this version first"
             ))),
             _ => Ok(()),
         }
@@ -165,7 +165,7 @@ impl Store {
 }
 
 fn at(file: &Path) -> Store {
-    Store::new(Place::File(file.to_owned()))
+    Store::new(StorePlace::File(file.to_owned()))
 }
 
 /// Opens a backup with its WAL, and rejects a file without a store, which would replace everything

@@ -38,7 +38,7 @@ pub struct Reader {
 }
 
 #[derive(Debug)]
-pub enum Found {
+pub enum FoundRecords {
     /// The current rows of an organisation.
     Organisation(OrganisationRecords),
     /// The ids of all organisations. Any other organisation was deleted.
@@ -52,7 +52,7 @@ impl Store {
     pub async fn read(
         &self,
         reader: &mut Reader,
-        mut take: impl FnMut(Found) + Send,
+        mut take: impl FnMut(FoundRecords) + Send,
     ) -> Result<(), StoreError> {
         let identity = self.identify()?;
         if identity != reader.identity {
@@ -80,7 +80,7 @@ impl Store {
     /// Connects to the newest schema; `None` if nothing has been stored yet.
     async fn connect_reader(&self) -> Result<Option<AnyConnection>, StoreError> {
         let Some((connection, found)) = self.look().await? else { return Ok(None) };
-        if found == schema::NEWEST {
+        if found == schema::NEWEST_VERSION {
             return Ok(Some(connection));
         }
         drop(connection);
@@ -94,7 +94,7 @@ impl Store {
         &self,
         connection: &mut AnyConnection,
         reader: &mut Reader,
-        take: &mut (impl FnMut(Found) + Send),
+        take: &mut (impl FnMut(FoundRecords) + Send),
     ) -> Result<(), StoreError> {
         // Begins a consistent snapshot.
         let begin = match self.dialect {
@@ -113,7 +113,7 @@ impl Store {
                     reader.revision = records.revision;
                 }
                 changed.insert(records.id.clone());
-                take(Found::Organisation(records));
+                take(FoundRecords::Organisation(records));
             }
             if is_whole {
                 reader.known = changed;
@@ -122,7 +122,7 @@ impl Store {
             }
             let is_one_gone = self.ask(forget_deleted(&mut transaction, &mut reader.known)).await?;
             if is_whole || is_one_gone {
-                take(Found::All(reader.known.clone()));
+                take(FoundRecords::All(reader.known.clone()));
             }
         }
         reader.epoch = epoch;

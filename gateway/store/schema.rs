@@ -40,7 +40,7 @@ const MIGRATIONS: [Migration; 3] = [
 ];
 
 /// The schema version of this program.
-pub(crate) const NEWEST: i64 = MIGRATIONS.len() as i64;
+pub(crate) const NEWEST_VERSION: i64 = MIGRATIONS.len() as i64;
 
 /// An arbitrary number that no other program uses for its lock.
 const TAKE_LOCK: &str = "DO $$ BEGIN PERFORM pg_advisory_xact_lock(7236582913462); END $$";
@@ -52,7 +52,7 @@ const HISTORY: &str = "CREATE TABLE IF NOT EXISTS schema_history (
 /// Writes nothing, but fails on a read-only database. SQLite permits a transaction even there.
 const PROBE: &str = "UPDATE clock SET revision = revision WHERE id = 0";
 
-/// Migrates the database to a schema version, which is [`NEWEST`] except in tests.
+/// Migrates the database to a schema version, which is [`NEWEST_VERSION`] except in tests.
 pub(crate) async fn migrate(
     connection: &mut AnyConnection,
     dialect: Dialect,
@@ -73,8 +73,8 @@ pub(crate) async fn migrate(
 
 /// Rejects a schema of a newer program.
 pub(crate) fn refuse_newer(found: i64) -> Result<(), StoreError> {
-    if found > NEWEST {
-        return Err(StoreError::Newer { found, known: NEWEST });
+    if found > NEWEST_VERSION {
+        return Err(StoreError::Newer { found, known: NEWEST_VERSION });
     }
     Ok(())
 }

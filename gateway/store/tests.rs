@@ -17,7 +17,7 @@ use postgres::Postgres;
 use sqlx::Connection;
 
 use crate::record::{AgentRecord, IntegrationRecord, OrganisationRecords};
-use crate::{Found, Owner, Place, Reader, Reservation, Store, StoreError};
+use crate::{FoundRecords, Owner, Reader, Reservation, Store, StoreError, StorePlace};
 
 const OWNER: Owner<'_> = Owner { issuer: "key", subject: "ann" };
 
@@ -27,7 +27,9 @@ impl Store {
         let mut changed = Vec::new();
         let mut reader = Reader::default();
         self.read(&mut reader, |found| match found {
-            Found::Organisation(records) if records.revision > since => changed.push(records),
+            FoundRecords::Organisation(records) if records.revision > since => {
+                changed.push(records)
+            }
             _ => {}
         })
         .await?;
@@ -36,16 +38,16 @@ impl Store {
 }
 
 /// Runs a test with a new database of each kind.
-async fn on_both(test: impl AsyncFn(Place)) {
+async fn on_both(test: impl AsyncFn(StorePlace)) {
     let folder = tempfile::tempdir().unwrap();
-    test(Place::File(folder.path().join("data/lockgate.db"))).await;
+    test(StorePlace::File(folder.path().join("data/lockgate.db"))).await;
     if let Some(url) = new_database().await {
-        test(Place::Postgres(url)).await;
+        test(StorePlace::Postgres(url)).await;
     }
 }
 
 fn store_at(file: &std::path::Path) -> Store {
-    Store::new(Place::File(file.to_owned()))
+    Store::new(StorePlace::File(file.to_owned()))
 }
 
 /// Creates a database on the shared server.
@@ -249,7 +251,7 @@ async fn programs_that_start_together_migrate_once() {
         let begin = async |store: &Store| store.begin("acme").await.map(drop).unwrap();
         join_all(stores.iter().map(begin).collect()).await;
         let rows = schema_versions(&stores[0]).await;
-        assert_eq!(rows, (1..=crate::schema::NEWEST).collect::<Vec<_>>());
+        assert_eq!(rows, (1..=crate::schema::NEWEST_VERSION).collect::<Vec<_>>());
     })
     .await;
 }
@@ -278,8 +280,8 @@ async fn a_newer_schema_is_refused_with_both_numbers() {
 #[tokio::test]
 async fn a_change_by_another_gateway_is_heard_of_at_once() {
     let Some(postgres) = Postgres::start() else { return };
-    let own = Store::new(Place::Postgres(postgres.url()));
-    let other = Store::new(Place::Postgres(postgres.url()));
+    let own = Store::new(StorePlace::Postgres(postgres.url()));
+    let other = Store::new(StorePlace::Postgres(postgres.url()));
     own.load_changed(0).await.unwrap();
     let mut follower = own.follow();
     // The first call subscribes.
@@ -293,7 +295,7 @@ async fn a_change_by_another_gateway_is_heard_of_at_once() {
 #[tokio::test]
 async fn a_database_that_is_away_is_said_to_be_and_used_again_when_it_is_back() {
     let Some(mut postgres) = Postgres::start() else { return };
-    let store = Store::new(Place::Postgres(postgres.url()));
+    let store = Store::new(StorePlace::Postgres(postgres.url()));
     add(&store, "acme", "one").await;
     postgres.stop();
     let error = store.begin("acme").await.map(drop).unwrap_err();

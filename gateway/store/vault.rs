@@ -20,7 +20,7 @@ use crate::secret::Secret;
 pub const MIN_KEY: usize = 32;
 
 /// The first byte of a sealed value, which identifies its format.
-const FORM: u8 = 1;
+const SEALED_FORM: u8 = 1;
 const KEY_ID_LEN: usize = 4;
 const HEAD_LEN: usize = 1 + KEY_ID_LEN + NONCE_LEN;
 const SALT: &[u8] = b"lockgate vault";
@@ -133,7 +133,7 @@ impl Vault {
         let sealed = key.cipher.seal_in_place_append_tag(associated(key, field), &mut content);
         let Ok(nonce) = sealed else { return Err(VaultError::Crypto) };
         let mut value = Vec::with_capacity(HEAD_LEN + content.len());
-        value.push(FORM);
+        value.push(SEALED_FORM);
         value.extend_from_slice(&key.id);
         value.extend_from_slice(nonce.as_ref());
         value.extend_from_slice(&content);
@@ -226,7 +226,7 @@ pub fn digest(bytes: &[u8]) -> String {
 fn split_head(sealed: &[u8]) -> Option<([u8; KEY_ID_LEN], &[u8])> {
     let (form, rest) = sealed.split_first()?;
     let (key_id, rest) = rest.split_first_chunk::<KEY_ID_LEN>()?;
-    if *form == FORM { Some((*key_id, rest)) } else { None }
+    if *form == SEALED_FORM { Some((*key_id, rest)) } else { None }
 }
 
 /// Returns the associated data of a field. Each part carries its length, so that different fields
@@ -234,7 +234,7 @@ fn split_head(sealed: &[u8]) -> Option<([u8; KEY_ID_LEN], &[u8])> {
 fn associated(key: &Key, field: &Field<'_>) -> Aad<Vec<u8>> {
     let parts: [&[u8]; 4] =
         [&key.id, field.organisation.as_bytes(), field.record.as_bytes(), field.field.as_bytes()];
-    let mut out = vec![FORM];
+    let mut out = vec![SEALED_FORM];
     for part in parts {
         out.extend_from_slice(&(part.len() as u64).to_be_bytes());
         out.extend_from_slice(part);

@@ -1,13 +1,13 @@
 //! Output and exit codes of the commands on a store with contents.
 
 use lockgate_registry::{Actor, Auth, ChangeOptions, NewIntegration, PrincipalKey, Role};
-use lockgate_store::{Keys, Place, Secret};
+use lockgate_store::{Keys, Secret, StorePlace};
 
 use super::*;
 
 fn config(folder: &Path, key: &str) -> Config {
     Config {
-        place: Place::File(folder.join("own.db")),
+        place: StorePlace::File(folder.join("own.db")),
         keys: Keys(vec![key.repeat(40)]),
         own_key: None,
         makes_key: false,
@@ -58,7 +58,7 @@ fn a_restore_says_what_there_was_and_what_there_is() {
     let backup = Command::Backup { file: "copy.db".into() };
     let shown = run(&backup, &config, folder.path(), false).unwrap();
     assert!(shown.contains("copy.db is intact") && shown.contains("1 integrations"), "{shown}");
-    let empty = Config { place: Place::File(folder.path().join("new.db")), ..config };
+    let empty = Config { place: StorePlace::File(folder.path().join("new.db")), ..config };
     let restore = Command::Restore { file: "copy.db".into() };
     let shown = run(&restore, &empty, folder.path(), false).unwrap();
     let [before, now] = ["before 0 organisations, 0 integrations", "now 1 organisations"];

@@ -1,34 +1,37 @@
 //! Tests of `store`: a single location, keys as references, and conventional variables.
 
-use lockgate_store::Place;
+use lockgate_store::StorePlace;
 
 use super::TestConfig;
 
 const KEY: &str = "0123456789abcdef0123456789abcdef";
 
-fn place(given: &TestConfig) -> Place {
+fn place(given: &TestConfig) -> StorePlace {
     given.loaded().config.store.place
 }
 
 #[test]
 fn the_store_is_a_file_beside_the_configuration_unless_something_says_otherwise() {
     let given = TestConfig::yaml("title: a\n").env("HOME", "/home/ann");
-    assert_eq!(place(&given), Place::File(given.path().join(".lockgate/lockgate.db")));
+    assert_eq!(place(&given), StorePlace::File(given.path().join(".lockgate/lockgate.db")));
     let given = given.env("STATE_DIRECTORY", "/var/lib/lockgate:/var/lib/other");
-    assert_eq!(place(&given), Place::File("/var/lib/lockgate/lockgate.db".into()));
+    assert_eq!(place(&given), StorePlace::File("/var/lib/lockgate/lockgate.db".into()));
     let given = TestConfig::yaml("store: { file: data/own.db }");
-    assert_eq!(place(&given), Place::File(given.path().join("data/own.db")));
+    assert_eq!(place(&given), StorePlace::File(given.path().join("data/own.db")));
     let given = TestConfig::files(&[]).env("HOME", "/home/ann");
-    assert_eq!(place(&given), Place::File("/home/ann/.local/share/lockgate/lockgate.db".into()));
+    assert_eq!(
+        place(&given),
+        StorePlace::File("/home/ann/.local/share/lockgate/lockgate.db".into())
+    );
     let given = given.env("XDG_DATA_HOME", "/data");
-    assert_eq!(place(&given), Place::File("/data/lockgate/lockgate.db".into()));
+    assert_eq!(place(&given), StorePlace::File("/data/lockgate/lockgate.db".into()));
 }
 
 #[test]
 fn an_address_is_of_postgresql_and_is_never_shown() {
     let url = "postgres://gate:Tops3cret@db.example.com/lockgate?sslmode=verify-full";
     let given = TestConfig::yaml("store: { url: '${URL}' }").env("URL", url);
-    assert_eq!(place(&given), Place::Postgres(url.to_owned()));
+    assert_eq!(place(&given), StorePlace::Postgres(url.to_owned()));
     assert!(!format!("{:?}", given.loaded()).contains("Tops3cret"));
     let wrong =
         ["mysql://u:Tops3cret@a/b", "sqlite:///Tops3cret", "Tops3cret", "postgres:Tops3cret"];
@@ -51,12 +54,12 @@ fn an_address_is_of_postgresql_and_is_never_shown() {
         ),
     ] {
         let given = TestConfig::yaml("store: { url: '${URL}' }").env("URL", given);
-        assert_eq!(place(&given), Place::Postgres(wanted.to_owned()));
+        assert_eq!(place(&given), StorePlace::Postgres(wanted.to_owned()));
     }
     for mode in modes {
         let far = format!("postgres://u:Tops3cret@db.example.com/l?sslmode={mode}");
         let loaded = TestConfig::yaml("store: { url: '${URL}' }").env("URL", &far).loaded();
-        assert_eq!(loaded.config.store.place, Place::Postgres(far));
+        assert_eq!(loaded.config.store.place, StorePlace::Postgres(far));
         assert_eq!(loaded.warnings.len(), 1, "{mode}");
         let near = format!("postgres://u@127.0.0.1/l?sslmode={mode}");
         let loaded = TestConfig::yaml("store: { url: '${URL}' }").env("URL", &near).loaded();

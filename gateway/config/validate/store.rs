@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use lockgate_store::{Keys, Place};
+use lockgate_store::{Keys, StorePlace};
 
 use super::Check;
 use crate::loaded::Sources;
@@ -45,32 +45,32 @@ impl Check<'_> {
             (Some(_), Some(_)) => {
                 let hint = "remove one of them";
                 self.error(&["store", "file"], "is not used with `store.url`", hint);
-                Place::File(PathBuf::new())
+                StorePlace::File(PathBuf::new())
             }
             (Some(url), None) => self.store_url(url),
-            (None, Some(file)) => Place::File(PathBuf::from(&file.0)),
-            (None, None) => Place::File(default_file(self.sources, own)),
+            (None, Some(file)) => StorePlace::File(PathBuf::from(&file.0)),
+            (None, None) => StorePlace::File(default_file(self.sources, own)),
         };
         let own_key = match &place {
-            Place::File(file) if raw.keys.is_empty() => Some(file.with_file_name(KEY)),
+            StorePlace::File(file) if raw.keys.is_empty() => Some(file.with_file_name(KEY)),
             _ => None,
         };
         let is_required = raw.required.0;
         lockgate_store::Config { place, keys: Keys(keys), own_key, makes_key, is_required }
     }
 
-    fn store_url(&mut self, text: &Text) -> Place {
+    fn store_url(&mut self, text: &Text) -> StorePlace {
         let Some(url) = parse_postgres(&text.0) else {
             let hint = "for example postgres://USER:PASSWORD@HOST/DATABASE; for a SQLite file use \
                 `store.file`";
             self.error(&["store", "url"], "must be a PostgreSQL address", hint);
-            return Place::Postgres(text.0.clone());
+            return StorePlace::Postgres(text.0.clone());
         };
         let mode = find_parameter(&url, &["sslmode", "ssl-mode"]);
         if let Some(mode) = &mode {
             self.ssl_mode(mode, is_on_this_machine(&url));
         }
-        Place::Postgres(match mode {
+        StorePlace::Postgres(match mode {
             None if !is_on_this_machine(&url) => demand_certificate(&text.0),
             _ => text.0.clone(),
         })

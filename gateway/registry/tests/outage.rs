@@ -18,7 +18,7 @@ async fn a_database_of_others_stops_the_start() {
 async fn a_place_that_cannot_be_written_refuses_changes_with_the_way_out() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("file"), "").unwrap();
-    let place = Place::File(folder.path().join("file/lockgate.db"));
+    let place = StorePlace::File(folder.path().join("file/lockgate.db"));
     let registry = open(&Config {
         place,
         keys: Keys::default(),
@@ -54,7 +54,7 @@ async fn what_can_only_be_read_is_served_and_said_until_a_change_is_made() {
     let Some(postgres) = postgres::Postgres::start() else { return };
     let keys = Keys(vec![KEY.to_owned()]);
     let config = Config {
-        place: Place::Postgres(postgres.url()),
+        place: StorePlace::Postgres(postgres.url()),
         keys,
         own_key: None,
         makes_key: false,

@@ -16,7 +16,7 @@ async fn until(what: &str, mut is_so: impl FnMut() -> bool) -> Duration {
 
 fn config(postgres: &Postgres) -> Config {
     Config {
-        place: Place::Postgres(postgres.url()),
+        place: StorePlace::Postgres(postgres.url()),
         keys: Keys(vec![KEY.to_owned()]),
         own_key: None,
         makes_key: false,

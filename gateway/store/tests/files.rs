@@ -4,10 +4,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use super::{add, integration};
-use crate::{Field, IntegrationRecord, Keys, Place, Secret, Store, StoreError, Vault};
+use crate::{Field, IntegrationRecord, Keys, Secret, Store, StoreError, StorePlace, Vault};
 
 fn store(file: &Path) -> Store {
-    Store::new(Place::File(file.to_owned()))
+    Store::new(StorePlace::File(file.to_owned()))
 }
 
 #[tokio::test]
@@ -114,7 +114,7 @@ async fn a_backup_brings_everything_back_while_gateways_work() {
     add(&working, "acme", "one").await;
     let made = store(&own).back_up(&backup).await.unwrap();
     assert_eq!((made.organisations, made.integrations), (1, 1));
-    assert_eq!(made.schema, crate::schema::NEWEST);
+    assert_eq!(made.schema, crate::schema::NEWEST_VERSION);
     assert_eq!(backup.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     let again = store(&own).back_up(&backup).await.unwrap_err();
     assert!(again.to_string().contains("already exists"), "{again}");

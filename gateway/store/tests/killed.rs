@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::{agent, integration};
-use crate::{Place, Store};
+use crate::{Store, StorePlace};
 
 const FOLDER: &str = "STORE_TEST_FOLDER";
 const NAME: &str = "tests::killed::a_killed_program_leaves_changes_whole";
@@ -21,7 +21,7 @@ async fn a_killed_program_leaves_changes_whole() {
     for round in 1..=3 {
         said = kill_after(folder.path(), said + round * 5);
     }
-    let store = Store::new(Place::File(folder.path().join("lockgate.db")));
+    let store = Store::new(StorePlace::File(folder.path().join("lockgate.db")));
     let found = store.load_changed(0).await.unwrap().remove(0);
     assert!(found.integrations.len() >= said, "{} of {said}", found.integrations.len());
     assert_eq!(found.integrations.len(), found.agents.len());
@@ -55,7 +55,7 @@ fn kill_after(folder: &Path, changes: usize) -> usize {
 
 /// Makes changes of three rows each until the process is killed.
 async fn write_for_ever(folder: &Path) {
-    let store = Store::new(Place::File(folder.join("lockgate.db")));
+    let store = Store::new(StorePlace::File(folder.join("lockgate.db")));
     let there = store.load_changed(0).await.unwrap().pop().unwrap_or_default();
     for number in there.integrations.len() + 1.. {
         let wanted = integration("acme", &format!("s{number}"));

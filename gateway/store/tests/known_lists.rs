@@ -26,7 +26,7 @@ async fn a_store_of_the_first_schema_goes_on_with_what_it_has() {
         let store = Store::new(place);
         assert_eq!(store.check().await.unwrap().schema, 1, "to look at it changes nothing");
         assert_eq!(store.load_changed(0).await.unwrap()[0].integrations.len(), 1);
-        assert_eq!(store.check().await.unwrap().schema, crate::schema::NEWEST);
+        assert_eq!(store.check().await.unwrap().schema, crate::schema::NEWEST_VERSION);
         let known = lists("one", 1, b"[]".to_vec());
         store.keep_lists(std::slice::from_ref(&known)).await.unwrap();
         assert_eq!(find(&store, "one").await, Some(known));

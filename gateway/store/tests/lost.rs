@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::postgres::Postgres;
 use super::{add, integration};
-use crate::{Place, Store, StoreError};
+use crate::{Store, StoreError, StorePlace};
 
 /// Forwards bytes to a server. When armed, forwards a COMMIT but not its response.
 fn lose_commits(port: u16, armed: Arc<AtomicBool>) -> u16 {
@@ -46,13 +46,13 @@ fn pass_on(mut client: TcpStream, mut server: TcpStream, armed: &AtomicBool) {
 #[tokio::test]
 async fn a_commit_without_an_answer_may_have_been_made() {
     let Some(postgres) = Postgres::start() else { return };
-    let direct = Store::new(Place::Postgres(postgres.url()));
+    let direct = Store::new(StorePlace::Postgres(postgres.url()));
     add(&direct, "acme", "one").await;
     let armed = Arc::new(AtomicBool::new(false));
     let port = postgres.url().rsplit(':').next().unwrap().split('/').next().unwrap().to_owned();
     let other = lose_commits(port.parse().unwrap(), Arc::clone(&armed));
     let url = postgres.url().replace(&format!(":{port}/"), &format!(":{other}/"));
-    let store = Store::new(Place::Postgres(url));
+    let store = Store::new(StorePlace::Postgres(url));
     add(&store, "acme", "two").await;
     let mut change = store.begin("acme").await.unwrap();
     change.insert_integration(&integration("acme", "three")).await.unwrap();
@@ -68,7 +68,7 @@ async fn a_commit_without_an_answer_may_have_been_made() {
 #[tokio::test]
 async fn a_commit_that_the_database_refuses_was_not_made() {
     let Some(url) = super::new_database().await else { return };
-    let store = Store::new(Place::Postgres(url));
+    let store = Store::new(StorePlace::Postgres(url));
     let mut change = store.begin("acme").await.unwrap();
     let refuse = "CREATE TABLE once (id INT UNIQUE DEFERRABLE INITIALLY DEFERRED); \
         INSERT INTO once VALUES (1), (1)";

@@ -6,10 +6,10 @@ use std::path::Path;
 use sqlx::Connection;
 
 use super::{add, agent, new_database};
-use crate::{Place, Store, StoreError};
+use crate::{Store, StoreError, StorePlace};
 
 fn store(file: &Path) -> Store {
-    Store::new(Place::File(file.to_owned()))
+    Store::new(StorePlace::File(file.to_owned()))
 }
 
 /// Runs statements on any file.
@@ -197,7 +197,7 @@ async fn a_look_changes_no_schema() {
     assert_eq!(names(folder.path()), ["own.db"]);
 
     let Some(url) = new_database().await else { return };
-    assert_eq!(Store::new(Place::Postgres(url.clone())).check().await.unwrap().schema, 0);
+    assert_eq!(Store::new(StorePlace::Postgres(url.clone())).check().await.unwrap().schema, 0);
     let mut connection = sqlx::AnyConnection::connect(&url).await.unwrap();
     let sql = "SELECT COUNT(*) FROM pg_namespace WHERE nspname = 'lockgate'";
     let found: i64 = sqlx::query_scalar(sql).fetch_one(&mut connection).await.unwrap();

@@ -3,28 +3,28 @@
 use std::collections::BTreeMap;
 
 use super::{add, integration, on_both, store_at};
-use crate::{Found, Owner, Place, Reader, Reservation, Store, StoreError};
+use crate::{FoundRecords, Owner, Reader, Reservation, Store, StoreError, StorePlace};
 
 /// A gateway that follows the store.
 #[derive(Default)]
-struct Known {
+struct KnownRecords {
     reader: Reader,
     /// Slugs by organisation.
     slugs: BTreeMap<String, Vec<String>>,
     looks: usize,
 }
 
-impl Known {
+impl KnownRecords {
     async fn look(&mut self, store: &Store) -> Result<(), StoreError> {
         let Self { reader, slugs, looks } = self;
         *looks = 0;
         let take = |found| match found {
-            Found::Organisation(records) => {
+            FoundRecords::Organisation(records) => {
                 *looks += 1;
                 let own = records.integrations.into_iter().map(|one| one.slug).collect();
                 slugs.insert(records.id, own);
             }
-            Found::All(ids) => slugs.retain(|id, _| ids.contains(id)),
+            FoundRecords::All(ids) => slugs.retain(|id, _| ids.contains(id)),
         };
         store.read(reader, take).await
     }
@@ -39,7 +39,7 @@ impl Known {
 async fn only_what_has_changed_is_read_again() {
     on_both(async |place| {
         let store = Store::new(place);
-        let mut known = Known::default();
+        let mut known = KnownRecords::default();
         known.look(&store).await.unwrap();
         add(&store, "acme", "one").await;
         add(&store, "other", "one").await;
@@ -61,7 +61,7 @@ async fn a_clock_that_goes_back_has_everything_read() {
         add(&store, "acme", "one").await;
         add(&store, "acme", "two").await;
         add(&store, "other", "one").await;
-        let mut known = Known::default();
+        let mut known = KnownRecords::default();
         known.look(&store).await.unwrap();
         // Like an older dump restored with `psql`, or a standby that lagged behind.
         let back = "UPDATE clock SET revision = 1; UPDATE organisations SET revision = 1; \
@@ -83,7 +83,7 @@ async fn another_epoch_has_everything_read() {
     on_both(async |place| {
         let store = Store::new(place);
         add(&store, "acme", "one").await;
-        let mut known = Known::default();
+        let mut known = KnownRecords::default();
         known.look(&store).await.unwrap();
         // Like a dump of another gateway restored with `psql`, with a clock that is ahead.
         let other = "UPDATE clock SET revision = 9, epoch = 'another'; \
@@ -102,7 +102,7 @@ async fn a_file_that_takes_the_place_of_another_is_read_and_changed() {
     let store = store_at(&own);
     add(&store, "acme", "one").await;
     add(&store, "gone", "one").await;
-    let mut known = Known::default();
+    let mut known = KnownRecords::default();
     known.look(&store).await.unwrap();
     store.back_up(&other).await.unwrap();
     let put_back = store_at(&other);
@@ -127,7 +127,7 @@ async fn a_file_that_is_lost_takes_nothing_along() {
     // A store that only read, and a store that also wrote.
     add(&store_at(&own), "acme", "one").await;
     let store = store_at(&own);
-    let mut known = Known::default();
+    let mut known = KnownRecords::default();
     known.look(&store).await.unwrap();
     std::fs::rename(&own, folder.path().join("away.db")).unwrap();
     for _ in 0..2 {
@@ -153,7 +153,7 @@ async fn a_row_that_cannot_be_read_is_left_out_alone() {
     add(&store, "other", "one").await;
     let odd = "UPDATE integrations SET version = 'many' WHERE slug = 'two'";
     sqlx::raw_sql(odd).execute(&store.pool().await.unwrap()).await.unwrap();
-    let mut known = Known::default();
+    let mut known = KnownRecords::default();
     known.look(&store).await.unwrap();
     assert_eq!(known.shown(), "acme: one; other: one");
     let error = store.check().await.unwrap_err();
@@ -173,15 +173,15 @@ async fn what_can_be_read_and_not_written_is_read() {
     std::fs::write(&own, bytes).unwrap();
     let mut databases = vec![store_at(&own)];
     if let Some(url) = super::new_database().await {
-        let first = Store::new(Place::Postgres(url.clone()));
+        let first = Store::new(StorePlace::Postgres(url.clone()));
         add(&first, "acme", "one").await;
         let standby = "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET \
             default_transaction_read_only = on', current_database()); END $$";
         sqlx::raw_sql(standby).execute(&first.pool().await.unwrap()).await.unwrap();
-        databases.push(Store::new(Place::Postgres(url)));
+        databases.push(Store::new(StorePlace::Postgres(url)));
     }
     for store in databases {
-        let mut known = Known::default();
+        let mut known = KnownRecords::default();
         known.look(&store).await.unwrap();
         assert_eq!(known.shown(), "acme: one", "{}", store.kind());
         for error in [store.prepare().await, store.begin("acme").await.map(drop)] {

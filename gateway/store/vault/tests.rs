@@ -95,7 +95,7 @@ fn digests_tell_secrets_apart() {
 fn a_key_that_was_made_is_found_by_others() {
     let folder = tempfile::tempdir().unwrap();
     let mut config = Config {
-        place: crate::Place::File(folder.path().join("store.db")),
+        place: crate::StorePlace::File(folder.path().join("store.db")),
         keys: Keys::default(),
         own_key: Some(folder.path().join("vault.key")),
         makes_key: true,
