@@ -32,7 +32,7 @@ pub use event::{
 };
 pub use forward_counters::ForwardCounters;
 pub use line::{Record, TARGET};
-pub use search::{Found, Members, Search, search};
+pub use search::{Members, Search, SearchResult, search};
 pub use syslog::{Facility, Sender};
 pub use tail::{Records, Tail};
 pub use trail::{RecordError, StartError, Ticket, Trail};

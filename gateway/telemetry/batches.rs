@@ -14,16 +14,16 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use crate::collector::{Collector, ExportFailure};
 
 /// Capacity of the queue; further items are lost.
-pub(crate) const QUEUE: usize = 2048;
+pub(crate) const QUEUE_CAPACITY: usize = 2048;
 /// Maximum items in one request to the collector.
-const BATCH: usize = 512;
+const MAX_BATCH: usize = 512;
 /// Maximum time that an item waits for its batch to fill.
-const LINGER: Duration = Duration::from_secs(2);
+const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
 /// First and maximum pause before a retry.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+const MAX_PAUSE: Duration = Duration::from_secs(10);
 /// Time to export the remaining items at shutdown.
-const FAREWELL: Duration = Duration::from_secs(3);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// A kind of exported data.
 pub(crate) trait Signal {
@@ -40,7 +40,7 @@ pub(crate) trait Signal {
 #[derive(Debug)]
 pub(crate) struct Queue<T> {
     places: mpsc::Sender<Message<T>>,
-    state: Arc<State>,
+    state: Arc<BatchState>,
 }
 
 impl<T> Clone for Queue<T> {
@@ -53,11 +53,11 @@ impl<T> Clone for Queue<T> {
 #[derive(Debug)]
 pub(crate) struct Waiting<T> {
     queued: mpsc::Receiver<Message<T>>,
-    state: Arc<State>,
+    state: Arc<BatchState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct BatchState {
     lost: Arc<AtomicU64>,
     /// A flush is pending, so failed batches are not retried.
     is_flushing: AtomicBool,
@@ -74,8 +74,8 @@ enum Message<T> {
 
 /// Creates a queue that counts lost items in `lost`.
 pub(crate) fn queue<T>(lost: Arc<AtomicU64>) -> (Queue<T>, Waiting<T>) {
-    let (places, queued) = mpsc::channel(QUEUE);
-    let state = Arc::new(State { lost, ..State::default() });
+    let (places, queued) = mpsc::channel(QUEUE_CAPACITY);
+    let state = Arc::new(BatchState { lost, ..BatchState::default() });
     (Queue { places, state: Arc::clone(&state) }, Waiting { queued, state })
 }
 
@@ -99,7 +99,7 @@ impl<T> Queue<T> {
                 let _ = wait.await;
             }
         };
-        let _ = timeout(FAREWELL, flushed).await;
+        let _ = timeout(SHUTDOWN_TIMEOUT, flushed).await;
     }
 
     pub(crate) fn lost(&self) -> u64 {
@@ -154,7 +154,7 @@ struct Next<T> {
 async fn fill<T>(queued: &mut mpsc::Receiver<Message<T>>) -> Next<T> {
     let mut next = Next { batch: Vec::new(), flushed: None, is_open: true };
     let mut deadline = None;
-    while next.batch.len() < BATCH {
+    while next.batch.len() < MAX_BATCH {
         let message = match deadline {
             None => queued.recv().await,
             Some(deadline) => match timeout_at(deadline, queued.recv()).await {
@@ -164,7 +164,7 @@ async fn fill<T>(queued: &mut mpsc::Receiver<Message<T>>) -> Next<T> {
         };
         match message {
             Some(Message::Item(item)) => {
-                deadline.get_or_insert_with(|| Instant::now() + LINGER);
+                deadline.get_or_insert_with(|| Instant::now() + LINGER_TIMEOUT);
                 next.batch.push(item);
             }
             Some(Message::Flush(done)) => {
@@ -182,7 +182,7 @@ async fn fill<T>(queued: &mut mpsc::Receiver<Message<T>>) -> Next<T> {
 
 struct Exporter {
     collector: Collector,
-    state: Arc<State>,
+    state: Arc<BatchState>,
     /// The last attempt failed and was logged.
     is_failing: bool,
 }
@@ -201,12 +201,12 @@ impl Exporter {
                 self.state.lost.fetch_add(count, Relaxed);
                 return;
             }
-            let wait = failure.wait.unwrap_or(Duration::ZERO).clamp(pause, LONGEST_PAUSE);
+            let wait = failure.wait.unwrap_or(Duration::ZERO).clamp(pause, MAX_PAUSE);
             tokio::select! {
                 () = sleep(wait.mul_f64(0.75 + fastrand::f64() / 4.0)) => {}
                 () = self.state.hurry.notified() => {}
             }
-            pause = LONGEST_PAUSE.min(pause * 2);
+            pause = MAX_PAUSE.min(pause * 2);
         }
     }
 

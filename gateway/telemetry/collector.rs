@@ -17,7 +17,7 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AF
 use crate::config::Export;
 
 /// Timeout of one request to the collector.
-const PATIENCE: Duration = Duration::from_secs(10);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The error of an invalid export configuration.
 #[derive(Debug, thiserror::Error)]
@@ -93,7 +93,7 @@ impl Collector {
         let client = reqwest::Client::builder()
             .default_headers(read_headers(&export.headers)?)
             .redirect(reqwest::redirect::Policy::none())
-            .timeout(PATIENCE);
+            .timeout(REQUEST_TIMEOUT);
         let resource = (&describe_process(export)).into();
         match way.apply(client)?.build() {
             Ok(client) => Ok(Self { client, endpoint: endpoint.clone(), resource }),

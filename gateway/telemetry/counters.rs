@@ -15,10 +15,10 @@ use crate::labels::{FailureType, OUTCOMES, Outcome, ServerState};
 use crate::recent::{CallCounts, RecentCalls, RecentSteps};
 
 /// Distinct operations per tool, and per server besides those of its tools.
-const OF_TOOL: usize = 16;
-const OF_SERVER: usize = 64;
+const MAX_OPERATIONS_OF_TOOL: usize = 16;
+const MAX_OPERATIONS_OF_SERVER: usize = 64;
 /// Distinct sessions per server.
-const SESSIONS: usize = 16;
+const MAX_SESSIONS: usize = 16;
 
 /// Counters of one tool of a server, or of all its further tools under the name `other`.
 #[derive(Debug)]
@@ -30,8 +30,8 @@ pub struct ToolMetrics {
     /// Durations of calls that reached the server.
     durations: Histogram,
     /// Calls by the conventions: clients' calls to the gateway, and the gateway's to the server.
-    pub(crate) served: Durations<OF_TOOL>,
-    pub(crate) asked: Durations<OF_TOOL>,
+    pub(crate) served: Durations<MAX_OPERATIONS_OF_TOOL>,
+    pub(crate) asked: Durations<MAX_OPERATIONS_OF_TOOL>,
     made: Made,
     /// Microseconds from `made` to the end of the last call; 0 before.
     last: AtomicU64,
@@ -144,8 +144,8 @@ pub struct ServerMetrics {
     /// Calls that did not reach the server.
     unavailable: AtomicU64,
     /// Requests of the gateway to the server, and sessions with it.
-    pub(crate) asked: Durations<OF_SERVER>,
-    pub(crate) sessions: Durations<SESSIONS>,
+    pub(crate) asked: Durations<MAX_OPERATIONS_OF_SERVER>,
+    pub(crate) sessions: Durations<MAX_SESSIONS>,
     failures: [AtomicU64; FailureType::ALL.len()],
     since: SystemTime,
     state: AtomicU8,

@@ -18,12 +18,12 @@ use crate::statuses::Statuses;
 /// The label of servers that belong to an organisation.
 pub(crate) const ORGANISATION: &str = "organisation";
 /// Distinct operations and sessions of clients, besides tool calls.
-const OPERATIONS: usize = 256;
-const SESSIONS: usize = 16;
+const MAX_OPERATIONS: usize = 256;
+const MAX_SESSIONS: usize = 16;
 /// Servers of organisations that are counted individually.
 const MAX_OWN: usize = 1024;
 /// An organisation may take the bounds on servers and tools divided by this number.
-const SHARES: usize = 8;
+const ORGANISATION_DIVISOR: usize = 8;
 
 pub(crate) struct Numbers {
     pub(crate) started: SystemTime,
@@ -34,8 +34,8 @@ pub(crate) struct Numbers {
     /// Names of certificates, and their expiry in Unix seconds.
     pub(crate) certificates: Mutex<Vec<(&'static str, i64)>>,
     pub(crate) servers: Mutex<Servers>,
-    pub(crate) served: Durations<OPERATIONS>,
-    pub(crate) sessions_ended: Durations<SESSIONS>,
+    pub(crate) served: Durations<MAX_OPERATIONS>,
+    pub(crate) sessions_ended: Durations<MAX_SESSIONS>,
     pub(crate) sessions: Gauge,
     pub(crate) streams: Gauge,
     pub(crate) parked: Gauge,
@@ -107,14 +107,14 @@ pub(crate) struct ServerLabel {
 
 #[derive(Default)]
 pub(crate) struct Servers {
-    pub(crate) by_label: BTreeMap<ServerLabel, Entry>,
+    pub(crate) by_label: BTreeMap<ServerLabel, ServerEntry>,
     /// Individually counted tools of the operator's servers, and of those of organisations.
     pub(crate) tools: [usize; 2],
     /// Servers of organisations.
     own: usize,
 }
 
-pub(crate) struct Entry {
+pub(crate) struct ServerEntry {
     /// Set for the entry of all servers beyond the bound.
     pub(crate) is_other: bool,
     pub(crate) server: Arc<ServerMetrics>,
@@ -122,7 +122,7 @@ pub(crate) struct Entry {
     pub(crate) other: Option<Arc<ToolMetrics>>,
 }
 
-impl Default for Entry {
+impl Default for ServerEntry {
     fn default() -> Self {
         Self {
             is_other: false,
@@ -133,7 +133,7 @@ impl Default for Entry {
     }
 }
 
-impl Entry {
+impl ServerEntry {
     /// Returns the shared counters of tools beyond the bound.
     pub(crate) fn other_tools(&mut self) -> Arc<ToolMetrics> {
         let server = &self.server;
@@ -158,7 +158,7 @@ impl ServerLabel {
 
 impl Servers {
     /// Returns the entry of a label, or the shared entry if the bound is reached.
-    pub(crate) fn entry(&mut self, label: ServerLabel) -> &mut Entry {
+    pub(crate) fn entry(&mut self, label: ServerLabel) -> &mut ServerEntry {
         let is_own = label.organisation.is_some();
         let is_new = !self.by_label.contains_key(&label);
         if is_new && self.has_too_many(label.organisation.as_deref()) {
@@ -172,7 +172,7 @@ impl Servers {
 
     fn has_too_many(&self, organisation: Option<&str>) -> bool {
         let Some(organisation) = organisation else { return false };
-        self.own >= MAX_OWN || self.of(organisation).count() >= MAX_OWN / SHARES
+        self.own >= MAX_OWN || self.of(organisation).count() >= MAX_OWN / ORGANISATION_DIVISOR
     }
 
     /// Returns whether a further tool must share counters, given a bound of `most` tools.
@@ -183,11 +183,11 @@ impl Servers {
         for entry in self.of(organisation) {
             own += entry.tools.len();
         }
-        counted >= most || own >= (most / SHARES).max(1)
+        counted >= most || own >= (most / ORGANISATION_DIVISOR).max(1)
     }
 
     /// Returns the servers of an organisation.
-    fn of(&self, organisation: &str) -> impl Iterator<Item = &Entry> {
+    fn of(&self, organisation: &str) -> impl Iterator<Item = &ServerEntry> {
         let first =
             ServerLabel { organisation: Some(organisation.to_owned()), slug: String::new() };
         let own = first.organisation.clone();

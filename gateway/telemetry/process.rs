@@ -3,7 +3,7 @@
 use std::path::Path;
 
 /// Processor time ticks per second: the constant `USER_HZ` on all supported Linux machines.
-const TICKS: f64 = 100.0;
+const TICKS_PER_SECOND: f64 = 100.0;
 const FOLDER: &str = "/proc/self";
 
 #[derive(Debug, PartialEq)]
@@ -34,7 +34,7 @@ impl ProcessUsage {
         let system: u64 = times.next()?.parse().ok()?;
         let max_files = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
         Some(Self {
-            cpu_seconds: (user + system) as f64 / TICKS,
+            cpu_seconds: (user + system) as f64 / TICKS_PER_SECOND,
             resident_bytes: find_number(status, "VmRSS:")? * 1024,
             virtual_bytes: find_number(status, "VmSize:")? * 1024,
             threads: find_number(status, "Threads:")?,

@@ -3,10 +3,10 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The range of HTTP statuses, 100 to 999.
-const FIRST: usize = 100;
-const MANY: usize = 900;
+const FIRST_STATUS: usize = 100;
+const STATUS_COUNT: usize = 900;
 
-pub(crate) struct Statuses([AtomicU64; MANY]);
+pub(crate) struct Statuses([AtomicU64; STATUS_COUNT]);
 
 impl Default for Statuses {
     fn default() -> Self {
@@ -16,7 +16,7 @@ impl Default for Statuses {
 
 impl Statuses {
     pub(crate) fn count(&self, status: u16) {
-        if let Some(counter) = self.0.get(usize::from(status).wrapping_sub(FIRST)) {
+        if let Some(counter) = self.0.get(usize::from(status).wrapping_sub(FIRST_STATUS)) {
             counter.fetch_add(1, Relaxed);
         }
     }
@@ -26,7 +26,7 @@ impl Statuses {
         for (at, counter) in self.0.iter().enumerate() {
             let count = counter.load(Relaxed);
             if count > 0 {
-                see(FIRST + at, count);
+                see(FIRST_STATUS + at, count);
             }
         }
     }

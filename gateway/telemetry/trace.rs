@@ -8,8 +8,8 @@ use std::sync::Arc;
 const MAX_STATE: usize = 512;
 const MAX_MEMBERS: usize = 32;
 
-const SAMPLED: u8 = 1;
-const RANDOM: u8 = 2;
+const SAMPLED_FLAG: u8 = 1;
+const RANDOM_FLAG: u8 = 2;
 
 /// A position in a distributed trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl TraceContext {
         }
         let trace = hex(bytes.get(3..35)?)?;
         let span = u64::try_from(hex(bytes.get(36..52)?)?).ok()?;
-        let flags = u8::try_from(hex(bytes.get(53..55)?)?).ok()? & (SAMPLED | RANDOM);
+        let flags = u8::try_from(hex(bytes.get(53..55)?)?).ok()? & (SAMPLED_FLAG | RANDOM_FLAG);
         if trace == 0 || span == 0 {
             return None;
         }
@@ -53,7 +53,7 @@ impl TraceContext {
 
     /// Creates the first context of a new trace.
     pub fn root(sampled: bool) -> Self {
-        let flags = RANDOM | if sampled { SAMPLED } else { 0 };
+        let flags = RANDOM_FLAG | if sampled { SAMPLED_FLAG } else { 0 };
         Self { trace: fastrand::u128(1..), span: fastrand::u64(1..), flags, state: None }
     }
 
@@ -71,7 +71,7 @@ impl TraceContext {
     }
 
     pub fn is_sampled(&self) -> bool {
-        self.flags & SAMPLED != 0
+        self.flags & SAMPLED_FLAG != 0
     }
 
     pub fn trace_id(&self) -> u128 {

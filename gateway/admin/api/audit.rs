@@ -9,7 +9,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use lockgate_authn::{DEFAULT_ORGANISATION, Role};
-use lockgate_telemetry::audit::{Found, Members, Search, search};
+use lockgate_telemetry::audit::{Members, Search, SearchResult, search};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -282,7 +282,7 @@ pub(crate) async fn search_audit(
 }
 
 /// Returns the number of the record before which the next page begins, if there may be one.
-fn find_next(found: &Found, before: Option<u64>) -> Option<u64> {
+fn find_next(found: &SearchResult, before: Option<u64>) -> Option<u64> {
     if found.has_more {
         return found.records.last()?.get("seq")?.as_u64();
     }
@@ -312,7 +312,7 @@ async fn run_search(
     filter: Filter,
     (before, limit): (Option<u64>, usize),
     place: Place,
-) -> Result<Found, Problem> {
+) -> Result<SearchResult, Problem> {
     let searched = tokio::task::spawn_blocking(move || {
         // The slot is kept until the search ends, even if the client disconnects.
         let _place = place;

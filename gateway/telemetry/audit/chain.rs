@@ -6,14 +6,14 @@
 /// The hash before the first record.
 pub(super) const GENESIS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 /// Records of this many bytes get a hash even within a batch, to localise changes.
-const SPAN: usize = 16 * 1024;
+const SPAN_BYTES: usize = 16 * 1024;
 /// Maximum length of a written record, with its hash and line break.
 pub(super) const MAX_LINE: usize = 64 * 1024;
 /// Maximum number of bytes that one hash covers.
-pub(super) const MAX_SPAN: usize = SPAN + MAX_LINE;
+pub(super) const MAX_SPAN: usize = SPAN_BYTES + MAX_LINE;
 /// The separator between a record and its hash.
 const HASH: &[u8] = b",\"hash\":\"";
-const DIGITS: usize = 64;
+const HASH_DIGITS: usize = 64;
 const END: &[u8] = b"}\n";
 
 /// The key derivation context that makes 32 bytes of the configured key of any length. `b3sum
@@ -23,7 +23,7 @@ const CONTEXT: &str = "Lockgate audit trail, key of the chain";
 /// A hash in hexadecimal digits. It contains only digits, because it is written to records
 /// unescaped.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Hex([u8; DIGITS]);
+pub(super) struct Hex([u8; HASH_DIGITS]);
 
 /// The hash function, with its key if configured.
 #[derive(Clone)]
@@ -47,7 +47,7 @@ pub(super) struct Chain {
 
 impl Default for Tip {
     fn default() -> Self {
-        Self { seq: 0, hash: Hex([b'0'; DIGITS]) }
+        Self { seq: 0, hash: Hex([b'0'; HASH_DIGITS]) }
     }
 }
 
@@ -111,7 +111,7 @@ impl Chain {
         self.bytes.extend_from_slice(itoa::Buffer::new().format(self.tip.seq).as_bytes());
         write(&mut self.bytes, &self.seal);
         self.bytes.extend_from_slice(END);
-        if self.bytes.len() - self.open >= SPAN {
+        if self.bytes.len() - self.open >= SPAN_BYTES {
             self.close();
         }
     }
@@ -155,8 +155,8 @@ impl Chain {
 }
 
 /// Formats a hash. The library's own formatting costs as much as hashing a short text.
-pub(super) fn hex(hash: &blake3::Hash) -> [u8; DIGITS] {
-    let mut digits = [0; DIGITS];
+pub(super) fn hex(hash: &blake3::Hash) -> [u8; HASH_DIGITS] {
+    let mut digits = [0; HASH_DIGITS];
     for (pair, byte) in digits.chunks_exact_mut(2).zip(hash.as_bytes()) {
         pair.copy_from_slice(&[digit(byte >> 4), digit(byte & 15)]);
     }
@@ -173,7 +173,7 @@ pub(super) fn is_closed(line: &[u8]) -> bool {
 }
 
 /// Splits lines without the last break into the hashed bytes and the hash in the last line.
-fn split(lines: &[u8]) -> Option<(&[u8], &[u8; DIGITS])> {
+fn split(lines: &[u8]) -> Option<(&[u8], &[u8; HASH_DIGITS])> {
     let rest = lines.strip_suffix(b"\"}")?;
     let (before, hash) = rest.split_last_chunk()?;
     Some((before.strip_suffix(HASH)?, hash))

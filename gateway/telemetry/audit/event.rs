@@ -323,13 +323,13 @@ impl Clock {
 }
 
 /// Bytes of a time up to its seconds.
-const SECONDS: usize = 19;
+const SECONDS_LENGTH: usize = 19;
 
 /// Formats the start of a second since 1970.
 fn write_second(second: u64) -> [u8; 27] {
     let mut out = *b"0000-00-00T00:00:00.000000Z";
     let text = date::of_seconds(i64::try_from(second).unwrap_or(0));
-    for (place, byte) in out.iter_mut().zip(text.bytes()).take(SECONDS) {
+    for (place, byte) in out.iter_mut().zip(text.bytes()).take(SECONDS_LENGTH) {
         *place = byte;
     }
     out

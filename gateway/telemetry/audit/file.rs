@@ -29,7 +29,7 @@ const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
 /// The findings at the end of an existing chain.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct ChainEnd {
     /// The last writer did not record its end.
     pub(super) unclean: bool,
     /// Bytes of removed records without a hash: the writer ended before it wrote the hash.
@@ -66,7 +66,7 @@ impl LogFile {
         path: &Path,
         config: &Config,
         seal: &Seal,
-    ) -> io::Result<(Self, Tip, Found)> {
+    ) -> io::Result<(Self, Tip, ChainEnd)> {
         let path = &real_path(path)?;
         let lock = open(&beside(path, "lock"), OpenOptions::new().write(true).create(true))?;
         take(&lock)?;
@@ -75,7 +75,7 @@ impl LogFile {
             return Err(io::Error::other("it is not a regular file"));
         }
         let aside = aside(path)?;
-        let mut found = Found::default();
+        let mut found = ChainEnd::default();
         let mut tip = find_tip(&mut file, path, &aside, seal, &mut found)?;
         if let Some(head) = read_head(path)?
             && head.seq > tip.seq
@@ -238,7 +238,7 @@ fn find_tip(
     path: &Path,
     aside: &[u64],
     seal: &Seal,
-    found: &mut Found,
+    found: &mut ChainEnd,
 ) -> io::Result<Tip> {
     if let Some(end) = end(file)? {
         let tip = read_tip(&end, seal, found)?;
@@ -330,7 +330,7 @@ fn begin_alike(one: &[u8], other: &[u8]) -> bool {
 const UNVERIFIED: &str = "its last records do not verify: they were changed, or written with \
     another key (`audit.key`); run `lockgate audit verify` and move the files away";
 
-fn read_tip(end: &End, seal: &Seal, found: &mut Found) -> io::Result<Tip> {
+fn read_tip(end: &End, seal: &Seal, found: &mut ChainEnd) -> io::Result<Tip> {
     let Some((record, hash)) = end.record(seal) else {
         return Err(io::Error::other(UNVERIFIED));
     };

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::chain::{Hex, MAX_LINE, MAX_SPAN, Seal, is_closed};
 
 /// Digits of the number in a rotated file's name.
-const DIGITS: usize = 16;
+const NUMBER_DIGITS: usize = 16;
 /// Bytes read from the end of a file: the span of the last hash, the hash before it, and an
 /// incomplete write.
 const MAX_END: usize = 2 * MAX_SPAN + MAX_LINE;
@@ -93,7 +93,7 @@ pub(super) fn aside(path: &Path) -> io::Result<Vec<u64>> {
 /// Parses the number after the trail's own name in the name of a rotated file.
 fn read_name(name: &OsStr, own: &str) -> Option<u64> {
     let number = name.to_str()?.strip_prefix(own)?;
-    if number.len() != DIGITS || !number.bytes().all(|b| b.is_ascii_digit()) {
+    if number.len() != NUMBER_DIGITS || !number.bytes().all(|b| b.is_ascii_digit()) {
         return None;
     }
     number.parse().ok()

@@ -19,7 +19,7 @@ use wanted::{number_of, text};
 
 const BOUNDS: Bounds = Bounds { bytes: 64 << 20, time: Duration::from_secs(2), slack: 1 << 20 };
 /// Bytes per read.
-const BLOCK: usize = 64 << 10;
+const BLOCK_BYTES: usize = 64 << 10;
 /// Maximum number of outcomes held for their decisions.
 const MAX_OUTCOMES: usize = 16 << 10;
 
@@ -33,7 +33,7 @@ struct Bounds {
 
 /// The result of a search.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct SearchResult {
     /// Newest first. A decision has the `outcome` and `duration_us` of its call, if those were
     /// read.
     pub records: Vec<Members>,
@@ -53,11 +53,11 @@ pub struct Found {
 ///
 /// # Errors
 /// A file cannot be read.
-pub fn search(path: &Path, wanted: &Search<'_>) -> io::Result<Found> {
+pub fn search(path: &Path, wanted: &Search<'_>) -> io::Result<SearchResult> {
     search_within(path, wanted, BOUNDS)
 }
 
-fn search_within(path: &Path, wanted: &Search<'_>, bounds: Bounds) -> io::Result<Found> {
+fn search_within(path: &Path, wanted: &Search<'_>, bounds: Bounds) -> io::Result<SearchResult> {
     let began = Instant::now();
     let mut left = bounds.bytes;
     let mut state = SearchState::default();
@@ -116,7 +116,7 @@ enum Step {
 
 #[derive(Default)]
 struct SearchState {
-    found: Found,
+    found: SearchResult,
     /// Outcome records by call.
     outcomes: HashMap<u64, Members>,
 }
@@ -244,7 +244,7 @@ impl LinesFromEnd {
     }
 
     fn read_block(&mut self) -> io::Result<()> {
-        let size = self.at.min(BLOCK as u64);
+        let size = self.at.min(BLOCK_BYTES as u64);
         self.at -= size;
         self.file.seek(SeekFrom::Start(self.at))?;
         let mut block = Vec::new();

@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 
 use super::chain::{Seal, Tip};
 use super::config::{Config, Output};
-use super::file::{Found, LogFile};
+use super::file::{ChainEnd, LogFile};
 use super::pieces::Range;
 
 pub(super) enum Sink {
@@ -22,7 +22,7 @@ fn copy_descriptor(stream: &dyn AsFd) -> io::Result<File> {
 
 impl Sink {
     /// Opens the output and finds the end of its chain.
-    pub(super) fn open(config: &Config, seal: &Seal) -> Result<(Self, Tip, Found), io::Error> {
+    pub(super) fn open(config: &Config, seal: &Seal) -> Result<(Self, Tip, ChainEnd), io::Error> {
         let stream = match &config.output {
             Output::Stdout => copy_descriptor(&io::stdout())?,
             Output::Stderr => copy_descriptor(&io::stderr())?,
@@ -31,7 +31,7 @@ impl Sink {
                 return Ok((Self::File(Box::new(file)), tip, found));
             }
         };
-        Ok((Self::Stream(stream), Tip::default(), Found::default()))
+        Ok((Self::Stream(stream), Tip::default(), ChainEnd::default()))
     }
 
     pub(super) fn is_stream(&self) -> bool {

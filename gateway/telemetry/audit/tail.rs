@@ -12,10 +12,10 @@ use super::file::{BEGIN, real_path};
 use super::pieces::{aside, numbered, open};
 
 /// Bytes per read. A block of this size contains a hash.
-const BLOCK: usize = 256 * 1024;
-const _: () = assert!(BLOCK > MAX_SPAN);
+const BLOCK_BYTES: usize = 256 * 1024;
+const _: () = assert!(BLOCK_BYTES > MAX_SPAN);
 /// Bytes that contain any whole record.
-const LOOK: u64 = 2 * MAX_LINE as u64;
+const PROBE_BYTES: u64 = 2 * MAX_LINE as u64;
 
 /// Consecutive records.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -126,7 +126,7 @@ fn choose(names: &[u64], number: u64) -> Option<u64> {
 impl Piece {
     /// Reads a further block. Returns whether there was more.
     fn fill(&mut self) -> io::Result<bool> {
-        let room = BLOCK - self.rest.len();
+        let room = BLOCK_BYTES - self.rest.len();
         let read = (&self.file).take(room as u64).read_to_end(&mut self.rest)?;
         Ok(read > 0)
     }
@@ -152,7 +152,8 @@ impl Piece {
             *next = number.saturating_add(1);
         }
         // The writer never leaves this many bytes without a hash.
-        let used = if self.rest.len() == BLOCK { end.max(BLOCK - MAX_SPAN) } else { end };
+        let used =
+            if self.rest.len() == BLOCK_BYTES { end.max(BLOCK_BYTES - MAX_SPAN) } else { end };
         self.rest.drain(..used);
         records
     }
@@ -182,7 +183,7 @@ fn number_of(line: &[u8]) -> Option<u64> {
 fn find_first(file: &mut File) -> io::Result<Option<u64>> {
     file.seek(SeekFrom::Start(0))?;
     let mut bytes = Vec::new();
-    file.take(LOOK).read_to_end(&mut bytes)?;
+    file.take(PROBE_BYTES).read_to_end(&mut bytes)?;
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
         if let Some(number) = number_of(line) {
             return Ok(Some(number));
@@ -195,11 +196,11 @@ fn find_first(file: &mut File) -> io::Result<Option<u64>> {
 fn find_line(file: &mut File, number: u64) -> io::Result<u64> {
     let mut low = 0;
     let mut high = file.metadata()?.len();
-    while high - low > LOOK {
+    while high - low > PROBE_BYTES {
         let middle = low + (high - low) / 2;
         file.seek(SeekFrom::Start(middle))?;
         let mut bytes = Vec::new();
-        file.take(LOOK).read_to_end(&mut bytes)?;
+        file.take(PROBE_BYTES).read_to_end(&mut bytes)?;
         let mut at = middle;
         let mut found = None;
         for (place, line) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {

@@ -20,15 +20,15 @@ use super::writer::Writer;
 use crate::labels::Outcome;
 
 /// Refusals recorded per second. Unauthenticated callers can cause any number; the rest is counted.
-const REFUSALS: u64 = 100;
+const MAX_REFUSALS_PER_SECOND: u64 = 100;
 
 /// Typical bytes of a record.
-const USUAL: usize = 512;
+const TYPICAL_RECORD_BYTES: usize = 512;
 /// Maximum buffer capacity that a thread keeps for its next record.
-const LARGE: usize = 16 * 1024;
+const MAX_KEPT_CAPACITY: usize = 16 * 1024;
 
 /// Maximum time that shutdown waits for the writer.
-const FAREWELL: Duration = Duration::from_secs(5);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The error of opening the trail.
 #[derive(Debug, thiserror::Error)]
@@ -71,7 +71,7 @@ impl Refusals {
         if self.second.swap(second, Relaxed) != second {
             self.recorded.store(0, Relaxed);
         }
-        self.recorded.fetch_add(1, Relaxed) < REFUSALS
+        self.recorded.fetch_add(1, Relaxed) < MAX_REFUSALS_PER_SECOND
     }
 }
 
@@ -215,7 +215,7 @@ impl Trail {
     /// Writes the remaining records and the closing record. Later records are lost.
     pub fn close(&self) {
         self.0.shared.queue.close();
-        if self.0.ended.lock().recv_timeout(FAREWELL) == Err(RecvTimeoutError::Timeout) {
+        if self.0.ended.lock().recv_timeout(SHUTDOWN_TIMEOUT) == Err(RecvTimeoutError::Timeout) {
             self.0.shared.hurry.store(true, Relaxed);
             tracing::error!("the last records of the audit trail could not be written");
         }
@@ -237,10 +237,12 @@ impl Trail {
 
 /// Runs `write` with an empty buffer of this thread. The buffer's capacity is reused.
 pub(super) fn scratch<T>(write: impl FnOnce(&mut Vec<u8>) -> T) -> T {
-    thread_local!(static MEMBERS: RefCell<Vec<u8>> = RefCell::new(Vec::with_capacity(USUAL)));
+    thread_local! {
+        static MEMBERS: RefCell<Vec<u8>> = RefCell::new(Vec::with_capacity(TYPICAL_RECORD_BYTES));
+    }
     MEMBERS.with_borrow_mut(|members| {
         members.clear();
-        members.shrink_to(LARGE);
+        members.shrink_to(MAX_KEPT_CAPACITY);
         write(members)
     })
 }

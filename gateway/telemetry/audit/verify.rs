@@ -17,7 +17,7 @@ pub use part::{Part, Text};
 use repeats::Repeats;
 pub use report::{Extent, Report};
 pub use span::BrokenRecord;
-use span::{Place, Record, Span};
+use span::{LinePlace, Record, Span};
 
 /// Verifies all parts in the order of their first records.
 ///
@@ -31,7 +31,7 @@ pub fn verify(
 ) -> io::Result<Report> {
     let mut held = Vec::with_capacity(anchors.len());
     for anchor in anchors {
-        held.push(Held { anchor, met: false, other: None });
+        held.push(HeldAnchor { anchor, met: false, other: None });
     }
     let mut verifier = Verifier {
         seal: Seal::new(key),
@@ -79,12 +79,12 @@ pub fn verify(
     Ok(verifier.end())
 }
 
-fn broken_at(place: &Place, seq: Option<u64>, why: &str) -> BrokenRecord {
+fn broken_at(place: &LinePlace, seq: Option<u64>, why: &str) -> BrokenRecord {
     BrokenRecord { file: place.0.clone(), line: place.1, seq, why: why.into() }
 }
 
 /// An anchor, and the trail's records at its number.
-struct Held<'a> {
+struct HeldAnchor<'a> {
     anchor: &'a Anchor,
     met: bool,
     /// A record with its number and another hash.
@@ -93,7 +93,7 @@ struct Held<'a> {
 
 struct Verifier<'a> {
     seal: Seal,
-    anchors: Vec<Held<'a>>,
+    anchors: Vec<HeldAnchor<'a>>,
     extent: Extent,
     span: Span,
     /// The last record covered by a hash.
@@ -136,7 +136,7 @@ impl Verifier<'_> {
     }
 
     /// Adds the line break of a file's last line if only that is missing, as the hash is complete.
-    fn complete(&mut self, line: &mut Vec<u8>, place: &Place) {
+    fn complete(&mut self, line: &mut Vec<u8>, place: &LinePlace) {
         if is_closed(line) {
             line.push(b'\n');
             let why = "the writer has not written it yet, was killed, or it was removed";
@@ -146,7 +146,7 @@ impl Verifier<'_> {
         }
     }
 
-    fn take(&mut self, line: &[u8], place: &Place) -> Result<(), BrokenRecord> {
+    fn take(&mut self, line: &[u8], place: &LinePlace) -> Result<(), BrokenRecord> {
         let Some(whole) = line.strip_suffix(b"\n") else {
             let why = "the line is cut off, or too long; if the writer is still writing it, verify \
                 again";

@@ -8,23 +8,23 @@ use std::time::{Duration, Instant, SystemTime};
 use super::chain::{Chain, Seal, Tip};
 use super::config::{Config, Redact};
 use super::event::{self, Clock, name};
-use super::file::Found;
+use super::file::ChainEnd;
 use super::queue::{Batch, Draft, Shared};
 use super::sink::Sink;
 
 /// Approximate bytes per write to a file.
-const PIECE: usize = 256 * 1024;
+const WRITE_BYTES: usize = 256 * 1024;
 /// Approximate bytes per write to a stream. A pipe accepts a write of this size as a whole, with
 /// the hash, even if the process is killed.
 const STREAM_PIECE: usize = 3 * 1024;
 /// Polling interval while records keep arriving, so that adding a record need not wake the writer.
-const LOOK: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// Polls without a record before the writer sleeps until woken.
-const LOOKS: u32 = 20;
+const MAX_IDLE_POLLS: u32 = 20;
 /// Maximum sleep, and the interval of syncs to disk and checks of the file.
-const SLEEP: Duration = Duration::from_secs(1);
+const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 /// Pause between write attempts.
-const RETRY: Duration = Duration::from_millis(200);
+const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 /// Write attempts during shutdown.
 const LAST_ATTEMPTS: u32 = 5;
 
@@ -56,7 +56,7 @@ impl Writer {
         Self {
             shared,
             sink,
-            chain: Chain::new(seal, tip, PIECE),
+            chain: Chain::new(seal, tip, WRITE_BYTES),
             written: 0,
             redact,
             clock: Clock::default(),
@@ -70,7 +70,7 @@ impl Writer {
         }
     }
 
-    pub(super) fn run(mut self, found: &Found) {
+    pub(super) fn run(mut self, found: &ChainEnd) {
         if let Some((from, to)) = found.missing {
             tracing::error!(from, to, "records of the audit trail are missing: it was truncated");
         }
@@ -86,8 +86,8 @@ impl Writer {
         let mut idle = 0;
         while !self.closing {
             match idle {
-                0..LOOKS => std::thread::sleep(LOOK),
-                _ => self.shared.queue.sleep(SLEEP),
+                0..MAX_IDLE_POLLS => std::thread::sleep(POLL_INTERVAL),
+                _ => self.shared.queue.sleep(SYNC_INTERVAL),
             }
             self.closing = self.shared.queue.take(&mut batch);
             idle = if batch.len() > 0 { 0 } else { idle.saturating_add(1) };
@@ -99,10 +99,10 @@ impl Writer {
             self.flush();
             self.shared.queue.free(batch.len());
             batch.clear();
-            if self.looked.elapsed() >= SLEEP {
+            if self.looked.elapsed() >= SYNC_INTERVAL {
                 self.look();
             }
-            self.sync(SLEEP);
+            self.sync(SYNC_INTERVAL);
             if self.sink.is_due() {
                 self.rotate();
             }
@@ -117,7 +117,7 @@ impl Writer {
 
     /// Adds records to the pending records, and writes when those exceed a single write.
     fn write(&mut self, batch: &Batch) {
-        let piece = if self.sink.is_stream() { STREAM_PIECE } else { PIECE };
+        let piece = if self.sink.is_stream() { STREAM_PIECE } else { WRITE_BYTES };
         for draft in batch.records() {
             self.add(draft);
             if self.chain.bytes().len() >= piece {
@@ -156,7 +156,7 @@ impl Writer {
     }
 
     /// Writes the first record of a file, or of a process.
-    fn open(&mut self, why: &str, found: &Found) {
+    fn open(&mut self, why: &str, found: &ChainEnd) {
         let output = self.sink.name();
         let keyed = self.chain.seal().is_keyed();
         let oldest = self.sink.oldest();
@@ -244,7 +244,7 @@ impl Writer {
                     if last || self.shared.hurry.load(Relaxed) {
                         return false;
                     }
-                    std::thread::sleep(RETRY);
+                    std::thread::sleep(RETRY_INTERVAL);
                 }
             }
         }
@@ -292,7 +292,7 @@ impl Writer {
             to,
             "records of the audit trail are missing: its file was removed, replaced or truncated"
         );
-        self.open(why, &Found { gone, ..Found::default() });
+        self.open(why, &ChainEnd { gone, ..ChainEnd::default() });
         true
     }
 
@@ -312,7 +312,7 @@ impl Writer {
             }
         }
         self.shared.counters.set_failing(false);
-        self.open("rotated", &Found::default());
+        self.open("rotated", &ChainEnd::default());
     }
 
     /// Logs a failure and waits before the next attempt. Returns `true` during shutdown.
@@ -322,7 +322,7 @@ impl Writer {
         if self.closing || self.shared.hurry.load(Relaxed) {
             return true;
         }
-        std::thread::sleep(RETRY);
+        std::thread::sleep(RETRY_INTERVAL);
         false
     }
 }

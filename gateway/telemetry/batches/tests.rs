@@ -92,18 +92,18 @@ async fn what_a_collector_refuses_for_now_is_sent_again_and_what_for_good_is_los
 async fn a_full_queue_loses_what_comes_and_keeps_what_is_there() {
     let (collector, mut gets) = collector(&[]).await;
     let (queue, waiting) = queue(Arc::default());
-    for number in 0..QUEUE + 3 {
+    for number in 0..QUEUE_CAPACITY + 3 {
         queue.put(|| {
-            assert!(number < QUEUE, "what is lost is not even made");
+            assert!(number < QUEUE_CAPACITY, "what is lost is not even made");
             u8::try_from(number % 256).unwrap()
         });
     }
     assert_eq!(queue.lost(), 3);
     tokio::spawn(waiting.export::<Bytewise>(collector));
     let mut taken = Vec::new();
-    while taken.len() < QUEUE {
+    while taken.len() < QUEUE_CAPACITY {
         let batch = gets.recv().await.unwrap();
-        assert!(batch.len() <= BATCH);
+        assert!(batch.len() <= MAX_BATCH);
         taken.extend(batch);
     }
     for (number, byte) in taken.into_iter().enumerate() {
@@ -115,12 +115,12 @@ async fn a_full_queue_loses_what_comes_and_keeps_what_is_there() {
 #[tokio::test]
 async fn a_flush_tries_each_batch_once() {
     let (queue, mut gets) = start(&[503; 3]).await;
-    for _ in 0..2 * BATCH {
+    for _ in 0..2 * MAX_BATCH {
         queue.put(|| 7);
     }
     queue.flush().await;
     // The first batch may have been tried before the flush, and no other twice.
-    assert_eq!(queue.lost(), 2 * BATCH as u64);
+    assert_eq!(queue.lost(), 2 * MAX_BATCH as u64);
     assert!(gets.try_recv().is_err());
 }
 
@@ -130,5 +130,5 @@ async fn a_flush_ends_where_the_collector_never_answers() {
     queue.put(|| 7);
     let began = Instant::now();
     queue.flush().await;
-    assert!(began.elapsed() < 2 * FAREWELL, "{:?}", began.elapsed());
+    assert!(began.elapsed() < 2 * SHUTDOWN_TIMEOUT, "{:?}", began.elapsed());
 }

@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
 use super::*;
-use crate::batches::QUEUE;
+use crate::batches::QUEUE_CAPACITY;
 use crate::config::{Export, Format};
 use crate::operation::{Note, OperationSpan, Target};
 
@@ -123,7 +123,7 @@ async fn spans_beyond_the_queue_are_counted_and_never_waited_for() {
     let (config, _gets) = collector(200).await;
     let tracer = Tracer::start(&config, &Metrics::new(&config), &Way::default()).unwrap().unwrap();
     // Without an await on this single-threaded runtime, the exporter cannot take any.
-    for _ in 0..QUEUE + 3 {
+    for _ in 0..QUEUE_CAPACITY + 3 {
         end(&tracer, None);
     }
     assert_eq!(tracer.lost(), 3);

@@ -11,7 +11,7 @@ use crate::audit::chain::MAX_LINE;
 use crate::audit::pieces::open;
 
 /// Bytes per probe; they contain any whole record.
-const LOOK: u64 = 2 * MAX_LINE as u64;
+const PROBE_BYTES: u64 = 2 * MAX_LINE as u64;
 /// Probes per file: more than bisection of the largest takes, with a margin for garbage.
 const MAX_LOOKS: usize = 128;
 
@@ -39,7 +39,7 @@ pub(super) fn find_start(
             Err(error) => return Err(error),
         };
         let length = file.metadata()?.len();
-        let first = find_record(&mut file, 0, length.min(LOOK), true)?;
+        let first = find_record(&mut file, 0, length.min(PROBE_BYTES), true)?;
         if let Some(first) = first
             && is_after(&first, wanted)
         {
@@ -76,13 +76,13 @@ fn bisect(file: &mut File, length: u64, wanted: &Search<'_>) -> io::Result<u64> 
     let mut low = 0;
     let mut high = length;
     let mut looks = 0;
-    while high - low > LOOK && looks < MAX_LOOKS {
+    while high - low > PROBE_BYTES && looks < MAX_LOOKS {
         let middle = low + (high - low) / 2;
         let mut at = middle;
         let mut record = None;
         while record.is_none() && at < high && looks < MAX_LOOKS {
-            record = find_record(file, at, LOOK, false)?;
-            at += LOOK / 2;
+            record = find_record(file, at, PROBE_BYTES, false)?;
+            at += PROBE_BYTES / 2;
             looks += 1;
         }
         match record {
@@ -119,7 +119,7 @@ fn find_record(
 fn find_break(file: &mut File, at: u64) -> io::Result<u64> {
     file.seek(SeekFrom::Start(at))?;
     let mut bytes = Vec::new();
-    file.take(LOOK).read_to_end(&mut bytes)?;
+    file.take(PROBE_BYTES).read_to_end(&mut bytes)?;
     let end = match bytes.iter().position(|byte| *byte == b'\n') {
         Some(found) => found + 1,
         None => bytes.len(),

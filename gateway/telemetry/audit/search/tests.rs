@@ -20,7 +20,7 @@ fn outcome(seq: u64, call: u64) -> String {
     )
 }
 
-fn seqs(found: &Found) -> Vec<u64> {
+fn seqs(found: &SearchResult) -> Vec<u64> {
     found.records.iter().map(|record| record["seq"].as_u64().unwrap()).collect()
 }
 
@@ -85,7 +85,11 @@ fn a_record_that_is_being_written_harms_nothing() {
 fn lines_come_whole_from_the_end_whatever_their_length_and_place() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("lines");
-    for lengths in [[0, 1, 2], [BLOCK - 1, BLOCK, 1], [BLOCK / 2, BLOCK / 2, BLOCK - 2]] {
+    for lengths in [
+        [0, 1, 2],
+        [BLOCK_BYTES - 1, BLOCK_BYTES, 1],
+        [BLOCK_BYTES / 2, BLOCK_BYTES / 2, BLOCK_BYTES - 2],
+    ] {
         let wanted: Vec<Vec<u8>> =
             lengths.iter().enumerate().map(|(at, len)| vec![b'a' + at as u8; *len]).collect();
         for end in ["\n", ""] {

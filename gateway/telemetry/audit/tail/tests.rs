@@ -153,7 +153,7 @@ fn garbage_is_skipped_and_ends() {
     let mut trail = Written::new();
     trail.write(2, 100);
     trail.append(b"not a record\n");
-    trail.append(&vec![b'y'; 3 * BLOCK]);
+    trail.append(&vec![b'y'; 3 * BLOCK_BYTES]);
     trail.append(b"\n");
     trail.write(2, 100);
     trail.rotate();

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 
 /// Number of lines kept. A sender repeats at most its unconfirmed records.
-const REMEMBERED: usize = 16_384;
+const MAX_REMEMBERED_LINES: usize = 16_384;
 
 #[derive(Default)]
 pub(super) struct Repeats {
@@ -21,7 +21,7 @@ impl Repeats {
         if self.lines.insert(seq, blake3::hash(line)).is_none() {
             self.order.push_back(seq);
         }
-        if self.order.len() > REMEMBERED
+        if self.order.len() > MAX_REMEMBERED_LINES
             && let Some(oldest) = self.order.pop_front()
         {
             self.lines.remove(&oldest);

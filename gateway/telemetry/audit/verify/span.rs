@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::super::chain::GENESIS;
 
 /// A file name and line number.
-pub(super) type Place = (String, u64);
+pub(super) type LinePlace = (String, u64);
 
 /// The first broken record, or the first of a broken span.
 #[derive(Debug, Default, Serialize)]
@@ -91,11 +91,11 @@ pub(super) struct Span {
     lines: Vec<u8>,
     pub(super) records: Vec<Record>,
     /// The position of the first record.
-    place: Place,
+    place: LinePlace,
 }
 
 impl Span {
-    pub(super) fn add(&mut self, line: &[u8], record: Record, place: &Place) {
+    pub(super) fn add(&mut self, line: &[u8], record: Record, place: &LinePlace) {
         if self.records.is_empty() {
             self.place.clone_from(place);
         }
