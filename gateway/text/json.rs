@@ -10,7 +10,7 @@ use serde_json::{Map, Number, Value};
 /// Deepest nesting supported by serde_json.
 pub const MAX_DEPTH: usize = 127;
 /// Characters of a key shown in errors.
-const SHOWN: usize = 64;
+const MAX_SHOWN: usize = 64;
 
 /// The rules for reading a text.
 #[derive(Clone, Copy, Debug)]
@@ -155,7 +155,7 @@ impl<'de> Visitor<'de> for Level {
                 Err(reason) => return Err(A::Error::custom(reason)),
             };
             if !seen.insert(compared) {
-                let shown: String = key.chars().take(SHOWN).collect();
+                let shown: String = key.chars().take(MAX_SHOWN).collect();
                 return Err(A::Error::custom(format_args!("the key `{shown}` occurs twice")));
             }
             if seen.len() > self.rules.members {
