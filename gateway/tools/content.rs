@@ -11,7 +11,7 @@ mod template;
 mod words;
 
 pub use config::{
-    Argument, Body, Config, Kind, Message, Problem, Prompt, Resource, Role, Template,
+    Argument, ArgumentKind, Body, Config, Message, Problem, Prompt, Resource, Role, Template,
 };
 
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ use tokio::task::JoinHandle;
 use crate::provider::{ChangeNotifier, CompletionRequest, CompletionTarget, Contents, Provider};
 use crate::server::ServerDefinition;
 use crate::tool::Client;
-use compile::{Compiled, Found, Place};
+use compile::{Compiled, ContentPlace, FoundContent};
 use folder::{Folder, Print};
 
 /// Cache lifetime of configured content at clients.
@@ -124,16 +124,18 @@ impl Provider for Content {
         _: Client<'a>,
     ) -> BoxFuture<'a, Result<Option<Contents>, String>> {
         Box::pin(async move {
-            let Some(Found { place, mime_type }) = self.shared.compiled.find(uri) else {
+            let Some(FoundContent { place, mime_type }) = self.shared.compiled.find(uri) else {
                 return Ok(None);
             };
             let (part, lasting) = match place {
-                Place::Text(text) => (("text", text), true),
-                Place::Base64(text) => (("blob", text), true),
-                Place::File(path) => match read_file(Arc::clone(&self.shared), path).await? {
-                    Some(bytes) => (part(bytes), false),
-                    None => return Ok(None),
-                },
+                ContentPlace::Text(text) => (("text", text), true),
+                ContentPlace::Base64(text) => (("blob", text), true),
+                ContentPlace::File(path) => {
+                    match read_file(Arc::clone(&self.shared), path).await? {
+                        Some(bytes) => (part(bytes), false),
+                        None => return Ok(None),
+                    }
+                }
             };
             let mut item = json!({"uri": uri, "mimeType": mime_type});
             item[part.0] = part.1.into();
@@ -165,7 +167,7 @@ impl Provider for Content {
             return Err("resource not found".into());
         };
         // Configured content changes only with the configuration, which replaces the server.
-        let Place::File(path) = found.place else { return Ok(()) };
+        let ContentPlace::File(path) = found.place else { return Ok(()) };
         self.shared.watched.lock().insert(uri.to_owned(), (path, None));
         let mut watching = self.watching.lock();
         let is_watching = matches!(&*watching, Some(task) if !task.is_finished());

@@ -17,7 +17,7 @@ mod postgres;
 mod query;
 mod sqlite;
 
-pub use config::{Config, Connection, Limits, Network, Place};
+pub use config::{Config, Connection, DatabasePlace, Limits, Network};
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -34,8 +34,8 @@ use connections::{DatabaseConnection, Reached, Shared, rule};
 use embedded::Embedded;
 
 /// Interval of health checks while all databases respond, and while at least one does not.
-const LOOK: Duration = Duration::from_secs(15);
-const LOOK_AGAIN: Duration = Duration::from_secs(3);
+const HEALTHY_CHECK_INTERVAL: Duration = Duration::from_secs(15);
+const UNHEALTHY_CHECK_INTERVAL: Duration = Duration::from_secs(3);
 
 pub(crate) fn build(config: &Config, about: &About) -> Result<ServerDefinition, String> {
     let limits = &config.limits;
@@ -88,21 +88,21 @@ fn prepare(
     about: &About,
 ) -> Result<DatabaseConnection, String> {
     let dialect = match settings.place {
-        Place::Postgres(_) => Dialect::Postgres,
-        Place::Mysql(_) => Dialect::Mysql,
-        Place::Sqlite(_) => Dialect::Sqlite,
+        DatabasePlace::Postgres(_) => Dialect::Postgres,
+        DatabasePlace::Mysql(_) => Dialect::Mysql,
+        DatabasePlace::Sqlite(_) => Dialect::Sqlite,
     };
     let rule = rule(dialect, &settings.functions)?;
     let place = match settings.place.clone() {
-        Place::Postgres(network) => Reached::Postgres(postgres::Postgres::new(
+        DatabasePlace::Postgres(network) => Reached::Postgres(postgres::Postgres::new(
             network,
             limits.clone(),
             Arc::clone(&about.connector),
         )),
-        Place::Mysql(network) => {
+        DatabasePlace::Mysql(network) => {
             Reached::Mysql(mysql::Mysql::new(network, limits.clone(), &about.connector))
         }
-        Place::Sqlite(path) => Reached::Sqlite(sqlite::Sqlite {
+        DatabasePlace::Sqlite(path) => Reached::Sqlite(sqlite::Sqlite {
             path: Some(path),
             rule: Arc::clone(&rule),
             lock_timeout: limits.lock_timeout,
@@ -130,7 +130,8 @@ async fn keep_asking(shared: Weak<Shared>, tell: watch::Sender<Backing>) {
         let Some(databases) = shared.upgrade() else { return };
         let found = find_away(&databases).await;
         drop(databases);
-        let pause = if found == Backing::There { LOOK } else { LOOK_AGAIN };
+        let pause =
+            if found == Backing::There { HEALTHY_CHECK_INTERVAL } else { UNHEALTHY_CHECK_INTERVAL };
         let has_changed = tell.send_if_modified(|known| {
             let is_other = *known != found;
             known.clone_from(&found);

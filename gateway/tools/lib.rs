@@ -23,8 +23,8 @@ mod web;
 
 pub use config::Config;
 pub use database::{
-    Config as Database, Connection as DatabaseConnection, EMBEDDED, Limits as DatabaseLimits,
-    Network as DatabaseNetwork, Place as DatabasePlace,
+    Config as Database, Connection as DatabaseConnection, DatabasePlace, EMBEDDED,
+    Limits as DatabaseLimits, Network as DatabaseNetwork,
 };
 pub use file::config::{Config as File, Limits as FileLimits, ORDERS, Root as FileRoot};
 pub use shell::{Config as Shell, Landlock, Limits as ShellLimits, Root as ShellRoot, confined};
@@ -156,7 +156,7 @@ struct Changes(Vec<(&'static str, Option<PreparedServer>)>);
 
 struct PreparedServer {
     instructions: String,
-    tools: Vec<Arc<registry::Entry>>,
+    tools: Vec<Arc<registry::RegisteredTool>>,
     provider: Option<Arc<dyn provider::Provider>>,
     backing: Option<watch::Receiver<Backing>>,
     /// Why the server offers nothing, if it failed.

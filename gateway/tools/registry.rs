@@ -36,13 +36,13 @@ pub(crate) trait Observer: Send + Sync + 'static {
     fn observe(&self, tool: &Arc<str>, event: Event<'_>);
 }
 
-pub(crate) struct Entry {
+pub(crate) struct RegisteredTool {
     pub(crate) name: Arc<str>,
     pub(crate) spec: ToolSpec,
     pub(crate) tool: Box<dyn Tool>,
 }
 
-impl Entry {
+impl RegisteredTool {
     /// Returns the name within its server.
     pub(crate) fn own(&self) -> &str {
         self.spec.own_name()
@@ -50,7 +50,7 @@ impl Entry {
 }
 
 pub(crate) struct Registry {
-    entries: RwLock<BTreeMap<Arc<str>, Arc<Entry>>>,
+    entries: RwLock<BTreeMap<Arc<str>, Arc<RegisteredTool>>>,
     observers: Vec<Arc<dyn Observer>>,
 }
 
@@ -70,14 +70,14 @@ impl Registry {
     pub(crate) fn prepare(
         category: &str,
         tools: Vec<Box<dyn Tool>>,
-    ) -> Result<Vec<Arc<Entry>>, String> {
+    ) -> Result<Vec<Arc<RegisteredTool>>, String> {
         if tools.len() > MAX_TOOLS {
             return Err(format!(
                 "{category} has {} tools, at most {MAX_TOOLS} are possible",
                 tools.len()
             ));
         }
-        let mut entries: BTreeMap<Arc<str>, Arc<Entry>> = BTreeMap::new();
+        let mut entries: BTreeMap<Arc<str>, Arc<RegisteredTool>> = BTreeMap::new();
         let mut order = Vec::with_capacity(tools.len());
         for tool in tools {
             let spec = tool.spec();
@@ -96,7 +96,7 @@ impl Registry {
                     return Err(format!("{name}: its {what} schema: {words}"));
                 }
             }
-            let entry = Arc::new(Entry { name: Arc::clone(&name), spec, tool });
+            let entry = Arc::new(RegisteredTool { name: Arc::clone(&name), spec, tool });
             if entries.insert(Arc::clone(&name), Arc::clone(&entry)).is_some() {
                 return Err(format!("there are two tools named {name}"));
             }
@@ -105,7 +105,7 @@ impl Registry {
         Ok(order)
     }
 
-    pub(crate) fn install(&self, category: &str, tools: &[Arc<Entry>]) {
+    pub(crate) fn install(&self, category: &str, tools: &[Arc<RegisteredTool>]) {
         let mut gone = Vec::new();
         {
             let mut entries = self.entries.write();
@@ -131,7 +131,7 @@ impl Registry {
 
     /// Starts a run on behalf of an organisation. The caller has to set how the run ended;
     /// otherwise it counts as cancelled.
-    pub(crate) fn begin<'a>(&'a self, tool: &Entry, organisation: &'a str) -> Run<'a> {
+    pub(crate) fn begin<'a>(&'a self, tool: &RegisteredTool, organisation: &'a str) -> Run<'a> {
         Run {
             registry: self,
             organisation,
@@ -141,7 +141,7 @@ impl Registry {
         }
     }
 
-    pub(crate) fn all(&self) -> Vec<Arc<Entry>> {
+    pub(crate) fn all(&self) -> Vec<Arc<RegisteredTool>> {
         self.entries.read().values().cloned().collect()
     }
 

@@ -26,9 +26,9 @@ const CHECKED: [&str; 12] = [
 ];
 const TYPES: [&str; 7] = ["string", "integer", "number", "boolean", "array", "object", "null"];
 /// 2^53: all integers up to it are exact in a double.
-const EXACT: f64 = 9_007_199_254_740_992.0;
+const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
 /// Maximum number of characters of a value in a message.
-const SHOWN: usize = 80;
+const MAX_SHOWN_CHARS: usize = 80;
 
 /// Returns an error unless [`check_arguments`] checks all keywords of a schema.
 pub(crate) fn is_checkable(schema: &Value) -> Result<(), String> {
@@ -114,7 +114,7 @@ fn describe_unknown(properties: &Map<String, Value>, name: &str, path: &str) -> 
     let known: Vec<&str> = properties.keys().map(String::as_str).collect();
     let takes = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
     let taker = if path.is_empty() { "this tool".to_owned() } else { format!("`{path}`") };
-    format!("unknown argument `{}`: {taker} takes {takes}", first_chars(name, SHOWN))
+    format!("unknown argument `{}`: {taker} takes {takes}", first_chars(name, MAX_SHOWN_CHARS))
 }
 
 fn check_value(schema: &Value, value: &mut Value, name: &str) -> Result<(), String> {
@@ -164,7 +164,7 @@ fn normalize_integer(value: &mut Value) -> bool {
     if value.is_f64()
         && let Some(number) = value.as_f64()
         && number.fract() == 0.0
-        && number.abs() <= EXACT
+        && number.abs() <= MAX_EXACT_INTEGER
         && let Ok(exact) = format!("{number:.0}").parse::<i64>()
     {
         *value = exact.into();
@@ -270,13 +270,13 @@ fn describe_range(schema: &Value, least: &str, most: &str, unit: &str) -> String
 /// Describes a value in a message: shortened, or by its length.
 fn describe_value(value: &Value) -> String {
     match value {
-        Value::String(text) if first_chars(text, SHOWN) != text => {
+        Value::String(text) if first_chars(text, MAX_SHOWN_CHARS) != text => {
             format!("{} characters", text.chars().count())
         }
         Value::Array(list) if list.len() > 8 => format!("{} items", list.len()),
         value => {
             let text = value.to_string();
-            let short = first_chars(&text, SHOWN);
+            let short = first_chars(&text, MAX_SHOWN_CHARS);
             if short == text { text } else { format!("{short}…") }
         }
     }

@@ -30,13 +30,13 @@ use tokio::sync::watch;
 
 use crate::PreparedServer;
 use crate::provider::{ChangeListener, ChangeNotifier, Provider};
-use crate::registry::{Entry, Registry};
-use crate::tool::{MAX_TIMEOUT, TIMEOUT, Tool};
+use crate::registry::{RegisteredTool, Registry};
+use crate::tool::{DEFAULT_TIMEOUT, MAX_TIMEOUT, Tool};
 pub(crate) use backing::Backing;
 use payload::{PayloadError, build_item};
 
 /// Maximum number of subscribed resources per server.
-const SUBSCRIPTIONS: usize = 1000;
+const MAX_SUBSCRIPTIONS: usize = 1000;
 /// Concurrent and queued calls; the same as the defaults for upstreams.
 const CALLS: Bounds = Bounds { running: 32, waiting: 128 };
 
@@ -55,8 +55,8 @@ pub(crate) struct Server {
     status: ArcSwap<Status>,
     catalog: ArcSwap<Catalog>,
     instructions: Arc<str>,
-    tools: Vec<Arc<Entry>>,
-    by_name: HashMap<Box<str>, Arc<Entry>>,
+    tools: Vec<Arc<RegisteredTool>>,
+    by_name: HashMap<Box<str>, Arc<RegisteredTool>>,
     provider: Option<Arc<dyn Provider>>,
     registry: Arc<Registry>,
     events: Events,
@@ -230,7 +230,7 @@ impl Upstream for Server {
 
     fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Answer, UpstreamError>> {
         Box::pin(async move {
-            let limit = call.timeout.unwrap_or(TIMEOUT).min(MAX_TIMEOUT);
+            let limit = call.timeout.unwrap_or(DEFAULT_TIMEOUT).min(MAX_TIMEOUT);
             let _permit = self.acquire_permit(&call, limit).await?;
             let answer = match call.method {
                 // Tools have their own timeouts, reported as results.
@@ -280,7 +280,7 @@ impl Upstream for Server {
                 *count += 1;
                 return Ok(Subscription::Shared);
             }
-            if all.len() >= SUBSCRIPTIONS {
+            if all.len() >= MAX_SUBSCRIPTIONS {
                 return Err(UpstreamError::new(
                     UpstreamErrorKind::Overloaded,
                     "too many resources are subscribed to",

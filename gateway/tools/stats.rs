@@ -11,11 +11,11 @@ use parking_lot::Mutex;
 use crate::registry::{CallOutcome, Event, Observer};
 
 /// Number of latest runs that the percentile is computed from.
-const KEPT: usize = 256;
+const MAX_RUNS: usize = 256;
 /// The same per organisation.
-const KEPT_OF_ORGANISATION: usize = 64;
+const MAX_RUNS_OF_ORGANISATION: usize = 64;
 /// Maximum number of organisations per tool; beyond it, the least recently active is evicted.
-const ORGANISATIONS: usize = 256;
+const MAX_ORGANISATIONS: usize = 256;
 
 /// Counts the runs of all tools.
 #[derive(Default)]
@@ -80,8 +80,8 @@ impl Observer for Stats {
             Event::Executed { took, ended, organisation } => {
                 // A run may end after its tool was removed.
                 if let Some(runs) = counts.get_mut(tool) {
-                    runs.total.add(took, ended, KEPT);
-                    runs.of(organisation).add(took, ended, KEPT_OF_ORGANISATION);
+                    runs.total.add(took, ended, MAX_RUNS);
+                    runs.of(organisation).add(took, ended, MAX_RUNS_OF_ORGANISATION);
                 }
             }
         }
@@ -91,7 +91,7 @@ impl Observer for Stats {
 impl Runs {
     fn of(&mut self, organisation: &str) -> &mut Counters {
         if !self.organisations.contains_key(organisation)
-            && self.organisations.len() >= ORGANISATIONS
+            && self.organisations.len() >= MAX_ORGANISATIONS
         {
             let oldest = self.organisations.iter().min_by_key(|(_, count)| count.figures.last);
             if let Some(oldest) = oldest.map(|(name, _)| name.clone()) {

@@ -13,11 +13,11 @@ use lockgate_upstream::{BoxFuture, CallerView, ClientChannel};
 use serde_json::{Map, Value, json};
 
 /// Default timeout of a call.
-pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum timeout of a call.
 pub(crate) const MAX_TIMEOUT: Duration = Duration::from_secs(300);
 /// Default maximum size of a result in bytes.
-const CAP: usize = 10 << 20;
+const DEFAULT_CAP: usize = 10 << 20;
 
 /// Reader of arguments and results: compares object keys exactly, at most 64 levels deep.
 pub(crate) const STRICT: Reader = Reader::exact(64);
@@ -90,8 +90,8 @@ impl ToolSpec {
             effect: Effect::Reads,
             open_world: false,
             asks_servers: false,
-            timeout: TIMEOUT,
-            cap: CAP,
+            timeout: DEFAULT_TIMEOUT,
+            cap: DEFAULT_CAP,
             input: object_schema(json!({}), &[]),
             output: object_schema(json!({}), &[]),
         }

@@ -1,14 +1,14 @@
 //! Arguments of prompts: strings in the protocol, validated against their declaration and
 //! normalised.
 
-use super::config::{Argument, Kind};
+use super::config::{Argument, ArgumentKind};
 use super::words::is_break;
 use crate::tool::first_chars;
 
 /// Validates a value and returns its normalised form.
 pub(super) fn read(argument: &Argument, given: &str) -> Result<String, String> {
     let read = match &argument.kind {
-        Kind::Text { max_chars, multiline } => {
+        ArgumentKind::Text { max_chars, multiline } => {
             let count = given.chars().count();
             if count > *max_chars {
                 return Err(format!(
@@ -27,7 +27,7 @@ pub(super) fn read(argument: &Argument, given: &str) -> Result<String, String> {
             }
             Some(given.to_owned())
         }
-        Kind::Integer { min, max } => match given.trim().parse::<i64>() {
+        ArgumentKind::Integer { min, max } => match given.trim().parse::<i64>() {
             Ok(number)
                 if number >= min.unwrap_or(i64::MIN) && number <= max.unwrap_or(i64::MAX) =>
             {
@@ -35,16 +35,16 @@ pub(super) fn read(argument: &Argument, given: &str) -> Result<String, String> {
             }
             _ => None,
         },
-        Kind::Number => match given.trim().parse::<f64>() {
+        ArgumentKind::Number => match given.trim().parse::<f64>() {
             Ok(number) if number.is_finite() => Some(number.to_string()),
             _ => None,
         },
-        Kind::Boolean => match given.trim() {
+        ArgumentKind::Boolean => match given.trim() {
             "true" => Some("true".into()),
             "false" => Some("false".into()),
             _ => None,
         },
-        Kind::Choice(values) => values.iter().find(|value| *value == given).cloned(),
+        ArgumentKind::Choice(values) => values.iter().find(|value| *value == given).cloned(),
     };
     if let Some(read) = read {
         return Ok(read);
@@ -57,24 +57,24 @@ pub(super) fn read(argument: &Argument, given: &str) -> Result<String, String> {
 /// Returns the permitted values; empty if any value is.
 pub(super) fn values(argument: &Argument) -> Vec<String> {
     match &argument.kind {
-        Kind::Choice(values) => values.clone(),
-        Kind::Boolean => vec!["true".into(), "false".into()],
+        ArgumentKind::Choice(values) => values.clone(),
+        ArgumentKind::Boolean => vec!["true".into(), "false".into()],
         _ => Vec::new(),
     }
 }
 
-fn kind(kind: &Kind) -> String {
+fn kind(kind: &ArgumentKind) -> String {
     match kind {
-        Kind::Text { .. } => "text".into(),
-        Kind::Integer { min, max } => match (min, max) {
+        ArgumentKind::Text { .. } => "text".into(),
+        ArgumentKind::Integer { min, max } => match (min, max) {
             (Some(min), Some(max)) => format!("a whole number from {min} to {max}"),
             (Some(min), None) => format!("a whole number of at least {min}"),
             (None, Some(max)) => format!("a whole number of at most {max}"),
             (None, None) => "a whole number".into(),
         },
-        Kind::Number => "a number".into(),
-        Kind::Boolean => "true or false".into(),
-        Kind::Choice(values) => {
+        ArgumentKind::Number => "a number".into(),
+        ArgumentKind::Boolean => "true or false".into(),
+        ArgumentKind::Choice(values) => {
             let shown = values[..values.len().min(20)].join(", ");
             let more = if values.len() > 20 { ", …" } else { "" };
             format!("one of {shown}{more}")
@@ -90,7 +90,7 @@ pub(super) fn described(argument: &Argument) -> String {
     {
         parts.push(words.clone());
     }
-    if !matches!(argument.kind, Kind::Text { .. }) {
+    if !matches!(argument.kind, ArgumentKind::Text { .. }) {
         parts.push(format!("({})", kind(&argument.kind)));
     }
     if let Some(default) = &argument.default {

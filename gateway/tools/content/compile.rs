@@ -22,13 +22,13 @@ pub(super) struct Compiled {
     prompts: HashMap<String, (usize, Vec<Words>)>,
 }
 
-pub(super) struct Found {
-    pub(super) place: Place,
+pub(super) struct FoundContent {
+    pub(super) place: ContentPlace,
     pub(super) mime_type: String,
 }
 
 /// The location of the content.
-pub(super) enum Place {
+pub(super) enum ContentPlace {
     Text(String),
     Base64(String),
     /// Path below the folder.
@@ -135,22 +135,22 @@ impl Compiled {
         }
     }
 
-    pub(super) fn find(&self, uri: &str) -> Option<Found> {
+    pub(super) fn find(&self, uri: &str) -> Option<FoundContent> {
         if let Some(at) = self.by_uri.get(uri) {
             let resource = self.config.resources.get(*at)?;
             let place = match &resource.body {
-                Body::Text(text) => Place::Text(text.clone()),
-                Body::Base64(text) => Place::Base64(text.clone()),
-                Body::File(path) => Place::File(path.clone()),
+                Body::Text(text) => ContentPlace::Text(text.clone()),
+                Body::Base64(text) => ContentPlace::Base64(text.clone()),
+                Body::File(path) => ContentPlace::File(path.clone()),
             };
-            return Some(Found { place, mime_type: resource.mime_type.clone() });
+            return Some(FoundContent { place, mime_type: resource.mime_type.clone() });
         }
         for ((template, words), declared) in self.templates.iter().zip(&self.config.templates) {
             if let Some(values) = template.values(uri)
                 && let Some(words) = words
                 && let Some(place) = place_of(declared, words, &values)
             {
-                return Some(Found { place, mime_type: declared.mime_type.clone() });
+                return Some(FoundContent { place, mime_type: declared.mime_type.clone() });
             }
         }
         None
@@ -199,7 +199,7 @@ impl Compiled {
 }
 
 /// Returns the content of a template for these values; `None` if a value is not permitted.
-fn place_of(declared: &Template, words: &Words, values: &Values) -> Option<Place> {
+fn place_of(declared: &Template, words: &Words, values: &Values) -> Option<ContentPlace> {
     let is_file = matches!(declared.body, Body::File(_));
     for (name, value) in values {
         if let Some(list) = declared.values.get(name)
@@ -212,7 +212,7 @@ fn place_of(declared: &Template, words: &Words, values: &Values) -> Option<Place
         }
     }
     let text = words.fill(|name| Some(values.get(name)?.as_str()));
-    Some(if is_file { Place::File(text) } else { Place::Text(text) })
+    Some(if is_file { ContentPlace::File(text) } else { ContentPlace::Text(text) })
 }
 
 fn write_message(role: Role, text: &str) -> Value {

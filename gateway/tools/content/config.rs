@@ -68,12 +68,12 @@ pub struct Argument {
     pub description: Option<String>,
     pub required: bool,
     pub default: Option<String>,
-    pub kind: Kind,
+    pub kind: ArgumentKind,
 }
 
 /// The type of a prompt's argument. In the protocol, all are strings.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ArgumentKind {
     Text { max_chars: usize, multiline: bool },
     Integer { min: Option<i64>, max: Option<i64> },
     Number,

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 /// Maximum number of attempts while the tree changes during the lookup.
 #[cfg(target_os = "linux")]
-const TRIES: usize = 8;
+const MAX_TRIES: usize = 8;
 
 pub(super) struct Folder {
     descriptor: OwnedFd,
@@ -97,7 +97,7 @@ impl Folder {
         use rustix::fs::{ResolveFlags, openat2};
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-        for _ in 0..TRIES {
+        for _ in 0..MAX_TRIES {
             match openat2(&self.descriptor, path, flags, Mode::empty(), resolve) {
                 Err(Errno::AGAIN | Errno::INTR) => {}
                 other => return other,

@@ -3,14 +3,14 @@
 use std::collections::HashSet;
 
 use super::argument;
-use super::config::{Argument, Config, Kind, Problem, Prompt, Role};
+use super::config::{Argument, ArgumentKind, Config, Problem, Prompt, Role};
 use super::words::Words;
 use crate::registry::is_valid_name;
 
 /// Maximum number of resources, templates and prompts each.
-const MOST: usize = 1000;
+const MAX_DEFINITIONS: usize = 1000;
 /// Maximum number of arguments and messages per prompt, and of values per choice.
-const PARTS: usize = 100;
+const MAX_PARTS: usize = 100;
 
 pub(super) struct Problems<'a> {
     pub(super) config: &'a Config,
@@ -23,8 +23,11 @@ impl Problems<'_> {
     }
 
     pub(super) fn count(&mut self, list: &str, count: usize) {
-        if count > MOST {
-            self.say([list], format!("has {count} entries, at most {MOST} are possible"));
+        if count > MAX_DEFINITIONS {
+            self.say(
+                [list],
+                format!("has {count} entries, at most {MAX_DEFINITIONS} are possible"),
+            );
         }
     }
 
@@ -77,10 +80,10 @@ impl Problems<'_> {
         if !is_new {
             self.say(path("name"), "is the name of another argument");
         }
-        if let Kind::Choice(values) = &declared.kind
-            && !(1..=PARTS).contains(&values.len())
+        if let ArgumentKind::Choice(values) = &declared.kind
+            && !(1..=MAX_PARTS).contains(&values.len())
         {
-            self.say(path("values"), format!("must be 1 to {PARTS} values"));
+            self.say(path("values"), format!("must be 1 to {MAX_PARTS} values"));
         }
         if let Some(default) = &declared.default
             && argument::read(declared, default).is_err()
@@ -98,11 +101,11 @@ impl Problems<'_> {
     pub(super) fn prompt(&mut self, at: usize, prompt: &Prompt) -> Vec<Words> {
         let at = at.to_string();
         self.name(["prompts", &at, "name"], &prompt.name);
-        if prompt.messages.is_empty() || prompt.messages.len() > PARTS {
-            self.say(["prompts", &at, "messages"], format!("must be 1 to {PARTS} messages"));
+        if prompt.messages.is_empty() || prompt.messages.len() > MAX_PARTS {
+            self.say(["prompts", &at, "messages"], format!("must be 1 to {MAX_PARTS} messages"));
         }
-        if prompt.arguments.len() > PARTS {
-            self.say(["prompts", &at, "arguments"], format!("must be at most {PARTS}"));
+        if prompt.arguments.len() > MAX_PARTS {
+            self.say(["prompts", &at, "arguments"], format!("must be at most {MAX_PARTS}"));
         }
         let mut known = HashSet::new();
         for (number, declared) in prompt.arguments.iter().enumerate() {

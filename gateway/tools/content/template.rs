@@ -15,7 +15,7 @@ const TEMPLATE_BYTES: usize = 1024;
 const URI_BYTES: usize = 4096;
 const VALUE_BYTES: usize = 1024;
 /// Maximum number of variables.
-const VARIABLES: usize = 20;
+const MAX_VARIABLES: usize = 20;
 
 /// Values by variable.
 pub(super) type Values = BTreeMap<String, String>;
@@ -212,8 +212,8 @@ impl Making {
             self.names.push(variable.name.clone());
             variables.push(variable);
         }
-        if self.names.len() > VARIABLES {
-            return Err(format!("has more than {VARIABLES} variables"));
+        if self.names.len() > MAX_VARIABLES {
+            return Err(format!("has more than {MAX_VARIABLES} variables"));
         }
         let operator = expression.operator;
         let class = match operator {

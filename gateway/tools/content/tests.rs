@@ -42,7 +42,7 @@ fn template(template: &str, body: Body, values: &[(&str, &[&str])]) -> Template 
     }
 }
 
-fn argument(name: &str, kind: Kind) -> Argument {
+fn argument(name: &str, kind: ArgumentKind) -> Argument {
     Argument {
         name: name.into(),
         title: None,
@@ -53,8 +53,8 @@ fn argument(name: &str, kind: Kind) -> Argument {
     }
 }
 
-fn line() -> Kind {
-    Kind::Text { max_chars: 20, multiline: false }
+fn line() -> ArgumentKind {
+    ArgumentKind::Text { max_chars: 20, multiline: false }
 }
 
 fn message(role: Role, text: &str) -> Message {
@@ -256,10 +256,10 @@ async fn prompts_say_what_was_declared_with_the_gaps_filled() {
         Argument { required: true, ..argument("topic", line()) },
         Argument {
             default: text("3"),
-            ..argument("count", Kind::Integer { min: Some(1), max: Some(9) })
+            ..argument("count", ArgumentKind::Integer { min: Some(1), max: Some(9) })
         },
-        argument("tone", Kind::Choice(vec!["kind".into(), "dry".into()])),
-        argument("deep", Kind::Boolean),
+        argument("tone", ArgumentKind::Choice(vec!["kind".into(), "dry".into()])),
+        argument("deep", ArgumentKind::Boolean),
     ];
     let messages = vec![
         message(Role::System, "Be {{tone}}."),
@@ -309,7 +309,7 @@ async fn prompts_say_what_was_declared_with_the_gaps_filled() {
 
 #[tokio::test]
 async fn a_value_cannot_make_structure() {
-    let many = Kind::Text { max_chars: 1000, multiline: true };
+    let many = ArgumentKind::Text { max_chars: 1000, multiline: true };
     let messages = vec![
         message(Role::User, "Text:\n{{text|quote}}\nJSON: {{text|json}}"),
         message(Role::Assistant, "{{text}}"),
@@ -371,8 +371,12 @@ fn everything_wrong_is_said_at_once_and_where() {
         ],
         ..prompted(
             vec![
-                Argument { required: true, default: text("x"), ..argument("n", Kind::Number) },
-                argument("n", Kind::Choice(Vec::new())),
+                Argument {
+                    required: true,
+                    default: text("x"),
+                    ..argument("n", ArgumentKind::Number)
+                },
+                argument("n", ArgumentKind::Choice(Vec::new())),
             ],
             vec![message(Role::User, "{{x}} {{n|yaml}}"), message(Role::System, "late")],
         )

@@ -3,7 +3,7 @@
 //! `{{{{` is an escaped `{{`.
 
 /// Maximum number of placeholders per text.
-const GAPS: usize = 200;
+const MAX_PLACEHOLDERS: usize = 200;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Words(Vec<Piece>);
@@ -45,8 +45,8 @@ impl Words {
             };
             pieces.push(Piece::Plain(std::mem::take(&mut plain)));
             pieces.push(Piece::Gap { name: name.trim().to_owned(), form });
-            if pieces.len() > 2 * GAPS {
-                return Err(format!("there are more than {GAPS} placeholders"));
+            if pieces.len() > 2 * MAX_PLACEHOLDERS {
+                return Err(format!("there are more than {MAX_PLACEHOLDERS} placeholders"));
             }
             rest = after;
         }

@@ -20,14 +20,14 @@ pub struct Config {
 /// A named database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Connection {
-    pub place: Place,
+    pub place: DatabasePlace,
     /// Functions that statements may call, in addition to the built-in list.
     pub functions: Vec<String>,
 }
 
 /// The location of a database.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum DatabasePlace {
     Postgres(Network),
     /// MySQL or MariaDB.
     Mysql(Network),

@@ -14,13 +14,13 @@ const MAX_DIGITS: usize = 15;
 
 /// The type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub(super) enum ColumnKind {
     Integer,
     Real,
     Text,
 }
 
-impl Kind {
+impl ColumnKind {
     /// Returns the type of a table's column.
     pub(super) fn of(word: &str) -> Self {
         match word {
@@ -41,37 +41,37 @@ impl Kind {
 
 /// Statistics of a column's values.
 #[derive(Clone, Copy, Debug, Default)]
-struct Seen {
+struct ColumnStatistics {
     /// The narrowest type that fits each value; `None` for a column without values.
-    kind: Option<Kind>,
+    kind: Option<ColumnKind>,
     /// Whether there are integers that a double would round.
     long: bool,
 }
 
-impl Seen {
+impl ColumnStatistics {
     fn add(&mut self, value: &str) {
-        if self.kind != Some(Kind::Text) {
+        if self.kind != Some(ColumnKind::Text) {
             let kind = fit(value);
-            self.long |= kind == Kind::Integer && value.len() > MAX_DIGITS;
+            self.long |= kind == ColumnKind::Integer && value.len() > MAX_DIGITS;
             self.kind = self.kind.max(Some(kind));
         }
     }
 
     /// Returns the narrowest type that fits all values.
-    fn settled(self) -> Kind {
+    fn settled(self) -> ColumnKind {
         match self.kind {
-            Some(Kind::Real) if self.long => Kind::Text,
-            kind => kind.unwrap_or(Kind::Text),
+            Some(ColumnKind::Real) if self.long => ColumnKind::Text,
+            kind => kind.unwrap_or(ColumnKind::Text),
         }
     }
 
     /// Describes values that a column of type `kind` would change, if any.
-    fn beyond(self, kind: Kind) -> Option<&'static str> {
+    fn beyond(self, kind: ColumnKind) -> Option<&'static str> {
         let needed = if self.kind.is_none() { kind } else { self.settled() };
         match (needed, kind) {
-            (Kind::Integer, Kind::Real) if self.long => Some("longer numbers"),
+            (ColumnKind::Integer, ColumnKind::Real) if self.long => Some("longer numbers"),
             (needed, kind) if needed <= kind => None,
-            (Kind::Real, _) => Some("real"),
+            (ColumnKind::Real, _) => Some("real"),
             _ => Some("text"),
         }
     }
@@ -81,7 +81,7 @@ impl Seen {
 pub(super) struct Sheet {
     text: String,
     names: Vec<String>,
-    seen: Vec<Seen>,
+    seen: Vec<ColumnStatistics>,
     rows: usize,
 }
 
@@ -91,7 +91,7 @@ impl Sheet {
         let mut record = Vec::new();
         records.next(&mut record)?;
         let names = header(&record)?;
-        let mut seen = vec![Seen::default(); names.len()];
+        let mut seen = vec![ColumnStatistics::default(); names.len()];
         let mut rows = 0;
         while let Some(line) = records.next(&mut record)? {
             if record.len() != names.len() {
@@ -115,13 +115,13 @@ impl Sheet {
         &self.names
     }
 
-    pub(super) fn columns(&self) -> impl Iterator<Item = (&str, Kind)> {
+    pub(super) fn columns(&self) -> impl Iterator<Item = (&str, ColumnKind)> {
         let columns = self.names.iter().zip(&self.seen);
         columns.map(|(name, seen)| (name.as_str(), seen.settled()))
     }
 
     /// Describes the first column of a table that would change values, if any.
-    pub(super) fn misfit(&self, columns: &[(String, Kind)]) -> Option<String> {
+    pub(super) fn misfit(&self, columns: &[(String, ColumnKind)]) -> Option<String> {
         for ((name, kind), seen) in columns.iter().zip(&self.seen) {
             if let Some(beyond) = seen.beyond(*kind) {
                 let kind = kind.word().to_ascii_lowercase();
@@ -160,11 +160,11 @@ impl Rows<'_> {
 }
 
 /// Returns the narrowest type that fits the value.
-fn fit(value: &str) -> Kind {
+fn fit(value: &str) -> ColumnKind {
     match value.parse::<i64>() {
-        Ok(number) if number.to_string() == value => Kind::Integer,
-        _ if plain_real(value) => Kind::Real,
-        _ => Kind::Text,
+        Ok(number) if number.to_string() == value => ColumnKind::Integer,
+        _ if plain_real(value) => ColumnKind::Real,
+        _ => ColumnKind::Text,
     }
 }
 

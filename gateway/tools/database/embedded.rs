@@ -17,12 +17,12 @@ use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::config::Limits;
-use super::csv::{Kind, Sheet};
+use super::csv::{ColumnKind, Sheet};
 use crate::tool::{Client, ToolError};
 
 /// The table that records imports.
 const LEDGER: &str = "lockgate_imports";
-const PAGE: u32 = 4096;
+const PAGE_BYTES: u32 = 4096;
 /// Maximum number of imported tables per database.
 const MAX_TABLES: usize = 500;
 const BUSY: &str = "other imports are still under way: try again in a moment";
@@ -202,8 +202,8 @@ impl Embedded {
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
         connection.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0)?;
-        connection.pragma_update(None, "page_size", PAGE)?;
-        let pages = (self.max_bytes / u64::from(PAGE)).max(16);
+        connection.pragma_update(None, "page_size", PAGE_BYTES)?;
+        let pages = (self.max_bytes / u64::from(PAGE_BYTES)).max(16);
         connection.query_row(&format!("PRAGMA max_page_count = {pages}"), [], |_| Ok(()))
     }
 }
@@ -318,12 +318,15 @@ fn forget(transaction: &Transaction<'_>, table: &str) -> rusqlite::Result<()> {
     Ok(())
 }
 
-fn columns(transaction: &Transaction<'_>, table: &str) -> rusqlite::Result<Vec<(String, Kind)>> {
+fn columns(
+    transaction: &Transaction<'_>,
+    table: &str,
+) -> rusqlite::Result<Vec<(String, ColumnKind)>> {
     let mut statement = transaction.prepare("SELECT name, type FROM pragma_table_info(?1)")?;
     let mut rows = statement.query([table])?;
     let mut columns = Vec::new();
     while let Some(row) = rows.next()? {
-        columns.push((row.get(0)?, Kind::of(row.get_ref(1)?.as_str()?)));
+        columns.push((row.get(0)?, ColumnKind::of(row.get_ref(1)?.as_str()?)));
     }
     Ok(columns)
 }

@@ -19,22 +19,22 @@ use tokio::sync::Semaphore;
 use super::answer::{Answer, Ask, Column, binary, document, float, signed, unreachable, unsigned};
 use super::config::{Limits, Network};
 use crate::tool::{ToolError, first_chars};
-use place::{Ending, Name, Place};
+use place::{Ending, MysqlSlot, Name};
 
 /// Prefix of a statement to explain.
 pub(super) const EXPLAIN: &str = "EXPLAIN FORMAT=JSON";
 
 /// How long a caller waits for a connection of the pool.
-const TIMEOUT: Duration = Duration::from_secs(5);
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Additional time for a cancelled statement to end.
-const GRACE: Duration = Duration::from_secs(2);
+const CANCEL_GRACE_PERIOD: Duration = Duration::from_secs(2);
 /// Privileges that the role may have on everything (`*.*`).
 const HARMLESS: [&str; 6] =
     ["USAGE", "SELECT", "SHOW VIEW", "SHOW DATABASES", "PROCESS", "REPLICATION CLIENT"];
 /// Error codes of timeouts in MariaDB and MySQL.
 const TIMEOUTS: [u16; 2] = [1969, 3024];
 /// The collation id of binary data.
-const BINARY: u16 = 63;
+const BINARY_COLLATION: u16 = 63;
 
 pub(super) struct Mysql {
     network: Network,
@@ -85,13 +85,14 @@ impl Mysql {
     }
 
     pub(super) async fn run(&self, ask: &Ask) -> Result<Answer, ToolError> {
-        let permit = tokio::time::timeout(TIMEOUT, Arc::clone(&self.places).acquire_owned()).await;
+        let permit =
+            tokio::time::timeout(ACQUIRE_TIMEOUT, Arc::clone(&self.places).acquire_owned()).await;
         let Ok(Ok(permit)) = permit else {
             return Err(ToolError::new(
                 "all connections to this database are busy: try again in a moment",
             ));
         };
-        let mut place = Place::new(permit, self.ending.clone());
+        let mut place = MysqlSlot::new(permit, self.ending.clone());
         let whole = async {
             let pooled = self.idle.lock().pop();
             let mut session = match pooled {
@@ -102,7 +103,7 @@ impl Mysql {
                 },
                 None => self.open().await?,
             };
-            place.enter(session.name.clone(), ask.timeout + GRACE);
+            place.enter(session.name.clone(), ask.timeout + CANCEL_GRACE_PERIOD);
             let done = self.attempt(&mut session, ask).await;
             if let Ok(true) = session.conn.reset().await {
                 place.leave();
@@ -110,7 +111,7 @@ impl Mysql {
             }
             done.map_err(|error| self.words(&error, ask))
         };
-        match tokio::time::timeout(ask.timeout + GRACE, whole).await {
+        match tokio::time::timeout(ask.timeout + CANCEL_GRACE_PERIOD, whole).await {
             Ok(done) => done,
             Err(_) => Err(ask.late()),
         }
@@ -136,7 +137,7 @@ impl Mysql {
 
     /// Connects and checks the role.
     async fn open(&self) -> Result<Session, ToolError> {
-        let connect = tokio::time::timeout(TIMEOUT, Conn::new(self.ending.options.clone()));
+        let connect = tokio::time::timeout(ACQUIRE_TIMEOUT, Conn::new(self.ending.options.clone()));
         let Ok(connected) = connect.await else {
             return Err(ToolError::new("the database does not respond"));
         };
@@ -325,7 +326,7 @@ fn json(value: Sql, field: &Field) -> Value {
             T::MYSQL_TYPE_DECIMAL | T::MYSQL_TYPE_NEWDECIMAL => {
                 String::from_utf8_lossy(&bytes).into()
             }
-            _ if field.character_set() == BINARY => binary(&bytes),
+            _ if field.character_set() == BINARY_COLLATION => binary(&bytes),
             _ => match String::from_utf8(bytes) {
                 Ok(text) => Value::String(text),
                 Err(error) => binary(error.as_bytes()),
@@ -349,7 +350,7 @@ fn fraction(micro: u32) -> String {
 
 fn kind(field: &Field) -> String {
     use ColumnType as T;
-    let text = field.character_set() != BINARY;
+    let text = field.character_set() != BINARY_COLLATION;
     let word = match field.column_type() {
         T::MYSQL_TYPE_TINY => "tinyint",
         T::MYSQL_TYPE_SHORT => "smallint",

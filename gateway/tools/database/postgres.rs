@@ -21,13 +21,13 @@ use super::answer::{Answer, Ask, Column, unreachable};
 use super::config::{Limits, Network};
 use crate::tool::ToolError;
 use exchange::{clean, forget, forgotten, own, parameter, row};
-use held::Held;
+use held::PostgresSlot;
 use wire::{Session, WireError};
 
 /// How long a caller waits for a connection of the pool.
-const TIMEOUT: Duration = Duration::from_secs(5);
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Additional time for a cancelled statement to end.
-const GRACE: Duration = Duration::from_secs(2);
+const CANCEL_GRACE_PERIOD: Duration = Duration::from_secs(2);
 /// `query_canceled`, also used for timeouts.
 const CANCELED: &str = "57014";
 /// Maximum number of cached names of user-defined types.
@@ -77,18 +77,19 @@ impl Postgres {
     }
 
     pub(super) async fn run(&self, ask: &Ask) -> Result<Answer, ToolError> {
-        let place = tokio::time::timeout(TIMEOUT, Arc::clone(&self.places).acquire_owned()).await;
+        let place =
+            tokio::time::timeout(ACQUIRE_TIMEOUT, Arc::clone(&self.places).acquire_owned()).await;
         let Ok(Ok(place)) = place else {
             return Err(ToolError::new(
                 "all connections to this database are busy: try again in a moment",
             ));
         };
-        let mut held = Held {
+        let mut held = PostgresSlot {
             connector: &self.connector,
             network: &self.network,
             session: None,
             place: Some(place),
-            timeout: ask.timeout + GRACE,
+            timeout: ask.timeout + CANCEL_GRACE_PERIOD,
         };
         let whole = async {
             // A pooled session may have been closed since; that shows before the statement runs.
@@ -103,7 +104,7 @@ impl Postgres {
                 None => Err(ToolError::new("the connection to the database was lost: try again")),
             }
         };
-        match tokio::time::timeout(ask.timeout + GRACE, whole).await {
+        match tokio::time::timeout(ask.timeout + CANCEL_GRACE_PERIOD, whole).await {
             Ok(done) => done,
             Err(_) => Err(ask.late()),
         }
@@ -170,7 +171,7 @@ impl Postgres {
     /// the statement ran.
     async fn attempt(
         &self,
-        held: &mut Held<'_>,
+        held: &mut PostgresSlot<'_>,
         session: Session,
         ask: &Ask,
         reused: bool,

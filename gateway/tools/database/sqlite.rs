@@ -20,7 +20,7 @@ use super::answer::{Answer, Ask, Column, binary, float, signed};
 use crate::tool::{ToolError, first_chars};
 
 /// Instructions of SQLite's virtual machine between two checks of the timeout.
-const STEPS: i32 = 1000;
+const STEPS_PER_CHECK: i32 = 1000;
 /// Pragmas with which built-in statements read the schema.
 const SCHEMA: [&str; 5] =
     ["table_list", "table_xinfo", "foreign_key_list", "index_list", "index_xinfo"];
@@ -168,7 +168,7 @@ fn confine(
     }
     let deadline = Instant::now() + ask.timeout;
     connection.progress_handler(
-        STEPS,
+        STEPS_PER_CHECK,
         Some(move || gone.load(Ordering::Relaxed) || Instant::now() > deadline),
     )?;
     let own = ask.own;

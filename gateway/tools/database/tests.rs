@@ -60,7 +60,7 @@ pub(super) fn ask(sql: &str) -> Ask {
     }
 }
 
-pub(super) fn config(places: Vec<(&str, Place)>, embedded: Option<&Path>) -> Config {
+pub(super) fn config(places: Vec<(&str, DatabasePlace)>, embedded: Option<&Path>) -> Config {
     let connection = |place| Connection { place, functions: Vec::new() };
     let connections: BTreeMap<_, _> =
         places.into_iter().map(|(name, place)| (name.to_owned(), connection(place))).collect();
@@ -150,7 +150,8 @@ async fn what_is_refused_says_how_it_is_written_here() {
         privileged: false,
     };
     let folder = tempfile::tempdir().unwrap();
-    let places = vec![("pg", Place::Postgres(network())), ("my", Place::Mysql(network()))];
+    let places =
+        vec![("pg", DatabasePlace::Postgres(network())), ("my", DatabasePlace::Mysql(network()))];
     let rig = tools(config(places, Some(folder.path())));
     for (connection, sql, words) in [
         (

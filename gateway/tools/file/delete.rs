@@ -10,16 +10,16 @@ use rustix::fs::{self, AtFlags, Dir, FileType};
 use rustix::io::Errno;
 use serde_json::json;
 
-use super::place::{Files, Place, join, kind, path_schema, words};
+use super::place::{FilePlace, Files, join, kind, path_schema, words};
 use super::root::{enter, look};
 use super::walk::{Next, Walk};
 use crate::blocking::CancellationToken;
 use crate::tool::{Arguments, Client, Effect, Output, Tool, ToolError, ToolSpec};
 
 /// Maximum number of paths in the result.
-const NAMED: usize = 1000;
+const MAX_NAMED_PATHS: usize = 1000;
 /// Maximum depth of a deleted folder.
-const DEPTH: usize = 80;
+const MAX_DEPTH: usize = 80;
 
 pub(super) struct Delete(pub(super) Arc<Files>);
 
@@ -82,7 +82,7 @@ fn delete(
     let is_folder = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
     if is_folder && arguments.flag("recursive") {
         may_change_all(files, &place, &place.path, stop)?;
-        gone.tree(&folder, leaf, &place.path, DEPTH)?;
+        gone.tree(&folder, leaf, &place.path, MAX_DEPTH)?;
     } else {
         let flags = if is_folder { AtFlags::REMOVEDIR } else { AtFlags::empty() };
         let removed = fs::unlinkat(&folder, leaf, flags);
@@ -102,7 +102,7 @@ fn delete(
 /// Checks that everything in a folder may be changed, as if it were at the path `to`.
 pub(super) fn may_change_all(
     files: &Files,
-    place: &Place,
+    place: &FilePlace,
     to: &str,
     stop: &CancellationToken,
 ) -> Result<(), ToolError> {
@@ -131,7 +131,7 @@ struct Gone<'a> {
 impl Gone<'_> {
     fn add(&mut self, path: &str) {
         self.count += 1;
-        if self.paths.len() < NAMED {
+        if self.paths.len() < MAX_NAMED_PATHS {
             self.paths.push(path.to_owned());
         }
     }

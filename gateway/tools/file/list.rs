@@ -10,7 +10,7 @@ use super::walk::{Next, Walk};
 use crate::blocking::CancellationToken;
 use crate::tool::{Arguments, Client, Output, Tool, ToolError, ToolSpec, list_schema};
 
-const PAGE: u64 = 1000;
+const MAX_PAGE: u64 = 1000;
 
 pub(super) struct List(pub(super) Arc<Files>);
 
@@ -35,7 +35,7 @@ impl Tool for List {
                     "description": "Sizes and dates besides path and type",
                 },
                 "offset": {"type": "integer", "minimum": 0, "default": 0},
-                "limit": {"type": "integer", "minimum": 1, "maximum": PAGE, "default": 200},
+                "limit": {"type": "integer", "minimum": 1, "maximum": MAX_PAGE, "default": 200},
             }),
             &[],
         )

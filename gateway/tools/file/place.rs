@@ -29,7 +29,7 @@ pub(super) struct Files {
 
 /// A name in a root. Its target is not resolved.
 #[derive(Clone)]
-pub(super) struct Place {
+pub(super) struct FilePlace {
     pub(super) root: Arc<Root>,
     /// Names below the root; empty for the root itself.
     pub(super) names: Vec<String>,
@@ -67,13 +67,13 @@ impl Files {
     }
 
     /// Resolves a path for reading.
-    pub(super) fn find(&self, text: &str) -> Result<Place, ToolError> {
+    pub(super) fn find(&self, text: &str) -> Result<FilePlace, ToolError> {
         self.place(&self.read, text)
     }
 
     /// Resolves a path for changing. It has to be below a writable root, and must not be protected
     /// or a source of commands for other programs.
-    pub(super) fn find_to_change(&self, text: &str) -> Result<Place, ToolError> {
+    pub(super) fn find_to_change(&self, text: &str) -> Result<FilePlace, ToolError> {
         let place = self.place(&self.read, text)?;
         if !place.root.write {
             return Err(ToolError(format!(
@@ -91,13 +91,13 @@ impl Files {
         Ok(place)
     }
 
-    fn place(&self, rule: &Path, text: &str) -> Result<Place, ToolError> {
+    fn place(&self, rule: &Path, text: &str) -> Result<FilePlace, ToolError> {
         let checked = rule.check(text)?;
         for root in &self.roots {
             if root.path == checked.root {
                 let below = checked.path.strip_prefix(&root.path).unwrap_or("");
                 let names = split_names(below);
-                return Ok(Place { root: Arc::clone(root), names, path: checked.path });
+                return Ok(FilePlace { root: Arc::clone(root), names, path: checked.path });
             }
         }
         Err(ToolError::new("the path is in no root"))
@@ -129,7 +129,7 @@ impl Files {
     }
 
     /// Opens a path for reading. A link must not lead to a denied path.
-    pub(super) fn reach(&self, place: &Place) -> Result<std::os::fd::OwnedFd, ToolError> {
+    pub(super) fn reach(&self, place: &FilePlace) -> Result<std::os::fd::OwnedFd, ToolError> {
         let open = place.explain(place.root.reach(&place.names, rustix::fs::OFlags::RDONLY))?;
         if self.guarded && !place.names.is_empty() {
             let readable = match place.root.names_of(&open) {
@@ -147,7 +147,7 @@ impl Files {
     }
 }
 
-impl Place {
+impl FilePlace {
     /// Opens the parent folder without following links. Returns it with the name inside.
     pub(super) fn parent(&self) -> Result<(std::os::fd::OwnedFd, &str), ToolError> {
         let Some((leaf, parents)) = self.names.split_last() else {

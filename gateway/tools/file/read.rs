@@ -9,7 +9,7 @@ use rustix::fs::{Stat, fstat};
 use serde_json::{Value, json};
 
 use super::encoding::{Encoding, NAMES};
-use super::place::{Files, Place, describe, kind, path_schema};
+use super::place::{FilePlace, Files, describe, kind, path_schema};
 use crate::tool::{Arguments, Client, Output, Tool, ToolError, ToolSpec};
 
 pub(super) struct Read(pub(super) Arc<Files>);
@@ -64,7 +64,7 @@ impl Tool for Read {
 }
 
 /// The requested part of a file.
-struct Wanted {
+struct WantedPart {
     offset: u64,
     /// Maximum number of bytes.
     length: usize,
@@ -75,7 +75,7 @@ struct Wanted {
 }
 
 /// The part that was read.
-struct Found {
+struct FoundPart {
     /// Offset of the first byte.
     start: u64,
     bytes: Vec<u8>,
@@ -114,7 +114,7 @@ fn input_schema() -> Value {
     })
 }
 
-impl Found {
+impl FoundPart {
     fn end(&self) -> u64 {
         self.start + self.bytes.len() as u64
     }
@@ -131,7 +131,7 @@ fn read(files: &Files, arguments: &Arguments) -> Result<Output, ToolError> {
         None => wanted.offset,
     };
     let bytes = place.explain(part(&file, start, wanted.length))?;
-    let mut found = Found { start, bytes, truncated: false };
+    let mut found = FoundPart { start, bytes, truncated: false };
     keep_wanted_lines(&mut found, &wanted, encoding);
     if encoding == Encoding::Utf8 && found.end() < size {
         keep_whole_characters(&mut found)?;
@@ -150,7 +150,7 @@ fn read(files: &Files, arguments: &Arguments) -> Result<Output, ToolError> {
     Ok(shown(entry, content, encoding))
 }
 
-fn choose_part(arguments: &Arguments, limit: usize) -> Result<Wanted, ToolError> {
+fn choose_part(arguments: &Arguments, limit: usize) -> Result<WantedPart, ToolError> {
     let head = arguments.maybe_whole("head");
     let tail = arguments.maybe_whole("tail");
     let offset = arguments.whole("offset")?;
@@ -161,11 +161,11 @@ fn choose_part(arguments: &Arguments, limit: usize) -> Result<Wanted, ToolError>
         Some(length) => usize::try_from(length).unwrap_or(limit).min(limit),
         None => limit,
     };
-    Ok(Wanted { offset, length, head, tail })
+    Ok(WantedPart { offset, length, head, tail })
 }
 
 /// Drops bytes outside of the requested first or last lines.
-fn keep_wanted_lines(found: &mut Found, wanted: &Wanted, encoding: Encoding) {
+fn keep_wanted_lines(found: &mut FoundPart, wanted: &WantedPart, encoding: Encoding) {
     if let Some(lines) = wanted.head {
         found.bytes.truncate(end_of_lines(&found.bytes, lines));
     }
@@ -186,7 +186,7 @@ fn keep_wanted_lines(found: &mut Found, wanted: &Wanted, encoding: Encoding) {
 }
 
 /// Leaves a character that is cut at the end to the next part.
-fn keep_whole_characters(found: &mut Found) -> Result<(), ToolError> {
+fn keep_whole_characters(found: &mut FoundPart) -> Result<(), ToolError> {
     let whole = whole_characters(&found.bytes);
     if whole == 0 && !found.bytes.is_empty() {
         return Err(ToolError::new("`length` ends within the first character: give at least 4"));
@@ -203,7 +203,7 @@ fn shown(mut entry: Value, content: String, encoding: Encoding) -> Output {
 }
 
 /// Opens a regular file.
-pub(super) fn open(files: &Files, place: &Place) -> Result<(OwnedFd, Stat), ToolError> {
+pub(super) fn open(files: &Files, place: &FilePlace) -> Result<(OwnedFd, Stat), ToolError> {
     let file = files.reach(place)?;
     let stat = place.explain(fstat(&file))?;
     match kind(&stat) {
@@ -215,11 +215,11 @@ pub(super) fn open(files: &Files, place: &Place) -> Result<(OwnedFd, Stat), Tool
 
 /// Reads at most `length` bytes from `offset`.
 pub(super) fn part(file: &OwnedFd, offset: u64, length: usize) -> rustix::io::Result<Vec<u8>> {
-    const STEP: usize = 1 << 16;
+    const STEP_BYTES: usize = 1 << 16;
     let mut bytes = Vec::new();
     while bytes.len() < length {
         let filled = bytes.len();
-        let step = STEP.min(length - bytes.len());
+        let step = STEP_BYTES.min(length - bytes.len());
         bytes.resize(filled + step, 0);
         let read = match rustix::io::pread(
             file,

@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 
 use super::encoding::Encoding;
 use super::media;
-use super::place::{Files, Mark, Place, mark};
+use super::place::{FilePlace, Files, Mark, mark};
 use super::read;
 use super::walk::{Next, Walk};
 use crate::blocking::CancellationToken;
@@ -24,8 +24,8 @@ use crate::provider::{ChangeNotifier, Contents, Provider};
 use crate::tool::{Client, ToolError};
 
 /// Polling interval of subscribed files, and number of polls between two refreshes of the list.
-const LOOK: Duration = Duration::from_secs(1);
-const LOOKS_PER_LIST: u32 = 15;
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+const POLLS_PER_LIST: u32 = 15;
 
 pub(super) struct Resources(Arc<Inner>);
 
@@ -109,7 +109,7 @@ fn template(root: &str) -> Value {
 }
 
 /// Reads a resource. Files that cannot be opened, or are not regular, are reported as missing.
-fn contents(files: &Files, place: &Place, uri: &str) -> Result<Option<Contents>, ToolError> {
+fn contents(files: &Files, place: &FilePlace, uri: &str) -> Result<Option<Contents>, ToolError> {
     let Ok((file, stat)) = read::open(files, place) else { return Ok(None) };
     let limit = files.config.limits.resource_bytes;
     let size = usize::try_from(stat.st_size).unwrap_or(usize::MAX);
@@ -133,7 +133,7 @@ fn contents(files: &Files, place: &Place, uri: &str) -> Result<Option<Contents>,
 
 impl Inner {
     /// Resolves a `file:` URI. Bare paths are not resources.
-    fn place(&self, uri: &str) -> Result<Place, ToolError> {
+    fn place(&self, uri: &str) -> Result<FilePlace, ToolError> {
         if uri.starts_with("file:///") {
             self.files.find(uri)
         } else {
@@ -182,7 +182,7 @@ impl Inner {
         let stop = CancellationToken::default();
         for root in &self.files.roots {
             let place =
-                Place { root: Arc::clone(root), names: Vec::new(), path: root.path.clone() };
+                FilePlace { root: Arc::clone(root), names: Vec::new(), path: root.path.clone() };
             // Enough entries to find files among folders, but few enough for a periodic walk.
             let mut walk = Walk::new(&stop, most.saturating_mul(4));
             let _ = walk.run(&place, &mut |found| {
@@ -232,7 +232,7 @@ async fn follow(inner: Weak<Inner>, teller: ChangeNotifier) {
     let mut looks = 0;
     loop {
         let Some(strong) = inner.upgrade() else { return };
-        let lists = looks % LOOKS_PER_LIST == 0;
+        let lists = looks % POLLS_PER_LIST == 0;
         let watching = Arc::clone(&strong);
         let looked =
             tokio::task::spawn_blocking(move || (watching.changed(), lists && watching.list()));
@@ -245,7 +245,7 @@ async fn follow(inner: Weak<Inner>, teller: ChangeNotifier) {
         }
         looks += 1;
         tokio::select! {
-            () = tokio::time::sleep(LOOK) => {}
+            () = tokio::time::sleep(POLL_INTERVAL) => {}
             () = strong.look.notified() => {}
         }
     }

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use super::config;
 
 /// Maximum number of attempts to open a path while it is being renamed.
-const ATTEMPTS: usize = 64;
+const MAX_ATTEMPTS: usize = 64;
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 pub(super) struct Root {
@@ -52,7 +52,7 @@ impl Root {
             use rustix::fs::ResolveFlags;
             let path = if names.is_empty() { ".".to_owned() } else { names.join("/") };
             let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-            for _ in 0..ATTEMPTS {
+            for _ in 0..MAX_ATTEMPTS {
                 match fs::openat2(&self.folder, &path, flags, Mode::empty(), resolve) {
                     // A part of the path was renamed concurrently.
                     Err(Errno::AGAIN | Errno::INTR) => {}

@@ -11,18 +11,18 @@ use serde_json::{Value, json};
 
 use super::place::{Files, describe, entry_schema, kind, path_schema};
 use super::read::part;
-use super::walk::{Found, Next, Walk};
+use super::walk::{FoundFile, Next, Walk};
 use crate::blocking::CancellationToken;
 use crate::tool::{Arguments, Client, Output, Tool, ToolError, ToolSpec, first_chars, list_schema};
 
-const MOST: u64 = 1000;
+const MAX_MATCHES: u64 = 1000;
 /// Maximum size of a searched file, and maximum number of bytes per search.
-const FILE: usize = 8 << 20;
-const ALL: usize = 256 << 20;
+const MAX_FILE_BYTES: usize = 8 << 20;
+const MAX_TOTAL_BYTES: usize = 256 << 20;
 /// Maximum length of a line in the result, in characters.
-const SHOWN: usize = 300;
+const MAX_SHOWN_CHARS: usize = 300;
 /// Maximum number of matches per file.
-const EACH: usize = 50;
+const MAX_MATCHES_PER_FILE: usize = 50;
 
 pub(super) struct Search(pub(super) Arc<Files>);
 
@@ -51,7 +51,7 @@ impl Tool for Search {
                 },
                 "ignore_case": {"type": "boolean", "default": false},
                 "hidden": {"type": "boolean", "default": false},
-                "limit": {"type": "integer", "minimum": 1, "maximum": MOST, "default": 100},
+                "limit": {"type": "integer", "minimum": 1, "maximum": MAX_MATCHES, "default": 100},
             }),
             &[],
         )
@@ -154,7 +154,7 @@ fn compile(glob: &str, ignore_case: bool) -> Result<(GlobMatcher, bool), ToolErr
 }
 
 impl Hunt {
-    fn look(&mut self, found: &Found<'_>, path: &str) -> Result<Next, ToolError> {
+    fn look(&mut self, found: &FoundFile<'_>, path: &str) -> Result<Next, ToolError> {
         self.looked += 1;
         let named = match &self.glob {
             Some((glob, true)) => glob.is_match(found.names.join("/")),
@@ -178,9 +178,9 @@ impl Hunt {
     }
 
     /// Adds the lines of a file that contain the text.
-    fn read(&mut self, found: &Found<'_>, path: &str) {
+    fn read(&mut self, found: &FoundFile<'_>, path: &str) {
         let Some(text) = self.text.clone() else { return };
-        if self.bytes >= ALL {
+        if self.bytes >= MAX_TOTAL_BYTES {
             self.partial = true;
             return;
         }
@@ -199,11 +199,11 @@ impl Hunt {
                 line.contains(&text)
             };
             if holds {
-                let shown = first_chars(line.trim_end(), SHOWN);
+                let shown = first_chars(line.trim_end(), MAX_SHOWN_CHARS);
                 self.add(json!({"path": path, "line": at + 1, "text": shown}));
                 each += 1;
             }
-            if self.partial || each == EACH {
+            if self.partial || each == MAX_MATCHES_PER_FILE {
                 return;
             }
         }
@@ -211,14 +211,14 @@ impl Hunt {
 }
 
 /// Returns the contents of a file, unless it is too large or no longer a regular file.
-fn contents(found: &Found<'_>) -> Option<Vec<u8>> {
+fn contents(found: &FoundFile<'_>) -> Option<Vec<u8>> {
     let flags =
         OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
     let file: OwnedFd = openat(found.folder, found.name(), flags, Mode::empty()).ok()?;
     let stat = fstat(&file).ok()?;
     let size = usize::try_from(stat.st_size).ok()?;
-    if size > FILE || kind(&stat) != "file" {
+    if size > MAX_FILE_BYTES || kind(&stat) != "file" {
         return None;
     }
-    part(&file, 0, FILE).ok()
+    part(&file, 0, MAX_FILE_BYTES).ok()
 }

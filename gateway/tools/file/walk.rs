@@ -7,15 +7,15 @@ use std::os::fd::OwnedFd;
 use rustix::fs::{Dir, FileType, Stat};
 use rustix::io::Errno;
 
-use super::place::Place;
+use super::place::FilePlace;
 use super::root::{enter, look};
 use crate::blocking::CancellationToken;
 use crate::tool::ToolError;
 
 /// Maximum depth below the start.
-const DEPTH: usize = 64;
+const MAX_DEPTH: usize = 64;
 
-pub(super) struct Found<'a> {
+pub(super) struct FoundFile<'a> {
     /// The open parent folder.
     pub(super) folder: &'a OwnedFd,
     /// Names from the start, including its own.
@@ -23,7 +23,7 @@ pub(super) struct Found<'a> {
     pub(super) stat: Stat,
 }
 
-impl Found<'_> {
+impl FoundFile<'_> {
     pub(super) fn name(&self) -> &str {
         match self.names.last() {
             Some(name) => name,
@@ -66,8 +66,8 @@ impl<'a> Walk<'a> {
     /// Visits everything below a folder.
     pub(super) fn run(
         &mut self,
-        place: &Place,
-        visit: &mut dyn FnMut(&Found<'_>) -> Result<Next, ToolError>,
+        place: &FilePlace,
+        visit: &mut dyn FnMut(&FoundFile<'_>) -> Result<Next, ToolError>,
     ) -> Result<(), ToolError> {
         let opened = place.root.folder(&place.names);
         if let Err(Errno::NOTDIR) = opened
@@ -87,7 +87,7 @@ impl<'a> Walk<'a> {
         &mut self,
         folder: &OwnedFd,
         names: &mut Vec<String>,
-        visit: &mut dyn FnMut(&Found<'_>) -> Result<Next, ToolError>,
+        visit: &mut dyn FnMut(&FoundFile<'_>) -> Result<Next, ToolError>,
     ) -> Result<ControlFlow<()>, ToolError> {
         for name in self.entries(folder) {
             self.stop.check()?;
@@ -99,7 +99,7 @@ impl<'a> Walk<'a> {
             // The entry may have been deleted since the folder was read.
             let Ok(stat) = look(folder, &name) else { continue };
             names.push(name);
-            let found = Found { folder, names, stat };
+            let found = FoundFile { folder, names, stat };
             let inner = found.is_folder();
             let flow = match visit(&found)? {
                 Next::End => ControlFlow::Break(()),
@@ -118,9 +118,9 @@ impl<'a> Walk<'a> {
         &mut self,
         folder: &OwnedFd,
         names: &mut Vec<String>,
-        visit: &mut dyn FnMut(&Found<'_>) -> Result<Next, ToolError>,
+        visit: &mut dyn FnMut(&FoundFile<'_>) -> Result<Next, ToolError>,
     ) -> Result<ControlFlow<()>, ToolError> {
-        if names.len() < DEPTH
+        if names.len() < MAX_DEPTH
             && let Some(name) = names.last()
             && let Ok(inner) = enter(folder, name)
         {

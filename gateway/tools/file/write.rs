@@ -11,13 +11,13 @@ use rustix::io::Errno;
 use serde_json::json;
 
 use super::encoding::{Encoding, NAMES};
-use super::place::{Files, Place, describe, path_schema};
+use super::place::{FilePlace, Files, describe, path_schema};
 use super::root::look;
 use crate::blocking::CancellationToken;
 use crate::tool::{Arguments, Client, Effect, Output, Tool, ToolError, ToolSpec};
 
 /// Maximum number of restarts of an append while others create and remove the file.
-const ATTEMPTS: usize = 8;
+const MAX_ATTEMPTS: usize = 8;
 
 pub(super) struct Write(pub(super) Arc<Files>);
 
@@ -115,7 +115,7 @@ fn write(
         }
         match replace(&folder, leaf, &bytes, old.as_ref(), mode != "replace") {
             // Another process has created the file, so append to it.
-            Err(Errno::EXIST) if mode == "append" && attempts < ATTEMPTS => attempts += 1,
+            Err(Errno::EXIST) if mode == "append" && attempts < MAX_ATTEMPTS => attempts += 1,
             Err(errno) => return Err(place.words(errno)),
             Ok(()) => break old,
         }
@@ -128,7 +128,7 @@ fn write(
     Ok(entry.into())
 }
 
-fn is_replaceable(place: &Place, stat: &Stat, mode: &str) -> Result<(), ToolError> {
+fn is_replaceable(place: &FilePlace, stat: &Stat, mode: &str) -> Result<(), ToolError> {
     match FileType::from_raw_mode(stat.st_mode) {
         _ if mode == "create" => Err(place.words(Errno::EXIST)),
         FileType::RegularFile => Ok(()),
@@ -140,7 +140,7 @@ fn is_replaceable(place: &Place, stat: &Stat, mode: &str) -> Result<(), ToolErro
 
 /// Appends to a file in place. Files with several hard links are rejected, because another link may
 /// be outside of the roots.
-fn append(place: &Place, folder: &OwnedFd, leaf: &str, bytes: &[u8]) -> Result<(), ToolError> {
+fn append(place: &FilePlace, folder: &OwnedFd, leaf: &str, bytes: &[u8]) -> Result<(), ToolError> {
     let flags = OFlags::WRONLY
         | OFlags::APPEND
         | OFlags::NOFOLLOW

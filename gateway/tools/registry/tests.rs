@@ -38,9 +38,9 @@ fn names_that_are_taken_or_cannot_be_are_refused() {
 }
 
 #[derive(Default)]
-struct Heard(Mutex<Vec<(String, String)>>);
+struct HeardEvents(Mutex<Vec<(String, String)>>);
 
-impl Observer for Heard {
+impl Observer for HeardEvents {
     fn observe(&self, tool: &Arc<str>, event: Event<'_>) {
         let words = match event {
             Event::Executed { ended, .. } => format!("{ended:?}"),
@@ -52,7 +52,7 @@ impl Observer for Heard {
 
 #[test]
 fn observers_hear_of_tools_that_come_go_and_run() {
-    let heard = Arc::new(Heard::default());
+    let heard = Arc::new(HeardEvents::default());
     let registry = Registry::new(vec![Arc::clone(&heard) as _]);
     let tools = Registry::prepare("file", named(&["file/a", "file/b"])).unwrap();
     registry.install("file", &tools);

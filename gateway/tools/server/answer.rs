@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 use super::Server;
 use super::payload::{PayloadError, build_result, read_object, text_of, timeout_error};
 use crate::provider::{CompletionRequest, CompletionTarget};
-use crate::registry::{CallOutcome, DEFAULT_ORGANISATION, Entry};
+use crate::registry::{CallOutcome, DEFAULT_ORGANISATION, RegisteredTool};
 use crate::schema;
 use crate::tool::{Arguments, Client, MAX_TIMEOUT, ToolError};
 
 /// Maximum number of values of a completion.
-const VALUES: usize = 100;
+const MAX_VALUES: usize = 100;
 
 impl Server {
     pub(super) async fn answer_call(&self, call: &Call<'_>) -> Result<Value, PayloadError> {
@@ -97,13 +97,13 @@ impl Server {
             None => Vec::new(),
         };
         let total = values.len();
-        values.truncate(VALUES);
-        Ok(json!({"completion": {"values": values, "total": total, "hasMore": total > VALUES}}))
+        values.truncate(MAX_VALUES);
+        Ok(json!({"completion": {"values": values, "total": total, "hasMore": total > MAX_VALUES}}))
     }
 }
 
 async fn run_tool(
-    entry: &Entry,
+    entry: &RegisteredTool,
     arguments: Arguments,
     client: Client<'_>,
     limit: Duration,

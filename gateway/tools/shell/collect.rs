@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::task::JoinHandle;
 
-const CHUNK: usize = 64 * 1024;
+const CHUNK_BYTES: usize = 64 * 1024;
 
 /// The kept bytes, and the total number of bytes.
 #[derive(Debug, Default)]
@@ -47,7 +47,7 @@ impl Reader {
         let into = Arc::clone(&output);
         let task = tokio::spawn(async move {
             let Some(mut stream) = stream else { return };
-            let mut chunk = vec![0; CHUNK];
+            let mut chunk = vec![0; CHUNK_BYTES];
             let mut room = cap;
             while let Ok(read @ 1..) = stream.read(&mut chunk).await {
                 let mut output = into.lock();

@@ -19,13 +19,13 @@ use rustix::process::{Resource, Rlimit, Signal, setrlimit};
 use super::config::Landlock;
 use super::filter;
 use super::folder::identity;
-use super::plan::{Held, Plan};
+use super::plan::{HeldFolder, Plan};
 
 /// The first argument of this mode, and the second if the program may start others.
 pub(super) const MODE: &str = "confine-exec";
 pub(super) const CHILDREN: &str = "children";
 /// The exit code for a program that was not started, and the prefix of the error message.
-pub(super) const FAILED: u8 = 125;
+pub(super) const FAILED_EXIT_CODE: u8 = 125;
 pub(super) const LAST_WORDS: &str = "lockgate: not confined, not started: ";
 
 /// Maximum size of a plan in bytes; larger than the kernel's limit for arguments.
@@ -162,7 +162,7 @@ fn empty_stdin() -> rustix::io::Result<()> {
     rustix::stdio::dup2_stdin(rustix::fs::open("/dev/null", flags, Mode::empty())?)
 }
 
-fn enter(folder: &Held) -> Result<(), String> {
+fn enter(folder: &HeldFolder) -> Result<(), String> {
     match rustix::process::fchdir(open(folder)?) {
         Ok(()) => Ok(()),
         Err(error) => Err(error.to_string()),
@@ -170,7 +170,7 @@ fn enter(folder: &Held) -> Result<(), String> {
 }
 
 /// Opens a folder, if it is still the same.
-fn open(folder: &Held) -> Result<OwnedFd, String> {
+fn open(folder: &HeldFolder) -> Result<OwnedFd, String> {
     let path = folder.path.display();
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let open = match rustix::fs::open(&folder.path, flags, Mode::empty()) {

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use super::confine::{self, CHILDREN, FAILED, MODE};
+use super::confine::{self, CHILDREN, FAILED_EXIT_CODE, MODE};
 use super::guard;
 
 /// Confines this process and becomes the program, if the command line requests it. Call before
@@ -16,5 +16,5 @@ pub fn confined(mut arguments: impl Iterator<Item = OsString>) -> Option<ExitCod
     let children = matches!(arguments.next(), Some(word) if word == CHILDREN);
     let Err(words) = if children { guard::guard_program() } else { confine::become_program() };
     confine::write_last_words(&words);
-    Some(ExitCode::from(FAILED))
+    Some(ExitCode::from(FAILED_EXIT_CODE))
 }

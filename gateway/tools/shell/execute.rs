@@ -18,11 +18,11 @@ use super::run::{self, Ran, Start};
 use crate::tool::{Arguments, Client, Effect, MAX_TIMEOUT, Output, Tool, ToolError, ToolSpec};
 
 /// How long a call waits for a permit.
-const TURN: Duration = Duration::from_secs(10);
+const PERMIT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval of progress notifications.
-const PROGRESS: Duration = Duration::from_secs(1);
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 /// The time limit of a run ends this long before the call's timeout.
-const MARGIN: Duration = Duration::from_secs(1);
+const TIMEOUT_MARGIN: Duration = Duration::from_secs(1);
 /// Maximum length of the working folder, in characters.
 const MAX_PATH: usize = 4096;
 /// Maximum length of a variable's value, in characters.
@@ -78,7 +78,7 @@ impl Tool for Execute {
             .effect(effect)
             .tags(&["shell", "process"])
             .permissions(&["shell:execute"])
-            .timeout(limits.max_timeout + TURN + MARGIN)
+            .timeout(limits.max_timeout + PERMIT_TIMEOUT + TIMEOUT_MARGIN)
             // Both streams, as text and as structured content; each invalid byte takes three bytes.
             .cap(limits.output_bytes.saturating_mul(12).saturating_add(64 * 1024))
     }
@@ -102,7 +102,8 @@ impl Tool for Execute {
                 )));
             };
             let limit = Duration::from_millis(arguments.whole("timeout_ms")?);
-            let limit = limit.min(shell.config.limits.max_timeout).min(MAX_TIMEOUT - MARGIN);
+            let limit =
+                limit.min(shell.config.limits.max_timeout).min(MAX_TIMEOUT - TIMEOUT_MARGIN);
             let variables = read_environment(&arguments)?;
             let place = turn(shell).await?;
             let start = Start { program, call: &call, folder: &folder, variables, limit };
@@ -220,7 +221,7 @@ fn judge(shell: &Shell, arguments: &Arguments, folder: &Folder) -> Result<Invoca
 
 async fn turn(shell: &Shell) -> Result<OwnedSemaphorePermit, ToolError> {
     let most = shell.config.limits.concurrent;
-    match timeout(TURN, Arc::clone(&shell.places).acquire_owned()).await {
+    match timeout(PERMIT_TIMEOUT, Arc::clone(&shell.places).acquire_owned()).await {
         Ok(Ok(place)) => Ok(place),
         _ => Err(ToolError(format!(
             "{most} programs are running, which is the limit; try again when one has ended"
@@ -235,7 +236,7 @@ async fn follow(
     client: &Client<'_>,
 ) -> Result<Ran, ToolError> {
     let began = Instant::now();
-    let mut ticks = interval_at(began + PROGRESS, PROGRESS);
+    let mut ticks = interval_at(began + PROGRESS_INTERVAL, PROGRESS_INTERVAL);
     loop {
         tokio::select! {
             ran = &mut wanted => return ran.map_err(|_| ToolError::new("the gateway is shutting down; the program was ended")),

@@ -10,17 +10,17 @@ use rustix::fs::{Mode, OFlags, ResolveFlags, fstat, open, openat2};
 use rustix::io::Errno;
 
 use super::config::Root;
-use super::plan::Held;
+use super::plan::HeldFolder;
 
 /// Maximum number of attempts while the tree changes during the lookup.
-const TRIES: usize = 8;
+const MAX_TRIES: usize = 8;
 
 pub(super) struct Folders(Vec<Open>);
 
 struct Open {
     path: String,
     folder: OwnedFd,
-    held: Held,
+    held: HeldFolder,
 }
 
 /// A working folder. Open during the whole call, so that its inode number is not reused.
@@ -32,9 +32,9 @@ pub(super) struct Folder {
 
 impl Folder {
     /// Returns the identity that the launcher checks.
-    pub(super) fn held(&self) -> Result<Held, Errno> {
+    pub(super) fn held(&self) -> Result<HeldFolder, Errno> {
         let (device, inode) = identity(&self.descriptor)?;
-        Ok(Held { path: PathBuf::from(&self.path), write: false, device, inode })
+        Ok(HeldFolder { path: PathBuf::from(&self.path), write: false, device, inode })
     }
 }
 
@@ -48,7 +48,7 @@ impl Open {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = open(&path, flags, Mode::empty())?;
         let (device, inode) = identity(&folder)?;
-        let held = Held { path, write: root.write, device, inode };
+        let held = HeldFolder { path, write: root.write, device, inode };
         Ok(Self { path: text, folder, held })
     }
 
@@ -79,7 +79,7 @@ impl Folders {
         self.0.iter().map(|root| root.path.clone()).collect()
     }
 
-    pub(super) fn held(&self) -> Vec<Held> {
+    pub(super) fn held(&self) -> Vec<HeldFolder> {
         self.0.iter().map(|root| root.held.clone()).collect()
     }
 
@@ -163,7 +163,7 @@ pub(super) fn identity(folder: &OwnedFd) -> Result<(u64, u64), Errno> {
 fn look(root: &Open, path: &str, flags: OFlags, resolve: ResolveFlags) -> Result<OwnedFd, Errno> {
     let path = path.trim_start_matches('/');
     let path = if path.is_empty() { "." } else { path };
-    for _ in 0..TRIES {
+    for _ in 0..MAX_TRIES {
         match openat2(&root.folder, path, flags, Mode::empty(), resolve) {
             Err(Errno::AGAIN | Errno::INTR) => {}
             other => return other,

@@ -14,7 +14,7 @@ use rustix::process::{
     DumpableBehavior, Signal, kill_current_process_group, set_dumpable_behavior,
 };
 
-use super::confine::{self, FAILED};
+use super::confine::{self, FAILED_EXIT_CODE};
 use super::plan::Plan;
 
 /// Starts the program, writes its wait status to the gateway as the four bytes of an `i32`, and
@@ -51,7 +51,7 @@ fn start_confined(plan: Plan, control: &UnixStream) -> io::Result<()> {
             Ok(status) => status,
             Err(words) => {
                 confine::write_last_words(&words);
-                ExitStatus::from_raw(i32::from(FAILED) << 8)
+                ExitStatus::from_raw(i32::from(FAILED_EXIT_CODE) << 8)
             }
         };
         // Fails if the gateway is gone.

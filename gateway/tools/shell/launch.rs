@@ -24,10 +24,10 @@ use tokio::runtime::Handle;
 use super::confine;
 
 /// Maximum number of waiting launchers, started from the first call on.
-const WAITING: usize = 8;
+const MAX_WAITING: usize = 8;
 /// Delay before each start of a launcher, because launchers share the processors with the programs
 /// of calls.
-const PAUSE: Duration = Duration::from_millis(4);
+const START_DELAY: Duration = Duration::from_millis(4);
 
 /// A process that waits for its plan.
 pub(super) struct Launcher {
@@ -112,8 +112,11 @@ struct Line {
 impl Launchers {
     /// Creates an empty pool. Requires a Tokio runtime.
     pub(super) fn new(program: PathBuf, concurrent: usize) -> io::Result<Self> {
-        let line =
-            Arc::new(Line { program, most: concurrent.min(WAITING), waiting: Mutex::default() });
+        let line = Arc::new(Line {
+            program,
+            most: concurrent.min(MAX_WAITING),
+            waiting: Mutex::default(),
+        });
         let (more, wanted) = sync_channel(1);
         let filled = Arc::clone(&line);
         let runtime = Handle::current();
@@ -156,7 +159,7 @@ impl Line {
 
     fn fill(&self) {
         while self.waiting.lock().len() < self.most {
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(START_DELAY);
             match Launcher::start(&self.program, false) {
                 Ok(launcher) => self.waiting.lock().push_back(launcher),
                 Err(error) => {

@@ -19,9 +19,9 @@ pub(super) struct Plan {
     pub(super) arguments: Vec<String>,
     pub(super) environment: BTreeMap<String, String>,
     /// The working folder; `None` is `/`.
-    pub(super) folder: Option<Held>,
+    pub(super) folder: Option<HeldFolder>,
     pub(super) landlock: bool,
-    pub(super) roots: Vec<Held>,
+    pub(super) roots: Vec<HeldFolder>,
     /// Paths that it may read, besides the roots.
     pub(super) read: Vec<PathBuf>,
     /// Paths that it may execute.
@@ -37,7 +37,7 @@ pub(super) struct Plan {
 /// A folder and its identity when it was checked. Another folder at the same path is rejected.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Held {
+pub(super) struct HeldFolder {
     pub(super) path: PathBuf,
     /// Whether programs may change its contents.
     pub(super) write: bool,

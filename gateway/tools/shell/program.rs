@@ -35,7 +35,7 @@ const LOADERS: [&str; 2] = ["/lib", "/lib64"];
 
 /// How a program is treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ProgramKind {
     Plain,
     Git,
     /// A program that runs code, but is only permitted to print its version. Its result must not
@@ -49,7 +49,7 @@ pub(super) enum Kind {
 pub(super) struct Program {
     /// The last component of its name.
     pub(super) name: String,
-    pub(super) kind: Kind,
+    pub(super) kind: ProgramKind,
     /// The executable file.
     pub(super) file: PathBuf,
     /// Arguments before the caller's: the script, if `file` is its interpreter.
@@ -66,10 +66,10 @@ impl Program {
         let short = name.rsplit('/').next().unwrap_or(name);
         let runs_code = code.iter().any(|program| program == name);
         let kind = match short {
-            _ if runs_code => Kind::Code,
-            "git" => Kind::Git,
-            "node" | "npm" | "pnpm" | "yarn" => Kind::Version,
-            _ => Kind::Plain,
+            _ if runs_code => ProgramKind::Code,
+            "git" => ProgramKind::Git,
+            "node" | "npm" | "pnpm" | "yarn" => ProgramKind::Version,
+            _ => ProgramKind::Plain,
         };
         let found = locate(name, search)?;
         let mut read: Vec<PathBuf> = SYSTEM.iter().map(PathBuf::from).collect();
@@ -89,7 +89,7 @@ impl Program {
         };
         let mut execute = loaders();
         execute.push(file.clone());
-        if kind == Kind::Code {
+        if kind == ProgramKind::Code {
             execute.extend_from_slice(search);
         }
         Some(Self { name: short.to_owned(), kind, file, before, read, execute })
@@ -98,7 +98,7 @@ impl Program {
 
 impl Program {
     pub(super) fn runs_code(&self) -> bool {
-        self.kind == Kind::Code
+        self.kind == ProgramKind::Code
     }
 }
 

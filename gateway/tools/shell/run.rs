@@ -17,13 +17,13 @@ use super::collect::{Output, Reader};
 use super::folder::Folder;
 use super::launch::{Launcher, Launchers};
 use super::plan::Plan;
-use super::program::{Kind, Program};
+use super::program::{Program, ProgramKind};
 use super::{Shell, confine, git};
 
 /// Time between SIGTERM and SIGKILL.
-const GRACE: Duration = Duration::from_secs(2);
+const TERMINATION_GRACE_PERIOD: Duration = Duration::from_secs(2);
 /// How long to wait for the remaining output after the end.
-const LAST_OUTPUT: Duration = Duration::from_secs(1);
+const LAST_OUTPUT_TIMEOUT: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(super) struct Ran {
@@ -46,7 +46,7 @@ impl Ran {
 
     /// Returns the launcher's error message, if the program was not started.
     pub(super) fn not_started(&self) -> Option<String> {
-        if self.code() != Some(i32::from(confine::FAILED)) || self.stdout.total != 0 {
+        if self.code() != Some(i32::from(confine::FAILED_EXIT_CODE)) || self.stdout.total != 0 {
             return None;
         }
         let words = String::from_utf8_lossy(&self.stderr.kept);
@@ -99,7 +99,7 @@ fn plan(shell: &Shell, start: Start<'_>) -> Result<Plan, rustix::io::Errno> {
     let limits = &shell.config.limits;
     let mut arguments = program.before.clone();
     match program.kind {
-        Kind::Git => {
+        ProgramKind::Git => {
             let subcommand = call.subcommands.first().map(String::as_str);
             arguments.extend(git::arguments(&call.arguments, subcommand));
         }
@@ -118,7 +118,7 @@ fn plan(shell: &Shell, start: Start<'_>) -> Result<Plan, rustix::io::Errno> {
         arguments,
         environment: environment(shell, program, variables),
         // Package managers run programs named in files of the working folder, such as `.yarnrc`.
-        folder: if program.kind == Kind::Version { None } else { Some(folder.held()?) },
+        folder: if program.kind == ProgramKind::Version { None } else { Some(folder.held()?) },
         landlock: shell.landlock,
         roots: shell.folders.held(),
         read,
@@ -157,7 +157,7 @@ fn environment(
     }
     all.extend(shell.config.environment.clone());
     all.extend(variables);
-    if program.kind == Kind::Git {
+    if program.kind == ProgramKind::Git {
         all.extend(git::environment(&shell.folders.paths()));
     }
     all
@@ -182,7 +182,7 @@ async fn watch(
     launcher.finish().await;
     let took = began.elapsed();
     // All other ends of the streams are closed now, unless the kernel is stuck.
-    let _ = timeout(LAST_OUTPUT, async {
+    let _ = timeout(LAST_OUTPUT_TIMEOUT, async {
         stdout.end().await;
         stderr.end().await;
     })
@@ -201,7 +201,7 @@ async fn watch(
 /// Terminates the whole group with SIGTERM, then with SIGKILL.
 async fn stop(launcher: &mut Launcher) -> std::io::Result<ExitStatus> {
     launcher.group.signal(Signal::TERM);
-    if let Ok(ended) = timeout(GRACE, launcher.wait_for_program()).await {
+    if let Ok(ended) = timeout(TERMINATION_GRACE_PERIOD, launcher.wait_for_program()).await {
         return ended;
     }
     launcher.group.signal(Signal::KILL);

@@ -26,12 +26,12 @@ const SECRET: &str = "CANARY-c0ffee";
 const VICTIM: &str = "first line\nneedle\nthird line\n";
 
 /// A folder with a root, surrounded by traps.
-pub(super) struct Place {
+pub(super) struct TestFolder {
     folder: TempDir,
     mark: String,
 }
 
-impl Place {
+impl TestFolder {
     pub(super) fn new() -> Self {
         let folder = tempfile::Builder::new().prefix("lockgate-shell").tempdir().unwrap();
         let mark = folder.path().file_name().unwrap().to_str().unwrap().to_owned();

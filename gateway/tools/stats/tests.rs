@@ -26,10 +26,10 @@ fn an_organisation_has_figures_of_its_own() {
     assert_eq!(figures(Some("")), (1, 40));
     assert_eq!(figures(Some("other")), (0, 0));
     assert_eq!(figures(None), (3, 40));
-    for n in 0..ORGANISATIONS {
+    for n in 0..MAX_ORGANISATIONS {
         run(&format!("new{n}"), 1);
     }
-    assert_eq!(stats.0.lock()[&tool].organisations.len(), ORGANISATIONS);
+    assert_eq!(stats.0.lock()[&tool].organisations.len(), MAX_ORGANISATIONS);
     assert_eq!(figures(Some("acme")), (0, 0), "the least lately used goes");
-    assert_eq!(figures(None).0, 3 + ORGANISATIONS as u64);
+    assert_eq!(figures(None).0, 3 + MAX_ORGANISATIONS as u64);
 }

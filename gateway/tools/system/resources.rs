@@ -9,7 +9,7 @@ use super::caller_view;
 use crate::tool::{Arguments, Client, Output, STRICT, Tool, ToolError, ToolSpec};
 
 /// Maximum number of items per page.
-const PAGE: u64 = 200;
+const MAX_PAGE: u64 = 200;
 
 pub(super) struct List;
 
@@ -29,7 +29,7 @@ impl Tool for List {
                     "description": "Only those of this server",
                 },
                 "offset": {"type": "integer", "minimum": 0, "default": 0},
-                "limit": {"type": "integer", "minimum": 1, "maximum": PAGE, "default": 50},
+                "limit": {"type": "integer", "minimum": 1, "maximum": MAX_PAGE, "default": 50},
             }),
             &[],
         )

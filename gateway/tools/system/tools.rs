@@ -8,7 +8,7 @@ use lockgate_upstream::{BoxFuture, CallerView, ListKind};
 use serde_json::{Value, json};
 
 use super::caller_view;
-use crate::registry::{DEFAULT_ORGANISATION, Entry, Registry};
+use crate::registry::{DEFAULT_ORGANISATION, RegisteredTool, Registry};
 use crate::stats::Stats;
 use crate::tool::{Arguments, Client, Effect, Output, Tool, ToolError, ToolSpec, first_chars};
 
@@ -24,7 +24,7 @@ impl Tools {
     }
 
     /// Describes a tool with the runs of an organisation, or of all for `None`.
-    fn describe(&self, entry: &Entry, whole: bool, organisation: Option<&str>) -> Value {
+    fn describe(&self, entry: &RegisteredTool, whole: bool, organisation: Option<&str>) -> Value {
         let spec = &entry.spec;
         let figures = self.stats.get(&entry.name, organisation);
         let mut tool = json!({
@@ -140,7 +140,7 @@ fn unix_seconds(at: SystemTime) -> Option<u64> {
 }
 
 /// Returns the registered tools in the caller's list.
-fn visible(registry: &Registry, caller_view: &dyn CallerView) -> Vec<Arc<Entry>> {
+fn visible(registry: &Registry, caller_view: &dyn CallerView) -> Vec<Arc<RegisteredTool>> {
     let mut builtin = BTreeSet::new();
     for server in caller_view.servers() {
         if let Some(peer) = &server.status().peer

@@ -16,7 +16,7 @@ use super::reading;
 use crate::tool::{Arguments, Client, Output, Tool, ToolError, ToolSpec};
 
 /// Larger pages are converted on a blocking thread, so that they do not delay other calls.
-const AT_ONCE: usize = 64 << 10;
+const READ_BYTES: usize = 64 << 10;
 const ACCEPT: &str = "text/html,application/xhtml+xml,text/markdown,text/plain;q=0.9,*/*;q=0.5";
 
 pub(super) struct Fetch(pub(super) Arc<Web>);
@@ -150,7 +150,7 @@ async fn told(reply: Reply, arguments: &Arguments) -> Result<Output, ToolError> 
     let format = arguments.text("format")?.to_owned();
     let start = arguments.count("start")?;
     let most = arguments.count("max_chars")?;
-    let page = if size > AT_ONCE {
+    let page = if size > READ_BYTES {
         let kind = kind.clone();
         let read = tokio::task::spawn_blocking(move || readable(&reply, &kind, &format));
         match read.await {

@@ -40,7 +40,7 @@ const HARMLESS: [&str; 6] =
 const OF_BODY: [&str; 3] = ["content-type", "content-language", "content-encoding"];
 
 /// Maximum number of headers per call.
-const MOST: usize = 64;
+const MAX_HEADERS: usize = 64;
 /// Maximum length of a value in bytes.
 const VALUE_BYTES: usize = 8 << 10;
 
@@ -102,8 +102,10 @@ impl Headers {
             if headers.insert(parsed, value).is_some() {
                 return Err(ToolError(format!("the header `{shown}` is given twice")));
             }
-            if headers.len() > MOST {
-                return Err(ToolError(format!("`headers` must have at most {MOST} entries")));
+            if headers.len() > MAX_HEADERS {
+                return Err(ToolError(format!(
+                    "`headers` must have at most {MAX_HEADERS} entries"
+                )));
             }
         }
         Ok(headers)

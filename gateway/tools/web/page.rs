@@ -15,9 +15,9 @@ use crate::tool::first_chars;
 use attributes::{Attributes, attribute, is_hidden};
 
 /// Maximum number of links returned per page.
-const LINKS: usize = 500;
+const MAX_LINKS: usize = 500;
 /// Maximum length of the title and of a link's text, in characters.
-const WORDS: usize = 300;
+const MAX_TEXT_CHARS: usize = 300;
 /// Maximum length of a link's URL.
 const URL_BYTES: usize = 2048;
 /// A shorter main part, in bytes, is not taken for the page.
@@ -253,7 +253,7 @@ impl Reader<'_> {
                 if let Some(words) = attribute(attributes, "alt")
                     && !words.trim().is_empty()
                 {
-                    self.text(&format!("(image: {})", first_chars(words.trim(), WORDS)));
+                    self.text(&format!("(image: {})", first_chars(words.trim(), MAX_TEXT_CHARS)));
                 }
                 return;
             }
@@ -291,13 +291,13 @@ impl Reader<'_> {
         let text: String = text.chars().filter(|c| !is_invisible(*c)).collect();
         if self.in_title && self.silent.is_none() {
             let title = self.title.get_or_insert_default();
-            if title.len() < WORDS * 4 {
+            if title.len() < MAX_TEXT_CHARS * 4 {
                 title.push_str(&text);
             }
             return;
         }
         if let Some(link) = &mut self.link
-            && link.text.len() < WORDS * 4
+            && link.text.len() < MAX_TEXT_CHARS * 4
         {
             link.text.push_str(&text);
         }
@@ -353,7 +353,7 @@ impl Reader<'_> {
         }
         let kept = Link { text: short(&link.text), url: link.url };
         let url = kept.url.clone();
-        if self.links.len() < LINKS && !self.links.contains(&kept) {
+        if self.links.len() < MAX_LINKS && !self.links.contains(&kept) {
             self.links.push(kept);
         }
         Some(url)
@@ -383,7 +383,7 @@ fn is_invisible(c: char) -> bool {
 /// Collapses whitespace, and shortens a text.
 fn short(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
-    first_chars(&words.join(" "), WORDS).to_owned()
+    first_chars(&words.join(" "), MAX_TEXT_CHARS).to_owned()
 }
 
 #[cfg(test)]

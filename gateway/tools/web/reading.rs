@@ -9,7 +9,7 @@ use flate2::write::{MultiGzDecoder, ZlibDecoder};
 use http::{HeaderMap, header};
 
 /// Compressed bytes that may arrive without producing output.
-const SLACK: usize = 64 << 10;
+const MAX_IDLE_INPUT: usize = 64 << 10;
 
 /// A body that is being received.
 pub(super) struct Intake {
@@ -71,7 +71,7 @@ impl Intake {
     /// Decodes a chunk. Returns false once the limit is reached.
     pub(super) fn take(&mut self, data: &[u8]) -> Result<bool, String> {
         self.received = self.received.saturating_add(data.len());
-        if self.received > self.max.saturating_add(SLACK)
+        if self.received > self.max.saturating_add(MAX_IDLE_INPUT)
             && !matches!(self.decoder, Decoder::Plain(_))
         {
             self.capped().over = true;

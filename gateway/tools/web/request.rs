@@ -18,8 +18,8 @@ use super::reading;
 use crate::tool::{Arguments, Client, Effect, Output, Tool, ToolError, ToolSpec, first_chars};
 
 /// Maximum number of returned response headers, and maximum size of a value in bytes.
-const HEADERS: usize = 128;
-const HEADER_BYTES: usize = 4 << 10;
+const MAX_HEADERS: usize = 128;
+const MAX_HEADER_BYTES: usize = 4 << 10;
 
 const ANSWERED: [&str; 10] = [
     "status",
@@ -235,9 +235,9 @@ fn told(reply: &Reply, took: Duration) -> Value {
         ("base64", STANDARD.encode(&reply.body))
     };
     let mut headers: Map<String, Value> = Map::new();
-    for (name, value) in reply.headers.iter().take(HEADERS) {
+    for (name, value) in reply.headers.iter().take(MAX_HEADERS) {
         let value = String::from_utf8_lossy(value.as_bytes());
-        let value = first_chars(&value, HEADER_BYTES);
+        let value = first_chars(&value, MAX_HEADER_BYTES);
         match headers.get_mut(name.as_str()) {
             Some(Value::String(before)) => *before = format!("{before}\n{value}"),
             _ => {

@@ -2,9 +2,9 @@
 //! start and end tags. `page` resolves links and omits elements.
 
 /// Maximum size of the text in bytes.
-const MOST: usize = 4 << 20;
+const MAX_TEXT_BYTES: usize = 4 << 20;
 /// Maximum depth of lists, quotes and emphasis.
-const DEPTH: usize = 16;
+const MAX_DEPTH: usize = 16;
 
 pub(super) struct Writer {
     markdown: bool,
@@ -54,7 +54,7 @@ impl Writer {
 
     /// Returns whether the size limit is reached.
     pub(super) fn full(&self) -> bool {
-        self.out.len() >= MOST
+        self.out.len() >= MAX_TEXT_BYTES
     }
 
     pub(super) fn finish(mut self) -> String {
@@ -79,14 +79,14 @@ impl Writer {
             }
             "ul" | "ol" | "menu" => {
                 self.lines(if self.lists.is_empty() { 2 } else { 1 });
-                if self.lists.len() < DEPTH {
+                if self.lists.len() < MAX_DEPTH {
                     self.lists.push((name == "ol").then_some(0));
                 }
             }
             "li" => self.item(),
             "blockquote" => {
                 self.lines(2);
-                self.quotes = (self.quotes + 1).min(DEPTH);
+                self.quotes = (self.quotes + 1).min(MAX_DEPTH);
             }
             "pre" => {
                 self.lines(2);
@@ -304,7 +304,7 @@ impl Writer {
     fn mark(&mut self, name: &str) {
         if self.markdown
             && self.pre == 0
-            && self.marks.len() < DEPTH
+            && self.marks.len() < MAX_DEPTH
             && let Some(mark) = sign_of(name)
         {
             self.flush();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use lockgate_tools::content::{
-    Argument, Body, Config, Kind, Message, Prompt, Resource, Role, Template,
+    Argument, ArgumentKind, Body, Config, Message, Prompt, Resource, Role, Template,
 };
 
 use super::super::Check;
@@ -164,12 +164,12 @@ fn argument(raw: &raw::Argument) -> Argument {
         default: text_of(&raw.default),
         kind: match raw.kind {
             raw::Kind::Text => {
-                Kind::Text { max_chars: raw.max_chars.size(), multiline: raw.multiline.0 }
+                ArgumentKind::Text { max_chars: raw.max_chars.size(), multiline: raw.multiline.0 }
             }
-            raw::Kind::Integer => Kind::Integer { min: raw.min, max: raw.max },
-            raw::Kind::Number => Kind::Number,
-            raw::Kind::Boolean => Kind::Boolean,
-            raw::Kind::Choice => Kind::Choice(raw.values.0.clone()),
+            raw::Kind::Integer => ArgumentKind::Integer { min: raw.min, max: raw.max },
+            raw::Kind::Number => ArgumentKind::Number,
+            raw::Kind::Boolean => ArgumentKind::Boolean,
+            raw::Kind::Choice => ArgumentKind::Choice(raw.values.0.clone()),
         },
     }
 }

@@ -10,9 +10,9 @@ use mysql_async::{Conn, Error, Opts};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Timeout of an attempt to end a session.
-const TRY: Duration = Duration::from_secs(5);
+const END_TIMEOUT: Duration = Duration::from_secs(5);
 /// Interval between two checks of whether a session is gone.
-const LOOK: Duration = Duration::from_millis(50);
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Error codes of both servers for a missing session, or a session of another user.
 const NO_SESSION_OF_OURS: [u16; 2] = [1094, 1095];
@@ -34,14 +34,14 @@ pub(super) struct Name {
 }
 
 /// A slot of the pool. When dropped, it is released at once, or after its session is gone.
-pub(super) struct Place {
+pub(super) struct MysqlSlot {
     permit: Option<OwnedSemaphorePermit>,
     ending: Ending,
     /// The session in use, and the deadline of its statement.
     busy: Option<(Name, Instant)>,
 }
 
-impl Place {
+impl MysqlSlot {
     pub(super) fn new(permit: OwnedSemaphorePermit, ending: Ending) -> Self {
         Self { permit: Some(permit), ending, busy: None }
     }
@@ -57,7 +57,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for MysqlSlot {
     fn drop(&mut self) {
         if let Some((name, deadline)) = self.busy.take()
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
@@ -77,7 +77,7 @@ async fn end(ending: &Ending, name: &Name, deadline: Instant) {
     let Ok(Ok(turn)) = tokio::time::timeout_at(deadline.into(), ending.turn.acquire()).await else {
         return;
     };
-    let ended = tokio::time::timeout(TRY, kill(&ending.options, name)).await;
+    let ended = tokio::time::timeout(END_TIMEOUT, kill(&ending.options, name)).await;
     drop(turn);
     if !matches!(ended, Ok(Ok(true))) {
         tracing::warn!(
@@ -96,7 +96,7 @@ async fn kill(options: &Opts, name: &Name) -> Result<bool, Error> {
     }
     // A killed session remains listed until it has ended.
     while is_there(conn.query_drop(format!("KILL {}", name.id)).await)? {
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(CHECK_INTERVAL).await;
     }
     conn.disconnect().await?;
     Ok(true)

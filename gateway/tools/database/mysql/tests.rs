@@ -10,7 +10,7 @@ use lockgate_policy::sql::{Dialect, Spec, Sql as Rule};
 use serde_json::json;
 
 use super::*;
-use crate::database::config::Place;
+use crate::database::config::DatabasePlace;
 use crate::database::tests::servers::{self, Identity, Server};
 use crate::database::tests::{
     ATTACKS, BENIGN, TABLES, ask, config, connector, knowing, limits, lines, table, tools,
@@ -105,7 +105,7 @@ async fn no_attack_has_an_effect_with_the_parser_and_without() {
         let mut root = superuser(&server).await;
         let before = fingerprint(&mut root).await;
         let reader = network(&server, "reader", "p@ss word", "test");
-        let rig = tools(config(vec![("main", Place::Mysql(reader.clone()))], None));
+        let rig = tools(config(vec![("main", DatabasePlace::Mysql(reader.clone()))], None));
         for attack in lines(ATTACKS, "mysql") {
             let answer = rig.call("database/query", json!({"sql": attack})).await;
             assert!(answer.is_err(), "{attack}: {answer:?}");
@@ -143,7 +143,7 @@ async fn harmless_statements_run_and_values_come_back_as_they_are() {
             root.query_drop(table(sql, "JSON", "TIMESTAMP", "")).await.unwrap();
         }
         let rig = tools(config(
-            vec![("main", Place::Mysql(network(&server, "reader", "p@ss word", "test")))],
+            vec![("main", DatabasePlace::Mysql(network(&server, "reader", "p@ss word", "test")))],
             None,
         ));
         let mut failed = Vec::new();
@@ -222,14 +222,14 @@ async fn roles_timeouts_and_lost_connections() {
         let mut root = superuser(&server).await;
         for (user, password) in [("other", "secret"), ("filer", "file")] {
             let rig = tools(config(
-                vec![("main", Place::Mysql(network(&server, user, password, "test")))],
+                vec![("main", DatabasePlace::Mysql(network(&server, user, password, "test")))],
                 None,
             ));
             let refused = rig.call("database/query", json!({"sql": "SELECT 1"})).await.unwrap_err();
             assert!(refused.contains("its role may do more than read"), "{user}: {refused}");
         }
         let rig = tools(config(
-            vec![("main", Place::Mysql(network(&server, "reader", "p@ss word", "test")))],
+            vec![("main", DatabasePlace::Mysql(network(&server, "reader", "p@ss word", "test")))],
             None,
         ));
         let slow = "SELECT count(*) FROM information_schema.columns a, information_schema.columns b, information_schema.columns c";
@@ -267,7 +267,7 @@ async fn what_select_1_costs_is_told() {
     for server in servers::mysqls() {
         let mut root = superuser(&server).await;
         let rig = tools(config(
-            vec![("main", Place::Mysql(network(&server, "reader", "p@ss word", "test")))],
+            vec![("main", DatabasePlace::Mysql(network(&server, "reader", "p@ss word", "test")))],
             None,
         ));
         let server = name(&mut root).await;
@@ -355,11 +355,11 @@ async fn a_role_with_select_alone_sees_keys_and_indexes() {
             root.query_drop(sql).await.unwrap();
         }
         let all = tools(config(
-            vec![("main", Place::Mysql(network(&server, "reader", "p@ss word", "test")))],
+            vec![("main", DatabasePlace::Mysql(network(&server, "reader", "p@ss word", "test")))],
             None,
         ));
         let rig = tools(config(
-            vec![("main", Place::Mysql(network(&server, "looker", "look", "test")))],
+            vec![("main", DatabasePlace::Mysql(network(&server, "looker", "look", "test")))],
             None,
         ));
         let children = rig.call("database/schema", json!({"table": "children"})).await.unwrap();
@@ -432,7 +432,7 @@ async fn defaults_are_sql_on_both_servers() {
         .await
         .unwrap();
         let rig = tools(config(
-            vec![("main", Place::Mysql(network(&server, "looker", "look", "test")))],
+            vec![("main", DatabasePlace::Mysql(network(&server, "looker", "look", "test")))],
             None,
         ));
         let schema = rig.call("database/schema", json!({"table": "defaults"})).await.unwrap();
@@ -481,7 +481,7 @@ async fn what_mysql_alone_has_comes_back_too() {
             root.query_drop(sql).await.unwrap();
         }
         let rig = tools(config(
-            vec![("main", Place::Mysql(network(&server, "looker", "look", "test")))],
+            vec![("main", DatabasePlace::Mysql(network(&server, "looker", "look", "test")))],
             None,
         ));
         let found = rig
@@ -530,7 +530,7 @@ async fn no_stored_function_is_called_by_the_name_of_a_built_in_one() {
     for server in servers::mysqls() {
         let mut root = superuser(&server).await;
         let rig = tools(config(
-            vec![("main", Place::Mysql(network(&server, "reader", "p@ss word", "test")))],
+            vec![("main", DatabasePlace::Mysql(network(&server, "reader", "p@ss word", "test")))],
             None,
         ));
         let mut called = Vec::new();

@@ -11,12 +11,12 @@ use crate::database::config::Network;
 
 /// Interval between two attempts to cancel a statement. A request that arrives between two steps of
 /// the statement has no effect.
-const AGAIN: Duration = Duration::from_millis(250);
+const CANCEL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// A slot of the pool and its session. A session that is still held when dropped, because its
 /// caller is gone or the session is unusable, keeps the slot until the server has ended it: the
 /// server continues a statement after its client is gone.
-pub(super) struct Held<'a> {
+pub(super) struct PostgresSlot<'a> {
     pub(super) connector: &'a Arc<Connector>,
     pub(super) network: &'a Network,
     pub(super) session: Option<Session>,
@@ -25,7 +25,7 @@ pub(super) struct Held<'a> {
     pub(super) timeout: Duration,
 }
 
-impl Drop for Held<'_> {
+impl Drop for PostgresSlot<'_> {
     fn drop(&mut self) {
         if let Some(mut session) = self.session.take()
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
@@ -38,7 +38,7 @@ impl Drop for Held<'_> {
                 let ended = async {
                     loop {
                         session.handle.cancel(&connector, &network).await;
-                        if tokio::time::timeout(AGAIN, session.end()).await.is_ok() {
+                        if tokio::time::timeout(CANCEL_INTERVAL, session.end()).await.is_ok() {
                             break;
                         }
                     }

@@ -7,7 +7,7 @@ use lockgate_upstream::State;
 use serde_json::json;
 
 use super::*;
-use crate::database::config::Place;
+use crate::database::config::DatabasePlace;
 use crate::database::tests::servers::{self, Identity, Server};
 use crate::database::tests::{
     ATTACKS, BENIGN, TABLES, ask, config, connector, knowing, limits, lines, table, tools,
@@ -105,7 +105,7 @@ async fn no_attack_has_an_effect_with_the_parser_and_without() {
     let mut root = superuser(&server).await;
     let before = fingerprint(&mut root).await;
     let reader = network(&server, "reader", "p@ss word");
-    let rig = tools(config(vec![("main", Place::Postgres(reader.clone()))], None));
+    let rig = tools(config(vec![("main", DatabasePlace::Postgres(reader.clone()))], None));
     for attack in lines(ATTACKS, "postgres") {
         let answer = rig.call("database/query", json!({"sql": attack})).await;
         assert!(answer.is_err(), "{attack}: {answer:?}");
@@ -142,7 +142,7 @@ async fn harmless_statements_run() {
     let Some(server) = servers::postgres() else { return };
     tables(&mut superuser(&server).await).await;
     let rig = tools(config(
-        vec![("main", Place::Postgres(network(&server, "reader", "p@ss word")))],
+        vec![("main", DatabasePlace::Postgres(network(&server, "reader", "p@ss word")))],
         None,
     ));
     let mut failed = Vec::new();
@@ -167,8 +167,10 @@ async fn harmless_statements_run() {
 async fn values_come_back_as_they_are() {
     let Some(server) = servers::postgres() else { return };
     tables(&mut superuser(&server).await).await;
-    let mut config =
-        config(vec![("main", Place::Postgres(network(&server, "reader", "p@ss word")))], None);
+    let mut config = config(
+        vec![("main", DatabasePlace::Postgres(network(&server, "reader", "p@ss word")))],
+        None,
+    );
     config
         .connections
         .values_mut()
@@ -246,17 +248,21 @@ async fn values_come_back_as_they_are() {
 async fn roles_timeouts_and_lost_connections() {
     let Some(server) = servers::postgres() else { return };
     let mut root = superuser(&server).await;
-    let rig =
-        tools(config(vec![("main", Place::Postgres(network(&server, "other", "secret")))], None));
+    let rig = tools(config(
+        vec![("main", DatabasePlace::Postgres(network(&server, "other", "secret")))],
+        None,
+    ));
     let refused = rig.call("database/query", json!({"sql": "SELECT 1"})).await.unwrap_err();
     assert!(refused.contains("its role may do more than read"), "{refused}");
-    let rig =
-        tools(config(vec![("main", Place::Postgres(network(&server, "reader", "wrong")))], None));
+    let rig = tools(config(
+        vec![("main", DatabasePlace::Postgres(network(&server, "reader", "wrong")))],
+        None,
+    ));
     let refused = rig.call("database/query", json!({"sql": "SELECT 1"})).await.unwrap_err();
     assert!(refused.contains("cannot be reached") && !refused.contains("reader"), "{refused}");
 
     let reader = network(&server, "reader", "p@ss word");
-    let rig = tools(config(vec![("main", Place::Postgres(reader.clone()))], None));
+    let rig = tools(config(vec![("main", DatabasePlace::Postgres(reader.clone()))], None));
     let slow =
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n";
     let late =
@@ -366,7 +372,7 @@ async fn what_select_1_costs_is_told() {
     let Some(server) = servers::postgres() else { return };
     superuser(&server).await;
     let reader = network(&server, "reader", "p@ss word");
-    let rig = tools(config(vec![("main", Place::Postgres(reader.clone()))], None));
+    let rig = tools(config(vec![("main", DatabasePlace::Postgres(reader.clone()))], None));
     let mut session = Session::open(&connector(), &reader).await.unwrap();
     let (mut bare, mut tool) = (Vec::new(), Vec::new());
     for _ in 0..500 {
@@ -417,7 +423,7 @@ async fn the_state_follows_the_database() {
     let Some(server) = servers::postgres() else { return };
     let mut root = superuser(&server).await;
     own(&mut root, "ALTER ROLE reader NOLOGIN", &[]).await.unwrap();
-    let rig = tools(config(vec![("main", Place::Postgres(reader(&server)))], None));
+    let rig = tools(config(vec![("main", DatabasePlace::Postgres(reader(&server)))], None));
     let becomes = async |state: State, words: &str| {
         let began = Instant::now();
         loop {

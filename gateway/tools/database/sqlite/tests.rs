@@ -9,7 +9,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::database::config::Place;
+use crate::database::config::DatabasePlace;
 use crate::database::tests::{ATTACKS, BENIGN, TABLES, ask, config, lines, table, tools};
 
 fn file(folder: &Path) -> PathBuf {
@@ -58,7 +58,7 @@ async fn no_attack_has_an_effect_with_the_parser_and_without() {
     let folder = tempfile::tempdir().unwrap();
     let path = file(folder.path());
     let before = fingerprint(folder.path());
-    let rig = tools(config(vec![("main", Place::Sqlite(path.clone()))], None));
+    let rig = tools(config(vec![("main", DatabasePlace::Sqlite(path.clone()))], None));
     for attack in lines(ATTACKS, "sqlite") {
         let answer = rig.call("database/query", json!({"sql": attack})).await;
         assert!(answer.is_err(), "{attack}: {answer:?}");
@@ -97,7 +97,7 @@ async fn no_attack_has_an_effect_with_the_parser_and_without() {
 async fn harmless_statements_run_and_values_come_back_as_they_are() {
     let folder = tempfile::tempdir().unwrap();
     let path = file(folder.path());
-    let rig = tools(config(vec![("main", Place::Sqlite(path))], None));
+    let rig = tools(config(vec![("main", DatabasePlace::Sqlite(path))], None));
     let mut failed = Vec::new();
     for sql in lines(BENIGN, "sqlite") {
         let count = if sql.contains(":name") { 3 } else { sql.matches('?').count() };
@@ -156,7 +156,7 @@ async fn what_select_1_costs_is_told() {
     let folder = tempfile::tempdir().unwrap();
     let path = file(folder.path());
     let connection = Connection::open(&path).unwrap();
-    let rig = tools(config(vec![("main", Place::Sqlite(path))], None));
+    let rig = tools(config(vec![("main", DatabasePlace::Sqlite(path))], None));
     let (mut bare, mut tool) = (Vec::new(), Vec::new());
     for _ in 0..500 {
         let began = Instant::now();
@@ -180,7 +180,7 @@ async fn many_tables_come_in_parts() {
     let connection = Connection::open(&path).unwrap();
     let made: String = (0..2100).map(|number| format!("CREATE TABLE t{number:04} (a);")).collect();
     connection.execute_batch(&format!("BEGIN; {made} COMMIT")).unwrap();
-    let rig = tools(config(vec![("main", Place::Sqlite(path))], None));
+    let rig = tools(config(vec![("main", DatabasePlace::Sqlite(path))], None));
     let first = rig.call("database/tables", json!({})).await.unwrap();
     assert_eq!(
         (&first["count"], &first["truncated"], &first["next"]),

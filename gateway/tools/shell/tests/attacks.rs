@@ -21,7 +21,7 @@ fn call(line: &str) -> Value {
 }
 
 async fn no_attack_has_an_effect(landlock: Landlock) {
-    let place = Place::new();
+    let place = TestFolder::new();
     repositories::plain(&place);
     let rig = rig(place.config(landlock));
     let mut ran = Vec::new();
@@ -48,7 +48,7 @@ async fn no_attack_has_an_effect_without_landlock() {
 
 #[tokio::test]
 async fn what_people_mean_runs() {
-    let place = Place::new();
+    let place = TestFolder::new();
     repositories::plain(&place);
     let rig = rig(place.config(Landlock::Required));
     let mut refused = Vec::new();
@@ -82,7 +82,7 @@ async fn what_people_mean_runs() {
 /// Swaps a link during a run, so that the check and the program may see different targets.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_link_that_is_swapped_leads_nowhere() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let root = place.root();
     let (inside, swap) = (root.join("inside"), root.join("swap"));
     std::fs::create_dir(&inside).unwrap();

@@ -5,7 +5,7 @@ use super::*;
 
 #[tokio::test]
 async fn landlock_alone_keeps_programs_inside() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let rig = rig(place.code(Landlock::Required, &["sh", "cat", "touch"]));
     for script in [
         "cat ../secret.txt",
@@ -45,7 +45,7 @@ async fn landlock_alone_keeps_programs_inside() {
 
 #[tokio::test]
 async fn without_landlock_the_same_programs_leave() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let result = sh(&rig(place.code(Landlock::Off, &["sh"])), "cat ../secret.txt").await;
     assert!(result.to_string().contains(SECRET), "{result}");
 }
@@ -53,7 +53,7 @@ async fn without_landlock_the_same_programs_leave() {
 /// Tests inherited descriptors, because Landlock does not affect files that are already open.
 #[tokio::test]
 async fn files_that_the_gateway_was_started_with_stay_with_it() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let secret = std::fs::File::open(place.folder.path().join("secret.txt")).unwrap();
     rustix::io::fcntl_setfd(&secret, rustix::io::FdFlags::empty()).unwrap();
     for landlock in [Landlock::Required, Landlock::Off] {
@@ -69,7 +69,7 @@ async fn files_that_the_gateway_was_started_with_stay_with_it() {
 
 #[tokio::test]
 async fn a_root_that_is_gone_stops_nobody_elsewhere() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let mut config = place.code(Landlock::Required, &["sh"]);
     let more = place.folder.path().canonicalize().unwrap().join("more");
     std::fs::create_dir(&more).unwrap();
@@ -91,7 +91,7 @@ async fn a_root_that_is_gone_stops_nobody_elsewhere() {
 
 #[tokio::test]
 async fn a_writable_root_is_writable_and_nothing_else() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let mut config = place.code(Landlock::Required, &["sh"]);
     config.roots[0].write = true;
     let rig = rig(config);
@@ -102,7 +102,7 @@ async fn a_writable_root_is_writable_and_nothing_else() {
 
 #[tokio::test]
 async fn programs_that_run_no_code_start_no_process() {
-    let place = Place::new();
+    let place = TestFolder::new();
     for landlock in [Landlock::Required, Landlock::Off] {
         let mut config = place.code(landlock, &["sh"]);
         // `sh` through a model instead of the opt-in, like a gap in a model.
@@ -135,7 +135,7 @@ async fn programs_that_run_no_code_start_no_process() {
 
 #[tokio::test]
 async fn nothing_reaches_the_network_or_leaves_its_group() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let canary = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     canary.set_nonblocking(true).unwrap();
     let port = canary.local_addr().unwrap().port();
@@ -154,7 +154,7 @@ async fn nothing_reaches_the_network_or_leaves_its_group() {
 
 #[tokio::test]
 async fn the_environment_is_made_from_nothing() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let mut config = place.code(Landlock::Required, &["env"]);
     config.environment.insert("GREETING".into(), "hi".into());
     let result = run(&rig(config), "env").await.unwrap();
@@ -181,7 +181,7 @@ async fn the_environment_is_made_from_nothing() {
 
 #[tokio::test]
 async fn limits_hold() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let mut config = place.code(Landlock::Required, &["sh"]);
     config.roots[0].write = true;
     config.limits.memory_bytes = 128 << 20;
@@ -198,7 +198,7 @@ async fn limits_hold() {
 /// the program.
 #[tokio::test]
 async fn the_least_limits_are_enough_to_start() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let mut config = place.code(Landlock::Required, &["sh"]);
     config.limits.memory_bytes = 16 << 20;
     config.limits.open_files = 16;
@@ -218,7 +218,7 @@ fn landlock_is_required_unless_told() {
 
 #[tokio::test]
 async fn a_server_that_cannot_be_trusted_fails_and_says_why() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let mut config = place.config(Landlock::Required);
     config.roots[0].path = place.root().join("nowhere");
     let rig = crate::tests::rig(&crate::Config { shell: Some(config), ..crate::Config::default() });
@@ -231,7 +231,7 @@ async fn a_server_that_cannot_be_trusted_fails_and_says_why() {
 
 #[tokio::test]
 async fn a_root_that_was_replaced_is_not_the_root() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let rig = rig(place.config(Landlock::Required));
     std::fs::rename(place.root(), place.folder.path().join("moved")).unwrap();
     std::fs::create_dir(place.root()).unwrap();
@@ -243,7 +243,7 @@ async fn a_root_that_was_replaced_is_not_the_root() {
 #[tokio::test]
 async fn a_path_may_go_up_behind_a_name_as_far_as_links_lead_nowhere_else() {
     for landlock in [Landlock::Required, Landlock::Off] {
-        let place = Place::new();
+        let place = TestFolder::new();
         let rig = rig(place.config(landlock));
         let read = async |line: &str| rig.call("shell/execute", json!({"command": line})).await;
         for line in ["cat ./src/../victim.txt", "cat src/deep/../../victim.txt"] {

@@ -10,7 +10,7 @@ use crate::tests::{Notes, request};
 
 #[tokio::test]
 async fn the_time_limit_ends_the_whole_group() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let rig = rig(place.code(Landlock::Required, &["sh"]));
     let began = Instant::now();
     let argv = ["sh", "-c", "echo before; sleep 60 & sleep 60 & wait"];
@@ -23,7 +23,7 @@ async fn the_time_limit_ends_the_whole_group() {
 
 #[tokio::test]
 async fn what_ignores_the_request_to_end_is_killed() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let rig = rig(place.code(Landlock::Required, &["sh"]));
     let argv =
         ["sh", "-c", "trap '' TERM; sh -c \"trap '' TERM; sleep 60\" & while :; do sleep 1; done"];
@@ -34,7 +34,7 @@ async fn what_ignores_the_request_to_end_is_killed() {
 
 #[tokio::test]
 async fn what_a_program_leaves_behind_is_killed() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let rig = rig(place.code(Landlock::Required, &["sh"]));
     let result = sh(&rig, "sleep 60 & sleep 60 & echo gone").await;
     assert_eq!((&result["stdout"], &result["exitCode"]), (&json!("gone\n"), &json!(0)));
@@ -44,7 +44,7 @@ async fn what_a_program_leaves_behind_is_killed() {
 
 #[tokio::test]
 async fn a_dropped_call_ends_its_program() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let rig = rig(place.code(Landlock::Required, &["sh"]));
     let call = rig
         .call("shell/execute", json!({"argv": ["sh", "-c", "trap '' TERM; sleep 60 & sleep 60"]}));
@@ -64,7 +64,7 @@ async fn a_dropped_call_ends_its_program() {
 
 #[tokio::test]
 async fn a_program_that_kills_its_guard_ends_with_it() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let rig = rig(place.code(Landlock::Off, &["sh"]));
     let asked = sh(&rig, "trap '' TERM USR1; kill -TERM $PPID; kill -USR1 0; echo on").await;
     assert_eq!((&asked["stdout"], &asked["exitCode"]), (&json!("on\n"), &json!(0)), "{asked}");
@@ -75,7 +75,7 @@ async fn a_program_that_kills_its_guard_ends_with_it() {
 
 #[test]
 fn a_runtime_that_ends_takes_its_programs_along() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let rig = rig(place.code(Landlock::Required, &["sh"]));
@@ -95,7 +95,7 @@ fn a_runtime_that_ends_takes_its_programs_along() {
 
 #[tokio::test]
 async fn places_are_bounded() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let mut config = place.code(Landlock::Required, &["sleep"]);
     config.limits.concurrent = 1;
     let rig = rig(config);
@@ -108,7 +108,7 @@ async fn places_are_bounded() {
 
 #[tokio::test]
 async fn progress_is_told_while_it_runs() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let rig = rig(place.code(Landlock::Required, &["sleep"]));
     let notes = Arc::new(Notes::default());
     let request = request(Method::ToolsCall, &json!({"arguments": {"command": "sleep 2.3"}}));
@@ -123,7 +123,7 @@ async fn progress_is_told_while_it_runs() {
 
 #[tokio::test]
 async fn a_hundred_calls_leave_no_process_and_no_descriptor() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let rig = rig(place.config(Landlock::Required));
     let descriptors = || std::fs::read_dir("/proc/self/fd").unwrap().count();
     run(&rig, "echo hi").await.unwrap();

@@ -29,7 +29,7 @@ fn must(folder: &Path, arguments: &[&str]) {
 }
 
 /// Creates two commits, a branch `dev`, a tag, a stash, and the files named in the benign corpus.
-pub(super) fn plain(place: &Place) {
+pub(super) fn plain(place: &TestFolder) {
     let root = place.root();
     for file in [
         "README.md",
@@ -98,7 +98,7 @@ const COMMANDS: [&str; 18] = [
     "git describe --always --tags",
 ];
 
-fn trap(place: &Place, name: &str) {
+fn trap(place: &TestFolder, name: &str) {
     let root = place.root();
     let evil = root.join("evil");
     let (evil, set) =
@@ -157,7 +157,7 @@ fn trap(place: &Place, name: &str) {
 }
 
 /// Returns the files that triggered traps have created, in any folder.
-fn sprung(place: &Place) -> Vec<PathBuf> {
+fn sprung(place: &TestFolder) -> Vec<PathBuf> {
     let mut all = Vec::new();
     list(place.folder.path(), &mut all);
     all.retain(|path| path.ends_with("pwned"));
@@ -168,7 +168,7 @@ fn sprung(place: &Place) -> Vec<PathBuf> {
 async fn hostile_repositories_run_nothing() {
     for landlock in [Landlock::Required, Landlock::Off] {
         for (name, falls) in TRAPS {
-            let place = Place::new();
+            let place = TestFolder::new();
             trap(&place, name);
             // A pager requires a terminal, which is missing here.
             git(&place.root(), falls);
@@ -196,7 +196,7 @@ fn plain_git_runs_nothing_when_called_as_the_policy_wants_it() {
     let words: Vec<&str> = words.split(',').map(str::trim).collect();
     assert!(words.len() > 30, "{words:?}");
     for (name, falls) in TRAPS {
-        let place = Place::new();
+        let place = TestFolder::new();
         trap(&place, name);
         git(&place.root(), falls);
         sprung(&place).iter().for_each(|path| std::fs::remove_file(path).unwrap());
@@ -224,7 +224,7 @@ fn plain_git_runs_nothing_when_called_as_the_policy_wants_it() {
 
 #[tokio::test]
 async fn repositories_above_a_root_are_not_found() {
-    let place = Place::new();
+    let place = TestFolder::new();
     must(place.folder.path(), &["init", "-q"]);
     for landlock in [Landlock::Required, Landlock::Off] {
         let result = run(&rig(place.config(landlock)), "git status").await.unwrap();

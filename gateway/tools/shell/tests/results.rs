@@ -4,7 +4,7 @@ use super::*;
 
 #[tokio::test]
 async fn control_characters_take_the_room_that_they_have_in_json() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let mut config = place.config(Landlock::Required);
     config.limits.output_bytes = 1024;
     std::fs::write(place.root().join("controls"), "\u{1}".repeat(5000)).unwrap();
@@ -20,7 +20,7 @@ async fn control_characters_take_the_room_that_they_have_in_json() {
 
 #[tokio::test]
 async fn output_and_exit_codes_come_back() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let rig = rig(place.config(Landlock::Required));
     let result = run(&rig, "grep -n needle victim.txt").await.unwrap();
     assert_eq!((&result["stdout"], &result["exitCode"]), (&json!("2:needle\n"), &json!(0)));
@@ -41,7 +41,7 @@ async fn output_and_exit_codes_come_back() {
 
 #[tokio::test]
 async fn text_for_the_model_says_what_matters() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let rig = rig(place.config(Landlock::Required));
     let text = async |command: &str| {
         let params = json!({"arguments": {"command": command}});
@@ -62,7 +62,7 @@ async fn text_for_the_model_says_what_matters() {
 
 #[tokio::test]
 async fn long_output_is_cut_and_said() {
-    let place = Place::new();
+    let place = TestFolder::new();
     std::fs::write(place.root().join("big.txt"), "é".repeat(6 << 20)).unwrap();
     let rig = rig(place.config(Landlock::Required));
     let result = run(&rig, "cat big.txt").await.unwrap();
@@ -79,7 +79,7 @@ async fn long_output_is_cut_and_said() {
 
 #[tokio::test]
 async fn working_folders_are_inside() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let rig = rig(place.config(Landlock::Required));
     let pwd =
         async |cwd: &str| rig.call("shell/execute", json!({"command": "pwd", "cwd": cwd})).await;
@@ -109,7 +109,7 @@ async fn working_folders_are_inside() {
 
 #[tokio::test]
 async fn refusals_say_what_to_do() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let rig = rig(place.config(Landlock::Required));
     for (arguments, words) in [
         (json!({}), "give either `command`, a command line, or `argv`"),
@@ -128,7 +128,7 @@ async fn refusals_say_what_to_do() {
 
 #[tokio::test]
 async fn versions_are_asked_away_from_the_project() {
-    let place = Place::new();
+    let place = TestFolder::new();
     std::fs::write(place.root().join(".yarnrc"), "yarn-path \"./evil.js\"\n").unwrap();
     std::fs::write(place.root().join(".npmrc"), "script-shell=./evil\n").unwrap();
     let rig = rig(place.config(Landlock::Required));
@@ -143,7 +143,7 @@ async fn versions_are_asked_away_from_the_project() {
 
 #[tokio::test]
 async fn callers_set_the_variables_that_are_named_for_them_and_no_others() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let call = |env: Value| json!({"argv": ["sh", "-c", "echo $COLOUR-$HOME"], "env": env});
     let code = place.code(Landlock::Required, &["sh"]);
     let closed = rig(code.clone());

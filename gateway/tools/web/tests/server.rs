@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-type Seen = Arc<Mutex<Vec<String>>>;
+type SeenRequests = Arc<Mutex<Vec<String>>>;
 
 /// A server on its own thread. A connection closes when `answer` returns false or the client closes
 /// it.
 pub(super) struct Site {
     pub(super) port: u16,
-    seen: Seen,
+    seen: SeenRequests,
 }
 
 impl Site {
@@ -30,7 +30,7 @@ impl Site {
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        let seen = Seen::default();
+        let seen = SeenRequests::default();
         let (requests, answer) = (seen.clone(), Arc::new(answer));
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
