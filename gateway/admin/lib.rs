@@ -21,13 +21,13 @@ pub use api::{
 pub use applications::{Applications, HeldBody, answer_refusal, describe_rejection, is_public};
 pub use approvals::{AnswerError, Approvals, approvals_router, page_router};
 pub use config::{ApiConfig, ClientsAddress, Config, Connected, Ready, ScrapeToken, Webhook};
-pub use life::{LifeCycle, State};
+pub use life::{LifeCycle, LifeState};
 pub use router::{Asking, health_router, metrics_router, router};
 
 /// The gateway's health, as shown to operators.
 pub trait Health: Send + Sync + 'static {
     /// Returns the state of the process's life cycle.
-    fn state(&self) -> State;
+    fn state(&self) -> LifeState;
     /// Returns the number of connected servers, out of those in the configuration.
     fn connected(&self) -> Connected;
     /// Returns the readiness condition on connected servers.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 /// A state in the life cycle of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
-pub enum State {
+pub enum LifeState {
     /// Servers are connecting; requests are already answered.
     Initializing,
     Ready,
@@ -15,11 +15,11 @@ pub enum State {
     Stopped,
 }
 
-/// The current [`State`], shared between threads.
+/// The current [`LifeState`], shared between threads.
 #[derive(Debug, Default)]
 pub struct LifeCycle(AtomicU8);
 
-impl State {
+impl LifeState {
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -38,31 +38,31 @@ impl LifeCycle {
     }
 
     #[must_use]
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> LifeState {
         match self.0.load(Ordering::Acquire) {
-            0 => State::Initializing,
-            1 => State::Ready,
-            2 => State::ShuttingDown,
-            _ => State::Stopped,
+            0 => LifeState::Initializing,
+            1 => LifeState::Ready,
+            2 => LifeState::ShuttingDown,
+            _ => LifeState::Stopped,
         }
     }
 
-    /// Enters [`State::Ready`]: the servers have settled.
+    /// Enters [`LifeState::Ready`]: the servers have settled.
     pub fn ready(&self) {
-        self.reach(State::Ready);
+        self.reach(LifeState::Ready);
     }
 
-    /// Enters [`State::ShuttingDown`]: the process was asked to terminate.
+    /// Enters [`LifeState::ShuttingDown`]: the process was asked to terminate.
     pub fn shut_down(&self) {
-        self.reach(State::ShuttingDown);
+        self.reach(LifeState::ShuttingDown);
     }
 
-    /// Enters [`State::Stopped`]: no requests are running.
+    /// Enters [`LifeState::Stopped`]: no requests are running.
     pub fn stop(&self) {
-        self.reach(State::Stopped);
+        self.reach(LifeState::Stopped);
     }
 
-    fn reach(&self, state: State) {
+    fn reach(&self, state: LifeState) {
         self.0.fetch_max(state as u8, Ordering::AcqRel);
     }
 }

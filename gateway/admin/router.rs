@@ -8,7 +8,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
-use crate::{Health, State};
+use crate::{Health, LifeState};
 
 /// Creates the router of all endpoints, for a separate listener.
 pub fn router(health: Arc<impl Health>) -> Router {
@@ -65,7 +65,7 @@ fn metrics(health: &impl Health, is_operator: bool) -> Response {
 
 fn healthz(health: &impl Health) -> Response {
     match health.state() {
-        State::Stopped => (StatusCode::SERVICE_UNAVAILABLE, "stopped\n").into_response(),
+        LifeState::Stopped => (StatusCode::SERVICE_UNAVAILABLE, "stopped\n").into_response(),
         _ => (StatusCode::OK, "ok\n").into_response(),
     }
 }
@@ -73,8 +73,8 @@ fn healthz(health: &impl Health) -> Response {
 fn readyz(health: &impl Health) -> Response {
     let connected = health.connected();
     let (status, state) = match (health.state(), health.missing()) {
-        (State::Ready, Some(missing)) => (StatusCode::SERVICE_UNAVAILABLE, missing),
-        (State::Ready, None) => (StatusCode::OK, State::Ready.as_str()),
+        (LifeState::Ready, Some(missing)) => (StatusCode::SERVICE_UNAVAILABLE, missing),
+        (LifeState::Ready, None) => (StatusCode::OK, LifeState::Ready.as_str()),
         (other, _) => (StatusCode::SERVICE_UNAVAILABLE, other.as_str()),
     };
     let mut shown = serde_json::json!({

@@ -22,7 +22,7 @@ impl Health for App {
         self.ready
     }
 
-    fn state(&self) -> lockgate_admin::State {
+    fn state(&self) -> lockgate_admin::LifeState {
         self.life.state()
     }
 

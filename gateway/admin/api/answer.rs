@@ -23,11 +23,11 @@ use super::problem::Problem;
 use super::state::ApiState;
 
 /// Larger responses are parsed on a separate thread (bytes).
-const LARGE: usize = 1 << 20;
+const LARGE_RESPONSE: usize = 1 << 20;
 /// Estimated bytes of a value in a tree.
-const NODE: usize = 64;
+const NODE_BYTES: usize = 64;
 /// Retry delay after a lack of memory, in seconds.
-const RETRY: u64 = 1;
+const RETRY_SECONDS: u64 = 1;
 
 /// The response of the request path.
 pub(crate) enum GatewayAnswer {
@@ -79,7 +79,7 @@ pub(crate) async fn read_answer(
 ) -> Result<GatewayAnswer, Problem> {
     let length = text.len();
     let text = count(gateway, length, || text.into_bytes()).await?;
-    let read = if length <= LARGE {
+    let read = if length <= LARGE_RESPONSE {
         parse(&text)
     } else {
         let Ok(turn) = gateway.cpu_pool().turn(caller).await else { return Err(no_memory()) };
@@ -134,7 +134,7 @@ pub(crate) async fn count(
 /// Returns an upper bound on the size of a text's tree in bytes.
 pub(crate) fn estimate_tree(text: &[u8]) -> usize {
     let values = text.iter().filter(|byte| b",[{:".contains(byte)).count();
-    text.len().saturating_add(values.saturating_mul(NODE))
+    text.len().saturating_add(values.saturating_mul(NODE_BYTES))
 }
 
 /// Counts responses against the budget, except streams and those that count already.
@@ -160,7 +160,7 @@ pub(crate) async fn count_answer(
 
 fn no_memory() -> Problem {
     let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "OVERLOADED", DROPPED);
-    problem.retry_after(RETRY)
+    problem.retry_after(RETRY_SECONDS)
 }
 
 pub(crate) fn broken() -> Problem {

@@ -20,7 +20,7 @@ use super::query::{Query, number};
 use super::state::{ApiState, Shared};
 
 /// Default items per page: most agents have fewer.
-const PAGE: usize = MAX_PAGE;
+const DEFAULT_PAGE: usize = MAX_PAGE;
 
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
@@ -67,7 +67,7 @@ impl AssignedQuery {
             });
         }
         let total = found.len();
-        let items = found.into_iter().skip(part.offset).take(part.limit.unwrap_or(PAGE));
+        let items = found.into_iter().skip(part.offset).take(part.limit.unwrap_or(DEFAULT_PAGE));
         Ok(part.make_page(Found { items: items.collect(), total }, show))
     }
 }

@@ -16,7 +16,7 @@ use utoipa::ToSchema;
 
 use super::access::Caller;
 use super::conditions::OrganisationQuery;
-use super::places::Place;
+use super::places::OrganisationPermit;
 use super::problem::Problem;
 use super::query::{Query, number};
 use super::state::{ApiState, Shared};
@@ -24,9 +24,9 @@ use super::state::{ApiState, Shared};
 /// The purpose that cursors are sealed for.
 const LIST: &str = "audit";
 /// Default records per page.
-const DEFAULT: usize = 50;
+const DEFAULT_RECORDS: usize = 50;
 /// Limit on the records per page.
-const MOST: usize = 200;
+const MAX_RECORDS: usize = 200;
 
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
@@ -227,8 +227,8 @@ pub(crate) async fn search_audit(
     caller: Caller,
     Query(mut query): Query<AuditQuery>,
 ) -> Result<Json<AuditPage>, Problem> {
-    let limit = query.limit.unwrap_or(DEFAULT);
-    if !(1..=MOST).contains(&limit) {
+    let limit = query.limit.unwrap_or(DEFAULT_RECORDS);
+    if !(1..=MAX_RECORDS).contains(&limit) {
         return Err(invalid("`limit`: must be from 1 to 200"));
     }
     for time in [&mut query.from, &mut query.to].into_iter().flatten() {
@@ -311,7 +311,7 @@ async fn run_search(
     path: PathBuf,
     filter: Filter,
     (before, limit): (Option<u64>, usize),
-    place: Place,
+    place: OrganisationPermit,
 ) -> Result<SearchResult, Problem> {
     let searched = tokio::task::spawn_blocking(move || {
         // The slot is kept until the search ends, even if the client disconnects.

@@ -21,7 +21,7 @@ const MAX_DEPTH: usize = 64;
 const MAX_MEMBERS: usize = 100_000;
 const READER: Reader = Reader { members: MAX_MEMBERS, ..Reader::exact(MAX_DEPTH) };
 /// Larger bodies are parsed on a separate thread (bytes).
-const LARGE: usize = 1 << 20;
+const LARGE_BODY: usize = 1 << 20;
 
 /// A body as `T`, which rejects unknown members. An empty body is an empty object.
 pub(crate) struct Body<T>(pub(crate) T);
@@ -39,7 +39,7 @@ impl<T: DeserializeOwned + Send + 'static> FromRequest<Arc<ApiState>> for Body<T
         let Ok(text) = to_bytes(request.into_body(), usize::MAX).await else {
             return Err(Problem::in_body("", "the body is incomplete"));
         };
-        if text.len() <= LARGE {
+        if text.len() <= LARGE_BODY {
             return Ok(Self(parse(&headers, &text)?));
         }
         let Ok(turn) = state.gateway.cpu_pool().turn(caller).await else {

@@ -32,13 +32,13 @@ use crate::headers::read_header;
 /// Interval of comments on a silent stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// Interval of checks whether the credential is still valid.
-const LOOK: Duration = Duration::from_millis(250);
+const CREDENTIAL_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 /// Delay between a decision and its event, so that the audit trail has the record by then.
-const SETTLE: Duration = Duration::from_millis(200);
+const SETTLE_DELAY: Duration = Duration::from_millis(200);
 /// Minimum interval of events about decisions.
-const PACE: Duration = Duration::from_secs(1);
+const MIN_DECISION_INTERVAL: Duration = Duration::from_secs(1);
 /// The position of a reader with an unknown last event.
-const UNKNOWN: u64 = u64::MAX;
+const UNKNOWN_POSITION: u64 = u64::MAX;
 
 /// A reader of changes.
 pub(crate) struct Follower {
@@ -76,7 +76,7 @@ pub(crate) struct EventsQuery {
 }
 
 /// An event for a reader.
-pub(crate) enum Told {
+pub(crate) enum ReaderEvent {
     /// A server has changed.
     Server { id: String, server: Value },
     /// A tool was added or removed.
@@ -128,18 +128,18 @@ pub(crate) async fn follow_events(
     }
     let stream = unfold(follower, |mut follower| async move {
         let event = match follower.next().await {
-            Told::Server { id, server } => {
+            ReaderEvent::Server { id, server } => {
                 Event::default().event("server").id(id).data(server.to_string())
             }
-            Told::Tool { id, kind, tool } => {
+            ReaderEvent::Tool { id, kind, tool } => {
                 Event::default().event(kind).id(id).data(tool.to_string())
             }
-            Told::Executed { id, call } => {
+            ReaderEvent::Executed { id, call } => {
                 Event::default().event("executed").id(id).data(call.to_string())
             }
-            Told::Decided { id } => Event::default().event("decided").id(id).data("{}"),
-            Told::Missed { id } => Event::default().event("missed").id(id),
-            Told::Revoked | Told::Stopping => return None,
+            ReaderEvent::Decided { id } => Event::default().event("decided").id(id).data("{}"),
+            ReaderEvent::Missed { id } => Event::default().event("missed").id(id),
+            ReaderEvent::Revoked | ReaderEvent::Stopping => return None,
         };
         Some((Ok(event), follower))
     });
@@ -169,10 +169,10 @@ impl Follower {
             // An unknown id is treated as a loss of events.
             Some(id) => {
                 let organisation = caller.organisation();
-                state.journal.find_next(organisation, id).unwrap_or(UNKNOWN)
+                state.journal.find_next(organisation, id).unwrap_or(UNKNOWN_POSITION)
             }
         };
-        let next_look = Instant::now() + LOOK;
+        let next_look = Instant::now() + CREDENTIAL_CHECK_INTERVAL;
         let calls = state.gateway.ended_calls(caller.organisation());
         let decisions = None;
         let mut known = HashSet::new();
@@ -203,30 +203,34 @@ impl Follower {
     }
 
     /// Waits for the next event of this caller.
-    pub(crate) async fn next(&mut self) -> Told {
+    pub(crate) async fn next(&mut self) -> ReaderEvent {
         let gateway = Arc::clone(&self.state.gateway);
         let mut stopping = std::pin::pin!(gateway.stopping());
         loop {
             if !gateway.is_current(&self.caller.principal) {
-                return Told::Revoked;
+                return ReaderEvent::Revoked;
             }
             self.lower_role();
             if let Some(told) = self.read() {
                 return told;
             }
             tokio::select! {
-                () = &mut stopping => return Told::Stopping,
-                () = sleep_until(self.next_look) => self.next_look = Instant::now() + LOOK,
-                () = hear(&mut self.decisions) => return Told::Decided { id: self.last_id() },
+                () = &mut stopping => return ReaderEvent::Stopping,
+                () = sleep_until(self.next_look) => {
+                    self.next_look = Instant::now() + CREDENTIAL_CHECK_INTERVAL;
+                }
+                () = hear(&mut self.decisions) => {
+                    return ReaderEvent::Decided { id: self.last_id() };
+                }
                 changed = self.newest.changed() => if changed.is_err() {
-                    return Told::Stopping;
+                    return ReaderEvent::Stopping;
                 },
                 heard = self.calls.recv() => match heard {
                     Ok(call) => if let Some(told) = self.tell_call(&call) {
                         return told;
                     },
-                    Err(RecvError::Lagged(_)) => return Told::Missed { id: self.last_id() },
-                    Err(RecvError::Closed) => return Told::Stopping,
+                    Err(RecvError::Lagged(_)) => return ReaderEvent::Missed { id: self.last_id() },
+                    Err(RecvError::Closed) => return ReaderEvent::Stopping,
                 },
             }
         }
@@ -234,7 +238,7 @@ impl Follower {
 
     /// Returns the event of a call, if it is the caller's own or of the organisation that it
     /// administers.
-    fn tell_call(&self, call: &EndedCall) -> Option<Told> {
+    fn tell_call(&self, call: &EndedCall) -> Option<ReaderEvent> {
         let is_own = call.caller == self.caller.principal.key();
         if !is_own && self.caller.role < Role::Admin {
             return None;
@@ -247,7 +251,7 @@ impl Follower {
             "outcome": call.outcome.as_str(),
             "durationMs": call.duration.as_secs_f64() * 1e3,
         });
-        Some(Told::Executed { id: self.last_id(), call })
+        Some(ReaderEvent::Executed { id: self.last_id(), call })
     }
 
     /// Returns the id of the event before the next one.
@@ -280,18 +284,18 @@ impl Follower {
     }
 
     /// Returns the next recorded event that concerns this caller.
-    fn read(&mut self) -> Option<Told> {
+    fn read(&mut self) -> Option<ReaderEvent> {
         let journal = Arc::clone(&self.state.journal);
-        if self.position == UNKNOWN {
+        if self.position == UNKNOWN_POSITION {
             self.position = *self.newest.borrow();
-            return Some(Told::Missed { id: journal.id_of(self.position.wrapping_sub(1)) });
+            return Some(ReaderEvent::Missed { id: journal.id_of(self.position.wrapping_sub(1)) });
         }
         loop {
             let recorded = match journal.read(self.caller.organisation(), self.position) {
                 Ok(recorded) => recorded?,
                 Err(first) => {
                     self.position = first;
-                    return Some(Told::Missed { id: journal.id_of(first.wrapping_sub(1)) });
+                    return Some(ReaderEvent::Missed { id: journal.id_of(first.wrapping_sub(1)) });
                 }
             };
             self.position = recorded.number + 1;
@@ -302,17 +306,17 @@ impl Follower {
                         return Some(tell_tool(id, change));
                     }
                 }
-                News::Missed => return Some(Told::Missed { id }),
+                News::Missed => return Some(ReaderEvent::Missed { id }),
                 News::Server(named, server) => {
                     let mut visible = visible_servers(&self.state, &self.caller).into_iter();
                     if visible.any(|one| named.names(&*one)) {
                         self.known.insert(named.clone());
-                        return Some(Told::Server { id, server: server.clone() });
+                        return Some(ReaderEvent::Server { id, server: server.clone() });
                     }
                     // The server was removed, or is hidden by now.
                     let is_known = self.known.remove(named) || self.administers(named);
                     if is_known && server["state"] == "disabled" {
-                        return Some(Told::Server { id, server: server.clone() });
+                        return Some(ReaderEvent::Server { id, server: server.clone() });
                     }
                 }
             }
@@ -329,9 +333,9 @@ async fn hear(decisions: &mut Option<Decisions>) {
             if decisions.news.changed().await.is_err() {
                 return std::future::pending().await;
             }
-            let settled = Instant::now() + SETTLE;
+            let settled = Instant::now() + SETTLE_DELAY;
             let due = match decisions.told {
-                Some(told) => settled.max(told + PACE),
+                Some(told) => settled.max(told + MIN_DECISION_INTERVAL),
                 None => settled,
             };
             *decisions.due.insert(due)
@@ -342,8 +346,8 @@ async fn hear(decisions: &mut Option<Decisions>) {
     decisions.told = Some(Instant::now());
 }
 
-fn tell_tool(id: String, change: &ToolChange) -> Told {
+fn tell_tool(id: String, change: &ToolChange) -> ReaderEvent {
     let kind = if change.is_registered { "registered" } else { "unregistered" };
     let tool = json!({"name": &*change.tool.exposed, "server": &*change.tool.server.slug});
-    Told::Tool { id, kind, tool }
+    ReaderEvent::Tool { id, kind, tool }
 }

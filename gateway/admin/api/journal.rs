@@ -81,7 +81,7 @@ impl Journal {
         if self.is_followed.swap(true, Ordering::AcqRel) {
             return;
         }
-        let heard = Heard {
+        let heard = GatewayEvents {
             events: gateway.events().subscribe(),
             tools: gateway.tool_changes(),
             told: HashMap::new(),
@@ -211,14 +211,14 @@ impl Events {
 }
 
 /// Events from the gateway.
-struct Heard {
+struct GatewayEvents {
     events: Receiver<Event>,
     tools: Receiver<ToolChange>,
     /// The last recorded state of servers, to omit repetitions.
     told: HashMap<ServerId, (Arc<Status>, Value)>,
 }
 
-impl Heard {
+impl GatewayEvents {
     /// Returns the next event to record; `None` if the event is not for readers.
     async fn next(&mut self, gateway: &Weak<Gateway>) -> Result<Option<News>, RecvError> {
         tokio::select! {
@@ -259,7 +259,7 @@ impl Heard {
     }
 }
 
-async fn record_all(journal: Weak<Journal>, gateway: Weak<Gateway>, mut heard: Heard) {
+async fn record_all(journal: Weak<Journal>, gateway: Weak<Gateway>, mut heard: GatewayEvents) {
     loop {
         let news = match heard.next(&gateway).await {
             Ok(news) => news,

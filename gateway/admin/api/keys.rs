@@ -21,7 +21,7 @@ use super::problem::Problem;
 use super::query::Query;
 use super::state::{KeyChange, Shared};
 
-use api_key::{ApiKey, RETRY, read_clock, show_trial, unknown_key};
+use api_key::{ApiKey, RETRY_SECONDS, read_clock, show_trial, unknown_key};
 use change::{Effect, change_keys, rehearse};
 use input::{NewKey, check_grants, role_of};
 
@@ -158,7 +158,7 @@ pub(crate) async fn revoke_key(
         let detail = "the key is revoked in the file, but this gateway has not applied the file \
             yet: see its log, then retry";
         let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "NOT_IN_FORCE", detail);
-        return Err(problem.retry_after(RETRY));
+        return Err(problem.retry_after(RETRY_SECONDS));
     }
     Ok(StatusCode::NO_CONTENT.into_response())
 }

@@ -12,9 +12,9 @@ use super::problem::Problem;
 use super::query::number;
 
 /// Default items per page.
-const DEFAULT: usize = 50;
+const DEFAULT_ITEMS: usize = 50;
 /// Limit on the items per page.
-const MOST: usize = 200;
+const MAX_ITEMS: usize = 200;
 
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -71,7 +71,7 @@ pub(crate) struct Sorting<T> {
 }
 
 /// A position in a list: rank and key.
-type Place = (String, String);
+type ListPosition = (String, String);
 
 impl PageQuery {
     /// Returns the requested page, sorted by `key`, which is unique in the list.
@@ -87,8 +87,8 @@ impl PageQuery {
         key: impl Fn(&T) -> &str,
         sorting: Option<&Sorting<T>>,
     ) -> Result<Page<T>, Problem> {
-        let limit = self.limit.unwrap_or(DEFAULT);
-        if !(1..=MOST).contains(&limit) {
+        let limit = self.limit.unwrap_or(DEFAULT_ITEMS);
+        if !(1..=MAX_ITEMS).contains(&limit) {
             return Err(invalid("`limit`: must be from 1 to 200"));
         }
         if let Some(search) = &self.search {
@@ -102,7 +102,7 @@ impl PageQuery {
                 Some(sorting) => (sorting.rank)(&item),
                 None => String::new(),
             };
-            let place: Place = (rank, key(&item).to_owned());
+            let place: ListPosition = (rank, key(&item).to_owned());
             placed.push((place, item));
         }
         placed.sort_by(|(one, _), (other, _)| in_order(one, other, descending));
@@ -134,7 +134,7 @@ pub(crate) struct Part {
 impl Part {
     /// Parses the limit and the cursor of a request.
     pub(crate) fn read(limit: Option<usize>, cursor: Option<&str>) -> Result<Self, Problem> {
-        if matches!(limit, Some(limit) if !(1..=MOST).contains(&limit)) {
+        if matches!(limit, Some(limit) if !(1..=MAX_ITEMS).contains(&limit)) {
             return Err(invalid("`limit`: must be from 1 to 200"));
         }
         let offset = match cursor.map(str::parse) {
@@ -188,17 +188,17 @@ pub(crate) fn find_named<T>(
 }
 
 /// Compares positions. Keys of equal ranks ascend in either order of ranks.
-fn in_order(one: &Place, other: &Place, descending: bool) -> Ordering {
+fn in_order(one: &ListPosition, other: &ListPosition, descending: bool) -> Ordering {
     let ranks = one.0.cmp(&other.0);
     let ranks = if descending { ranks.reverse() } else { ranks };
     ranks.then_with(|| one.1.cmp(&other.1))
 }
 
-fn write_cursor((rank, key): &Place, has_rank: bool) -> String {
+fn write_cursor((rank, key): &ListPosition, has_rank: bool) -> String {
     if has_rank { format!("{rank}|{key}") } else { key.clone() }
 }
 
-fn read_cursor(cursor: &str, has_rank: bool) -> Result<Place, Problem> {
+fn read_cursor(cursor: &str, has_rank: bool) -> Result<ListPosition, Problem> {
     if !has_rank {
         return Ok((String::new(), cursor.to_owned()));
     }

@@ -29,8 +29,8 @@ use super::state::{ApiState, ApprovalError, ApprovedPin, Shared};
 /// Limit on the tools of an approval.
 const MAX_TOOLS: usize = 200;
 /// Limit on the wait until the gateway applies a changed file.
-const PATIENCE: Duration = Duration::from_secs(5);
-const PAUSE: Duration = Duration::from_millis(20);
+const APPLY_TIMEOUT: Duration = Duration::from_secs(5);
+const APPLY_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A tool that needs review.
 #[derive(Debug, Serialize, ToSchema)]
@@ -360,9 +360,9 @@ fn record(place: Option<audit::ChangePlace>, actor: &Actor, chosen: &[ApprovedPi
 
 /// Waits until the gateway applies the file, which is watched like all files of the configuration.
 async fn wait_until_approved(state: &ApiState, chosen: &[ApprovedPin]) {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + APPLY_TIMEOUT;
     while Instant::now() < end && chosen.iter().any(|one| still_waits(state, one)) {
-        sleep(PAUSE).await;
+        sleep(APPLY_CHECK_INTERVAL).await;
     }
 }
 

@@ -12,7 +12,7 @@ pub(crate) struct Places {
 }
 
 /// A permit of an organisation, released when dropped.
-pub(crate) struct Place {
+pub(crate) struct OrganisationPermit {
     places: Arc<Places>,
     organisation: Arc<str>,
 }
@@ -22,18 +22,21 @@ impl Places {
         Arc::new(Self { taken: Mutex::default(), of_each, of_all })
     }
 
-    pub(crate) fn enter(self: &Arc<Self>, organisation: &Arc<str>) -> Option<Place> {
+    pub(crate) fn enter(self: &Arc<Self>, organisation: &Arc<str>) -> Option<OrganisationPermit> {
         let mut taken = self.taken.lock();
         let own = taken.get(organisation).copied().unwrap_or(0);
         if own >= self.of_each || taken.values().sum::<usize>() >= self.of_all {
             return None;
         }
         taken.insert(Arc::clone(organisation), own + 1);
-        Some(Place { places: Arc::clone(self), organisation: Arc::clone(organisation) })
+        Some(OrganisationPermit {
+            places: Arc::clone(self),
+            organisation: Arc::clone(organisation),
+        })
     }
 }
 
-impl Drop for Place {
+impl Drop for OrganisationPermit {
     fn drop(&mut self) {
         let mut taken = self.places.taken.lock();
         if let Some(own) = taken.get_mut(&self.organisation) {

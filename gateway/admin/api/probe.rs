@@ -8,7 +8,7 @@ use url::Url;
 use utoipa::ToSchema;
 
 /// Limit on concurrent tests of an organisation.
-pub(crate) const PROBES: usize = 4;
+pub(crate) const MAX_PROBES: usize = 4;
 
 /// A server to test. Contains secrets, so it has no `Debug`.
 pub struct Candidate {

@@ -10,7 +10,7 @@ use super::problem::Problem;
 use super::state::ApiState;
 
 /// Retry delay while the store is unavailable, in seconds.
-const RETRY: u64 = 2;
+const RETRY_SECONDS: u64 = 2;
 
 impl ApiState {
     /// Returns the registry. Fails if there is none, as in a gateway that serves a single client.
@@ -54,7 +54,7 @@ impl From<RegistryError> for Problem {
             None => problem,
         };
         match error {
-            RegistryError::StoreUnavailable(_) => problem.retry_after(RETRY),
+            RegistryError::StoreUnavailable(_) => problem.retry_after(RETRY_SECONDS),
             _ => problem,
         }
     }

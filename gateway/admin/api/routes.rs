@@ -16,7 +16,7 @@ use super::answer::count_answer;
 use super::guard::check_request;
 use super::journal::Journal;
 use super::places::Places;
-use super::probe::PROBES;
+use super::probe::MAX_PROBES;
 use super::problem::Problem;
 use super::rejection::record_rejection;
 use super::state::{ApiState, Operations};
@@ -113,7 +113,7 @@ pub(crate) fn make_router(
         sessions,
         document,
         journal: Arc::new(Journal::new()),
-        probes: Places::new(PROBES, usize::MAX),
+        probes: Places::new(MAX_PROBES, usize::MAX),
         searches: Places::new(SEARCHES.0, SEARCHES.1),
         operator_searches: Places::new(SEARCHES.1, SEARCHES.1),
         key_turns: ConcurrencyLimit::new(KEY_TURNS, Charge::Turns, None),

@@ -12,7 +12,7 @@ use crate::{Connected, LifeCycle, Ready};
 struct Fake(LifeCycle, Ready);
 
 impl Health for Fake {
-    fn state(&self) -> State {
+    fn state(&self) -> LifeState {
         self.0.state()
     }
 

@@ -17,10 +17,10 @@ use tokio::time::timeout;
 use super::failure::TrpcError;
 
 /// Interval of blanks on a silent response, which detect a disconnected client.
-const PING: Duration = Duration::from_secs(1);
+const PING_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Pieces up to this size are joined or scanned in one step, in bytes.
-const SLICE: usize = 64 << 10;
+const MAX_SLICE: usize = 64 << 10;
 
 /// The result of a call: a value as JSON, which counts against the budget of bytes in flight, or
 /// `undefined`.
@@ -65,7 +65,7 @@ impl Answered {
 /// Joins pieces to a body: small ones into one buffer, large ones uncopied as a stream.
 fn join(pieces: Vec<Bytes>) -> Body {
     let length: usize = pieces.iter().map(Bytes::len).sum();
-    if length <= SLICE {
+    if length <= MAX_SLICE {
         return Body::from(pieces.concat());
     }
     Body::from_stream(iter(pieces.into_iter().map(Ok::<_, Infallible>)))
@@ -83,7 +83,7 @@ impl Iterator for OneLine {
         if self.0.is_empty() {
             return None;
         }
-        let slice = self.0.split_to(self.0.len().min(SLICE));
+        let slice = self.0.split_to(self.0.len().min(MAX_SLICE));
         if !slice.iter().any(|byte| matches!(byte, b'\n' | b'\r')) {
             return Some(slice);
         }
@@ -142,7 +142,7 @@ pub(crate) fn answer_lines(calls: Vec<BoxFuture<'static, Answered>>) -> Response
     }
     let head = once(async move { Bytes::from(format!("{head}\n")) });
     let lines = unfold(running, |mut running| async move {
-        let line = match timeout(PING, running.next()).await {
+        let line = match timeout(PING_INTERVAL, running.next()).await {
             Ok(answered) => {
                 let (at, answered): (usize, Answered) = answered?;
                 write_line(at, &answered)

@@ -18,7 +18,7 @@ use super::answer::{Answered, Outcome, answer_batch, answer_lines, answer_one, r
 use super::code::Code;
 use super::envelope::{Call, Envelope, Inputs, MAX_CALLS, Query, read_path};
 use super::failure::TrpcError;
-use super::procedures::{Action, Kind, Procedure};
+use super::procedures::{Action, Procedure, ProcedureKind};
 use super::run::{check_input, parse_input, run};
 use super::subscription::{follow_events, refuse as refuse_subscription};
 use crate::api::access::Caller;
@@ -108,7 +108,7 @@ impl Opened {
     async fn answer(self) -> Response {
         if let [call] = &*self.envelope.calls
             && let Some(procedure) = call.procedure
-            && procedure.kind == Kind::Subscription
+            && procedure.kind == ProcedureKind::Subscription
             && !self.exchange.is_batch
         {
             return self.exchange.subscribe(procedure, &call.path);
@@ -143,7 +143,7 @@ impl Exchange {
             return Err(TrpcError::new(Code::NOT_FOUND, words));
         };
         self.check_verb(procedure)?;
-        if procedure.kind == Kind::Subscription {
+        if procedure.kind == ProcedureKind::Subscription {
             return Err(TrpcError::bad_request("Cannot batch subscription calls"));
         }
         let input = match procedure.action {

@@ -5,7 +5,7 @@ use super::input::{Field, Form, Input, optional, required};
 
 /// The kind of a procedure, which determines its HTTP method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ProcedureKind {
     Query,
     Mutation,
     Subscription,
@@ -26,12 +26,12 @@ pub(crate) enum Action {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Procedure {
     pub(crate) path: &'static str,
-    pub(crate) kind: Kind,
+    pub(crate) kind: ProcedureKind,
     pub(crate) input: Input,
     pub(crate) action: Action,
 }
 
-impl Kind {
+impl ProcedureKind {
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Query => "query",
@@ -65,11 +65,11 @@ const CONNECTION: Field = optional("connection", Form::Text);
 const SCHEMA: Field = optional("schema", Form::Text);
 
 const fn query(path: &'static str, input: Input, action: Action) -> Procedure {
-    Procedure { path, kind: Kind::Query, input, action }
+    Procedure { path, kind: ProcedureKind::Query, input, action }
 }
 
 const fn mutation(path: &'static str, input: Input, action: Action) -> Procedure {
-    Procedure { path, kind: Kind::Mutation, input, action }
+    Procedure { path, kind: ProcedureKind::Mutation, input, action }
 }
 
 pub(crate) const ALL: &[Procedure] = &[
@@ -150,7 +150,7 @@ pub(crate) const ALL: &[Procedure] = &[
     ),
     Procedure {
         path: "mcp.events",
-        kind: Kind::Subscription,
+        kind: ProcedureKind::Subscription,
         input: Input::Exactly(&[
             optional("types", Form::Some(EVENTS)),
             optional("lastEventId", Form::Text),

@@ -25,7 +25,7 @@ use crate::api::state::ApiState;
 use crate::api::tools::{SeenTool, Tool};
 
 /// Tools per page.
-const PAGE: usize = 200;
+const MAX_PAGE: usize = 200;
 
 /// Runs a query or a mutation with its input.
 pub(crate) async fn run(
@@ -150,7 +150,7 @@ async fn list_tools(state: &ApiState, caller: &Caller, members: &Map<String, Val
         visible.retain(|item| is_there && item.server.slug() == category);
     }
     let cursor = copy_text(members, "cursor");
-    let query = PageQuery { limit: Some(PAGE), cursor, search: None };
+    let query = PageQuery { limit: Some(MAX_PAGE), cursor, search: None };
     let page = query.cut(visible, |item| &item.exposed)?;
     let mut tools = Vec::new();
     for tool in page.items {

@@ -20,13 +20,13 @@ use super::code::Code;
 use super::failure::TrpcError;
 use super::run::read_text;
 use crate::api::access::Caller;
-use crate::api::events::{Follower, Told};
+use crate::api::events::{Follower, ReaderEvent};
 use crate::api::state::ApiState;
 
 /// Interval of pings on a silent stream.
-const PING: Duration = Duration::from_secs(15);
+const PING_INTERVAL: Duration = Duration::from_secs(15);
 /// Silence after which a client reconnects, in milliseconds.
-const RECONNECT_AFTER: u64 = 45_000;
+const RECONNECT_AFTER_MS: u64 = 45_000;
 
 /// Opens the event stream, filtered by kind if the input has `types`. Fails if the caller has
 /// reached its limit of streams.
@@ -69,21 +69,23 @@ impl EventStream {
             return None;
         }
         loop {
-            let Ok(told) = timeout(PING, self.follower.next()).await else {
+            let Ok(told) = timeout(PING_INTERVAL, self.follower.next()).await else {
                 return Some("event: ping\ndata: \n\n".to_owned());
             };
             let (id, kind, value) = match told {
-                Told::Server { id, server } => {
+                ReaderEvent::Server { id, server } => {
                     (id, "server", json!({"type": "server", "server": server}))
                 }
-                Told::Tool { id, kind, tool } => (id, kind, json!({"type": kind, "tool": tool})),
-                Told::Executed { id, call } => {
+                ReaderEvent::Tool { id, kind, tool } => {
+                    (id, kind, json!({"type": kind, "tool": tool}))
+                }
+                ReaderEvent::Executed { id, call } => {
                     (id, "executed", json!({"type": "executed", "call": call}))
                 }
-                Told::Decided { .. } => continue,
-                Told::Missed { id } => (id, "missed", json!({"type": "missed"})),
-                Told::Stopping => return None,
-                Told::Revoked => {
+                ReaderEvent::Decided { .. } => continue,
+                ReaderEvent::Missed { id } => (id, "missed", json!({"type": "missed"})),
+                ReaderEvent::Stopping => return None,
+                ReaderEvent::Revoked => {
                     self.has_ended = true;
                     let failure =
                         TrpcError::new(Code::UNAUTHORIZED, "the credential is no longer valid");
@@ -106,7 +108,7 @@ impl EventStream {
 }
 
 fn connected() -> String {
-    format!("event: connected\ndata: {{\"reconnectAfterInactivityMs\":{RECONNECT_AFTER}}}\n\n")
+    format!("event: connected\ndata: {{\"reconnectAfterInactivityMs\":{RECONNECT_AFTER_MS}}}\n\n")
 }
 
 fn describe_error(failure: &TrpcError, path: Option<&str>) -> String {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::TYPES;
 use super::input::{Form, Input};
-use super::procedures::{ALL, Action, Kind, find};
+use super::procedures::{ALL, Action, ProcedureKind, find};
 
 #[test]
 fn procedures_have_distinct_paths_by_which_they_are_found() {
@@ -60,9 +60,9 @@ fn the_types_are_those_of_the_procedures() {
     for procedure in ALL {
         let (_, name) = procedure.path.rsplit_once('.').unwrap();
         let kind = match procedure.kind {
-            Kind::Query => "Query",
-            Kind::Mutation => "Mutation",
-            Kind::Subscription => "Subscription",
+            ProcedureKind::Query => "Query",
+            ProcedureKind::Mutation => "Mutation",
+            ProcedureKind::Subscription => "Subscription",
         };
         let output = match procedure.action {
             Action::Status => "Status",

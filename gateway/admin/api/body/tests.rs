@@ -7,7 +7,7 @@ use super::*;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Given {
+struct GivenBody {
     #[serde(default)]
     list: Vec<u8>,
     #[serde(default)]
@@ -21,7 +21,7 @@ struct Inner {
     value: u8,
 }
 
-fn read(text: &str) -> Result<Given, String> {
+fn read(text: &str) -> Result<GivenBody, String> {
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, "application/json; charset=utf-8".parse().unwrap());
     let read = parse(&headers, &Bytes::copy_from_slice(text.as_bytes()));
@@ -49,6 +49,6 @@ fn mistakes_are_told_with_their_place() {
 
 #[test]
 fn another_type_of_body_is_not_read() {
-    let problem = parse::<Given>(&HeaderMap::new(), &Bytes::from_static(b"{}")).unwrap_err();
+    let problem = parse::<GivenBody>(&HeaderMap::new(), &Bytes::from_static(b"{}")).unwrap_err();
     assert_eq!(problem.status(), StatusCode::UNSUPPORTED_MEDIA_TYPE);
 }

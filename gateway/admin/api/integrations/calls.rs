@@ -13,7 +13,7 @@ use crate::api::problem::Problem;
 use crate::api::query::{Query, number};
 use crate::api::state::Shared;
 
-const SECONDS: i64 = 86_400;
+const SECONDS_PER_DAY: i64 = 86_400;
 
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
@@ -44,7 +44,7 @@ pub(crate) struct CallsOfDay {
 impl CallsOfDay {
     fn new(counted: &DailyCalls) -> Self {
         let DailyCalls { day, calls, failed, .. } = *counted;
-        let mut day = date::of_seconds(day.saturating_mul(SECONDS));
+        let mut day = date::of_seconds(day.saturating_mul(SECONDS_PER_DAY));
         day.truncate("2026-11-24".len());
         Self { day, calls, failed }
     }

@@ -22,7 +22,7 @@ use crate::api::problem::Problem;
 use crate::api::state::{ApiState, Shared};
 
 /// Retry delay while other servers are being tested, in seconds.
-const RETRY: u64 = 5;
+const RETRY_SECONDS: u64 = 5;
 
 /// The result of a test of an integration.
 #[derive(Debug, Serialize, ToSchema)]
@@ -242,7 +242,7 @@ async fn try_candidate(
     let Some(_place) = state.probes.enter(&candidate.organisation) else {
         let detail = "four servers of this organisation are already being tested; retry later";
         let busy = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "OVERLOADED", detail);
-        return Err(busy.retry_after(RETRY));
+        return Err(busy.retry_after(RETRY_SECONDS));
     };
     let hidden = if candidate.is_predefined { Some(candidate.url.clone()) } else { None };
     let tried = state.operations.probe(candidate).await;

@@ -10,7 +10,7 @@ use crate::api::problem::Problem;
 use crate::api::state::KeyChange;
 
 /// Retry delay for changes of keys, in seconds.
-pub(super) const RETRY: u64 = 2;
+pub(super) const RETRY_SECONDS: u64 = 2;
 
 /// An API key.
 #[derive(Debug, Serialize, ToSchema)]

@@ -9,18 +9,18 @@ use lockgate_admission::{CallerId, Permit};
 use lockgate_authn::key::Key;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::api_key::{ApiKey, RETRY, read_clock, show_changed, unknown_key};
+use super::api_key::{ApiKey, RETRY_SECONDS, read_clock, show_changed, unknown_key};
 use crate::api::access::Caller;
 use crate::api::problem::Problem;
 use crate::api::recorded::{ChangeRecord, make_recorded};
 use crate::api::state::{ApiState, KeyChange, KeyChangeError};
 
 /// Limit on the wait until the gateway applies a changed file.
-const PATIENCE: Duration = Duration::from_secs(5);
-const PAUSE: Duration = Duration::from_millis(20);
+const APPLY_TIMEOUT: Duration = Duration::from_secs(5);
+const APPLY_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Limit on the wait for other changes.
-const TURN: Duration = Duration::from_secs(8);
+const TURN_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// Whether the gateway applies a change that was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,12 +74,12 @@ pub(super) async fn change_keys(
 /// Waits for a permit. Organisations take turns.
 async fn take_turn(state: &ApiState, key: &Key) -> Result<Permit, Problem> {
     let organisation = CallerId::of_organisation(key.organisation_or_default());
-    match timeout(TURN, state.key_turns.acquire(organisation)).await {
+    match timeout(TURN_TIMEOUT, state.key_turns.acquire(organisation)).await {
         Ok(Ok(turn)) => Ok(turn),
         _ => {
             let detail = "too many key changes are waiting: retry in a moment";
             let busy = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "OVERLOADED", detail);
-            Err(busy.retry_after(RETRY))
+            Err(busy.retry_after(RETRY_SECONDS))
         }
     }
 }
@@ -106,12 +106,12 @@ fn write(key: &ApiKey) -> String {
 /// Waits until the gateway applies the file, which is watched like all files of the configuration.
 /// With errors elsewhere in the configuration, new keys are not applied until those are fixed.
 async fn wait_until_in_force(state: &ApiState, change: &KeyChange) -> Effect {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + APPLY_TIMEOUT;
     while !is_in_force(&state.operations.keys(), change) {
         if Instant::now() > end {
             return Effect::Waits;
         }
-        sleep(PAUSE).await;
+        sleep(APPLY_CHECK_INTERVAL).await;
     }
     Effect::InForce
 }

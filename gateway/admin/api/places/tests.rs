@@ -6,7 +6,7 @@ use super::*;
 fn an_organisation_has_some_places_and_no_other_waits_for_it() {
     let all = Places::new(4, 6);
     let (acme, other): (Arc<str>, Arc<str>) = ("acme".into(), "other".into());
-    let mut places: Vec<Place> = (0..4).filter_map(|_| all.enter(&acme)).collect();
+    let mut places: Vec<OrganisationPermit> = (0..4).filter_map(|_| all.enter(&acme)).collect();
     assert_eq!(places.len(), 4);
     assert!(all.enter(&acme).is_none());
     let others = (all.enter(&other), all.enter(&other), all.enter(&other));

@@ -4,7 +4,7 @@ use super::*;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Given {
+struct GivenQuery {
     #[serde(default, deserialize_with = "number")]
     limit: Option<u32>,
     #[serde(default)]
@@ -36,11 +36,11 @@ fn what_is_longer_than_the_document_says_is_refused() {
 
 #[test]
 fn parameters_are_known_once_and_well_formed() {
-    let given: Given = parse("limit=7&name=a%20b").unwrap();
+    let given: GivenQuery = parse("limit=7&name=a%20b").unwrap();
     assert_eq!((given.limit, given.name.as_deref()), (Some(7), Some("a b")));
-    assert!(parse::<Given>("").is_ok());
+    assert!(parse::<GivenQuery>("").is_ok());
     for wrong in ["limit=x", "limit=-1", "limit=1&limit=2", "other=1", "limit=99999999999"] {
-        let problem = parse::<Given>(wrong).unwrap_err();
+        let problem = parse::<GivenQuery>(wrong).unwrap_err();
         assert_eq!(problem.status(), StatusCode::BAD_REQUEST, "{wrong}");
     }
 }
