@@ -25,10 +25,10 @@ use trouble::ForwardError;
 use webhook::Poster;
 
 /// How long shutdown waits for receivers to accept the remaining records.
-const FAREWELL: Duration = Duration::from_secs(3);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
 /// Pauses between attempts: the first, and the longest unless the receiver requests a longer one.
-const PAUSE: Duration = Duration::from_millis(250);
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+const MAX_PAUSE: Duration = Duration::from_secs(10);
 
 pub(crate) struct Forwarding {
     tasks: TaskTracker,
@@ -111,7 +111,7 @@ impl Forwarder {
     async fn run(mut self, ending: CancellationToken) {
         let end = async {
             ending.cancelled().await;
-            tokio::time::sleep(FAREWELL).await;
+            tokio::time::sleep(SHUTDOWN_TIMEOUT).await;
         };
         tokio::select! {
             () = self.forward(&ending) => {}
@@ -130,7 +130,7 @@ impl Forwarder {
     }
 
     async fn forward(&mut self, ending: &CancellationToken) {
-        let mut pause = PAUSE;
+        let mut pause = FIRST_PAUSE;
         while self.backlog.wait(ending).await {
             let waiting = self.backlog.waiting();
             let taken = self.backlog.taken();
@@ -140,7 +140,7 @@ impl Forwarder {
             };
             match delivered {
                 Ok(()) => {
-                    pause = PAUSE;
+                    pause = FIRST_PAUSE;
                     self.is_back(waiting);
                     // Records were counted but are missing: the file was removed, and the writer is
                     // about to report that.
@@ -148,7 +148,7 @@ impl Forwarder {
                         if ending.is_cancelled() {
                             return;
                         }
-                        tokio::time::sleep(PAUSE).await;
+                        tokio::time::sleep(FIRST_PAUSE).await;
                     }
                 }
                 Err(trouble) => {
@@ -160,7 +160,7 @@ impl Forwarder {
                         () = tokio::time::sleep(pause.max(trouble.pause)) => {}
                         () = ending.cancelled() => {}
                     }
-                    pause = (pause * 2).min(LONGEST_PAUSE);
+                    pause = (pause * 2).min(MAX_PAUSE);
                 }
             }
         }

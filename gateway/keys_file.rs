@@ -18,18 +18,18 @@ use lockgate_config::keys::MAX_KEYS;
 use serde_json::{Value, json};
 
 /// How long to wait for the lock.
-const TIMEOUT: Duration = Duration::from_secs(10);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum number of symbolic links on the way to the file.
-const LINKS: usize = 40;
+const MAX_LINKS: usize = 40;
 /// Maximum keys that the API creates for one organisation, to leave room for the others.
 const MAX_OF_ORGANISATION: usize = 1_000;
 /// Bytes and values of the file beyond which the API adds no key. The margin below the reader's
 /// limits (1 MiB, 100,000) is for revoking all keys and for comments.
-const MOST_BYTES: usize = 768 << 10;
-const MOST_VALUES: usize = 80_000;
+const MAX_BYTES: usize = 768 << 10;
+const MAX_VALUES: usize = 80_000;
 /// Divisors: the share of both limits for one organisation, and the share reserved for the default.
-const PART: usize = 3;
-const LEFT: usize = 8;
+const ORGANISATION_DIVISOR: usize = 3;
+const RESERVE_DIVISOR: usize = 8;
 const HEAD: &str = "# API keys: hashes, no secrets. Written by `lockgate keys`.\n";
 
 pub(crate) fn apply(file: &Path, wanted: &KeyChange) -> Result<(), KeyChangeError> {
@@ -112,9 +112,9 @@ fn has_room(keys: &[Key], new: &Key) -> bool {
     let mut all = keys.to_vec();
     all.push(new.clone());
     let part = if is_of_default(new) { 0 } else { 1 };
-    let most_keys = MAX_KEYS - part * MAX_KEYS / LEFT;
-    let most_bytes = MOST_BYTES - part * MOST_BYTES / LEFT;
-    let most_values = MOST_VALUES - part * MOST_VALUES / LEFT;
+    let most_keys = MAX_KEYS - part * MAX_KEYS / RESERVE_DIVISOR;
+    let most_bytes = MAX_BYTES - part * MAX_BYTES / RESERVE_DIVISOR;
+    let most_values = MAX_VALUES - part * MAX_VALUES / RESERVE_DIVISOR;
     all.len() <= most_keys && fits(&all, most_bytes, most_values)
 }
 
@@ -127,7 +127,8 @@ fn has_own_room(keys: &[Key], new: &Key) -> bool {
             all.push(key.clone());
         }
     }
-    is_of_default(new) || fits(&all, MOST_BYTES / PART, MOST_VALUES / PART)
+    is_of_default(new)
+        || fits(&all, MAX_BYTES / ORGANISATION_DIVISOR, MAX_VALUES / ORGANISATION_DIVISOR)
 }
 
 fn is_of_default(key: &Key) -> bool {
@@ -222,7 +223,7 @@ fn with_comments(old: &str, was: &str, fresh: &str) -> Option<String> {
 #[allow(clippy::disallowed_methods, reason = "the file that the operator named")]
 fn target(file: &Path) -> anyhow::Result<PathBuf> {
     let mut at = file.to_path_buf();
-    for _ in 0..LINKS {
+    for _ in 0..MAX_LINKS {
         match std::fs::read_link(&at) {
             Ok(target) => at = at.parent().unwrap_or(Path::new("/")).join(target),
             Err(_) => return Ok(at),
@@ -264,7 +265,7 @@ fn lock(file: &Path) -> anyhow::Result<File> {
     loop {
         match held.try_lock() {
             Ok(()) => return Ok(held),
-            Err(TryLockError::WouldBlock) if began.elapsed() < TIMEOUT => {
+            Err(TryLockError::WouldBlock) if began.elapsed() < LOCK_TIMEOUT => {
                 std::thread::sleep(Duration::from_millis(20));
             }
             Err(TryLockError::WouldBlock) => {

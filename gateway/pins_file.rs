@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 static CHANGING: Mutex<()> = Mutex::new(());
 /// Bytes of the file beyond which the API approves nothing more. The margin below the reader's
 /// limit (64 MiB) is for the operator's own tools.
-const MOST_BYTES: usize = 48 << 20;
+const MAX_BYTES: usize = 48 << 20;
 /// Maximum bytes of one organisation's tools, so that it cannot take the room of others.
 const MAX_OF_ORGANISATION: usize = 4 << 20;
 
@@ -32,7 +32,7 @@ pub(crate) fn approve(file: &Path, approved: &[ApprovedPin]) -> Result<(), Appro
         return Err(ApprovalError::Full);
     }
     let text = lock.write();
-    if text.len() > MOST_BYTES {
+    if text.len() > MAX_BYTES {
         return Err(ApprovalError::Full);
     }
     match write(file, &text) {
@@ -57,7 +57,7 @@ fn read(file: &Path) -> anyhow::Result<Lock> {
         opened => opened.with_context(|| file.display().to_string())?,
     };
     let mut text = String::new();
-    let read = opened.take(MOST_BYTES as u64 + 1).read_to_string(&mut text);
+    let read = opened.take(MAX_BYTES as u64 + 1).read_to_string(&mut text);
     read.with_context(|| file.display().to_string())?;
     Lock::read(&text).map_err(|what| anyhow!("{} is not a lock file: {what}", file.display()))
 }

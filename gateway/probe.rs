@@ -13,9 +13,9 @@ use lockgate_upstream::{
 use tokio::sync::broadcast;
 
 /// Timeout of a whole test.
-const TIMEOUT: Duration = Duration::from_secs(28);
+const TEST_TIMEOUT: Duration = Duration::from_secs(28);
 /// Maximum interval between checks of the client's state.
-const LOOK: Duration = Duration::from_millis(100);
+const MAX_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Tests a server of an organisation.
 ///
@@ -25,9 +25,9 @@ pub(crate) async fn probe(
     around: Surroundings,
     candidate: Candidate,
 ) -> Result<Offered, ProbeFailure> {
-    let tried = tokio::time::timeout(TIMEOUT, try_server(around, candidate)).await;
+    let tried = tokio::time::timeout(TEST_TIMEOUT, try_server(around, candidate)).await;
     tried.unwrap_or_else(|_| {
-        let seconds = TIMEOUT.as_secs();
+        let seconds = TEST_TIMEOUT.as_secs();
         Err(fail(ProbeStage::Handshake, format!("the server was not ready within {seconds} s")))
     })
 }
@@ -49,7 +49,7 @@ async fn try_server(
     let transport = Transport::Http { url: candidate.url, headers: candidate.headers };
     let config = Config {
         rests_after: None,
-        start_timeout: TIMEOUT,
+        start_timeout: TEST_TIMEOUT,
         ..Config::of_organisation(candidate.organisation, candidate.slug, transport, addresses)
     };
     let mut events = around.events.subscribe();
@@ -65,7 +65,7 @@ async fn try_server(
             State::Pending | State::Resting => {}
             _ => return Err(describe_status(&status)),
         }
-        let _ = tokio::time::timeout(LOOK, events.recv()).await;
+        let _ = tokio::time::timeout(MAX_CHECK_INTERVAL, events.recv()).await;
     }
 }
 

@@ -14,10 +14,10 @@ use lockgate_telemetry::Guard;
 use tokio::sync::Notify;
 
 use crate::app::App;
-use watcher::{Look, ROUNDS, Watcher};
+use watcher::{Look, MAX_ROUNDS, Watcher};
 
 /// Maximum number of changed policies that are logged individually.
-const CHANGES: usize = 50;
+const MAX_LOGGED_CHANGES: usize = 50;
 
 /// Watches the files of the configuration until the process ends, and reloads them on a change or
 /// when `asked` is notified.
@@ -110,7 +110,7 @@ impl Follower {
             };
             // New files are watched first and then read once more, because they may have changed in
             // between.
-            for _ in 0..ROUNDS {
+            for _ in 0..MAX_ROUNDS {
                 if let Some(watcher) = &mut watcher {
                     watcher.follow(&self.files);
                 }
@@ -267,10 +267,10 @@ fn take_over(app: &App, log: &Guard, old: &Config, new: &Config) -> bool {
         tracing::warn!(%error, "log level unchanged");
     }
     tracing::info!(servers = new.servers.len(), "configuration reloaded");
-    for change in policies.iter().take(CHANGES) {
+    for change in policies.iter().take(MAX_LOGGED_CHANGES) {
         tracing::info!(change, "policy changed");
     }
-    let more = policies.len().saturating_sub(CHANGES);
+    let more = policies.len().saturating_sub(MAX_LOGGED_CHANGES);
     if more > 0 {
         tracing::info!(more, "more policies changed");
     }

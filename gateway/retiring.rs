@@ -7,7 +7,7 @@ use lockgate_upstream::{Client, Upstream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::shutdown::GRACE;
+use crate::shutdown::GRACE_PERIOD;
 
 #[derive(Default)]
 pub(crate) struct Retiring {
@@ -21,7 +21,7 @@ impl Retiring {
         let closing = self.closing.clone();
         self.tasks.spawn(async move {
             tokio::select! {
-                () = client.finish_calls(GRACE) => {}
+                () = client.finish_calls(GRACE_PERIOD) => {}
                 () = closing.cancelled() => {}
             }
             client.close().await;

@@ -23,12 +23,12 @@ use lockgate_upstream::SoleClient;
 use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
-use crate::shutdown::{FAREWELL, GRACE, Signals};
+use crate::shutdown::{FINAL_WRITE_TIMEOUT, GRACE_PERIOD, Signals};
 use crate::{reload, shutdown, tenants, trail};
 use greeting::greet;
 
 /// Interval between readiness checks.
-const LOOK: Duration = Duration::from_millis(500);
+const READINESS_CHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// Maximum number of threads that serve clients.
 const MAX_WORKERS: usize = 16;
 
@@ -85,7 +85,7 @@ pub(crate) fn serve(loaded: Loaded, sources: Sources) -> anyhow::Result<(String,
         shutdown::drain(drain, time_to_drain, cause, &mut signals).await;
         tracing::info!(
             "shutting down: no new connections, running requests get {} s",
-            GRACE.as_secs()
+            GRACE_PERIOD.as_secs()
         );
         app.gateway.stop();
         stop.cancel();
@@ -131,7 +131,7 @@ async fn become_ready(app: Arc<App>) {
             "not ready: admin.ready requires more connected servers"
         );
     }
-    let mut looks = tokio::time::interval(LOOK);
+    let mut looks = tokio::time::interval(READINESS_CHECK_INTERVAL);
     while app.missing().is_some() {
         looks.tick().await;
     }
@@ -149,7 +149,7 @@ async fn count_steps(app: Arc<App>) {
 
 /// Ends calls that still run after the grace period.
 async fn end_calls(app: Arc<App>) {
-    tokio::time::sleep(GRACE).await;
+    tokio::time::sleep(GRACE_PERIOD).await;
     app.gateway.end();
 }
 
@@ -164,8 +164,12 @@ fn start_worker(
     let app = Arc::clone(app);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     std::thread::Builder::new().name("worker".into()).spawn(move || {
-        let ended =
-            runtime.block_on(server.run(app, other, stop.cancelled_owned(), GRACE + FAREWELL));
+        let ended = runtime.block_on(server.run(
+            app,
+            other,
+            stop.cancelled_owned(),
+            GRACE_PERIOD + FINAL_WRITE_TIMEOUT,
+        ));
         ended.unwrap_or_else(|error| {
             tracing::error!(%error, "a worker has ended");
             0
@@ -199,7 +203,7 @@ pub(crate) fn serve_stdio(
             line_bytes: limits.body_bytes,
             depth: loaded.config.proxy.limits.depth,
             requests: calls.concurrent_requests.saturating_add(calls.queued_requests),
-            grace: GRACE + FAREWELL,
+            grace: GRACE_PERIOD + FINAL_WRITE_TIMEOUT,
         };
         let mut signals = Signals::listen()?;
         reload::watch(Arc::clone(&app), loaded, sources, log.clone(), signals.reload());

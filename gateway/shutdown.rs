@@ -14,11 +14,11 @@ use tokio::task::JoinHandle;
 use lockgate_proxy::Gateway;
 
 /// How long running requests may continue after the gateway was asked to stop.
-pub(crate) const GRACE: Duration = Duration::from_secs(30);
+pub(crate) const GRACE_PERIOD: Duration = Duration::from_secs(30);
 /// How long writing the final responses to unfinished requests may take.
-pub(crate) const FAREWELL: Duration = Duration::from_secs(2);
+pub(crate) const FINAL_WRITE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Interval between checks for running requests.
-const LOOK: Duration = Duration::from_millis(50);
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 /// The signals that the gateway handles.
 pub(crate) struct Signals {
     terminate: Signal,
@@ -105,7 +105,7 @@ pub(crate) async fn drain(
 async fn wait_until_idle(drain: Option<Drain>) {
     let Some(drain) = drain else { return std::future::pending().await };
     while !drain.is_idle() {
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(CHECK_INTERVAL).await;
     }
 }
 
@@ -121,10 +121,10 @@ pub(crate) async fn join(
     });
     tokio::select! {
         cut = &mut joined => return cut.unwrap_or_default(),
-        () = tokio::time::sleep(GRACE + FAREWELL * 2) => {}
+        () = tokio::time::sleep(GRACE_PERIOD + FINAL_WRITE_TIMEOUT * 2) => {}
         _ = signals.next() => tracing::info!("running calls end now: received another signal"),
     }
     gateway.end();
-    let cut = tokio::time::timeout(FAREWELL, joined).await;
+    let cut = tokio::time::timeout(FINAL_WRITE_TIMEOUT, joined).await;
     cut.ok().and_then(Result::ok).unwrap_or_default()
 }

@@ -17,7 +17,7 @@ use lockgate_egress::{Origin, Payload, Policy, SetupError};
 use url::Url;
 
 /// Timeout of a single attempt.
-const PATIENCE: Duration = Duration::from_secs(10);
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum size of a response in bytes.
 const MAX_ANSWER: usize = 64 * 1024;
 
@@ -84,7 +84,7 @@ impl SignedPost {
     ) -> Result<Answer, String> {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
         let request = self.write_request(id, since.as_secs(), media_type, body)?;
-        let answer = tokio::time::timeout(PATIENCE, async {
+        let answer = tokio::time::timeout(ATTEMPT_TIMEOUT, async {
             let response = match self.origin.send(request).await {
                 Ok(response) => response,
                 Err(error) => return Err(error.to_string()),

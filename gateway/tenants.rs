@@ -35,10 +35,10 @@ use crate::retiring::Retiring;
 const RECENT_MS: u64 = 60_000;
 
 /// How long a change waits until this gateway serves it.
-const SERVED: Duration = Duration::from_secs(2);
+const SERVED_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Divisor: the part of the memory for messages that the lists of organisations may take.
-const LISTS: usize = 4;
+const LIST_MEMORY_DIVISOR: usize = 4;
 
 /// The integrations of an organisation that have a client, by id.
 type Integrations = BTreeMap<Arc<str>, Connected>;
@@ -52,7 +52,7 @@ struct Connected {
 }
 
 /// A client to be created.
-struct Wanted<'a> {
+struct WantedClient<'a> {
     integration: &'a Arc<IntegrationSnapshot>,
     /// The client to be replaced.
     old: Option<&'a Connected>,
@@ -137,7 +137,7 @@ impl Tenants {
         around: Surroundings,
     ) -> Arc<Self> {
         let addresses = around.egress.organisations;
-        let lists = around.budget.limit() / LISTS;
+        let lists = around.budget.limit() / LIST_MEMORY_DIVISOR;
         let all = Organisations::new(around.pools.clone(), lists);
         let tenants = Arc::new(Self {
             registry,
@@ -182,7 +182,7 @@ impl Tenants {
     /// Serves an organisation's stored state, and waits until requests see it.
     pub(crate) async fn serve_changes(&self, organisation: &str) {
         self.adopt(organisation);
-        self.gateway.settle_changes(organisation, SERVED).await;
+        self.gateway.settle_changes(organisation, SERVED_TIMEOUT).await;
     }
 
     fn adopt(&self, organisation: &str) {
@@ -279,7 +279,7 @@ impl Tenants {
                     Some(Connected { integration: Arc::clone(integration), ..old.clone() })
                 }
                 old => {
-                    let wanted = Wanted { integration, old, is_on: true };
+                    let wanted = WantedClient { integration, old, is_on: true };
                     self.make_client(&snapshot.organisation, around, wanted)
                 }
             };
@@ -294,7 +294,7 @@ impl Tenants {
         &self,
         organisation: &Arc<str>,
         around: &Surroundings,
-        Wanted { integration, old, is_on }: Wanted<'_>,
+        WantedClient { integration, old, is_on }: WantedClient<'_>,
     ) -> Option<Connected> {
         let mut headers = BTreeMap::new();
         match &integration.credential {

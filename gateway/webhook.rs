@@ -19,11 +19,11 @@ use tokio::sync::{Semaphore, mpsc};
 use crate::signed_post::SignedPost;
 
 /// Maximum number of queued messages; further messages are dropped.
-const QUEUE: usize = 256;
+const MAX_QUEUED: usize = 256;
 /// Maximum number of messages sent concurrently.
-const SENDERS: usize = 8;
+const MAX_SENDERS: usize = 8;
 /// The pause before each attempt.
-const PAUSES: [Duration; 4] =
+const RETRY_PAUSES: [Duration; 4] =
     [Duration::ZERO, Duration::from_secs(1), Duration::from_secs(5), Duration::from_secs(25)];
 pub(crate) struct Target {
     post: SignedPost,
@@ -46,7 +46,7 @@ pub(crate) struct Webhook(Mutex<Option<Arc<Target>>>);
 impl Webhook {
     /// Starts sending. Requires a runtime. Returns the queue for announcements.
     pub(crate) fn start(metrics: Arc<Metrics>) -> (Arc<Self>, mpsc::Sender<Announcement>) {
-        let (sender, receiver) = mpsc::channel(QUEUE);
+        let (sender, receiver) = mpsc::channel(MAX_QUEUED);
         let webhook = Arc::new(Self::default());
         tokio::spawn(send_all(Arc::clone(&webhook), receiver, metrics));
         (webhook, sender)
@@ -67,7 +67,7 @@ async fn send_all(
     mut receiver: mpsc::Receiver<Announcement>,
     metrics: Arc<Metrics>,
 ) {
-    let senders = Arc::new(Semaphore::new(SENDERS));
+    let senders = Arc::new(Semaphore::new(MAX_SENDERS));
     while let Some(announcement) = receiver.recv().await {
         let Some(target) = webhook.target() else { continue };
         if announcement.is_over() {
@@ -88,7 +88,7 @@ async fn send(target: &Target, announcement: &Announcement) -> Notification {
     let waiting = &announcement.approval;
     let body = write_body(&target.config, waiting);
     let mut reason = String::from("the call is no longer waiting");
-    for pause in PAUSES {
+    for pause in RETRY_PAUSES {
         tokio::time::sleep(pause).await;
         if announcement.is_over() {
             break;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, value_parser};
 
 /// Seconds for which `--wait` may wait for servers.
-const WAIT: RangeInclusive<u64> = 1..=300;
+const WAIT_SECONDS: RangeInclusive<u64> = 1..=300;
 
 use crate::commands::{approvals, config, init, keys, pins, policies, registry, store, verify};
 
@@ -198,7 +198,7 @@ pub(super) struct At {
     pub(super) key: Option<String>,
     /// How long to wait for servers that are slow to start
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
-    #[arg(value_parser = value_parser!(u64).range(WAIT))]
+    #[arg(value_parser = value_parser!(u64).range(WAIT_SECONDS))]
     pub(super) wait: u64,
 }
 

@@ -19,7 +19,7 @@ use url::Url;
 use crate::commands::remote;
 use crate::commands::show::list;
 
-const TIMEOUT: Duration = Duration::from_secs(30);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum size of a response in bytes.
 const MAX_ANSWER: usize = 64 << 20;
 
@@ -75,7 +75,7 @@ pub(crate) fn run(
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
         }
-        let answer = tokio::time::timeout(TIMEOUT, exchange(url, &origin, request)).await;
+        let answer = tokio::time::timeout(REQUEST_TIMEOUT, exchange(url, &origin, request)).await;
         let answer = answer.context(remote::describe_failure(url, "did not respond in time"))??;
         let text = match (json, command) {
             (true, _) => serde_json::to_string_pretty(&answer)?,

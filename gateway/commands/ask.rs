@@ -22,7 +22,7 @@ use crate::app::App;
 use crate::trail;
 
 /// Interval between checks of servers that are still starting.
-const LOOK: Duration = Duration::from_millis(50);
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 pub(crate) struct Answer {
     pub(crate) result: Value,
@@ -62,7 +62,7 @@ pub(crate) fn with_gateway(
 async fn settle(gateway: &Gateway) {
     gateway.settle().await;
     while gateway.servers().iter().any(|server| server.status().state == State::Pending) {
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(CHECK_INTERVAL).await;
     }
 }
 

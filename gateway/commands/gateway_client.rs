@@ -16,7 +16,7 @@ use url::Url;
 use crate::commands::remote;
 
 /// Timeout of an exchange: a validation takes up to 30 s.
-const TIMEOUT: Duration = Duration::from_secs(40);
+const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(40);
 /// Maximum size of a response in bytes.
 const MAX_ANSWER: usize = 64 << 20;
 
@@ -89,7 +89,7 @@ impl GatewayClient {
             headers.insert(AUTHORIZATION, key.clone());
         }
         let url = self.base.as_str();
-        let answer = tokio::time::timeout(TIMEOUT, exchange(url, &origin, request)).await;
+        let answer = tokio::time::timeout(EXCHANGE_TIMEOUT, exchange(url, &origin, request)).await;
         answer.context(remote::describe_failure(url, "did not respond in time"))?
     }
 }

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::pins_file::write;
 
 /// Digits of a fingerprint shown to tell definitions apart.
-const SHORT: usize = 12;
+const SHORT_FINGERPRINT: usize = 12;
 
 #[derive(clap::Subcommand, Clone)]
 pub(crate) enum Command {
@@ -220,5 +220,5 @@ fn plain(pin: &Pin) -> &str {
 }
 
 fn short(pin: &Pin) -> String {
-    plain(pin).chars().take(SHORT).collect()
+    plain(pin).chars().take(SHORT_FINGERPRINT).collect()
 }

@@ -14,8 +14,8 @@ use crate::commands::ask::Answer;
 /// The colours of states, and the reset sequence.
 const COLOURS: [&str; 4] = ["\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[0m"];
 /// Maximum width of a description outside a terminal, and the minimum anywhere.
-const WIDTH: usize = 72;
-const LEAST_WIDTH: usize = 16;
+const DEFAULT_WIDTH: usize = 72;
+const MIN_WIDTH: usize = 16;
 
 /// States of servers that need no attention.
 const UP: [State; 3] = [State::Connected, State::Resting, State::Disabled];
@@ -237,8 +237,8 @@ pub(crate) fn tools(tools: &[Value], json: bool) -> String {
         longest = longest.max(cell(tool, "name").chars().count());
     }
     let width = match terminal_width() {
-        Some(columns) => columns.saturating_sub(longest + 3).max(LEAST_WIDTH),
-        None => WIDTH,
+        Some(columns) => columns.saturating_sub(longest + 3).max(MIN_WIDTH),
+        None => DEFAULT_WIDTH,
     };
     let mut rows = Vec::new();
     for tool in tools {

@@ -13,9 +13,9 @@ use tokio_util::sync::CancellationToken;
 use super::trouble::ForwardError;
 
 /// Interval of checks for new records.
-const LOOK: Duration = Duration::from_millis(200);
+const CHECK_INTERVAL: Duration = Duration::from_millis(200);
 /// Shortest interval between writes of the cursor.
-const SAVE: Duration = Duration::from_secs(1);
+const SAVE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The unacknowledged part of the audit trail for one receiver.
 pub(super) struct Backlog {
@@ -101,11 +101,11 @@ impl Backlog {
             if ending.is_cancelled() {
                 return false;
             }
-            if self.saved_at.elapsed() >= SAVE {
+            if self.saved_at.elapsed() >= SAVE_INTERVAL {
                 self.save().await;
             }
             tokio::select! {
-                () = tokio::time::sleep(LOOK) => {}
+                () = tokio::time::sleep(CHECK_INTERVAL) => {}
                 () = ending.cancelled() => {}
             }
         }
@@ -115,7 +115,7 @@ impl Backlog {
     /// Waits until there may be unread records.
     pub(super) async fn more(&self) {
         loop {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(CHECK_INTERVAL).await;
             if !self.is_read() {
                 return;
             }
@@ -169,7 +169,7 @@ impl Backlog {
                     audit.rotate_size or audit.keep"
             );
         }
-        if self.saved_at.elapsed() >= SAVE {
+        if self.saved_at.elapsed() >= SAVE_INTERVAL {
             self.save().await;
         }
     }

@@ -21,11 +21,11 @@ use super::backlog::Backlog;
 use super::trouble::ForwardError;
 
 /// Lifetime of a connection, which bounds the age of records sent again after a failure.
-const ROUND: Duration = Duration::from_secs(30);
+const CONNECTION_LIFETIME: Duration = Duration::from_secs(30);
 /// Most bytes per connection.
-const MOST: usize = 16 << 20;
+const MAX_CONNECTION_BYTES: usize = 16 << 20;
 /// Time to write some records, and for the receiver to close the connection.
-const PATIENCE: Duration = Duration::from_secs(10);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
 const CLOSED: &str = "the receiver closed the connection";
 const CUT: &str = "the receiver closed the connection without close_notify, which it has sent \
@@ -92,11 +92,12 @@ impl Collector {
     ) -> Result<End, ForwardError> {
         let connected = self.connector.connect_without_alpn(&self.target, Policy::Operator).await;
         let mut stream = connected.map_err(|error| ForwardError::new(&error))?;
-        let end = Instant::now() + if self.is_proven { ROUND } else { Duration::ZERO };
+        let end =
+            Instant::now() + if self.is_proven { CONNECTION_LIFETIME } else { Duration::ZERO };
         let mut bytes = 0;
         loop {
             let is_last = ending.is_cancelled() || Instant::now() >= end;
-            while bytes < MOST
+            while bytes < MAX_CONNECTION_BYTES
                 && let Some(records) = backlog.next().await?
             {
                 let mut messages = Vec::with_capacity(records.lines.len() * 5 / 4);
@@ -105,7 +106,7 @@ impl Collector {
                 backlog.set_sent();
                 bytes += messages.len();
             }
-            if is_last || bytes >= MOST {
+            if is_last || bytes >= MAX_CONNECTION_BYTES {
                 return finish(stream).await;
             }
             tokio::select! {
@@ -119,7 +120,7 @@ impl Collector {
 }
 
 async fn write(stream: &mut Stream, messages: &[u8]) -> Result<(), ForwardError> {
-    let written = timeout(PATIENCE, async {
+    let written = timeout(WRITE_TIMEOUT, async {
         stream.write_all(messages).await?;
         stream.flush().await
     });
@@ -151,7 +152,7 @@ async fn finish(mut stream: Stream) -> Result<End, ForwardError> {
             return Err(ForwardError::new(&CLOSED));
         }
     }
-    let ended = timeout(PATIENCE, async {
+    let ended = timeout(WRITE_TIMEOUT, async {
         stream.shutdown().await?;
         loop {
             match stream.read(&mut said).await {

@@ -17,11 +17,11 @@ use crate::signed_post::SignedPost;
 
 const MEDIA_TYPE: &str = "application/x-ndjson";
 /// Pause after a permanent rejection.
-const REFUSED: Duration = Duration::from_secs(30);
+const REJECTION_PAUSE: Duration = Duration::from_secs(30);
 /// Longest pause that a response can request.
-const MOST_ASKED: Duration = Duration::from_secs(60);
+const MAX_REQUESTED_PAUSE: Duration = Duration::from_secs(60);
 /// Hash digits in the id of a request: enough to distinguish trails.
-const DIGITS: usize = 16;
+const ID_DIGITS: usize = 16;
 
 /// A webhook that receives records.
 pub(super) struct Poster {
@@ -75,11 +75,14 @@ impl Poster {
             return Ok(());
         }
         let words = format!("the receiver returned {}", answer.status);
-        let asked = answer.retry_after.unwrap_or(Duration::ZERO).min(MOST_ASKED);
+        let asked = answer.retry_after.unwrap_or(Duration::ZERO).min(MAX_REQUESTED_PAUSE);
         if answer.may_pass() {
             return Err(ForwardError { words, pause: asked });
         }
-        Err(ForwardError { words: format!("{words}: fix the receiver"), pause: asked.max(REFUSED) })
+        Err(ForwardError {
+            words: format!("{words}: fix the receiver"),
+            pause: asked.max(REJECTION_PAUSE),
+        })
     }
 }
 
@@ -90,7 +93,7 @@ impl Body {
         let line = lines.trim_ascii_end().rsplit(|byte| *byte == b'\n').next();
         let record: Value = serde_json::from_slice(line.unwrap_or(&[])).unwrap_or(Value::Null);
         let hash = match record.get("hash") {
-            Some(Value::String(hash)) => hash.get(..DIGITS).unwrap_or(""),
+            Some(Value::String(hash)) => hash.get(..ID_DIGITS).unwrap_or(""),
             _ => "",
         };
         let id = format!("{first}-{last}-{hash}");

@@ -13,17 +13,17 @@ use futures_util::{FutureExt, StreamExt};
 use inotify::{EventStream, Inotify, WatchDescriptor, WatchMask};
 
 /// Writes within this time cause a single reload.
-const SETTLE: Duration = Duration::from_millis(200);
+const SETTLE_DELAY: Duration = Duration::from_millis(200);
 
 /// Interval of checks without any event: network file systems report no changes made elsewhere.
-const ANYWAY: Duration = Duration::from_secs(30);
+const CHECK_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Maximum number of consecutive checks while the files keep changing.
-pub(super) const ROUNDS: usize = 4;
+pub(super) const MAX_ROUNDS: usize = 4;
 
 /// Maximum number of watched folders, and of links followed on a path.
-const FOLDERS: usize = 4096;
-const LINKS: usize = 40;
+const MAX_FOLDERS: usize = 4096;
+const MAX_LINKS: usize = 40;
 
 /// A watcher of folders, because editors and Kubernetes replace files rather than writing into
 /// them.
@@ -44,7 +44,7 @@ impl Watcher {
     /// Watches the folders of these files, including missing files, and stops watching all others.
     pub(super) fn follow(&mut self, files: &[PathBuf]) {
         let mut ways = Ways::of(files);
-        for _ in 0..ROUNDS {
+        for _ in 0..MAX_ROUNDS {
             self.watch(&ways);
             // Detects changes made before the folders were watched.
             let now = Ways::of(files);
@@ -78,7 +78,7 @@ impl Watcher {
                 }
                 Err(error)
                     if *matters
-                        && self.told.len() < FOLDERS
+                        && self.told.len() < MAX_FOLDERS
                         && self.told.insert(folder.clone()) =>
                 {
                     let folder = folder.display();
@@ -100,11 +100,11 @@ impl Watcher {
     /// Waits for a change and for it to settle, or for the time of the next check. Returns whether
     /// an event occurred; the folders have to be checked in both cases.
     pub(super) async fn changed(&mut self) -> Option<bool> {
-        match tokio::time::timeout(ANYWAY, self.events.next()).await {
+        match tokio::time::timeout(CHECK_INTERVAL, self.events.next()).await {
             Ok(event) => drop(event?.ok()?),
             Err(_) => return Some(false),
         }
-        tokio::time::sleep(SETTLE).await;
+        tokio::time::sleep(SETTLE_DELAY).await;
         while let Some(Some(Ok(_))) = self.events.next().now_or_never() {}
         Some(true)
     }
@@ -146,11 +146,11 @@ impl Ways {
             let folder = next == Path::new("/")
                 || matches!(next.symlink_metadata(), Ok(data) if data.is_dir());
             let matters = !folder || left.is_empty();
-            if self.folders.len() < FOLDERS || self.folders.contains_key(&at) {
+            if self.folders.len() < MAX_FOLDERS || self.folders.contains_key(&at) {
                 *self.folders.entry(at.clone()).or_default() |= matters;
             }
             match next.read_link() {
-                Ok(target) if links < LINKS => {
+                Ok(target) if links < MAX_LINKS => {
                     links += 1;
                     put_steps(&mut left, &target);
                 }
@@ -167,20 +167,20 @@ impl Ways {
 /// the configuration.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Look {
-    files: BTreeMap<PathBuf, Option<State>>,
+    files: BTreeMap<PathBuf, Option<FileVersion>>,
     names: BTreeSet<(PathBuf, OsString)>,
 }
 
 /// A file's identity, its size in bytes, and its inode's change time, which also detects a write of
 /// the same size.
 #[derive(Debug, PartialEq, Eq)]
-struct State {
+struct FileVersion {
     inode: (u64, u64),
     size: u64,
     changed: (i64, i64),
 }
 
-impl State {
+impl FileVersion {
     fn of(path: &Path) -> Option<Self> {
         let data = std::fs::metadata(path).ok()?;
         let inode = (data.dev(), data.ino());
@@ -198,7 +198,7 @@ impl Look {
         let mut look = Self::default();
         let mut folders = BTreeSet::new();
         for file in files {
-            look.files.insert(file.clone(), State::of(file));
+            look.files.insert(file.clone(), FileVersion::of(file));
             folders.extend(file.parent());
         }
         for folder in folders {

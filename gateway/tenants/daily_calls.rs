@@ -9,22 +9,22 @@ use lockgate_registry::{DailyCalls, StoreError};
 use super::Tenants;
 
 /// Interval between writes.
-const INTERVAL: Duration = Duration::from_secs(5);
+const WRITE_INTERVAL: Duration = Duration::from_secs(5);
 /// Timeout of the last write at shutdown.
-const LAST_WRITE: Duration = Duration::from_secs(2);
+const LAST_WRITE_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl Tenants {
     /// Writes daily counts periodically. Never returns.
     pub(super) async fn keep_calls(&self) {
         loop {
-            tokio::time::sleep(INTERVAL).await;
+            tokio::time::sleep(WRITE_INTERVAL).await;
             self.write_daily_calls().await;
         }
     }
 
     /// Writes the remaining counts, within a timeout.
     pub(super) async fn keep_last_calls(&self) {
-        let _ = tokio::time::timeout(LAST_WRITE, self.write_daily_calls()).await;
+        let _ = tokio::time::timeout(LAST_WRITE_TIMEOUT, self.write_daily_calls()).await;
     }
 
     async fn write_daily_calls(&self) {

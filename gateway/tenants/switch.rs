@@ -6,7 +6,7 @@ use std::sync::Arc;
 use lockgate_admin::Switch;
 use lockgate_upstream::Upstream;
 
-use super::{Tenants, Wanted};
+use super::{Tenants, WantedClient};
 
 impl Tenants {
     /// Switches the connection of an integration. Returns `false` if there is none: the integration
@@ -27,7 +27,7 @@ impl Tenants {
             Switch::Disconnect if !is_on => return true,
             Switch::Connect | Switch::Disconnect | Switch::Reconnect => {}
         }
-        let wanted = Wanted {
+        let wanted = WantedClient {
             integration: &old.integration,
             old: Some(&old),
             is_on: to != Switch::Disconnect,

@@ -14,9 +14,9 @@ use serde_json::Value;
 use super::lint_context::{LintContext, split_name};
 
 /// Maximum number of warnings.
-const MOST: usize = 100;
+const MAX_WARNINGS: usize = 100;
 /// Maximum number of names in a hint.
-const NAMES: usize = 10;
+const MAX_HINT_NAMES: usize = 10;
 /// Wildcard characters of patterns.
 const OPEN: [char; 5] = ['*', '?', '[', '{', '\\'];
 
@@ -37,7 +37,7 @@ pub(super) fn warnings(documents: &[Document], context: &LintContext) -> Vec<Pro
             }
         }
     }
-    all.truncate(MOST);
+    all.truncate(MAX_WARNINGS);
     all
 }
 
@@ -97,7 +97,7 @@ fn principal(text: &str, config: &Config) -> Option<Words> {
         "key" => {
             let mut subjects = Vec::new();
             for key in auth.keys.as_deref().unwrap_or(&[]) {
-                if key.name == subject && subjects.len() < NAMES {
+                if key.name == subject && subjects.len() < MAX_HINT_NAMES {
                     subjects.push(format!("key|{}", key.id));
                 }
             }
@@ -265,8 +265,8 @@ fn there_are(names: &BTreeSet<&str>) -> String {
     if names.is_empty() {
         return "there are none".into();
     }
-    let shown: Vec<&str> = names.iter().copied().take(NAMES).collect();
-    let more = if names.len() > NAMES { ", …" } else { "" };
+    let shown: Vec<&str> = names.iter().copied().take(MAX_HINT_NAMES).collect();
+    let more = if names.len() > MAX_HINT_NAMES { ", …" } else { "" };
     format!("there are {}{more}", shown.join(", "))
 }
 
