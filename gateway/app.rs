@@ -28,7 +28,7 @@ use lockgate_registry::Registry;
 use lockgate_telemetry::audit::Trail;
 use lockgate_telemetry::{Metrics, Rejection};
 use lockgate_tools::{About, Builtin, Shell};
-use lockgate_upstream::{Client, SoleClient, Surroundings, Upstream};
+use lockgate_upstream::{Client, SingleClient, Surroundings, Upstream};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -83,10 +83,11 @@ pub(crate) struct App {
 }
 
 impl App {
-    /// Starts the gateway and its servers, for one client (`sole`) or many. Requires a runtime.
+    /// Starts the gateway and its servers, for one client (`single_client`) or many. Requires a
+    /// runtime.
     pub(crate) fn start(
         config: &Config,
-        sole: Option<Arc<SoleClient>>,
+        single_client: Option<Arc<SingleClient>>,
         registry: Option<Arc<Registry>>,
     ) -> anyhow::Result<Arc<Self>> {
         let metrics = Arc::new(Metrics::new(&config.telemetry));
@@ -100,13 +101,13 @@ impl App {
         let rates = Rates::start(config, &connector);
         let signer = Arc::new(Signer::new(config.authn.signer.as_ref()));
         let rules = rules(config, Arc::clone(&authenticator), rates.limiter(), &signer);
-        let gateway =
-            Gateway::start(rules, Arc::clone(&metrics), tracer, audit.clone(), sole.clone())?;
+        let client = single_client.clone();
+        let gateway = Gateway::start(rules, Arc::clone(&metrics), tracer, audit.clone(), client)?;
         if let Some(replicas) = &config.proxy.replicas {
             gateway.set_peers(PeerGateways::new(replicas.clone(), &outside));
         }
         let webhook = start_webhook(config, &outside, &metrics, &gateway)?;
-        let around = surround(config, connector, &gateway, sole, &signer);
+        let around = surround(config, connector, &gateway, single_client, &signer);
         let tenants = registry.as_ref().map(|registry| {
             Tenants::start(Arc::clone(registry), Arc::clone(&gateway), around.clone())
         });
@@ -239,7 +240,7 @@ fn surround(
     config: &Config,
     connector: Arc<Connector>,
     gateway: &Gateway,
-    sole: Option<Arc<SoleClient>>,
+    single_client: Option<Arc<SingleClient>>,
     signer: &Arc<Signer>,
 ) -> Surroundings {
     let info = serde_json::json!({"name": config.proxy.name, "version": env!("CARGO_PKG_VERSION")});
@@ -248,13 +249,13 @@ fn surround(
         egress: config.egress.clone(),
         events: gateway.events(),
         metrics: Some(gateway.metrics()),
-        sole,
+        single_client,
         pools: pools(config),
         part: None,
         budget: Arc::clone(gateway.budget()),
         cpu_pool: Arc::clone(gateway.cpu_pool()),
         info: info.to_string().into_bytes().into(),
-        voucher: Some(Arc::new(GatewayVoucher(Arc::clone(signer)))),
+        assertion: Some(Arc::new(GatewayVoucher(Arc::clone(signer)))),
         guard: Shell::own_program(),
     }
 }

@@ -11,7 +11,7 @@ use lockgate_admin::{
 use lockgate_authn::key::Key;
 use lockgate_config::{Setting, ValuePlace};
 use lockgate_registry::Registry;
-use lockgate_upstream::{BoxFuture, Client, Config, State, Upstream};
+use lockgate_upstream::{BoxFuture, Client, Config, Upstream, UpstreamState};
 
 use crate::app::App;
 use crate::keys_file;
@@ -73,7 +73,7 @@ impl Operations for App {
         let is_kept = match to {
             Switch::Connect => matches!(
                 old.status().state,
-                State::Connected | State::Unresponsive | State::Pending
+                UpstreamState::Connected | UpstreamState::Unresponsive | UpstreamState::Pending
             ),
             Switch::Disconnect => !old.config().enabled,
             Switch::Reconnect => false,

@@ -7,8 +7,8 @@ use std::time::Duration;
 use lockgate_admin::{Candidate, Offered, ProbeFailure, ProbeStage};
 use lockgate_egress::{ConnectError, Policy, Target};
 use lockgate_upstream::{
-    Catalog, Client, Config, HTTP_STATUS, ListKind, Stage, State, Status, Surroundings, Transport,
-    Upstream,
+    Catalog, Client, Config, HTTP_STATUS, ListKind, Stage, Status, Surroundings, Transport,
+    Upstream, UpstreamState,
 };
 use tokio::sync::broadcast;
 
@@ -45,7 +45,7 @@ async fn try_server(
     // A separate channel, so that the client's events reach no subscriber of the gateway.
     around.events = broadcast::Sender::new(16);
     around.metrics = None;
-    around.sole = None;
+    around.single_client = None;
     let transport = Transport::Http { url: candidate.url, headers: candidate.headers };
     let config = Config {
         rests_after: None,
@@ -61,8 +61,8 @@ async fn try_server(
     loop {
         let status = client.status();
         match status.state {
-            State::Connected => return count(&client.catalog()),
-            State::Pending | State::Resting => {}
+            UpstreamState::Connected => return count(&client.catalog()),
+            UpstreamState::Pending | UpstreamState::Resting => {}
             _ => return Err(describe_status(&status)),
         }
         let _ = tokio::time::timeout(MAX_CHECK_INTERVAL, events.recv()).await;
@@ -117,7 +117,7 @@ fn describe_status(status: &Status) -> ProbeFailure {
         return fail(ProbeStage::Handshake, status.reason());
     };
     let words = trouble.words.as_str();
-    if status.state == State::NeedsAuth {
+    if status.state == UpstreamState::NeedsAuth {
         let words = format!("{words}: the server requires different credentials");
         return fail(ProbeStage::Auth, words);
     }

@@ -19,7 +19,7 @@ use lockgate_listener::{Server, Stdio, start_operators};
 use lockgate_proxy::transport::Endpoint;
 use lockgate_registry::Registry;
 use lockgate_telemetry::{Guard, RECENT_STEP};
-use lockgate_upstream::SoleClient;
+use lockgate_upstream::SingleClient;
 use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
@@ -102,11 +102,11 @@ pub(crate) fn serve(loaded: Loaded, sources: Sources) -> anyhow::Result<(String,
 /// Starts the gateway and the export of log lines.
 fn start_app(
     config: &Config,
-    sole: Option<Arc<SoleClient>>,
+    single_client: Option<Arc<SingleClient>>,
     registry: Arc<Registry>,
     log: &Guard,
 ) -> anyhow::Result<Arc<App>> {
-    let app = App::start(config, sole, Some(registry))?;
+    let app = App::start(config, single_client, Some(registry))?;
     trail::start_log_export(config, &app.metrics, log)?;
     Ok(app)
 }
@@ -195,7 +195,7 @@ pub(crate) fn serve_stdio(
             Some(id) => tenants::find_local_agent(&registry, id)?,
             None => Endpoint::All,
         };
-        let app = start_app(&config, Some(SoleClient::new()), registry, &log)?;
+        let app = start_app(&config, Some(SingleClient::new()), registry, &log)?;
         let limits = &loaded.config.listener.limits;
         let calls = &loaded.config.proxy.limits;
         let bounds = Stdio {

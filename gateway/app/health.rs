@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use lockgate_admin::{Connected, Health, Ready};
-use lockgate_upstream::{State, Upstream};
+use lockgate_upstream::{Upstream, UpstreamState};
 
 use super::App;
 
@@ -12,8 +12,8 @@ impl Health for App {
         let mut connected = Connected { now: 0, of: 0 };
         for client in self.clients.lock().values() {
             let state = client.status().state;
-            connected.of += usize::from(state != State::Disabled);
-            connected.now += usize::from(state == State::Connected);
+            connected.of += usize::from(state != UpstreamState::Disabled);
+            connected.now += usize::from(state == UpstreamState::Connected);
         }
         connected
     }

@@ -15,7 +15,7 @@ use lockgate_protocol::modern::{METHOD_HEADER, NAME_HEADER, VERSION_HEADER};
 use lockgate_protocol::{header, meta, revision::Revision};
 use lockgate_proxy::Gateway;
 use lockgate_proxy::transport::{Endpoint, Exchange, ExchangeKind, Reply, Transport};
-use lockgate_upstream::State;
+use lockgate_upstream::UpstreamState;
 use serde_json::{Map, Value, json};
 
 use crate::app::App;
@@ -61,7 +61,7 @@ pub(crate) fn with_gateway(
 /// Waits until the state of every server is known, including servers with cached tools.
 async fn settle(gateway: &Gateway) {
     gateway.settle().await;
-    while gateway.servers().iter().any(|server| server.status().state == State::Pending) {
+    while gateway.servers().iter().any(|server| server.status().state == UpstreamState::Pending) {
         tokio::time::sleep(CHECK_INTERVAL).await;
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use anyhow::bail;
 use lockgate_policy::pin::{self, Lock, Pin, Standing};
 use lockgate_proxy::Gateway;
-use lockgate_upstream::{ListKind, State};
+use lockgate_upstream::{ListKind, UpstreamState};
 use serde_json::{Value, json};
 
 use crate::pins_file::write;
@@ -111,7 +111,7 @@ fn gone(gateway: &Arc<Gateway>, lock: &Lock, offered: &BTreeMap<String, Offered>
         }
         let slug = name.split('/').next().unwrap_or(name);
         match servers.iter().find(|server| server.slug() == slug) {
-            Some(server) if server.status().state != State::Connected => {}
+            Some(server) if server.status().state != UpstreamState::Connected => {}
             _ => gone.push(name.to_owned()),
         }
     }

@@ -9,7 +9,7 @@ use http::Uri;
 use lockgate_config::{RunningAddresses, Sources};
 use lockgate_proxy::Gateway;
 use lockgate_proxy::transport::Endpoint;
-use lockgate_upstream::State;
+use lockgate_upstream::UpstreamState;
 use serde_json::{Map, Value};
 
 use crate::commands::ask;
@@ -125,8 +125,8 @@ pub(crate) fn place(gateway: &Gateway, elsewhere: bool) -> anyhow::Result<Endpoi
     };
     let status = server.status();
     match (status.state, &status.trouble) {
-        (State::Connected, _) => Ok(Endpoint::Server(SLUG.to_owned())),
-        (State::NeedsAuth, _) => bail!(KEY_REFUSED),
+        (UpstreamState::Connected, _) => Ok(Endpoint::Server(SLUG.to_owned())),
+        (UpstreamState::NeedsAuth, _) => bail!(KEY_REFUSED),
         (_, Some(trouble)) => bail!("the gateway is unreachable: {trouble}"),
         (_, None) => bail!("the gateway did not respond in time"),
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use lockgate_policy::pin::Standing;
 use lockgate_proxy::{Gateway, Suspect};
 use lockgate_text::unseen::is_unseen;
-use lockgate_upstream::{ListKind, State, Upstream};
+use lockgate_upstream::{ListKind, Upstream, UpstreamState};
 use serde_json::{Value, json};
 
 use crate::commands::ask::Answer;
@@ -18,7 +18,8 @@ const DEFAULT_WIDTH: usize = 72;
 const MIN_WIDTH: usize = 16;
 
 /// States of servers that need no attention.
-const UP: [State; 3] = [State::Connected, State::Resting, State::Disabled];
+const UP: [UpstreamState; 3] =
+    [UpstreamState::Connected, UpstreamState::Resting, UpstreamState::Disabled];
 
 pub(crate) struct Servers(Vec<Value>);
 
@@ -143,7 +144,7 @@ fn remarks(server: &Value) -> String {
         let why = breaker["why"].as_str().unwrap_or("it kept failing");
         out.push_str(&format!("\n\n{name}: breaker {}: {}", plain(state), plain(why)));
     }
-    if cell(server, "state") == State::Pending.as_str() {
+    if cell(server, "state") == UpstreamState::Pending.as_str() {
         out.push_str(&format!("\n\n{name}: it is still starting; --wait SECONDS waits longer"));
     }
     if let Some(trouble) = server["trouble"].as_str() {
@@ -352,11 +353,11 @@ fn table_line(cells: &[impl AsRef<str>], widths: &[usize]) -> String {
 
 fn coloured(line: &str, row: &[String]) -> String {
     let states = [
-        (State::Connected, 32),
-        (State::Failed, 31),
-        (State::Unresponsive, 31),
-        (State::NeedsAuth, 33),
-        (State::Pending, 33),
+        (UpstreamState::Connected, 32),
+        (UpstreamState::Failed, 31),
+        (UpstreamState::Unresponsive, 31),
+        (UpstreamState::NeedsAuth, 33),
+        (UpstreamState::Pending, 33),
     ];
     let Some(cell) = row.get(1) else { return line.to_owned() };
     for (state, code) in states {

@@ -23,7 +23,7 @@ use lockgate_policy::pin::Pins;
 use lockgate_protocol::capabilities::Offers;
 use lockgate_protocol::name::{Naming, Slug};
 use lockgate_telemetry::Metrics;
-use lockgate_upstream::{ListKind, State, Status, Upstream};
+use lockgate_upstream::{ListKind, Status, Upstream, UpstreamState};
 
 pub(crate) use entry::{Audience, Entry, ViewEntry, category, index, organisation_of};
 pub(crate) use hidden::Asking;
@@ -68,7 +68,7 @@ struct Declared {
 impl Declared {
     /// Returns the offered features: all of them until the server has been listed.
     fn offers(&self) -> Offers {
-        let unknown = self.version == 0 && self.status.state != State::Disabled;
+        let unknown = self.version == 0 && self.status.state != UpstreamState::Disabled;
         let all = Offers {
             tools: true,
             prompts: true,

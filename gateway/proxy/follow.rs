@@ -14,7 +14,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use lockgate_protocol::name::Slug;
 use lockgate_telemetry::{Metrics, ServerState};
-use lockgate_upstream::{Announcement, Event, State, Subscription};
+use lockgate_upstream::{Announcement, Event, Subscription, UpstreamState};
 use tokio::sync::broadcast;
 
 use crate::catalog::Catalog;
@@ -260,13 +260,13 @@ impl Reported {
             let status = server.status();
             let lists = server.catalog();
             counters.set_state(match status.state {
-                State::Pending => ServerState::Pending,
-                State::Connected => ServerState::Connected,
-                State::Unresponsive => ServerState::Unresponsive,
-                State::NeedsAuth => ServerState::NeedsAuth,
-                State::Failed => ServerState::Failed,
-                State::Disabled => ServerState::Disabled,
-                State::Resting => ServerState::Resting,
+                UpstreamState::Pending => ServerState::Pending,
+                UpstreamState::Connected => ServerState::Connected,
+                UpstreamState::Unresponsive => ServerState::Unresponsive,
+                UpstreamState::NeedsAuth => ServerState::NeedsAuth,
+                UpstreamState::Failed => ServerState::Failed,
+                UpstreamState::Disabled => ServerState::Disabled,
+                UpstreamState::Resting => ServerState::Resting,
             });
             let known = self.0.insert(slug.clone(), (status.restarts, lists.version));
             if let Some((restarts, version)) = known {

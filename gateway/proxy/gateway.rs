@@ -11,7 +11,7 @@ use lockgate_authn::Principal;
 use lockgate_protocol::sealed::Purpose;
 use lockgate_telemetry::audit::{ChangePlace, RecordError, Trail};
 use lockgate_telemetry::{Ending, Metrics, Network, OperationLabels, Tracer};
-use lockgate_upstream::{Events, ServerId, SoleClient, Subscription, Upstream};
+use lockgate_upstream::{Events, ServerId, SingleClient, Subscription, Upstream};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -47,7 +47,7 @@ pub struct Gateway {
     pub(crate) sessions: Sessions,
     pub(crate) modern_clients: Arc<ModernClients>,
     /// The client of a gateway that serves a single client.
-    pub(crate) sole: Option<Arc<SoleClient>>,
+    pub(crate) single_client: Option<Arc<SingleClient>>,
     pub(crate) parked: Arc<ParkedCalls>,
     /// The other gateways with the same secret, if any.
     pub(crate) peers: OnceLock<Arc<dyn Peers>>,
@@ -365,7 +365,7 @@ impl Gateway {
         let labels = OperationLabels {
             method: "",
             revision: Some(session.revision.as_str()),
-            network: if self.sole.is_some() { Network::Pipe } else { Network::Http(None) },
+            network: if self.single_client.is_some() { Network::Pipe } else { Network::Http(None) },
             ending: Ending::Success,
         };
         self.metrics.session_ended(labels, session.began.elapsed());

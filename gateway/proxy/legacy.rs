@@ -129,7 +129,7 @@ async fn prepare_request(
         endpoint: session.endpoint.clone(),
         transport: exchange.transport,
         rights,
-        caller: session.caller(snapshot.voucher(&principal)),
+        caller: session.caller(snapshot.assertion(&principal)),
         // The session's owner, with the rights of this request's own credential.
         principal,
         revision: session.revision,

@@ -8,7 +8,7 @@ use lockgate_admission::budget::Budget;
 use lockgate_admission::{Bounds, CpuPool};
 use lockgate_telemetry::audit::Trail;
 use lockgate_telemetry::{Metrics, Tracer};
-use lockgate_upstream::SoleClient;
+use lockgate_upstream::SingleClient;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -28,8 +28,8 @@ const PARTING: Duration = Duration::from_secs(5);
 pub struct Prepared(Snapshot);
 
 impl Gateway {
-    /// Creates a gateway without servers and starts following server changes. `sole` is set when
-    /// the gateway serves a single client.
+    /// Creates a gateway without servers and starts following server changes. `single_client` is
+    /// set when the gateway serves a single client.
     ///
     /// # Errors
     /// [`RulesError`].
@@ -38,7 +38,7 @@ impl Gateway {
         metrics: Arc<Metrics>,
         tracer: Option<Tracer>,
         audit: Option<Trail>,
-        sole: Option<Arc<SoleClient>>,
+        single_client: Option<Arc<SingleClient>>,
     ) -> Result<Arc<Self>, RulesError> {
         let snapshot = Snapshot::new(rules, None)?;
         let budget = Arc::new(Budget::new(snapshot.config.limits.bytes_in_flight));
@@ -54,7 +54,7 @@ impl Gateway {
             snapshot: ArcSwap::from_pointee(snapshot),
             sessions: Sessions::new(Arc::clone(&budget)),
             modern_clients: Arc::default(),
-            sole,
+            single_client,
             parked: Arc::default(),
             peers: OnceLock::new(),
             stopping: CancellationToken::new(),

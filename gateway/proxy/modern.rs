@@ -48,12 +48,12 @@ pub(crate) async fn receive(
         return Reply::accepted();
     }
     let id = request.id_bytes();
-    if let Some(sole) = &gateway.sole
-        && sole.is_new()
+    if let Some(single_client) = &gateway.single_client
+        && single_client.is_new()
     {
         // Servers are started once the client's capabilities are available.
         let declared = request.meta(meta::CLIENT_CAPABILITIES).unwrap_or(b"{}");
-        sole.declare(&capabilities::carried(declared));
+        single_client.declare(&capabilities::carried(declared));
     }
     let deadline = snapshot.config.limits.discovery_deadline;
     let about = About::request(&exchange.endpoint, &request);
@@ -132,8 +132,8 @@ fn check_request(
     if request.method == Method::ToolsCall && exchange.peer != Peer::Stdio {
         check_param_headers(&exchange.headers, &request, &view)?;
     }
-    let voucher = snapshot.voucher(&principal);
-    let caller = Caller { voucher, ..read_caller(&principal, &request)? };
+    let assertion = snapshot.assertion(&principal);
+    let caller = Caller { assertion, ..read_caller(&principal, &request)? };
     let context = Box::new(RequestContext {
         view,
         endpoint: exchange.endpoint.clone(),
@@ -165,7 +165,7 @@ fn read_caller(principal: &Principal, request: &Request) -> Result<Caller, Reque
     let capabilities = capabilities::carried(declared);
     Ok(Caller {
         id: principal.caller_id(),
-        voucher: None,
+        assertion: None,
         interactive: capabilities::is_interactive(&capabilities),
         capabilities,
         log_level,

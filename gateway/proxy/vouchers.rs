@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use http::HeaderValue;
 use lockgate_authn::{Principal, Signer};
-use lockgate_upstream::Voucher;
+use lockgate_upstream::IdentityAssertion;
 
 use crate::snapshot::Snapshot;
 
@@ -19,21 +19,21 @@ struct CallerVoucher {
 pub struct GatewayVoucher(pub Arc<Signer>);
 
 impl Snapshot {
-    /// Returns the voucher for a caller, if any server requires assertions.
-    pub(crate) fn voucher(&self, principal: &Principal) -> Option<Arc<dyn Voucher>> {
+    /// Returns the identity assertion for a caller, if any server requires assertions.
+    pub(crate) fn assertion(&self, principal: &Principal) -> Option<Arc<dyn IdentityAssertion>> {
         let signer = Arc::clone(self.signer.as_ref()?);
         Some(Arc::new(CallerVoucher { signer, principal: principal.clone() }))
     }
 }
 
-impl Voucher for CallerVoucher {
-    fn vouch(&self, audience: &Arc<str>) -> Option<HeaderValue> {
+impl IdentityAssertion for CallerVoucher {
+    fn sign_for(&self, audience: &Arc<str>) -> Option<HeaderValue> {
         self.signer.sign_caller(&self.principal, audience)
     }
 }
 
-impl Voucher for GatewayVoucher {
-    fn vouch(&self, audience: &Arc<str>) -> Option<HeaderValue> {
+impl IdentityAssertion for GatewayVoucher {
+    fn sign_for(&self, audience: &Arc<str>) -> Option<HeaderValue> {
         self.0.sign_own(audience)
     }
 }

@@ -21,8 +21,8 @@ use lockgate_protocol::scan::MAX_DEPTH;
 use lockgate_protocol::write;
 use lockgate_upstream::{
     Answer, AnswerKind, BoxFuture, Call, Caller, Catalog, Event, Events, Instance, Item, ListKind,
-    Peer, ServerId, Stage, StageError, State, Status, Subscription, Upstream, UpstreamError,
-    UpstreamErrorKind,
+    Peer, ServerId, Stage, StageError, Status, Subscription, Upstream, UpstreamError,
+    UpstreamErrorKind, UpstreamState,
 };
 use parking_lot::Mutex;
 
@@ -81,7 +81,7 @@ impl Server {
             version: version.to_owned(),
         };
         let mut status = Status {
-            state: State::Connected,
+            state: UpstreamState::Connected,
             since: SystemTime::now(),
             peer: Some(peer),
             trouble: None,
@@ -89,7 +89,7 @@ impl Server {
             last_good: None,
         };
         if let Some(words) = trouble {
-            status.state = State::Failed;
+            status.state = UpstreamState::Failed;
             status.trouble = Some(StageError { stage: Stage::Start, words, stderr: Vec::new() });
         }
         let mut by_name = HashMap::with_capacity(tools.len());

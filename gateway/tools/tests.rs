@@ -70,7 +70,7 @@ pub(crate) fn somebody() -> Caller {
         id: lockgate_admission::CallerId::alone(1),
         capabilities: "{}".into(),
         interactive: false,
-        voucher: None,
+        assertion: None,
         log_level: None,
         session: None,
         era: Era::Modern,

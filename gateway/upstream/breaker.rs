@@ -11,13 +11,13 @@ use crate::status::BreakerState;
 /// Counts consecutive transport failures.
 pub(crate) struct Breaker {
     config: Mutex<config::Breaker>,
-    state: Mutex<State>,
+    state: Mutex<CircuitState>,
     /// The failure that last opened the breaker.
     why: Mutex<Cow<'static, str>>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum State {
+enum CircuitState {
     Closed {
         failures: u32,
     },
@@ -32,7 +32,7 @@ impl Breaker {
     pub(crate) fn new(config: config::Breaker) -> Self {
         Self {
             config: Mutex::new(config),
-            state: Mutex::new(State::Closed { failures: 0 }),
+            state: Mutex::new(CircuitState::Closed { failures: 0 }),
             why: Mutex::default(),
         }
     }
@@ -48,12 +48,12 @@ impl Breaker {
 
     pub(crate) fn state(&self, now: Instant) -> BreakerState {
         match *self.state.lock() {
-            State::Closed { failures } => BreakerState::Closed { failures },
-            State::Open { until } => BreakerState::Open {
+            CircuitState::Closed { failures } => BreakerState::Closed { failures },
+            CircuitState::Open { until } => BreakerState::Open {
                 why: self.why.lock().to_string(),
                 retry_in: until.saturating_duration_since(now),
             },
-            State::Trying => BreakerState::Trying { why: self.why.lock().to_string() },
+            CircuitState::Trying => BreakerState::Trying { why: self.why.lock().to_string() },
         }
     }
 
@@ -61,20 +61,20 @@ impl Breaker {
     pub(crate) fn admit(&self, now: Instant) -> Result<(), Duration> {
         let mut state = self.state.lock();
         match *state {
-            State::Closed { .. } => Ok(()),
-            State::Open { until } if now < until => Err(until - now),
-            State::Open { .. } => {
-                *state = State::Trying;
+            CircuitState::Closed { .. } => Ok(()),
+            CircuitState::Open { until } if now < until => Err(until - now),
+            CircuitState::Open { .. } => {
+                *state = CircuitState::Trying;
                 Ok(())
             }
-            State::Trying => Err(Duration::from_secs(1)),
+            CircuitState::Trying => Err(Duration::from_secs(1)),
         }
     }
 
     pub(crate) fn success(&self) {
         let mut state = self.state.lock();
-        if !matches!(*state, State::Closed { failures: 0 }) {
-            *state = State::Closed { failures: 0 };
+        if !matches!(*state, CircuitState::Closed { failures: 0 }) {
+            *state = CircuitState::Closed { failures: 0 };
         }
     }
 
@@ -83,21 +83,24 @@ impl Breaker {
         let config::Breaker { failures: most, cooldown } = *self.config.lock();
         let mut state = self.state.lock();
         let failures = match *state {
-            State::Closed { failures } => failures + 1,
-            State::Open { .. } => return false,
-            State::Trying => most,
+            CircuitState::Closed { failures } => failures + 1,
+            CircuitState::Open { .. } => return false,
+            CircuitState::Trying => most,
         };
         let opens = failures >= most;
-        *state =
-            if opens { State::Open { until: now + cooldown } } else { State::Closed { failures } };
+        *state = if opens {
+            CircuitState::Open { until: now + cooldown }
+        } else {
+            CircuitState::Closed { failures }
+        };
         opens
     }
 
     /// Ends a trial call without a result (it was cancelled).
     pub(crate) fn abandon(&self, now: Instant) {
         let mut state = self.state.lock();
-        if matches!(*state, State::Trying) {
-            *state = State::Open { until: now };
+        if matches!(*state, CircuitState::Trying) {
+            *state = CircuitState::Open { until: now };
         }
     }
 }

@@ -13,8 +13,8 @@ use lockgate_telemetry::{CallTrace, ToolMetrics};
 
 use crate::caller_view::CallerView;
 use crate::future::BoxFuture;
+use crate::identity_assertion::IdentityAssertion;
 use crate::server_id::ServerId;
-use crate::voucher::Voucher;
 
 /// A request to a server. Dropping the future of the call cancels it at the server.
 pub struct Call<'a> {
@@ -58,7 +58,7 @@ pub struct Caller {
     /// Identity used for fair queueing.
     pub id: CallerId,
     /// Asserts the caller's identity to servers that require it; `None` if no server does.
-    pub voucher: Option<Arc<dyn Voucher>>,
+    pub assertion: Option<Arc<dyn IdentityAssertion>>,
     /// JSON text of its `ClientCapabilities`; `{}` if it declared none.
     pub capabilities: Bytes,
     /// Whether it declared support for questions (elicitation, sampling, roots).

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::Upstream;
-use crate::catalog::Kind;
+use crate::catalog::ListKind;
 use crate::future::BoxFuture;
 
 /// The caller's identity, and the servers and items visible to the caller.
@@ -30,7 +30,7 @@ pub trait CallerView: Send + Sync {
     fn servers(&self) -> Vec<Arc<dyn Upstream>>;
 
     /// Returns the items of a list as exposed to the caller.
-    fn items(&self, kind: Kind) -> Vec<VisibleItem>;
+    fn items(&self, kind: ListKind) -> Vec<VisibleItem>;
 
     /// Sends `resources/read` on behalf of the caller. Returns the JSON text of the result, or a
     /// message for the caller.

@@ -60,7 +60,7 @@ pub struct Item {
 
 /// The kind of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum ListKind {
     Tools,
     Prompts,
     Resources,
@@ -73,7 +73,7 @@ impl Item {
     }
 }
 
-impl Kind {
+impl ListKind {
     pub const ALL: [Self; 4] = [Self::Tools, Self::Prompts, Self::Resources, Self::Templates];
 
     /// Returns the member of the list result that contains the items.
@@ -109,7 +109,7 @@ impl Catalog {
     /// Reports whether the catalogs are equal, apart from their versions.
     #[must_use]
     pub fn same_as(&self, other: &Self) -> bool {
-        Kind::ALL.into_iter().all(|kind| self.lists_alike(other, kind))
+        ListKind::ALL.into_iter().all(|kind| self.lists_alike(other, kind))
             && self.offers == other.offers
             && self.instructions == other.instructions
             && self.extensions == other.extensions
@@ -118,20 +118,20 @@ impl Catalog {
     }
 
     /// Reports whether a list is equal in both catalogs.
-    pub(crate) fn lists_alike(&self, other: &Self, kind: Kind) -> bool {
+    pub(crate) fn lists_alike(&self, other: &Self, kind: ListKind) -> bool {
         alike(self.items(kind), other.items(kind))
             && alike(self.asking_items(kind), other.asking_items(kind))
     }
 
     /// Returns the items of a list that are offered only to interactive clients.
     #[must_use]
-    pub fn asking_items(&self, kind: Kind) -> &[Item] {
+    pub fn asking_items(&self, kind: ListKind) -> &[Item] {
         &self.asking[kind as usize]
     }
 
     /// Adds the items of `full`, the lists of an interactive client, that are missing here.
     pub(crate) fn add_asking(&mut self, full: &Self) {
-        for kind in Kind::ALL {
+        for kind in ListKind::ALL {
             let known: HashSet<&str> = self.items(kind).iter().map(|item| &*item.key).collect();
             let mut more = Vec::new();
             for item in full.items(kind) {
@@ -146,7 +146,7 @@ impl Catalog {
 
     pub(crate) fn bytes(&self) -> usize {
         let mut bytes = 0;
-        for kind in Kind::ALL {
+        for kind in ListKind::ALL {
             for item in self.items(kind).iter().chain(self.asking_items(kind)) {
                 bytes += item.bytes();
             }
@@ -156,12 +156,12 @@ impl Catalog {
 
     /// Returns the items of a list that are offered to all clients.
     #[must_use]
-    pub fn items(&self, kind: Kind) -> &[Item] {
+    pub fn items(&self, kind: ListKind) -> &[Item] {
         match kind {
-            Kind::Tools => &self.tools,
-            Kind::Prompts => &self.prompts,
-            Kind::Resources => &self.resources,
-            Kind::Templates => &self.templates,
+            ListKind::Tools => &self.tools,
+            ListKind::Prompts => &self.prompts,
+            ListKind::Resources => &self.resources,
+            ListKind::Templates => &self.templates,
         }
     }
 }

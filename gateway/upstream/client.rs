@@ -32,13 +32,13 @@ use crate::call::{Answer, BackChannel, Call, Caller, ClientChannel, Subscription
 use crate::catalog::Catalog;
 use crate::config::{Config, Transport};
 use crate::connection::{Ask, Connection};
-use crate::failure::{Kind, UpstreamError};
+use crate::failure::{UpstreamError, UpstreamErrorKind};
 use crate::future::BoxFuture;
 use crate::instance::Instance;
 use crate::known_lists::CatalogMemory;
 use crate::own_lists::OwnLists;
 use crate::shared::{ServerSetupError, Shared, Surroundings};
-use crate::status::{State, Stats, Status};
+use crate::status::{Stats, Status, UpstreamState};
 use crate::{Upstream, supervise};
 
 /// A configured upstream server.
@@ -145,7 +145,7 @@ impl Shared {
         self.record_use();
         if let Err(wait) = self.breaker.admit(Instant::now()) {
             let words = "the circuit breaker is open after repeated failures";
-            return Err(UpstreamError::new(Kind::Unavailable, words).retry_after(wait));
+            return Err(UpstreamError::new(UpstreamErrorKind::Unavailable, words).retry_after(wait));
         }
         let verdict = Verdict(Some(&self.breaker));
         let limit = call.timeout.unwrap_or_else(|| self.timeout_of(call));
@@ -247,7 +247,7 @@ impl Shared {
             channel,
             sink: call.sink.clone(),
             tool: call.tool.clone(),
-            voucher: call.caller.voucher.clone(),
+            assertion: call.caller.assertion.clone(),
             limit: Some(call.timeout.unwrap_or_else(|| self.timeout_of(call))),
         };
         let result = match connection.ask(ask).await {
@@ -368,7 +368,7 @@ impl Upstream for Client {
 
     fn revive(&self) {
         self.shared.wake_for_call();
-        if self.shared.status.load().state == State::Failed {
+        if self.shared.status.load().state == UpstreamState::Failed {
             let _ = self.shared.recovery.want();
         }
     }

@@ -135,7 +135,7 @@ impl Limits {
 }
 
 /// Idle time of a server that was added at run time.
-const REST: Duration = Duration::from_secs(300);
+const DEFAULT_IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 
 impl Config {
     /// Returns the longest message, in bytes, on a connection that multiplexes messages.
@@ -204,7 +204,7 @@ impl Config {
             tool_timeouts: BTreeMap::new(),
             stall_timeout: seconds(10),
             start_timeout: seconds(30),
-            rests_after: Some(REST),
+            rests_after: Some(DEFAULT_IDLE_TIMEOUT),
             limits: Limits {
                 response_bytes: 100_000_000,
                 event_bytes: 16_000_000,

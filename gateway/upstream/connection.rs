@@ -28,13 +28,13 @@ use tokio::sync::oneshot;
 
 use crate::call::LogLevel;
 use crate::duplex::Duplex;
-use crate::failure::{Kind, UpstreamError};
+use crate::failure::{UpstreamError, UpstreamErrorKind};
 use crate::http::{Extra, HttpTransport, Post, status_failure};
+use crate::identity_assertion::IdentityAssertion;
 use crate::outstanding::Outstanding;
 use crate::process::Child;
 use crate::receiver::{Over, Receiver};
 use crate::topics::Topic;
-use crate::voucher::Voucher;
 pub(crate) use ask::Ask;
 use cancel::CancelOnDrop;
 use operation::ClientOperation;
@@ -82,10 +82,10 @@ enum Written<'a> {
 
 impl ServerTransport {
     /// Sends a notification on behalf of the caller, or of the connection's owner.
-    pub(crate) fn notify(&self, text: Bytes, voucher: Option<Arc<dyn Voucher>>) {
+    pub(crate) fn notify(&self, text: Bytes, assertion: Option<Arc<dyn IdentityAssertion>>) {
         match self {
-            Self::Duplex(duplex) => drop(duplex.notify(text, voucher)),
-            Self::Http(transport) => transport.notify(text, voucher.as_deref()),
+            Self::Duplex(duplex) => drop(duplex.notify(text, assertion)),
+            Self::Http(transport) => transport.notify(text, assertion.as_deref()),
         }
     }
 }
@@ -214,10 +214,10 @@ impl Connection {
             ServerTransport::Duplex(duplex) => Written::Line(duplex, outbound::joined(text)),
             ServerTransport::Http(transport) => {
                 let headers = headers(&ask, modern);
-                Written::Post(transport, transport.message(headers, text, ask.voucher.as_deref()))
+                Written::Post(transport, transport.message(headers, text, ask.assertion.as_deref()))
             }
         };
-        let Ask { method, channel, sink, tool, voucher, limit, .. } = ask;
+        let Ask { method, channel, sink, tool, assertion, limit, .. } = ask;
         let labels = OperationLabels { method: method.as_str(), ..self.labels() };
         let metrics = Arc::clone(&self.receiver.metrics);
         let operation = ClientOperation::begin(metrics, tool, labels, limit);
@@ -232,18 +232,18 @@ impl Connection {
                 }
                 Written::Line(duplex, line) => {
                     let is_cancellable = method != Method::Initialize;
-                    duplex.request(id, line, channel, voucher, is_cancellable).await
+                    duplex.request(id, line, channel, assertion, is_cancellable).await
                 }
                 Written::Post(transport, message) => {
                     let channel = channel.as_ref();
                     let sink = sink.as_deref();
-                    let by = voucher.as_deref();
-                    let post = Post { id: Some(id), message, channel, sink, voucher: by };
+                    let by = assertion.as_deref();
+                    let post = Post { id: Some(id), message, channel, sink, assertion: by };
                     // Closing the stream does not cancel a call at a legacy server: it needs a
                     // notification.
-                    let has_to_be_told = !modern && method != Method::Initialize;
-                    let told = if has_to_be_told { Some(transport) } else { None };
-                    let cancel = CancelOnDrop { transport: told, id, voucher: voucher.as_ref() };
+                    let told = (!modern && method != Method::Initialize).then_some(transport);
+                    let cancel =
+                        CancelOnDrop { transport: told, id, assertion: assertion.as_ref() };
                     post_for(transport, post, cancel).await
                 }
             };
@@ -346,7 +346,7 @@ pub(crate) fn refused(method: Method, error: ErrorObject, text: &[u8]) -> Upstre
     let message: String =
         error.message(text).chars().filter(|c| !c.is_control()).take(200).collect();
     UpstreamError::new(
-        Kind::Garbage,
+        UpstreamErrorKind::Garbage,
         format!("the server refused {}: {} ({message})", method.as_str(), error.code),
     )
 }

@@ -17,10 +17,10 @@ use lockgate_protocol::write;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 
 use crate::call::ClientChannel;
-use crate::failure::{Kind, UpstreamError};
+use crate::failure::{UpstreamError, UpstreamErrorKind};
+use crate::identity_assertion::IdentityAssertion;
 use crate::inbox::Inbox;
 use crate::incoming::Intake;
-use crate::voucher::Voucher;
 
 use calls::Role;
 pub(crate) use exchange::{Bounds, Exchange, Outgoing, count_outgoing};
@@ -70,10 +70,10 @@ impl Duplex {
         id: u64,
         text: Bytes,
         channel: Option<Arc<dyn ClientChannel>>,
-        voucher: Option<Arc<dyn Voucher>>,
+        assertion: Option<Arc<dyn IdentityAssertion>>,
         cancellable: bool,
     ) -> Result<Response, UpstreamError> {
-        self.ask(id, text, Role::Call(channel), voucher, cancellable).await
+        self.ask(id, text, Role::Call(channel), assertion, cancellable).await
     }
 
     /// Like [`Self::request`], for a request that stays open as long as the connection
@@ -88,19 +88,26 @@ impl Duplex {
         id: u64,
         text: Bytes,
         role: Role,
-        voucher: Option<Arc<dyn Voucher>>,
+        assertion: Option<Arc<dyn IdentityAssertion>>,
         cancellable: bool,
     ) -> Result<Response, UpstreamError> {
         let answer = self.exchange.calls.enter(id, role)?;
-        let mut waiting =
-            Waiting { exchange: &self.exchange, id, voucher: voucher.clone(), cancellable: false };
-        self.exchange.outgoing.send(Some(id), text, voucher)?;
+        let mut waiting = Waiting {
+            exchange: &self.exchange,
+            id,
+            assertion: assertion.clone(),
+            cancellable: false,
+        };
+        self.exchange.outgoing.send(Some(id), text, assertion)?;
         waiting.cancellable = cancellable;
         let answer = answer.await;
         drop(waiting);
         answer.unwrap_or_else(|_| {
-            Err(UpstreamError::new(Kind::Lost, "the connection to the server is closed")
-                .after_send())
+            Err(UpstreamError::new(
+                UpstreamErrorKind::Lost,
+                "the connection to the server is closed",
+            )
+            .after_send())
         })
     }
 
@@ -109,9 +116,9 @@ impl Duplex {
     pub(crate) fn notify(
         &self,
         text: Bytes,
-        voucher: Option<Arc<dyn Voucher>>,
+        assertion: Option<Arc<dyn IdentityAssertion>>,
     ) -> Result<(), UpstreamError> {
-        self.exchange.outgoing.send(None, text, voucher)
+        self.exchange.outgoing.send(None, text, assertion)
     }
 
     /// Changes the limits of later messages. An open event stream keeps its event size.
@@ -150,7 +157,7 @@ impl Drop for Duplex {
 struct Waiting<'a> {
     exchange: &'a Exchange,
     id: u64,
-    voucher: Option<Arc<dyn Voucher>>,
+    assertion: Option<Arc<dyn IdentityAssertion>>,
     cancellable: bool,
 }
 
@@ -167,7 +174,8 @@ impl Drop for Waiting<'_> {
         write::number(&mut params, self.id);
         params.extend_from_slice(b",\"reason\":\"the caller is no longer waiting\"}");
         let note = write::notification("notifications/cancelled", &params);
-        if let Err(failure) = self.exchange.outgoing.send(None, note.into(), self.voucher.take()) {
+        if let Err(failure) = self.exchange.outgoing.send(None, note.into(), self.assertion.take())
+        {
             tracing::debug!(%failure, "a cancellation was not sent");
         }
     }

@@ -13,14 +13,14 @@ use url::Url;
 use crate::config::Transport;
 
 /// Shortest secret. Shorter values would match parts of words.
-const SHORTEST: usize = 8;
+const MIN_SECRET: usize = 8;
 const HIDDEN: &str = "[redacted]";
 /// Substrings in names of headers, variables or URL parameters that carry a credential.
 const NAMES: [&str; 8] =
     ["auth", "key", "token", "secret", "cookie", "passw", "passphrase", "credential"];
 /// Shortest random-looking value that counts as a credential in any header, and its fewest digits.
-const RANDOM: usize = 20;
-const DIGITS: usize = 4;
+const MIN_RANDOM_SECRET: usize = 20;
+const MIN_RANDOM_DIGITS: usize = 4;
 
 /// The credentials of a server in each searched form.
 pub(crate) struct Credentials {
@@ -165,9 +165,9 @@ fn is_word(value: &str) -> bool {
 }
 
 fn is_random(value: &str) -> bool {
-    value.len() >= RANDOM
+    value.len() >= MIN_RANDOM_SECRET
         && !value.contains([' ', '/'])
-        && value.bytes().filter(u8::is_ascii_digit).count() >= DIGITS
+        && value.bytes().filter(u8::is_ascii_digit).count() >= MIN_RANDOM_DIGITS
         && value.contains(|c: char| c.is_ascii_alphabetic())
 }
 
@@ -188,7 +188,7 @@ fn secrets(value: &str) -> Vec<String> {
     {
         all.extend(pair.split_once(':').map(|(_, password)| password.to_owned()));
     }
-    all.retain(|secret| secret.len() >= SHORTEST);
+    all.retain(|secret| secret.len() >= MIN_SECRET);
     all
 }
 

@@ -10,7 +10,7 @@ use lockgate_egress::SendError;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{kind}: {words}")]
 pub struct UpstreamError {
-    pub kind: Kind,
+    pub kind: UpstreamErrorKind,
     /// Whether the request may have reached the server.
     pub sent: bool,
     /// A message for the caller, without secrets and addresses.
@@ -21,7 +21,7 @@ pub struct UpstreamError {
 
 /// The kind of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
-pub enum Kind {
+pub enum UpstreamErrorKind {
     /// Not connected: down, starting, disabled, or the breaker is open.
     #[error("unavailable")]
     Unavailable,
@@ -62,7 +62,7 @@ pub enum Kind {
     NotFound,
 }
 
-impl Kind {
+impl UpstreamErrorKind {
     /// Returns the value of `error.type` for spans and metrics, from a small set.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
@@ -86,7 +86,8 @@ impl Kind {
 /// The error for a request that got no response.
 impl From<SendError> for UpstreamError {
     fn from(error: SendError) -> Self {
-        let kind = if error.sent { Kind::Lost } else { Kind::Unavailable };
+        let kind =
+            if error.sent { UpstreamErrorKind::Lost } else { UpstreamErrorKind::Unavailable };
         let failure = Self::new(kind, error.to_string());
         if error.sent { failure.after_send() } else { failure }
     }
@@ -100,21 +101,21 @@ impl From<NoMemory> for UpstreamError {
 
 impl UpstreamError {
     #[must_use]
-    pub fn new(kind: Kind, words: impl Into<Cow<'static, str>>) -> Self {
+    pub fn new(kind: UpstreamErrorKind, words: impl Into<Cow<'static, str>>) -> Self {
         Self { kind, sent: false, words: words.into(), retry_after: None }
     }
 
     /// Returns the error for a message that did not fit into the memory budget.
     #[must_use]
     pub fn no_memory() -> Self {
-        Self::new(Kind::NoMemory, lockgate_admission::budget::DROPPED).after_send()
+        Self::new(UpstreamErrorKind::NoMemory, lockgate_admission::budget::DROPPED).after_send()
     }
 
     /// Returns the error for a message dropped because too many large messages wait for parsing.
     pub(crate) fn no_turn() -> Self {
         let words = "the response was dropped because too many large messages are waiting to be \
             parsed; the call may have taken effect";
-        Self::new(Kind::NoMemory, words).after_send()
+        Self::new(UpstreamErrorKind::NoMemory, words).after_send()
     }
 
     /// Marks the request as possibly received by the server.
@@ -133,14 +134,22 @@ impl UpstreamError {
     /// Reports whether the call was rejected for lack of a permit.
     #[must_use]
     pub fn is_refusal(&self) -> bool {
-        matches!(self.kind, Kind::Overloaded | Kind::ClientConnections | Kind::Stalled | Kind::Busy)
+        matches!(
+            self.kind,
+            UpstreamErrorKind::Overloaded
+                | UpstreamErrorKind::ClientConnections
+                | UpstreamErrorKind::Stalled
+                | UpstreamErrorKind::Busy
+        )
     }
 
     /// Reports whether the breaker counts the failure: the server's transport failed, rather than
     /// the call or a limit of the gateway.
     #[must_use]
     pub fn is_transport(&self) -> bool {
-        matches!(self.kind, Kind::Lost | Kind::Timeout | Kind::Garbage)
-            || self.kind == Kind::Unavailable && self.retry_after.is_none()
+        matches!(
+            self.kind,
+            UpstreamErrorKind::Lost | UpstreamErrorKind::Timeout | UpstreamErrorKind::Garbage
+        ) || self.kind == UpstreamErrorKind::Unavailable && self.retry_after.is_none()
     }
 }

@@ -19,12 +19,12 @@ use serde_json::Value;
 
 use crate::config::EraChoice;
 use crate::connection::{Peer, ServerTransport};
-use crate::failure::{Kind, UpstreamError};
+use crate::failure::{UpstreamError, UpstreamErrorKind};
 use crate::http::{Extra, HttpTransport, Post, Posted, status_failure};
 use crate::status::{Stage, StageError};
 
 /// Timeout of a probe. Silence means legacy on stdio, and a failure over HTTP.
-const PROBE: Duration = Duration::from_secs(10);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest handshake response: it is parsed into a tree, which takes many times its size.
 const MAX_ANSWER: usize = 1 << 20;
 
@@ -70,7 +70,7 @@ impl HandshakeError {
 impl From<UpstreamError> for HandshakeError {
     fn from(failure: UpstreamError) -> Self {
         let stage = if failure.sent { Stage::Handshake } else { Stage::Connect };
-        let needs_auth = failure.kind == Kind::NeedsAuth;
+        let needs_auth = failure.kind == UpstreamErrorKind::NeedsAuth;
         Self { needs_auth, ..Self::new(stage, failure.words) }
     }
 }
@@ -162,14 +162,14 @@ async fn probe(transport: &ServerTransport, intro: &Introduction, id: u64) -> Pr
     match transport {
         ServerTransport::Duplex(duplex) => {
             let answer = tokio::time::timeout(
-                PROBE,
+                PROBE_TIMEOUT,
                 duplex.request(id, outbound::joined(text), None, None, false),
             )
             .await;
             match answer {
                 Err(_) => Probe::Legacy,
                 Ok(Ok(response)) => judge_duplex(&response),
-                Ok(Err(failure)) if failure.kind == Kind::Lost => Probe::Gone,
+                Ok(Err(failure)) if failure.kind == UpstreamErrorKind::Lost => Probe::Gone,
                 Ok(Err(failure)) => Probe::Nothing(failure),
             }
         }
@@ -185,13 +185,18 @@ async fn probe(transport: &ServerTransport, intro: &Introduction, id: u64) -> Pr
                 ),
             ]);
             let post = Post { id: Some(id), ..Post::note(transport.message(headers, text, None)) };
-            match tokio::time::timeout(PROBE, transport.post(post)).await {
+            match tokio::time::timeout(PROBE_TIMEOUT, transport.post(post)).await {
                 Err(_) => Probe::Nothing(
-                    UpstreamError::new(Kind::Timeout, "the server did not answer within 10 s")
-                        .after_send(),
+                    UpstreamError::new(
+                        UpstreamErrorKind::Timeout,
+                        "the server did not answer within 10 s",
+                    )
+                    .after_send(),
                 ),
                 // Not a valid response: a server of another era may send anything.
-                Ok(Err(failure)) if failure.kind == Kind::Garbage => Probe::Foreign(failure),
+                Ok(Err(failure)) if failure.kind == UpstreamErrorKind::Garbage => {
+                    Probe::Foreign(failure)
+                }
                 Ok(Err(failure)) => Probe::Nothing(failure),
                 Ok(Ok(posted)) => judge_http(&posted),
             }

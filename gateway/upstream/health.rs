@@ -14,12 +14,12 @@ use crate::failure::UpstreamError;
 use crate::settings::Settings;
 
 /// Upper bound of the timeout after repeated disconnects.
-const LONGEST_TIMEOUT: Duration = Duration::from_secs(300);
+const MAX_TIMEOUT: Duration = Duration::from_secs(300);
 /// Interval of checks of an unresponsive server.
-const LOOK: Duration = Duration::from_millis(200);
+const CHECK_INTERVAL: Duration = Duration::from_millis(200);
 /// Delay before a second check: after a pause of the gateway's own process, the timeout may fire
 /// before a received response is read.
-const SECOND_LOOK: Duration = Duration::from_millis(100);
+const RECHECK_DELAY: Duration = Duration::from_millis(100);
 
 /// Number of consecutive disconnects for silence. Some servers are busy with a single request for
 /// longer than the timeout, so it doubles each time, until a call is answered.
@@ -39,7 +39,7 @@ impl SilentEnds {
 
     fn timeout(&self, health: &Health) -> Duration {
         let times = self.0.load(Ordering::Relaxed).min(16);
-        let longest = LONGEST_TIMEOUT.max(health.timeout);
+        let longest = MAX_TIMEOUT.max(health.timeout);
         health.timeout.saturating_mul(1 << times).min(longest)
     }
 }
@@ -52,7 +52,7 @@ pub(crate) async fn watch(
     connection: &Connection,
     tell: impl Fn(Option<&str>),
 ) -> String {
-    let told = Told { is_silent: AtomicBool::new(false), tell };
+    let told = ReportedHealth { is_silent: AtomicBool::new(false), tell };
     loop {
         let health = settings.load().health.clone();
         if health.is_none() {
@@ -69,19 +69,19 @@ async fn check_by(
     health: Option<&Health>,
     silent_ends: &SilentEnds,
     connection: &Connection,
-    told: &Told<impl Fn(Option<&str>)>,
+    told: &ReportedHealth<impl Fn(Option<&str>)>,
 ) -> String {
     let Some(health) = health else { return std::future::pending().await };
     let mut check = Check::new(health, silent_ends, connection);
     loop {
         check.silence().await;
         match check.ask().await {
-            Heard::Alive => {
+            HealthSignal::Alive => {
                 told.tell(None);
                 continue;
             }
-            Heard::Refused(words) => return words,
-            Heard::Nothing => {}
+            HealthSignal::Refused(words) => return words,
+            HealthSignal::Nothing => {}
         }
         if check.doubts_question() {
             continue;
@@ -99,12 +99,12 @@ async fn check_by(
 }
 
 /// Reports only changes, even if the configuration of checks changes in between.
-struct Told<F> {
+struct ReportedHealth<F> {
     is_silent: AtomicBool,
     tell: F,
 }
 
-impl<F: Fn(Option<&str>)> Told<F> {
+impl<F: Fn(Option<&str>)> ReportedHealth<F> {
     fn tell(&self, why: Option<&str>) {
         if why.is_some() != self.is_silent.swap(why.is_some(), Ordering::Relaxed) {
             (self.tell)(why);
@@ -112,7 +112,7 @@ impl<F: Fn(Option<&str>)> Told<F> {
     }
 }
 
-enum Heard {
+enum HealthSignal {
     Alive,
     Nothing,
     /// The server rejected the request, or is unreachable.
@@ -148,10 +148,10 @@ impl<'a> Check<'a> {
         }
     }
 
-    async fn ask(&mut self) -> Heard {
+    async fn ask(&mut self) -> HealthSignal {
         let Some(question) = self.question else {
             tokio::time::sleep(self.health.interval).await;
-            return Heard::Alive;
+            return HealthSignal::Alive;
         };
         let sent = Instant::now();
         let asked = self.connection.ask(Ask::unbounded(question));
@@ -159,14 +159,18 @@ impl<'a> Check<'a> {
             Ok(Ok(_)) => {
                 self.is_proven = true;
                 self.connection.outstanding.catch_up();
-                return Heard::Alive;
+                return HealthSignal::Alive;
             }
             Ok(Err(failure)) if matches!(self.connection.transport, ServerTransport::Http(_)) => {
-                return Heard::Refused(refusal(&failure));
+                return HealthSignal::Refused(refusal(&failure));
             }
-            Ok(Err(_)) | Err(_) => tokio::time::sleep(SECOND_LOOK).await,
+            Ok(Err(_)) | Err(_) => tokio::time::sleep(RECHECK_DELAY).await,
         }
-        if self.connection.last_heard() > sent { Heard::Alive } else { Heard::Nothing }
+        if self.connection.last_heard() > sent {
+            HealthSignal::Alive
+        } else {
+            HealthSignal::Nothing
+        }
     }
 
     /// Switches to a list request, which this server answered at its start, if it never answered
@@ -201,11 +205,11 @@ impl<'a> Check<'a> {
             }
             match self.connection.transport {
                 // A late response counts as a sign of life.
-                ServerTransport::Duplex(_) => tokio::time::sleep(LOOK).await,
+                ServerTransport::Duplex(_) => tokio::time::sleep(CHECK_INTERVAL).await,
                 ServerTransport::Http(_) => match self.ask().await {
-                    Heard::Alive => return None,
-                    Heard::Refused(words) => return Some(words),
-                    Heard::Nothing => {}
+                    HealthSignal::Alive => return None,
+                    HealthSignal::Refused(words) => return Some(words),
+                    HealthSignal::Nothing => {}
                 },
             }
         }

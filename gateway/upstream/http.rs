@@ -26,12 +26,12 @@ use smallvec::SmallVec;
 use tokio::task::JoinSet;
 
 use crate::call::ClientChannel;
-use crate::failure::{Kind, UpstreamError};
+use crate::failure::{UpstreamError, UpstreamErrorKind};
+use crate::identity_assertion::{Identification, IdentityAssertion};
 use crate::inbox::Inbox;
 use crate::incoming::{self, EventReader, Intake, ReadBody};
 use crate::open_questions::OpenQuestions;
 use crate::settings::Settings;
-use crate::voucher::{Identification, Voucher};
 
 pub(crate) use post::{Post, Posted};
 pub use status::HTTP_STATUS;
@@ -110,7 +110,7 @@ impl HttpTransport {
         verb: Verb,
         extra: Extra,
         text: impl Into<Payload>,
-        voucher: Option<&dyn Voucher>,
+        assertion: Option<&dyn IdentityAssertion>,
     ) -> HttpRequest<Payload> {
         let mut request = HttpRequest::new(text.into());
         *request.method_mut() = verb;
@@ -121,7 +121,7 @@ impl HttpTransport {
             headers.insert(name, value);
         }
         if let Some(identification) = &self.identification {
-            identification.add(headers, voucher);
+            identification.add(headers, assertion);
         }
         request
     }
@@ -132,13 +132,13 @@ impl HttpTransport {
         &self,
         headers: Extra,
         text: Pieces,
-        voucher: Option<&dyn Voucher>,
+        assertion: Option<&dyn IdentityAssertion>,
     ) -> Box<HttpRequest<Payload>> {
-        Box::new(self.request(Verb::POST, headers, text, voucher))
+        Box::new(self.request(Verb::POST, headers, text, assertion))
     }
 
     pub(crate) async fn post(self: &Arc<Self>, post: Post<'_>) -> Result<Posted, UpstreamError> {
-        let Post { id, message, channel, sink, voucher } = post;
+        let Post { id, message, channel, sink, assertion } = post;
         let response = self.origin.send(message).await?;
         self.inbox.heard();
         let (head, body) = response.into_parts();
@@ -146,7 +146,7 @@ impl HttpTransport {
         let streams = is_event_stream(&head.headers);
         let response = if streams && head.status.is_success() {
             match id {
-                Some(id) => Some(Box::pin(self.follow(body, id, channel, voucher)).await?),
+                Some(id) => Some(Box::pin(self.follow(body, id, channel, assertion)).await?),
                 None => None,
             }
         } else {
@@ -181,12 +181,12 @@ impl HttpTransport {
                 Ok(Some(response))
             }
             Ok(_) if status.is_success() => Err(UpstreamError::new(
-                Kind::Garbage,
+                UpstreamErrorKind::Garbage,
                 "the server's response has the id of another request",
             )
             .after_send()),
             Err(_) if status.is_success() => Err(UpstreamError::new(
-                Kind::Garbage,
+                UpstreamErrorKind::Garbage,
                 "the server's response is not a JSON-RPC message",
             )
             .after_send()),
@@ -201,7 +201,7 @@ impl HttpTransport {
         body: Body,
         id: u64,
         channel: Option<&Arc<dyn ClientChannel>>,
-        voucher: Option<&dyn Voucher>,
+        assertion: Option<&dyn IdentityAssertion>,
     ) -> Result<Response, UpstreamError> {
         let mut reading = self.read_events(body);
         let mut questions = JoinSet::new();
@@ -215,7 +215,12 @@ impl HttpTransport {
                         return Ok(response);
                     }
                 }
-                Err(failure) if matches!(failure.kind, Kind::TooLarge | Kind::NoMemory) => {
+                Err(failure)
+                    if matches!(
+                        failure.kind,
+                        UpstreamErrorKind::TooLarge | UpstreamErrorKind::NoMemory
+                    ) =>
+                {
                     return Err(failure);
                 }
                 ended => {
@@ -226,14 +231,18 @@ impl HttpTransport {
                     };
                     let last = match reading.last_id.clone() {
                         Some(last) if resumes <= MAX_RESUMES => last,
-                        _ => return Err(UpstreamError::new(Kind::Lost, words).after_send()),
+                        _ => {
+                            return Err(
+                                UpstreamError::new(UpstreamErrorKind::Lost, words).after_send()
+                            );
+                        }
                     };
                     if let Some(channel) = channel {
                         channel.waiting(reading.retry);
                     }
                     tokio::time::sleep(reading.pause()).await;
-                    let Some(body) = self.open(Some(&last), voucher).await? else {
-                        return Err(UpstreamError::new(Kind::Lost, words).after_send());
+                    let Some(body) = self.open(Some(&last), assertion).await? else {
+                        return Err(UpstreamError::new(UpstreamErrorKind::Lost, words).after_send());
                     };
                     reading.resume(body);
                 }
@@ -256,7 +265,7 @@ impl HttpTransport {
             Ok(message) => Ok(Some(message)),
             Err(_) => {
                 let words = "the server sent an event that is not a JSON-RPC message";
-                Err(UpstreamError::new(Kind::Garbage, words).after_send())
+                Err(UpstreamError::new(UpstreamErrorKind::Garbage, words).after_send())
             }
         }
     }
@@ -311,20 +320,20 @@ impl HttpTransport {
     async fn open(
         &self,
         last_id: Option<&str>,
-        voucher: Option<&dyn Voucher>,
+        assertion: Option<&dyn IdentityAssertion>,
     ) -> Result<Option<Body>, UpstreamError> {
         let mut extra = Extra::new();
         extra.push((ACCEPT, HeaderValue::from_static("text/event-stream")));
         if let Some(value) = last_id.and_then(|id| HeaderValue::from_str(id).ok()) {
             extra.push((HeaderName::from_static("last-event-id"), value));
         }
-        let mut request = self.request(Verb::GET, extra, Bytes::new(), voucher);
+        let mut request = self.request(Verb::GET, extra, Bytes::new(), assertion);
         request.headers_mut().remove(CONTENT_TYPE);
         let response = self.origin.send(request).await?;
         let streams = response.status() == StatusCode::OK && is_event_stream(response.headers());
         if response.status() == StatusCode::NOT_FOUND && self.has_session() {
             let words = "the server no longer has the session";
-            return Err(UpstreamError::new(Kind::SessionLost, words));
+            return Err(UpstreamError::new(UpstreamErrorKind::SessionLost, words));
         }
         Ok(if streams { Some(response.into_body()) } else { None })
     }
@@ -357,9 +366,12 @@ impl HttpTransport {
                     last_id = reading.last_id.or(last_id);
                 }
                 Ok(None) if first => {
-                    return UpstreamError::new(Kind::Unavailable, "the server offers no stream");
+                    return UpstreamError::new(
+                        UpstreamErrorKind::Unavailable,
+                        "the server offers no stream",
+                    );
                 }
-                Err(failure) if failure.kind == Kind::SessionLost => return failure,
+                Err(failure) if failure.kind == UpstreamErrorKind::SessionLost => return failure,
                 Ok(None) | Err(_) => wait = (wait * 2).min(Duration::from_secs(30)),
             }
             tokio::time::sleep(wait).await;

@@ -17,7 +17,7 @@ use lockgate_protocol::sse::{Assembly, Decoder, Event};
 
 use crate::call::{ResponseSink, SinkError};
 use crate::echoed::{Credentials, PieceFilter};
-use crate::failure::{Kind, UpstreamError};
+use crate::failure::{UpstreamError, UpstreamErrorKind};
 use crate::inbox::Inbox;
 use crate::server_id::ServerId;
 
@@ -26,12 +26,12 @@ const MAX_RETRY: Duration = Duration::from_secs(10);
 /// Default pause before a stream is resumed.
 const DEFAULT_RETRY: Duration = Duration::from_millis(200);
 /// Time for a stream to end after its response, before its connection is dropped.
-const DRAIN: Duration = Duration::from_millis(250);
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// Largest message, in bytes, that may be scanned without delaying other tasks on the thread.
-const LARGE: usize = 1 << 20;
+const LARGE_MESSAGE: usize = 1 << 20;
 /// Size from which an answer is streamed to the client, if its end need not be inspected first.
-const STREAMED: usize = 256 << 10;
+const MIN_STREAMED_BYTES: usize = 256 << 10;
 
 /// The accounting and parsing of a server's input.
 #[derive(Clone)]
@@ -77,7 +77,7 @@ impl Intake {
         text: Bytes,
         depth: usize,
     ) -> Result<Result<Message, MessageError>, UpstreamError> {
-        if text.len() <= LARGE {
+        if text.len() <= LARGE_MESSAGE {
             return Ok(parse(text, depth, self.credentials.as_deref()));
         }
         // Boxed, as are all rare paths, to keep the future of a call small.
@@ -148,7 +148,7 @@ pub(crate) async fn read_body(
         reader.hold(whole.len() + piece.len()).await?;
         whole.extend(&piece);
         drop(piece);
-        if whole.len() >= STREAMED
+        if whole.len() >= MIN_STREAMED_BYTES
             && let Some((sink, id)) = destination.take()
             && let Some(filter) = begin(intake, sink, id, whole.as_slice())
         {
@@ -196,14 +196,16 @@ async fn stream_rest(
         inbox.heard();
         let Some(rest) = left.checked_sub(piece.len()) else {
             let words = "the server's response is larger than limits.response_bytes";
-            return Err(UpstreamError::new(Kind::TooLarge, words).after_send());
+            return Err(UpstreamError::new(UpstreamErrorKind::TooLarge, words).after_send());
         };
         left = rest;
         match sink.write(filter.push(piece)).await {
             Ok(()) => {}
             Err(SinkError::ClientGone) => return Ok(ReadBody::Streamed),
             Err(error) => {
-                return Err(UpstreamError::new(Kind::Garbage, error.to_string()).after_send());
+                return Err(
+                    UpstreamError::new(UpstreamErrorKind::Garbage, error.to_string()).after_send()
+                );
             }
         }
     }
@@ -213,7 +215,9 @@ async fn stream_rest(
     };
     match last {
         Ok(()) | Err(SinkError::ClientGone) => Ok(ReadBody::Streamed),
-        Err(error) => Err(UpstreamError::new(Kind::Garbage, error.to_string()).after_send()),
+        Err(error) => {
+            Err(UpstreamError::new(UpstreamErrorKind::Garbage, error.to_string()).after_send())
+        }
     }
 }
 
@@ -301,7 +305,7 @@ impl EventReader {
                 Ok(None) => {}
                 Err(_) => {
                     let words = "the server sent an event larger than limits.event_bytes";
-                    return Err(UpstreamError::new(Kind::TooLarge, words).after_send());
+                    return Err(UpstreamError::new(UpstreamErrorKind::TooLarge, words).after_send());
                 }
             }
             let Some(body) = self.body.as_mut() else { return Ok(None) };
@@ -340,7 +344,7 @@ impl EventReader {
     pub(crate) fn drain(mut self) {
         let Some(mut body) = self.body.take() else { return };
         let rest = async move { while let Some(Ok(_)) = body.frame().await {} };
-        let mut rest = Box::pin(tokio::time::timeout(DRAIN, rest));
+        let mut rest = Box::pin(tokio::time::timeout(DRAIN_TIMEOUT, rest));
         if rest.as_mut().now_or_never().is_none() {
             tokio::spawn(rest);
         }
@@ -359,7 +363,9 @@ fn too_large(max: usize) -> UpstreamError {
 pub(crate) fn body_failure(error: &BodyError) -> UpstreamError {
     let words = error.to_string();
     match error {
-        BodyError::TooLarge(_) => UpstreamError::new(Kind::TooLarge, words).after_send(),
-        BodyError::Broken(_) => UpstreamError::new(Kind::Lost, words).after_send(),
+        BodyError::TooLarge(_) => {
+            UpstreamError::new(UpstreamErrorKind::TooLarge, words).after_send()
+        }
+        BodyError::Broken(_) => UpstreamError::new(UpstreamErrorKind::Lost, words).after_send(),
     }
 }

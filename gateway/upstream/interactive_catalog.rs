@@ -16,14 +16,14 @@ use crate::open::{Role, follow_session, open};
 use crate::receiver::Over;
 use crate::reread::Rereading;
 use crate::shared::Shared;
-use crate::status::State;
+use crate::status::UpstreamState;
 use crate::{config, lists};
 
-/// Pause before a lost or refused connection is reopened; doubles up to `LONGEST_PAUSE`.
+/// Pause before a lost or refused connection is reopened; doubles up to `MAX_PAUSE`.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+const MAX_PAUSE: Duration = Duration::from_secs(300);
 /// A connection that lasted this long resets the pause.
-const STABLE: Duration = Duration::from_secs(30);
+const STABLE_PERIOD: Duration = Duration::from_secs(30);
 
 impl Shared {
     /// Reports whether interactive clients of this era may have their own connections to the server
@@ -31,7 +31,7 @@ impl Shared {
     fn may_ask(&self, connection: &Connection, era: Era) -> bool {
         let is_open = match connection.era() {
             // The only client has its own lists on the shared connection.
-            Era::Legacy => self.around.sole.is_none(),
+            Era::Legacy => self.around.single_client.is_none(),
             Era::Modern => era == Era::Legacy && self.config.load().era == EraChoice::Auto,
         };
         is_open && self.config.load().sessions != config::Sessions::Shared
@@ -69,7 +69,7 @@ impl Shared {
             let changed = self.changed.notified();
             let hopeless = !matches!(
                 self.status.load().state,
-                State::Pending | State::Connected | State::Unresponsive
+                UpstreamState::Pending | UpstreamState::Connected | UpstreamState::Unresponsive
             );
             if hopeless || state.settled.load(Ordering::Acquire) {
                 return;
@@ -130,11 +130,11 @@ pub(crate) async fn keep(shared: &Shared, connection: &Connection) {
             Err(_) => tracing::info!(server = %shared.id, "second connection timed out"),
         }
         state.settle();
-        if began.elapsed() > STABLE {
+        if began.elapsed() > STABLE_PERIOD {
             pause = FIRST_PAUSE;
         }
         tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        pause = (pause * 2).min(MAX_PAUSE);
     }
 }
 

@@ -9,11 +9,11 @@ use lockgate_protocol::revision::Era;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::catalog::{Catalog, Kind};
+use crate::catalog::{Catalog, ListKind};
 use crate::connection::Connection;
 
 /// Time for the connection to close.
-const GRACE: Duration = Duration::from_secs(2);
+const CLOSE_GRACE_PERIOD: Duration = Duration::from_secs(2);
 
 /// The progress and results of the probe connection.
 #[derive(Default)]
@@ -58,8 +58,8 @@ impl InteractiveState {
         let full = self.full.lock();
         let Some(full) = &*full else { return false };
         let items = match method {
-            Method::ToolsCall => full.items(Kind::Tools),
-            Method::PromptsGet => full.items(Kind::Prompts),
+            Method::ToolsCall => full.items(ListKind::Tools),
+            Method::PromptsGet => full.items(ListKind::Prompts),
             // Readable resources need not be listed.
             Method::ResourcesRead | Method::Subscribe | Method::Unsubscribe => {
                 return full.offers.resources;
@@ -77,7 +77,7 @@ impl InteractiveState {
     pub(crate) async fn end(&self) {
         let probe = self.probe.lock().take();
         if let Some(probe) = probe {
-            probe.close(GRACE).await;
+            probe.close(CLOSE_GRACE_PERIOD).await;
         }
     }
 }

@@ -12,7 +12,7 @@ use lockgate_protocol::revision::Era;
 use lockgate_protocol::scan::{self, Member};
 use serde_json::{Value, json};
 
-use crate::catalog::{Catalog, Item, Kind};
+use crate::catalog::{Catalog, Item, ListKind};
 use crate::future::BoxFuture;
 use crate::lists;
 
@@ -26,9 +26,9 @@ pub trait CatalogMemory: Send + Sync + 'static {
 }
 
 /// The version of the stored form; other versions are ignored.
-const FORM: u64 = 1;
+const STORED_FORM: u64 = 1;
 /// Deeper than any accepted item of a server.
-const DEPTH: usize = 1024;
+const MAX_DEPTH: usize = 1024;
 
 /// Members for the items offered only to interactive clients.
 const ASKING: [&str; 4] = ["askingTools", "askingPrompts", "askingResources", "askingTemplates"];
@@ -60,7 +60,7 @@ impl Catalog {
             }
         }
         let about = json!({
-            "form": FORM,
+            "form": STORED_FORM,
             "offers": names,
             "instructions": self.instructions.as_deref(),
             "ttlMs": self.ttl_ms,
@@ -73,7 +73,7 @@ impl Catalog {
             text.extend_from_slice(b",\"extensions\":");
             text.extend_from_slice(extensions);
         }
-        for kind in Kind::ALL {
+        for kind in ListKind::ALL {
             write_items(&mut text, kind.member(), self.items(kind));
             write_items(&mut text, ASKING[kind as usize], self.asking_items(kind));
         }
@@ -85,26 +85,27 @@ impl Catalog {
     /// invalid.
     #[must_use]
     pub fn decode(text: Bytes, read_at: SystemTime) -> Option<Self> {
-        let Ok(Message::Response(response)) = jsonrpc::parse(text, DEPTH, SentBy::Server) else {
+        let Ok(Message::Response(response)) = jsonrpc::parse(text, MAX_DEPTH, SentBy::Server)
+        else {
             return None;
         };
         let Outcome::Result(_, members) = &response.outcome else { return None };
         let text = &response.text;
         let about = scan::find(members, text, "about")?;
         let about: Value = serde_json::from_slice(about.of(text)).ok()?;
-        if about["form"] != FORM {
+        if about["form"] != STORED_FORM {
             return None;
         }
         let mut catalog = Self { read_at: Some(read_at), ..read_about(&about) };
         let extensions = scan::find(members, text, "extensions");
         catalog.extensions = extensions.map(|span| text.slice(span.range()));
-        for kind in Kind::ALL {
+        for kind in ListKind::ALL {
             let items = read_items(text, members, kind, kind.member())?;
             match kind {
-                Kind::Tools => catalog.tools = items,
-                Kind::Prompts => catalog.prompts = items,
-                Kind::Resources => catalog.resources = items,
-                Kind::Templates => catalog.templates = items,
+                ListKind::Tools => catalog.tools = items,
+                ListKind::Prompts => catalog.prompts = items,
+                ListKind::Resources => catalog.resources = items,
+                ListKind::Templates => catalog.templates = items,
             }
             catalog.asking[kind as usize] = read_items(text, members, kind, ASKING[kind as usize])?;
         }
@@ -148,9 +149,9 @@ fn write_items(text: &mut Vec<u8>, member: &str, items: &[Item]) {
     text.push(b']');
 }
 
-fn read_items(text: &Bytes, members: &[Member], kind: Kind, member: &str) -> Option<Vec<Item>> {
+fn read_items(text: &Bytes, members: &[Member], kind: ListKind, member: &str) -> Option<Vec<Item>> {
     let array = scan::find(members, text, member)?;
-    let (raw, bad) = list::items(text, array, kind.form(), DEPTH).ok()?;
+    let (raw, bad) = list::items(text, array, kind.form(), MAX_DEPTH).ok()?;
     if !bad.is_empty() {
         return None;
     }

@@ -21,6 +21,7 @@ mod future;
 mod handshake;
 mod health;
 mod http;
+mod identity_assertion;
 mod inbox;
 mod incoming;
 mod instance;
@@ -43,32 +44,32 @@ mod recovery;
 mod refresh;
 mod reread;
 mod rest;
-mod screen;
+mod sanitize;
 mod server_id;
 mod session_connections;
 mod settings;
 mod shared;
-mod sole;
+mod single_client;
 mod sse;
 mod status;
 mod supervise;
 mod topics;
-mod voucher;
 
 pub use call::{
     Answer, AnswerKind, BackChannel, Call, Caller, ClientChannel, ClientSession, LogLevel,
     QuestionError, ResponseSink, SinkError, Subscription,
 };
 pub use caller_view::{CallerView, VisibleItem};
-pub use catalog::{Catalog, Item, Kind as ListKind};
+pub use catalog::{Catalog, Item, ListKind};
 pub use client::Client;
 pub use config::{
     Breaker, CLIENT_CONNECTIONS, CLIENT_PROCESSES, Config, EraChoice, Health, Limits, Sessions,
     Transport,
 };
-pub use failure::{Kind as UpstreamErrorKind, UpstreamError};
+pub use failure::{UpstreamError, UpstreamErrorKind};
 pub use future::BoxFuture;
 pub use http::HTTP_STATUS;
+pub use identity_assertion::{IDENTITY_HEADER, IdentityAssertion};
 pub use instance::Instance;
 pub use known_lists::CatalogMemory;
 pub use list_memory::ListMemory;
@@ -77,9 +78,8 @@ pub use own_lists::OwnLists;
 pub use process::{Group, guard, outlive_signals};
 pub use server_id::ServerId;
 pub use shared::Surroundings;
-pub use sole::SoleClient;
-pub use status::{BreakerState, Peer, Stage, StageError, State, Stats, Status};
-pub use voucher::{IDENTITY_HEADER, Voucher};
+pub use single_client::SingleClient;
+pub use status::{BreakerState, Peer, Stage, StageError, Stats, Status, UpstreamState};
 
 use std::sync::Arc;
 

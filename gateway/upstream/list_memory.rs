@@ -7,7 +7,7 @@ use std::sync::Arc;
 use lockgate_admission::budget::{Budget, Hold};
 
 /// Uncharged bytes per operator's server: the operator decides on their number.
-const FREE: usize = 64 << 10;
+const UNCHARGED_BYTES: usize = 64 << 10;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoRoom {
@@ -42,7 +42,7 @@ impl ListHold {
     /// Creates the charge for a server of the operator.
     pub(crate) fn of_operator(budget: &Arc<Budget>) -> Self {
         let holds = vec![Hold::none(Arc::clone(budget))];
-        Self { accounts: Vec::new(), holds, bytes: 0, free: FREE, most: usize::MAX }
+        Self { accounts: Vec::new(), holds, bytes: 0, free: UNCHARGED_BYTES, most: usize::MAX }
     }
 
     /// Creates the charge for a server with the limit `most`, which counts in all of the accounts.

@@ -11,24 +11,24 @@ use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
 use lockgate_protocol::scan::{self, Member, Span};
 
-use crate::catalog::{Catalog, Item, Kind};
+use crate::catalog::{Catalog, Item, ListKind};
 use crate::config::Limits;
 use crate::connection::{Ask, Connection};
 use crate::failure::{self, UpstreamError};
 use crate::list_memory::{ListHold, NoRoom};
-use crate::screen;
+use crate::sanitize;
 
 /// Longest key of an item, in bytes.
 const MAX_KEY: usize = 8 * 1024;
 /// Number of omitted items per page that are reported with a reason.
 const MAX_TOLD: usize = 20;
 
-fn method(kind: Kind) -> Method {
+fn method(kind: ListKind) -> Method {
     match kind {
-        Kind::Tools => Method::ToolsList,
-        Kind::Prompts => Method::PromptsList,
-        Kind::Resources => Method::ResourcesList,
-        Kind::Templates => Method::TemplatesList,
+        ListKind::Tools => Method::ToolsList,
+        ListKind::Prompts => Method::PromptsList,
+        ListKind::Resources => Method::ResourcesList,
+        ListKind::Templates => Method::TemplatesList,
     }
 }
 
@@ -51,11 +51,11 @@ pub(crate) async fn read(
         public: true,
         ..Catalog::default()
     };
-    for kind in Kind::ALL {
+    for kind in ListKind::ALL {
         let offered = match kind {
-            Kind::Tools => offers.tools,
-            Kind::Prompts => offers.prompts,
-            Kind::Resources | Kind::Templates => offers.resources,
+            ListKind::Tools => offers.tools,
+            ListKind::Prompts => offers.prompts,
+            ListKind::Resources | ListKind::Templates => offers.resources,
         };
         if offered {
             let reading = Reading {
@@ -71,13 +71,13 @@ pub(crate) async fn read(
             };
             let items = reading.read_pages().await?;
             match kind {
-                Kind::Tools => {
+                ListKind::Tools => {
                     catalog.has_headers = items.iter().any(|t| t.headers.is_some());
                     catalog.tools = items;
                 }
-                Kind::Prompts => catalog.prompts = items,
-                Kind::Resources => catalog.resources = items,
-                Kind::Templates => catalog.templates = items,
+                ListKind::Prompts => catalog.prompts = items,
+                ListKind::Resources => catalog.resources = items,
+                ListKind::Templates => catalog.templates = items,
             }
         }
     }
@@ -90,7 +90,7 @@ pub(crate) async fn read(
 
 struct Reading<'a> {
     connection: &'a Connection,
-    kind: Kind,
+    kind: ListKind,
     limits: &'a Limits,
     capabilities: &'a [u8],
     catalog: &'a mut Catalog,
@@ -134,7 +134,9 @@ impl Reading<'_> {
         let answered = self.connection.simple(ask).await;
         match answered {
             Ok((response, _)) => Ok(Some(response)),
-            Err(failure) if failure.kind == failure::Kind::Garbage && !failure.sent => {
+            Err(failure)
+                if failure.kind == failure::UpstreamErrorKind::Garbage && !failure.sent =>
+            {
                 self.omit(&failure.words);
                 Ok(None)
             }
@@ -202,7 +204,8 @@ impl Reading<'_> {
                 }
                 Err(NoRoom::OfAll) => {
                     let words = "not enough memory for its lists";
-                    return Err(UpstreamError::new(failure::Kind::NoMemory, words).after_send());
+                    return Err(UpstreamError::new(failure::UpstreamErrorKind::NoMemory, words)
+                        .after_send());
                 }
             }
         }
@@ -220,7 +223,7 @@ impl Reading<'_> {
             return None;
         }
         let most = self.limits.description_bytes;
-        if let Some(bytes) = screen::too_long_description(&raw.text, most) {
+        if let Some(bytes) = sanitize::too_long_description(&raw.text, most) {
             left_out.tell(format!(
                 "{noun} {}: a description of {bytes} bytes, more than {most} \
                     (limits.description_bytes)",
@@ -229,7 +232,7 @@ impl Reading<'_> {
             return None;
         }
         let mut text = raw.text;
-        if let Some((clean, icons)) = screen::without_unsafe_icons(&text) {
+        if let Some((clean, icons)) = sanitize::without_unsafe_icons(&text) {
             left_out.tell(format!(
                 "{noun} {}: {icons} icons that are neither inline images nor at a public https \
                     address",
@@ -252,7 +255,7 @@ impl Reading<'_> {
 }
 
 fn broken(words: String) -> UpstreamError {
-    UpstreamError::new(failure::Kind::Garbage, words).after_send()
+    UpstreamError::new(failure::UpstreamErrorKind::Garbage, words).after_send()
 }
 
 fn note_cache(catalog: &mut Catalog, ttl: Option<&[u8]>, scope: Option<&[u8]>) {
@@ -281,7 +284,7 @@ impl LeftOut {
         if self.told.len() < MAX_TOLD { self.told.push(words) } else { self.more += 1 }
     }
 
-    fn close(self, kind: Kind, catalog: &mut Catalog) {
+    fn close(self, kind: ListKind, catalog: &mut Catalog) {
         catalog.omitted.extend(self.told);
         if self.more > 0 {
             catalog.omitted.push(format!("{}: {} more", kind.member(), self.more));
@@ -290,8 +293,8 @@ impl LeftOut {
 }
 
 /// Returns the header annotations of a tool; `None` for other items and tools without any.
-pub(crate) fn headers(kind: Kind, item: &[u8]) -> Result<Option<Arc<ParamHeaders>>, String> {
-    if kind != Kind::Tools {
+pub(crate) fn headers(kind: ListKind, item: &[u8]) -> Result<Option<Arc<ParamHeaders>>, String> {
+    if kind != ListKind::Tools {
         return Ok(None);
     }
     let Some(schema) = list::member(item, "inputSchema") else { return Ok(None) };

@@ -12,9 +12,10 @@ use crate::call::ClientSession;
 use crate::config::{Config, EraChoice, Transport};
 use crate::connection::{Connection, ServerTransport};
 use crate::duplex::{Bounds, Duplex};
-use crate::failure::Kind;
+use crate::failure::UpstreamErrorKind;
 use crate::handshake::{self, HandshakeError, Introduction};
 use crate::http::HttpTransport;
+use crate::identity_assertion::{Identification, IdentityAssertion};
 use crate::inbox::Inbox;
 use crate::incoming::Intake;
 use crate::last_heard::LastHeard;
@@ -23,12 +24,11 @@ use crate::process::network;
 use crate::receiver::{Acknowledgements, Behind, Over, Paces, Receiver};
 use crate::shared::Shared;
 use crate::status::Stage;
-use crate::voucher::{Identification, Voucher};
 use crate::{process, sse};
 
-const GRACE: Duration = Duration::from_secs(2);
+const CLOSE_GRACE_PERIOD: Duration = Duration::from_secs(2);
 /// Most messages queued for a process that does not read.
-const OUTGOING: usize = 1024;
+const MAX_OUTGOING: usize = 1024;
 
 /// The purpose of a connection.
 pub(crate) enum Role {
@@ -44,7 +44,7 @@ pub(crate) struct SessionRole {
     pub(crate) key: u64,
     pub(crate) session: Weak<dyn ClientSession>,
     pub(crate) capabilities: Value,
-    pub(crate) voucher: Option<Arc<dyn Voucher>>,
+    pub(crate) assertion: Option<Arc<dyn IdentityAssertion>>,
 }
 
 /// Returns the capabilities that the gateway forwards between legacy servers and clients.
@@ -93,9 +93,12 @@ async fn open_there(shared: &Shared, role: Role) -> Result<(Connection, Over), H
     };
     let identification = identify(shared, &role);
     let (behind, capabilities) = match role {
-        Role::Shared => match &shared.around.sole {
+        Role::Shared => match &shared.around.single_client {
             None => (Behind::Anybody, json!({})),
-            Some(sole) => (Behind::Sole(Arc::clone(sole)), sole.capabilities().await),
+            Some(single_client) => (
+                Behind::SingleClient(Arc::clone(single_client)),
+                single_client.capabilities().await,
+            ),
         },
         Role::Session(client) => (Behind::Session(client.key, client.session), client.capabilities),
         Role::Probe => (Behind::Nobody, bridged()),
@@ -148,7 +151,7 @@ async fn end_refused(
     if let ServerTransport::Duplex(duplex) = transport {
         duplex.close();
     }
-    let exit = child.close(GRACE).await;
+    let exit = child.close(CLOSE_GRACE_PERIOD).await;
     refused.trouble.stderr = child.stderr_tail();
     add_end(&mut refused.trouble.words, &exit, configured);
 }
@@ -165,12 +168,12 @@ fn choose_era(shared: &Shared, configured: EraChoice) -> EraChoice {
 fn identify(shared: &Shared, role: &Role) -> Option<Identification> {
     let audience = shared.config.load().identity.clone()?;
     let client = match role {
-        Role::Session(client) => client.voucher.clone(),
+        Role::Session(client) => client.assertion.clone(),
         Role::Shared | Role::Probe => None,
     };
     let owner = match client {
         Some(client) => client,
-        None => shared.around.voucher.clone()?,
+        None => shared.around.assertion.clone()?,
     };
     Some(Identification { audience, owner })
 }
@@ -255,7 +258,7 @@ async fn sse_transport(
     let opened = sse::connect(origin, url, headers, bounds, inbox, intake, identification).await;
     opened.map_err(|failure| {
         let mut refused = HandshakeError::new(Stage::Connect, failure.words.clone());
-        refused.needs_auth = failure.kind == Kind::NeedsAuth;
+        refused.needs_auth = failure.kind == UpstreamErrorKind::NeedsAuth;
         refused
     })
 }
@@ -268,7 +271,7 @@ fn intake(shared: &Shared) -> Intake {
 
 fn bounds(config: &Config) -> Bounds {
     let message_bytes = config.message_bytes();
-    Bounds { message_bytes, depth: config.limits.depth, outgoing: OUTGOING }
+    Bounds { message_bytes, depth: config.limits.depth, outgoing: MAX_OUTGOING }
 }
 
 /// Opens the stream on which a legacy server sends messages to a session outside of calls.
@@ -290,7 +293,7 @@ pub(crate) async fn follow_session(connection: &Arc<Connection>) {
                 }
             }) => {
                 tell.notify_one();
-                if failure.kind == Kind::SessionLost {
+                if failure.kind == UpstreamErrorKind::SessionLost {
                     over.set(failure.words.to_string());
                 }
             }

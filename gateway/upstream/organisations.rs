@@ -15,19 +15,19 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use crate::list_memory::{ListAccount, ListHold};
 
 /// Concurrent connection attempts and connected servers, of all organisations.
-const STARTS: usize = 64;
-const AWAKE: usize = 1024;
+const MAX_CONCURRENT_STARTS: usize = 64;
+const MAX_CONNECTED: usize = 1024;
 /// Connection attempts of an organisation reserved for calls.
 const FOR_CALLS: usize = 2;
 /// Larger than the number of an organisation's integrations.
-const QUEUE: usize = 4096;
+const MAX_QUEUED: usize = 4096;
 /// Longest wait for other servers to disconnect.
-const TIMEOUT: Duration = Duration::from_secs(5);
+const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Concurrent loads of stored lists per organisation.
-const RECALLS: usize = 2;
+const MAX_CONCURRENT_RECALLS: usize = 2;
 
-/// An eviction frees an additional `1 / SLACK` of the budget.
-const SLACK: usize = 16;
+/// An eviction frees an additional `1 / EVICTION_DIVISOR` of the budget.
+const EVICTION_DIVISOR: usize = 16;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sizes {
@@ -114,7 +114,13 @@ impl Organisations {
     pub(crate) fn with_sizes(calls: Pools, lists: usize, sizes: Sizes) -> Self {
         let budget = Arc::new(Budget::new(lists));
         let lists = Arc::new(AllLists { budget, parts: Mutex::default() });
-        Self { sizes, calls, starts: pools(STARTS), awake: pools(AWAKE), lists }
+        Self {
+            sizes,
+            calls,
+            starts: pools(MAX_CONCURRENT_STARTS),
+            awake: pools(MAX_CONNECTED),
+            lists,
+        }
     }
 
     /// Adds an organisation.
@@ -130,7 +136,7 @@ impl Organisations {
             all_lists: Arc::clone(&self.lists),
             servers: Mutex::default(),
             itself: Weak::clone(itself),
-            recalls: Semaphore::new(RECALLS),
+            recalls: Semaphore::new(MAX_CONCURRENT_RECALLS),
         });
         let mut parts = self.lists.parts.lock();
         parts.retain(|other| other.strong_count() > 0);
@@ -147,7 +153,7 @@ fn pools(places: usize) -> Pools {
 
 /// Returns the limit of an additional organisation within `pools`.
 fn limit(running: usize, pools: &Pools) -> Arc<ConcurrencyLimit> {
-    let bounds = Bounds { running, waiting: QUEUE };
+    let bounds = Bounds { running, waiting: MAX_QUEUED };
     ConcurrencyLimit::new(bounds, Charge::Turns, Some(pools.join_organisation()))
 }
 
@@ -177,7 +183,7 @@ impl OrganisationPart {
         }
         let waits = self.awake.acquire(CallerId::alone(0));
         self.rest_idlest();
-        tokio::time::timeout(TIMEOUT, waits).await.ok()?.ok()
+        tokio::time::timeout(DISCONNECT_TIMEOUT, waits).await.ok()?.ok()
     }
 
     fn rest_idlest(&self) {
@@ -240,7 +246,7 @@ impl ListAccount for AllLists {
 
 /// Evicts the lists of the longest idle servers, which are last, first.
 fn forget_lists(mut idle: Vec<(Duration, Arc<dyn Idle>)>, bytes: usize, budget: &Budget) {
-    let wanted = bytes.saturating_add(budget.limit() / SLACK);
+    let wanted = bytes.saturating_add(budget.limit() / EVICTION_DIVISOR);
     let mut freed: usize = 0;
     while freed < wanted
         && let Some((_, server)) = idle.pop()

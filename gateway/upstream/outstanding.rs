@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 /// Time for which an abandoned call explains silence: the default timeout of a call.
-const ABANDONED: Duration = Duration::from_secs(60);
+const ABANDONED_CALL_PERIOD: Duration = Duration::from_secs(60);
 
 /// The unanswered requests of a connection.
 #[derive(Debug, Default)]
-pub(crate) struct Outstanding(Mutex<State>);
+pub(crate) struct Outstanding(Mutex<OutstandingState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct OutstandingState {
     /// Number of waiting requests by timeout.
     waiting: BTreeMap<Duration, usize>,
     /// The longest time that an abandoned request may still take, because the server may be
@@ -30,7 +30,7 @@ pub(crate) struct Unanswered<'a> {
     limit: Duration,
 }
 
-impl State {
+impl OutstandingState {
     fn is_empty(&self) -> bool {
         self.waiting.is_empty() && self.abandoned.is_none()
     }
@@ -45,7 +45,8 @@ impl Outstanding {
     pub(crate) fn begin(&self, limit: Duration) -> Unanswered<'_> {
         let mut state = self.0.lock();
         if state.is_empty() {
-            *state = State { since: Some(Instant::now()), ..State::default() };
+            *state =
+                OutstandingState { since: Some(Instant::now()), ..OutstandingState::default() };
         }
         *state.waiting.entry(limit).or_default() += 1;
         Unanswered { outstanding: Some(self), limit }
@@ -83,7 +84,7 @@ impl Outstanding {
             }
         }
         if is_abandoned {
-            state.abandoned = state.abandoned.max(Some(limit.min(ABANDONED)));
+            state.abandoned = state.abandoned.max(Some(limit.min(ABANDONED_CALL_PERIOD)));
         }
     }
 }

@@ -11,11 +11,12 @@ use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
 use tokio::sync::Notify;
 
-use crate::catalog::{Catalog, Item, Kind};
+use crate::catalog::{Catalog, Item, ListKind};
 use crate::list_memory::{ListHold, ListMemory, NoRoom};
 
 /// The lists with change announcements; templates are announced with resources.
-pub(crate) const ANNOUNCED: [Kind; 3] = [Kind::Tools, Kind::Prompts, Kind::Resources];
+pub(crate) const ANNOUNCED: [ListKind; 3] =
+    [ListKind::Tools, ListKind::Prompts, ListKind::Resources];
 
 /// The difference between the lists of a client's connection and those for all clients.
 #[derive(Debug, Default)]
@@ -30,13 +31,13 @@ pub struct OwnLists {
 impl OwnLists {
     /// Returns the items that only this client has, or has with another definition.
     #[must_use]
-    pub fn added(&self, kind: Kind) -> &[Item] {
+    pub fn added(&self, kind: ListKind) -> &[Item] {
         &self.added[kind as usize]
     }
 
     /// Returns the keys of items that this client lacks.
     #[must_use]
-    pub fn removed(&self, kind: Kind) -> &[Arc<str>] {
+    pub fn removed(&self, kind: ListKind) -> &[Arc<str>] {
         &self.removed[kind as usize]
     }
 
@@ -51,7 +52,7 @@ impl OwnLists {
     pub(crate) fn compare(own: &Catalog, shared: &Catalog, asked: Option<Era>) -> Self {
         let mut lists = Self::default();
         let gets_asking = asked.is_some() && shared.asking_era.is_none_or(|era| asked == Some(era));
-        for kind in Kind::ALL {
+        for kind in ListKind::ALL {
             let asking = if gets_asking { shared.asking_items(kind) } else { &[] };
             let all = shared.items(kind).iter().chain(asking);
             let known: HashMap<&str, &Item> = all.map(|item| (&*item.key, item)).collect();
@@ -76,7 +77,7 @@ impl OwnLists {
 
     fn compute_mark(&self) -> [u8; 16] {
         let mut hasher = blake3::Hasher::new();
-        for kind in Kind::ALL {
+        for kind in ListKind::ALL {
             for item in self.added(kind) {
                 hasher.update(&(item.text.len() as u64).to_le_bytes()).update(&item.text);
             }
@@ -93,7 +94,7 @@ impl OwnLists {
 
     /// Charges the difference to the memory for lists.
     pub(crate) fn with_memory(mut self, mut hold: ListHold) -> Result<Self, NoRoom> {
-        for kind in Kind::ALL {
+        for kind in ListKind::ALL {
             for item in self.added(kind) {
                 hold.grow(item.bytes())?;
             }
@@ -106,13 +107,13 @@ impl OwnLists {
     }
 
     /// Returns the announced kinds that differ from the shared lists.
-    pub(crate) fn kinds(&self) -> Vec<Kind> {
+    pub(crate) fn kinds(&self) -> Vec<ListKind> {
         ANNOUNCED.into_iter().filter(|kind| self.differs_in(*kind)).collect()
     }
 
-    fn differs_in(&self, kind: Kind) -> bool {
+    fn differs_in(&self, kind: ListKind) -> bool {
         let is_other = !self.added(kind).is_empty() || !self.removed(kind).is_empty();
-        is_other || kind == Kind::Resources && self.differs_in(Kind::Templates)
+        is_other || kind == ListKind::Resources && self.differs_in(ListKind::Templates)
     }
 }
 
@@ -176,7 +177,7 @@ impl OwnState {
     }
 
     /// Returns the announced kinds and the number of changes so far.
-    pub(crate) fn begin_reading(&self) -> (Vec<Kind>, u64) {
+    pub(crate) fn begin_reading(&self) -> (Vec<ListKind>, u64) {
         let until = self.changes.load(Ordering::Acquire);
         let announced = self.announced.swap(0, Ordering::AcqRel);
         let mut kinds = Vec::new();

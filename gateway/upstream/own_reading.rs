@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use lockgate_protocol::revision::Era;
 
-use crate::catalog::Kind;
+use crate::catalog::ListKind;
 use crate::connection::Connection;
 use crate::lists;
 use crate::own_lists::OwnLists;
@@ -74,7 +74,7 @@ impl Shared {
         }
     }
 
-    fn announce_own(&self, connection: &Connection, lists: Vec<Kind>) {
+    fn announce_own(&self, connection: &Connection, lists: Vec<ListKind>) {
         let session = connection.session_key();
         let announcement = Announcement { server: self.id.clone(), session, lists };
         let _ = self.events().send(Event::Announced(announcement));

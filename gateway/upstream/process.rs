@@ -35,11 +35,11 @@ use plan::Plan;
 use stderr::Tail;
 
 /// Time between SIGTERM and SIGKILL, and between SIGKILL and giving up.
-const AFTER_SIGNAL: Duration = Duration::from_secs(2);
+const SIGNAL_GRACE_PERIOD: Duration = Duration::from_secs(2);
 /// Most queued orders to a guard.
-const ORDERS: usize = 4;
+const MAX_QUEUED_ORDERS: usize = 4;
 /// Time to read the rest of stderr after the exit.
-const LAST_WORDS: Duration = Duration::from_millis(200);
+const LAST_OUTPUT_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// The inherited variables. Launchers (`npx`, `uvx`, `docker`) look for their caches and settings
 /// under the user's directories, and text tools for the locale. Nothing else is inherited: above
@@ -108,7 +108,7 @@ pub(crate) async fn spawn(
     let tail = Arc::new(Tail::default());
     let reader = tokio::spawn(stderr::follow(stderr, slug.to_owned(), tail.clone()));
     let (ended, exit) = watch::channel(None);
-    let (orders, received) = mpsc::channel(ORDERS);
+    let (orders, received) = mpsc::channel(MAX_QUEUED_ORDERS);
     let leash = Leash { process, control, server };
     tokio::spawn(supervise(slug.to_owned(), leash, received, reader, ended));
     let child = Child {
@@ -188,12 +188,12 @@ impl Child {
         if let Ok(words) = timeout(grace, self.wait()).await {
             return words;
         }
-        let _ = self.orders.try_send(guard::TERMINATE);
-        if let Ok(words) = timeout(AFTER_SIGNAL, self.wait()).await {
+        let _ = self.orders.try_send(guard::TERMINATE_ORDER);
+        if let Ok(words) = timeout(SIGNAL_GRACE_PERIOD, self.wait()).await {
             return words;
         }
-        let _ = self.orders.try_send(guard::KILL);
-        match timeout(AFTER_SIGNAL, self.wait()).await {
+        let _ = self.orders.try_send(guard::KILL_ORDER);
+        match timeout(SIGNAL_GRACE_PERIOD, self.wait()).await {
             Ok(words) => words,
             Err(_) => "did not end after SIGKILL".to_owned(),
         }
@@ -231,7 +231,7 @@ async fn supervise(
             format!("lost its guard ({guard})")
         }
     };
-    if timeout(LAST_WORDS, &mut stderr).await.is_err() {
+    if timeout(LAST_OUTPUT_TIMEOUT, &mut stderr).await.is_err() {
         // An unkillable process holds the other end.
         stderr.abort();
     }
@@ -255,9 +255,9 @@ async fn follow_orders(
                 read = &mut told => break read.ok()?,
                 order = orders.recv(), if !killed => {
                     // No sender is left, so the child was dropped.
-                    let order = order.unwrap_or(guard::KILL);
+                    let order = order.unwrap_or(guard::KILL_ORDER);
                     let _ = writer.write_all(&[order]).await;
-                    killed = order == guard::KILL;
+                    killed = order == guard::KILL_ORDER;
                 }
             }
         }

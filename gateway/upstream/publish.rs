@@ -9,7 +9,7 @@ use crate::Event;
 use crate::catalog::Catalog;
 use crate::list_memory::ListHold;
 use crate::shared::Shared;
-use crate::status::State;
+use crate::status::UpstreamState;
 
 impl Shared {
     pub(crate) fn hold_lists(&self) -> ListHold {
@@ -68,7 +68,7 @@ impl Shared {
     pub(crate) fn forget_catalog(&self) -> usize {
         let replacing = self.replacing.lock();
         let old = self.catalog.load();
-        if old.version == 0 || self.status.load().state != State::Resting {
+        if old.version == 0 || self.status.load().state != UpstreamState::Resting {
             return 0;
         }
         let bytes = old.bytes();

@@ -24,7 +24,7 @@ use crate::inbox::Inbox;
 use crate::last_heard::LastHeard;
 use crate::own_lists::OwnState;
 use crate::server_id::ServerId;
-use crate::sole::SoleClient;
+use crate::single_client::SingleClient;
 use crate::topics::Topic;
 use crate::{Event, Events};
 
@@ -50,12 +50,12 @@ pub(crate) struct Receiver {
 /// takes many times their size.
 const MAX_MESSAGE: usize = 1 << 20;
 /// Log messages outside of calls forwarded per second.
-const LOGGED: u32 = 50;
+const MAX_LOGS_PER_SECOND: u32 = 50;
 /// Task updates forwarded per second. Clients of a server that sends more poll the tasks at its
 /// `pollInterval`.
 const TASK_NEWS: u32 = 200;
 /// Resource updates forwarded per second.
-const UPDATES: u32 = 500;
+const MAX_UPDATES_PER_SECOND: u32 = 500;
 
 /// Rates of the notifications that are matched against all clients.
 #[derive(Default)]
@@ -89,7 +89,7 @@ pub(crate) enum Behind {
     /// Any clients.
     Anybody,
     /// Always the same client.
-    Sole(Arc<SoleClient>),
+    SingleClient(Arc<SingleClient>),
     /// A client session, by its key.
     Session(u64, Weak<dyn ClientSession>),
     /// No client: the gateway reads lists on it.
@@ -100,7 +100,7 @@ impl Behind {
     fn session(&self) -> Option<Arc<dyn ClientSession>> {
         match self {
             Self::Session(_, session) => session.upgrade(),
-            Self::Sole(client) => client.session(),
+            Self::SingleClient(client) => client.session(),
             Self::Anybody | Self::Nobody => None,
         }
     }
@@ -109,7 +109,7 @@ impl Behind {
         match self {
             Self::Anybody => Declared::Nothing,
             Self::Nobody => Declared::ForNobody,
-            Self::Sole(_) | Self::Session(..) => Declared::OfClient,
+            Self::SingleClient(_) | Self::Session(..) => Declared::OfClient,
         }
     }
 
@@ -117,7 +117,7 @@ impl Behind {
     pub(crate) fn session_key(&self) -> Option<u64> {
         match self {
             Self::Session(key, _) => Some(*key),
-            Self::Anybody | Self::Sole(_) | Self::Nobody => None,
+            Self::Anybody | Self::SingleClient(_) | Self::Nobody => None,
         }
     }
 }
@@ -206,7 +206,7 @@ impl Inbox for Receiver {
             Method::ToolsChanged | Method::PromptsChanged | Method::ResourcesChanged => {
                 match &self.behind {
                     Behind::Session(..) => self.announce_own(note.method),
-                    Behind::Anybody | Behind::Sole(_) | Behind::Nobody => {
+                    Behind::Anybody | Behind::SingleClient(_) | Behind::Nobody => {
                         self.announced.add(note.method);
                     }
                 }
@@ -216,7 +216,7 @@ impl Inbox for Receiver {
             }
             Method::ResourceUpdated => {
                 if let Some(uri) = note.param_str("uri")
-                    && self.paces.updates.admits(UPDATES, Instant::now())
+                    && self.paces.updates.admits(MAX_UPDATES_PER_SECOND, Instant::now())
                 {
                     self.tell_updated(uri.into_owned());
                 }
@@ -228,7 +228,7 @@ impl Inbox for Receiver {
                 // audience.
                 (None, None)
                     if !matches!(self.behind, Behind::Anybody)
-                        || !self.paces.logged.admits(LOGGED, Instant::now()) =>
+                        || !self.paces.logged.admits(MAX_LOGS_PER_SECOND, Instant::now()) =>
                 {
                     tracing::debug!(server = %self.id, "log message dropped");
                 }

@@ -9,9 +9,9 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 /// Shortest time between a failed attempt and the next attempt on behalf of a call.
-const REST: Duration = Duration::from_secs(1);
+const MIN_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// The same as a multiple of the failed attempt's duration, however many calls arrive.
-const SHARE: u32 = 2;
+const RETRY_FACTOR: u32 = 2;
 
 pub(crate) struct Recovery {
     wanted: Notify,
@@ -36,7 +36,8 @@ impl Recovery {
     /// the duration of a failed attempt; `None` if an established connection was lost.
     pub(crate) fn schedule(&self, failed_after: Option<Duration>, pause: Duration) {
         let now = Instant::now();
-        let rest = failed_after.map_or(REST, |took| REST.max(took * SHARE));
+        let rest = failed_after
+            .map_or(MIN_RETRY_INTERVAL, |took| MIN_RETRY_INTERVAL.max(took * RETRY_FACTOR));
         let mut state = self.state.lock();
         state.failed += u64::from(failed_after.is_some());
         state.next = Some((now + pause, now + rest));
@@ -62,7 +63,7 @@ impl Recovery {
     pub(crate) fn want(&self) -> bool {
         let next = self.state.lock().next;
         let Some((due, allowed)) = next else { return true };
-        if due.min(allowed) > Instant::now() + REST {
+        if due.min(allowed) > Instant::now() + MIN_RETRY_INTERVAL {
             return false;
         }
         self.wanted.notify_one();

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::catalog::{Catalog, Kind as ListKind};
+use crate::catalog::{Catalog, ListKind};
 use crate::connection::{Connection, ServerTransport};
-use crate::failure::Kind;
+use crate::failure::UpstreamErrorKind;
 use crate::lists;
 use crate::own_lists::ANNOUNCED;
 use crate::shared::Shared;
@@ -46,7 +46,12 @@ async fn read_again(shared: &Shared, connection: &Connection) -> Result<(), Stri
             }
         }
         Ok(Err(failure))
-            if matches!(failure.kind, Kind::Garbage | Kind::TooLarge | Kind::NoMemory) =>
+            if matches!(
+                failure.kind,
+                UpstreamErrorKind::Garbage
+                    | UpstreamErrorKind::TooLarge
+                    | UpstreamErrorKind::NoMemory
+            ) =>
         {
             tracing::warn!(server = %shared.id, %failure, "its lists could not be refreshed; the \
                 previous lists stay in use");

@@ -4,11 +4,11 @@
 use std::time::{Duration, Instant};
 
 /// Changes within this time are read once.
-const SETTLE: Duration = Duration::from_millis(250);
-/// Longest pause between quick reads; the pause starts at `SETTLE` and doubles.
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+const SETTLE_DELAY: Duration = Duration::from_millis(250);
+/// Longest pause between quick reads; the pause starts at `SETTLE_DELAY` and doubles.
+const MAX_PAUSE: Duration = Duration::from_secs(1);
 /// Time without announcements that resets the pause.
-const QUIET: Duration = Duration::from_secs(5);
+const QUIET_PERIOD: Duration = Duration::from_secs(5);
 
 pub(crate) struct Rereading {
     due: Option<Instant>,
@@ -19,17 +19,17 @@ pub(crate) struct Rereading {
 
 impl Rereading {
     pub(crate) fn new() -> Self {
-        Self { due: None, ended: None, pause: SETTLE }
+        Self { due: None, ended: None, pause: SETTLE_DELAY }
     }
 
     pub(crate) fn announce(&mut self, now: Instant) {
-        let soon = now + SETTLE;
+        let soon = now + SETTLE_DELAY;
         let Some(ended) = self.ended else {
             self.due.get_or_insert(soon);
             return;
         };
-        if self.due.is_none() && now > ended + QUIET.max(self.pause) {
-            self.pause = SETTLE;
+        if self.due.is_none() && now > ended + QUIET_PERIOD.max(self.pause) {
+            self.pause = SETTLE_DELAY;
         }
         self.due.get_or_insert(soon.max(ended + self.pause));
     }
@@ -37,8 +37,8 @@ impl Rereading {
     /// Schedules a read after a change for a client, which may use it at once: the first read
     /// does not wait for further changes.
     pub(crate) fn announce_own(&mut self, now: Instant) {
-        if self.ended.is_none_or(|ended| now > ended + QUIET.max(self.pause)) {
-            self.pause = SETTLE;
+        if self.ended.is_none_or(|ended| now > ended + QUIET_PERIOD.max(self.pause)) {
+            self.pause = SETTLE_DELAY;
             self.due = Some(now);
         } else {
             self.announce(now);
@@ -48,13 +48,13 @@ impl Rereading {
     /// Schedules a read after a call could not connect, which reveals whether the server is gone.
     /// Sooner than for an announcement, but limited in rate.
     pub(crate) fn suspect(&mut self, now: Instant) {
-        let earliest = self.ended.map_or(now, |ended| now.max(ended + SETTLE));
+        let earliest = self.ended.map_or(now, |ended| now.max(ended + SETTLE_DELAY));
         self.due = Some(self.due.map_or(earliest, |due| due.min(earliest)));
     }
 
     /// Records a read. The next read waits for at least the duration of this read.
     pub(crate) fn read(&mut self, began: Instant, ended: Instant) {
-        self.pause = (self.pause * 2).min(LONGEST_PAUSE).max(ended.duration_since(began));
+        self.pause = (self.pause * 2).min(MAX_PAUSE).max(ended.duration_since(began));
         (self.due, self.ended) = (None, Some(ended));
     }
 

@@ -15,18 +15,18 @@ use crate::catalog::Catalog;
 use crate::connection::Connection;
 use crate::organisations::{Idle, Purpose, Start};
 use crate::shared::Shared;
-use crate::status::State;
+use crate::status::UpstreamState;
 
 /// Longest interval between idle checks.
-const LONGEST_LOOK: Duration = Duration::from_secs(10);
+const MAX_CHECK_INTERVAL: Duration = Duration::from_secs(10);
 /// Time that a connection is kept after it was withdrawn: a caller may be about to use it.
-const PARTING: Duration = Duration::from_secs(1);
+const PARTING_GRACE_PERIOD: Duration = Duration::from_secs(1);
 /// Interval at which unchanged lists are stored again, in milliseconds.
 const KEPT_MS: u64 = 3_600_000;
 /// Longest time that a task keeps a server connected, in milliseconds.
-const LONGEST_TASK_MS: u64 = 3_600_000;
+const MAX_TASK_MS: u64 = 3_600_000;
 /// Time for a process to exit by itself.
-const GRACE: Duration = Duration::from_secs(2);
+const EXIT_GRACE_PERIOD: Duration = Duration::from_secs(2);
 
 impl Shared {
     pub(crate) fn record_use(&self) {
@@ -36,7 +36,7 @@ impl Shared {
     }
 
     pub(crate) fn wake(&self) {
-        if self.status.load().state != State::Resting {
+        if self.status.load().state != UpstreamState::Resting {
             return;
         }
         self.record_use();
@@ -45,8 +45,8 @@ impl Shared {
 
     fn leave_rest(&self) {
         self.set_status(|status| {
-            if status.state == State::Resting {
-                status.state = State::Pending;
+            if status.state == UpstreamState::Resting {
+                status.state = UpstreamState::Pending;
             }
         });
         self.woken.notify_one();
@@ -69,7 +69,7 @@ impl Shared {
             }
             return;
         }
-        if status.state == State::Resting
+        if status.state == UpstreamState::Resting
             && let Some(after) = self.rests_after
             && status.since.elapsed().unwrap_or(Duration::ZERO) >= after
         {
@@ -97,14 +97,14 @@ impl Shared {
     }
 
     pub(crate) async fn rest(&self) {
-        while self.status.load().state == State::Resting {
+        while self.status.load().state == UpstreamState::Resting {
             self.woken.notified().await;
         }
     }
 
     /// Marks the server as resting and releases its slot.
     pub(crate) fn begin_rest(&self) {
-        self.set_status(|status| status.state = State::Resting);
+        self.set_status(|status| status.state = UpstreamState::Resting);
         *self.place.lock() = None;
     }
 
@@ -138,8 +138,8 @@ impl Shared {
             Some(task) => list::member(task.of(&answer.text), "ttl"),
             None => scan::find(members, &answer.text, "ttlMs").map(|ttl| ttl.of(&answer.text)),
         };
-        let lasts = ttl.and_then(read_number).unwrap_or(LONGEST_TASK_MS);
-        let until = self.now_ms() + lasts.min(LONGEST_TASK_MS);
+        let lasts = ttl.and_then(read_number).unwrap_or(MAX_TASK_MS);
+        let until = self.now_ms() + lasts.min(MAX_TASK_MS);
         self.tasks_until.fetch_max(until, Ordering::Relaxed);
     }
 
@@ -148,7 +148,7 @@ impl Shared {
         let Some(after) = self.rests_after else {
             return std::future::pending().await;
         };
-        let look = (after / 4).min(LONGEST_LOOK).max(Duration::from_millis(10));
+        let look = (after / 4).min(MAX_CHECK_INTERVAL).max(Duration::from_millis(10));
         loop {
             tokio::select! {
                 () = tokio::time::sleep(look) => {
@@ -177,10 +177,10 @@ impl Shared {
     /// Waits until its calls have ended, for at most `longest`. Starts with a pause, because a
     /// caller that has just found the server may be about to call.
     pub(crate) async fn finish_calls(&self, longest: Duration) {
-        tokio::time::sleep(PARTING).await;
+        tokio::time::sleep(PARTING_GRACE_PERIOD).await;
         let idle = async {
             while self.has_calls() {
-                tokio::time::sleep(PARTING / 10).await;
+                tokio::time::sleep(PARTING_GRACE_PERIOD / 10).await;
             }
         };
         let _ = tokio::time::timeout(longest, idle).await;
@@ -191,18 +191,18 @@ impl Shared {
     pub(crate) fn part(self: &Arc<Self>, connection: Arc<Connection>) {
         let shared = Arc::clone(self);
         tokio::spawn(async move {
-            tokio::time::sleep(PARTING).await;
+            tokio::time::sleep(PARTING_GRACE_PERIOD).await;
             if shared.is_in_use() {
                 shared.wake();
             }
             let idle = async {
                 while !connection.outstanding.is_empty() {
-                    tokio::time::sleep(PARTING / 10).await;
+                    tokio::time::sleep(PARTING_GRACE_PERIOD / 10).await;
                 }
             };
             let longest = shared.config.load().call_timeout;
             let _ = tokio::time::timeout(longest, idle).await;
-            connection.close(GRACE).await;
+            connection.close(EXIT_GRACE_PERIOD).await;
         });
     }
 

@@ -15,19 +15,19 @@ use crate::connection::Connection;
 /// alone while others need a connection.
 const SUBSCRIBED_SHARE: usize = 4;
 /// Time for a connection to close.
-pub(crate) const GRACE: Duration = Duration::from_secs(2);
+pub(crate) const CLOSE_GRACE_PERIOD: Duration = Duration::from_secs(2);
 /// Interval of a waiting caller's attempts, besides those caused by a released connection.
 const RETRY_INTERVAL: Duration = Duration::from_millis(250);
 
 #[derive(Default)]
 pub(crate) struct Sessions {
-    held: Mutex<HashMap<u64, Held>>,
+    held: Mutex<HashMap<u64, HeldConnection>>,
     /// Signals that a connection is no longer in use.
     released: Notify,
     waiting: AtomicUsize,
 }
 
-struct Held {
+struct HeldConnection {
     slot: Slot,
     owner: Owner,
     /// When its client last requested it.
@@ -124,7 +124,7 @@ impl Sessions {
         }
         let slot = Slot::default();
         let used = self.begin_use(&slot);
-        slots.insert(owner.key, Held { slot, owner, used: Instant::now() });
+        slots.insert(owner.key, HeldConnection { slot, owner, used: Instant::now() });
         Some(used)
     }
 
@@ -220,10 +220,10 @@ impl Sessions {
 /// subscriptions is closed only for another principal, when its own exceeds its share of them and
 /// no other connection is idle.
 fn find_idlest(
-    slots: &HashMap<u64, Held>,
+    slots: &HashMap<u64, HeldConnection>,
     wanted_by: Owner,
     most: usize,
-    matches: impl Fn(&Held) -> bool,
+    matches: impl Fn(&HeldConnection) -> bool,
 ) -> Option<u64> {
     let share = (most / SUBSCRIBED_SHARE).max(1);
     let mut subscribed: HashMap<u64, usize> = HashMap::new();
@@ -240,7 +240,7 @@ fn find_idlest(
     idle.min_by_key(|held| (held.has_subscriptions(), held.used)).map(|held| held.owner.key)
 }
 
-impl Held {
+impl HeldConnection {
     /// Reports whether it is being opened, carries a call, or waits for an answer of its client.
     fn is_in_use(&self) -> bool {
         let Some(connection) = self.slot.get() else { return true };
@@ -265,10 +265,10 @@ impl Held {
 }
 
 /// Closes a connection in the background.
-fn close(held: Option<Held>) {
+fn close(held: Option<HeldConnection>) {
     if let Some(held) = held
         && let Some(connection) = held.slot.get().cloned()
     {
-        tokio::spawn(async move { connection.close(GRACE).await });
+        tokio::spawn(async move { connection.close(CLOSE_GRACE_PERIOD).await });
     }
 }

@@ -23,6 +23,7 @@ use crate::config::{Config, Transport};
 use crate::connection::{Connection, ServerTransport};
 use crate::echoed::Credentials;
 use crate::health::SilentEnds;
+use crate::identity_assertion::{Identification, IdentityAssertion};
 use crate::interactive_state::InteractiveState;
 use crate::known_lists::CatalogMemory;
 use crate::last_heard::LastHeard;
@@ -31,10 +32,9 @@ use crate::recovery::Recovery;
 use crate::server_id::ServerId;
 use crate::session_connections::Sessions;
 use crate::settings::Settings;
-use crate::sole::SoleClient;
-use crate::status::{StageError, State, Status};
-use crate::topics::{SessionTopics, Wanted};
-use crate::voucher::{Identification, Voucher};
+use crate::single_client::SingleClient;
+use crate::status::{StageError, Status, UpstreamState};
+use crate::topics::{SessionTopics, WantedTopics};
 use crate::{Event, Events};
 
 /// Resources shared by the clients of all servers.
@@ -46,7 +46,7 @@ pub struct Surroundings {
     /// The metrics of all servers; `None` if they are not exported.
     pub metrics: Option<Arc<Metrics>>,
     /// Present if the gateway serves a single client.
-    pub sole: Option<Arc<SoleClient>>,
+    pub single_client: Option<Arc<SingleClient>>,
     /// Limits shared by the calls of all servers.
     pub pools: Pools,
     /// Limits shared by the servers of an organisation.
@@ -58,7 +58,7 @@ pub struct Surroundings {
     /// JSON text of the gateway's own `Implementation`.
     pub info: Arc<[u8]>,
     /// Asserts the gateway's identity to servers that require it; `None` if no server does.
-    pub voucher: Option<Arc<dyn Voucher>>,
+    pub assertion: Option<Arc<dyn IdentityAssertion>>,
     /// The program that runs between the gateway and a child process; it starts with
     /// [`crate::guard`].
     pub guard: PathBuf,
@@ -95,7 +95,7 @@ pub(crate) struct Shared {
     pub(crate) breaker: Breaker,
     pub(crate) calls: Arc<ConcurrencyLimit>,
     pub(crate) sessions: Sessions,
-    pub(crate) wanted: Wanted,
+    pub(crate) wanted: WantedTopics,
     pub(crate) session_topics: SessionTopics,
     pub(crate) interactive: InteractiveState,
     /// Stores the lists beyond the life of the process.
@@ -154,9 +154,9 @@ fn bounds_of_calls(config: &Config) -> Bounds {
 
 fn first_status(config: &Config) -> Status {
     let state = match (config.enabled, config.rests_after) {
-        (false, _) => State::Disabled,
-        (true, None) => State::Pending,
-        (true, Some(_)) => State::Resting,
+        (false, _) => UpstreamState::Disabled,
+        (true, None) => UpstreamState::Pending,
+        (true, Some(_)) => UpstreamState::Resting,
     };
     Status {
         state,
@@ -214,7 +214,7 @@ impl Shared {
             breaker: Breaker::new(config.breaker.clone()),
             calls: ConcurrencyLimit::new(bounds, Charge::Turns, Some(part)),
             sessions: Sessions::default(),
-            wanted: Wanted::default(),
+            wanted: WantedTopics::default(),
             session_topics: SessionTopics::default(),
             interactive: InteractiveState::default(),
             memory,
@@ -252,7 +252,7 @@ impl Shared {
             self.interactive.stale.notify_one();
         }
         // The old configuration may have caused the failure.
-        if self.status.load().state == State::Failed {
+        if self.status.load().state == UpstreamState::Failed {
             let _ = self.recovery.want();
         }
     }
@@ -285,7 +285,7 @@ impl Shared {
             change(&mut new);
             if new.state != old.state {
                 new.since = SystemTime::now();
-                if old.state == State::Connected {
+                if old.state == UpstreamState::Connected {
                     new.last_good = Some(new.since);
                 }
             }
@@ -295,7 +295,7 @@ impl Shared {
         let _ = self.events().send(Event::Changed { server: self.id.clone() });
     }
 
-    pub(crate) fn fail(&self, state: State, trouble: &StageError) {
+    pub(crate) fn fail(&self, state: UpstreamState, trouble: &StageError) {
         let trouble =
             StageError { words: self.hide_credentials(&trouble.words), ..trouble.clone() };
         tracing::warn!(
@@ -314,7 +314,8 @@ impl Shared {
     fn hide_credentials(&self, words: &str) -> String {
         let Some((_, configured)) = &self.origin else { return words.to_owned() };
         let mut headers = configured.clone();
-        if let (Some(audience), Some(owner)) = (&self.config.load().identity, &self.around.voucher)
+        if let (Some(audience), Some(owner)) =
+            (&self.config.load().identity, &self.around.assertion)
         {
             Identification { audience: audience.clone(), owner: owner.clone() }
                 .add(&mut headers, None);

@@ -18,10 +18,10 @@ use tokio::time::timeout;
 use url::{Position, Url};
 
 use crate::duplex::{Bounds, Duplex, Exchange};
-use crate::failure::{Kind, UpstreamError};
+use crate::failure::{UpstreamError, UpstreamErrorKind};
+use crate::identity_assertion::Identification;
 use crate::inbox::Inbox;
 use crate::incoming::{EventReader, Intake};
-use crate::voucher::Identification;
 use post::Posts;
 use request::{make_request, read_status};
 
@@ -58,7 +58,7 @@ pub(crate) async fn connect(
     }
     if !is_event_stream(response.headers()) {
         return Err(UpstreamError::new(
-            Kind::Garbage,
+            UpstreamErrorKind::Garbage,
             "the server's response is not an event stream",
         ));
     }
@@ -66,7 +66,7 @@ pub(crate) async fn connect(
         EventReader::new(response.into_body(), bounds.message_bytes, &intake.budget, &inbox);
     let Ok(first) = timeout(ENDPOINT_WAIT, next_event(&mut stream)).await else {
         return Err(UpstreamError::new(
-            Kind::Timeout,
+            UpstreamErrorKind::Timeout,
             "the server opened an event stream but sent no endpoint",
         ));
     };
@@ -74,11 +74,11 @@ pub(crate) async fn connect(
         Ok(Some(event)) => endpoint(url, &event)?,
         Ok(None) => {
             return Err(UpstreamError::new(
-                Kind::Lost,
+                UpstreamErrorKind::Lost,
                 "the event stream closed before the endpoint was sent",
             ));
         }
-        Err(ended) => return Err(UpstreamError::new(Kind::Lost, ended.words)),
+        Err(ended) => return Err(UpstreamError::new(UpstreamErrorKind::Lost, ended.words)),
     };
     let mut headers = headers.clone();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -114,13 +114,15 @@ fn endpoint(url: &Url, event: &Event) -> Result<Uri, UpstreamError> {
         }
         Ok(endpoint) => return place(&endpoint),
     };
-    Err(UpstreamError::new(Kind::Garbage, words))
+    Err(UpstreamError::new(UpstreamErrorKind::Garbage, words))
 }
 
 /// Returns the path and query, the only parts of a URL in a request line.
 fn place(url: &Url) -> Result<Uri, UpstreamError> {
     let text = &url[Position::BeforePath..Position::AfterQuery];
-    text.parse().map_err(|_| UpstreamError::new(Kind::Garbage, "the URL is not valid in a request"))
+    text.parse().map_err(|_| {
+        UpstreamError::new(UpstreamErrorKind::Garbage, "the URL is not valid in a request")
+    })
 }
 
 fn is_event_stream(headers: &HeaderMap) -> bool {
@@ -151,7 +153,8 @@ async fn read(mut stream: EventReader, exchange: Arc<Exchange>) {
             Err(failure) => {
                 // The rest of such an event cannot be distinguished from later events, so the
                 // stream ends.
-                if matches!(failure.kind, Kind::TooLarge | Kind::NoMemory) {
+                if matches!(failure.kind, UpstreamErrorKind::TooLarge | UpstreamErrorKind::NoMemory)
+                {
                     exchange.fail_only(failure.clone());
                     break failure.words.into_owned();
                 }

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 /// A snapshot of a server's status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
-    pub state: State,
+    pub state: UpstreamState,
     pub since: SystemTime,
     /// The properties found at the last handshake.
     pub peer: Option<Peer>,
@@ -26,7 +26,7 @@ pub struct Status {
 
 /// The states of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum State {
+pub enum UpstreamState {
     /// Starting, or waiting for the first retry.
     Pending,
     Connected,
@@ -145,7 +145,7 @@ pub enum Stage {
     Run,
 }
 
-impl State {
+impl UpstreamState {
     pub const ALL: [Self; 7] = [
         Self::Pending,
         Self::Connected,
@@ -248,12 +248,12 @@ impl Status {
     #[must_use]
     pub fn reason(&self) -> String {
         match (self.state, &self.trouble) {
-            (State::Disabled, _) => "it is switched off".to_owned(),
-            (State::Connected, _) => "it is connected".to_owned(),
+            (UpstreamState::Disabled, _) => "it is switched off".to_owned(),
+            (UpstreamState::Connected, _) => "it is connected".to_owned(),
             (_, Some(trouble)) => {
                 format!("{} failed: {}", trouble.stage.as_str(), trouble.reason())
             }
-            (State::Resting, None) => "it is connected on demand".to_owned(),
+            (UpstreamState::Resting, None) => "it is connected on demand".to_owned(),
             (_, None) => "still starting".to_owned(),
         }
     }
@@ -261,7 +261,7 @@ impl Status {
     /// Reports whether it may recover without intervention.
     #[must_use]
     pub fn is_passing(&self) -> bool {
-        !matches!(self.state, State::NeedsAuth | State::Disabled)
+        !matches!(self.state, UpstreamState::NeedsAuth | UpstreamState::Disabled)
     }
 
     /// Returns when the state last changed (RFC 3339).

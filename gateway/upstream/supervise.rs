@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::catalog::Catalog;
 use crate::connection::{Ask, Connection, ServerTransport};
-use crate::failure::{Kind, UpstreamError};
+use crate::failure::{UpstreamError, UpstreamErrorKind};
 use crate::handshake::HandshakeError;
 use crate::interactive_catalog;
 use crate::open::{Role, open};
@@ -21,20 +21,20 @@ use crate::receiver::Over;
 use crate::refresh::{CARRIED, refresh};
 use crate::reread::Rereading;
 use crate::shared::Shared;
-use crate::status::{self, Stage, StageError, State};
+use crate::status::{self, Stage, StageError, UpstreamState};
 use crate::{Event, health, lists};
 
-/// Pause before the first restart; doubles up to `LONGEST_PAUSE`.
+/// Pause before the first restart; doubles up to `MAX_PAUSE`.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+const MAX_PAUSE: Duration = Duration::from_secs(30);
 /// A connection that lasted this long resets the pause.
-const STABLE: Duration = Duration::from_secs(30);
+const STABLE_PERIOD: Duration = Duration::from_secs(30);
 /// Time for a process to exit by itself.
-const GRACE: Duration = Duration::from_secs(2);
+const EXIT_GRACE_PERIOD: Duration = Duration::from_secs(2);
 /// Longest delay of a failure report while the stored lists are loaded.
-const RECALLED: Duration = Duration::from_secs(2);
+const RECALL_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time for a server to acknowledge a listen.
-const ACKNOWLEDGE: Duration = Duration::from_secs(5);
+const ACKNOWLEDGE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Runs until the client is closed.
 pub(crate) async fn supervise(shared: Arc<Shared>) {
@@ -54,9 +54,9 @@ pub(crate) async fn supervise(shared: Arc<Shared>) {
         shared.live.store(None);
         // The failure ends the wait of pending requests, which should find the stored lists.
         if let Some(recalled) = recalled {
-            let _ = tokio::time::timeout(RECALLED, recalled).await;
+            let _ = tokio::time::timeout(RECALL_TIMEOUT, recalled).await;
         }
-        failures = if began.elapsed() > STABLE { 1 } else { failures + 1 };
+        failures = if began.elapsed() > STABLE_PERIOD { 1 } else { failures + 1 };
         let failed_after = (refused.trouble.stage != Stage::Run).then(|| began.elapsed());
         shared.recovery.schedule(failed_after, pause(failures));
         report(&shared, &refused);
@@ -75,7 +75,8 @@ pub(crate) async fn supervise(shared: Arc<Shared>) {
     *shared.place.lock() = None;
     shared.interactive.end().await;
     let all = shared.sessions.take().into_iter().chain(live);
-    let closing: Vec<_> = all.map(|c| tokio::spawn(async move { c.close(GRACE).await })).collect();
+    let closing: Vec<_> =
+        all.map(|c| tokio::spawn(async move { c.close(EXIT_GRACE_PERIOD).await })).collect();
     for task in closing {
         let _ = task.await;
     }
@@ -84,8 +85,7 @@ pub(crate) async fn supervise(shared: Arc<Shared>) {
 /// Returns an exponential pause. A jitter of up to a quarter keeps servers from reconnecting in
 /// step.
 fn pause(failures: u32) -> Duration {
-    let base =
-        FIRST_PAUSE.saturating_mul(1 << failures.saturating_sub(1).min(10)).min(LONGEST_PAUSE);
+    let base = FIRST_PAUSE.saturating_mul(1 << failures.saturating_sub(1).min(10)).min(MAX_PAUSE);
     let mut random = [0u8; 1];
     let _ = getrandom::fill(&mut random);
     base + base.mul_f64(f64::from(random[0]) / 1024.0)
@@ -97,7 +97,7 @@ fn report(shared: &Shared, refused: &HandshakeError) {
     } else {
         shared.known_legacy.store(false, Ordering::Relaxed);
     }
-    let state = if refused.needs_auth { State::NeedsAuth } else { State::Failed };
+    let state = if refused.needs_auth { UpstreamState::NeedsAuth } else { UpstreamState::Failed };
     shared.fail(state, &refused.trouble);
 }
 
@@ -118,7 +118,7 @@ async fn cycle(shared: &Arc<Shared>) -> Ended {
         tell_health(shared, why);
     });
     let (words, grace) = tokio::select! {
-        words = stay(shared, &connection, &over) => (words, GRACE),
+        words = stay(shared, &connection, &over) => (words, EXIT_GRACE_PERIOD),
         // A hanging server gets no grace period.
         words = hung => {
             shared.silent_ends.record();
@@ -181,7 +181,7 @@ async fn connect(shared: &Arc<Shared>) -> Result<(Arc<Connection>, Over), Handsh
     // The limits may have changed since the connection was opened.
     shared.bound_messages();
     shared.set_status(|status| {
-        status.state = State::Connected;
+        status.state = UpstreamState::Connected;
         status.peer = Some(peer.clone());
         status.trouble = None;
     });
@@ -204,14 +204,14 @@ fn tell_health(shared: &Shared, why: Option<&str>) {
         Some(words) => {
             let stderr = shared.stderr_tail();
             shared.fail(
-                State::Unresponsive,
+                UpstreamState::Unresponsive,
                 &StageError { stage: Stage::Run, words: words.to_owned(), stderr },
             );
         }
         None => {
             tracing::info!(server = %shared.id, "the server is responsive again");
             shared.set_status(|status| {
-                status.state = State::Connected;
+                status.state = UpstreamState::Connected;
                 status.trouble = None;
             });
         }
@@ -234,14 +234,14 @@ async fn bring_up(
     let reading = lists::read(&connection, &limits, CARRIED, shared.hold_lists());
     let catalog = match reading.await {
         Ok(catalog) => Some(catalog),
-        Err(failure) if failure.kind == Kind::NoMemory => {
+        Err(failure) if failure.kind == UpstreamErrorKind::NoMemory => {
             tracing::warn!(server = %shared.id, %failure, "not enough memory for its lists; the \
                 previous lists stay in use");
             None
         }
         Err(failure) => {
             return Err(HandshakeError {
-                needs_auth: failure.kind == Kind::NeedsAuth,
+                needs_auth: failure.kind == UpstreamErrorKind::NeedsAuth,
                 trouble: StageError {
                     stage: Stage::Discovery,
                     words: failure.words.to_string(),
@@ -291,7 +291,7 @@ async fn follow(shared: &Arc<Shared>, connection: &Arc<Connection>) -> String {
                 }
             });
             let failure = listening.await;
-            if failure.kind == Kind::SessionLost {
+            if failure.kind == UpstreamErrorKind::SessionLost {
                 return failure.words.to_string();
             }
             connection.has_no_stream.store(true, Ordering::Relaxed);
@@ -323,12 +323,12 @@ fn updated(shared: &Shared) {
 /// change. The old stream is kept until the new one is acknowledged, so that nothing is missed in
 /// between. Returns if the server offers no such stream.
 async fn listen(shared: &Arc<Shared>, connection: &Arc<Connection>) {
-    let mut old: Option<Held> = None;
+    let mut old: Option<ListenStream> = None;
     let mut pause = FIRST_PAUSE;
     let mut stood = false;
     loop {
         let (id, acknowledged) = connection.expect_acknowledgement();
-        let mut held = Held(tokio::spawn(hold(
+        let mut held = ListenStream(tokio::spawn(hold(
             Arc::clone(connection),
             id,
             shared.wanted.uris(),
@@ -341,7 +341,7 @@ async fn listen(shared: &Arc<Shared>, connection: &Arc<Connection>) {
                 Ok(Ok(false)) if !stood => return,
                 _ => None,
             },
-            () = tokio::time::sleep(ACKNOWLEDGE) => None,
+            () = tokio::time::sleep(ACKNOWLEDGE_TIMEOUT) => None,
         };
         drop(old.take());
         if let Some(topics) = got {
@@ -353,7 +353,7 @@ async fn listen(shared: &Arc<Shared>, connection: &Arc<Connection>) {
                 (false, _) => updated(shared),
             }
             (pause, stood) = (FIRST_PAUSE, true);
-        } else if pause > LONGEST_PAUSE && !stood {
+        } else if pause > MAX_PAUSE && !stood {
             return;
         }
         let ended = held.0.is_finished()
@@ -371,9 +371,9 @@ async fn listen(shared: &Arc<Shared>, connection: &Arc<Connection>) {
 }
 
 /// A listen stream, aborted on drop.
-struct Held(tokio::task::JoinHandle<Result<bool, UpstreamError>>);
+struct ListenStream(tokio::task::JoinHandle<Result<bool, UpstreamError>>);
 
-impl Drop for Held {
+impl Drop for ListenStream {
     fn drop(&mut self) {
         self.0.abort();
     }

@@ -16,7 +16,7 @@ pub(crate) enum Topic {
 }
 
 #[derive(Default)]
-pub(crate) struct Wanted {
+pub(crate) struct WantedTopics {
     counts: Mutex<BTreeMap<Topic, usize>>,
     /// Signals a change of the set of topics: the listen stream has to be replaced.
     pub(crate) changed: Notify,
@@ -24,7 +24,7 @@ pub(crate) struct Wanted {
     pub(crate) news: Notify,
 }
 
-impl Wanted {
+impl WantedTopics {
     pub(crate) fn uris(&self) -> Vec<String> {
         let mut uris = Vec::new();
         for topic in self.counts.lock().keys() {

@@ -8,7 +8,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use lockgate_authn::Role;
-use lockgate_upstream::{ListKind, State as ServerState, Upstream};
+use lockgate_upstream::{ListKind, Upstream, UpstreamState as ServerState};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;

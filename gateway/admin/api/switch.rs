@@ -8,7 +8,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use lockgate_authn::Role;
-use lockgate_upstream::{State as ServerState, Upstream};
+use lockgate_upstream::{Upstream, UpstreamState as ServerState};
 use serde_json::json;
 
 use super::access::Caller;

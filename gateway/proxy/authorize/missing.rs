@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use lockgate_policy::{Annotations, Target, TargetKind, Verdict};
 use lockgate_protocol::name::Slug;
-use lockgate_upstream::{State, Upstream};
+use lockgate_upstream::{Upstream, UpstreamState};
 
 use crate::catalog::{category, organisation_of};
 use crate::context::RequestContext;
@@ -18,7 +18,9 @@ pub(super) fn find_server<'a>(
 ) -> Option<&'a Arc<dyn Upstream>> {
     for (slug, server) in &context.view.servers {
         let is_known = server.catalog().version > 0;
-        if is_known || matches!(server.status().state, State::Connected | State::Disabled) {
+        if is_known
+            || matches!(server.status().state, UpstreamState::Connected | UpstreamState::Disabled)
+        {
             continue;
         }
         let own = if context.view.namespaced { own_name(context, slug, name) } else { Some(name) };

@@ -9,7 +9,7 @@ use lockgate_policy::{Policy, TargetKind};
 use lockgate_protocol::capabilities::{Offers, merge_extensions};
 use lockgate_protocol::name::{Naming, Slug};
 use lockgate_text::date;
-use lockgate_upstream::{ListKind, ServerId, State, Upstream};
+use lockgate_upstream::{ListKind, ServerId, Upstream, UpstreamState};
 use serde_json::Map;
 
 use super::entry::{Entry, ViewEntry, index};
@@ -283,10 +283,12 @@ fn judge_entry(viewing: Viewing<'_>, kind: ListKind, entry: &Arc<Entry>) -> Opti
 fn degraded(slug: &Slug, declared: &Declared) -> Option<Degraded> {
     let status = &declared.status;
     let is_well = match status.state {
-        State::Connected | State::Disabled => true,
-        State::Resting => status.trouble.is_none(),
+        UpstreamState::Connected | UpstreamState::Disabled => true,
+        UpstreamState::Resting => status.trouble.is_none(),
         // The server's offers are known, and the server is only reconnecting.
-        State::Pending => status.trouble.is_none() && status.peer.is_some() && declared.version > 0,
+        UpstreamState::Pending => {
+            status.trouble.is_none() && status.peer.is_some() && declared.version > 0
+        }
         _ => false,
     };
     // Only the short reason: full error texts may contain commands and addresses.

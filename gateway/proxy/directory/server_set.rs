@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use lockgate_protocol::name::Slug;
-use lockgate_upstream::{Instance, ServerId, State, Upstream};
+use lockgate_upstream::{Instance, ServerId, Upstream, UpstreamState};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -130,7 +130,7 @@ impl ServerSet {
             let is_late = matches!(catalog.merged_version(slug), Some(merged) if merged != version);
             if !is_late && !is_unknown {
                 known.push(server);
-            } else if version == 0 && server.status().state == State::Resting {
+            } else if version == 0 && server.status().state == UpstreamState::Resting {
                 // The lists were dropped, and the server is not connecting.
                 self.known.lock().remove(&server.instance());
             }
@@ -144,8 +144,8 @@ impl ServerSet {
 fn is_unknown(server: &dyn Upstream) -> bool {
     let status = server.status();
     let is_coming = match status.state {
-        State::Pending => true,
-        State::Resting => status.trouble.is_none(),
+        UpstreamState::Pending => true,
+        UpstreamState::Resting => status.trouble.is_none(),
         _ => false,
     };
     is_coming && server.catalog().version == 0

@@ -86,10 +86,10 @@ pub(crate) fn initialize(
 
 /// Announces a new session to the servers that can ask its client questions.
 fn tell_servers(gateway: &Gateway, session: &Arc<Session>, view: &View) {
-    if let Some(sole) = &gateway.sole {
-        sole.declare(&session.capabilities);
+    if let Some(single_client) = &gateway.single_client {
+        single_client.declare(&session.capabilities);
         let session: Arc<dyn ClientSession> = session.clone();
-        sole.open_session(&session);
+        single_client.open_session(&session);
     }
     if session.interactive {
         // Started now to shorten the wait of the first list.

@@ -57,7 +57,7 @@ impl Gateway {
             endpoint: session.endpoint.clone(),
             transport: Transport::Mcp,
             rights,
-            caller: session.caller(snapshot.voucher(&principal)),
+            caller: session.caller(snapshot.assertion(&principal)),
             principal,
             request: task_status::make_request(token, snapshot.config.limits.depth)?,
             revision: session.revision,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use http::StatusCode;
 use lockgate_protocol::code;
 use lockgate_telemetry::{FailureType, Outcome};
-use lockgate_upstream::{State, Status, Upstream, UpstreamError, UpstreamErrorKind};
+use lockgate_upstream::{Status, Upstream, UpstreamError, UpstreamErrorKind, UpstreamState};
 use serde_json::json;
 
 use super::RequestError;
@@ -21,11 +21,11 @@ impl RequestError {
         match (status.state, failure.retry_after) {
             _ if failure.sent || !is_of_state => problem,
             // The circuit breaker is open.
-            (State::Connected, Some(wait)) => problem.with_advice(&format!(
+            (UpstreamState::Connected, Some(wait)) => problem.with_advice(&format!(
                 "; its circuit breaker is open after repeated failures, retry in {:.0} s",
                 wait.as_secs_f64().ceil()
             )),
-            (State::Connected, None) => problem,
+            (UpstreamState::Connected, None) => problem,
             _ => problem.with_status(&status),
         }
     }
@@ -144,9 +144,9 @@ pub fn classify_failure(reason: &str) -> FailureType {
 /// is one.
 fn reason_of_status(status: &Status) -> Option<&'static str> {
     let kind = match (status.state, &status.trouble) {
-        (State::NeedsAuth, _) => UpstreamErrorKind::NeedsAuth,
+        (UpstreamState::NeedsAuth, _) => UpstreamErrorKind::NeedsAuth,
         // The call waited for the connection until its own timeout.
-        (State::Pending, None) => UpstreamErrorKind::Timeout,
+        (UpstreamState::Pending, None) => UpstreamErrorKind::Timeout,
         (_, Some(trouble)) if trouble.is_timeout() => UpstreamErrorKind::Timeout,
         _ => return None,
     };

@@ -7,17 +7,19 @@ use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::question;
 use lockgate_protocol::revision::Era;
-use lockgate_upstream::{BoxFuture, Caller, ClientSession, QuestionError, ServerId, Voucher};
+use lockgate_upstream::{
+    BoxFuture, Caller, ClientSession, IdentityAssertion, QuestionError, ServerId,
+};
 
 use super::Session;
 use crate::log_message::write_log_message;
 
 impl Session {
-    /// Returns the client's description for servers, with its identity voucher.
-    pub(crate) fn caller(&self, voucher: Option<Arc<dyn Voucher>>) -> Caller {
+    /// Returns the client's description for servers, with its identity assertion.
+    pub(crate) fn caller(&self, assertion: Option<Arc<dyn IdentityAssertion>>) -> Caller {
         Caller {
             id: self.principal.read().caller_id(),
-            voucher,
+            assertion,
             capabilities: self.capabilities.clone(),
             interactive: self.interactive,
             log_level: self.level(),

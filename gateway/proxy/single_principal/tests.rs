@@ -4,23 +4,23 @@ use super::*;
 
 #[test]
 fn one_is_alone_until_another_comes_and_never_again() {
-    let sole = SinglePrincipal::default();
-    assert!(!sole.is(7));
-    sole.record(7);
-    sole.record(7);
-    assert!(sole.is(7) && !sole.is(8));
-    sole.record(8);
-    sole.record(7);
-    assert!(!sole.is(7) && !sole.is(8));
+    let single_principal = SinglePrincipal::default();
+    assert!(!single_principal.is(7));
+    single_principal.record(7);
+    single_principal.record(7);
+    assert!(single_principal.is(7) && !single_principal.is(8));
+    single_principal.record(8);
+    single_principal.record(7);
+    assert!(!single_principal.is(7) && !single_principal.is(8));
 }
 
 #[test]
 fn numbers_that_mean_something_else_are_nobody() {
     for odd in [NOBODY, SEVERAL] {
-        let sole = SinglePrincipal::default();
-        sole.record(odd);
-        assert!(!sole.is(7) && !sole.is(SEVERAL));
-        sole.record(7);
-        assert!(!sole.is(7));
+        let single_principal = SinglePrincipal::default();
+        single_principal.record(odd);
+        assert!(!single_principal.is(7) && !single_principal.is(SEVERAL));
+        single_principal.record(7);
+        assert!(!single_principal.is(7));
     }
 }

@@ -86,7 +86,7 @@ async fn call(server: &dyn Upstream, request: &Request) -> Result<(), String> {
         id: lockgate_admission::CallerId::alone(1),
         capabilities: "{}".into(),
         interactive: false,
-        voucher: None,
+        assertion: None,
         log_level: None,
         session: None,
         era: Era::Modern,

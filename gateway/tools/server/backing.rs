@@ -4,7 +4,7 @@
 use std::sync::{Arc, Weak};
 use std::time::SystemTime;
 
-use lockgate_upstream::{Event, ServerId, Stage, StageError, State, Status};
+use lockgate_upstream::{Event, ServerId, Stage, StageError, Status, UpstreamState};
 use tokio::sync::watch;
 
 use super::Server;
@@ -29,9 +29,9 @@ impl Server {
 
     fn show_backing(&self, backing: &Backing) {
         let (state, words) = match backing {
-            Backing::Unknown => (State::Pending, None),
-            Backing::There => (State::Connected, None),
-            Backing::Away(words) => (State::Failed, Some(words)),
+            Backing::Unknown => (UpstreamState::Pending, None),
+            Backing::There => (UpstreamState::Connected, None),
+            Backing::Away(words) => (UpstreamState::Failed, Some(words)),
         };
         self.status.rcu(|old| {
             let mut new = Status::clone(old);
@@ -42,7 +42,7 @@ impl Server {
             });
             if new.state != state {
                 (new.state, new.since) = (state, SystemTime::now());
-                if old.state == State::Connected {
+                if old.state == UpstreamState::Connected {
                     new.last_good = Some(new.since);
                 }
             }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use lockgate_protocol::revision::Revision;
-use lockgate_upstream::{BoxFuture, ListKind, State, Upstream};
+use lockgate_upstream::{BoxFuture, ListKind, Upstream, UpstreamState};
 use serde_json::{Value, json};
 
 use super::caller_view;
@@ -84,7 +84,10 @@ impl Tool for Health {
             for server in &servers {
                 let state = server.status().state;
                 *states.entry(state.as_str()).or_default() += 1;
-                if !matches!(state, State::Connected | State::Disabled | State::Resting) {
+                if !matches!(
+                    state,
+                    UpstreamState::Connected | UpstreamState::Disabled | UpstreamState::Resting
+                ) {
                     missing.push(server.slug().to_owned());
                 }
             }

@@ -2,7 +2,7 @@
 
 use lockgate_protocol::capabilities::Offers;
 use lockgate_upstream::{
-    Catalog, Instance, Item, Peer, Stage, StageError, State, Status, Subscription,
+    Catalog, Instance, Item, Peer, Stage, StageError, Status, Subscription, UpstreamState,
 };
 
 use super::*;
@@ -97,7 +97,7 @@ impl Upstream for Failing {
         };
         let since = std::time::SystemTime::now();
         Arc::new(Status {
-            state: State::Failed,
+            state: UpstreamState::Failed,
             since,
             peer: Some(peer),
             trouble: Some(trouble),
@@ -190,7 +190,7 @@ async fn nothing_secret_is_in_servers_and_health() {
             id: lockgate_admission::CallerId::alone(1),
             capabilities: "{}".into(),
             interactive: false,
-            voucher: None,
+            assertion: None,
             log_level: None,
             session: None,
             era: Era::Modern,

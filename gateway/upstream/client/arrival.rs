@@ -7,10 +7,10 @@ use std::time::Duration;
 use crate::connection::Connection;
 use crate::failure::UpstreamError;
 use crate::shared::Shared;
-use crate::status::{Stage, State};
+use crate::status::{Stage, UpstreamState};
 
 /// Longest wait for a server that is starting or reconnecting.
-const TIMEOUT: Duration = Duration::from_secs(5);
+const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest wait for a server that has failed and is retried.
 const RETRY_TIMEOUT: Duration = Duration::from_secs(2);
 impl Shared {
@@ -20,8 +20,11 @@ impl Shared {
         let status = self.status.load_full();
         // A server that has run before usually starts again.
         let has_run = status.trouble.as_ref().is_some_and(|trouble| trouble.stage == Stage::Run);
-        let deadline =
-            if status.state == State::Failed && !has_run { RETRY_TIMEOUT } else { TIMEOUT };
+        let deadline = if status.state == UpstreamState::Failed && !has_run {
+            RETRY_TIMEOUT
+        } else {
+            ARRIVAL_TIMEOUT
+        };
         let deadline = deadline.min(self.config.load().call_timeout);
         let mut deadline = std::pin::pin!(tokio::time::sleep(deadline));
         loop {
@@ -31,12 +34,14 @@ impl Shared {
             }
             match self.status.load().state {
                 // Connected states without a connection: it was lost just now.
-                State::Pending | State::Connected | State::Unresponsive => {}
-                State::Resting => {
+                UpstreamState::Pending | UpstreamState::Connected | UpstreamState::Unresponsive => {
+                }
+                UpstreamState::Resting => {
                     self.wake_for_call();
                     continue;
                 }
-                State::Failed if self.recovery.failed() == failed && self.recovery.want() => {}
+                UpstreamState::Failed
+                    if self.recovery.failed() == failed && self.recovery.want() => {}
                 _ => return Err(self.unavailable()),
             }
             tokio::select! {

@@ -18,14 +18,14 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::call::{Call, ClientChannel, QuestionError, ResponseSink};
-use crate::failure::{Kind, UpstreamError};
+use crate::failure::{UpstreamError, UpstreamErrorKind};
 use crate::future::BoxFuture;
 use crate::shared::Shared;
 
 /// A running call: the channel to its client, and the clock that holds its permit.
 pub(super) struct Turn {
     pub(super) channel: Option<Arc<dyn ClientChannel>>,
-    clock: Option<Arc<Clock>>,
+    clock: Option<Arc<QuestionClock>>,
 }
 
 impl Turn {
@@ -39,12 +39,12 @@ impl Turn {
 }
 
 /// Longest time for which a client that reads a large answer slowly may extend its call.
-const LONGEST_CLIENT_WAIT: Duration = Duration::from_secs(300);
+const MAX_CLIENT_WAIT: Duration = Duration::from_secs(300);
 /// Minimum interval between checks of the time spent waiting for the client.
-const LOOK: Duration = Duration::from_millis(100);
+const MIN_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Time for a server to end an abandoned call after the cancellation of its question.
-const FAREWELL: Duration = Duration::from_secs(1);
+const CANCELLATION_GRACE_PERIOD: Duration = Duration::from_secs(1);
 
 /// Runs `work` for at most `limit`, excluding the time in which questions are open.
 pub(super) async fn within<T, F: Future<Output = Result<T, UpstreamError>>>(
@@ -55,8 +55,8 @@ pub(super) async fn within<T, F: Future<Output = Result<T, UpstreamError>>>(
 ) -> Result<T, UpstreamError> {
     let sink = call.sink.as_deref();
     if let Some(channel) = call.channel.clone().filter(|_| call.caller.interactive) {
-        let clock = Arc::new(Clock::new(limit));
-        let watched = Arc::new(Watched {
+        let clock = Arc::new(QuestionClock::new(limit));
+        let watched = Arc::new(WatchedCall {
             inner: channel,
             clock: Arc::clone(&clock),
             shared: Arc::clone(shared),
@@ -80,28 +80,28 @@ pub(super) async fn within<T, F: Future<Output = Result<T, UpstreamError>>>(
         if later <= now {
             return Err(late(limit));
         }
-        until = later.max(now + LOOK);
+        until = later.max(now + MIN_CHECK_INTERVAL);
     }
 }
 
 fn late(limit: Duration) -> UpstreamError {
     let words = format!("the server did not answer within {} s", limit.as_secs());
-    UpstreamError::new(Kind::Timeout, words).after_send()
+    UpstreamError::new(UpstreamErrorKind::Timeout, words).after_send()
 }
 
 /// Returns the time for which the client did not read its answer, which the server is not charged
 /// for.
 fn client_wait(sink: Option<&dyn ResponseSink>) -> Duration {
-    sink.map_or(Duration::ZERO, ResponseSink::client_wait).min(LONGEST_CLIENT_WAIT)
+    sink.map_or(Duration::ZERO, ResponseSink::client_wait).min(MAX_CLIENT_WAIT)
 }
 
 async fn beside_questions<T>(
-    watched: Arc<Watched>,
+    watched: Arc<WatchedCall>,
     sink: Option<&dyn ResponseSink>,
     work: impl Future<Output = Result<T, UpstreamError>>,
 ) -> Result<T, UpstreamError> {
     let clock = &watched.clock;
-    let _vacate = Vacate(Arc::clone(clock));
+    let _vacate = ClockSlot(Arc::clone(clock));
     let mut work = std::pin::pin!(work);
     // Boxed on demand: many calls wait for their users.
     let mut returning = OptionFuture::<BoxFuture<'_, ()>>::default();
@@ -122,18 +122,18 @@ async fn beside_questions<T>(
         if later <= now && clock.is_running() {
             return Err(late(clock.limit));
         }
-        until = later.max(now + LOOK);
+        until = later.max(now + MIN_CHECK_INTERVAL);
     };
     // Lets the server receive the cancellation before its call ends.
-    let _ = tokio::time::timeout(FAREWELL, work).await;
+    let _ = tokio::time::timeout(CANCELLATION_GRACE_PERIOD, work).await;
     Err(refusal)
 }
 
 /// The time of a call spent on questions, and the call's permit at the server.
-struct Clock {
+struct QuestionClock {
     start: Instant,
     limit: Duration,
-    state: Mutex<ClockState>,
+    state: Mutex<QuestionClockState>,
     /// Held while an answer acquires the permit, which concurrent answers then share.
     returning: tokio::sync::Mutex<()>,
     news: Notify,
@@ -144,7 +144,7 @@ struct Clock {
 }
 
 #[derive(Default)]
-struct ClockState {
+struct QuestionClockState {
     asking: u32,
     since: Option<Instant>,
     total: Duration,
@@ -155,7 +155,7 @@ struct ClockState {
     refusal: Option<UpstreamError>,
 }
 
-impl Clock {
+impl QuestionClock {
     fn new(limit: Duration) -> Self {
         Self {
             start: Instant::now(),
@@ -209,9 +209,9 @@ impl Clock {
 }
 
 /// Releases the permit of a call on drop.
-struct Vacate(Arc<Clock>);
+struct ClockSlot(Arc<QuestionClock>);
 
-impl Drop for Vacate {
+impl Drop for ClockSlot {
     fn drop(&mut self) {
         let mut state = self.0.state.lock();
         self.0.over.cancel();
@@ -221,14 +221,14 @@ impl Drop for Vacate {
     }
 }
 
-struct Watched {
+struct WatchedCall {
     inner: Arc<dyn ClientChannel>,
-    clock: Arc<Clock>,
+    clock: Arc<QuestionClock>,
     shared: Arc<Shared>,
     caller: CallerId,
 }
 
-impl Watched {
+impl WatchedCall {
     /// Takes a permit again when the server has withdrawn its last question and so continues
     /// without an answer.
     fn return_from_question(&self) -> BoxFuture<'_, ()> {
@@ -244,7 +244,7 @@ impl Watched {
     /// ends.
     async fn take_place(&self) -> Result<(), QuestionError> {
         let clock = &self.clock;
-        let _returning = Returning::begin(clock);
+        let _returning = ResumeGuard::begin(clock);
         let _turn = clock.returning.lock().await;
         if clock.has_place() {
             return Ok(());
@@ -269,13 +269,13 @@ impl Watched {
 }
 
 /// An open question. While it is open, the call has no permit.
-struct Asking<'a> {
-    clock: &'a Clock,
+struct PausedClock<'a> {
+    clock: &'a QuestionClock,
     is_answered: bool,
 }
 
-impl<'a> Asking<'a> {
-    fn begin(clock: &'a Clock) -> Self {
+impl<'a> PausedClock<'a> {
+    fn begin(clock: &'a QuestionClock) -> Self {
         let mut state = clock.state.lock();
         state.asking += 1;
         state.since.get_or_insert_with(Instant::now);
@@ -291,7 +291,7 @@ impl<'a> Asking<'a> {
     }
 }
 
-impl Drop for Asking<'_> {
+impl Drop for PausedClock<'_> {
     fn drop(&mut self) {
         let mut state = self.clock.state.lock();
         state.asking -= 1;
@@ -308,22 +308,22 @@ impl Drop for Asking<'_> {
 }
 
 /// Counts an answer that waits for a permit.
-struct Returning<'a>(&'a Clock);
+struct ResumeGuard<'a>(&'a QuestionClock);
 
-impl<'a> Returning<'a> {
-    fn begin(clock: &'a Clock) -> Self {
+impl<'a> ResumeGuard<'a> {
+    fn begin(clock: &'a QuestionClock) -> Self {
         clock.state.lock().returning += 1;
         Self(clock)
     }
 }
 
-impl Drop for Returning<'_> {
+impl Drop for ResumeGuard<'_> {
     fn drop(&mut self) {
         self.0.state.lock().returning -= 1;
     }
 }
 
-impl ClientChannel for Watched {
+impl ClientChannel for WatchedCall {
     fn principal(&self) -> u64 {
         self.caller.principal()
     }
@@ -351,7 +351,7 @@ impl ClientChannel for Watched {
             if let Some(answer) = (&mut asked).now_or_never() {
                 return answer;
             }
-            let asking = Asking::begin(&self.clock);
+            let asking = PausedClock::begin(&self.clock);
             let answer = asked.await;
             asking.end();
             self.take_place().await?;

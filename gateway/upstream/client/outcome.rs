@@ -8,7 +8,7 @@ use lockgate_protocol::scan;
 
 use crate::breaker::Breaker;
 use crate::call::{Answer, AnswerKind};
-use crate::failure::{Kind, UpstreamError};
+use crate::failure::{UpstreamError, UpstreamErrorKind};
 use crate::server_id::ServerId;
 
 pub(super) fn is_header_mismatch(answer: &Answer) -> bool {
@@ -18,7 +18,7 @@ pub(super) fn is_header_mismatch(answer: &Answer) -> bool {
 pub(super) fn no_header_mismatch(answer: Answer) -> Result<Answer, UpstreamError> {
     if is_header_mismatch(&answer) {
         return Err(UpstreamError::new(
-            Kind::Garbage,
+            UpstreamErrorKind::Garbage,
             "the server rejects the headers that its own tool definition requires",
         ));
     }
@@ -39,7 +39,7 @@ pub(super) fn read(response: Response, modern: bool) -> Result<Answer, UpstreamE
                 Some(b"\"task\"") => AnswerKind::Task,
                 Some(_) => {
                     return Err(UpstreamError::new(
-                        Kind::Garbage,
+                        UpstreamErrorKind::Garbage,
                         "the server returned an unsupported kind of result",
                     )
                     .after_send());
@@ -63,7 +63,9 @@ impl Verdict<'_> {
                     tracing::warn!(%server, %failure, "circuit breaker opened");
                 }
             }
-            Err(failure) if failure.is_refusal() || failure.kind == Kind::Unavailable => {
+            Err(failure)
+                if failure.is_refusal() || failure.kind == UpstreamErrorKind::Unavailable =>
+            {
                 breaker.abandon(Instant::now())
             }
             _ => breaker.success(),

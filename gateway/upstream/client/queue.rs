@@ -8,7 +8,7 @@ use std::time::Duration;
 use lockgate_admission::{CallerId, ConcurrencyError, Permit};
 
 use super::Shared;
-use crate::failure::{Kind, UpstreamError};
+use crate::failure::{UpstreamError, UpstreamErrorKind};
 
 /// Minimum interval between log lines about rejected calls, in milliseconds.
 const QUIET_MS: u64 = 10_000;
@@ -62,7 +62,8 @@ impl Shared {
             "it has sent nothing for {seconds} s while {running} calls are running, so further \
                 calls are rejected (servers.NAME.stall_timeout)"
         );
-        UpstreamError::new(Kind::Stalled, words).retry_after(self.config.load().stall_timeout)
+        UpstreamError::new(UpstreamErrorKind::Stalled, words)
+            .retry_after(self.config.load().stall_timeout)
     }
 
     /// Logs one line for all calls rejected within [`QUIET_MS`].
@@ -95,15 +96,15 @@ impl Shared {
                         servers.NAME.queue)",
                     bounds.running, bounds.waiting
                 );
-                (Kind::Overloaded, words)
+                (UpstreamErrorKind::Overloaded, words)
             }
             ConcurrencyError::Displaced => {
                 let words = "too many calls of this caller or its organisation are queued, and \
                     others are waiting (servers.NAME.queue)";
-                (Kind::Overloaded, words.to_owned())
+                (UpstreamErrorKind::Overloaded, words.to_owned())
             }
             ConcurrencyError::PoolFull => (
-                Kind::Busy,
+                UpstreamErrorKind::Busy,
                 "too many calls are queued in this gateway (limits.queued_requests)".to_owned(),
             ),
         };

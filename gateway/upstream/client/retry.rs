@@ -8,7 +8,7 @@ use super::Shared;
 use super::outcome::no_header_mismatch;
 use crate::call::{Answer, Call, ClientChannel};
 use crate::connection::Connection;
-use crate::failure::{Kind, UpstreamError};
+use crate::failure::{UpstreamError, UpstreamErrorKind};
 
 impl Shared {
     /// Retries the call if permitted, or returns the error of the first attempt.
@@ -29,20 +29,22 @@ impl Shared {
             return Err(failure);
         }
         match failure.kind {
-            Kind::SessionLost => {
+            UpstreamErrorKind::SessionLost => {
                 self.renew(call, connection, "the server no longer has the session");
                 if !call.method.is_safe() {
                     let words = "the server no longer had the session; a new session is being \
                         opened, and the call was not retried";
-                    return Err(UpstreamError::new(Kind::Lost, words));
+                    return Err(UpstreamError::new(UpstreamErrorKind::Lost, words));
                 }
             }
-            Kind::Lost if call.method.is_safe() => {}
+            UpstreamErrorKind::Lost if call.method.is_safe() => {}
             // The connection ended while it was idle: no byte of the call was sent.
-            Kind::Lost | Kind::Unavailable if !failure.sent && !connection.is_open() => {
+            UpstreamErrorKind::Lost | UpstreamErrorKind::Unavailable
+                if !failure.sent && !connection.is_open() =>
+            {
                 self.renew(call, connection, "the connection is closed");
             }
-            Kind::Unavailable if !failure.sent => {
+            UpstreamErrorKind::Unavailable if !failure.sent => {
                 self.suspect.notify_one();
                 return Err(failure);
             }

@@ -8,14 +8,14 @@ use lockgate_protocol::revision::Era;
 use serde_json::Value;
 
 use crate::call::{Call, Caller, ClientSession};
-use crate::catalog::Kind as ListKind;
+use crate::catalog::ListKind;
 use crate::config;
 use crate::connection::Connection;
-use crate::failure::{Kind, UpstreamError};
+use crate::failure::{UpstreamError, UpstreamErrorKind};
 use crate::health;
 use crate::health::SilentEnds;
 use crate::open::{Role, SessionRole, follow_session, open};
-use crate::session_connections::{GRACE, Owner, SlotLimits, SlotUse};
+use crate::session_connections::{CLOSE_GRACE_PERIOD, Owner, SlotLimits, SlotUse};
 use crate::settings::Settings;
 use crate::shared::Shared;
 
@@ -60,9 +60,9 @@ impl Shared {
 
     /// Reports whether the shared connection already serves this caller alone.
     fn is_sole(&self, shared: &Connection, caller: &Caller) -> bool {
-        let Some(sole) = &self.around.sole else { return false };
+        let Some(single_client) = &self.around.single_client else { return false };
         shared.era() == Era::Legacy
-            && sole.has_declared(&caller.capabilities)
+            && single_client.has_declared(&caller.capabilities)
             && caller.session.as_ref().is_some_and(|session| !session.is_further())
     }
 
@@ -124,15 +124,18 @@ impl Shared {
             let connection = Arc::clone(opened);
             if !self.sessions.holds(key, &used) {
                 // The client ended its session while the connection was being opened.
-                tokio::spawn(async move { connection.close(GRACE).await });
-                return Err(UpstreamError::new(Kind::Lost, "the client's session has ended"));
+                tokio::spawn(async move { connection.close(CLOSE_GRACE_PERIOD).await });
+                return Err(UpstreamError::new(
+                    UpstreamErrorKind::Lost,
+                    "the client's session has ended",
+                ));
             }
             if connection.is_open() {
                 return Ok(Route { connection, _used: Some(used) });
             }
             // It ended while it was idle. No byte of this request was sent on it.
             self.sessions.remove(key, &connection);
-            tokio::spawn(async move { connection.close(GRACE).await });
+            tokio::spawn(async move { connection.close(CLOSE_GRACE_PERIOD).await });
         }
     }
 
@@ -151,7 +154,7 @@ impl Shared {
                 "all {most} connections for clients are in use (servers.NAME.client_connections)"
             )
         };
-        UpstreamError::new(Kind::ClientConnections, words).retry_after(limits.wait)
+        UpstreamError::new(UpstreamErrorKind::ClientConnections, words).retry_after(limits.wait)
     }
 
     async fn open_for(
@@ -170,17 +173,17 @@ impl Shared {
             key: session.key(),
             session: Arc::downgrade(session),
             capabilities,
-            voucher: caller.voucher.clone(),
+            assertion: caller.assertion.clone(),
         });
         let (connection, _) = open(self, role).await.map_err(|refused| {
             let trouble = &refused.trouble;
             match refused.needs_auth {
-                true => UpstreamError::new(Kind::NeedsAuth, trouble.to_string()),
+                true => UpstreamError::new(UpstreamErrorKind::NeedsAuth, trouble.to_string()),
                 // The caller sees this message, but not those of the other kinds.
                 false if trouble.is_timeout() => {
-                    UpstreamError::new(Kind::Timeout, trouble.reason())
+                    UpstreamError::new(UpstreamErrorKind::Timeout, trouble.reason())
                 }
-                false => UpstreamError::new(Kind::Unavailable, trouble.to_string()),
+                false => UpstreamError::new(UpstreamErrorKind::Unavailable, trouble.to_string()),
             }
         })?;
         let connection = Arc::new(connection);
@@ -207,7 +210,7 @@ impl Shared {
         if shared.as_ref().is_some_and(|live| Arc::ptr_eq(live, lost)) {
             lost.mark_lost(words);
             self.live.compare_and_swap(&*shared, None);
-            self.set_status(|status| status.state = crate::State::Pending);
+            self.set_status(|status| status.state = crate::UpstreamState::Pending);
         } else if let Some(session) = &call.caller.session {
             self.sessions.remove(session.key(), lost);
             lost.mark_lost(words);

@@ -3,19 +3,22 @@
 use std::time::{Duration, Instant};
 
 use super::Shared;
-use crate::failure::{Kind, UpstreamError};
-use crate::status::{State, Stats};
+use crate::failure::{UpstreamError, UpstreamErrorKind};
+use crate::status::{Stats, UpstreamState};
 
 impl Shared {
     pub(super) fn unavailable(&self) -> UpstreamError {
         let status = self.status.load();
         let words = match (&status.trouble, status.state) {
-            (_, State::Disabled) => "the server is switched off".to_owned(),
+            (_, UpstreamState::Disabled) => "the server is switched off".to_owned(),
             (Some(trouble), _) => format!("the server is not connected: {trouble}"),
             (None, _) => "the server is still starting".to_owned(),
         };
-        let kind =
-            if status.state == State::NeedsAuth { Kind::NeedsAuth } else { Kind::Unavailable };
+        let kind = if status.state == UpstreamState::NeedsAuth {
+            UpstreamErrorKind::NeedsAuth
+        } else {
+            UpstreamErrorKind::Unavailable
+        };
         UpstreamError::new(kind, words).retry_after(Duration::from_secs(1))
     }
 

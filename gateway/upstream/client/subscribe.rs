@@ -13,18 +13,18 @@ use lockgate_protocol::write;
 
 use crate::call::{Caller, Subscription};
 use crate::connection::{Ask, Connection, refused};
-use crate::failure::{Kind, UpstreamError};
+use crate::failure::{UpstreamError, UpstreamErrorKind};
 use crate::shared::Shared;
-use crate::topics::{SessionTopics, Topic, Wanted};
+use crate::topics::{SessionTopics, Topic, WantedTopics};
 
 /// Time for a server to acknowledge a subscription.
-const ACKNOWLEDGE: Duration = Duration::from_secs(3);
+const ACKNOWLEDGE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Number of subscriptions renewed concurrently on a connection.
-const RENEWED_AT_ONCE: usize = 16;
-/// Pause before a session's lost connection is reopened; doubles up to `LONGEST_PAUSE`.
+const MAX_CONCURRENT_RENEWALS: usize = 16;
+/// Pause before a session's lost connection is reopened; doubles up to `MAX_PAUSE`.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+const MAX_PAUSE: Duration = Duration::from_secs(30);
 
 impl Shared {
     /// Subscribes on the connection used by the caller's calls, within the timeout of a call.
@@ -50,7 +50,7 @@ impl Shared {
         let connection = Arc::clone(&route.connection);
         if !connection.peer.offers.subscribe {
             return Err(UpstreamError::new(
-                Kind::Garbage,
+                UpstreamErrorKind::Garbage,
                 "the server does not offer subscriptions",
             ));
         }
@@ -122,7 +122,10 @@ impl Shared {
             Era::Legacy if offers.legacy_tasks => return Ok(()),
             Era::Modern if offers.tasks => {}
             _ => {
-                return Err(UpstreamError::new(Kind::Garbage, "the server does not support tasks"));
+                return Err(UpstreamError::new(
+                    UpstreamErrorKind::Garbage,
+                    "the server does not support tasks",
+                ));
             }
         }
         let claim = Claim::new(&self.wanted, Topic::Task(id.to_owned()));
@@ -150,9 +153,9 @@ impl Shared {
                 news.await;
             }
         };
-        tokio::time::timeout(ACKNOWLEDGE, wait).await.map_err(|_| {
+        tokio::time::timeout(ACKNOWLEDGE_TIMEOUT, wait).await.map_err(|_| {
             let words = "the server did not acknowledge the subscription";
-            UpstreamError::new(Kind::Timeout, words)
+            UpstreamError::new(UpstreamErrorKind::Timeout, words)
         })
     }
 
@@ -178,7 +181,7 @@ impl Shared {
                 connection.subscribed.lock().remove(uri);
                 let params = [("uri", Some(write::quoted(uri)))];
                 let ask = Ask::own(Method::Unsubscribe, &params);
-                let _ = tokio::time::timeout(ACKNOWLEDGE, connection.simple(ask)).await;
+                let _ = tokio::time::timeout(ACKNOWLEDGE_TIMEOUT, connection.simple(ask)).await;
             }
         }
     }
@@ -188,10 +191,10 @@ impl Shared {
         self.subscribe_all(connection, &self.wanted.uris()).await;
     }
 
-    /// Subscribes to up to [`RENEWED_AT_ONCE`] resources concurrently, so that a call waiting for
-    /// the connection does not wait for one response after another.
+    /// Subscribes to up to [`MAX_CONCURRENT_RENEWALS`] resources concurrently, so that a call
+    /// waiting for the connection does not wait for one response after another.
     async fn subscribe_all(&self, connection: &Connection, uris: &[String]) {
-        for some in uris.chunks(RENEWED_AT_ONCE) {
+        for some in uris.chunks(MAX_CONCURRENT_RENEWALS) {
             let asking = some.iter().map(|uri| subscribe_legacy(connection, uri));
             for failure in join_all(asking).await.into_iter().filter_map(Result::err) {
                 tracing::debug!(server = %self.id, %failure, "a subscription could not be \
@@ -203,14 +206,14 @@ impl Shared {
 
 /// A counted subscription, withdrawn on drop unless the server has confirmed it.
 struct Claim<'a> {
-    wanted: &'a Wanted,
+    wanted: &'a WantedTopics,
     topic: Topic,
     first: bool,
     kept: bool,
 }
 
 impl<'a> Claim<'a> {
-    fn new(wanted: &'a Wanted, topic: Topic) -> Self {
+    fn new(wanted: &'a WantedTopics, topic: Topic) -> Self {
         let first = wanted.add(&topic);
         Self { wanted, topic, first, kept: false }
     }
@@ -268,7 +271,7 @@ async fn keep_connection(shared: Arc<Shared>, caller: Caller, first: Arc<Connect
                         session with subscriptions");
                 }
             }
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            pause = (pause * 2).min(MAX_PAUSE);
         };
     }
 }
@@ -286,20 +289,20 @@ async fn subscribe_confirmed(
 }
 
 fn not_confirmed() -> UpstreamError {
-    UpstreamError::new(Kind::Timeout, "the server did not confirm the subscription")
+    UpstreamError::new(UpstreamErrorKind::Timeout, "the server did not confirm the subscription")
 }
 
 async fn subscribe_legacy(connection: &Connection, uri: &str) -> Result<(), UpstreamError> {
     let params = [("uri", Some(write::quoted(uri)))];
     let asking = connection.ask(Ask::own(Method::Subscribe, &params));
-    let Ok(answered) = tokio::time::timeout(ACKNOWLEDGE, asking).await else {
+    let Ok(answered) = tokio::time::timeout(ACKNOWLEDGE_TIMEOUT, asking).await else {
         return Err(not_confirmed());
     };
     let response = answered?;
     if let Outcome::Error(error) = &response.outcome {
         let mut failure = refused(Method::Subscribe, *error, &response.text);
         if matches!(error.code, code::RESOURCE_NOT_FOUND | code::INVALID_PARAMS) {
-            failure.kind = Kind::NotFound;
+            failure.kind = UpstreamErrorKind::NotFound;
         }
         return Err(failure);
     }

@@ -8,10 +8,10 @@ use lockgate_protocol::outbound::Outbound;
 use lockgate_telemetry::ToolMetrics;
 
 use crate::call::{ClientChannel, ResponseSink};
-use crate::voucher::Voucher;
+use crate::identity_assertion::IdentityAssertion;
 
 /// Longest silent processing of a request of the gateway itself.
-const OWN_LIMIT: Duration = Duration::from_secs(30);
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A request of the gateway or of a client, ready to be written.
 pub(crate) struct Ask<'a> {
@@ -27,7 +27,7 @@ pub(crate) struct Ask<'a> {
     pub(crate) channel: Option<Arc<dyn ClientChannel>>,
     pub(crate) sink: Option<Arc<dyn ResponseSink>>,
     /// The requester's identity; `None` for the connection's owner.
-    pub(crate) voucher: Option<Arc<dyn Voucher>>,
+    pub(crate) assertion: Option<Arc<dyn IdentityAssertion>>,
     pub(crate) tool: Option<Arc<ToolMetrics>>,
     /// Longest silent processing; `None` for requests that stay open or answer elsewhere.
     pub(crate) limit: Option<Duration>,
@@ -44,9 +44,9 @@ impl<'a> Ask<'a> {
             params: &[],
             channel: None,
             sink: None,
-            voucher: None,
+            assertion: None,
             tool: None,
-            limit: Some(OWN_LIMIT),
+            limit: Some(DEFAULT_TIMEOUT),
         }
     }
 

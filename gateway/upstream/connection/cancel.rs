@@ -5,7 +5,7 @@ use std::sync::Arc;
 use lockgate_protocol::outbound;
 
 use crate::http::HttpTransport;
-use crate::voucher::Voucher;
+use crate::identity_assertion::IdentityAssertion;
 
 /// Sends a cancellation to a legacy server on drop.
 pub(super) struct CancelOnDrop<'a> {
@@ -13,7 +13,7 @@ pub(super) struct CancelOnDrop<'a> {
     pub(super) transport: Option<&'a Arc<HttpTransport>>,
     pub(super) id: u64,
     /// The identity of the caller that gave up.
-    pub(super) voucher: Option<&'a Arc<dyn Voucher>>,
+    pub(super) assertion: Option<&'a Arc<dyn IdentityAssertion>>,
 }
 
 impl Drop for CancelOnDrop<'_> {
@@ -25,7 +25,7 @@ impl Drop for CancelOnDrop<'_> {
                 self.id.to_string().as_bytes(),
                 "the caller is no longer waiting",
             );
-            transport.notify(text.into(), self.voucher.map(|voucher| &**voucher));
+            transport.notify(text.into(), self.assertion.map(|assertion| &**assertion));
         }
     }
 }

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::call::ClientChannel;
-use crate::failure::{Kind, UpstreamError};
+use crate::failure::{UpstreamError, UpstreamErrorKind};
 
 type Answer = oneshot::Sender<Result<Response, UpstreamError>>;
 
@@ -21,7 +21,7 @@ pub(super) enum Role {
 
 /// The state of the call that a response arrived for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum FoundCall {
     Waiting,
     /// Cancelled, or answered before.
     Late,
@@ -50,10 +50,10 @@ impl Unanswered {
 }
 
 #[derive(Default)]
-pub(super) struct Calls(Mutex<State>);
+pub(super) struct Calls(Mutex<CallsState>);
 
 #[derive(Default)]
-struct State {
+struct CallsState {
     over: bool,
     highest: Option<u64>,
     calls: usize,
@@ -61,7 +61,7 @@ struct State {
     pending: HashMap<u64, (Answer, Role)>,
 }
 
-impl State {
+impl CallsState {
     /// Removes a call. The result must be dropped outside the lock, because dropping a client
     /// channel may run arbitrary code.
     fn take(&mut self, id: u64) -> Option<(Answer, Role)> {
@@ -95,7 +95,7 @@ impl Calls {
         let mut state = self.0.lock();
         if state.over || state.pending.contains_key(&id) {
             return Err(UpstreamError::new(
-                Kind::Unavailable,
+                UpstreamErrorKind::Unavailable,
                 "the connection to the server is closed",
             ));
         }
@@ -120,15 +120,15 @@ impl Calls {
     }
 
     /// Completes a call with a response or an error.
-    pub(super) fn settle(&self, id: u64, answer: Result<Response, UpstreamError>) -> Found {
+    pub(super) fn settle(&self, id: u64, answer: Result<Response, UpstreamError>) -> FoundCall {
         let mut state = self.0.lock();
         let Some((waiting, _role)) = state.take(id) else {
-            return if state.highest >= Some(id) { Found::Late } else { Found::Never };
+            return if state.highest >= Some(id) { FoundCall::Late } else { FoundCall::Never };
         };
         drop(state);
         // Fails if the caller has just gone away; its own clean-up then finds nothing to cancel.
         let _ = waiting.send(answer);
-        Found::Waiting
+        FoundCall::Waiting
     }
 
     pub(super) fn channel(&self, id: u64) -> Option<Arc<dyn ClientChannel>> {

@@ -17,13 +17,13 @@ use lockgate_protocol::{code, write};
 use parking_lot::Mutex;
 use tokio::task::AbortHandle;
 
-use super::calls::{Calls, Found};
+use super::calls::{Calls, FoundCall};
 use super::line::{Addressee, Ends, Line, number};
-use crate::failure::{Kind, UpstreamError};
+use crate::failure::{UpstreamError, UpstreamErrorKind};
+use crate::identity_assertion::IdentityAssertion;
 use crate::inbox::Inbox;
 use crate::incoming::Intake;
 use crate::open_questions::OpenQuestions;
-use crate::voucher::Voucher;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
@@ -36,9 +36,9 @@ pub(crate) struct Bounds {
 }
 
 /// Most open questions of a server.
-const QUESTIONS: usize = 32;
+const MAX_OPEN_QUESTIONS: usize = 32;
 /// Number of dropped messages logged as warnings per connection.
-const WARNINGS: u64 = 3;
+const MAX_WARNINGS: u64 = 3;
 
 /// The sending side of a connection. None of its methods waits.
 pub(crate) trait Outgoing: Send + Sync + 'static {
@@ -48,7 +48,7 @@ pub(crate) trait Outgoing: Send + Sync + 'static {
         &self,
         id: Option<u64>,
         text: Bytes,
-        voucher: Option<Arc<dyn Voucher>>,
+        assertion: Option<Arc<dyn IdentityAssertion>>,
     ) -> Result<(), UpstreamError>;
     /// Withdraws a request. Returns true if no byte of it was or will be sent.
     fn withdraw(&self, id: u64) -> bool;
@@ -71,7 +71,7 @@ pub(crate) fn count_outgoing(text: Bytes, budget: &Arc<Budget>) -> Result<Bytes,
     match hold.admit(text.len()) {
         Ok(()) => Ok(counted(text, hold)),
         Err(Full) => Err(UpstreamError::new(
-            Kind::Overloaded,
+            UpstreamErrorKind::Overloaded,
             "not enough memory for the request (limits.bytes_in_flight)",
         )),
     }
@@ -155,7 +155,7 @@ impl Exchange {
         let unsent = self.outgoing.end();
         for (id, answer) in waiting {
             let failure = UpstreamError::new(
-                Kind::Lost,
+                UpstreamErrorKind::Lost,
                 "the connection to the server was lost before its response",
             );
             let _ =
@@ -221,7 +221,10 @@ impl Exchange {
         };
         if let Some(id) = id {
             let words = "the server's response is too large";
-            self.calls.settle(id, Err(UpstreamError::new(Kind::TooLarge, words).after_send()));
+            self.calls.settle(
+                id,
+                Err(UpstreamError::new(UpstreamErrorKind::TooLarge, words).after_send()),
+            );
         }
         if !complete {
             self.drop_message("a message that is too large", ends);
@@ -250,14 +253,16 @@ impl Exchange {
         let id = response.number();
         let found = match id {
             Some(id) => self.calls.settle(id, Ok(response)),
-            None => Found::Never,
+            None => FoundCall::Never,
         };
         match found {
-            Found::Waiting => {}
-            Found::Late => {
+            FoundCall::Waiting => {}
+            FoundCall::Late => {
                 tracing::debug!(parent: &self.span, id, "late response dropped")
             }
-            Found::Never => self.drop_message("a response with an unknown id", &Ends::of(&text)),
+            FoundCall::Never => {
+                self.drop_message("a response with an unknown id", &Ends::of(&text))
+            }
         }
     }
 
@@ -289,7 +294,7 @@ impl Exchange {
                 &Ends::of(&question.text),
             );
         }
-        if self.questions.len() >= QUESTIONS {
+        if self.questions.len() >= MAX_OPEN_QUESTIONS {
             let words = "too many requests of this server are pending";
             return self.reply(write::error(Some(&id), code::INTERNAL, words, None).into());
         }
@@ -319,14 +324,17 @@ impl Exchange {
         let ends = Ends::of(text);
         if let Addressee::Call(id) = ends.addressee() {
             let words = format!("the server's response is not a valid message ({refusal})");
-            self.calls.settle(id, Err(UpstreamError::new(Kind::Garbage, words).after_send()));
+            self.calls.settle(
+                id,
+                Err(UpstreamError::new(UpstreamErrorKind::Garbage, words).after_send()),
+            );
         }
         self.drop_message("an invalid message", &ends);
     }
 
     fn drop_message(&self, what: &str, ends: &Ends) {
         let dropped = self.dropped.fetch_add(1, Ordering::Relaxed) + 1;
-        if dropped <= WARNINGS {
+        if dropped <= MAX_WARNINGS {
             let start = ends.excerpt();
             tracing::warn!(parent: &self.span, dropped, start, "the server sent {what}; it was \
                 dropped");

@@ -8,13 +8,13 @@ use lockgate_protocol::scan::{Fault, Keys, ScanError, Scanner};
 use memchr::memchr;
 
 /// Space reserved for each read.
-const CHUNK: usize = 16 << 10;
+const CHUNK_BYTES: usize = 16 << 10;
 /// Free space below which the buffer grows.
-const LOW: usize = 4 << 10;
+const MIN_FREE_BYTES: usize = 4 << 10;
 /// Size from which an incomplete line is moved to a buffer of its own.
-const LONG: usize = 64 << 10;
+const LONG_LINE: usize = 64 << 10;
 /// Bytes kept of each end of a skipped line, to find the call that it answers.
-const END: usize = 256;
+const KEPT_END_BYTES: usize = 256;
 
 /// Splits a stream into lines. Holds at most one line and one chunk.
 pub(super) struct Lines {
@@ -74,8 +74,8 @@ impl Lines {
 
     /// Returns the buffer to read into, which is never full.
     pub(super) fn space(&mut self) -> &mut BytesMut {
-        if self.buffer.capacity() - self.buffer.len() < LOW {
-            self.buffer.reserve(if self.long.is_empty() { CHUNK } else { LONG });
+        if self.buffer.capacity() - self.buffer.len() < MIN_FREE_BYTES {
+            self.buffer.reserve(if self.long.is_empty() { CHUNK_BYTES } else { LONG_LINE });
         }
         &mut self.buffer
     }
@@ -107,7 +107,7 @@ impl Lines {
             }
             if found.is_none() {
                 self.searched = end;
-                if end >= LONG || !self.long.is_empty() {
+                if end >= LONG_LINE || !self.long.is_empty() {
                     self.keep(end);
                 }
                 return None;
@@ -185,21 +185,23 @@ impl Lines {
 
 impl Ends {
     pub(super) fn of(line: &[u8]) -> Self {
-        let mut ends = Self { head: line.get(..END).unwrap_or(line).to_vec(), tail: Vec::new() };
+        let mut ends =
+            Self { head: line.get(..KEPT_END_BYTES).unwrap_or(line).to_vec(), tail: Vec::new() };
         ends.more(line);
         ends
     }
 
     fn more(&mut self, bytes: &[u8]) {
-        self.tail
-            .extend_from_slice(bytes.get(bytes.len().saturating_sub(END)..).unwrap_or_default());
-        let surplus = self.tail.len().saturating_sub(END);
+        self.tail.extend_from_slice(
+            bytes.get(bytes.len().saturating_sub(KEPT_END_BYTES)..).unwrap_or_default(),
+        );
+        let surplus = self.tail.len().saturating_sub(KEPT_END_BYTES);
         self.tail.drain(..surplus);
     }
 
     /// Returns the addressee of the line, as far as its ends reveal it.
     pub(super) fn addressee(&self) -> Addressee {
-        let mut seen = Seen::default();
+        let mut seen = SeenLine::default();
         let head = match std::str::from_utf8(&self.head) {
             Ok(head) => head.as_bytes(),
             Err(error) => self.head.get(..error.valid_up_to()).unwrap_or(&[]),
@@ -228,9 +230,9 @@ impl Ends {
             });
         }
         match seen {
-            Seen { is_ours: false, .. } => Addressee::Nobody,
-            Seen { id: Some(id), .. } => Addressee::Call(id),
-            Seen { is_answer: true, .. } => match id_at_end(&self.tail) {
+            SeenLine { is_ours: false, .. } => Addressee::Nobody,
+            SeenLine { id: Some(id), .. } => Addressee::Call(id),
+            SeenLine { is_answer: true, .. } => match id_at_end(&self.tail) {
                 Some(id) => Addressee::Call(id),
                 None => Addressee::Unknown,
             },
@@ -259,14 +261,14 @@ pub(super) enum Addressee {
     Unknown,
 }
 
-struct Seen {
+struct SeenLine {
     id: Option<u64>,
     is_answer: bool,
     /// Not a request or notification of the server.
     is_ours: bool,
 }
 
-impl Default for Seen {
+impl Default for SeenLine {
     fn default() -> Self {
         Self { id: None, is_answer: false, is_ours: true }
     }

@@ -16,18 +16,18 @@ use tokio::io::AsyncWrite;
 use tokio::sync::Notify;
 
 use super::exchange::{Exchange, Outgoing, count_outgoing};
-use crate::failure::{Kind, UpstreamError};
-use crate::voucher::Voucher;
+use crate::failure::{UpstreamError, UpstreamErrorKind};
+use crate::identity_assertion::IdentityAssertion;
 
 /// Number of messages per write.
-const BATCH: usize = 32;
+const MAX_BATCH: usize = 32;
 /// Most queued bytes; a single message may be longer.
 const MAX_QUEUED: usize = 64 << 20;
 /// Time for responses to arrive after the server has stopped reading.
-const LAST_ANSWERS: Duration = Duration::from_secs(1);
+const LAST_ANSWERS_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(super) struct Pipe<W> {
-    state: Mutex<State<W>>,
+    state: Mutex<PipeState<W>>,
     bell: Arc<Bell>,
     /// Wakes `bell`. The same waker for all writes, so that the task continues when the pipe has
     /// room.
@@ -36,7 +36,7 @@ pub(super) struct Pipe<W> {
     budget: Arc<Budget>,
 }
 
-struct State<W> {
+struct PipeState<W> {
     /// `None` once the writing side is closed or broken.
     writer: Option<W>,
     queue: VecDeque<Item>,
@@ -69,7 +69,7 @@ impl<W: AsyncWrite + Unpin + Send + 'static> Pipe<W> {
     pub(super) fn new(writer: W, capacity: usize, budget: Arc<Budget>) -> Self {
         let bell = Arc::new(Bell::default());
         let waker = Waker::from(bell.clone());
-        let state = State {
+        let state = PipeState {
             writer: Some(writer),
             queue: VecDeque::new(),
             bytes: 0,
@@ -81,7 +81,7 @@ impl<W: AsyncWrite + Unpin + Send + 'static> Pipe<W> {
     }
 
     /// Writes as much as possible without blocking; `bell` is notified when the pipe has room.
-    fn drain(&self, state: &mut State<W>) {
+    fn drain(&self, state: &mut PipeState<W>) {
         if let Err(error) = state.drain(&mut Context::from_waker(&self.waker)) {
             state.writer = None;
             state.broken = Some(error);
@@ -107,15 +107,15 @@ pub(super) async fn run<W: AsyncWrite + Unpin + Send + 'static>(
             return;
         }
     };
-    tokio::time::sleep(LAST_ANSWERS).await;
+    tokio::time::sleep(LAST_ANSWERS_TIMEOUT).await;
     exchange.end(&format!("writing to the server failed: {error}"));
 }
 
-impl<W: AsyncWrite + Unpin> State<W> {
+impl<W: AsyncWrite + Unpin> PipeState<W> {
     fn drain(&mut self, context: &mut Context<'_>) -> io::Result<()> {
         let Some(writer) = &mut self.writer else { return Ok(()) };
         while !self.queue.is_empty() {
-            let mut slices = [IoSlice::new(&[]); BATCH * 2];
+            let mut slices = [IoSlice::new(&[]); MAX_BATCH * 2];
             let mut skip = self.written;
             for (item, pair) in self.queue.iter().zip(slices.chunks_exact_mut(2)) {
                 let from = skip.min(item.text.len());
@@ -125,7 +125,7 @@ impl<W: AsyncWrite + Unpin> State<W> {
                 }
                 skip = 0;
             }
-            let count = self.queue.len().min(BATCH) * 2;
+            let count = self.queue.len().min(MAX_BATCH) * 2;
             match Pin::new(&mut *writer)
                 .poll_write_vectored(context, slices.get(..count).unwrap_or(&[]))
             {
@@ -154,19 +154,22 @@ impl<W: AsyncWrite + Unpin + Send + 'static> Outgoing for Pipe<W> {
         &self,
         id: Option<u64>,
         text: Bytes,
-        _: Option<Arc<dyn Voucher>>,
+        _: Option<Arc<dyn IdentityAssertion>>,
     ) -> Result<(), UpstreamError> {
         let text = one_line(count_outgoing(text, &self.budget)?);
         let mut state = self.state.lock();
         if state.closing || state.writer.is_none() {
             return Err(UpstreamError::new(
-                Kind::Unavailable,
+                UpstreamErrorKind::Unavailable,
                 "the connection to the server is closed",
             ));
         }
         let idle = state.queue.is_empty();
         if !idle && (state.queue.len() >= self.capacity || state.bytes + text.len() > MAX_QUEUED) {
-            return Err(UpstreamError::new(Kind::Overloaded, "the server does not read its input"));
+            return Err(UpstreamError::new(
+                UpstreamErrorKind::Overloaded,
+                "the server does not read its input",
+            ));
         }
         state.bytes += text.len();
         state.queue.push_back(Item { id, text });

@@ -15,12 +15,12 @@ use tokio::time::timeout;
 
 use super::{Bounds, Duplex};
 use crate::call::{ClientChannel, QuestionError};
-use crate::failure::{Kind, UpstreamError};
+use crate::failure::{UpstreamError, UpstreamErrorKind};
 use crate::future::BoxFuture;
 use crate::inbox::Inbox;
 use crate::incoming::Intake;
 
-const SOON: Duration = Duration::from_secs(5);
+const EVENT_TIMEOUT: Duration = Duration::from_secs(5);
 const BOUNDS: Bounds = Bounds { message_bytes: 2000, depth: 16, outgoing: 4 };
 
 /// The calls of the inbox and the client channels, as lines of text.
@@ -154,7 +154,7 @@ impl Wire {
 
     /// Returns the next line received by the server.
     async fn heard(&mut self) -> String {
-        timeout(SOON, self.input.next_line())
+        timeout(EVENT_TIMEOUT, self.input.next_line())
             .await
             .expect("the server heard nothing")
             .unwrap()
@@ -163,7 +163,7 @@ impl Wire {
 
     /// Returns the next event on the gateway's side.
     async fn saw(&mut self) -> String {
-        timeout(SOON, self.seen.recv()).await.expect("nothing was seen").unwrap()
+        timeout(EVENT_TIMEOUT, self.seen.recv()).await.expect("nothing was seen").unwrap()
     }
 }
 
@@ -178,7 +178,7 @@ fn answer(id: u64) -> String {
 async fn result(
     call: JoinHandle<Result<Response, UpstreamError>>,
 ) -> Result<String, UpstreamError> {
-    let response = timeout(SOON, call).await.expect("no answer").unwrap()?;
+    let response = timeout(EVENT_TIMEOUT, call).await.expect("no answer").unwrap()?;
     match response.outcome {
         Outcome::Result(span, _) => {
             Ok(String::from_utf8_lossy(span.of(&response.text)).into_owned())
@@ -187,7 +187,7 @@ async fn result(
     }
 }
 
-async fn failure(call: JoinHandle<Result<Response, UpstreamError>>) -> (Kind, bool) {
+async fn failure(call: JoinHandle<Result<Response, UpstreamError>>) -> (UpstreamErrorKind, bool) {
     let failure = result(call).await.unwrap_err();
     (failure.kind, failure.sent)
 }
@@ -254,7 +254,7 @@ async fn a_broken_answer_fails_the_call_that_it_is_for() {
         wire.say("\n").await;
         assert_eq!(
             failure(concerned).await,
-            (Kind::Garbage, true),
+            (UpstreamErrorKind::Garbage, true),
             "{}",
             String::from_utf8_lossy(line)
         );
@@ -268,7 +268,7 @@ async fn an_endless_line_fails_the_only_call_at_once_and_takes_no_memory() {
     let mut wire = Wire::open();
     let call = wire.call(1, None).await;
     wire.say(vec![b'x'; BOUNDS.message_bytes + 1]).await;
-    assert_eq!(failure(call).await, (Kind::TooLarge, true));
+    assert_eq!(failure(call).await, (UpstreamErrorKind::TooLarge, true));
 
     let next = wire.call(2, None).await;
     for _ in 0..2000 {
@@ -294,7 +294,7 @@ async fn an_oversized_answer_is_known_by_either_end() {
         let mut wire = Wire::open();
         let (concerned, other) = (wire.call(1, None).await, wire.call(2, None).await);
         wire.say(oversized + "\n").await;
-        assert_eq!(failure(concerned).await, (Kind::TooLarge, true));
+        assert_eq!(failure(concerned).await, (UpstreamErrorKind::TooLarge, true));
         wire.say(answer(2)).await;
         assert_eq!(result(other).await.unwrap(), r#"{"of":2}"#);
     }
@@ -330,13 +330,16 @@ async fn an_end_in_the_middle_of_a_message_fails_every_call_once() {
     wire.say(r#"{"jsonrpc":"2.0","id":1,"result":{"#).await;
     wire.hang_up();
     for call in calls {
-        assert_eq!(failure(call).await, (Kind::Lost, true));
+        assert_eq!(failure(call).await, (UpstreamErrorKind::Lost, true));
     }
     assert_eq!(wire.saw().await, "closed the server closed its output");
     assert!(!wire.duplex.is_open());
     let refused = wire.duplex.request(3, request(3), None, None, true).await.unwrap_err();
-    assert_eq!((refused.kind, refused.sent), (Kind::Unavailable, false));
-    assert_eq!(wire.duplex.notify(request(4), None).unwrap_err().kind, Kind::Unavailable);
+    assert_eq!((refused.kind, refused.sent), (UpstreamErrorKind::Unavailable, false));
+    assert_eq!(
+        wire.duplex.notify(request(4), None).unwrap_err().kind,
+        UpstreamErrorKind::Unavailable
+    );
     drop(wire.duplex);
     assert!(wire.seen.try_recv().is_err(), "closed was called twice");
 }
@@ -393,9 +396,12 @@ async fn a_server_that_does_not_read_fills_a_bounded_queue() {
     for _ in 0..BOUNDS.outgoing {
         wire.duplex.notify(request(0), None).unwrap();
     }
-    assert_eq!(wire.duplex.notify(request(0), None).unwrap_err().kind, Kind::Overloaded);
+    assert_eq!(
+        wire.duplex.notify(request(0), None).unwrap_err().kind,
+        UpstreamErrorKind::Overloaded
+    );
     let refused = wire.duplex.request(1, request(1), None, None, true).await.unwrap_err();
-    assert_eq!((refused.kind, refused.sent), (Kind::Overloaded, false));
+    assert_eq!((refused.kind, refused.sent), (UpstreamErrorKind::Overloaded, false));
 }
 
 #[tokio::test]
@@ -406,7 +412,7 @@ async fn calls_that_were_not_written_when_the_connection_broke_may_be_repeated()
     let call = tokio::spawn(async move { duplex.request(1, request(1), None, None, true).await });
     tokio::task::yield_now().await;
     wire.hang_up();
-    assert_eq!(failure(call).await, (Kind::Lost, false));
+    assert_eq!(failure(call).await, (UpstreamErrorKind::Lost, false));
 }
 
 #[tokio::test]
@@ -420,7 +426,7 @@ async fn a_server_that_stops_reading_may_still_answer() {
     assert!(!wire.duplex.is_open());
     wire.say(answer(1)).await;
     assert_eq!(result(call).await.unwrap(), r#"{"of":1}"#);
-    assert_eq!(failure(lost).await, (Kind::Lost, true));
+    assert_eq!(failure(lost).await, (UpstreamErrorKind::Lost, true));
     assert_eq!(wire.saw().await, "closed writing to the server failed: broken pipe");
 }
 
@@ -438,11 +444,14 @@ async fn many_messages_leave_in_order_through_a_narrow_pipe() {
         wire.duplex.notify(n.to_string().into(), None).unwrap();
     }
     wire.duplex.close();
-    assert_eq!(wire.duplex.notify(Bytes::new(), None).unwrap_err().kind, Kind::Unavailable);
+    assert_eq!(
+        wire.duplex.notify(Bytes::new(), None).unwrap_err().kind,
+        UpstreamErrorKind::Unavailable
+    );
     for n in 0..500 {
         assert_eq!(wire.heard().await, n.to_string());
     }
-    assert_eq!(timeout(SOON, wire.input.next_line()).await.unwrap().unwrap(), None);
+    assert_eq!(timeout(EVENT_TIMEOUT, wire.input.next_line()).await.unwrap().unwrap(), None);
 }
 
 #[tokio::test]
@@ -451,7 +460,7 @@ async fn closing_ends_the_writing_side_only() {
     let call = wire.call(1, None).await;
     wire.duplex.close();
     assert!(!wire.duplex.is_open());
-    assert_eq!(timeout(SOON, wire.input.next_line()).await.unwrap().unwrap(), None);
+    assert_eq!(timeout(EVENT_TIMEOUT, wire.input.next_line()).await.unwrap().unwrap(), None);
     wire.say(answer(1)).await;
     assert!(result(call).await.is_ok());
     wire.hang_up();
@@ -462,9 +471,9 @@ async fn closing_ends_the_writing_side_only() {
 async fn dropping_the_handle_ends_both_sides() {
     let mut wire = Wire::open();
     drop(wire.duplex);
-    assert_eq!(timeout(SOON, wire.input.next_line()).await.unwrap().unwrap(), None);
+    assert_eq!(timeout(EVENT_TIMEOUT, wire.input.next_line()).await.unwrap().unwrap(), None);
     assert_eq!(
-        timeout(SOON, wire.seen.recv()).await.unwrap().unwrap(),
+        timeout(EVENT_TIMEOUT, wire.seen.recv()).await.unwrap().unwrap(),
         "closed the gateway closed the connection"
     );
     while wire.output.write_all(b"{}\n").await.is_ok() {
@@ -567,11 +576,14 @@ async fn questions_are_answered_attributed_and_bounded() {
 
     wire.hang_up();
     assert_eq!(
-        timeout(SOON, wire.seen.recv()).await.unwrap().unwrap(),
+        timeout(EVENT_TIMEOUT, wire.seen.recv()).await.unwrap().unwrap(),
         "closed the server closed its output"
     );
     for _ in 0..32 {
-        assert_eq!(timeout(SOON, wire.seen.recv()).await.unwrap().unwrap(), "question over");
+        assert_eq!(
+            timeout(EVENT_TIMEOUT, wire.seen.recv()).await.unwrap().unwrap(),
+            "question over"
+        );
     }
 }
 
@@ -621,7 +633,10 @@ async fn a_gigabyte_costs_no_memory() {
     let grown = resident().saturating_sub(before);
     assert!(grown < 32 << 10, "{grown} KiB more after 1 GiB");
     output.write_all(b"\n{\"jsonrpc\":\"2.0\",\"method\":\"still/here\"}\n").await.unwrap();
-    assert_eq!(timeout(SOON, seen.recv()).await.unwrap().unwrap(), "note still/here false");
+    assert_eq!(
+        timeout(EVENT_TIMEOUT, seen.recv()).await.unwrap().unwrap(),
+        "note still/here false"
+    );
     drop(duplex);
     assert_eq!(input.read(&mut [0; 1]).await.unwrap(), 0);
 }

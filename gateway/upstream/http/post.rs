@@ -10,7 +10,7 @@ use lockgate_protocol::outbound;
 
 use super::{Extra, HttpTransport};
 use crate::call::{ClientChannel, ResponseSink};
-use crate::voucher::Voucher;
+use crate::identity_assertion::IdentityAssertion;
 
 pub(crate) struct Post<'a> {
     /// The id of the request in `message`; `None` for notifications and responses.
@@ -20,13 +20,13 @@ pub(crate) struct Post<'a> {
     /// Receives a large answer in a plain body.
     pub(crate) sink: Option<&'a dyn ResponseSink>,
     /// The requester's identity; `None` for the connection's owner.
-    pub(crate) voucher: Option<&'a dyn Voucher>,
+    pub(crate) assertion: Option<&'a dyn IdentityAssertion>,
 }
 
 impl Post<'_> {
     /// Creates the POST of a message without a response.
     pub(crate) fn note(message: Box<Request<Payload>>) -> Self {
-        Self { id: None, message, channel: None, sink: None, voucher: None }
+        Self { id: None, message, channel: None, sink: None, assertion: None }
     }
 }
 
@@ -40,9 +40,9 @@ pub(crate) struct Posted {
 impl HttpTransport {
     /// Posts a notification in the background, on behalf of the caller, or of the connection's
     /// owner.
-    pub(crate) fn notify(self: &Arc<Self>, text: Bytes, voucher: Option<&dyn Voucher>) {
+    pub(crate) fn notify(self: &Arc<Self>, text: Bytes, assertion: Option<&dyn IdentityAssertion>) {
         let transport = Arc::clone(self);
-        let message = self.message(Extra::new(), outbound::whole(text), voucher);
+        let message = self.message(Extra::new(), outbound::whole(text), assertion);
         tokio::spawn(async move {
             if let Err(failure) = transport.post(Post::note(message)).await {
                 tracing::debug!(%failure, "a notification did not reach the server");

@@ -6,7 +6,7 @@ use http::HeaderMap;
 use http::header::RETRY_AFTER;
 
 use super::Posted;
-use crate::failure::{Kind, UpstreamError};
+use crate::failure::{UpstreamError, UpstreamErrorKind};
 
 /// Returns `Retry-After`, if it is given in seconds; at most an hour.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
@@ -22,16 +22,17 @@ pub(crate) fn status_failure(posted: &Posted, has_session: bool) -> UpstreamErro
     let status = posted.status;
     let words = format!("{HTTP_STATUS} {}", status.as_u16());
     match status.as_u16() {
-        401 | 403 | 407 => UpstreamError::new(Kind::NeedsAuth, words),
+        401 | 403 | 407 => UpstreamError::new(UpstreamErrorKind::NeedsAuth, words),
         // Some servers send 400 where the specification requires 404. The gateway's own requests
         // are never malformed.
-        400 | 404 if has_session => {
-            UpstreamError::new(Kind::SessionLost, "the server no longer has the session")
-        }
+        400 | 404 if has_session => UpstreamError::new(
+            UpstreamErrorKind::SessionLost,
+            "the server no longer has the session",
+        ),
         408 | 429 | 502..=504 => {
             let wait = retry_after(&posted.headers).unwrap_or(Duration::from_secs(1));
-            UpstreamError::new(Kind::Unavailable, words).retry_after(wait).after_send()
+            UpstreamError::new(UpstreamErrorKind::Unavailable, words).retry_after(wait).after_send()
         }
-        _ => UpstreamError::new(Kind::Garbage, words).after_send(),
+        _ => UpstreamError::new(UpstreamErrorKind::Garbage, words).after_send(),
     }
 }

@@ -3,11 +3,11 @@
 use super::*;
 use crate::list_memory::ListMemory;
 
-fn item(kind: Kind, key: &str, more: &str) -> Item {
+fn item(kind: ListKind, key: &str, more: &str) -> Item {
     let rest = match kind {
-        Kind::Tools if more.is_empty() => r#","inputSchema":{"type":"object"}"#,
-        Kind::Tools | Kind::Prompts => "",
-        Kind::Resources | Kind::Templates => r#","name":"n""#,
+        ListKind::Tools if more.is_empty() => r#","inputSchema":{"type":"object"}"#,
+        ListKind::Tools | ListKind::Prompts => "",
+        ListKind::Resources | ListKind::Templates => r#","name":"n""#,
     };
     let text = format!(r#"{{"{}": "{key}" {rest}{more}}}"#, kind.key());
     let headers = lists::headers(kind, text.as_bytes()).unwrap();
@@ -18,11 +18,14 @@ fn catalog() -> Catalog {
     let with_header = r#","inputSchema":{"type":"object","properties":{"a":{"type":"string","x-mcp-header":"A"}}}"#;
     Catalog {
         version: 7,
-        tools: vec![item(Kind::Tools, "one", with_header), item(Kind::Tools, "zw\u{f6}lf", "")],
-        prompts: vec![item(Kind::Prompts, "p", "")],
-        resources: vec![item(Kind::Resources, "file:///a", "")],
-        templates: vec![item(Kind::Templates, "file:///{a}", "")],
-        asking: [vec![item(Kind::Tools, "ask", "")], Vec::new(), Vec::new(), Vec::new()],
+        tools: vec![
+            item(ListKind::Tools, "one", with_header),
+            item(ListKind::Tools, "zw\u{f6}lf", ""),
+        ],
+        prompts: vec![item(ListKind::Prompts, "p", "")],
+        resources: vec![item(ListKind::Resources, "file:///a", "")],
+        templates: vec![item(ListKind::Templates, "file:///{a}", "")],
+        asking: [vec![item(ListKind::Tools, "ask", "")], Vec::new(), Vec::new(), Vec::new()],
         asking_era: Some(Era::Legacy),
         instructions: Some("say \"please\"".into()),
         offers: Offers { tools: true, subscribe: true, list_changed: true, ..Offers::default() },

@@ -37,7 +37,7 @@ fn lists_hold_what_they_take_until_nobody_has_them() {
 fn the_first_bytes_of_a_server_of_the_operator_are_free() {
     let budget = Arc::new(Budget::new(10));
     let mut hold = ListHold::of_operator(&budget);
-    assert_eq!(hold.grow(FREE), Ok(()));
+    assert_eq!(hold.grow(UNCHARGED_BYTES), Ok(()));
     assert_eq!((hold.grow(10), budget.used()), (Ok(()), 10));
     assert_eq!(hold.grow(1), Err(NoRoom::OfAll));
 }

@@ -14,11 +14,11 @@ fn lists(tools: &[(&str, &'static str)]) -> Catalog {
 }
 
 fn added(own: &OwnLists) -> Vec<&str> {
-    own.added(Kind::Tools).iter().map(|item| &*item.key).collect()
+    own.added(ListKind::Tools).iter().map(|item| &*item.key).collect()
 }
 
 fn removed(own: &OwnLists) -> Vec<&str> {
-    own.removed(Kind::Tools).iter().map(|key| &**key).collect()
+    own.removed(ListKind::Tools).iter().map(|key| &**key).collect()
 }
 
 #[test]
@@ -26,7 +26,7 @@ fn the_difference_is_what_is_new_other_or_missing() {
     let shared = lists(&[("a", "1"), ("b", "1"), ("c", "1")]);
     let own = OwnLists::compare(&lists(&[("d", "1"), ("a", "1"), ("b", "2")]), &shared, None);
     assert_eq!((added(&own), removed(&own)), (vec!["d", "b"], vec!["c"]));
-    assert_eq!(own.kinds(), [Kind::Tools]);
+    assert_eq!(own.kinds(), [ListKind::Tools]);
     assert!(OwnLists::compare(&shared, &shared, None).is_empty());
     let same = OwnLists::compare(&lists(&[("d", "1"), ("b", "2"), ("a", "1")]), &shared, None);
     assert_eq!(own.mark, same.mark, "whichever client has it");
@@ -38,7 +38,7 @@ fn the_difference_is_what_is_new_other_or_missing() {
 #[test]
 fn a_client_is_compared_with_what_others_like_it_get() {
     let mut shared = lists(&[("a", "1")]);
-    shared.asking[Kind::Tools as usize] = lists(&[("ask", "1")]).tools;
+    shared.asking[ListKind::Tools as usize] = lists(&[("ask", "1")]).tools;
     let full = lists(&[("a", "1"), ("ask", "1")]);
     assert!(OwnLists::compare(&full, &shared, Some(Era::Legacy)).is_empty());
     assert_eq!(added(&OwnLists::compare(&full, &shared, None)), ["ask"]);
@@ -62,7 +62,7 @@ async fn what_is_announced_while_lists_are_read_is_read_again() {
     state.settle().await;
     state.announce(Method::ToolsChanged);
     let (kinds, until) = state.begin_reading();
-    assert_eq!(kinds, [Kind::Tools]);
+    assert_eq!(kinds, [ListKind::Tools]);
     state.announce(Method::PromptsChanged);
     state.set_read(until);
     assert!(state.lists().is_some_and(|lists| lists.is_empty()), "one is due");

@@ -7,8 +7,8 @@ use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, waitpgid};
 
 /// Number of attempts to reap killed descendants that became children of the gateway.
-const LOOKS: usize = 100;
-const PAUSE: Duration = Duration::from_millis(5);
+const MAX_REAP_ATTEMPTS: usize = 100;
+const REAP_INTERVAL: Duration = Duration::from_millis(5);
 
 /// A process group, killed on drop.
 #[derive(Debug)]
@@ -45,10 +45,10 @@ impl Group {
     /// like the first process of a container, and then no other process reaps them.
     pub async fn reap(&self) {
         let Some(id) = self.id else { return };
-        for _ in 0..LOOKS {
+        for _ in 0..MAX_REAP_ATTEMPTS {
             match waitpgid(id, WaitOptions::NOHANG) {
                 Ok(Some(_)) => {}
-                Ok(None) => tokio::time::sleep(PAUSE).await,
+                Ok(None) => tokio::time::sleep(REAP_INTERVAL).await,
                 Err(_) => return,
             }
         }

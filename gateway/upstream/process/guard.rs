@@ -30,21 +30,21 @@ use super::plan::Plan;
 pub(super) const ROLE: &str = "guard-server";
 pub(super) const NAME: &str = "server-guard";
 /// Orders of the gateway: send SIGTERM to the server, or kill all descendants at once.
-pub(super) const TERMINATE: u8 = b'T';
-pub(super) const KILL: u8 = b'K';
+pub(super) const TERMINATE_ORDER: u8 = b'T';
+pub(super) const KILL_ORDER: u8 = b'K';
 /// The kind of the first answer, followed by the server's process id or the error of its start.
-pub(super) const STARTED: u8 = b'S';
-pub(super) const FAILED: u8 = b'F';
+pub(super) const STARTED_ANSWER: u8 = b'S';
+pub(super) const FAILED_ANSWER: u8 = b'F';
 /// Length of that answer in bytes. The second and last answer is the server's wait status, in the
 /// four bytes of an `i32`.
-pub(super) const ANSWER: usize = 5;
+pub(super) const ANSWER_BYTES: usize = 5;
 
 /// Time for a server to exit by itself when the gateway is gone.
-const GRACE: Duration = Duration::from_secs(1);
+const EXIT_GRACE_PERIOD: Duration = Duration::from_secs(1);
 /// Longest time spent killing descendants that fork meanwhile, or that the kernel holds.
-const LONGEST_END: Duration = Duration::from_secs(2);
+const KILL_TIMEOUT: Duration = Duration::from_secs(2);
 /// Pause between two scans for descendants.
-const PAUSE: Duration = Duration::from_millis(2);
+const SCAN_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Runs as a guard if the command line requests it. Call it before anything else. Returns only if
 /// it was not requested, or when no process of the server is left.
@@ -74,11 +74,11 @@ fn guard_server() -> io::Result<ExitCode> {
         Ok(server) => server,
         Err(error) => {
             let code = error.raw_os_error().unwrap_or(Errno::IO.raw_os_error());
-            send_answer(&mut control, FAILED, code)?;
+            send_answer(&mut control, FAILED_ANSWER, code)?;
             return Ok(ExitCode::FAILURE);
         }
     };
-    send_answer(&mut control, STARTED, server.as_raw_nonzero().get())?;
+    send_answer(&mut control, STARTED_ANSWER, server.as_raw_nonzero().get())?;
     drop_streams()?;
     let running = Arc::new(Mutex::new(true));
     let orders = control.try_clone()?;
@@ -178,12 +178,12 @@ fn obey(mut control: UnixStream, server: Pid, running: &Mutex<bool>) {
     loop {
         let mut order = [0];
         match control.read(&mut order) {
-            Ok(1) if order == [TERMINATE] => signal_server(server, Signal::TERM, running),
+            Ok(1) if order == [TERMINATE_ORDER] => signal_server(server, Signal::TERM, running),
             Ok(1) => break,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Ok(_) | Err(_) => {
                 signal_server(server, Signal::TERM, running);
-                std::thread::sleep(GRACE);
+                std::thread::sleep(EXIT_GRACE_PERIOD);
                 break;
             }
         }
@@ -222,7 +222,7 @@ fn wait_for(server: Pid, running: &Mutex<bool>) -> io::Result<WaitStatus> {
 /// until they are reaped; the guard then adopts their own children.
 fn end_descendants() {
     let began = Instant::now();
-    while began.elapsed() < LONGEST_END {
+    while began.elapsed() < KILL_TIMEOUT {
         match wait(WaitOptions::NOHANG) {
             Ok(Some(_)) => continue,
             Err(Errno::CHILD) => return,
@@ -231,7 +231,7 @@ fn end_descendants() {
         for child in own_children() {
             let _ = kill_process(child, Signal::KILL);
         }
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(SCAN_INTERVAL);
     }
 }
 

@@ -15,7 +15,7 @@ use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 
-use super::guard::{ANSWER, FAILED, NAME, ROLE, STARTED};
+use super::guard::{ANSWER_BYTES, FAILED_ANSWER, NAME, ROLE, STARTED_ANSWER};
 
 /// A guard, and the streams of the server that it starts. Dropping it ends that server.
 pub(super) struct Guarded {
@@ -66,15 +66,15 @@ impl Guarded {
 
     /// Waits until the server runs; the inner error is that of its start.
     pub(super) async fn started(&mut self) -> io::Result<Result<Started, io::Error>> {
-        let mut answer = [0; ANSWER];
+        let mut answer = [0; ANSWER_BYTES];
         self.control.read_exact(&mut answer).await?;
         let [kind, number @ ..] = answer;
         let number = i32::from_le_bytes(number);
         match (kind, Pid::from_raw(number)) {
-            (STARTED, Some(server)) => {
+            (STARTED_ANSWER, Some(server)) => {
                 Ok(Ok((number.unsigned_abs(), pidfd_open(server, PidfdFlags::empty()).ok())))
             }
-            (FAILED, _) => Ok(Err(io::Error::from_raw_os_error(number))),
+            (FAILED_ANSWER, _) => Ok(Err(io::Error::from_raw_os_error(number))),
             _ => Err(io::ErrorKind::InvalidData.into()),
         }
     }

@@ -13,9 +13,9 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 /// Bytes kept per line.
 const MAX_LINE: usize = 8 << 10;
 /// Number of lines kept.
-const KEPT: usize = 20;
+const MAX_KEPT_LINES: usize = 20;
 /// Lines per second logged at level info; the rest are logged at level debug.
-const LOUD: u32 = 20;
+const MAX_INFO_LINES_PER_SECOND: u32 = 20;
 
 #[derive(Default)]
 pub(super) struct Tail(Mutex<VecDeque<String>>);
@@ -27,7 +27,7 @@ impl Tail {
 
     fn push(&self, line: String) {
         let mut lines = self.0.lock();
-        if lines.len() >= KEPT {
+        if lines.len() >= MAX_KEPT_LINES {
             lines.pop_front();
         }
         lines.push_back(line);
@@ -109,6 +109,6 @@ impl Loudness {
             *self = Self { since: Some(Instant::now()), lines: 0 };
         }
         self.lines += 1;
-        self.lines <= LOUD
+        self.lines <= MAX_INFO_LINES_PER_SECOND
     }
 }

@@ -15,8 +15,8 @@ use tokio::time::timeout;
 use super::{Child, inherited, spawn};
 use crate::status::{Stage, StageError};
 
-const SOON: Duration = Duration::from_secs(10);
-const GRACE: Duration = Duration::from_millis(300);
+const EVENT_TIMEOUT: Duration = Duration::from_secs(10);
+const GRACE_PERIOD: Duration = Duration::from_millis(300);
 
 /// Returns the guard program, which cargo builds with these tests.
 fn guard() -> PathBuf {
@@ -41,7 +41,7 @@ async fn sh(script: &str) -> (Child, pipe::Sender, BufReader<ChildStdout>) {
 
 async fn line(stdout: &mut BufReader<ChildStdout>) -> String {
     let mut line = String::new();
-    timeout(SOON, stdout.read_line(&mut line)).await.unwrap().unwrap();
+    timeout(EVENT_TIMEOUT, stdout.read_line(&mut line)).await.unwrap().unwrap();
     line.trim_end().to_owned()
 }
 
@@ -57,7 +57,7 @@ fn runs(pid: Pid) -> bool {
 }
 
 async fn gone(what: impl Fn() -> bool) {
-    let end = Instant::now() + SOON;
+    let end = Instant::now() + EVENT_TIMEOUT;
     while what() {
         assert!(Instant::now() < end, "still there");
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -71,7 +71,10 @@ async fn a_child_that_reads_its_end_exits_on_its_own() {
     stdin.write_all(b"hello\n").await.unwrap();
     assert_eq!(line(&mut stdout).await, "got hello");
     drop(stdin);
-    assert_eq!(timeout(SOON, child.close(SOON)).await.unwrap(), "exited with code 3");
+    assert_eq!(
+        timeout(EVENT_TIMEOUT, child.close(EVENT_TIMEOUT)).await.unwrap(),
+        "exited with code 3"
+    );
     assert_eq!(child.wait().await, "exited with code 3");
 }
 
@@ -81,7 +84,10 @@ async fn a_child_that_ignores_its_end_is_terminated() {
         sh("trap 'echo terminated; exit 0' TERM; echo up; while :; do sleep 0.01; done").await;
     assert_eq!(line(&mut stdout).await, "up");
     drop(stdin);
-    assert_eq!(timeout(SOON, child.close(GRACE)).await.unwrap(), "exited with code 0");
+    assert_eq!(
+        timeout(EVENT_TIMEOUT, child.close(GRACE_PERIOD)).await.unwrap(),
+        "exited with code 0"
+    );
     assert_eq!(line(&mut stdout).await, "terminated");
 }
 
@@ -91,7 +97,10 @@ async fn a_child_that_ignores_termination_is_killed_with_its_group() {
         sh("trap '' TERM; sleep 1000 & echo $!; while :; do sleep 0.01; done").await;
     let grandchild = pid(&line(&mut stdout).await);
     drop(stdin);
-    assert_eq!(timeout(SOON, child.close(GRACE)).await.unwrap(), "was killed by signal 9");
+    assert_eq!(
+        timeout(EVENT_TIMEOUT, child.close(GRACE_PERIOD)).await.unwrap(),
+        "was killed by signal 9"
+    );
     gone(|| runs(grandchild)).await;
 }
 
@@ -101,10 +110,13 @@ async fn grandchildren_do_not_outlive_a_leader_that_exits() {
     let grandchild = pid(&line(&mut stdout).await);
     assert!(runs(grandchild));
     drop(stdin);
-    assert_eq!(timeout(SOON, child.close(SOON)).await.unwrap(), "exited with code 0");
+    assert_eq!(
+        timeout(EVENT_TIMEOUT, child.close(EVENT_TIMEOUT)).await.unwrap(),
+        "exited with code 0"
+    );
     gone(|| runs(grandchild)).await;
     // Its standard output has ended too, because no process holds it.
-    timeout(SOON, stdout.read_to_end(&mut Vec::new())).await.unwrap().unwrap();
+    timeout(EVENT_TIMEOUT, stdout.read_to_end(&mut Vec::new())).await.unwrap().unwrap();
 }
 
 #[tokio::test]
@@ -112,7 +124,7 @@ async fn a_leader_that_crashes_takes_its_group_along_without_being_asked() {
     let (child, mut stdin, mut stdout) = sh("sleep 1000 & echo $!; read -r x; kill -SEGV $$").await;
     let grandchild = pid(&line(&mut stdout).await);
     stdin.write_all(b"\n").await.unwrap();
-    assert_eq!(timeout(SOON, child.wait()).await.unwrap(), "was killed by signal 11");
+    assert_eq!(timeout(EVENT_TIMEOUT, child.wait()).await.unwrap(), "was killed by signal 11");
     gone(|| runs(grandchild)).await;
 }
 
@@ -135,7 +147,7 @@ fn the_end_of_the_runtime_kills_the_group() {
         (child, stdin, leader, grandchild)
     });
     drop(runtime);
-    let end = Instant::now() + SOON;
+    let end = Instant::now() + EVENT_TIMEOUT;
     while runs(leader) || runs(grandchild) {
         assert!(Instant::now() < end);
         std::thread::yield_now();
@@ -155,7 +167,7 @@ async fn descendants_outside_the_group_end_with_the_child() {
         let (child, stdin, mut stdout) = sh(&format!("{STRAYS} sleep 0.2; {rest}")).await;
         let strays = [pid(&line(&mut stdout).await), pid(&line(&mut stdout).await)];
         drop(stdin);
-        assert_eq!(timeout(SOON, child.close(SOON)).await.unwrap(), how);
+        assert_eq!(timeout(EVENT_TIMEOUT, child.close(EVENT_TIMEOUT)).await.unwrap(), how);
         assert!(!strays.into_iter().any(runs), "{how}");
     }
 }
@@ -179,9 +191,9 @@ async fn a_guard_that_is_killed_takes_the_child_along() {
     let guard = pid(stat.rsplit(')').next().unwrap().split_whitespace().nth(1).unwrap());
     // The guard survives SIGTERM, which a service manager sends to all processes.
     kill_process(guard, Signal::TERM).unwrap();
-    assert!(timeout(GRACE, child.wait()).await.is_err() && runs(guard));
+    assert!(timeout(GRACE_PERIOD, child.wait()).await.is_err() && runs(guard));
     kill_process(guard, Signal::KILL).unwrap();
-    let words = timeout(SOON, child.wait()).await.unwrap();
+    let words = timeout(EVENT_TIMEOUT, child.wait()).await.unwrap();
     assert_eq!(words, "lost its guard (was killed by signal 9)");
     gone(|| runs(server)).await;
 }
@@ -193,7 +205,7 @@ async fn stderr_is_kept_bounded_and_harmless() {
          printf '\\033[31mred\\033[0m \\377 \\342\\200\\256evil\\r\\n' >&2; \
          head -c 100000 /dev/zero | tr '\\0' x >&2; printf '\\n\\n  \\nlast words' >&2")
         .await;
-    assert_eq!(timeout(SOON, child.wait()).await.unwrap(), "exited with code 0");
+    assert_eq!(timeout(EVENT_TIMEOUT, child.wait()).await.unwrap(), "exited with code 0");
     let lines = child.stderr_tail();
     assert_eq!(lines.len(), 20);
     assert_eq!(lines[0], "line 13");
@@ -226,7 +238,7 @@ async fn the_environment_is_made_from_nothing() {
     .await
     .unwrap();
     let mut text = String::new();
-    timeout(SOON, stdout.read_to_string(&mut text)).await.unwrap().unwrap();
+    timeout(EVENT_TIMEOUT, stdout.read_to_string(&mut text)).await.unwrap().unwrap();
     assert_eq!(child.wait().await, "exited with code 0");
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(Path::new(lines[0]), directory.path().canonicalize().unwrap());
@@ -307,7 +319,7 @@ async fn a_child_that_fails_at_once_leaves_its_words() {
     let (child, stdin, _stdout) =
         start("python3", &["-c", "import sys; sys.exit('no API key')"]).await.unwrap();
     drop(stdin);
-    assert_eq!(timeout(SOON, child.wait()).await.unwrap(), "exited with code 1");
+    assert_eq!(timeout(EVENT_TIMEOUT, child.wait()).await.unwrap(), "exited with code 1");
     assert_eq!(child.stderr_tail(), ["no API key"]);
 }
 
@@ -322,7 +334,7 @@ mod served {
     use super::*;
     use crate::call::ClientChannel;
     use crate::duplex::{Bounds, Duplex};
-    use crate::failure::Kind;
+    use crate::failure::UpstreamErrorKind;
     use crate::future::BoxFuture;
     use crate::inbox::Inbox;
     use crate::incoming::Intake;
@@ -374,23 +386,26 @@ for line in sys.stdin:
         let bounds = Bounds { message_bytes: 1 << 20, depth: 32, outgoing: 64 };
         let duplex = Duplex::lines(stdout, stdin, bounds, Arc::new(Nothing), Intake::for_tests());
         for id in 0..50 {
-            let answer = timeout(SOON, duplex.request(id, call(id, "echo"), None, None, true))
-                .await
-                .unwrap()
-                .unwrap();
+            let answer =
+                timeout(EVENT_TIMEOUT, duplex.request(id, call(id, "echo"), None, None, true))
+                    .await
+                    .unwrap()
+                    .unwrap();
             assert!(String::from_utf8_lossy(&answer.text).contains("echo"));
         }
-        let failure = timeout(SOON, duplex.request(50, call(50, "huge"), None, None, true))
-            .await
-            .unwrap()
-            .unwrap_err();
-        assert_eq!(failure.kind, Kind::TooLarge);
-        let failure = timeout(SOON, duplex.request(51, call(51, "crash"), None, None, true))
-            .await
-            .unwrap()
-            .unwrap_err();
-        assert_eq!((failure.kind, failure.sent), (Kind::Lost, true));
-        assert_eq!(timeout(SOON, child.wait()).await.unwrap(), "exited with code 9");
+        let failure =
+            timeout(EVENT_TIMEOUT, duplex.request(50, call(50, "huge"), None, None, true))
+                .await
+                .unwrap()
+                .unwrap_err();
+        assert_eq!(failure.kind, UpstreamErrorKind::TooLarge);
+        let failure =
+            timeout(EVENT_TIMEOUT, duplex.request(51, call(51, "crash"), None, None, true))
+                .await
+                .unwrap()
+                .unwrap_err();
+        assert_eq!((failure.kind, failure.sent), (UpstreamErrorKind::Lost, true));
+        assert_eq!(timeout(EVENT_TIMEOUT, child.wait()).await.unwrap(), "exited with code 9");
     }
 
     #[tokio::test]
@@ -398,8 +413,14 @@ for line in sys.stdin:
         let (child, stdin, stdout) = start("python3", &["-c", SERVER]).await.unwrap();
         let bounds = Bounds { message_bytes: 1 << 20, depth: 32, outgoing: 64 };
         let duplex = Duplex::lines(stdout, stdin, bounds, Arc::new(Nothing), Intake::for_tests());
-        timeout(SOON, duplex.request(1, call(1, "echo"), None, None, true)).await.unwrap().unwrap();
+        timeout(EVENT_TIMEOUT, duplex.request(1, call(1, "echo"), None, None, true))
+            .await
+            .unwrap()
+            .unwrap();
         duplex.close();
-        assert_eq!(timeout(SOON, child.close(SOON)).await.unwrap(), "exited with code 0");
+        assert_eq!(
+            timeout(EVENT_TIMEOUT, child.close(EVENT_TIMEOUT)).await.unwrap(),
+            "exited with code 0"
+        );
     }
 }

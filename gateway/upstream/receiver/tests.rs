@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn a_server_may_say_so_much_in_a_second_and_no_more() {
-    for most in [LOGGED, UPDATES] {
+    for most in [MAX_LOGS_PER_SECOND, MAX_UPDATES_PER_SECOND] {
         let pace = Pace::default();
         let start = Instant::now();
         let admitted = (0..most + 10).filter(|_| pace.admits(most, start)).count();

@@ -23,8 +23,8 @@ use crate::{
     Transport, Upstream, UpstreamError,
 };
 
-const SOON: Duration = Duration::from_secs(10);
-const REST: Duration = Duration::from_millis(150);
+const EVENT_TIMEOUT: Duration = Duration::from_secs(10);
+const IDLE_TIMEOUT: Duration = Duration::from_millis(150);
 const HERE: Policy = Policy::Organisation { private: false, loopback: true };
 
 /// Starts a legacy server that counts its handshakes.
@@ -98,9 +98,9 @@ fn around() -> Surroundings {
         ca_file: None,
         from_environment: false,
         route: None,
-        connect_timeout: SOON,
+        connect_timeout: EVENT_TIMEOUT,
         idle_connections: 1,
-        idle_timeout: SOON,
+        idle_timeout: EVENT_TIMEOUT,
         organisations: Policy::Public,
     };
     let cpu_pool = Bounds { running: 1, waiting: 8 };
@@ -111,13 +111,13 @@ fn around() -> Surroundings {
         egress,
         events: tokio::sync::broadcast::channel(64).0,
         metrics: None,
-        sole: None,
+        single_client: None,
         pools: Pools { running: Pool::new(10), waiting: Pool::new(10) },
         part: None,
         budget: Arc::new(Budget::new(1 << 26)),
         cpu_pool: Arc::new(CpuPool::new(cpu_pool)),
         info: Arc::from(br#"{"name":"gate","version":"1"}"#.as_slice()),
-        voucher: None,
+        assertion: None,
         guard: "/nowhere".into(),
     }
 }
@@ -127,7 +127,7 @@ fn config(url: url::Url) -> Config {
     Config {
         era: EraChoice::Legacy,
         sessions: Sessions::Shared,
-        rests_after: Some(REST),
+        rests_after: Some(IDLE_TIMEOUT),
         ..Config::of_organisation("acme".into(), "one".into(), transport, HERE)
     }
 }
@@ -149,7 +149,7 @@ async fn call(client: &Client) -> Result<Answer, UpstreamError> {
         id: lockgate_admission::CallerId::alone(1),
         capabilities: "{}".into(),
         interactive: false,
-        voucher: None,
+        assertion: None,
         log_level: None,
         session: None,
         era: Era::Modern,
@@ -170,7 +170,7 @@ async fn call(client: &Client) -> Result<Answer, UpstreamError> {
     client.call(call).await
 }
 
-async fn reach(client: &Client, state: State) {
+async fn reach(client: &Client, state: UpstreamState) {
     let wait = async {
         loop {
             let changed = client.shared.changed.notified();
@@ -180,30 +180,30 @@ async fn reach(client: &Client, state: State) {
             changed.await;
         }
     };
-    tokio::time::timeout(SOON, wait).await.unwrap();
+    tokio::time::timeout(EVENT_TIMEOUT, wait).await.unwrap();
 }
 
 #[tokio::test]
 async fn a_server_is_connected_while_it_is_used_and_its_lists_stay_known() {
     let (url, handshakes) = serve().await;
     let client = start(config(url));
-    assert_eq!(client.status().state, State::Resting);
+    assert_eq!(client.status().state, UpstreamState::Resting);
     client.touch();
-    reach(&client, State::Connected).await;
+    reach(&client, UpstreamState::Connected).await;
     assert_eq!((client.catalog().tools.len(), client.catalog().version), (1, 1));
-    reach(&client, State::Resting).await;
+    reach(&client, UpstreamState::Resting).await;
     assert_eq!(client.catalog().tools.len(), 1);
     client.touch();
-    assert_eq!(client.status().state, State::Resting, "its lists are of just now");
+    assert_eq!(client.status().state, UpstreamState::Resting, "its lists are of just now");
     assert_eq!(handshakes.load(Ordering::Relaxed), 1);
 
     call(&client).await.unwrap();
-    assert_eq!((client.status().state, client.catalog().version), (State::Connected, 1));
+    assert_eq!((client.status().state, client.catalog().version), (UpstreamState::Connected, 1));
     assert_eq!(handshakes.load(Ordering::Relaxed), 2);
     assert_eq!(client.status().restarts, 0, "it was not lost");
     for _ in 0..20 {
         call(&client).await.unwrap();
-        tokio::time::sleep(REST / 5).await;
+        tokio::time::sleep(IDLE_TIMEOUT / 5).await;
     }
     assert_eq!(handshakes.load(Ordering::Relaxed), 2, "it stays while it is used");
     client.close().await;
@@ -221,7 +221,7 @@ impl Tenancy {
 
     /// Starts a server with a long idle time.
     fn start(&self, url: url::Url) -> Arc<Client> {
-        let config = Config { rests_after: Some(SOON * 10), ..config(url) };
+        let config = Config { rests_after: Some(EVENT_TIMEOUT * 10), ..config(url) };
         let client = Client::new(config, self.0.clone()).unwrap();
         client.start();
         client
@@ -235,15 +235,15 @@ async fn the_idlest_server_of_an_organisation_rests_when_there_is_no_place_for_a
     for _ in 0..3 {
         let client = tenancy.start(serve().await.0);
         client.touch();
-        reach(&client, State::Connected).await;
+        reach(&client, UpstreamState::Connected).await;
         clients.push(client);
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    reach(&clients[0], State::Resting).await;
+    reach(&clients[0], UpstreamState::Resting).await;
     assert_eq!(clients[0].catalog().tools.len(), 1, "its lists stay known");
-    assert_eq!(clients[1].status().state, State::Connected);
+    assert_eq!(clients[1].status().state, UpstreamState::Connected);
     call(&clients[0]).await.unwrap();
-    reach(&clients[1], State::Resting).await;
+    reach(&clients[1], UpstreamState::Resting).await;
     for client in clients {
         client.close().await;
     }
@@ -257,13 +257,13 @@ async fn servers_that_do_not_answer_hold_up_no_call_of_another_one() {
     let hanging: Vec<_> = (0..20).map(|_| tenancy.start(url.clone())).collect();
     for client in &hanging {
         client.touch();
-        reach(client, State::Pending).await;
+        reach(client, UpstreamState::Pending).await;
     }
     let good = tenancy.start(serve().await.0);
-    let called = tokio::time::timeout(SOON / 4, call(&good)).await;
+    let called = tokio::time::timeout(EVENT_TIMEOUT / 4, call(&good)).await;
     called.expect("it waits behind those that do not answer").unwrap();
     let mut came = Vec::new();
-    while let Ok(Ok(one)) = tokio::time::timeout(REST, silent.accept()).await {
+    while let Ok(Ok(one)) = tokio::time::timeout(IDLE_TIMEOUT, silent.accept()).await {
         came.push(one);
     }
     assert!(came.len() <= 8, "{} are tried at once", came.len());
@@ -277,7 +277,7 @@ async fn lists_at_rest_make_room_for_those_of_others_and_come_back() {
     let (url, handshakes) = serve().await;
     let first = start(config(url.clone()));
     first.touch();
-    reach(&first, State::Connected).await;
+    reach(&first, UpstreamState::Connected).await;
     let lists = first.catalog().bytes() + 1;
     first.close().await;
 
@@ -285,17 +285,17 @@ async fn lists_at_rest_make_room_for_those_of_others_and_come_back() {
     let resting = Client::new(config(url), tenancy.0.clone()).unwrap();
     resting.start();
     resting.touch();
-    reach(&resting, State::Connected).await;
-    reach(&resting, State::Resting).await;
+    reach(&resting, UpstreamState::Connected).await;
+    reach(&resting, UpstreamState::Resting).await;
     assert_eq!((resting.catalog().version, handshakes.load(Ordering::Relaxed)), (1, 2));
     let other = tenancy.start(serve().await.0);
     other.touch();
-    reach(&other, State::Connected).await;
+    reach(&other, UpstreamState::Connected).await;
     assert_eq!((other.catalog().tools.len(), resting.catalog().tools.len()), (1, 0));
     other.close().await;
     drop(other);
     resting.touch();
-    reach(&resting, State::Connected).await;
+    reach(&resting, UpstreamState::Connected).await;
     let known = resting.catalog();
     assert_eq!((known.tools.len(), known.version), (1, 2), "a version that it never had");
     resting.close().await;
@@ -308,14 +308,15 @@ async fn a_server_that_is_not_there_rests_though_its_lists_are_asked_for() {
     drop(gone);
     let client = start(config(url));
     client.touch();
-    reach(&client, State::Failed).await;
-    reach(&client, State::Resting).await;
+    reach(&client, UpstreamState::Failed).await;
+    reach(&client, UpstreamState::Resting).await;
     client.touch();
-    assert_eq!(client.status().state, State::Resting, "it was tried just now");
-    tokio::time::sleep(REST).await;
+    assert_eq!(client.status().state, UpstreamState::Resting, "it was tried just now");
+    tokio::time::sleep(IDLE_TIMEOUT).await;
     client.touch();
-    reach(&client, State::Failed).await;
-    let rests = tokio::time::timeout(REST * 20, reach(&client, State::Resting)).await;
+    reach(&client, UpstreamState::Failed).await;
+    let rests =
+        tokio::time::timeout(IDLE_TIMEOUT * 20, reach(&client, UpstreamState::Resting)).await;
     rests.expect("it is tried once for that");
     client.close().await;
 }
@@ -326,14 +327,14 @@ async fn a_server_with_a_task_rests_when_that_is_over() {
     let client = start(config(url));
     let mut answer = call(&client).await.unwrap();
     let text = json!({"jsonrpc": "2.0", "id": 1, "result": {"task": {"taskId": "a",
-        "ttl": 8 * REST.as_millis() as u64}}});
+        "ttl": 8 * IDLE_TIMEOUT.as_millis() as u64}}});
     let read = jsonrpc::parse(text.to_string().into(), 64, SentBy::Server);
     let Ok(Message::Response(response)) = read else { panic!("no response") };
     (answer.text, answer.outcome) = (response.text, response.outcome);
     client.shared.record_task(&answer);
     let began = std::time::Instant::now();
-    reach(&client, State::Resting).await;
-    assert!(began.elapsed() >= 8 * REST - REST / 2, "{:?}", began.elapsed());
+    reach(&client, UpstreamState::Resting).await;
+    assert!(began.elapsed() >= 8 * IDLE_TIMEOUT - IDLE_TIMEOUT / 2, "{:?}", began.elapsed());
     client.close().await;
 }
 
@@ -361,7 +362,7 @@ async fn lists_of_an_earlier_process_are_there_until_the_server_is() {
     let known = Client::with_memory(config(url.clone()), around(), kept.clone()).unwrap();
     known.start();
     known.touch();
-    reach(&known, State::Connected).await;
+    reach(&known, UpstreamState::Connected).await;
     known.close().await;
     assert_eq!(kept.1.load(Ordering::Relaxed), 1);
 
@@ -376,10 +377,10 @@ async fn lists_of_an_earlier_process_are_there_until_the_server_is() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(SOON, read).await.unwrap();
+    tokio::time::timeout(EVENT_TIMEOUT, read).await.unwrap();
     let restored = later.catalog();
     assert_eq!((restored.tools.len(), restored.read_at), (1, Some(UNIX_EPOCH)));
-    assert_eq!(later.status().state, State::Pending);
+    assert_eq!(later.status().state, UpstreamState::Pending);
     later.close().await;
 
     let back = Client::with_memory(config(url), around(), kept.clone()).unwrap();
@@ -387,7 +388,7 @@ async fn lists_of_an_earlier_process_are_there_until_the_server_is() {
     back.start();
     assert_eq!(back.catalog().read_at, Some(UNIX_EPOCH));
     back.touch();
-    reach(&back, State::Connected).await;
+    reach(&back, UpstreamState::Connected).await;
     let fresh = back.catalog();
     assert_eq!((fresh.tools.len(), fresh.read_at), (1, None));
     back.shared.restore(Catalog::clone(&restored));
@@ -402,8 +403,8 @@ async fn a_server_that_is_not_there_is_left_alone_when_nobody_wants_it() {
     drop(gone);
     let client = start(config(url));
     client.touch();
-    reach(&client, State::Failed).await;
-    reach(&client, State::Resting).await;
+    reach(&client, UpstreamState::Failed).await;
+    reach(&client, UpstreamState::Resting).await;
     assert!(client.status().trouble.is_some(), "why it was not there is still said");
     assert!(call(&client).await.is_err());
     client.close().await;
@@ -425,10 +426,10 @@ async fn the_first_callers_make_one_attempt_for_all_of_them() {
 async fn the_first_call_waits_no_longer_than_a_call_may_take() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mcp", silent.local_addr().unwrap()).parse().unwrap();
-    let client = start(Config { call_timeout: REST, ..config(url) });
+    let client = start(Config { call_timeout: IDLE_TIMEOUT, ..config(url) });
     let began = std::time::Instant::now();
     assert!(call(&client).await.is_err());
-    assert!(began.elapsed() < SOON / 4, "it waits no longer than a call may take");
+    assert!(began.elapsed() < EVENT_TIMEOUT / 4, "it waits no longer than a call may take");
     client.close().await;
 }
 
@@ -454,7 +455,7 @@ async fn a_redirect_is_not_followed_and_takes_no_credentials_along() {
         let transport = Transport::Http { url, headers };
         let client = start(Config::of_organisation("acme".into(), "one".into(), transport, HERE));
         client.touch();
-        reach(&client, State::Failed).await;
+        reach(&client, UpstreamState::Failed).await;
         client.close().await;
     }
     assert!(canary.accept().now_or_never().is_none(), "somebody came");
@@ -465,7 +466,7 @@ async fn a_server_of_an_organisation_leads_to_public_addresses_alone() {
     let (url, handshakes) = serve().await;
     let client = start(Config { addresses: Policy::Public, ..config(url) });
     client.touch();
-    reach(&client, State::Failed).await;
+    reach(&client, UpstreamState::Failed).await;
     let trouble = client.status().trouble.clone().unwrap();
     assert!(trouble.words.contains("is not allowed here"), "{trouble}");
     assert_eq!(handshakes.load(Ordering::Relaxed), 0);

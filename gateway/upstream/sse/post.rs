@@ -17,29 +17,29 @@ use tokio::time::timeout;
 
 use super::request::{make_request, read_status};
 use crate::duplex::{Exchange, Outgoing, count_outgoing};
-use crate::failure::{Kind, UpstreamError};
-use crate::voucher::{Identification, Voucher};
+use crate::failure::{UpstreamError, UpstreamErrorKind};
+use crate::identity_assertion::{Identification, IdentityAssertion};
 
 /// Number of requests posted concurrently.
-const SIDE_BY_SIDE: usize = 32;
+const MAX_CONCURRENT_POSTS: usize = 32;
 /// Time for a server to accept a request; some answer the POST only when the call has ended.
-const REQUEST_WAIT: Duration = Duration::from_secs(300);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(300);
 /// Time for a server to accept a notification or a response, which later messages wait for.
-const NOTE_WAIT: Duration = Duration::from_secs(10);
+const NOTIFICATION_TIMEOUT: Duration = Duration::from_secs(10);
 /// Most queued bytes; a single message may be longer.
 const MAX_QUEUED: usize = 64 << 20;
 /// Most bytes read of the body of an acceptance, which is discarded.
 const MAX_ACCEPTANCE: usize = 64 << 10;
 
 pub(super) struct Posts {
-    state: Mutex<State>,
+    state: Mutex<PostState>,
     capacity: usize,
     budget: Arc<Budget>,
     more: Notify,
 }
 
 #[derive(Default)]
-struct State {
+struct PostState {
     queue: VecDeque<Item>,
     bytes: usize,
     closing: bool,
@@ -48,7 +48,7 @@ struct State {
 struct Item {
     id: Option<u64>,
     text: Bytes,
-    voucher: Option<Arc<dyn Voucher>>,
+    assertion: Option<Arc<dyn IdentityAssertion>>,
 }
 
 impl Posts {
@@ -79,13 +79,13 @@ impl Outgoing for Posts {
         &self,
         id: Option<u64>,
         text: Bytes,
-        voucher: Option<Arc<dyn Voucher>>,
+        assertion: Option<Arc<dyn IdentityAssertion>>,
     ) -> Result<(), UpstreamError> {
         let text = count_outgoing(text, &self.budget)?;
         let mut state = self.state.lock();
         if state.closing {
             return Err(UpstreamError::new(
-                Kind::Unavailable,
+                UpstreamErrorKind::Unavailable,
                 "the connection to the server is closed",
             ));
         }
@@ -93,12 +93,12 @@ impl Outgoing for Posts {
             || !state.queue.is_empty() && state.bytes + text.len() > MAX_QUEUED
         {
             return Err(UpstreamError::new(
-                Kind::Overloaded,
+                UpstreamErrorKind::Overloaded,
                 "the server accepts messages too slowly",
             ));
         }
         state.bytes += text.len();
-        state.queue.push_back(Item { id, text, voucher });
+        state.queue.push_back(Item { id, text, assertion });
         drop(state);
         self.more.notify_one();
         Ok(())
@@ -143,17 +143,17 @@ pub(super) async fn run(
     exchange: Arc<Exchange>,
 ) {
     let mut running = JoinSet::new();
-    while let Some(Item { id, text, voucher }) = posts.next().await {
+    while let Some(Item { id, text, assertion }) = posts.next().await {
         while running.try_join_next().is_some() {}
-        if running.len() >= SIDE_BY_SIDE {
+        if running.len() >= MAX_CONCURRENT_POSTS {
             running.join_next().await;
         }
         let mut message = make_request(Method::POST, uri.clone(), &headers, text);
         if let Some(identification) = &identification {
-            identification.add(message.headers_mut(), voucher.as_deref());
+            identification.add(message.headers_mut(), assertion.as_deref());
         }
         let Some(id) = id else {
-            if let Err(failure) = deliver_within(NOTE_WAIT, &origin, message).await {
+            if let Err(failure) = deliver_within(NOTIFICATION_TIMEOUT, &origin, message).await {
                 tracing::debug!(%failure, "a notification or response was not delivered");
             }
             continue;
@@ -161,13 +161,13 @@ pub(super) async fn run(
         let origin = origin.clone();
         let exchange = exchange.clone();
         running.spawn(async move {
-            if let Err(failure) = deliver_within(REQUEST_WAIT, &origin, message).await {
+            if let Err(failure) = deliver_within(REQUEST_TIMEOUT, &origin, message).await {
                 exchange.fail(id, failure);
             }
         });
     }
     let finish = async { while running.join_next().await.is_some() {} };
-    let _ = timeout(NOTE_WAIT, finish).await;
+    let _ = timeout(NOTIFICATION_TIMEOUT, finish).await;
     exchange.end("the gateway closed the connection");
 }
 
@@ -180,7 +180,7 @@ async fn deliver_within(
         Ok(delivered) => delivered,
         Err(_) => {
             let words = "the server did not accept the message in time";
-            Err(UpstreamError::new(Kind::Timeout, words).after_send())
+            Err(UpstreamError::new(UpstreamErrorKind::Timeout, words).after_send())
         }
     }
 }

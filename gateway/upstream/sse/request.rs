@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Method, Request, StatusCode, Uri};
 use lockgate_egress::Payload;
 
-use crate::failure::{Kind, UpstreamError};
+use crate::failure::{UpstreamError, UpstreamErrorKind};
 
 pub(super) fn make_request(
     method: Method,
@@ -26,16 +26,18 @@ pub(super) fn make_request(
 pub(super) fn read_status(status: StatusCode) -> UpstreamError {
     let words = format!("the server answered with HTTP status {}", status.as_u16());
     match status.as_u16() {
-        401 | 403 | 407 => UpstreamError::new(Kind::NeedsAuth, words),
-        404 | 410 => {
-            UpstreamError::new(Kind::SessionLost, format!("{words}: unknown session or path"))
-        }
-        300..=399 => {
-            UpstreamError::new(Kind::Garbage, format!("{words}, a redirect, which is not followed"))
-        }
-        429 | 503 => UpstreamError::new(Kind::Unavailable, words)
+        401 | 403 | 407 => UpstreamError::new(UpstreamErrorKind::NeedsAuth, words),
+        404 | 410 => UpstreamError::new(
+            UpstreamErrorKind::SessionLost,
+            format!("{words}: unknown session or path"),
+        ),
+        300..=399 => UpstreamError::new(
+            UpstreamErrorKind::Garbage,
+            format!("{words}, a redirect, which is not followed"),
+        ),
+        429 | 503 => UpstreamError::new(UpstreamErrorKind::Unavailable, words)
             .after_send()
             .retry_after(Duration::from_secs(1)),
-        _ => UpstreamError::new(Kind::Garbage, words).after_send(),
+        _ => UpstreamError::new(UpstreamErrorKind::Garbage, words).after_send(),
     }
 }

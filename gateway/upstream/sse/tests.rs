@@ -19,13 +19,13 @@ use url::Url;
 use super::connect;
 use crate::call::ClientChannel;
 use crate::duplex::{Bounds, Duplex};
-use crate::failure::{Kind, UpstreamError};
+use crate::failure::{UpstreamError, UpstreamErrorKind};
 use crate::future::BoxFuture;
+use crate::identity_assertion::{Identification, IdentityAssertion};
 use crate::inbox::Inbox;
 use crate::incoming::Intake;
-use crate::voucher::{Identification, Voucher};
 
-const SOON: Duration = Duration::from_secs(5);
+const EVENT_TIMEOUT: Duration = Duration::from_secs(5);
 const BOUNDS: Bounds = Bounds { message_bytes: 2000, depth: 16, outgoing: 4 };
 
 struct Recorder(mpsc::UnboundedSender<String>);
@@ -91,7 +91,7 @@ impl Server {
     }
 
     async fn next(&mut self) -> Arrived {
-        timeout(SOON, self.arrived.recv()).await.expect("no request arrived").unwrap()
+        timeout(EVENT_TIMEOUT, self.arrived.recv()).await.expect("no request arrived").unwrap()
     }
 
     fn connect(
@@ -101,7 +101,7 @@ impl Server {
             ca_file: None,
             from_environment: false,
             route: None,
-            connect_timeout: SOON,
+            connect_timeout: EVENT_TIMEOUT,
             idle_connections: 4,
             idle_timeout: Duration::from_secs(60),
             organisations: Policy::Public,
@@ -135,7 +135,7 @@ impl Server {
         let mut get = self.next().await;
         get.reply(text).await;
         drop(get);
-        timeout(SOON, connecting).await.unwrap().unwrap().err().expect("it connected")
+        timeout(EVENT_TIMEOUT, connecting).await.unwrap().unwrap().err().expect("it connected")
     }
 
     /// Opens a connection and returns it with its stream.
@@ -144,7 +144,7 @@ impl Server {
         let mut get = self.next().await;
         get.reply(&format!("{STREAM}: hello\n\nevent: endpoint\ndata: messages?session=7\n\n"))
             .await;
-        (timeout(SOON, connecting).await.unwrap().unwrap().unwrap(), get, seen)
+        (timeout(EVENT_TIMEOUT, connecting).await.unwrap().unwrap().unwrap(), get, seen)
     }
 }
 
@@ -187,7 +187,7 @@ fn ask(duplex: &Arc<Duplex>, id: u64) -> JoinHandle<Result<Response, UpstreamErr
 async fn result(
     call: JoinHandle<Result<Response, UpstreamError>>,
 ) -> Result<Response, UpstreamError> {
-    timeout(SOON, call).await.expect("no answer").unwrap()
+    timeout(EVENT_TIMEOUT, call).await.expect("no answer").unwrap()
 }
 
 #[tokio::test]
@@ -223,14 +223,14 @@ async fn messages_are_posted_to_the_endpoint_and_answers_come_on_the_stream() {
     assert_eq!(post.body, r#"{"jsonrpc":"2.0","id":"p","result":{}}"#);
     post.accept().await;
     stream.reply("data: {\"jsonrpc\":\"2.0\",\"method\":\"some/note\"}\n\n").await;
-    assert_eq!(timeout(SOON, seen.recv()).await.unwrap().unwrap(), "note some/note");
+    assert_eq!(timeout(EVENT_TIMEOUT, seen.recv()).await.unwrap().unwrap(), "note some/note");
 }
 
-/// A voucher with a fixed name.
+/// An assertion with a fixed name.
 struct Says(&'static str);
 
-impl Voucher for Says {
-    fn vouch(&self, audience: &Arc<str>) -> Option<HeaderValue> {
+impl IdentityAssertion for Says {
+    fn sign_for(&self, audience: &Arc<str>) -> Option<HeaderValue> {
         HeaderValue::from_str(&format!("{} for {audience}", self.0)).ok()
     }
 }
@@ -244,9 +244,9 @@ async fn each_post_says_for_whom_it_is_and_the_stream_whose_it_is() {
     assert!(stream.headers.contains("lockgate-identity: gate for crm"), "{}", stream.headers);
     for (id, name) in [(1, "alice"), (2, "bob")] {
         let asking = duplex.clone();
-        let voucher: Arc<dyn Voucher> = Arc::new(Says(name));
+        let assertion: Arc<dyn IdentityAssertion> = Arc::new(Says(name));
         let call = tokio::spawn(async move {
-            asking.request(id, request(id), None, Some(voucher), true).await
+            asking.request(id, request(id), None, Some(assertion), true).await
         });
         let post = server.next().await;
         let told = format!("lockgate-identity: {name} for crm\r\n");
@@ -273,9 +273,9 @@ async fn a_lost_stream_fails_what_waits() {
     server.next().await.accept().await;
     drop(stream);
     let failure = result(call).await.unwrap_err();
-    assert_eq!((failure.kind, failure.sent), (Kind::Lost, true));
+    assert_eq!((failure.kind, failure.sent), (UpstreamErrorKind::Lost, true));
     assert_eq!(
-        timeout(SOON, seen.recv()).await.unwrap().unwrap(),
+        timeout(EVENT_TIMEOUT, seen.recv()).await.unwrap().unwrap(),
         "closed the server closed its event stream"
     );
     assert!(!duplex.is_open());
@@ -288,9 +288,9 @@ async fn a_refused_post_fails_its_call_alone() {
     let other = ask(&duplex, 1);
     server.next().await.accept().await;
     for (status, kind, sent) in [
-        ("401 Unauthorized", Kind::NeedsAuth, false),
-        ("404 Not Found", Kind::SessionLost, false),
-        ("500 Oops", Kind::Garbage, true),
+        ("401 Unauthorized", UpstreamErrorKind::NeedsAuth, false),
+        ("404 Not Found", UpstreamErrorKind::SessionLost, false),
+        ("500 Oops", UpstreamErrorKind::Garbage, true),
     ] {
         let call = ask(&duplex, 2);
         let mut post = server.next().await;
@@ -325,9 +325,9 @@ async fn an_event_that_is_too_large_ends_the_stream_and_tells_the_only_caller() 
     let call = ask(&duplex, 1);
     server.next().await.accept().await;
     stream.reply(&format!("data: {}", "x".repeat(3000))).await;
-    assert_eq!(result(call).await.unwrap_err().kind, Kind::TooLarge);
+    assert_eq!(result(call).await.unwrap_err().kind, UpstreamErrorKind::TooLarge);
     assert_eq!(
-        timeout(SOON, seen.recv()).await.unwrap().unwrap(),
+        timeout(EVENT_TIMEOUT, seen.recv()).await.unwrap().unwrap(),
         "closed the server sent an event larger than limits.event_bytes"
     );
 }
@@ -342,7 +342,7 @@ async fn closing_posts_what_waits_and_ends_the_stream() {
     assert_eq!(post.body, "{\"last\":1}");
     post.accept().await;
     assert_eq!(
-        timeout(SOON, seen.recv()).await.unwrap().unwrap(),
+        timeout(EVENT_TIMEOUT, seen.recv()).await.unwrap().unwrap(),
         "closed the gateway closed the connection"
     );
     drop(stream);
@@ -366,7 +366,7 @@ async fn an_endpoint_elsewhere_is_refused() {
         let (connecting, _seen) = server.connect();
         let mut get = server.next().await;
         get.reply(&format!("{STREAM}event: endpoint\ndata: {place}\n\n")).await;
-        let connected = timeout(SOON, connecting).await.unwrap().unwrap();
+        let connected = timeout(EVENT_TIMEOUT, connecting).await.unwrap().unwrap();
         assert_eq!(connected.is_ok(), allowed, "{place}");
     }
 }
@@ -376,17 +376,23 @@ async fn what_is_not_such_a_server_is_told_apart() {
     let mut server = Server::start().await;
     let short = "content-length: 0\r\nconnection: close\r\n\r\n";
     for (reply, kind) in [
-        (format!("HTTP/1.1 401 Unauthorized\r\n{short}"), Kind::NeedsAuth),
-        (format!("HTTP/1.1 404 Not Found\r\n{short}"), Kind::SessionLost),
-        (format!("HTTP/1.1 405 Method Not Allowed\r\n{short}"), Kind::Garbage),
+        (format!("HTTP/1.1 401 Unauthorized\r\n{short}"), UpstreamErrorKind::NeedsAuth),
+        (format!("HTTP/1.1 404 Not Found\r\n{short}"), UpstreamErrorKind::SessionLost),
+        (format!("HTTP/1.1 405 Method Not Allowed\r\n{short}"), UpstreamErrorKind::Garbage),
         (
             format!("HTTP/1.1 307 Temporary Redirect\r\nlocation: http://127.0.0.1:1/\r\n{short}"),
-            Kind::Garbage,
+            UpstreamErrorKind::Garbage,
         ),
-        (format!("HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n{short}"), Kind::Garbage),
-        (STREAM.to_owned(), Kind::Lost),
-        (format!("{STREAM}data: {{}}\n\n"), Kind::Garbage),
-        (format!("{STREAM}event: endpoint\ndata: {}\n\n", "x".repeat(5000)), Kind::Lost),
+        (
+            format!("HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n{short}"),
+            UpstreamErrorKind::Garbage,
+        ),
+        (STREAM.to_owned(), UpstreamErrorKind::Lost),
+        (format!("{STREAM}data: {{}}\n\n"), UpstreamErrorKind::Garbage),
+        (
+            format!("{STREAM}event: endpoint\ndata: {}\n\n", "x".repeat(5000)),
+            UpstreamErrorKind::Lost,
+        ),
     ] {
         let failure = server.refuses(&reply).await;
         assert_eq!(failure.kind, kind, "{reply}: {failure}");

@@ -8,8 +8,8 @@ use lockgate_policy::pin::Pins;
 use lockgate_protocol::name::{Naming, Slug};
 use lockgate_telemetry::Metrics;
 use lockgate_upstream::{
-    Answer, BoxFuture, Call, Caller, Instance, Item, State, Status, Subscription, Upstream,
-    UpstreamError,
+    Answer, BoxFuture, Call, Caller, Instance, Item, Status, Subscription, Upstream, UpstreamError,
+    UpstreamState,
 };
 
 use super::*;
@@ -44,7 +44,7 @@ impl Upstream for Scripted {
     fn status(&self) -> Arc<Status> {
         let since = SystemTime::UNIX_EPOCH;
         Arc::new(Status {
-            state: State::Connected,
+            state: UpstreamState::Connected,
             since,
             peer: None,
             trouble: None,

@@ -9,8 +9,8 @@ use lockgate_protocol::jsonrpc::{self, Message, SentBy};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::{Era, Revision};
 use lockgate_upstream::{
-    Answer, AnswerKind, BoxFuture, Call, Caller, Event, Instance, Item, ServerId, State, Status,
-    Subscription, Upstream, UpstreamError,
+    Answer, AnswerKind, BoxFuture, Call, Caller, Event, Instance, Item, ServerId, Status,
+    Subscription, Upstream, UpstreamError, UpstreamState,
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -146,7 +146,7 @@ impl Upstream for Named {
         };
         let since = SystemTime::UNIX_EPOCH;
         let (peer, trouble, restarts) = (Some(peer), None, 0);
-        let state = if self.rests() { State::Resting } else { State::Connected };
+        let state = if self.rests() { UpstreamState::Resting } else { UpstreamState::Connected };
         Arc::new(Status { state, since, peer, trouble, restarts, last_good: None })
     }
 

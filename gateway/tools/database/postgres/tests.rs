@@ -3,7 +3,7 @@
 
 #![allow(clippy::print_stderr, reason = "tests print what they measure")]
 
-use lockgate_upstream::State;
+use lockgate_upstream::UpstreamState;
 use serde_json::json;
 
 use super::*;
@@ -424,7 +424,7 @@ async fn the_state_follows_the_database() {
     let mut root = superuser(&server).await;
     own(&mut root, "ALTER ROLE reader NOLOGIN", &[]).await.unwrap();
     let rig = tools(config(vec![("main", DatabasePlace::Postgres(reader(&server)))], None));
-    let becomes = async |state: State, words: &str| {
+    let becomes = async |state: UpstreamState, words: &str| {
         let began = Instant::now();
         loop {
             let status = rig.builtin.servers()[0].status();
@@ -437,10 +437,10 @@ async fn the_state_follows_the_database() {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
-    let trouble = becomes(State::Failed, "is not permitted to log in").await;
+    let trouble = becomes(UpstreamState::Failed, "is not permitted to log in").await;
     assert!(trouble.contains("connection main: 127.0.0.1:"), "{trouble}");
     assert!(!trouble.contains("p@ss word"), "{trouble}");
     own(&mut root, "ALTER ROLE reader LOGIN", &[]).await.unwrap();
-    assert_eq!(becomes(State::Connected, "").await, "");
+    assert_eq!(becomes(UpstreamState::Connected, "").await, "");
     assert!(rig.call("database/query", json!({"sql": "SELECT 1"})).await.is_ok());
 }

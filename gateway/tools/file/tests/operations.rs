@@ -254,7 +254,7 @@ async fn a_server_whose_root_is_missing_says_so_and_harms_no_other() {
     let yard =
         Yard::with(|config| config.roots.iter_mut().for_each(|root| root.path.push("missing")));
     let status = yard.rig.server("file").status();
-    assert_eq!(status.state, lockgate_upstream::State::Failed);
+    assert_eq!(status.state, lockgate_upstream::UpstreamState::Failed);
     assert!(status.trouble.as_ref().unwrap().words.contains("missing does not exist"));
     assert!(yard.rig.call("system/info", json!({})).await.is_ok());
 }

@@ -224,7 +224,7 @@ async fn a_server_that_cannot_be_trusted_fails_and_says_why() {
     let rig = crate::tests::rig(&crate::Config { shell: Some(config), ..crate::Config::default() });
     let server = rig.server("shell");
     let status = server.status();
-    assert_eq!(status.state, lockgate_upstream::State::Failed);
+    assert_eq!(status.state, lockgate_upstream::UpstreamState::Failed);
     assert!(status.trouble.as_ref().unwrap().words.contains("nowhere"), "{status:?}");
     assert!(server.catalog().items(lockgate_upstream::ListKind::Tools).is_empty());
 }

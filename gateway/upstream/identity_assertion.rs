@@ -9,10 +9,10 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 pub const IDENTITY_HEADER: &str = "lockgate-identity";
 
 /// Asserts the identity of a caller, or of the gateway itself.
-pub trait Voucher: Send + Sync + 'static {
+pub trait IdentityAssertion: Send + Sync + 'static {
     /// Returns a signed assertion for this audience alone, valid for at most a minute; `None` if
     /// the gateway has no key (any more). A server has to refuse a request without an assertion.
-    fn vouch(&self, audience: &Arc<str>) -> Option<HeaderValue>;
+    fn sign_for(&self, audience: &Arc<str>) -> Option<HeaderValue>;
 }
 
 /// The identity assertions on a connection to a server that requires them.
@@ -20,15 +20,15 @@ pub trait Voucher: Send + Sync + 'static {
 pub(crate) struct Identification {
     pub(crate) audience: Arc<str>,
     /// The connection's owner: a client, or the gateway itself on a shared connection.
-    pub(crate) owner: Arc<dyn Voucher>,
+    pub(crate) owner: Arc<dyn IdentityAssertion>,
 }
 
 impl Identification {
     /// Adds the header on behalf of the caller, or of the connection's owner.
-    pub(crate) fn add(&self, headers: &mut HeaderMap, caller: Option<&dyn Voucher>) {
+    pub(crate) fn add(&self, headers: &mut HeaderMap, caller: Option<&dyn IdentityAssertion>) {
         static NAME: HeaderName = HeaderName::from_static(IDENTITY_HEADER);
-        let voucher = caller.unwrap_or(&*self.owner);
-        if let Some(mut value) = voucher.vouch(&self.audience) {
+        let assertion = caller.unwrap_or(&*self.owner);
+        if let Some(mut value) = assertion.sign_for(&self.audience) {
             value.set_sensitive(true);
             headers.insert(NAME.clone(), value);
         }

@@ -13,16 +13,16 @@ use tokio::sync::watch;
 use crate::call::ClientSession;
 
 /// Longest wait for the client's capabilities, which its first message contains.
-const WAIT: Duration = Duration::from_secs(3);
+const CAPABILITIES_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The capabilities and session of the only client.
-pub struct SoleClient {
+pub struct SingleClient {
     /// JSON text of its capabilities, once declared.
     declared: watch::Sender<Option<Bytes>>,
     session: Mutex<Option<Weak<dyn ClientSession>>>,
 }
 
-impl SoleClient {
+impl SingleClient {
     #[must_use]
     pub fn new() -> Arc<Self> {
         Arc::new(Self { declared: watch::Sender::new(None), session: Mutex::new(None) })
@@ -63,7 +63,8 @@ impl SoleClient {
     /// the empty set is final.
     pub(crate) async fn capabilities(&self) -> Value {
         let mut declared = self.declared.subscribe();
-        let _ = tokio::time::timeout(WAIT, declared.wait_for(Option::is_some)).await;
+        let _ =
+            tokio::time::timeout(CAPABILITIES_TIMEOUT, declared.wait_for(Option::is_some)).await;
         self.declare(&Bytes::from_static(b"{}"));
         let declared = self.declared.borrow();
         let text = declared.as_deref().unwrap_or(b"{}");

@@ -1,4 +1,4 @@
-//! Tests of `screen`.
+//! Tests of `sanitize`.
 
 use serde_json::{Value, json};
 
