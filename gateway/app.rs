@@ -23,7 +23,7 @@ use lockgate_egress::Connector;
 use lockgate_listener::{CertificateWatch, Handler};
 use lockgate_policy::Limiter;
 use lockgate_proxy::transport::{Endpoint, Exchange, Reply};
-use lockgate_proxy::{Gateway, GatewayVoucher, Rules, TooManyStreams};
+use lockgate_proxy::{Gateway, GatewayAssertion, Rules, TooManyStreams};
 use lockgate_registry::Registry;
 use lockgate_telemetry::audit::Trail;
 use lockgate_telemetry::{Metrics, Rejection};
@@ -255,7 +255,7 @@ fn surround(
         budget: Arc::clone(gateway.budget()),
         cpu_pool: Arc::clone(gateway.cpu_pool()),
         info: info.to_string().into_bytes().into(),
-        assertion: Some(Arc::new(GatewayVoucher(Arc::clone(signer)))),
+        assertion: Some(Arc::new(GatewayAssertion(Arc::clone(signer)))),
         guard: Shell::own_program(),
     }
 }

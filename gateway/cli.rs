@@ -148,13 +148,13 @@ fn print_tools(
 ) -> anyhow::Result<(String, ExitCode)> {
     ask::with_gateway(loaded, Some(wait), async |gateway| {
         let tools = ask::tools(gateway, &remote::place(gateway, elsewhere)?).await?;
-        let suspects = if json { Vec::new() } else { gateway.suspects() };
+        let flagged_tools = if json { Vec::new() } else { gateway.flagged_tools() };
         let text = show::tools(&tools, json);
         // Written to stderr, so that JSON on stdout stays valid.
         for line in show::missing(gateway) {
             let _ = writeln!(std::io::stderr(), "{line}");
         }
-        Ok((text + &show::suspects(&suspects), ExitCode::SUCCESS))
+        Ok((text + &show::flagged_tools(&flagged_tools), ExitCode::SUCCESS))
     })
 }
 

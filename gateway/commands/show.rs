@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 use std::sync::Arc;
 
 use lockgate_policy::pin::Standing;
-use lockgate_proxy::{Gateway, Suspect};
+use lockgate_proxy::{FlaggedTool, Gateway};
 use lockgate_text::unseen::is_unseen;
 use lockgate_upstream::{ListKind, Upstream, UpstreamState};
 use serde_json::{Value, json};
@@ -25,10 +25,10 @@ pub(crate) struct Servers(Vec<Value>);
 
 impl Servers {
     pub(crate) fn of(gateway: &Arc<Gateway>) -> Self {
-        let suspects = gateway.suspects();
+        let flagged_tools = gateway.flagged_tools();
         let mut servers = Vec::new();
         for server in gateway.servers() {
-            servers.push(describe_server(&*server, &suspects));
+            servers.push(describe_server(&*server, &flagged_tools));
         }
         Self(servers)
     }
@@ -97,13 +97,13 @@ pub(crate) fn missing(gateway: &Arc<Gateway>) -> Vec<String> {
     lines
 }
 
-fn describe_server(server: &dyn Upstream, suspects: &[Suspect]) -> Value {
+fn describe_server(server: &dyn Upstream, flagged_tools: &[FlaggedTool]) -> Value {
     let status = server.status();
     let catalog = server.catalog();
-    let mut suspected = Vec::new();
-    for suspect in suspects {
-        if suspect.server == server.slug() {
-            suspected.push(describe_suspect(suspect));
+    let mut flagged = Vec::new();
+    for flagged_tool in flagged_tools {
+        if flagged_tool.server == server.slug() {
+            flagged.push(describe_flagged_tool(flagged_tool));
         }
     }
     let mut described = json!({
@@ -119,7 +119,7 @@ fn describe_server(server: &dyn Upstream, suspects: &[Suspect]) -> Value {
         "stderr": [],
         "omitted": catalog.omitted,
         "load": server.stats().map(|stats| stats.json()),
-        "suspects": suspected,
+        "suspects": flagged,
     });
     if let Some(peer) = &status.peer {
         described["era"] = peer.era.as_str().into();
@@ -153,9 +153,9 @@ fn remarks(server: &Value) -> String {
             out.push_str(&format!("\n  | {}", plain(line.as_str().unwrap_or(""))));
         }
     }
-    for suspect in list(server, "suspects") {
-        if suspect.get("quarantined") == Some(&Value::Bool(true)) {
-            out.push_str(&format!("\n{name}: quarantined: {}", cell(suspect, "tool")));
+    for flagged_tool in list(server, "suspects") {
+        if flagged_tool.get("quarantined") == Some(&Value::Bool(true)) {
+            out.push_str(&format!("\n{name}: quarantined: {}", cell(flagged_tool, "tool")));
         }
     }
     for line in list(server, "omitted") {
@@ -195,30 +195,30 @@ fn bounds(server: &Value) -> [String; 2] {
     [calls, timeout]
 }
 
-fn describe_suspect(suspect: &Suspect) -> Value {
-    let mut findings = Vec::with_capacity(suspect.findings.len());
-    for finding in &suspect.findings {
+fn describe_flagged_tool(flagged_tool: &FlaggedTool) -> Value {
+    let mut findings = Vec::with_capacity(flagged_tool.findings.len());
+    for finding in &flagged_tool.findings {
         findings.push(finding.to_string());
     }
     json!({
-        "tool": suspect.tool,
-        "standing": suspect.standing.map(Standing::as_str),
-        "quarantined": suspect.quarantined,
+        "tool": flagged_tool.tool,
+        "standing": flagged_tool.standing.map(Standing::as_str),
+        "quarantined": flagged_tool.quarantined,
         "findings": findings,
     })
 }
 
 /// Lists tools that are quarantined or need a review.
-pub(crate) fn suspects(all: &[Suspect]) -> String {
+pub(crate) fn flagged_tools(all: &[FlaggedTool]) -> String {
     let mut text = String::new();
-    for suspect in all {
-        let state = if suspect.quarantined { "quarantined" } else { "review" };
-        text.push_str(&format!("\n{state}: {}/{}", suspect.server, plain(&suspect.tool)));
-        match suspect.standing {
+    for flagged_tool in all {
+        let state = if flagged_tool.quarantined { "quarantined" } else { "review" };
+        text.push_str(&format!("\n{state}: {}/{}", flagged_tool.server, plain(&flagged_tool.tool)));
+        match flagged_tool.standing {
             None | Some(Standing::Approved) => {}
             Some(standing) => text.push_str(&format!(" ({})", standing.as_str())),
         }
-        for finding in &suspect.findings {
+        for finding in &flagged_tool.findings {
             text.push_str(&format!("\n    {}", plain(&finding.to_string())));
         }
     }

@@ -25,7 +25,7 @@ use lockgate_protocol::name::{Naming, Slug};
 use lockgate_telemetry::Metrics;
 use lockgate_upstream::{ListKind, Status, Upstream, UpstreamState};
 
-pub(crate) use entry::{Audience, Entry, ViewEntry, category, index, organisation_of};
+pub(crate) use entry::{Audience, CatalogEntry, ViewEntry, category, index, organisation_of};
 pub(crate) use hidden::Asking;
 use keep::keep_ms;
 pub(crate) use layers::{Layers, Selection, Viewing};
@@ -34,7 +34,7 @@ pub(crate) use own::OwnRules;
 pub(crate) use view::View;
 use views::Views;
 
-use crate::inspect::{self, Known};
+use crate::inspect::{self, KnownInspections};
 
 pub(crate) type Servers = BTreeMap<Slug, Arc<dyn Upstream>>;
 
@@ -43,9 +43,9 @@ pub(crate) struct Catalog {
     /// Incremented by each merge.
     pub(crate) version: u64,
     pub(crate) servers: Servers,
-    items: [Vec<Arc<Entry>>; 4],
+    items: [Vec<Arc<CatalogEntry>>; 4],
     /// Tools that are hidden until an operator has reviewed them.
-    quarantined: Vec<Arc<Entry>>,
+    quarantined: Vec<Arc<CatalogEntry>>,
     declared: BTreeMap<Slug, Declared>,
     pub(crate) views: Views,
 }
@@ -103,7 +103,7 @@ fn looks_the_same(one: &Status, other: &Status) -> bool {
     one.state == other.state && same_trouble && same_era
 }
 
-fn is_quarantined(entry: &mut Arc<Entry>) -> bool {
+fn is_quarantined(entry: &mut Arc<CatalogEntry>) -> bool {
     matches!(&entry.inspected, Some(inspected) if inspected.quarantined)
 }
 
@@ -134,7 +134,7 @@ impl Catalog {
         before: Option<&Self>,
         metrics: &Metrics,
     ) -> Self {
-        let mut known = Known::default();
+        let mut known = KnownInspections::default();
         if let Some(before) = before {
             for entry in before.tools() {
                 if let Some(inspected) = &entry.inspected {
@@ -162,7 +162,7 @@ impl Catalog {
     }
 
     /// Returns all tools, including quarantined tools.
-    pub(crate) fn tools(&self) -> impl Iterator<Item = &Arc<Entry>> {
+    pub(crate) fn tools(&self) -> impl Iterator<Item = &Arc<CatalogEntry>> {
         self.items(ListKind::Tools).iter().chain(&self.quarantined)
     }
 
@@ -170,7 +170,7 @@ impl Catalog {
         self.quarantined.iter().filter(|entry| entry.slug == *slug).count()
     }
 
-    pub(crate) fn items(&self, kind: ListKind) -> &[Arc<Entry>] {
+    pub(crate) fn items(&self, kind: ListKind) -> &[Arc<CatalogEntry>] {
         &self.items[index(kind)]
     }
 

@@ -27,7 +27,7 @@ use lockgate_admission::budget::{Budget, Hold};
 use progress::Progress;
 
 /// Messages queued for a slow modern client; further progress and log messages are dropped.
-const BACKLOG: usize = 256;
+const MAX_BACKLOG: usize = 256;
 
 /// Longest progress token, in bytes of JSON.
 const MAX_TOKEN: usize = 256;
@@ -77,13 +77,13 @@ pub(crate) struct CallChannel {
 }
 
 /// Interval after which progress is retried for a slow client.
-const RETRY: Duration = Duration::from_millis(100);
+const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 /// Interval of checks for a client's return to its stream.
-const LOOK: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 impl CallChannel {
     pub(crate) fn channel() -> (mpsc::Sender<Waiting>, mpsc::Receiver<Waiting>) {
-        mpsc::channel(BACKLOG + 1)
+        mpsc::channel(MAX_BACKLOG + 1)
     }
 
     pub(crate) fn new(
@@ -156,7 +156,7 @@ impl CallChannel {
                 // The reserved slot stays free for the last progress; retry later.
                 Destination::Channel(channel, _) if channel.capacity() == 0 => {
                     progress.hold(text);
-                    RETRY
+                    RETRY_INTERVAL
                 }
                 Destination::Channel(..) => return self.send(text),
                 Destination::Log { .. } => {
@@ -226,7 +226,7 @@ impl CallChannel {
                 match log.get() {
                     None => return left.notified().await,
                     Some(log) if log.is_abandoned() => return,
-                    Some(_) => tokio::time::sleep(LOOK).await,
+                    Some(_) => tokio::time::sleep(CHECK_INTERVAL).await,
                 }
             }
         };

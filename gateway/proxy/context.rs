@@ -9,7 +9,7 @@ use lockgate_protocol::revision::{Era, Revision};
 use lockgate_telemetry::TraceContext;
 use lockgate_upstream::Caller;
 
-use crate::catalog::{Entry, View, ViewEntry};
+use crate::catalog::{CatalogEntry, View, ViewEntry};
 use crate::directory::Seeing;
 use crate::rights::CallerRights;
 use crate::server_operation::ServerOperation;
@@ -84,7 +84,7 @@ impl RequestContext {
     }
 
     /// Returns whether an entry of the view is offered to this caller.
-    pub(crate) fn sees(&self, entry: &Entry) -> bool {
+    pub(crate) fn sees(&self, entry: &CatalogEntry) -> bool {
         let asked = if self.can_be_asked() { Some(self.era()) } else { None };
         entry.audience.includes(asked)
     }

@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use lockgate_upstream::ServerId;
 use parking_lot::Mutex;
 
-const SECONDS: u64 = 86_400;
+const SECONDS_PER_DAY: u64 = 86_400;
 
 /// Calls of a server on one day.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,7 +26,7 @@ impl DailyCalls {
     pub(crate) fn count(&self, server: ServerId, has_failed: bool) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let mut all = self.0.lock();
-        let count = all.entry((server, now.as_secs() / SECONDS)).or_default();
+        let count = all.entry((server, now.as_secs() / SECONDS_PER_DAY)).or_default();
         count.calls += 1;
         count.failed += u64::from(has_failed);
     }

@@ -23,23 +23,23 @@ use parking_lot::Mutex;
 use tokio::sync::broadcast;
 
 use crate::catalog::{Catalog, Layers, Selection, Servers, View, Viewing};
+use crate::flagged_tools::log_new_flagged_tools;
 use crate::rights::CallerRights;
 use crate::snapshot::Snapshot;
-use crate::suspects::log_new_suspects;
 use crate::tool_news::ToolNews;
 use crate::transport::Endpoint;
 pub(crate) use about::About;
 pub(crate) use changes::{Change, ChangeReceiver, Changes};
+use organisation::DirectoryState;
 pub(crate) use organisation::Organisation;
-use organisation::State;
 pub use organisation::{AgentOwner, AgentServers};
 pub(crate) use own_view::Seeing;
 use server_set::ServerSet;
 use wakes::Wakes;
-pub(crate) use wakes::{Source, Wanted};
+pub(crate) use wakes::{Source, WantedWork};
 
 /// Events buffered for a slow receiver before the oldest are lost.
-const BACKLOG: usize = 1024;
+const MAX_BACKLOG: usize = 1024;
 
 pub(crate) struct Directory {
     shared: ServerSet,
@@ -64,7 +64,7 @@ impl Directory {
             catalog: ArcSwap::from_pointee(merge_nothing(naming, metrics)),
             organisations: ArcSwap::default(),
             changing: Mutex::default(),
-            events: broadcast::channel(BACKLOG).0,
+            events: broadcast::channel(MAX_BACKLOG).0,
             changes: Changes::default(),
             wakes: Wakes::default(),
             tools: ToolNews::default(),
@@ -73,7 +73,7 @@ impl Directory {
 
     pub(crate) fn set_servers(&self, servers: impl IntoIterator<Item = Arc<dyn Upstream>>) {
         let others = self.shared.replace(servers);
-        self.wakes.add(None, Wanted::Merge);
+        self.wakes.add(None, WantedWork::Merge);
         self.tell_replaced(others);
     }
 
@@ -119,7 +119,7 @@ impl Directory {
             self.tools.tell_changes(&last.catalog, None);
         }
         // Changed servers cause a merge anyway; agents do not affect server lists.
-        self.wakes.add(Some(Arc::clone(&organisation.name)), Wanted::Tell);
+        self.wakes.add(Some(Arc::clone(&organisation.name)), WantedWork::Tell);
         self.tell_replaced(others);
     }
 
@@ -208,7 +208,7 @@ impl Directory {
     /// Returns the view of a member of an organisation with servers or agents.
     fn own_view(
         &self,
-        (organisation, state): (&Organisation, &State),
+        (organisation, state): (&Organisation, &DirectoryState),
         shared: &Catalog,
         endpoint: &Endpoint,
         snapshot: &Snapshot,
@@ -274,7 +274,7 @@ impl Directory {
         source: &Source,
         snapshot: &Snapshot,
         metrics: &Metrics,
-        wanted: Option<Wanted>,
+        wanted: Option<WantedWork>,
         announced: &Arc<[Announcement]>,
     ) -> bool {
         let own = match source {
@@ -294,12 +294,12 @@ impl Directory {
             None => self.catalog(),
             Some(own) => Arc::clone(&own.state().catalog),
         };
-        let changed = wanted == Some(Wanted::Merge) || !before.reflects(&servers);
+        let changed = wanted == Some(WantedWork::Merge) || !before.reflects(&servers);
         if changed {
             let pins = &snapshot.config.pins;
             let merged = servers.clone();
             let after = Catalog::merge(merged, snapshot.naming, pins, Some(&before), metrics);
-            log_new_suspects(&before, &after, pins);
+            log_new_flagged_tools(&before, &after, pins);
             self.tools.tell_changes(&before, Some(&after));
             match &own {
                 None => self.catalog.store(Arc::new(after)),
@@ -319,9 +319,9 @@ impl Directory {
     /// Rebuilds all catalogs after a change of policy or naming.
     pub(crate) fn refresh(&self) {
         self.catalog.load().views.clear();
-        self.wakes.add(None, Wanted::Merge);
+        self.wakes.add(None, WantedWork::Merge);
         for name in self.organisations.load().keys() {
-            self.wakes.add(Some(Arc::clone(name)), Wanted::Merge);
+            self.wakes.add(Some(Arc::clone(name)), WantedWork::Merge);
         }
     }
 }
@@ -329,7 +329,7 @@ impl Directory {
 /// Returns the servers of an endpoint; `None` if the endpoint does not exist for the caller.
 fn select<'a>(
     endpoint: &'a Endpoint,
-    state: Option<&'a State>,
+    state: Option<&'a DirectoryState>,
     snapshot: &Snapshot,
     rights: &CallerRights,
 ) -> Option<Selection<'a>> {

@@ -18,7 +18,7 @@ use lockgate_upstream::{Announcement, Event, Subscription, UpstreamState};
 use tokio::sync::broadcast;
 
 use crate::catalog::Catalog;
-use crate::directory::{Change, Source, Wanted};
+use crate::directory::{Change, Source, WantedWork};
 use crate::gateway::Gateway;
 use coalesce::{Update, Updates};
 use pace::Pace;
@@ -35,7 +35,7 @@ pub(crate) async fn follow(gateway: Arc<Gateway>) {
     let mut updates = Updates::default();
     let mut merges = Merges::default();
     let mut running = FuturesUnordered::new();
-    merges.of(&None).wanted = Some(Wanted::Merge);
+    merges.of(&None).wanted = Some(WantedWork::Merge);
     loop {
         let is_full = running.len() >= MAX_MERGING;
         tokio::select! {
@@ -111,7 +111,7 @@ struct Pending {
     pace: Pace,
     announced: Vec<Announcement>,
     /// Work requested independently of the servers' events.
-    wanted: Option<Wanted>,
+    wanted: Option<WantedWork>,
     /// Empty while a merge is running, which holds it.
     reported: Reported,
     is_merging: bool,
@@ -141,7 +141,7 @@ impl Merges {
 
     /// Schedules requested work. An organisation's is not delayed, because the caller that made the
     /// change waits for it.
-    fn wake(&mut self, source: &Source, wanted: Wanted) {
+    fn wake(&mut self, source: &Source, wanted: WantedWork) {
         let pending = self.of(source);
         pending.wanted = pending.wanted.max(Some(wanted));
         if source.is_none() {
@@ -224,7 +224,7 @@ fn merge(
     gateway: &Gateway,
     source: &Source,
     reported: &mut Reported,
-    wanted: Option<Wanted>,
+    wanted: Option<WantedWork>,
     announced: &Arc<[Announcement]>,
 ) -> bool {
     let snapshot = gateway.snapshot();

@@ -20,6 +20,7 @@ use crate::activity::Activity;
 use crate::approvals::Approvals;
 use crate::daily_calls::{CallsByDay, DailyCalls};
 use crate::directory::{AgentServers, Directory};
+use crate::flagged_tools::{self, FlaggedTool, PinChange};
 use crate::modern_clients::ModernClients;
 use crate::parked::ParkedCalls;
 use crate::peers::{self, Peers};
@@ -29,7 +30,6 @@ use crate::session::{Session, Sessions, portable};
 use crate::single_principal::SinglePrincipal;
 use crate::snapshot::Snapshot;
 use crate::streams::{OpenStream, Streams, TooManyStreams};
-use crate::suspects::{self, PinChange, Suspect};
 use crate::transport::Exchange;
 use crate::unix_time;
 use lockgate_admission::budget::Budget;
@@ -125,15 +125,15 @@ impl Gateway {
 
     /// Returns tools that operators should review: new, changed, or with suspicious text.
     #[must_use]
-    pub fn suspects(&self) -> Vec<Suspect> {
-        suspects::suspects(&self.directory.catalog())
+    pub fn flagged_tools(&self) -> Vec<FlaggedTool> {
+        flagged_tools::flagged_tools(&self.directory.catalog())
     }
 
     /// Returns the tools to review of an organisation's own servers.
     #[must_use]
-    pub fn suspects_of(&self, organisation: &str) -> Vec<Suspect> {
+    pub fn flagged_tools_of(&self, organisation: &str) -> Vec<FlaggedTool> {
         match self.directory.organisation(organisation) {
-            Some(organisation) => suspects::suspects(&organisation.state().catalog),
+            Some(organisation) => flagged_tools::flagged_tools(&organisation.state().catalog),
             None => Vec::new(),
         }
     }
@@ -151,7 +151,7 @@ impl Gateway {
                 None => return Some(Vec::new()),
             },
         };
-        Some(suspects::pin_changes(&catalog, lock))
+        Some(flagged_tools::pin_changes(&catalog, lock))
     }
 
     /// Returns the budget of bytes in flight.

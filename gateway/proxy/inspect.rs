@@ -87,9 +87,9 @@ pub(crate) struct Looking<'a> {
 
 /// Inspections of the previous catalog, by slug and the server's own name of the tool.
 #[derive(Default)]
-pub(crate) struct Known<'a>(HashMap<(&'a str, &'a str), &'a Arc<Inspected>>);
+pub(crate) struct KnownInspections<'a>(HashMap<(&'a str, &'a str), &'a Arc<Inspected>>);
 
-impl<'a> Known<'a> {
+impl<'a> KnownInspections<'a> {
     pub(crate) fn add(&mut self, slug: &'a str, own: &'a str, inspected: &'a Arc<Inspected>) {
         self.0.insert((slug, own), inspected);
     }

@@ -22,7 +22,7 @@ use crate::single_principal::SinglePrincipal;
 use crate::snapshot::{Rules, RulesError, Snapshot};
 
 /// Time for a server to end a call after its question has timed out.
-const PARTING: Duration = Duration::from_secs(5);
+const QUESTION_GRACE_PERIOD: Duration = Duration::from_secs(5);
 
 /// Compiled rules that are ready to be adopted.
 pub struct Prepared(Snapshot);
@@ -106,7 +106,9 @@ async fn sweep(gateway: Arc<Gateway>) {
         for session in gateway.sessions.find_expired(idle) {
             gateway.end_session(&session);
         }
-        gateway.parked.expire(gateway.snapshot().config.limits.question_timeout + PARTING);
+        gateway
+            .parked
+            .expire(gateway.snapshot().config.limits.question_timeout + QUESTION_GRACE_PERIOD);
         for (principal, key) in gateway.modern_clients.expire(idle) {
             for server in gateway.directory.servers_for(principal.organisation()) {
                 server.forget_session(key);

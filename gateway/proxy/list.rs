@@ -12,7 +12,7 @@ use lockgate_protocol::scan::{self, Keys, Scanner, Span};
 use lockgate_upstream::{Item, ListKind};
 
 use crate::catalog::rendered::Pages;
-use crate::catalog::{Entry, View, index};
+use crate::catalog::{CatalogEntry, View, index};
 
 /// Returns the pages of a list for a client's revision. `asked` includes the items for clients that
 /// accept questions.
@@ -74,7 +74,12 @@ fn render(
     pages
 }
 
-fn render_page(view: &View, kind: ListKind, revision: Revision, entries: &[&Arc<Entry>]) -> Bytes {
+fn render_page(
+    view: &View,
+    kind: ListKind,
+    revision: Revision,
+    entries: &[&Arc<CatalogEntry>],
+) -> Bytes {
     let mut out = vec![b'['];
     for entry in entries {
         let slug = if view.namespaced { Some(entry.slug.as_str()) } else { None };

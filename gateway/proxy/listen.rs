@@ -46,7 +46,7 @@ use tasks::Tasks;
 use watched::Watched;
 
 /// Concurrent subscribe requests of a listen.
-const SUBSCRIBED_AT_ONCE: usize = 16;
+const MAX_CONCURRENT_SUBSCRIBES: usize = 16;
 
 struct Listener {
     gateway: Arc<Gateway>,
@@ -235,8 +235,8 @@ impl Listener {
         let caller = Caller { session, ..self.caller.clone() };
         let mut wanted = wanted.into_iter();
         while wanted.len() > 0 {
-            let mut asking = Vec::with_capacity(wanted.len().min(SUBSCRIBED_AT_ONCE));
-            for one in wanted.by_ref().take(SUBSCRIBED_AT_ONCE) {
+            let mut asking = Vec::with_capacity(wanted.len().min(MAX_CONCURRENT_SUBSCRIBES));
+            for one in wanted.by_ref().take(MAX_CONCURRENT_SUBSCRIBES) {
                 asking.push(one.subscribe(&self.gateway, &self.principal, &caller));
             }
             for subscribed in join_all(asking).await {

@@ -18,11 +18,11 @@ use parking_lot::Mutex;
 use crate::own_lists::{OwnClient, OwnClients, OwnServers};
 
 /// Distinct capability sets in use per principal.
-const PROFILES: usize = 16;
+const MAX_PROFILES: usize = 16;
 /// Displaced lanes remembered until their connections are closed. Connections of further displaced
 /// lanes are closed when a server needs room.
-const DISPLACED: usize = 4096;
-const LANES: usize = 1024;
+const MAX_DISPLACED_LANES: usize = 4096;
+const MAX_LANES: usize = 1024;
 
 /// The lanes of all modern clients, by principal and capabilities.
 #[derive(Default)]
@@ -129,7 +129,7 @@ impl ModernClients {
         let free = fit.clone().find(|lane| !is_alone || lane.is_free(server));
         let lane = match free.or_else(|| fit.next().filter(|_| !among.is_empty())) {
             Some(lane) => Arc::clone(lane),
-            None if lanes.len() >= LANES => return Err(LaneError::Calls),
+            None if lanes.len() >= MAX_LANES => return Err(LaneError::Calls),
             None => self.add_lane(lanes, next_key()),
         };
         lane.enter(server, &way_back);
@@ -169,7 +169,7 @@ impl ModernClients {
     ) -> Result<&'a mut Vec<Arc<Lane>>, LaneError> {
         if !all.contains_key(&declared) {
             let own = all.keys().filter(|(principal, _)| *principal == declared.0).count();
-            if own >= PROFILES {
+            if own >= MAX_PROFILES {
                 self.displace(all, |principal| *principal == declared.0)
                     .ok_or(LaneError::Profiles)?;
             } else if all.len() >= most {
@@ -193,7 +193,7 @@ impl ModernClients {
         let lanes = all.remove(&idlest)?;
         let keys = lanes.iter().map(|lane| (idlest.0.clone(), lane.key));
         let mut displaced = self.displaced.lock();
-        let room = DISPLACED.saturating_sub(displaced.len());
+        let room = MAX_DISPLACED_LANES.saturating_sub(displaced.len());
         displaced.extend(keys.take(room));
         Some(())
     }

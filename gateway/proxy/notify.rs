@@ -43,7 +43,7 @@ pub(crate) fn announced_lists(
 }
 
 /// The view of a class of callers at an endpoint, and the pending notifications.
-struct Seen {
+struct SeenView {
     view: Option<Arc<View>>,
     lists: Vec<ListKind>,
     hidden: Vec<Arc<dyn Upstream>>,
@@ -70,11 +70,11 @@ impl Gateway {
             let agent =
                 if session.endpoint.is_of_agent() { Some(rights.principal.clone()) } else { None };
             let key = (organisation, session.endpoint.clone(), agent, rights.class.mark());
-            let seen: &Seen = views.entry(key).or_insert_with(|| {
+            let seen: &SeenView = views.entry(key).or_insert_with(|| {
                 let view = self.directory.view(&session.endpoint, snapshot, &rights);
                 let lists = announced_lists(view.as_deref(), announced, |to| to.is_none());
                 let hidden = self.find_hidden_servers(source, view.as_deref());
-                Seen { view, lists, hidden }
+                SeenView { view, lists, hidden }
             });
             let own_clients = session.own_clients();
             let view = if own_clients.is_empty() {

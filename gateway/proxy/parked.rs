@@ -22,7 +22,7 @@ use crate::quota::{Exhausted, QuotaPermit, Quotas};
 use crate::rescue::RequestError;
 
 /// Time for a server to end an abandoned call after its questions were cancelled.
-const FAREWELL: Duration = Duration::from_secs(1);
+const CANCELLATION_GRACE_PERIOD: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 pub(crate) struct ParkedCalls {
@@ -126,7 +126,7 @@ impl Drop for ParkedCall {
         let lease = self.lease.take();
         if let Ok(runtime) = Handle::try_current() {
             runtime.spawn(async move {
-                tokio::time::sleep(FAREWELL).await;
+                tokio::time::sleep(CANCELLATION_GRACE_PERIOD).await;
                 drop((task, lease));
             });
         }

@@ -21,7 +21,7 @@ use crate::transport::{Endpoint, Exchange, ExchangeKind, Reply};
 use crate::{batch, legacy, modern};
 
 /// Size in bytes above which parsing would block the thread for too long.
-const LARGE: usize = 1024 * 1024;
+const LARGE_MESSAGE: usize = 1024 * 1024;
 
 impl Gateway {
     /// Authenticates the sender of an exchange at an endpoint. Called before the rest of the
@@ -115,7 +115,7 @@ impl Gateway {
         body: Bytes,
     ) -> Result<Result<Message, MessageError>, RequestError> {
         let depth = snapshot.config.limits.depth;
-        if body.len() <= LARGE {
+        if body.len() <= LARGE_MESSAGE {
             return Ok(jsonrpc::parse(body, depth, SentBy::Client));
         }
         Box::pin(async move {

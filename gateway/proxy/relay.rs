@@ -30,14 +30,14 @@ use crate::transport::{BodyError, Reply, Text};
 use rewrite::{Rewriter, Shape};
 
 /// Bytes rewritten at a time.
-const SLICE: usize = 64 << 10;
+const SLICE_BYTES: usize = 64 << 10;
 /// Rewritten slices queued for the client.
-const WAITING: usize = 4;
+const MAX_QUEUED_SLICES: usize = 4;
 /// Bytes that a streamed response reserves in the budget: the queued slices and the connection's
 /// read-ahead.
-const WINDOW: usize = 512 << 10;
+const RESERVED_BYTES: usize = 512 << 10;
 /// Time after which rewriting yields to other tasks.
-const TURN: Duration = Duration::from_millis(1);
+const YIELD_INTERVAL: Duration = Duration::from_millis(1);
 
 /// A large response of a call that can be streamed to its client.
 pub(crate) struct Relay {
@@ -48,11 +48,11 @@ pub(crate) struct Relay {
     budget: Arc<Budget>,
     /// If this channel already has a stream, the response goes there instead.
     channel: Option<Arc<CallChannel>>,
-    state: Mutex<State>,
+    state: Mutex<RelayState>,
 }
 
 #[derive(Default)]
-struct State {
+struct RelayState {
     stream: Option<Box<OpenAnswer>>,
     pieces: Option<Receiver<Bytes>>,
     /// Set when the response ended.
@@ -152,7 +152,7 @@ impl ResponseSink for Relay {
         if has_stream
             || state.stream.is_some()
             || state.outcome.is_some()
-            || hold.grow(WINDOW).is_err()
+            || hold.grow(RESERVED_BYTES).is_err()
         {
             return false;
         }
@@ -163,7 +163,7 @@ impl ResponseSink for Relay {
         if scanner.push(start, &mut rewriter).is_err() || !rewriter.is_within_content() {
             return false;
         }
-        let (client, pieces) = mpsc::channel(WAITING);
+        let (client, pieces) = mpsc::channel(MAX_QUEUED_SLICES);
         // The channel is empty, so this cannot fail.
         let _ = client.try_send(rewriter.take_output());
         state.stream = Some(Box::new(OpenAnswer { scanner, rewriter, client, _hold: hold }));
@@ -179,14 +179,14 @@ impl ResponseSink for Relay {
     fn write(&self, piece: Bytes) -> BoxFuture<'_, Result<(), SinkError>> {
         Box::pin(async move {
             let mut began = Instant::now();
-            for part in piece.chunks(SLICE) {
+            for part in piece.chunks(SLICE_BYTES) {
                 if let Some((output, client)) = self.rewrite(part)?
                     && client.send(output).await.is_err()
                 {
                     self.state.lock().outcome = Some(Outcome::Cancelled);
                     return Err(SinkError::ClientGone);
                 }
-                if began.elapsed() >= TURN {
+                if began.elapsed() >= YIELD_INTERVAL {
                     tokio::task::yield_now().await;
                     began = Instant::now();
                 }

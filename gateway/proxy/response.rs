@@ -28,7 +28,7 @@ use legacy_task::{related_task, write_task};
 use splice::splice;
 
 /// Results up to this size are copied into a single buffer.
-const COPIED: usize = 16 * 1024;
+const MAX_COPIED_BYTES: usize = 16 * 1024;
 /// Maximum size of a completion that is parsed into a tree, which takes many times its bytes.
 const MAX_TREE: usize = 1 << 20;
 /// Questions of a result.
@@ -51,7 +51,8 @@ pub(crate) fn write_response(
         return Err(too_large(context, text.len(), most));
     }
     let _copies = hold_copies(context, permitted, answer, budget)?;
-    let mut head = Vec::with_capacity(512 + if text.len() <= COPIED { text.len() } else { 0 });
+    let mut head =
+        Vec::with_capacity(512 + if text.len() <= MAX_COPIED_BYTES { text.len() } else { 0 });
     write::result_head(&mut head, context.request.id());
     let mut object = Object::open(&mut head);
     if context.era() == Era::Modern {
@@ -75,7 +76,7 @@ pub(crate) fn write_response(
             Err(what) => return Err(broken(permitted, what)),
         }
     }
-    if text.len() > COPIED {
+    if text.len() > MAX_COPIED_BYTES {
         return Ok(match splice(head, text, answer, &kept, changed) {
             Text::Shared(parts) if is_builtin(permitted) => Text::Spliced(parts),
             text => text,
@@ -146,7 +147,7 @@ fn hold_copies(
     answer: &Answer,
     budget: &Arc<Budget>,
 ) -> Result<Option<Hold>, RequestError> {
-    if answer.text.len() <= COPIED {
+    if answer.text.len() <= MAX_COPIED_BYTES {
         return Ok(None);
     }
     let uncounted = if is_builtin(permitted) { answer.text.len() } else { 0 };
@@ -291,7 +292,7 @@ pub(crate) fn missing_content(answer: &Answer, has_rule: bool) -> Option<Vec<u8>
     if let Some(structured) = answer.member("structuredContent")
         && let Ok(text) = std::str::from_utf8(structured)
         && !has_rule
-        && text.len() <= COPIED
+        && text.len() <= MAX_COPIED_BYTES
     {
         let mut block = Object::open(&mut content);
         block.string("type", "text");

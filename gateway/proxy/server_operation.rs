@@ -23,10 +23,10 @@ use crate::transport::{Exchange, Transport};
 pub(crate) struct ServerOperation {
     metrics: Arc<Metrics>,
     began: Instant,
-    state: Mutex<State>,
+    state: Mutex<OperationState>,
 }
 
-struct State {
+struct OperationState {
     labels: OperationLabels,
     /// The called tool, if it exists.
     tool: Option<Arc<ToolMetrics>>,
@@ -46,7 +46,7 @@ impl ServerOperation {
         Box::new(Self {
             metrics: Arc::clone(&gateway.metrics),
             began: Instant::now(),
-            state: Mutex::new(State { labels, tool: None, span }),
+            state: Mutex::new(OperationState { labels, tool: None, span }),
         })
     }
 

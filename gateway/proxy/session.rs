@@ -31,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 use asked::Questions;
 pub(crate) use bounds::TooMany;
 use elicitation::Elicitations;
-pub(crate) use log::{AWAY, Log, Reader, parse_event_id};
+pub(crate) use log::{ABSENCE_GRACE_PERIOD, Log, Reader, parse_event_id};
 use members::Members;
 use portable::{Ended, Opening};
 pub(crate) use subscribed::{AtServer, NewSubscription, Subscribed, covers};
@@ -75,7 +75,7 @@ pub(crate) struct Session {
     dirty: AtomicU8,
     /// Cancelled when the session was deleted or has expired.
     pub(crate) over: CancellationToken,
-    state: Mutex<Option<Box<State>>>,
+    state: Mutex<Option<Box<SessionState>>>,
     limits: Limits,
     /// Suffix of the question ids, if answers may arrive at another gateway.
     pub(crate) holder: OnceLock<Box<str>>,
@@ -92,7 +92,7 @@ struct Limits {
 }
 
 #[derive(Default)]
-struct State {
+struct SessionState {
     /// Streams by number; 0 is the stream outside of calls.
     logs: HashMap<u64, Arc<Log>>,
     next_log: u64,
@@ -289,14 +289,14 @@ impl Sessions {
     }
 }
 
-impl State {
+impl SessionState {
     fn forget_stale(&mut self) {
         self.logs.retain(|&number, log| number == 0 || !log.is_stale());
     }
 }
 
 impl Session {
-    fn state<T>(&self, use_it: impl FnOnce(&mut State) -> T) -> T {
+    fn state<T>(&self, use_it: impl FnOnce(&mut SessionState) -> T) -> T {
         let mut state = self.state.lock();
         use_it(state.get_or_insert_default())
     }

@@ -13,12 +13,12 @@ use lockgate_upstream::{ListKind, ServerId};
 use parking_lot::Mutex;
 use tokio::sync::broadcast;
 
-use crate::catalog::{Catalog, Entry};
+use crate::catalog::{Catalog, CatalogEntry};
 
 /// Tool changes buffered for a slow listener.
-const BACKLOG: usize = 4096;
+const MAX_BACKLOG: usize = 4096;
 /// Ended calls of an organisation buffered for a slow listener.
-const CALLS: usize = 256;
+const MAX_BUFFERED_CALLS: usize = 256;
 
 /// A tool with the attributes that policy evaluates.
 #[derive(Clone, Debug)]
@@ -32,7 +32,7 @@ pub struct NamedTool {
 }
 
 impl NamedTool {
-    fn of(entry: &Entry) -> Self {
+    fn of(entry: &CatalogEntry) -> Self {
         let target = entry.target(TargetKind::Tool);
         Self {
             server: ServerId::of(&*entry.server),
@@ -89,7 +89,7 @@ pub(crate) struct ToolNews {
 impl Default for ToolNews {
     fn default() -> Self {
         Self {
-            changes: broadcast::channel(BACKLOG).0,
+            changes: broadcast::channel(MAX_BACKLOG).0,
             calls: Mutex::default(),
             is_heard: AtomicBool::new(false),
         }
@@ -108,7 +108,7 @@ impl ToolNews {
         match calls.get(organisation) {
             Some(known) => known.subscribe(),
             None => {
-                let (sender, receiver) = broadcast::channel(CALLS);
+                let (sender, receiver) = broadcast::channel(MAX_BUFFERED_CALLS);
                 calls.insert(organisation.into(), sender);
                 receiver
             }
@@ -157,7 +157,7 @@ impl ToolNews {
     }
 }
 
-fn name(entry: &Entry) -> (&str, &str) {
+fn name(entry: &CatalogEntry) -> (&str, &str) {
     (&entry.slug, &entry.exposed)
 }
 

@@ -10,7 +10,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use lockgate_authn::Role;
 use lockgate_policy::pin::{Standing, name};
-use lockgate_proxy::{PinChange, Suspect};
+use lockgate_proxy::{FlaggedTool, PinChange};
 use lockgate_registry::Actor;
 use lockgate_telemetry::audit;
 use serde::{Deserialize, Serialize};
@@ -53,9 +53,9 @@ pub(crate) struct Pin {
 }
 
 impl Pin {
-    fn new(suspect: Suspect) -> Self {
-        let findings = suspect.findings.iter().map(ToString::to_string).collect();
-        let Suspect { slug, organisation, tool, standing, fingerprint, .. } = suspect;
+    fn new(flagged_tool: FlaggedTool) -> Self {
+        let findings = flagged_tool.findings.iter().map(ToString::to_string).collect();
+        let FlaggedTool { slug, organisation, tool, standing, fingerprint, .. } = flagged_tool;
         Self {
             name: format!("{slug}/{tool}"),
             server: slug,
@@ -63,7 +63,7 @@ impl Pin {
             tool,
             standing: standing.map(Standing::as_str),
             fingerprint,
-            quarantined: suspect.quarantined,
+            quarantined: flagged_tool.quarantined,
             findings,
         }
     }
@@ -92,9 +92,9 @@ pub(crate) struct PinsQuery {
 }
 
 impl PinsQuery {
-    fn admits(&self, suspect: &Suspect) -> bool {
+    fn admits(&self, flagged_tool: &FlaggedTool) -> bool {
         match &self.server {
-            Some(server) => *server == suspect.slug,
+            Some(server) => *server == flagged_tool.slug,
             None => true,
         }
     }
@@ -166,13 +166,13 @@ pub(crate) async fn list_pins(
     let actor = make_actor(&caller);
     let mut all = Vec::new();
     if caller.role == Role::Operator {
-        all.extend(state.gateway.suspects());
+        all.extend(state.gateway.flagged_tools());
     }
-    all.extend(state.gateway.suspects_of(&actor.organisation));
-    all.retain(|suspect| query.admits(suspect));
+    all.extend(state.gateway.flagged_tools_of(&actor.organisation));
+    all.retain(|flagged_tool| query.admits(flagged_tool));
     let mut pins = Vec::with_capacity(all.len());
-    for suspect in all {
-        pins.push(Pin::new(suspect));
+    for flagged_tool in all {
+        pins.push(Pin::new(flagged_tool));
     }
     Ok(Json(query.into_page().cut(pins, |pin| &pin.name)?))
 }
@@ -195,10 +195,12 @@ pub(crate) async fn list_pin_differences(
 ) -> Result<Json<Page<PinDifference>>, Problem> {
     let actor = make_actor(&caller);
     let mut all = Vec::new();
-    for PinChange { suspect, changes, before, pin, .. } in list_changes(&state, &caller, &actor)? {
-        if query.admits(&suspect) {
+    for PinChange { flagged_tool, changes, before, pin, .. } in
+        list_changes(&state, &caller, &actor)?
+    {
+        if query.admits(&flagged_tool) {
             let after = pin.definition;
-            all.push(PinDifference { pin: Pin::new(suspect), changes, before, after });
+            all.push(PinDifference { pin: Pin::new(flagged_tool), changes, before, after });
         }
     }
     Ok(Json(query.into_page().cut(all, |one| &one.pin.name)?))
@@ -308,9 +310,9 @@ fn choose(all: &[PinChange], wanted: &[ToolToApprove]) -> Result<Vec<ApprovedPin
         let mut is_there = false;
         let mut found = None;
         for change in all {
-            if name(&change.suspect.slug, &change.suspect.tool) == tool.name {
+            if name(&change.flagged_tool.slug, &change.flagged_tool.tool) == tool.name {
                 is_there = true;
-                if found.is_none() && change.suspect.fingerprint == tool.fingerprint {
+                if found.is_none() && change.flagged_tool.fingerprint == tool.fingerprint {
                     found = Some(change);
                 }
             }
@@ -328,9 +330,9 @@ fn choose(all: &[PinChange], wanted: &[ToolToApprove]) -> Result<Vec<ApprovedPin
         };
         chosen.push(ApprovedPin {
             server: change.lock_server.clone(),
-            tool: change.suspect.tool.clone(),
+            tool: change.flagged_tool.tool.clone(),
             pin: change.pin.clone(),
-            organisation: change.suspect.organisation.clone(),
+            organisation: change.flagged_tool.organisation.clone(),
         });
     }
     Ok(chosen)
@@ -372,7 +374,7 @@ fn still_waits(state: &ApiState, approved: &ApprovedPin) -> bool {
     };
     for one in all {
         if one.lock_server == approved.server
-            && one.suspect.tool == approved.tool
+            && one.flagged_tool.tool == approved.tool
             && one.pin.fingerprint == approved.pin.fingerprint
         {
             return true;

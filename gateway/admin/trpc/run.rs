@@ -265,14 +265,14 @@ impl ToolCalls<'_> {
             return false;
         }
         let gateway = &self.state.gateway;
-        let mut all = gateway.suspects_of(self.caller.organisation());
+        let mut all = gateway.flagged_tools_of(self.caller.organisation());
         if self.caller.role == Role::Operator {
-            all.extend(gateway.suspects());
+            all.extend(gateway.flagged_tools());
         }
-        for suspect in &all {
-            let is_meant = suspect.exposed == name
-                || name == lockgate_policy::pin::name(&suspect.slug, &suspect.tool);
-            if suspect.quarantined && is_meant {
+        for flagged_tool in &all {
+            let is_meant = flagged_tool.exposed == name
+                || name == lockgate_policy::pin::name(&flagged_tool.slug, &flagged_tool.tool);
+            if flagged_tool.quarantined && is_meant {
                 return true;
             }
         }

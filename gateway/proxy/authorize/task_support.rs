@@ -6,7 +6,7 @@ use lockgate_protocol::code;
 use lockgate_protocol::list;
 use lockgate_protocol::revision::{Era, Revision};
 
-use crate::catalog::Entry;
+use crate::catalog::CatalogEntry;
 use crate::context::RequestContext;
 use crate::rescue::RequestError;
 
@@ -27,7 +27,10 @@ pub(super) enum TaskUse {
 ///
 /// # Errors
 /// The client requests a task for a tool without task support.
-pub(super) fn find_use(context: &RequestContext, entry: &Entry) -> Result<TaskUse, RequestError> {
+pub(super) fn find_use(
+    context: &RequestContext,
+    entry: &CatalogEntry,
+) -> Result<TaskUse, RequestError> {
     let asks = context.revision == Revision::V2025_11_25 && context.request.param("task").is_some();
     match (asks, find_support(entry)) {
         (true, Support::Forbidden) => Err(RequestError::new(
@@ -54,7 +57,7 @@ enum Support {
 }
 
 /// Reads the tool's task support, if its server supports legacy tasks.
-fn find_support(entry: &Entry) -> Support {
+fn find_support(entry: &CatalogEntry) -> Support {
     let status = entry.server.status();
     let is_legacy = matches!(&status.peer, Some(peer) if peer.era == Era::Legacy);
     if !is_legacy || !entry.server.catalog().offers.legacy_tasks {

@@ -11,7 +11,7 @@ use lockgate_upstream::{Item, ListKind, Upstream};
 use crate::inspect::Inspected;
 
 #[derive(Clone)]
-pub(crate) struct Entry {
+pub(crate) struct CatalogEntry {
     pub(crate) slug: Slug,
     pub(crate) server: Arc<dyn Upstream>,
     pub(crate) exposed: Arc<str>,
@@ -50,11 +50,11 @@ impl Audience {
 
 #[derive(Clone)]
 pub(crate) struct ViewEntry {
-    pub(crate) entry: Arc<Entry>,
+    pub(crate) entry: Arc<CatalogEntry>,
     pub(crate) verdict: Arc<Verdict>,
 }
 
-impl Entry {
+impl CatalogEntry {
     pub(crate) fn target(&self, kind: TargetKind) -> Target<'_> {
         Target {
             kind,
@@ -69,7 +69,7 @@ impl Entry {
 }
 
 /// A resource found by URI, listed or not, and policy's verdict on it.
-pub(crate) struct Found {
+pub(crate) struct FoundResource {
     pub(crate) server: Arc<dyn Upstream>,
     pub(crate) own: String,
     pub(super) exposed: String,
@@ -77,7 +77,7 @@ pub(crate) struct Found {
     pub(crate) verdict: Verdict,
 }
 
-impl Found {
+impl FoundResource {
     pub(crate) fn target(&self, kind: TargetKind) -> Target<'_> {
         Target {
             kind,

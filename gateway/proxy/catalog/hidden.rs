@@ -9,7 +9,7 @@ use lockgate_protocol::uri;
 use lockgate_upstream::ListKind;
 
 use super::Catalog;
-use super::entry::{Entry, category, organisation_of};
+use super::entry::{CatalogEntry, category, organisation_of};
 use crate::rights::CallerRights;
 use crate::transport::Endpoint;
 
@@ -105,7 +105,7 @@ impl Catalog {
 
 impl Asking<'_> {
     /// Returns whether the name, in any accepted spelling, refers to the entry at this endpoint.
-    fn means(&self, entry: &Entry, name: &str) -> bool {
+    fn means(&self, entry: &CatalogEntry, name: &str) -> bool {
         let slug = &entry.slug;
         let own = &*entry.item.key;
         match self.endpoint {
@@ -118,7 +118,7 @@ impl Asking<'_> {
         }
     }
 
-    fn hidden_by(&self, entry: &Entry, kind: TargetKind) -> Option<(String, Arc<str>)> {
+    fn hidden_by(&self, entry: &CatalogEntry, kind: TargetKind) -> Option<(String, Arc<str>)> {
         let rule = self.rule(&entry.target(kind))?;
         Some((entry.server.qualified_name().into_owned(), rule))
     }

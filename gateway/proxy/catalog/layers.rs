@@ -12,7 +12,7 @@ use lockgate_text::date;
 use lockgate_upstream::{ListKind, ServerId, Upstream, UpstreamState};
 use serde_json::Map;
 
-use super::entry::{Entry, ViewEntry, index};
+use super::entry::{CatalogEntry, ViewEntry, index};
 use super::keep::KEEP_MS;
 use super::rendered::Rendered;
 use super::view::{Degraded, View};
@@ -125,7 +125,7 @@ impl<'a> Layers<'a> {
 
     /// Returns the lower-case names of an organisation's tools or prompts that collide with the
     /// operator's, visible or not: renaming only on visible collisions would reveal hidden names.
-    fn find_taken_names(self, kind: ListKind, own: &[Arc<Entry>]) -> HashSet<String> {
+    fn find_taken_names(self, kind: ListKind, own: &[Arc<CatalogEntry>]) -> HashSet<String> {
         let mut taken = HashSet::new();
         if matches!(kind, ListKind::Resources | ListKind::Templates) {
             return taken;
@@ -171,7 +171,7 @@ impl<'a> Layers<'a> {
     }
 }
 
-fn is_chosen(chosen: &ChosenServers<'_>, entry: &Entry) -> bool {
+fn is_chosen(chosen: &ChosenServers<'_>, entry: &CatalogEntry) -> bool {
     match chosen.get(entry.slug.as_str()) {
         Some(chosen) => Arc::ptr_eq(chosen.server, &entry.server),
         None => false,
@@ -179,15 +179,15 @@ fn is_chosen(chosen: &ChosenServers<'_>, entry: &Entry) -> bool {
 }
 
 fn rename_taken<'a>(
-    entry: &'a Arc<Entry>,
+    entry: &'a Arc<CatalogEntry>,
     taken: &HashSet<String>,
     naming: Naming,
-) -> Cow<'a, Arc<Entry>> {
+) -> Cow<'a, Arc<CatalogEntry>> {
     if taken.is_empty() || !taken.contains(&entry.exposed.to_ascii_lowercase()) {
         return Cow::Borrowed(entry);
     }
     let exposed = naming.expose_distinct(&entry.slug, &entry.item.key).into();
-    Cow::Owned(Arc::new(Entry { exposed, ..Entry::clone(entry) }))
+    Cow::Owned(Arc::new(CatalogEntry { exposed, ..CatalogEntry::clone(entry) }))
 }
 
 fn make_view(
@@ -230,7 +230,7 @@ fn make_view(
     view
 }
 
-fn entries_of(seen: &[ViewEntry]) -> Vec<Arc<Entry>> {
+fn entries_of(seen: &[ViewEntry]) -> Vec<Arc<CatalogEntry>> {
     let mut entries = Vec::with_capacity(seen.len());
     for seen in seen {
         entries.push(Arc::clone(&seen.entry));
@@ -257,7 +257,11 @@ fn add_web_resources(view: &mut View) {
 }
 
 /// Returns the entry with policy's verdict, unless policy hides it.
-fn judge_entry(viewing: Viewing<'_>, kind: ListKind, entry: &Arc<Entry>) -> Option<ViewEntry> {
+fn judge_entry(
+    viewing: Viewing<'_>,
+    kind: ListKind,
+    entry: &Arc<CatalogEntry>,
+) -> Option<ViewEntry> {
     let kind = match kind {
         ListKind::Tools => TargetKind::Tool,
         ListKind::Prompts => TargetKind::Prompt,

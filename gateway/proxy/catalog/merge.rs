@@ -10,8 +10,8 @@ use lockgate_protocol::uri;
 use lockgate_telemetry::{Metrics, ToolMetrics};
 use lockgate_upstream::{Catalog, Item, ListKind, Upstream};
 
-use super::entry::{Audience, Entry, category, organisation_of};
-use crate::inspect::{self, ArgumentCheck, Known, Looking};
+use super::entry::{Audience, CatalogEntry, category, organisation_of};
+use crate::inspect::{self, ArgumentCheck, KnownInspections, Looking};
 
 pub(super) struct ServerLists<'a> {
     pub(super) slug: &'a Slug,
@@ -30,7 +30,7 @@ pub(super) struct Merger<'a> {
     pub(super) naming: Naming,
     pub(super) pins: &'a Pins,
     pub(super) metrics: &'a Metrics,
-    pub(super) known: Known<'a>,
+    pub(super) known: KnownInspections<'a>,
 }
 
 impl Merger<'_> {
@@ -38,7 +38,7 @@ impl Merger<'_> {
         &self,
         kind: ListKind,
         servers: &[ServerLists<'_>],
-    ) -> Vec<Arc<Entry>> {
+    ) -> Vec<Arc<CatalogEntry>> {
         let mut offered = Vec::new();
         for ServerLists { slug, server, lists } in servers {
             for item in lists.items(kind) {
@@ -86,7 +86,7 @@ impl Merger<'_> {
         (slug, server): (&Slug, &Arc<dyn Upstream>),
         item: &Item,
         exposed: Arc<str>,
-    ) -> Arc<Entry> {
+    ) -> Arc<CatalogEntry> {
         let offered = Offered { slug, server, item, audience: Audience::Everybody };
         self.make_entry(kind, &offered, exposed, || {
             self.metrics.other_tools(organisation_of(&**server), slug)
@@ -99,10 +99,10 @@ impl Merger<'_> {
         offered: &Offered<'_>,
         exposed: Arc<str>,
         metrics: impl FnOnce() -> Arc<ToolMetrics>,
-    ) -> Arc<Entry> {
+    ) -> Arc<CatalogEntry> {
         let Offered { slug, server, item, audience } = *offered;
         let category = category(&**server);
-        let mut entry = Entry {
+        let mut entry = CatalogEntry {
             slug: slug.clone(),
             server: Arc::clone(server),
             exposed,

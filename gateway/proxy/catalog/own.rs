@@ -10,11 +10,11 @@ use lockgate_protocol::uri;
 use lockgate_telemetry::Metrics;
 use lockgate_upstream::{ListKind, Upstream};
 
-use super::entry::{Entry, index};
+use super::entry::{CatalogEntry, index};
 use super::merge::Merger;
 use super::views::Views;
 use super::{Catalog, is_quarantined};
-use crate::inspect::Known;
+use crate::inspect::KnownInspections;
 use crate::own_lists::OwnDelta;
 
 #[derive(Clone, Copy)]
@@ -28,7 +28,7 @@ impl Catalog {
     /// Returns the catalog with the lists of a client's own connections applied.
     pub(crate) fn with_own(&self, deltas: &[OwnDelta], rules: OwnRules<'_>) -> Self {
         let OwnRules { naming, pins, metrics } = rules;
-        let merger = Merger { naming, pins, metrics, known: Known::default() };
+        let merger = Merger { naming, pins, metrics, known: KnownInspections::default() };
         let mut changed = Self {
             version: self.version,
             servers: self.servers.clone(),
@@ -87,8 +87,8 @@ impl Catalog {
     }
 
     /// Returns the entries of a list, including quarantined tools.
-    fn all(&self, kind: ListKind) -> impl Iterator<Item = &Arc<Entry>> {
-        let quarantined: &[Arc<Entry>] = match kind {
+    fn all(&self, kind: ListKind) -> impl Iterator<Item = &Arc<CatalogEntry>> {
+        let quarantined: &[Arc<CatalogEntry>] = match kind {
             ListKind::Tools => &self.quarantined,
             _ => &[],
         };
@@ -106,7 +106,11 @@ struct Names<'a> {
 }
 
 impl<'a> Names<'a> {
-    fn new<'e>(all: impl Iterator<Item = &'e Arc<Entry>>, slug: &'a Slug, kind: ListKind) -> Self {
+    fn new<'e>(
+        all: impl Iterator<Item = &'e Arc<CatalogEntry>>,
+        slug: &'a Slug,
+        kind: ListKind,
+    ) -> Self {
         let mut names = Self { slug, kind, known: HashMap::new(), taken: HashSet::new() };
         for entry in all {
             names.taken.insert(entry.exposed.to_ascii_lowercase());

@@ -7,13 +7,13 @@ use lockgate_protocol::revision::Era;
 use lockgate_protocol::uri::{self, Form};
 use lockgate_upstream::ListKind;
 
-use super::entry::{Found, category, organisation_of};
+use super::entry::{FoundResource, category, organisation_of};
 use super::template::{self, Steps};
 use super::view::View;
 
 impl View {
     /// Finds the server and its own URI behind a client's URI, listed or not.
-    pub(crate) fn resource(&self, uri: &str, kind: TargetKind) -> Option<Found> {
+    pub(crate) fn resource(&self, uri: &str, kind: TargetKind) -> Option<FoundResource> {
         let (slug, own) = if self.namespaced {
             match uri::own(uri) {
                 Some((slug, own)) => {
@@ -55,7 +55,7 @@ impl View {
         if !verdict.is_visible() {
             return None;
         }
-        Some(Found { server: Arc::clone(server), own, exposed, category, verdict })
+        Some(FoundResource { server: Arc::clone(server), own, exposed, category, verdict })
     }
 
     /// Returns whether a resource or a template with this URI is listed.

@@ -10,7 +10,7 @@ use lockgate_text::percent;
 
 /// Longest template that matches anything.
 const TEMPLATE_BYTES: usize = 2048;
-const VARIABLES: usize = 32;
+const MAX_VARIABLES: usize = 32;
 
 /// Steps for each byte of the URI, per variable and per literal.
 const STEPS_OF_VARIABLE: usize = 8;
@@ -66,7 +66,7 @@ pub(super) fn describes(template: &str, uri: &str, steps: &mut Steps) -> bool {
         variables += expression.variables.len();
         let cost = uri.cost(&places, literal)
             + STEPS_OF_VARIABLE * places.len() * expression.variables.len();
-        if variables > VARIABLES || !steps.take(cost) {
+        if variables > MAX_VARIABLES || !steps.take(cost) {
             return false;
         }
         places = uri.literal(&places, literal);

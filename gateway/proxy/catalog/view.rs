@@ -11,7 +11,7 @@ use lockgate_protocol::revision::Era;
 use lockgate_upstream::{ListKind, ServerId, Upstream};
 use serde_json::{Map, Value};
 
-use super::entry::{Entry, ViewEntry, index};
+use super::entry::{CatalogEntry, ViewEntry, index};
 use super::mark::ListMarks;
 use super::rendered::Rendered;
 use crate::rights::CallerRights;
@@ -49,7 +49,7 @@ pub(crate) struct View {
     /// Whether names and URIs carry the server's slug.
     pub(crate) namespaced: bool,
     pub(crate) servers: BTreeMap<Slug, Arc<dyn Upstream>>,
-    pub(crate) items: [Vec<Arc<Entry>>; 4],
+    pub(crate) items: [Vec<Arc<CatalogEntry>>; 4],
     /// Tools and prompts by name, including aliases.
     pub(super) names: [HashMap<Box<str>, ViewEntry>; 2],
     /// Servers of resources that keep their own URI (`http`, `https`).
@@ -78,7 +78,7 @@ impl View {
     }
 
     /// Returns the name or URI of an entry at this endpoint.
-    pub(crate) fn shown<'a>(&self, entry: &'a Entry) -> &'a Arc<str> {
+    pub(crate) fn shown<'a>(&self, entry: &'a CatalogEntry) -> &'a Arc<str> {
         if self.namespaced { &entry.exposed } else { &entry.item.key }
     }
 
@@ -87,7 +87,7 @@ impl View {
         &self,
         kind: ListKind,
         asked: Option<Era>,
-    ) -> impl Iterator<Item = &Arc<Entry>> {
+    ) -> impl Iterator<Item = &Arc<CatalogEntry>> {
         self.items[index(kind)].iter().filter(move |entry| entry.audience.includes(asked))
     }
 

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use crate::pace::Pace;
 
 /// Interval between steps after the burst.
-const INTERVAL: Duration = Duration::from_millis(100);
+const STEP_INTERVAL: Duration = Duration::from_millis(100);
 /// Steps that are sent immediately.
-const BURST: u32 = 20;
+const MAX_BURST: u32 = 20;
 
 pub(super) struct Progress {
     last: Option<f64>,
@@ -21,7 +21,7 @@ pub(super) struct Progress {
 
 impl Default for Progress {
     fn default() -> Self {
-        Self { last: None, pace: Pace::new(INTERVAL, BURST), held: None, timer: false }
+        Self { last: None, pace: Pace::new(STEP_INTERVAL, MAX_BURST), held: None, timer: false }
     }
 }
 

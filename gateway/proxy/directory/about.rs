@@ -12,7 +12,7 @@ use lockgate_upstream::{ServerId, Upstream};
 use crate::transport::Endpoint;
 
 /// Exposed names keep at least this many bytes of their slug when they are shortened.
-const SHOWN: usize = 32;
+const MIN_SLUG_BYTES: usize = 32;
 
 /// The endpoint and target of a request.
 pub(crate) struct About<'a> {
@@ -82,6 +82,6 @@ impl<'a> About<'a> {
 }
 
 fn begins_with_slug(name: &str, slug: &str) -> bool {
-    let shown = slug.get(..SHOWN).unwrap_or(slug);
+    let shown = slug.get(..MIN_SLUG_BYTES).unwrap_or(slug);
     matches!(name.get(..shown.len()), Some(start) if start.eq_ignore_ascii_case(shown))
 }

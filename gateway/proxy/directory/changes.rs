@@ -10,7 +10,7 @@ use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
 /// Changes buffered for a slow receiver before the oldest are lost.
-const BACKLOG: usize = 1024;
+const MAX_BACKLOG: usize = 1024;
 /// Limit of the same changes for an organisation's servers.
 const OWN_BACKLOG: usize = 256;
 
@@ -39,7 +39,7 @@ pub(crate) struct ChangeReceiver {
 
 impl Default for Changes {
     fn default() -> Self {
-        Self { shared: broadcast::channel(BACKLOG).0, own: Mutex::default() }
+        Self { shared: broadcast::channel(MAX_BACKLOG).0, own: Mutex::default() }
     }
 }
 

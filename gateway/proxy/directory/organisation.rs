@@ -42,13 +42,13 @@ impl AgentServers {
 pub(crate) struct Organisation {
     pub(crate) name: Arc<str>,
     pub(super) set: ServerSet,
-    state: ArcSwap<State>,
+    state: ArcSwap<DirectoryState>,
     changing: Mutex<()>,
     pub(crate) single_principal: SinglePrincipal,
 }
 
 /// The current catalog and agents of an organisation.
-pub(crate) struct State {
+pub(crate) struct DirectoryState {
     /// Unique among the states of all organisations.
     pub(crate) number: u64,
     pub(crate) catalog: Arc<Catalog>,
@@ -57,7 +57,7 @@ pub(crate) struct State {
 
 static NEXT_NUMBER: AtomicU64 = AtomicU64::new(0);
 
-impl State {
+impl DirectoryState {
     fn new(catalog: Arc<Catalog>, agents: Arc<HashMap<String, AgentServers>>) -> Self {
         Self { number: NEXT_NUMBER.fetch_add(1, Ordering::Relaxed), catalog, agents }
     }
@@ -85,13 +85,13 @@ impl Organisation {
         Self {
             name,
             set: ServerSet::default(),
-            state: ArcSwap::from_pointee(State::new(Arc::new(catalog), Arc::default())),
+            state: ArcSwap::from_pointee(DirectoryState::new(Arc::new(catalog), Arc::default())),
             changing: Mutex::default(),
             single_principal: SinglePrincipal::default(),
         }
     }
 
-    pub(crate) fn state(&self) -> Arc<State> {
+    pub(crate) fn state(&self) -> Arc<DirectoryState> {
         self.state.load_full()
     }
 
@@ -111,7 +111,7 @@ impl Organisation {
         if *old.agents == by_id {
             return None;
         }
-        self.state.store(Arc::new(State::new(Arc::clone(&old.catalog), Arc::new(by_id))));
+        self.state.store(Arc::new(DirectoryState::new(Arc::clone(&old.catalog), Arc::new(by_id))));
         Some(old.number)
     }
 
@@ -119,7 +119,7 @@ impl Organisation {
     pub(super) fn replace_catalog(&self, catalog: Catalog) -> u64 {
         let _changing = self.changing.lock();
         let old = self.state.load();
-        self.state.store(Arc::new(State::new(Arc::new(catalog), Arc::clone(&old.agents))));
+        self.state.store(Arc::new(DirectoryState::new(Arc::new(catalog), Arc::clone(&old.agents))));
         old.number
     }
 }

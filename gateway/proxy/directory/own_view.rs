@@ -7,10 +7,10 @@ use lockgate_upstream::{ServerId, Upstream};
 
 use super::{Directory, Source, select};
 use crate::catalog::{Layers, OwnRules, View, Viewing};
+use crate::flagged_tools::log_new_flagged_tools;
 use crate::own_lists::OwnDelta;
 use crate::rights::CallerRights;
 use crate::snapshot::Snapshot;
-use crate::suspects::log_new_suspects;
 use crate::transport::Endpoint;
 
 #[derive(Clone, Copy)]
@@ -51,10 +51,10 @@ impl Directory {
         let pins = &snapshot.config.pins;
         let rules = OwnRules { naming: snapshot.naming, pins, metrics };
         let changed = shared.with_own(deltas, rules);
-        log_new_suspects(&shared, &changed, pins);
+        log_new_flagged_tools(&shared, &changed, pins);
         let own = state.as_ref().map(|state| {
             let changed = state.catalog.with_own(deltas, rules);
-            log_new_suspects(&state.catalog, &changed, pins);
+            log_new_flagged_tools(&state.catalog, &changed, pins);
             changed
         });
         let viewing = Viewing { policy: &snapshot.policy, rights, naming: snapshot.naming };

@@ -11,7 +11,7 @@ pub(crate) type Source = Option<Arc<str>>;
 
 /// Work on a source, in ascending order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Wanted {
+pub(crate) enum WantedWork {
     /// Clients are notified if their lists have changed.
     Tell,
     /// The source is merged, which includes `Tell`.
@@ -20,12 +20,12 @@ pub(crate) enum Wanted {
 
 #[derive(Default)]
 pub(crate) struct Wakes {
-    sources: Mutex<BTreeMap<Source, Wanted>>,
+    sources: Mutex<BTreeMap<Source, WantedWork>>,
     notify: Notify,
 }
 
 impl Wakes {
-    pub(super) fn add(&self, source: Source, wanted: Wanted) {
+    pub(super) fn add(&self, source: Source, wanted: WantedWork) {
         let mut sources = self.sources.lock();
         let known = sources.entry(source).or_insert(wanted);
         *known = wanted.max(*known);
@@ -38,7 +38,7 @@ impl Wakes {
         self.notify.notified().await;
     }
 
-    pub(crate) fn take(&self) -> BTreeMap<Source, Wanted> {
+    pub(crate) fn take(&self) -> BTreeMap<Source, WantedWork> {
         std::mem::take(&mut *self.sources.lock())
     }
 }

@@ -13,7 +13,7 @@ use futures_util::future::BoxFuture;
 use crate::client_channel::CallChannel;
 use crate::context::RequestContext;
 use crate::rescue::RequestError;
-use crate::session::{AWAY, Log};
+use crate::session::{ABSENCE_GRACE_PERIOD, Log};
 use crate::transport::Text;
 
 pub(super) type Work = BoxFuture<'static, (Box<RequestContext>, Result<Text, RequestError>)>;
@@ -79,7 +79,7 @@ pub(super) async fn reclaim<'a>(server: &'a dyn Upstream, stream: Option<&Log>) 
     loop {
         // A call with a client is not aborted for others.
         while !is_abandoned(stream) {
-            tokio::time::sleep(AWAY / 10).await;
+            tokio::time::sleep(ABSENCE_GRACE_PERIOD / 10).await;
         }
         let promise = server.calls().wanted().await;
         if is_abandoned(stream) {

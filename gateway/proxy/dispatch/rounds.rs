@@ -25,7 +25,7 @@ use crate::transport::Text;
 use crate::{interact, response};
 
 /// Size in bytes above which a response is rendered on the CPU pool.
-const LARGE: usize = 1 << 20;
+const LARGE_RESPONSE: usize = 1 << 20;
 
 #[derive(Default)]
 pub(super) struct ClientPaths {
@@ -51,7 +51,7 @@ pub(super) async fn run_rounds(
 ) -> Result<Text, RequestError> {
     let mut permitted = permitted;
     let mut rounds = 0;
-    let eyes = RequestCallerView { gateway, context, forward };
+    let caller_view = RequestCallerView { gateway, context, forward };
     if converted_task::is_about_one(context, &permitted) {
         let answer = Box::pin(converted_task::answer(context, &permitted)).await?;
         return finish(gateway, context, permitted, answer, record).await;
@@ -70,7 +70,7 @@ pub(super) async fn run_rounds(
             interact::check_questions(&permitted, &answer)?;
             return finish(gateway, context, permitted, answer, record).await;
         }
-        let answer = make_call(context, &permitted, &paths, &eyes, record).await?;
+        let answer = make_call(context, &permitted, &paths, &caller_view, record).await?;
         let answer = settle(context, &permitted, answer, paths.channel.as_ref()).await?;
         if let Some(relay) = &paths.relay
             && let Some(outcome) = relay.outcome()
@@ -157,7 +157,7 @@ async fn make_call(
     context: &RequestContext,
     permitted: &Permitted,
     paths: &ClientPaths,
-    eyes: &RequestCallerView<'_>,
+    caller_view: &RequestCallerView<'_>,
     record: &CallRecord<'_>,
 ) -> Result<Answer, RequestError> {
     let call = Call {
@@ -166,7 +166,7 @@ async fn make_call(
         request: &context.request,
         replaced: permitted.replaced(),
         caller: &context.caller,
-        caller_view: Some(eyes),
+        caller_view: Some(caller_view),
         channel: paths.channel.clone().map(|channel| channel as Arc<dyn ClientChannel>),
         sink: paths.relay.clone().map(|relay| relay as Arc<dyn ResponseSink>),
         tool: permitted.metrics(),
@@ -200,7 +200,7 @@ async fn write_answer(
     if answer.kind == AnswerKind::InputRequired {
         open_round(gateway, context, &permitted);
     }
-    if answer.text.len() <= LARGE {
+    if answer.text.len() <= LARGE_RESPONSE {
         return response::write_response(context, &permitted, &answer, gateway.budget());
     }
     let context = context.instead(context.request.clone());

@@ -29,14 +29,14 @@ use crate::interact;
 use crate::rescue::RequestError;
 
 /// Limit on the time that a task is followed.
-const LONGEST: Duration = Duration::from_secs(3600);
+const FOLLOW_TIMEOUT: Duration = Duration::from_secs(3600);
 /// Bounds of the poll interval, regardless of the server's request.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+const MIN_PAUSE: Duration = Duration::from_millis(100);
+const MAX_PAUSE: Duration = Duration::from_secs(10);
 /// Poll interval if the server requests none.
-const PAUSE: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Concurrent polls for a list of tasks.
-const TOGETHER: usize = 8;
+const MAX_CONCURRENT_POLLS: usize = 8;
 
 /// Returns whether the method is a task request in the client's era.
 pub(super) fn is_asked_about(context: &RequestContext, method: Method) -> bool {
@@ -122,7 +122,7 @@ pub(super) async fn list(
             }
         }
     });
-    let mut described = futures_util::stream::iter(described).buffered(TOGETHER);
+    let mut described = futures_util::stream::iter(described).buffered(MAX_CONCURRENT_POLLS);
     let mut tasks: Vec<Value> = Vec::new();
     while let Some(task) = described.next().await {
         tasks.extend(task);
@@ -190,15 +190,15 @@ impl<'a> FollowedTask<'a> {
         Ok((status, answer))
     }
 
-    /// Waits for the poll interval, or fails after [`LONGEST`].
+    /// Waits for the poll interval, or fails after [`FOLLOW_TIMEOUT`].
     async fn pause(&self, answer: &Answer) -> Result<(), RequestError> {
-        if self.began.elapsed() > LONGEST {
+        if self.began.elapsed() > FOLLOW_TIMEOUT {
             let words = "the task did not end within an hour and is being cancelled";
             let failure = UpstreamError::new(UpstreamErrorKind::Timeout, words);
             return Err(RequestError::failed(self.server.slug(), &failure));
         }
-        let pause = wanted_pause(answer).unwrap_or(PAUSE);
-        tokio::time::sleep(pause.clamp(SHORTEST_PAUSE, LONGEST_PAUSE)).await;
+        let pause = wanted_pause(answer).unwrap_or(POLL_INTERVAL);
+        tokio::time::sleep(pause.clamp(MIN_PAUSE, MAX_PAUSE)).await;
         Ok(())
     }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use lockgate_upstream::{ServerId, Subscription};
 
 /// Window in which updates of a resource are coalesced.
-const WINDOW: Duration = Duration::from_millis(250);
+const COALESCE_WINDOW: Duration = Duration::from_millis(250);
 /// Limit on tracked resources; updates of others are all sent.
 const MAX_RESOURCES: usize = 4096;
 
@@ -42,7 +42,7 @@ impl Updates {
 
     fn begin(&mut self, update: Update, now: Instant) {
         self.recent.insert(update.clone(), false);
-        self.ends.push_back((now + WINDOW, update));
+        self.ends.push_back((now + COALESCE_WINDOW, update));
     }
 
     /// Returns the updates that were repeated within their window, which has ended.
@@ -88,13 +88,16 @@ mod tests {
         let foreign = Update { server: of_acme, ..one.clone() };
         assert!(updates.admit(&foreign, begin), "another organisation's server is another one");
         for _ in 0..100 {
-            assert!(!updates.admit(&one, begin + WINDOW / 2));
+            assert!(!updates.admit(&one, begin + COALESCE_WINDOW / 2));
         }
-        assert_eq!(updates.take_due(begin + WINDOW / 2), []);
-        assert_eq!(updates.take_due(begin + WINDOW).as_slice(), std::slice::from_ref(&one));
-        assert!(!updates.admit(&one, begin + WINDOW), "the next window has begun");
-        assert_eq!(updates.take_due(begin + WINDOW * 2), [one]);
-        assert_eq!(updates.take_due(begin + WINDOW * 3), []);
+        assert_eq!(updates.take_due(begin + COALESCE_WINDOW / 2), []);
+        assert_eq!(
+            updates.take_due(begin + COALESCE_WINDOW).as_slice(),
+            std::slice::from_ref(&one)
+        );
+        assert!(!updates.admit(&one, begin + COALESCE_WINDOW), "the next window has begun");
+        assert_eq!(updates.take_due(begin + COALESCE_WINDOW * 2), [one]);
+        assert_eq!(updates.take_due(begin + COALESCE_WINDOW * 3), []);
         assert!(updates.recent.is_empty() && updates.ends.is_empty());
     }
 

@@ -4,11 +4,11 @@
 use std::time::{Duration, Instant};
 
 /// Delay that lets changes accumulate before a merge.
-const SETTLE: Duration = Duration::from_millis(30);
+const SETTLE_DELAY: Duration = Duration::from_millis(30);
 /// Length of the pause after a merge, in multiples of its duration.
 const REST_FACTOR: u32 = 4;
 /// Longest pause.
-const LONGEST_REST: Duration = Duration::from_secs(2);
+const MAX_REST: Duration = Duration::from_secs(2);
 
 #[derive(Default)]
 pub(super) struct Pace {
@@ -21,7 +21,7 @@ pub(super) struct Pace {
 impl Pace {
     /// Registers a change and returns when to merge.
     pub(super) fn announce(&mut self, now: Instant) -> Instant {
-        let soon = now + SETTLE;
+        let soon = now + SETTLE_DELAY;
         let due = self.after_rest(soon);
         *self.due.get_or_insert(due)
     }
@@ -33,7 +33,7 @@ impl Pace {
         }
     }
 
-    /// Registers a change to merge without [`SETTLE`], and returns when to merge.
+    /// Registers a change to merge without [`SETTLE_DELAY`], and returns when to merge.
     pub(super) fn hurry(&mut self, now: Instant) -> Instant {
         let soon = self.after_rest(now);
         let due = match self.due {
@@ -52,7 +52,7 @@ impl Pace {
     /// Starts the pause after a merge. Returns when to merge the changes announced meanwhile, if
     /// any.
     pub(super) fn merged(&mut self, began: Instant, ended: Instant) -> Option<Instant> {
-        let rest = (ended.duration_since(began) * REST_FACTOR).min(LONGEST_REST);
+        let rest = (ended.duration_since(began) * REST_FACTOR).min(MAX_REST);
         self.rest_until = Some(ended + rest);
         if let Some(due) = &mut self.due {
             *due = (*due).max(ended + rest);
@@ -71,11 +71,11 @@ mod tests {
         let begin = Instant::now();
         let ms = Duration::from_millis;
         pace.announce(begin);
-        assert_eq!(pace.due, Some(begin + SETTLE));
+        assert_eq!(pace.due, Some(begin + SETTLE_DELAY));
         pace.announce(begin + ms(20));
         assert_eq!(
             pace.due,
-            Some(begin + SETTLE),
+            Some(begin + SETTLE_DELAY),
             "the first change is not put off by more of them"
         );
         assert!(pace.begin() && !pace.begin());
@@ -85,15 +85,15 @@ mod tests {
         assert!(pace.begin());
         pace.announce(begin + ms(600));
         let due = pace.merged(begin + ms(530), begin + ms(5530));
-        assert_eq!(due, Some(begin + ms(5530) + LONGEST_REST), "what came meanwhile waits too");
+        assert_eq!(due, Some(begin + ms(5530) + MAX_REST), "what came meanwhile waits too");
         pace.announce(begin + ms(5531));
-        assert_eq!(pace.due, Some(begin + ms(5530) + LONGEST_REST));
+        assert_eq!(pace.due, Some(begin + ms(5530) + MAX_REST));
         assert!(pace.begin());
         pace.merged(begin + ms(7600), begin + ms(7601));
         pace.announce(begin + ms(9000));
         assert_eq!(
             pace.due,
-            Some(begin + ms(9000) + SETTLE),
+            Some(begin + ms(9000) + SETTLE_DELAY),
             "after a quiet time it is merged at once"
         );
         assert_eq!(pace.hurry(begin + ms(9010)), begin + ms(9010), "somebody waits for it");

@@ -19,7 +19,7 @@ use crate::gateway::{Gateway, MAX_SUBSCRIBING};
 use crate::readable::{check_readable, hides_nothing, make_read};
 
 /// Timeout for the read that proves that a resource exists.
-const READ: Duration = Duration::from_secs(3);
+const READ_TIMEOUT: Duration = Duration::from_secs(3);
 
 pub(super) struct Watched {
     pub(super) server: Arc<dyn Upstream>,
@@ -83,7 +83,7 @@ impl Watched {
         caller: &Caller,
     ) -> Option<Self> {
         if let Some(read) = self.read.take() {
-            let read = tokio::time::timeout(READ, check_readable(gateway, read));
+            let read = tokio::time::timeout(READ_TIMEOUT, check_readable(gateway, read));
             read.await.ok()?.ok()?;
         }
         // Bounds the subscribe requests of a principal in flight, including those of disconnected

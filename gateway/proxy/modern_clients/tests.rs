@@ -76,7 +76,7 @@ fn callers_and_capabilities_have_lanes_of_their_own() {
 #[test]
 fn an_idle_client_makes_room_for_another() {
     let rig = Rig::new();
-    let mut held: Vec<_> = (0..PROFILES)
+    let mut held: Vec<_> = (0..MAX_PROFILES)
         .map(|number| rig.lease("ann", &format!("{{\"{number}\":{{}}}}"), "a", true).unwrap())
         .collect();
     assert_eq!(rig.lease("ann", "{}", "a", true).err(), Some(LaneError::Profiles));
@@ -96,7 +96,8 @@ fn an_idle_client_makes_room_for_another() {
 #[test]
 fn calls_that_may_be_asked_about_run_alone_from_the_first_one_on() {
     let rig = Rig::new();
-    let mut held: Vec<_> = (0..LANES).map(|_| rig.lease("ann", "{}", "a", true).unwrap()).collect();
+    let mut held: Vec<_> =
+        (0..MAX_LANES).map(|_| rig.lease("ann", "{}", "a", true).unwrap()).collect();
     assert_eq!(rig.lease("ann", "{}", "a", true).err(), Some(LaneError::Calls));
     assert!(rig.lease("ann", "{}", "b", true).is_ok());
     let freed = held.pop().unwrap();

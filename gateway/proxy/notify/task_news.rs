@@ -16,7 +16,7 @@ use crate::task_status;
 use crate::transport::Transport;
 
 /// Minimum pause between two reads of a task.
-const PAUSE: Duration = Duration::from_millis(100);
+const MIN_READ_INTERVAL: Duration = Duration::from_millis(100);
 
 impl Gateway {
     /// Sends the current status of a task to the sessions that follow it.
@@ -27,7 +27,7 @@ impl Gateway {
             tokio::spawn(async move {
                 loop {
                     gateway.tell_task_status(&session, &token).await;
-                    tokio::time::sleep(PAUSE).await;
+                    tokio::time::sleep(MIN_READ_INTERVAL).await;
                     if session.over.is_cancelled() || !session.end_task_read(&token) {
                         return;
                     }

@@ -14,13 +14,13 @@ use lockgate_upstream::{Answer, BoxFuture, ClientChannel, QuestionError, ServerI
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 
-use super::{FAREWELL, ParkedCalls};
+use super::{CANCELLATION_GRACE_PERIOD, ParkedCalls};
 use crate::client_channel::CallChannel;
 
 /// Pending questions of a call.
 const MAX_QUESTIONS: usize = 32;
 /// Questions that arrive within this time are sent together.
-const TOGETHER: Duration = Duration::from_millis(5);
+const BATCH_WINDOW: Duration = Duration::from_millis(5);
 
 pub(crate) struct Bridge {
     server: ServerId,
@@ -31,13 +31,13 @@ pub(crate) struct Bridge {
     patience: Duration,
     /// Set if the client's first request had a progress token.
     wants_progress: bool,
-    state: Mutex<State>,
+    state: Mutex<BridgeState>,
     /// Signals a new question or the result.
     news: Notify,
 }
 
 #[derive(Default)]
-struct State {
+struct BridgeState {
     /// The channel of the request that currently waits.
     channel: Option<Arc<CallChannel>>,
     asked: BTreeMap<u64, Asked>,
@@ -71,7 +71,7 @@ impl Bridge {
             revision,
             patience,
             wants_progress,
-            state: Mutex::new(State { channel, ..State::default() }),
+            state: Mutex::new(BridgeState { channel, ..BridgeState::default() }),
             news: Notify::new(),
         })
     }
@@ -104,7 +104,7 @@ impl Bridge {
                 news.await;
                 continue;
             }
-            tokio::time::sleep(TOGETHER).await;
+            tokio::time::sleep(BATCH_WINDOW).await;
             let answer = self.state.lock().answer.take();
             // The server may have withdrawn the question.
             if answer.is_some() || self.is_asking() {
@@ -152,7 +152,7 @@ impl Bridge {
         let Some((calls, handle)) = self.state.lock().parked.clone() else { return };
         tracing::info!(server = %self.server, "call abandoned: its question timed out");
         tokio::spawn(async move {
-            tokio::time::sleep(FAREWELL).await;
+            tokio::time::sleep(CANCELLATION_GRACE_PERIOD).await;
             if let Some(calls) = calls.upgrade() {
                 drop(calls.take(&handle));
             }

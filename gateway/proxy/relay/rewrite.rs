@@ -11,7 +11,7 @@ use bytes::Bytes;
 use lockgate_protocol::scan::{self, Fault, MAX_MEMBERS, Visit, unescape};
 use lockgate_protocol::write::{self, Object};
 
-use end::{Held, write_uri};
+use end::{HeldMembers, write_uri};
 use plan::{Kept, Plan, plan_of_block, plan_of_envelope, plan_of_result};
 pub(super) use plan::{RewriteError, Shape};
 
@@ -34,7 +34,7 @@ pub(super) struct Rewriter {
     key: Vec<u8>,
     is_key_complete: bool,
     envelope: Envelope,
-    result: Held,
+    result: HeldMembers,
 }
 
 #[derive(Default)]
@@ -45,7 +45,7 @@ struct Envelope {
 }
 
 struct Frame {
-    place: Place,
+    place: RewritePlace,
     /// Set until the first member or item is written.
     is_empty: bool,
     names: Vec<Vec<u8>>,
@@ -53,7 +53,7 @@ struct Frame {
     plan: Plan,
 }
 
-enum Place {
+enum RewritePlace {
     Envelope,
     Result,
     Blocks { level: usize },
@@ -81,7 +81,7 @@ impl Rewriter {
             key: Vec::new(),
             is_key_complete: false,
             envelope: Envelope::default(),
-            result: Held::default(),
+            result: HeldMembers::default(),
         }
     }
 
@@ -105,7 +105,9 @@ impl Rewriter {
     /// Returns the plan for the next value of the innermost inspected object or array.
     fn plan(&self) -> Plan {
         match self.frames.last() {
-            Some(Frame { place: Place::Blocks { level }, .. }) => Plan::Blocks { level: *level },
+            Some(Frame { place: RewritePlace::Blocks { level }, .. }) => {
+                Plan::Blocks { level: *level }
+            }
             Some(frame) => frame.plan,
             None => Plan::Copy,
         }
@@ -118,13 +120,13 @@ impl Rewriter {
             self.out.push(b',');
         }
         frame.is_empty = false;
-        if !matches!(frame.place, Place::Blocks { .. }) {
+        if !matches!(frame.place, RewritePlace::Blocks { .. }) {
             self.out.extend_from_slice(&self.key);
             self.out.push(b':');
         }
     }
 
-    fn enter(&mut self, place: Place) {
+    fn enter(&mut self, place: RewritePlace) {
         self.frames.push(Frame { place, is_empty: true, names: Vec::new(), plan: Plan::Copy });
     }
 
@@ -193,7 +195,8 @@ impl Rewriter {
             self.write_key();
             self.out.extend_from_slice(&value);
         }
-        let Some(Frame { place: Place::Block { kind, uri, .. }, .. }) = self.frames.last_mut()
+        let Some(Frame { place: RewritePlace::Block { kind, uri, .. }, .. }) =
+            self.frames.last_mut()
         else {
             return Ok(());
         };
@@ -222,12 +225,12 @@ impl Rewriter {
         let modern = self.shape.modern;
         let Some(frame) = self.frames.last_mut() else { return Ok(()) };
         frame.plan = match &frame.place {
-            Place::Envelope => plan_of_envelope(&name)?,
-            Place::Result => plan_of_result(&name, namespaced, modern)?,
-            Place::Block { level, .. } => plan_of_block(&name, *level),
-            Place::Blocks { .. } => Plan::Copy,
+            RewritePlace::Envelope => plan_of_envelope(&name)?,
+            RewritePlace::Result => plan_of_result(&name, namespaced, modern)?,
+            RewritePlace::Block { level, .. } => plan_of_block(&name, *level),
+            RewritePlace::Blocks { .. } => Plan::Copy,
         };
-        if !matches!(frame.place, Place::Block { .. }) {
+        if !matches!(frame.place, RewritePlace::Block { .. }) {
             if frame.names.len() >= MAX_MEMBERS {
                 return Err(Fault::Members.into());
             }
@@ -245,14 +248,14 @@ impl Rewriter {
             if array {
                 return Err(Fault::NotObject.into());
             }
-            self.enter(Place::Envelope);
+            self.enter(RewritePlace::Envelope);
             return Ok(true);
         }
         match (self.plan(), array) {
             (Plan::Result, false) => {
                 self.write_head();
                 self.envelope.has_result = true;
-                self.enter(Place::Result);
+                self.enter(RewritePlace::Result);
                 if let Some(frame) = self.frames.last_mut() {
                     frame.is_empty = self.out.ends_with(b"{");
                 }
@@ -261,12 +264,12 @@ impl Rewriter {
             (Plan::Blocks { level }, true) => {
                 self.write_key();
                 self.out.push(b'[');
-                self.enter(Place::Blocks { level });
+                self.enter(RewritePlace::Blocks { level });
             }
             (Plan::Blocks { level }, false) if level <= MAX_BLOCKS => {
                 self.write_key();
                 self.out.push(b'{');
-                self.enter(Place::Block { level, kind: None, uri: None });
+                self.enter(RewritePlace::Block { level, kind: None, uri: None });
             }
             _ => return Ok(false),
         }
@@ -276,13 +279,13 @@ impl Rewriter {
     fn close_frame(&mut self) -> Result<(), RewriteError> {
         let Some(Frame { place, is_empty, .. }) = self.frames.pop() else { return Ok(()) };
         match place {
-            Place::Envelope => {
+            RewritePlace::Envelope => {
                 self.out.push(b'}');
                 return self.envelope.check();
             }
-            Place::Result => self.result.write_tail(&self.shape, is_empty, &mut self.out),
-            Place::Blocks { .. } => self.out.push(b']'),
-            Place::Block { kind, uri, .. } => {
+            RewritePlace::Result => self.result.write_tail(&self.shape, is_empty, &mut self.out),
+            RewritePlace::Blocks { .. } => self.out.push(b']'),
+            RewritePlace::Block { kind, uri, .. } => {
                 if let Some(uri) = uri {
                     write_uri(
                         self.shape.slug.as_deref(),

@@ -15,10 +15,10 @@ use crate::transport::{Outgoing, Text};
 use lockgate_admission::budget::{Budget, Full, Hold, MAX_SMALL_MESSAGE};
 
 /// How long a finished stream can be resumed.
-const KEEP: Duration = Duration::from_secs(60);
+const RESUME_PERIOD: Duration = Duration::from_secs(60);
 /// Time for a client to resume the lost stream of its call, while others wait for the call's permit
 /// or are asked to approve the call.
-pub(crate) const AWAY: Duration = Duration::from_secs(10);
+pub(crate) const ABSENCE_GRACE_PERIOD: Duration = Duration::from_secs(10);
 /// Bytes kept per stream besides the newest message.
 const MAX_BYTES: usize = 4 * 1024 * 1024;
 
@@ -153,7 +153,7 @@ impl Log {
     /// Ends the stream of the first reader, but keeps the log. `pause` is the client's reconnect
     /// delay, capped so that the client returns before it counts as gone.
     pub(crate) fn poll_from_now_on(&self, pause: Option<Duration>) {
-        let pause = pause.unwrap_or_default().min(AWAY / 2);
+        let pause = pause.unwrap_or_default().min(ABSENCE_GRACE_PERIOD / 2);
         let ms = u64::try_from(pause.as_millis()).unwrap_or(0);
         self.retry_ms.store(ms, Ordering::Relaxed);
         self.polling.store(true, Ordering::Release);
@@ -189,14 +189,14 @@ impl Log {
         Some(left.elapsed())
     }
 
-    /// Returns whether the last reader detached more than [`AWAY`] ago.
+    /// Returns whether the last reader detached more than [`ABSENCE_GRACE_PERIOD`] ago.
     pub(crate) fn is_abandoned(&self) -> bool {
-        matches!(self.unread_for(), Some(away) if away >= AWAY)
+        matches!(self.unread_for(), Some(away) if away >= ABSENCE_GRACE_PERIOD)
     }
 
     /// Returns whether the stream finished too long ago to be resumed.
     pub(crate) fn is_stale(&self) -> bool {
-        matches!(self.inner.lock().finished, Some(at) if at.elapsed() > KEEP)
+        matches!(self.inner.lock().finished, Some(at) if at.elapsed() > RESUME_PERIOD)
     }
 
     /// Attaches a reader after message `after`. An earlier reader ends, because each message goes

@@ -14,11 +14,11 @@ use crate::transport::Endpoint;
 use crate::unix_time;
 
 /// Time in seconds during which a session can be resumed elsewhere.
-const LIFE: u64 = 24 * 3600;
+const RESUME_LIFETIME: u64 = 24 * 3600;
 /// Maximum size of capabilities in an id, in bytes of JSON text.
 const MAX_CAPABILITIES: usize = 1024;
 /// Ended sessions that are remembered, so that they cannot be resumed.
-const REMEMBERED: usize = 65_536;
+const MAX_ENDED_SESSIONS: usize = 65_536;
 
 /// The parameters of `initialize` that a resumed session needs.
 pub(crate) struct Opening {
@@ -44,7 +44,7 @@ pub(crate) fn seal(
     let id = sealer.seal(
         Purpose::Session,
         &bound.each_ref().map(Vec::as_slice),
-        unix_time::now() + LIFE,
+        unix_time::now() + RESUME_LIFETIME,
         &plain,
     );
     Some(id.ok()?.into())
@@ -95,7 +95,7 @@ impl Ended {
             return;
         }
         state.order.push_back(mark);
-        if state.order.len() > REMEMBERED
+        if state.order.len() > MAX_ENDED_SESSIONS
             && let Some(oldest) = state.order.pop_front()
         {
             state.all.remove(&oldest);

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use super::asked::Asked;
 use super::elicitation::new_id;
-use super::{Log, Session, State};
+use super::{Log, Session, SessionState};
 use crate::answers::Question;
 
 /// Pending questions of a session, and remembered cancelled questions.
@@ -130,7 +130,7 @@ impl Session {
     ) -> Result<Bytes, QuestionError> {
         let (waiting, receiver) = oneshot::channel();
         let asked = Asked { question, stream: log.number, is_repeatable, waiting };
-        let id = self.state(|State { questions, .. }| {
+        let id = self.state(|SessionState { questions, .. }| {
             if questions.open.len() >= MAX_QUESTIONS {
                 return None;
             }
@@ -172,7 +172,7 @@ impl Session {
 
     /// Cancels a question at the client, unless it has been answered.
     fn cancel_question(&self, log: &Log, id: u64) {
-        let is_open = self.state(|State { questions, .. }| {
+        let is_open = self.state(|SessionState { questions, .. }| {
             let is_open = questions.open.remove(&id).is_some();
             if is_open {
                 questions.cancelled.truncate(MAX_QUESTIONS - 1);

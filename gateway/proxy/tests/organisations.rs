@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use lockgate_authn::{Identity, Principal};
 
-use super::rig::{Rig, SOON, agent, resting_server, server, wait_until};
+use super::rig::{EVENT_TIMEOUT, Rig, agent, resting_server, server, wait_until};
 use crate::directory::{Change, Source};
 use crate::rights::{CallerRights, subject};
 use crate::transport::{AgentPath, Endpoint};
@@ -183,7 +183,7 @@ async fn other_agents_merge_no_servers() {
     let before = directory.catalog_of(&source).unwrap();
     let mut changes = directory.changes.subscribe("acme");
     rig.set("acme", &[acme], vec![agent("a1", "ann", &["acme/github"])]).await;
-    let heard = tokio::time::timeout(SOON, changes.recv()).await.unwrap().unwrap();
+    let heard = tokio::time::timeout(EVENT_TIMEOUT, changes.recv()).await.unwrap().unwrap();
     assert!(matches!(heard, Change::Catalog(_)), "whoever listens looks again: {heard:?}");
     assert_eq!(rig.client_at("acme", "ann", at_agent("a1")).tools().await.len(), 4);
     assert!(Arc::ptr_eq(&before, &directory.catalog_of(&source).unwrap()));

@@ -22,7 +22,7 @@ use crate::{AgentOwner, AgentServers, Config, Gateway, Limits, Names, Rules};
 pub(super) use server::{Named, resting_server, server};
 
 /// Timeout for expected events.
-pub(super) const SOON: Duration = Duration::from_secs(10);
+pub(super) const EVENT_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(super) struct Rig {
     pub(super) gateway: Arc<Gateway>,
@@ -53,9 +53,9 @@ impl Rig {
             ca_file: None,
             from_environment: false,
             route: None,
-            connect_timeout: SOON,
+            connect_timeout: EVENT_TIMEOUT,
             idle_connections: 1,
-            idle_timeout: SOON,
+            idle_timeout: EVENT_TIMEOUT,
             organisations: lockgate_egress::Policy::Public,
         };
         let connector = Arc::new(lockgate_egress::Connector::new(&egress).unwrap());
@@ -113,7 +113,7 @@ impl Rig {
         let servers = servers.iter().map(|server| Arc::clone(server) as Arc<dyn Upstream>);
         self.gateway.set_organisation(organisation, servers.collect(), agents);
         let about = About::all(&Endpoint::All);
-        self.gateway.directory.settle(organisation, about, SOON).await;
+        self.gateway.directory.settle(organisation, about, EVENT_TIMEOUT).await;
     }
 
     pub(super) fn tell(&self, event: Event) {
@@ -223,7 +223,8 @@ impl Client {
             headers,
             takes_streamed_body: false,
         };
-        let reply = tokio::time::timeout(SOON, self.gateway.receive(exchange)).await.unwrap();
+        let reply =
+            tokio::time::timeout(EVENT_TIMEOUT, self.gateway.receive(exchange)).await.unwrap();
         let text = |bytes: Bytes| String::from_utf8(bytes.to_vec()).unwrap();
         match reply {
             Reply::Message { status, headers, body } => Got {
@@ -263,7 +264,7 @@ impl Client {
 
 pub(super) async fn next(events: &mut Events) -> Value {
     loop {
-        let event = tokio::time::timeout(SOON, events.next()).await.unwrap().unwrap();
+        let event = tokio::time::timeout(EVENT_TIMEOUT, events.next()).await.unwrap().unwrap();
         let data = event.data.into_bytes();
         if !data.is_empty() {
             return serde_json::from_slice(&data).unwrap();
@@ -288,7 +289,7 @@ fn config(separator: &str) -> Config {
             queued_requests: 100,
             queued_judgements: 100,
             page_items: 2,
-            discovery_deadline: SOON,
+            discovery_deadline: EVENT_TIMEOUT,
             streams_per_principal: 16,
             connections_per_address: 1000,
             subscriptions: 16,
@@ -315,5 +316,5 @@ pub(super) async fn wait_until<F: Future<Output = bool>>(is_so: impl Fn() -> F) 
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(SOON, wait).await.unwrap();
+    tokio::time::timeout(EVENT_TIMEOUT, wait).await.unwrap();
 }

@@ -39,7 +39,7 @@ async fn a_slow_listener_is_told_that_it_lost_calls_and_the_others_lose_none() {
     let news = ToolNews::default();
     let mut slow = news.calls("acme");
     let mut quick = news.calls("acme");
-    let most = CALLS as u64 + 44;
+    let most = MAX_BUFFERED_CALLS as u64 + 44;
     for number in 0..most {
         news.tell_call("acme", || Some(call(number)));
         assert_eq!(quick.recv().await.unwrap().caller, number);

@@ -10,13 +10,13 @@ use super::plan::Shape;
 
 /// Buffered members of the result that are written at its end.
 #[derive(Default)]
-pub(super) struct Held {
+pub(super) struct HeldMembers {
     pub(super) meta: Option<Vec<u8>>,
     pub(super) ttl: Option<Vec<u8>>,
     pub(super) is_error: bool,
 }
 
-impl Held {
+impl HeldMembers {
     /// Writes the members at the end of the result.
     pub(super) fn write_tail(&self, shape: &Shape, is_empty: bool, out: &mut Vec<u8>) {
         let raw = self.meta.as_deref().unwrap_or(b"{}");

@@ -10,29 +10,29 @@ use lockgate_upstream::IdentityAssertion;
 
 use crate::snapshot::Snapshot;
 
-struct CallerVoucher {
+struct CallerAssertion {
     signer: Arc<Signer>,
     principal: Principal,
 }
 
 /// Signs assertions for the gateway itself.
-pub struct GatewayVoucher(pub Arc<Signer>);
+pub struct GatewayAssertion(pub Arc<Signer>);
 
 impl Snapshot {
     /// Returns the identity assertion for a caller, if any server requires assertions.
     pub(crate) fn assertion(&self, principal: &Principal) -> Option<Arc<dyn IdentityAssertion>> {
         let signer = Arc::clone(self.signer.as_ref()?);
-        Some(Arc::new(CallerVoucher { signer, principal: principal.clone() }))
+        Some(Arc::new(CallerAssertion { signer, principal: principal.clone() }))
     }
 }
 
-impl IdentityAssertion for CallerVoucher {
+impl IdentityAssertion for CallerAssertion {
     fn sign_for(&self, audience: &Arc<str>) -> Option<HeaderValue> {
         self.signer.sign_caller(&self.principal, audience)
     }
 }
 
-impl IdentityAssertion for GatewayVoucher {
+impl IdentityAssertion for GatewayAssertion {
     fn sign_for(&self, audience: &Arc<str>) -> Option<HeaderValue> {
         self.0.sign_own(audience)
     }

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use lockgate_policy::pin::{self, Finding, Lock, Pin, Pins, Reaction, Standing};
 use serde_json::{Map, Value};
 
-use crate::catalog::{Catalog, Entry};
+use crate::catalog::{Catalog, CatalogEntry};
 use crate::inspect::{Inspected, name_in_lock};
 
-/// Suspects that are logged individually at a time; the rest are counted.
+/// Flagged tools that are logged individually at a time; the rest are counted.
 const MAX_TOLD: usize = 50;
 
 /// A tool that needs an operator's review.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Suspect {
+pub struct FlaggedTool {
     /// The server's qualified name.
     pub server: String,
     pub slug: String,
@@ -35,7 +35,7 @@ pub struct Suspect {
 /// A tool that differs from its approved definition.
 #[derive(Clone, Debug)]
 pub struct PinChange {
-    pub suspect: Suspect,
+    pub flagged_tool: FlaggedTool,
     /// The server's name in the lock file.
     pub lock_server: String,
     /// Descriptions of the differences.
@@ -55,22 +55,22 @@ pub(crate) fn pin_changes(catalog: &Catalog, lock: &Lock) -> Vec<PinChange> {
         if is_approved(inspected) {
             continue;
         }
-        let Some(suspect) = suspect(entry) else { continue };
+        let Some(flagged_tool) = flagged_tool(entry) else { continue };
         let Ok(pin) = Pin::of(inspected.original()) else { continue };
         let lock_server = name_in_lock(&*entry.server).into_owned();
-        let known = lock.pin(&lock_server, &suspect.tool);
+        let known = lock.pin(&lock_server, &flagged_tool.tool);
         let before = known.map(|known| known.definition.clone());
         let changes = pin::changes(before.as_ref().unwrap_or(&nothing), &pin.definition);
-        all.push(PinChange { suspect, lock_server, changes, before, pin });
+        all.push(PinChange { flagged_tool, lock_server, changes, before, pin });
     }
     all
 }
 
 /// Returns the tools that are new, changed or have findings.
-pub(crate) fn suspects(catalog: &Catalog) -> Vec<Suspect> {
+pub(crate) fn flagged_tools(catalog: &Catalog) -> Vec<FlaggedTool> {
     let mut all = Vec::new();
     for entry in catalog.tools() {
-        all.extend(suspect(entry));
+        all.extend(flagged_tool(entry));
     }
     all
 }
@@ -80,12 +80,12 @@ fn is_approved(inspected: &Inspected) -> bool {
     matches!(inspected.standing, None | Some(Standing::Approved))
 }
 
-fn suspect(entry: &Entry) -> Option<Suspect> {
+fn flagged_tool(entry: &CatalogEntry) -> Option<FlaggedTool> {
     let inspected = entry.inspected.as_ref()?;
     if is_approved(inspected) && inspected.findings.is_empty() {
         return None;
     }
-    Some(Suspect {
+    Some(FlaggedTool {
         server: entry.server.qualified_name().into_owned(),
         slug: entry.server.slug().to_owned(),
         exposed: entry.exposed.to_string(),
@@ -98,12 +98,13 @@ fn suspect(entry: &Entry) -> Option<Suspect> {
     })
 }
 
-/// Logs suspects that were not in the catalog before.
-pub(crate) fn log_new_suspects(before: &Catalog, after: &Catalog, pins: &Pins) {
-    let known: HashSet<Suspect> = suspects(before).into_iter().collect();
-    let mut fresh = suspects(after).into_iter().filter(|suspect| !known.contains(suspect));
-    for suspect in fresh.by_ref().take(MAX_TOLD) {
-        let Suspect { server, tool, standing, quarantined, findings, .. } = suspect;
+/// Logs flagged tools that were not in the catalog before.
+pub(crate) fn log_new_flagged_tools(before: &Catalog, after: &Catalog, pins: &Pins) {
+    let known: HashSet<FlaggedTool> = flagged_tools(before).into_iter().collect();
+    let mut fresh =
+        flagged_tools(after).into_iter().filter(|flagged_tool| !known.contains(flagged_tool));
+    for flagged_tool in fresh.by_ref().take(MAX_TOLD) {
+        let FlaggedTool { server, tool, standing, quarantined, findings, .. } = flagged_tool;
         let told = match standing {
             None | Some(Standing::Approved) => false,
             Some(standing) => pins.reaction(standing) != Reaction::Allow,
