@@ -3,7 +3,7 @@
 use crate::seeds;
 
 /// Spliced inputs per target.
-const MADE: usize = 6_000;
+const SPLICED_INPUTS: usize = 6_000;
 
 fn through(target: &str, check: fn(&[u8]), made: usize) {
     let all = seeds::of(target);
@@ -29,31 +29,31 @@ fn through(target: &str, check: fn(&[u8]), made: usize) {
 
 #[test]
 fn sql() {
-    through("sql", crate::sql::check, MADE);
+    through("sql", crate::sql::check, SPLICED_INPUTS);
 }
 
 #[test]
 fn path() {
-    through("path", crate::path::check, MADE);
+    through("path", crate::path::check, SPLICED_INPUTS);
 }
 
 #[test]
 fn url() {
-    through("url", crate::url::check, MADE);
+    through("url", crate::url::check, SPLICED_INPUTS);
 }
 
 #[test]
 fn uri() {
-    through("uri", crate::uri::check, MADE);
+    through("uri", crate::uri::check, SPLICED_INPUTS);
 }
 
 #[test]
 fn command() {
-    through("command", crate::command::check, MADE);
+    through("command", crate::command::check, SPLICED_INPUTS);
 }
 
 #[cfg(feature = "file")]
 #[test]
 fn file() {
-    through("file", crate::file::check, MADE / 10);
+    through("file", crate::file::check, SPLICED_INPUTS / 10);
 }

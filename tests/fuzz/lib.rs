@@ -18,9 +18,9 @@ pub mod uri;
 pub mod url;
 
 /// Limit on a verdict, generous enough for instrumented builds.
-const PATIENCE: Duration = Duration::from_secs(5);
+const VERDICT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Limit on a refusal, in bytes.
-const WORDS: usize = 1000;
+const MAX_REFUSAL_BYTES: usize = 1000;
 
 /// Splits the input: the first byte selects a rule, the rest is the text.
 fn split(data: &[u8]) -> Option<(usize, &str)> {
@@ -32,12 +32,14 @@ fn split(data: &[u8]) -> Option<(usize, &str)> {
 fn timed<T>(judge: impl FnOnce() -> Result<T, Refusal>) -> Option<T> {
     let began = Instant::now();
     let judged = judge();
-    assert!(began.elapsed() < PATIENCE, "{:?}", began.elapsed());
+    assert!(began.elapsed() < VERDICT_TIMEOUT, "{:?}", began.elapsed());
     judged
         .map_err(|refusal| {
             let words = refusal.0;
             assert!(
-                !words.is_empty() && words.len() <= WORDS && !words.chars().any(char::is_control),
+                !words.is_empty()
+                    && words.len() <= MAX_REFUSAL_BYTES
+                    && !words.chars().any(char::is_control),
                 "{words:?}"
             );
         })

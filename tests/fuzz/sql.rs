@@ -16,7 +16,7 @@ const DIALECTS: [Dialect; 3] = [Dialect::Postgres, Dialect::Mysql, Dialect::Sqli
 /// The table that the second rule of each dialect denies.
 const CANARY: &str = "canary";
 /// Recursion limit of the second parser, above that of the rule.
-const DEPTH: usize = 160;
+const MAX_DEPTH: usize = 160;
 
 const TABLES: &str = "
     CREATE TABLE canary (id INTEGER PRIMARY KEY, note TEXT);
@@ -128,7 +128,7 @@ fn is_rewritten(dialect: Dialect, text: &str) -> bool {
 /// Parses the text as a single statement up to its last token. `Parser::parse_statements` would
 /// stop at an END.
 fn parse(known: &dyn dialect::Dialect, text: &str) -> Result<Statement, ParserError> {
-    let mut parser = Parser::new(known).with_recursion_limit(DEPTH).try_with_sql(text)?;
+    let mut parser = Parser::new(known).with_recursion_limit(MAX_DEPTH).try_with_sql(text)?;
     let statement = parser.parse_statement()?;
     while parser.consume_token(&Token::SemiColon) {}
     match parser.peek_token().token {

@@ -3,7 +3,7 @@
 
 use crate::rig::client::Request;
 use crate::rig::upstream::{legacy, modern, tool};
-use crate::rig::{Answer, Gate, Heard, Say, Upstream, Value, json, until};
+use crate::rig::{Answer, Gate, HeardMessage, Say, Upstream, Value, json, until};
 
 /// Returns the response with the requested URI masked.
 fn plain(answer: &Answer, uri: &str) -> (u16, String) {
@@ -11,7 +11,10 @@ fn plain(answer: &Answer, uri: &str) -> (u16, String) {
 }
 
 /// Returns a server with one resource and one template, which rejects other URIs with this code.
-fn with_resources(era: &'static str, code: i64) -> impl Fn(&Heard) -> Say + Send + Sync + 'static {
+fn with_resources(
+    era: &'static str,
+    code: i64,
+) -> impl Fn(&HeardMessage) -> Say + Send + Sync + 'static {
     let caps = json!({"resources": {}, "completions": {}});
     let (modern, legacy) = (modern(&[]), legacy("2025-11-25", &[]));
     move |heard| {
@@ -112,7 +115,7 @@ async fn a_hidden_resource_reads_like_one_that_does_not_exist() {
 #[tokio::test]
 async fn a_hidden_resource_has_no_other_spelling() {
     let others = with_resources("legacy", -32002);
-    let server = Upstream::http(move |heard: &Heard| match heard.method() {
+    let server = Upstream::http(move |heard: &HeardMessage| match heard.method() {
         "initialize" => Say::Json(heard.result(json!({
             "protocolVersion": "2025-11-25", "serverInfo": {"name": "old", "version": "1"},
             "capabilities": {"resources": {"subscribe": true}},
@@ -203,7 +206,7 @@ async fn a_hidden_resource_has_no_other_spelling() {
 #[tokio::test]
 async fn a_hidden_resource_is_subscribed_to_like_one_that_does_not_exist() {
     let plain_server = with_resources("legacy", -32002);
-    let server = Upstream::http(move |heard: &Heard| match heard.method() {
+    let server = Upstream::http(move |heard: &HeardMessage| match heard.method() {
         "initialize" => Say::Json(heard.result(json!({
             "protocolVersion": "2025-11-25", "serverInfo": {"name": "old", "version": "1"},
             "capabilities": {"resources": {"subscribe": true}},
@@ -254,7 +257,7 @@ async fn a_hidden_resource_is_subscribed_to_like_one_that_does_not_exist() {
 #[tokio::test]
 async fn a_missing_capability_is_relayed_only_where_it_is_missing() {
     let fail = |data: Value| {
-        move |heard: &Heard| match heard.method() {
+        move |heard: &HeardMessage| match heard.method() {
             "tools/call" => {
                 let mut error = heard.error(-32021, "needs a client that can sample");
                 if !data.is_null() {
@@ -269,7 +272,7 @@ async fn a_missing_capability_is_relayed_only_where_it_is_missing() {
     let with = |script: Value, era: &'static str| {
         let (failing, modern, legacy) =
             (fail(script), modern(&["t"]), legacy("2025-11-25", &["t"]));
-        move |heard: &Heard| match heard.method() {
+        move |heard: &HeardMessage| match heard.method() {
             "tools/call" => failing(heard),
             _ if era == "modern" => modern(heard),
             _ => legacy(heard),
@@ -355,7 +358,7 @@ async fn a_tool_that_a_server_disowns_is_unknown_and_its_list_is_read_again() {
         let (before, after) = (script(false), script(true));
         let gone = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
         let flag = std::sync::Arc::clone(&gone);
-        let server = Upstream::http(move |heard: &Heard| {
+        let server = Upstream::http(move |heard: &HeardMessage| {
             let gone = flag.load(std::sync::atomic::Ordering::Relaxed);
             let (modern, legacy) = if gone { &after } else { &before };
             match (heard.method(), era) {
@@ -423,7 +426,7 @@ async fn nested_header_annotations_are_ours_alone() {
 async fn a_list_keeps_no_longer_than_its_servers_say() {
     let keeping = |ttl: u64, told: bool| {
         let usual = modern(&["t"]);
-        move |heard: &Heard| {
+        move |heard: &HeardMessage| {
             match heard.method() {
             "server/discover" => Say::Json(heard.result(json!({
                 "resultType": "complete", "supportedVersions": ["2026-07-28"], "ttlMs": ttl, "cacheScope": "private",

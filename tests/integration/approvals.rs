@@ -7,7 +7,7 @@ use crate::principals::{By, key};
 use crate::rig::client::Request;
 use crate::rig::gate::command;
 use crate::rig::upstream::{modern, modern_with, tool};
-use crate::rig::{Answer, Gate, Heard, Say, Stream, Upstream, Value, json, until};
+use crate::rig::{Answer, Gate, HeardMessage, Say, Stream, Upstream, Value, json, until};
 
 pub(crate) const ALLOW: &str = "policies:\n  - { name: all, effect: allow }\n";
 /// Calls with the word `drop` are approved by their caller.
@@ -29,7 +29,7 @@ impl Rig {
     }
 
     pub(crate) async fn with(
-        script: impl Fn(&Heard) -> Say + Send + Sync + 'static,
+        script: impl Fn(&HeardMessage) -> Say + Send + Sync + 'static,
         policies: &str,
         more: Value,
     ) -> Self {
@@ -488,7 +488,7 @@ async fn calls_that_wait_are_bounded() {
 #[tokio::test]
 async fn an_approved_call_goes_on_through_its_servers_questions_once() {
     let listed = modern_with(vec![tool("drop")]);
-    let script = move |heard: &Heard| {
+    let script = move |heard: &HeardMessage| {
         let params = &heard.body["params"];
         if heard.method() != "tools/call" || params.get("inputResponses").is_some() {
             return listed(heard);

@@ -11,7 +11,7 @@ use crate::principals::By;
 use crate::rig::client::Request;
 use crate::rig::gate::{command, config};
 use crate::rig::upstream::modern;
-use crate::rig::{Gate, SOON, Upstream, Value, json, until};
+use crate::rig::{EVENT_TIMEOUT, Gate, Upstream, Value, json, until};
 use crate::stdio::Pipe;
 
 /// The refusal when no approver exists.
@@ -58,7 +58,7 @@ async fn where_nobody_can_approve_a_call_is_refused_at_once() {
     let gate = Gate::start(more).await;
     let words = refusal(&modern_call("a__wipe", json!({})).send(gate.address).await);
     assert!(words.contains(NOBODY), "{words}");
-    assert!(began.elapsed() < SOON * 3, "{:?}", began.elapsed());
+    assert!(began.elapsed() < EVENT_TIMEOUT * 3, "{:?}", began.elapsed());
     assert_eq!(server.count("tools/call"), 0);
 }
 

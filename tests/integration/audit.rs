@@ -8,7 +8,7 @@ use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use crate::rig::client::{Answer, Request};
 use crate::rig::gate::command;
 use crate::rig::upstream::modern;
-use crate::rig::{Gate, Heard, Say, Session, Upstream, Value, json, until};
+use crate::rig::{Gate, HeardMessage, Say, Session, Upstream, Value, json, until};
 use crate::stdio::Pipe;
 
 const POLICIES: &str = "policies:
@@ -20,7 +20,7 @@ const POLICIES: &str = "policies:
 ";
 
 /// Answers as an upstream with three tools, a prompt and resources.
-fn server(heard: &Heard) -> Say {
+fn server(heard: &HeardMessage) -> Say {
     match heard.method() {
         "initialize" => Say::Json(heard.result(json!({
             "protocolVersion": "2025-11-25", "serverInfo": {"name": "old", "version": "1"},

@@ -12,7 +12,7 @@ use crate::rig::upstream::modern;
 use crate::rig::{Answer, Gate, Upstream, Value, json, until};
 
 /// Longer than a call takes, and much shorter than the limit on a body.
-const PROMPT: Duration = Duration::from_secs(5);
+const PROMPT_TIMEOUT: Duration = Duration::from_secs(5);
 
 fn call() -> Request {
     Request::modern("/mcp", "tools/call", json!({"name": "a__t", "arguments": {}}))
@@ -87,7 +87,7 @@ async fn calls_are_prompt(gate: &Gate, key: &str) {
     let params = json!({"name": "a__t", "arguments": {}});
     let legacy = by(Request::legacy("/mcp", &session, 1, "tools/call", &params), key, gate).await;
     assert_eq!((legacy.status, legacy.code()), (200, 0), "{}", legacy.text());
-    assert!(began.elapsed() < PROMPT, "{:?}", began.elapsed());
+    assert!(began.elapsed() < PROMPT_TIMEOUT, "{:?}", began.elapsed());
 }
 
 #[tokio::test]
@@ -128,7 +128,7 @@ async fn eleven_hundred_connections_with_half_a_body_refuse_nobody_else() {
     let (mut too_many, mut too_slow) = (0, 0);
     for mut socket in attack {
         let mut answer = String::new();
-        let read = tokio::time::timeout(PROMPT * 3, socket.read_to_string(&mut answer));
+        let read = tokio::time::timeout(PROMPT_TIMEOUT * 3, socket.read_to_string(&mut answer));
         read.await.expect("every one of them is refused").unwrap();
         if answer.contains(r#""data":{"reason":"slow_bodies_per_principal"}"#) {
             let after = answer
@@ -212,7 +212,7 @@ async fn bytes_of_incomplete_bodies_are_bounded() {
             read = second.read_to_string(&mut other) => drop(read),
         }
     };
-    tokio::time::timeout(PROMPT, refused).await.expect("one of the two is refused");
+    tokio::time::timeout(PROMPT_TIMEOUT, refused).await.expect("one of the two is refused");
     let answer = one + &other;
     assert!(answer.contains(r#""data":{"reason":"unfinished_bytes_per_principal"}"#), "{answer}");
     // Other callers have their own limit, and complete bodies do not count.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::principals::{By, gate, key, session};
 use crate::rig::client::{Request, Stream};
 use crate::rig::upstream::modern;
-use crate::rig::{Gate, Heard, Say, Upstream, json, until};
+use crate::rig::{Gate, HeardMessage, Say, Upstream, json, until};
 
 /// The number of reads of a server's list, and whether the changes have ended.
 #[derive(Default)]
@@ -24,7 +24,10 @@ impl Turns {
 
 /// Returns a server of `count` tools. Every read of its list returns another list and triggers a
 /// change notification.
-fn restless(count: usize, turns: &Arc<Turns>) -> impl Fn(&Heard) -> Say + Send + Sync + use<> {
+fn restless(
+    count: usize,
+    turns: &Arc<Turns>,
+) -> impl Fn(&HeardMessage) -> Say + Send + Sync + use<> {
     let turns = Arc::clone(turns);
     let tool = |at: usize| {
         let text = "what it does, in a sentence that is as long as such sentences are";

@@ -2,9 +2,9 @@
 //! caching of server results.
 
 use crate::rig::upstream::{modern, modern_with};
-use crate::rig::{Gate, Heard, Say, Upstream, Value, json};
+use crate::rig::{Gate, HeardMessage, Say, Upstream, Value, json};
 
-fn no_more(heard: &Heard) -> Say {
+fn no_more(heard: &HeardMessage) -> Say {
     Say::Status(404, Vec::new(), heard.error(-32601, "no such method"))
 }
 
@@ -186,7 +186,7 @@ async fn structured_content_fits_the_revision() {
 async fn what_completes_without_saying_so_completes_for_everybody() {
     let with_prompt = |completes: bool| {
         let plain = modern(&["t"]);
-        move |heard: &Heard| match heard.method() {
+        move |heard: &HeardMessage| match heard.method() {
             "server/discover" => Say::Json(heard.result(json!({
                 "resultType": "complete", "supportedVersions": ["2026-07-28"], "ttlMs": 0,
                 "cacheScope": "private", "capabilities": {"tools": {}, "prompts": {}},

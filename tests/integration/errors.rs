@@ -4,12 +4,12 @@
 
 use crate::rig::client::Request;
 use crate::rig::upstream::{legacy, modern_with, tool};
-use crate::rig::{Answer, Gate, Heard, Say, Upstream, Value, json};
+use crate::rig::{Answer, Gate, HeardMessage, Say, Upstream, Value, json};
 
 /// A server error, and its form for clients of 2026-07-28, 2025-11-25 and 2025-06-18.
 struct Row {
     name: &'static str,
-    does: fn(&Heard) -> Say,
+    does: fn(&HeardMessage) -> Say,
     /// The eras of the servers with this behaviour.
     eras: &'static [&'static str],
     clients: [i64; 3],
@@ -25,7 +25,7 @@ fn nothing() -> Value {
     json!({})
 }
 
-fn refuse(heard: &Heard, code: i64, data: Value) -> Say {
+fn refuse(heard: &HeardMessage, code: i64, data: Value) -> Say {
     let mut error = heard.error(code, "own words");
     if !data.is_null() {
         error["error"]["data"] = data;
@@ -33,7 +33,7 @@ fn refuse(heard: &Heard, code: i64, data: Value) -> Say {
     Say::Json(error)
 }
 
-fn status(heard: &Heard, status: u16) -> Say {
+fn status(heard: &HeardMessage, status: u16) -> Say {
     let retry = vec![("Retry-After", "7".to_owned())];
     Say::Status(status, retry, heard.error(-32603, "own words"))
 }
@@ -142,12 +142,12 @@ const ROWS: &[Row] = &[
     },
 ];
 
-fn of_name(heard: &Heard) -> Option<&'static Row> {
+fn of_name(heard: &HeardMessage) -> Option<&'static Row> {
     let name = heard.body["params"]["name"].as_str().unwrap_or_default();
     ROWS.iter().find(|row| heard.method() == "tools/call" && row.name == name)
 }
 
-fn server(era: &'static str) -> impl Fn(&Heard) -> Say + Send + Sync {
+fn server(era: &'static str) -> impl Fn(&HeardMessage) -> Say + Send + Sync {
     let names: Vec<&str> = ROWS.iter().map(|row| row.name).collect();
     let modern = modern_with(names.iter().map(|name| tool(name)).collect());
     let legacy = legacy("2025-11-25", &names);

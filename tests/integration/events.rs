@@ -11,7 +11,7 @@ use crate::rig::upstream::modern;
 use crate::rig::{Gate, Upstream, Value, json};
 
 /// Limit on the delay of an event.
-const PATIENCE: Duration = Duration::from_secs(30);
+const EVENT_TIMEOUT: Duration = Duration::from_secs(30);
 
 async fn start() -> Gate {
     Gate::start(json!({
@@ -51,7 +51,8 @@ async fn call(gate: &Gate, by: &str, tool: &str) {
 /// Returns the name and data of the next REST event, skipping server states.
 async fn next(stream: &mut Stream) -> (String, Value) {
     loop {
-        let block = timeout(PATIENCE, stream.block()).await.expect("an event in time").unwrap();
+        let block =
+            timeout(EVENT_TIMEOUT, stream.block()).await.expect("an event in time").unwrap();
         let line = |field: &str| {
             let mut lines = block.lines();
             lines.find_map(|line| line.strip_prefix(field).map(|rest| rest.trim().to_owned()))
@@ -67,7 +68,8 @@ async fn next(stream: &mut Stream) -> (String, Value) {
 /// Returns the next value of a tRPC subscription, skipping its start.
 async fn next_told(stream: &mut Stream) -> Value {
     loop {
-        let block = timeout(PATIENCE, stream.block()).await.expect("an event in time").unwrap();
+        let block =
+            timeout(EVENT_TIMEOUT, stream.block()).await.expect("an event in time").unwrap();
         if block.contains("event:") {
             continue;
         }
@@ -203,7 +205,8 @@ async fn administrators_hear_that_something_was_decided_where_they_may_know() {
 async fn states_until(stream: &mut Stream, slug: &str, last: &str) -> Vec<String> {
     let mut states = Vec::new();
     while states.last().is_none_or(|state| state != last) {
-        let block = timeout(PATIENCE, stream.block()).await.expect("an event in time").unwrap();
+        let block =
+            timeout(EVENT_TIMEOUT, stream.block()).await.expect("an event in time").unwrap();
         let line = |field: &str| block.lines().find_map(|line| line.strip_prefix(field));
         let (Some("server"), Some(data)) = (line("event: "), line("data: ")) else { continue };
         let told: Value = serde_json::from_str(data).unwrap();
@@ -256,7 +259,7 @@ async fn a_server_is_told_to_be_connected_once_and_disabled_however_it_is_switch
     // Another organisation receives only events of its own servers.
     create(&gate, &stranger, "Other", &server).await;
     loop {
-        let block = timeout(PATIENCE, to_stranger.block()).await.expect("an event").unwrap();
+        let block = timeout(EVENT_TIMEOUT, to_stranger.block()).await.expect("an event").unwrap();
         assert!(!block.contains("\"name\":\"own\""), "{block}");
         if block.contains("\"name\":\"other\"") && block.contains("\"state\":\"connected\"") {
             break;

@@ -3,7 +3,7 @@
 
 use crate::rig::client::Request;
 use crate::rig::upstream::{legacy, modern, modern_with, tool};
-use crate::rig::{Gate, Heard, Say, Upstream, Value, json};
+use crate::rig::{Gate, HeardMessage, Say, Upstream, Value, json};
 
 const MADE_UP: &str = "com.example/made-up";
 const OF_HOP: &str = "io.modelcontextprotocol/oauth-client-credentials";
@@ -15,7 +15,7 @@ fn of(side: &str) -> Value {
 }
 
 /// Returns a tool result with the extension's additions: a `_meta` entry and an unspecified member.
-fn answer(heard: &Heard) -> Say {
+fn answer(heard: &HeardMessage) -> Say {
     let seen = &heard.body["params"]["_meta"][MADE_UP];
     Say::Json(heard.result(json!({"resultType": "complete", "content": [], "made-up": 7,
         "_meta": {MADE_UP: {"seen": seen}}})))

@@ -10,13 +10,13 @@ use tokio::task::JoinSet;
 use crate::principals::key;
 use crate::rig::client::Request;
 use crate::rig::upstream::{legacy, modern};
-use crate::rig::{Answer, Gate, Heard, Say, Stream, Upstream, json, until};
+use crate::rig::{Answer, Gate, HeardMessage, Say, Stream, Upstream, json, until};
 
 /// Duration of a call to a well-behaved server.
 const WORK: Duration = Duration::from_millis(100);
 
 /// Answers calls after [`WORK`].
-fn working(heard: &Heard) -> Say {
+fn working(heard: &HeardMessage) -> Say {
     let script = modern(&["t"]);
     match (heard.method(), script(heard)) {
         ("tools/call", Say::Json(answer)) => Say::Late(WORK, answer),
@@ -25,7 +25,7 @@ fn working(heard: &Heard) -> Say {
 }
 
 /// Returns a script that never answers calls.
-fn hanging(script: impl Fn(&Heard) -> Say) -> impl Fn(&Heard) -> Say {
+fn hanging(script: impl Fn(&HeardMessage) -> Say) -> impl Fn(&HeardMessage) -> Say {
     move |heard| match heard.method() {
         "tools/call" => Say::Nothing,
         _ => script(heard),
@@ -246,12 +246,13 @@ async fn the_metrics_show_who_runs_and_who_waits() {
 /// A legacy call continues without its client until another call needs its permit.
 #[tokio::test]
 async fn a_call_whose_client_is_gone_leaves_its_place_to_others() {
-    let server =
-        Upstream::http(|heard: &Heard| match heard.body["params"]["arguments"]["hang"].as_bool() {
+    let server = Upstream::http(|heard: &HeardMessage| {
+        match heard.body["params"]["arguments"]["hang"].as_bool() {
             Some(true) => Say::Nothing,
             _ => modern(&["t"])(heard),
-        })
-        .await;
+        }
+    })
+    .await;
     let gate = Gate::start(json!({"servers": {"a": server.with(json!({"concurrency": 1}))}})).await;
     let session = gate.session("/mcp", "2025-11-25").await;
     let hang = json!({"name": "a__t", "arguments": {"hang": true}});
@@ -269,11 +270,12 @@ async fn a_call_whose_client_is_gone_leaves_its_place_to_others() {
 /// A slow server that responds is not stalled, however long its queue.
 #[tokio::test]
 async fn a_slow_server_is_not_taken_for_a_stuck_one() {
-    let slow = Upstream::http(|heard: &Heard| match (heard.method(), modern(&["t"])(heard)) {
-        ("tools/call", Say::Json(answer)) => Say::Late(Duration::from_millis(1400), answer),
-        (_, say) => say,
-    })
-    .await;
+    let slow =
+        Upstream::http(|heard: &HeardMessage| match (heard.method(), modern(&["t"])(heard)) {
+            ("tools/call", Say::Json(answer)) => Say::Late(Duration::from_millis(1400), answer),
+            (_, say) => say,
+        })
+        .await;
     let bounds = json!({"concurrency": 1, "stall_timeout": 1});
     let gate = Gate::start(json!({"servers": {"a": slow.with(bounds)}})).await;
     assert_eq!(gate.call("a__t").await.code(), 0, "what its calls usually take is known now");

@@ -24,11 +24,11 @@ use tokio_rustls::TlsAcceptor;
 use crate::rig::client::Request;
 use crate::rig::gate::command;
 use crate::rig::upstream::modern;
-use crate::rig::{Gate, Heard, Say, Upstream, Value, json, signal};
+use crate::rig::{Gate, HeardMessage, Say, Upstream, Value, json, signal};
 use crate::tls::{Authority, authority, write_server};
 
 /// Limit on each wait; retry delays grow to 10 s.
-const LONG: Duration = Duration::from_secs(90);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(90);
 
 const POLICIES: &str = "policies:
   - { name: most, effect: allow, what: { tools: ['a/*'] } }
@@ -271,7 +271,7 @@ async fn eventually<T>(what: &str, mut check: impl AsyncFnMut() -> Option<T>) ->
         if let Some(found) = check().await {
             return found;
         }
-        assert!(began.elapsed() < LONG, "waited too long: {what}");
+        assert!(began.elapsed() < WAIT_TIMEOUT, "waited too long: {what}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
@@ -637,11 +637,11 @@ fn webhook_of(receiver: &Upstream) -> Value {
 }
 
 /// Returns the records in the bodies of these requests.
-fn posted(heard: &[Heard]) -> Vec<String> {
+fn posted(heard: &[HeardMessage]) -> Vec<String> {
     heard.iter().flat_map(|heard| heard.text.lines().map(str::to_owned)).collect()
 }
 
-fn is_signed(heard: &Heard) -> bool {
+fn is_signed(heard: &HeardMessage) -> bool {
     let [id, time] = ["webhook-id", "webhook-timestamp"].map(|name| heard.header(name).unwrap());
     let key = hmac::Key::new(hmac::HMAC_SHA256, SECRET);
     let signed = format!("{id}.{time}.{}", heard.text);

@@ -4,12 +4,12 @@
 use std::time::{Duration, Instant};
 
 use crate::rig::upstream::modern;
-use crate::rig::{Answer, Gate, Heard, Say, Upstream, Value, json};
+use crate::rig::{Answer, Gate, HeardMessage, Say, Upstream, Value, json};
 
 /// Returns a modern server that misbehaves when its tool is called with the name of a misdeed.
 fn bad(
-    misdeed: impl Fn(&Heard, &str) -> Say + Send + Sync + 'static,
-) -> impl Fn(&Heard) -> Say + Send + Sync + 'static {
+    misdeed: impl Fn(&HeardMessage, &str) -> Say + Send + Sync + 'static,
+) -> impl Fn(&HeardMessage) -> Say + Send + Sync + 'static {
     move |heard| match heard.body["params"]["arguments"]["how"].as_str() {
         Some(how) if heard.method() == "tools/call" && how != "well" => misdeed(heard, how),
         _ => modern(&["t"])(heard),

@@ -57,7 +57,7 @@ async fn gone(all: &[u32]) -> Duration {
     began.elapsed()
 }
 
-const SOON: Duration = Duration::from_secs(3);
+const EVENT_TIMEOUT: Duration = Duration::from_secs(3);
 
 #[tokio::test]
 async fn nothing_is_left_3_s_after_the_gateway_was_killed() {
@@ -78,7 +78,7 @@ async fn nothing_is_left_3_s_after_the_gateway_was_killed() {
     signal(gate.pid(), Signal::KILL);
     gate.ended().await;
     let took = gone(&all).await;
-    assert!(took < SOON, "{took:?}");
+    assert!(took < EVENT_TIMEOUT, "{took:?}");
 }
 
 #[tokio::test]
@@ -97,7 +97,7 @@ async fn nothing_is_left_3_s_after_a_stdio_gateway_was_killed() {
     let all = processes(&file, 4).await;
     signal(pipe.pid(), Signal::KILL);
     let took = gone(&all).await;
-    assert!(took < SOON, "{took:?}");
+    assert!(took < EVENT_TIMEOUT, "{took:?}");
 }
 
 /// Also on an orderly end of the gateway, a reconfiguration of the server, and an exit of the
@@ -162,6 +162,6 @@ async fn nothing_of_a_program_is_left_3_s_after_the_gateway_was_killed() {
     signal(gate.pid(), Signal::KILL);
     gate.ended().await;
     let took = gone(&all).await;
-    assert!(took < SOON, "{took:?}");
+    assert!(took < EVENT_TIMEOUT, "{took:?}");
     call.abort();
 }

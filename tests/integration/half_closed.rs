@@ -14,10 +14,10 @@ use tokio_rustls::TlsConnector;
 
 use crate::rig::client::Request;
 use crate::rig::upstream::modern;
-use crate::rig::{Gate, Heard, Say, Upstream, Value, json, until};
+use crate::rig::{Gate, HeardMessage, Say, Upstream, Value, json, until};
 
 /// Limit on a call's running time after its client disconnects; the gateway takes about 0.3 s.
-const NOTICED: Duration = Duration::from_secs(2);
+const NOTICE_TIMEOUT: Duration = Duration::from_secs(2);
 const INTERIM: &str = "HTTP/1.1 100 Continue\r\n\r\n";
 
 trait Socket: AsyncRead + AsyncWrite + Unpin + Send {}
@@ -69,7 +69,7 @@ impl Door {
         socket.write_all(request).await.unwrap();
         socket.shutdown().await.unwrap();
         let mut answer = Vec::new();
-        let read = tokio::time::timeout(NOTICED * 5, socket.read_to_end(&mut answer)).await;
+        let read = tokio::time::timeout(NOTICE_TIMEOUT * 5, socket.read_to_end(&mut answer)).await;
         read.expect("an end").unwrap();
         String::from_utf8(answer).unwrap()
     }
@@ -127,7 +127,7 @@ async fn whoever_waits_for_an_answer_gets_it() {
 }
 
 /// Answers as a server with a tool that never responds, and a tool that only reports progress.
-fn endless(heard: &Heard) -> Say {
+fn endless(heard: &HeardMessage) -> Say {
     match heard.body["params"]["name"].as_str() {
         Some("silent") => Say::Nothing,
         Some("begun") => {
@@ -170,7 +170,7 @@ async fn whoever_has_left_is_cancelled_soon() {
                 (server.count("notifications/cancelled") == round + 1).then_some(())
             })
             .await;
-            assert!(left.elapsed() < NOTICED, "{secure} {name}: {:?}", left.elapsed());
+            assert!(left.elapsed() < NOTICE_TIMEOUT, "{secure} {name}: {:?}", left.elapsed());
         }
     }
 }

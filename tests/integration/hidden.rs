@@ -11,7 +11,7 @@ use proptest::test_runner::TestRunner;
 
 use crate::rig::client::Request;
 use crate::rig::gate::command;
-use crate::rig::{Answer, Gate, SOON, Stream, Upstream, Value, fixture, json, until};
+use crate::rig::{Answer, EVENT_TIMEOUT, Gate, Stream, Upstream, Value, fixture, json, until};
 use lines::Line;
 use offer::Offer;
 use ways::Seat;
@@ -181,8 +181,10 @@ async fn told(gate: &Gate, streams: [&mut Stream; 2]) -> [bool; 2] {
     let mut all = [false; 2];
     for (stream, told) in streams.into_iter().zip(&mut all) {
         loop {
-            let note =
-                tokio::time::timeout(SOON, stream.next()).await.expect("the other update").unwrap();
+            let note = tokio::time::timeout(EVENT_TIMEOUT, stream.next())
+                .await
+                .expect("the other update")
+                .unwrap();
             match note["params"]["uri"].as_str() {
                 Some(uri) if uri.ends_with(OTHER) => break,
                 Some(uri) if uri.ends_with(WATCHED) => *told = true,

@@ -8,7 +8,7 @@ use crate::connections::free_port;
 use crate::principals::By;
 use crate::rig::client::{Answer, Request, Stream};
 use crate::rig::upstream::legacy;
-use crate::rig::{Gate, Heard, Say, Upstream, Value, json, signal};
+use crate::rig::{Gate, HeardMessage, Say, Upstream, Value, json, signal};
 
 const SECRET: &str = "5b0f8c1e9ad34672f1ac0e5b79436281";
 const KEY: &str = "0123456789abcdef0123456789abcdef";
@@ -19,7 +19,7 @@ const POLICY: &str = "policies:
 
 /// Returns a legacy server with a tool that asks for a word and returns it, with progress on
 /// request.
-fn asking() -> impl Fn(&Heard) -> Say + Send + Sync {
+fn asking() -> impl Fn(&HeardMessage) -> Say + Send + Sync {
     let plain = legacy("2025-11-25", &["ask", "wipe"]);
     let call = Mutex::new(Value::Null);
     move |heard| match (heard.method(), heard.body["params"]["name"].as_str()) {

@@ -10,7 +10,7 @@ use crate::principals::{By, key};
 use crate::rig::client::Request;
 use crate::rig::gate::command;
 use crate::rig::upstream::{legacy, modern};
-use crate::rig::{Gate, Heard, Say, Upstream, Value, json, until};
+use crate::rig::{Gate, HeardMessage, Say, Upstream, Value, json, until};
 use crate::stdio::Pipe;
 
 const HEADER: &str = "lockgate-identity";
@@ -78,7 +78,7 @@ fn verify(token: &str, keys: &JwkSet, audience: &str) -> Result<Value, String> {
 }
 
 /// Returns the subject of each request, which must have exactly one valid assertion.
-fn subjects(heard: &[Heard], keys: &JwkSet, audience: &str) -> Vec<String> {
+fn subjects(heard: &[HeardMessage], keys: &JwkSet, audience: &str) -> Vec<String> {
     let mut subjects = Vec::new();
     for one in heard {
         let given = one.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case(HEADER));

@@ -7,11 +7,15 @@ use std::time::Duration;
 
 use crate::principals::{By, key};
 use crate::rig::client::Request;
-use crate::rig::upstream::{Heard, Say, legacy, modern};
+use crate::rig::upstream::{HeardMessage, Say, legacy, modern};
 use crate::rig::{Gate, Stream, Upstream, Value, alive, json, until};
 
 /// Returns a server with a tool `slow` that responds once released.
-fn held(is_old: bool, tools: &[&str], go: &Arc<AtomicBool>) -> impl Fn(&Heard) -> Say + use<> {
+fn held(
+    is_old: bool,
+    tools: &[&str],
+    go: &Arc<AtomicBool>,
+) -> impl Fn(&HeardMessage) -> Say + use<> {
     let (new, old, go) = (modern(tools), legacy("2025-06-18", tools), Arc::clone(go));
     move |heard| {
         if heard.body["params"]["name"] == "slow" {

@@ -3,16 +3,16 @@
 
 use crate::rig::client::Request;
 use crate::rig::upstream::tool;
-use crate::rig::{Gate, Heard, Say, Session, Upstream, Value, fixture, json, until};
+use crate::rig::{Gate, HeardMessage, Say, Session, Upstream, Value, fixture, json, until};
 
 /// Returns whether an `initialize` declares any capability.
-fn declares(heard: &Heard) -> bool {
+fn declares(heard: &HeardMessage) -> bool {
     heard.body["params"]["capabilities"].as_object().is_some_and(|all| !all.is_empty())
 }
 
 /// Returns a legacy server that offers `ask` to sessions with capabilities, and reports the kind of
 /// the session.
-fn choosy(refuses_second: bool) -> impl Fn(&Heard) -> Say + Send + Sync {
+fn choosy(refuses_second: bool) -> impl Fn(&HeardMessage) -> Say + Send + Sync {
     move |heard| match heard.method() {
         "initialize" if refuses_second && declares(heard) => {
             Say::Status(400, Vec::new(), heard.error(-32600, "there is a session already"))

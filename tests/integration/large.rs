@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use crate::rig::client::Request;
 use crate::rig::gate::Gate;
 use crate::rig::upstream::modern;
-use crate::rig::{Heard, SOON, Say, Session, Upstream, Value, json, until};
+use crate::rig::{EVENT_TIMEOUT, HeardMessage, Say, Session, Upstream, Value, json, until};
 
 const MIB: usize = 1 << 20;
 
@@ -46,7 +46,7 @@ async fn receive(address: SocketAddr, request: &Request, pause: Duration) -> Rec
     let count = socket.read(&mut raw).await.unwrap();
     raw.truncate(count);
     tokio::time::sleep(pause).await;
-    let all = tokio::time::timeout(SOON * 6, socket.read_to_end(&mut raw));
+    let all = tokio::time::timeout(EVENT_TIMEOUT * 6, socket.read_to_end(&mut raw));
     // A reset also ends the response.
     let _ = all.await.expect("the answer did not end");
     let head_end = raw.windows(4).position(|w| w == b"\r\n\r\n").expect("a head") + 4;
@@ -70,7 +70,7 @@ async fn receive(address: SocketAddr, request: &Request, pause: Duration) -> Rec
 }
 
 /// Returns a server of both eras with tools that return this many bytes of text, followed by `end`.
-fn large(bytes: usize, end: &'static str) -> impl Fn(&Heard) -> Say + Send + Sync {
+fn large(bytes: usize, end: &'static str) -> impl Fn(&HeardMessage) -> Say + Send + Sync {
     let plain = modern(&["large", "small", "stall"]);
     move |heard| {
         let start = || {
@@ -217,7 +217,7 @@ async fn a_slow_client_gets_its_answer_and_a_server_that_stops_is_given_up() {
         assert_eq!(received.json()["result"]["isError"], true);
         let (stopped, took) = stopped;
         assert!(!stopped.is_complete && stopped.body.len() > MIB / 2, "{}", stopped.start());
-        assert!(took >= Duration::from_secs(4) && took < SOON, "{took:?}");
+        assert!(took >= Duration::from_secs(4) && took < EVENT_TIMEOUT, "{took:?}");
     };
     tokio::join!(both(None), both(Some(&session)));
     until("the calls are counted", async || {

@@ -52,7 +52,7 @@ async fn bytes_of_a_request_are_bounded() {
 /// keep their share.
 #[tokio::test]
 async fn more_calls_than_places_are_turned_away() {
-    let hangs = |heard: &crate::rig::Heard| match heard.method() {
+    let hangs = |heard: &crate::rig::HeardMessage| match heard.method() {
         "tools/call" => crate::rig::Say::Nothing,
         _ => modern(&["t"])(heard),
     };
@@ -332,7 +332,7 @@ async fn bytes_in_flight_are_bounded() {
 }
 
 /// Returns a server with a tool `long` that returns this many bytes, and a small tool.
-fn long(bytes: usize) -> impl Fn(&crate::rig::Heard) -> crate::rig::Say + Send + Sync {
+fn long(bytes: usize) -> impl Fn(&crate::rig::HeardMessage) -> crate::rig::Say + Send + Sync {
     move |heard| match heard.body["params"]["name"].as_str() {
         Some("long") => heard.text_result(&"x".repeat(bytes)),
         _ => modern(&["t", "long"])(heard),

@@ -8,7 +8,9 @@ use crate::rig::upstream::{legacy, modern, modern_with, tool};
 use crate::rig::{Gate, Say, Upstream, Value, fixture, json, until};
 
 /// Returns a modern server with pages of two tools and cursors that must be returned exactly.
-fn paged(names: &'static [&'static str]) -> impl Fn(&crate::rig::Heard) -> Say + Send + Sync {
+fn paged(
+    names: &'static [&'static str],
+) -> impl Fn(&crate::rig::HeardMessage) -> Say + Send + Sync {
     // An empty string is a valid cursor too.
     let cursors = ["", "päge \"2\"/=+", "  3  ", "4", "5", "6"];
     move |heard| {

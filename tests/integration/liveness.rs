@@ -9,7 +9,7 @@ use rustix::process::Signal;
 
 use crate::rig::client::Request;
 use crate::rig::upstream::{legacy, modern};
-use crate::rig::{Gate, Heard, Say, Upstream, Value, alive, fixture, json, signal, until};
+use crate::rig::{Gate, HeardMessage, Say, Upstream, Value, alive, fixture, json, signal, until};
 
 /// Returns health checks with an interval and a timeout of a second.
 fn health() -> Value {
@@ -132,7 +132,7 @@ async fn a_slow_server_is_left_alone() {
 #[tokio::test]
 async fn a_server_without_ping_is_left_alone() {
     let good = legacy("2025-06-18", &["t"]);
-    let server = Upstream::lines(move |heard: &Heard| match heard.method() {
+    let server = Upstream::lines(move |heard: &HeardMessage| match heard.method() {
         "ping" => Say::Nothing,
         _ => good(heard),
     })

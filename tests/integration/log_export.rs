@@ -16,7 +16,7 @@ const RULES: &str = "policies:
 const QUEUE: usize = 2048;
 const BATCH: usize = 512;
 /// Limit on the shutdown without responses: three seconds for logs, three for spans, and a margin.
-const LATEST: Duration = Duration::from_secs(25);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(25);
 
 /// Starts a gateway that denies `a__wipe`.
 async fn start(telemetry: Value) -> (Gate, (Upstream, tempfile::TempDir)) {
@@ -172,7 +172,7 @@ async fn a_collector_that_never_answers_holds_up_nothing() {
     let began = Instant::now();
     gate.terminate();
     while alive(gate.pid()) {
-        assert!(began.elapsed() < LATEST, "{:?}", began.elapsed());
+        assert!(began.elapsed() < SHUTDOWN_TIMEOUT, "{:?}", began.elapsed());
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert_eq!(gate.ended().await, Some(0));

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use crate::rig::client::Request;
 use crate::rig::gate::Gate;
 use crate::rig::upstream::{modern, modern_with};
-use crate::rig::{Answer, Heard, Say, Upstream, json, until};
+use crate::rig::{Answer, HeardMessage, Say, Upstream, json, until};
 
 const MIB: usize = 1 << 20;
 /// Size of a request body in bytes.
@@ -29,7 +29,7 @@ fn memory(gate: &Gate, figure: &str) -> usize {
 }
 
 /// Returns the start of a response with `bytes` of text.
-fn start_of_answer(heard: &Heard, bytes: usize) -> Vec<u8> {
+fn start_of_answer(heard: &HeardMessage, bytes: usize) -> Vec<u8> {
     let head = format!(
         r#"{{"jsonrpc":"2.0","id":{},"result":{{"content":[{{"type":"text","text":""#,
         heard.body["id"]
@@ -41,7 +41,7 @@ fn start_of_answer(heard: &Heard, bytes: usize) -> Vec<u8> {
 
 /// Returns a modern server with tools that stall after this many bytes, or return a long or small
 /// text.
-fn filler(kind: &'static str, bytes: usize) -> impl Fn(&Heard) -> Say + Send + Sync {
+fn filler(kind: &'static str, bytes: usize) -> impl Fn(&HeardMessage) -> Say + Send + Sync {
     let plain = modern(&["stall", "long", "small", "silent"]);
     move |heard| match (heard.method(), heard.body["params"]["name"].as_str()) {
         ("tools/call", Some("stall")) => {
@@ -62,7 +62,7 @@ fn call(tool: &str) -> Request {
 }
 
 /// Returns a server with a large list.
-fn lists() -> impl Fn(&Heard) -> Say + Send + Sync {
+fn lists() -> impl Fn(&HeardMessage) -> Say + Send + Sync {
     let words = "d".repeat(1000);
     let tool = |n| json!({"name": format!("t{n}"), "description": words, "inputSchema": {"type": "object"}});
     modern_with((0..3000).map(tool).collect())

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::rig::client::Request;
 use crate::rig::upstream::{legacy, modern};
-use crate::rig::{Gate, Heard, Say, Stream, Upstream, Value, json, until};
+use crate::rig::{Gate, HeardMessage, Say, Stream, Upstream, Value, json, until};
 
 fn degraded(list: &Value) -> Value {
     list["_meta"]["lockgate/degraded"].clone()
@@ -111,13 +111,13 @@ async fn a_changed_state_is_told_to_whom_it_concerns() {
 async fn a_server_that_wants_credentials_says_so_wherever_it_does() {
     let refusal = || Say::Status(401, Vec::new(), json!({"error": "who are you"}));
     let kept = modern(&["t"]);
-    let lists = Upstream::http(move |heard: &Heard| match heard.method() {
+    let lists = Upstream::http(move |heard: &HeardMessage| match heard.method() {
         "tools/list" => refusal(),
         _ => kept(heard),
     })
     .await;
     let old = legacy("2025-11-25", &["t"]);
-    let sessions = Upstream::http(move |heard: &Heard| {
+    let sessions = Upstream::http(move |heard: &HeardMessage| {
         let declared = &heard.body["params"]["capabilities"]["elicitation"];
         match heard.method() {
             "initialize" if declared.is_object() => refusal(),
@@ -183,7 +183,7 @@ async fn a_failed_call_says_of_which_kind_it_is_and_of_which_server() {
     let closed = Upstream::http(|_| Say::Status(401, Vec::new(), json!({"error": "who?"}))).await;
     let silent = Upstream::http(|_| Say::Nothing).await;
     let usual = modern(&["t"]);
-    let own = Upstream::http(move |heard: &Heard| match heard.method() {
+    let own = Upstream::http(move |heard: &HeardMessage| match heard.method() {
         "tools/call" => Say::Json(heard.error(-1, "own words")),
         _ => usual(heard),
     })

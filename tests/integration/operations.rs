@@ -4,7 +4,7 @@
 use crate::principals::{By, key};
 use crate::rig::client::Request;
 use crate::rig::upstream::modern;
-use crate::rig::{Answer, Gate, Heard, Say, Upstream, Value, json, until};
+use crate::rig::{Answer, Gate, HeardMessage, Say, Upstream, Value, json, until};
 
 fn get(path: &str) -> Request {
     Request::bare("GET", path, "")
@@ -19,7 +19,7 @@ fn code(answer: &Answer) -> (u16, String) {
 }
 
 /// Returns a server with tools that fail in every way.
-fn odd() -> impl Fn(&Heard) -> Say + Send + Sync + 'static {
+fn odd() -> impl Fn(&HeardMessage) -> Say + Send + Sync + 'static {
     let usual = modern(&["good", "slow", "broken", "bad", "picky"]);
     move |heard| {
         let id = heard.body["id"].clone();

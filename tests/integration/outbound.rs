@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::rig::client::Request;
 use crate::rig::upstream::{legacy, modern, modern_with, tool};
-use crate::rig::{Gate, Heard, Say, Upstream, Value, json, until};
+use crate::rig::{Gate, HeardMessage, Say, Upstream, Value, json, until};
 
 /// E-08, E-04: every modern POST repeats its body in headers, with the server's own names, encoded
 /// if needed.
@@ -146,7 +146,7 @@ async fn a_trace_goes_on_from_the_message_or_its_exchange() {
 async fn a_header_mismatch_upstream_is_retried_once() {
     for (refusals, code) in [(1, 0), (9, -32603)] {
         let refused = AtomicUsize::new(0);
-        let server = Upstream::http(move |heard: &Heard| match heard.method() {
+        let server = Upstream::http(move |heard: &HeardMessage| match heard.method() {
             "tools/call" if refused.fetch_add(1, Ordering::SeqCst) < refusals => {
                 Say::Status(400, Vec::new(), heard.error(-32020, "header mismatch"))
             }
@@ -164,7 +164,7 @@ async fn a_header_mismatch_upstream_is_retried_once() {
 /// Only a modern HTTP server rejects headers before execution; elsewhere the call may have run.
 #[tokio::test]
 async fn a_call_to_a_legacy_server_is_never_sent_twice() {
-    let server = Upstream::http(|heard: &Heard| match heard.method() {
+    let server = Upstream::http(|heard: &HeardMessage| match heard.method() {
         "tools/call" => Say::Json(heard.error(-32020, "header mismatch")),
         _ => legacy("2025-11-25", &["t"])(heard),
     })
@@ -362,7 +362,7 @@ async fn an_sse_server_is_posted_to_and_answers_on_its_stream() {
                 continue;
             }
             assert!(head.starts_with("POST /inbox?s=7 "), "{head}");
-            let heard = Heard {
+            let heard = HeardMessage {
                 verb: "POST".into(),
                 headers: Vec::new(),
                 text: body.clone(),
@@ -495,7 +495,7 @@ async fn a_credential_that_its_server_echoes_is_redacted() {
     const LARGE: &str =
         r#" canary/5d1c0a77e2+K9"}],"isError":false,"resultType":"complete"},"jsonrpc":"2.0"}"#;
     let plain = modern(&["t"]);
-    let server = Upstream::http(move |heard: &Heard| {
+    let server = Upstream::http(move |heard: &HeardMessage| {
         if heard.method() != "tools/call" {
             return plain(heard);
         }

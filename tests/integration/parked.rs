@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::rig::client::Request;
 use crate::rig::gate::create_key;
 use crate::rig::upstream::{legacy, modern, tool};
-use crate::rig::{Answer, Gate, Heard, Say, Upstream, Value, fixture, json, until};
+use crate::rig::{Answer, Gate, HeardMessage, Say, Upstream, Value, fixture, json, until};
 
 /// A client with form elicitation.
 struct Client<'a> {
@@ -52,7 +52,7 @@ fn question(asked: &Value) -> &Value {
 
 /// Returns a legacy HTTP server that records the answers to its questions. Its tool `ask` asks and
 /// never completes; its tool `open` requires a page to be opened first.
-pub fn asking() -> impl Fn(&Heard) -> Say + Send + Sync {
+pub fn asking() -> impl Fn(&HeardMessage) -> Say + Send + Sync {
     let listed = legacy("2025-11-25", &["ask", "open"]);
     move |heard| match (heard.method(), heard.body["params"]["name"].as_str()) {
         ("tools/call", Some("ask")) => {
@@ -194,8 +194,12 @@ async fn serve_sse() -> (std::net::SocketAddr, tokio::task::JoinHandle<()>) {
             socket.write_all(done.as_bytes()).await.unwrap();
             let at: usize = head[6..].split(['?', ' ']).nth(1).unwrap().parse().unwrap();
             let body: Value = serde_json::from_str(&body).unwrap();
-            let heard =
-                Heard { verb: "POST".into(), headers: Vec::new(), text: String::new(), body };
+            let heard = HeardMessage {
+                verb: "POST".into(),
+                headers: Vec::new(),
+                text: String::new(),
+                body,
+            };
             let said = match heard.method() {
                 "tools/call" => {
                     calls[at] = heard.body["id"].clone();
@@ -500,14 +504,14 @@ async fn a_call_whose_question_is_taken_back_takes_a_place_again() {
 #[tokio::test]
 async fn a_server_of_both_eras_is_spoken_to_in_the_clients_own() {
     let new = modern(&["both", "new"]);
-    let old = |heard: &Heard| match heard.method() {
+    let old = |heard: &HeardMessage| match heard.method() {
         "tools/list" => Say::Json(heard.result(json!({"tools": [tool("both"), tool("old")]}))),
         "tools/call" => Say::Json(heard.result(
             json!({"content": [{"type": "text", "text": heard.header("mcp-session-id")}]}),
         )),
         _ => legacy("2025-11-25", &[])(heard),
     };
-    let server = Upstream::http(move |heard: &Heard| {
+    let server = Upstream::http(move |heard: &HeardMessage| {
         let is_modern = heard.header("mcp-protocol-version") == Some("2026-07-28");
         if is_modern { new(heard) } else { old(heard) }
     })

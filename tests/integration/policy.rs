@@ -4,7 +4,7 @@
 use crate::rig::client::Request;
 use crate::rig::gate::command;
 use crate::rig::upstream::modern;
-use crate::rig::{Gate, Heard, Say, Upstream, Value, json, until};
+use crate::rig::{Gate, HeardMessage, Say, Upstream, Value, json, until};
 
 #[tokio::test]
 async fn arguments_are_judged_rewritten_and_refused_in_words() {
@@ -306,7 +306,9 @@ async fn names_are_explained_as_they_are_exposed() {
 }
 
 /// Returns a server that lists and completes prompts and templates with these names.
-fn completing(names: &'static [&'static str]) -> impl Fn(&Heard) -> Say + Send + Sync + 'static {
+fn completing(
+    names: &'static [&'static str],
+) -> impl Fn(&HeardMessage) -> Say + Send + Sync + 'static {
     let caps = json!({"prompts": {}, "resources": {}, "completions": {}});
     let listed = |key: &str, list: Vec<Value>| {
         let mut result = json!({"resultType": "complete", "ttlMs": 0, "cacheScope": "private"});

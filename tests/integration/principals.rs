@@ -5,7 +5,7 @@
 use crate::rig::client::{MODERN, Request};
 use crate::rig::gate::command;
 use crate::rig::upstream::modern;
-use crate::rig::{Answer, Gate, Heard, Say, Upstream, Value, fixture, json, until};
+use crate::rig::{Answer, Gate, HeardMessage, Say, Upstream, Value, fixture, json, until};
 
 const TASKS: &str = "io.modelcontextprotocol/tasks";
 
@@ -103,7 +103,7 @@ async fn a_session_is_of_one_principal() {
 }
 
 /// Answers as a server with two tools: the first asks a question, the second becomes a task.
-fn asking(heard: &Heard) -> Say {
+fn asking(heard: &HeardMessage) -> Say {
     let name = heard.body["params"]["name"].as_str().unwrap_or_default();
     match (heard.method(), name) {
         ("server/discover", _) => Say::Json(heard.result(json!({
@@ -187,7 +187,7 @@ async fn sealed_tokens_are_of_one_principal() {
 #[tokio::test]
 async fn what_is_private_to_one_is_not_told_to_another() {
     let asked = std::sync::atomic::AtomicUsize::new(0);
-    let server = Upstream::http(move |heard: &Heard| match heard.method() {
+    let server = Upstream::http(move |heard: &HeardMessage| match heard.method() {
         "server/discover" => Say::Json(heard.result(json!({
             "resultType": "complete", "supportedVersions": [MODERN], "capabilities": {"resources": {}, "tools": {}},
             "ttlMs": 60_000, "cacheScope": "private",

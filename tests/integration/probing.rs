@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::rig::client::Request;
 use crate::rig::upstream::{legacy, modern};
-use crate::rig::{Gate, Heard, Say, Upstream, Value, json, until};
+use crate::rig::{Gate, HeardMessage, Say, Upstream, Value, json, until};
 
 /// Returns a legacy server with this response to the probe.
 fn old(
-    probe: impl Fn(&Heard) -> Say + Send + Sync + 'static,
-) -> impl Fn(&Heard) -> Say + Send + Sync + 'static {
+    probe: impl Fn(&HeardMessage) -> Say + Send + Sync + 'static,
+) -> impl Fn(&HeardMessage) -> Say + Send + Sync + 'static {
     let server = legacy("2025-06-18", &["t"]);
     move |heard| if heard.method() == "server/discover" { probe(heard) } else { server(heard) }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::parked;
 use crate::rig::client::{Answer, Request};
 use crate::rig::upstream::{legacy, modern};
-use crate::rig::{Gate, Heard, Say, Session, Stream, Upstream, Value, json, until};
+use crate::rig::{Gate, HeardMessage, Say, Session, Stream, Upstream, Value, json, until};
 
 const URL: &str = "https://example.com/consent";
 
@@ -17,7 +17,7 @@ fn lines(messages: &[Value]) -> Say {
 }
 
 /// Returns a legacy server that asks during a call, and then announces the completion.
-fn asking() -> impl Fn(&Heard) -> Say + Send + Sync {
+fn asking() -> impl Fn(&HeardMessage) -> Say + Send + Sync {
     let plain = legacy("2025-11-25", &["ask", "log"]);
     let call = Mutex::new(Value::Null);
     move |heard| match (heard.method(), heard.body["params"]["name"].as_str()) {
@@ -123,7 +123,8 @@ async fn a_shared_connection_asks_nobody() {
         let address = gate.address;
         let called = tokio::spawn(async move { call.send(address).await });
         let answer = until("the server has an answer", async || {
-            let is_answer = |heard: &Heard| heard.body["id"] == "q" || heard.body["id"] == 900;
+            let is_answer =
+                |heard: &HeardMessage| heard.body["id"] == "q" || heard.body["id"] == 900;
             server.heard().into_iter().find(is_answer)
         })
         .await;
@@ -168,7 +169,7 @@ async fn changed_roots_are_told_to_the_clients_own_connection() {
     let mute = gate.session_with("/mcp", "2025-11-25", json!({"roots": {}})).await;
     assert_eq!(one.call("a__log").await.code(), 0);
     assert_eq!(mute.call("a__log").await.code(), 0);
-    let declared = |heard: &Heard| heard.body["params"]["capabilities"]["roots"].clone();
+    let declared = |heard: &HeardMessage| heard.body["params"]["capabilities"]["roots"].clone();
     let roots: Vec<Value> = server.heard_of("initialize").iter().map(declared).collect();
     assert_eq!(roots.iter().filter(|roots| **roots == json!({"listChanged": true})).count(), 1);
     let note = json!({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"});
@@ -274,7 +275,7 @@ async fn a_question_that_ends_is_cancelled_at_its_client() {
     for (over_http, end) in [true, false].into_iter().flat_map(|way| ends.map(|end| (way, end))) {
         let plain = legacy("2025-11-25", &["ask", "go-on"]);
         let (question, back) = (question.clone(), back.clone());
-        let script = move |heard: &Heard| match heard.body["params"]["name"].as_str() {
+        let script = move |heard: &HeardMessage| match heard.body["params"]["name"].as_str() {
             Some("ask") if over_http => Say::Stream(format!("data: {question}\n\n")),
             Some("ask") => Say::Json(question.clone()),
             Some(_) => {

@@ -17,7 +17,7 @@ use crate::rig::{Answer, Gate, Upstream, Value, json, signal, until};
 use crate::tls::{authority, write_server};
 
 /// Limit on the time until a change applies everywhere.
-const AGREED: Duration = Duration::from_secs(2);
+const APPLY_TIMEOUT: Duration = Duration::from_secs(2);
 
 async fn start(database: &Postgres, keys: Option<&Gate>) -> Gate {
     let keys = match keys {
@@ -116,7 +116,7 @@ async fn what_changes_at_one_gateway_is_in_force_at_both_while_calls_go_on() {
         assert_eq!(ask(there, &by, "DELETE", &path, Value::Null).await.status, 204);
         took.push(agree(&gates, &by, &tool, false).await);
         let longest = took.into_iter().max().unwrap();
-        assert!(longest < AGREED, "{longest:?}");
+        assert!(longest < APPLY_TIMEOUT, "{longest:?}");
         slowest.fetch_max(usize::try_from(longest.as_millis()).unwrap(), Ordering::Relaxed);
     }
     ends.store(true, Ordering::Relaxed);
@@ -169,7 +169,7 @@ async fn what_is_known_goes_on_without_the_database_and_outlives_a_gateway() {
     })
     .await;
     let took = agree(&[&one, &other], &by, "steady__t", false).await;
-    assert!(took < AGREED, "{took:?}");
+    assert!(took < APPLY_TIMEOUT, "{took:?}");
 }
 
 /// An impostor of the database gets no password or query: the certificate must be of the configured

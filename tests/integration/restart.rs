@@ -195,7 +195,7 @@ async fn a_failing_server_is_left_alone_for_a_while() {
 async fn a_listen_is_sent_again_after_a_restart() {
     use crate::rig::client::Request;
     let said = |http: bool| {
-        move |heard: &crate::rig::Heard| {
+        move |heard: &crate::rig::HeardMessage| {
             let filter = &heard.body["params"]["notifications"];
             let id = &heard.body["id"];
             let tagged = json!({"io.modelcontextprotocol/subscriptionId": id});
@@ -254,7 +254,7 @@ async fn a_listen_is_sent_again_after_a_restart() {
             signal(pid, Signal::KILL);
         }
         until("the listen is sent again", async || (wanted(&server) > before).then_some(())).await;
-        let told = tokio::time::timeout(crate::rig::SOON, stream.next())
+        let told = tokio::time::timeout(crate::rig::EVENT_TIMEOUT, stream.next())
             .await
             .expect("what was missed")
             .unwrap();

@@ -14,10 +14,10 @@ use std::time::{Duration, Instant};
 pub use client::{Answer, Stream};
 pub use gate::{Gate, Session, fixture, program};
 pub use serde_json::{Value, json};
-pub use upstream::{Heard, Say, Upstream};
+pub use upstream::{HeardMessage, Say, Upstream};
 
 /// Limit on waiting for an immediate event.
-pub const SOON: Duration = Duration::from_secs(10);
+pub const EVENT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Polls until `check` returns a value; panics with `what` on a timeout.
 pub async fn until<T>(what: &str, mut check: impl AsyncFnMut() -> Option<T>) -> T {
@@ -26,7 +26,7 @@ pub async fn until<T>(what: &str, mut check: impl AsyncFnMut() -> Option<T>) -> 
         if let Some(found) = check().await {
             return found;
         }
-        assert!(began.elapsed() < SOON, "waited too long: {what}");
+        assert!(began.elapsed() < EVENT_TIMEOUT, "waited too long: {what}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }

@@ -4,7 +4,7 @@
 
 use crate::rig::client::Request;
 use crate::rig::upstream::{modern_with, tool};
-use crate::rig::{Answer, Gate, Heard, Say, Upstream, Value, json, until};
+use crate::rig::{Answer, Gate, HeardMessage, Say, Upstream, Value, json, until};
 
 const STATE: &str = "Zustand \u{1f511} \"quoted\" \\ \n end";
 
@@ -14,7 +14,7 @@ fn form() -> Value {
 }
 
 /// Returns a server that asks once, or repeatedly for `forever`.
-fn asking() -> impl Fn(&Heard) -> Say + Send + Sync {
+fn asking() -> impl Fn(&HeardMessage) -> Say + Send + Sync {
     let names = ["ask", "other", "forever", "stateless", "waiting", "nothing", "empty", "model"];
     let listed = modern_with(names.map(tool).into());
     move |heard| {
@@ -84,7 +84,7 @@ impl Rig {
             .await
     }
 
-    fn calls(&self) -> Vec<Heard> {
+    fn calls(&self) -> Vec<HeardMessage> {
         self.server.heard_of("tools/call")
     }
 }

@@ -78,8 +78,10 @@ async fn the_sdk_works_over_stdio() {
             None => ().serve(transport).await.unwrap(),
         };
         works(client).await;
-        let exit =
-            tokio::time::timeout(crate::rig::SOON, child.wait()).await.expect("it ends").unwrap();
+        let exit = tokio::time::timeout(crate::rig::EVENT_TIMEOUT, child.wait())
+            .await
+            .expect("it ends")
+            .unwrap();
         assert_eq!(exit.code(), Some(0));
     }
 }

@@ -7,14 +7,14 @@ use tokio::net::TcpStream;
 
 use crate::rig::client::Request;
 use crate::rig::upstream::modern;
-use crate::rig::{Gate, Heard, Say, Upstream, Value, json, until};
+use crate::rig::{Gate, HeardMessage, Say, Upstream, Value, json, until};
 
 /// The time for running calls after draining, and a margin.
-const GRACE: Duration = Duration::from_secs(30);
-const SLACK: Duration = Duration::from_secs(8);
+const GRACE_PERIOD: Duration = Duration::from_secs(30);
+const GRACE_MARGIN: Duration = Duration::from_secs(8);
 
 /// Returns a server that reports progress if requested, and never completes a call.
-fn endless() -> impl Fn(&Heard) -> Say + Send + Sync + 'static {
+fn endless() -> impl Fn(&HeardMessage) -> Say + Send + Sync + 'static {
     let usual = modern(&["slow"]);
     move |heard| match (heard.method(), &heard.body["params"]["_meta"]["progressToken"]) {
         ("tools/call", Value::Null) => Say::Nothing,
@@ -57,7 +57,9 @@ async fn a_call_that_outlives_the_shutdown_gets_an_answer() {
     gate.terminate();
     for (case, mut socket) in open {
         let mut answer = Vec::new();
-        let read = tokio::time::timeout(GRACE + SLACK, socket.read_to_end(&mut answer)).await;
+        let read =
+            tokio::time::timeout(GRACE_PERIOD + GRACE_MARGIN, socket.read_to_end(&mut answer))
+                .await;
         let answer = String::from_utf8_lossy(&answer);
         assert!(read.is_ok(), "{case}: {answer}");
         assert!(answer.starts_with("HTTP/1.1 200"), "{case}: {answer}");
@@ -70,10 +72,10 @@ async fn a_call_that_outlives_the_shutdown_gets_an_answer() {
             case.ends_with("stream"),
             "{case}: {answer}"
         );
-        assert!(began.elapsed() > GRACE - Duration::from_secs(1), "{case}: too soon");
+        assert!(began.elapsed() > GRACE_PERIOD - Duration::from_secs(1), "{case}: too soon");
     }
     assert_eq!(gate.ended().await, Some(0));
-    assert!(began.elapsed() < GRACE + SLACK, "{:?}", began.elapsed());
+    assert!(began.elapsed() < GRACE_PERIOD + GRACE_MARGIN, "{:?}", began.elapsed());
 }
 
 #[tokio::test]

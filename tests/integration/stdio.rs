@@ -8,7 +8,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout};
 
 use crate::rig::client::with_meta;
 use crate::rig::gate::{command, config};
-use crate::rig::{SOON, Value, alive, children, fixture, json, until};
+use crate::rig::{EVENT_TIMEOUT, Value, alive, children, fixture, json, until};
 
 pub(crate) struct Pipe {
     child: Child,
@@ -44,8 +44,9 @@ impl Pipe {
 
     /// Reads the next line, which must be a JSON message.
     pub(crate) async fn hear(&mut self) -> Value {
-        let line =
-            tokio::time::timeout(SOON, self.output.next_line()).await.expect("an answer in time");
+        let line = tokio::time::timeout(EVENT_TIMEOUT, self.output.next_line())
+            .await
+            .expect("an answer in time");
         let line = line.unwrap().expect("a line");
         serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e}: {line}"))
     }
@@ -143,7 +144,8 @@ async fn the_end_of_input_ends_everything() {
     .await;
     drop(pipe.input.take());
     assert!(pipe.answer(&json!(9)).await["result"].is_object());
-    let exit = tokio::time::timeout(SOON, pipe.child.wait()).await.expect("it ends").unwrap();
+    let exit =
+        tokio::time::timeout(EVENT_TIMEOUT, pipe.child.wait()).await.expect("it ends").unwrap();
     assert_eq!(exit.code(), Some(0));
     until("its server has ended", async || (!alive(servers[0])).then_some(())).await;
     let mut rest = String::new();

@@ -9,10 +9,10 @@ use futures_util::future::join_all;
 
 use crate::rig::client::Request;
 use crate::rig::upstream::modern;
-use crate::rig::{Gate, Heard, Say, Stream, Upstream, Value, json, until};
+use crate::rig::{Gate, HeardMessage, Say, Stream, Upstream, Value, json, until};
 
 /// Limit on a small call of another caller, in a debug build on two busy cores.
-const PATIENCE: Duration = Duration::from_secs(3);
+const CALL_TIMEOUT: Duration = Duration::from_secs(3);
 
 fn resident(gate: &Gate) -> usize {
     let status = std::fs::read_to_string(format!("/proc/{}/status", gate.pid())).unwrap();
@@ -21,7 +21,7 @@ fn resident(gate: &Gate) -> usize {
 }
 
 /// Returns a server that changes its list, and announces this, on each call of `change`.
-fn changing(changes: &Arc<AtomicUsize>) -> impl Fn(&Heard) -> Say + Send + Sync + use<> {
+fn changing(changes: &Arc<AtomicUsize>) -> impl Fn(&HeardMessage) -> Say + Send + Sync + use<> {
     let changes = Arc::clone(changes);
     let plain = modern(&["change", "t"]);
     move |heard| match (heard.method(), heard.body["params"]["name"].as_str()) {
@@ -98,7 +98,7 @@ async fn five_thousand_listens_hear_of_a_change_and_hold_up_nobody() {
     };
     let (took, (longest, count)) = tokio::join!(told, polite(&gate, "a__t", &over));
     eprintln!("all told in {took:?}; the longest of {count} other calls took {longest:?}");
-    assert!(longest < PATIENCE, "{longest:?}");
+    assert!(longest < CALL_TIMEOUT, "{longest:?}");
     let after = resident(&gate).saturating_sub(before) / STREAMS;
     assert!(after <= 2 * EACH, "{after} bytes");
 }
@@ -140,7 +140,7 @@ async fn a_hundred_changes_of_a_list_a_second_are_told_in_steps() {
     let read = server.count("tools/list") - reads;
     eprintln!("{CHANGES} changes in {seconds} s: {read} readings; of {count} others {longest:?}");
     assert!(read <= seconds + 2, "{read} readings in {seconds} s");
-    assert!(longest < PATIENCE, "{longest:?}");
+    assert!(longest < CALL_TIMEOUT, "{longest:?}");
     // Immediately, then at most every two seconds.
     let mut told = 0;
     while let Ok(message) = tokio::time::timeout(Duration::from_millis(2500), stream.next()).await {
@@ -152,7 +152,7 @@ async fn a_hundred_changes_of_a_list_a_second_are_told_in_steps() {
 }
 
 /// Returns a server that sends this many progress and log messages before its response.
-fn storming(messages: usize) -> impl Fn(&Heard) -> Say + Send + Sync {
+fn storming(messages: usize) -> impl Fn(&HeardMessage) -> Say + Send + Sync {
     let plain = modern(&["storm", "t"]);
     move |heard| {
         if heard.body["params"]["name"] != "storm" {
@@ -221,6 +221,6 @@ async fn a_storm_of_progress_loses_no_answer_and_holds_up_nobody() {
     }
     let more = resident(&gate).saturating_sub(before) >> 20;
     eprintln!("{more} MiB more; the longest of {count} other calls took {longest:?}");
-    assert!(longest < PATIENCE, "{longest:?}");
+    assert!(longest < CALL_TIMEOUT, "{longest:?}");
     assert!(more < 64, "{more} MiB more");
 }

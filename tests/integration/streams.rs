@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::rig::client::Request;
 use crate::rig::upstream::{legacy, modern};
-use crate::rig::{Gate, Heard, Say, Upstream, Value, fixture, json, until};
+use crate::rig::{Gate, HeardMessage, Say, Upstream, Value, fixture, json, until};
 
 fn notes(messages: &[Value], method: &str) -> Vec<Value> {
     messages.iter().filter(|m| m["method"] == method).cloned().collect()
@@ -135,7 +135,7 @@ async fn progress_and_logs_reach_those_who_asked() {
 }
 
 /// Sends 25,000 steps of progress, each with a log message, before the response.
-fn eager(heard: &Heard) -> Say {
+fn eager(heard: &HeardMessage) -> Say {
     if heard.method() != "tools/call" {
         return modern(&["t"])(heard);
     }
@@ -187,7 +187,7 @@ async fn progress_without_end_is_told_in_steps() {
 /// client's call continues until `notifications/cancelled`.
 #[tokio::test]
 async fn a_client_that_goes_away_cancels_in_its_eras_way() {
-    let silent = |heard: &Heard| heard.method() == "tools/call";
+    let silent = |heard: &HeardMessage| heard.method() == "tools/call";
     let new = Upstream::lines(
         move |heard| if silent(heard) { Say::Nothing } else { modern(&["t"])(heard) },
     )
@@ -272,7 +272,7 @@ async fn a_subscription_reaches_its_session() {
 
 /// Answers as a server with tasks: `start` creates a task, `poke` announces its progress, and
 /// `tasks/get` reports its completion.
-pub fn with_tasks(heard: &Heard) -> Say {
+pub fn with_tasks(heard: &HeardMessage) -> Say {
     let detail = |status: &str| {
         json!({"resultType": "complete", "taskId": "own-1", "status": status, "createdAt": "2026-11-21T10:00:00Z",
             "lastUpdatedAt": "2026-11-21T10:00:01Z", "ttlMs": 60_000})

@@ -8,17 +8,17 @@ use std::time::Duration;
 use crate::rig::client::Request;
 use crate::rig::gate::create_key;
 use crate::rig::upstream::tool;
-use crate::rig::{Gate, Heard, Say, Stream, Upstream, Value, json, until};
+use crate::rig::{Gate, HeardMessage, Say, Stream, Upstream, Value, json, until};
 
 const NOTE: &str = "test://note";
 
-fn on(heard: &Heard) -> String {
+fn on(heard: &HeardMessage) -> String {
     heard.header("mcp-session-id").unwrap_or_default().to_owned()
 }
 
 /// Returns a legacy server with subscriptions per session, like SDK servers. `touch` notifies the
 /// calling session this many times that the note has changed.
-fn keeping() -> impl Fn(&Heard) -> Say + Send + Sync {
+fn keeping() -> impl Fn(&HeardMessage) -> Say + Send + Sync {
     let sessions = Arc::new(AtomicUsize::new(0));
     move |heard| match (heard.verb.as_str(), heard.method()) {
         ("POST", "initialize") => {

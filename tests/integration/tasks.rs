@@ -8,14 +8,14 @@ use std::time::Duration;
 use crate::principals::{By, gate, key, session};
 use crate::rig::client::Request;
 use crate::rig::upstream::{modern, tool};
-use crate::rig::{Answer, Gate, Heard, Say, Upstream, Value, json, until};
+use crate::rig::{Answer, Gate, HeardMessage, Say, Upstream, Value, json, until};
 use crate::streams::with_tasks;
 
 const RELATED: &str = "io.modelcontextprotocol/related-task";
 
 /// Returns a legacy server with tasks: `must` requires a task, `may` runs as a task on request,
 /// `plain` never. A task completes at the second query; `slow` never completes.
-fn server() -> impl Fn(&Heard) -> Say + Send + Sync {
+fn server() -> impl Fn(&HeardMessage) -> Say + Send + Sync {
     let looks = Mutex::new(HashMap::<String, usize>::new());
     let made = Mutex::new(0);
     let task = |id: &str, status: &str| {

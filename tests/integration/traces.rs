@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use crate::rig::client::Request;
 use crate::rig::collector::{Collector, Span};
 use crate::rig::upstream::{legacy, modern_with, tool};
-use crate::rig::{Gate, Heard, Say, Upstream, Value, json, until};
+use crate::rig::{Gate, HeardMessage, Say, Upstream, Value, json, until};
 
 const CONVENTIONS: &str = include_str!("conventions/mcp.json");
 const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
@@ -18,7 +18,7 @@ const RULES: &str = "policies:
 ";
 
 /// Returns a modern server with tools, a prompt and a resource; some of its tools fail.
-fn everything() -> impl Fn(&Heard) -> Say + Send + Sync {
+fn everything() -> impl Fn(&HeardMessage) -> Say + Send + Sync {
     let tools = ["t", "wipe", "read", "fails", "breaks"].map(tool).to_vec();
     let plain = modern_with(tools);
     move |heard| match (heard.method(), heard.body["params"]["name"].as_str()) {

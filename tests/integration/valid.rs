@@ -10,7 +10,7 @@ use crate::compatibility::REVISIONS;
 use crate::compatibility::client::Client;
 use crate::rig::schema::Schema;
 use crate::rig::upstream::{legacy, modern};
-use crate::rig::{Gate, Heard, Say, Upstream, Value, json};
+use crate::rig::{Gate, HeardMessage, Say, Upstream, Value, json};
 
 /// Items per list.
 const ITEMS: usize = 40;
@@ -246,7 +246,7 @@ impl Maker {
     }
 }
 
-fn server(offer: Arc<Offer>, is_modern: bool) -> impl Fn(&Heard) -> Say + Send + Sync {
+fn server(offer: Arc<Offer>, is_modern: bool) -> impl Fn(&HeardMessage) -> Say + Send + Sync {
     let capabilities = json!({"tools": {}, "prompts": {}, "resources": {}});
     let modern = modern(&[]);
     let legacy = legacy("2025-11-25", &[]);

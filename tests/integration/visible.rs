@@ -4,10 +4,10 @@
 use crate::rig::client::Request;
 use crate::rig::gate::command;
 use crate::rig::upstream::modern;
-use crate::rig::{Gate, Heard, Say, Upstream, Value, json, until};
+use crate::rig::{Gate, HeardMessage, Say, Upstream, Value, json, until};
 
 /// Returns a server that never answers calls of `slow`, and hangs up on calls of `broken`.
-fn odd() -> impl Fn(&Heard) -> Say + Send + Sync + 'static {
+fn odd() -> impl Fn(&HeardMessage) -> Say + Send + Sync + 'static {
     let usual = modern(&["slow", "broken", "good"]);
     move |heard| match (heard.method(), heard.body["params"]["name"].as_str()) {
         ("tools/call", Some("slow")) => Say::Nothing,
@@ -83,7 +83,7 @@ async fn a_failure_says_what_failed_and_where() {
             let _ = tokio::io::copy(&mut socket, &mut tokio::io::sink()).await;
         }
     });
-    let lost = Upstream::http(|_: &Heard| Say::Status(404, Vec::new(), Value::Null)).await;
+    let lost = Upstream::http(|_: &HeardMessage| Say::Status(404, Vec::new(), Value::Null)).await;
     let mut gone = Upstream::http(modern(&["t"])).await;
     gone.stop().await;
     let closed = gone.address;

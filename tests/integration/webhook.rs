@@ -12,7 +12,7 @@ use crate::approvals::{ONE, OWN, Rig, modern_call};
 use crate::principals::By;
 use crate::rig::client::Request;
 use crate::rig::upstream::modern;
-use crate::rig::{Heard, Say, Upstream, Value, json, until};
+use crate::rig::{HeardMessage, Say, Upstream, Value, json, until};
 
 const SECRET: &[u8] = b"0f1e2d3c4b5a69788796a5b4c3d2e1f0";
 
@@ -49,7 +49,7 @@ async fn begin(rig: &Rig, key: &str) -> tokio::net::TcpStream {
     socket
 }
 
-fn signature(heard: &Heard) -> String {
+fn signature(heard: &HeardMessage) -> String {
     let [id, time] = ["webhook-id", "webhook-timestamp"].map(|name| heard.header(name).unwrap());
     let key = hmac::Key::new(hmac::HMAC_SHA256, SECRET);
     let signed = format!("{id}.{time}.{}", heard.text);

@@ -12,11 +12,11 @@ use anyhow::{Context, bail, ensure};
 use crate::generate::{Fleet, Limit};
 use crate::measure::BodySize;
 use crate::process::{Running, ended_well};
-use crate::proxy::{self, SLOW};
+use crate::proxy::{self, VALGRIND_READY_TIMEOUT};
 use crate::wire::{Era, Face};
 
 /// Calls of each era in every run.
-const FEW: u64 = 200;
+const CALLS_PER_ERA: u64 = 200;
 
 /// Heap use per call in an era.
 #[derive(Clone, Copy)]
@@ -69,7 +69,7 @@ struct Heap {
     bytes: u64,
 }
 
-/// Runs the program once with `FEW + more` calls of each era and returns its heap use.
+/// Runs the program once with `CALLS_PER_ERA + more` calls of each era and returns its heap use.
 async fn heap(program: &Program<'_>, more: [u64; 2], folder: &Path) -> anyhow::Result<Heap> {
     let address = proxy::free_address()?;
     let report = folder.join("valgrind.log");
@@ -87,12 +87,12 @@ async fn heap(program: &Program<'_>, more: [u64; 2], folder: &Path) -> anyhow::R
         .arg(inner.get_program())
         .args(inner.get_args());
     let process = Running::start(program.name, &mut command, folder)?;
-    let mut server = proxy::ready(process, address, program.ready, SLOW).await?;
+    let mut server = proxy::ready(process, address, program.ready, VALGRIND_READY_TIMEOUT).await?;
     let face =
         Face { name: program.name, address, path: program.path, tool: program.tool, key: None };
     for (era, more) in Era::BOTH.into_iter().zip(more) {
         let mut fleet = Fleet::connect(&face, era, 1, &BodySize::Small.text()).await?;
-        let calls = FEW + more;
+        let calls = CALLS_PER_ERA + more;
         let window = fleet.drive(Limit { time: Duration::from_secs(120), calls }).await?;
         if let Some(fault) = window.fault {
             bail!("a wrong answer under valgrind: {fault}");

@@ -10,7 +10,7 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 
 /// Limit on the bodies that client and server read, in bytes.
-pub const CAP: usize = 8 << 20;
+pub const MAX_BODY_BYTES: usize = 8 << 20;
 
 /// A body of known length made of up to three byte strings.
 #[derive(Default)]
@@ -51,18 +51,18 @@ impl Body for Pieces {
 
 /// Reads a body to its end, without a copy if it arrives in one frame.
 pub async fn whole(mut body: Incoming) -> anyhow::Result<Bytes> {
-    let expected = usize::try_from(body.size_hint().lower()).unwrap_or(CAP);
+    let expected = usize::try_from(body.size_hint().lower()).unwrap_or(MAX_BODY_BYTES);
     let Some(first) = next(&mut body).await? else {
         return Ok(Bytes::new());
     };
     if body.is_end_stream() {
         return Ok(first);
     }
-    let mut all = BytesMut::with_capacity(expected.clamp(first.len(), CAP));
+    let mut all = BytesMut::with_capacity(expected.clamp(first.len(), MAX_BODY_BYTES));
     all.extend_from_slice(&first);
     while let Some(more) = next(&mut body).await? {
-        if all.len() + more.len() > CAP {
-            bail!("the body is larger than {CAP} bytes");
+        if all.len() + more.len() > MAX_BODY_BYTES {
+            bail!("the body is larger than {MAX_BODY_BYTES} bytes");
         }
         all.extend_from_slice(&more);
     }

@@ -28,7 +28,7 @@ use crate::wire::{LEGACY, METHOD, MODERN, NAME, REVISION, SESSION};
 use replies::{LEGACY_REVISIONS, Lists};
 
 /// Limit on open sessions.
-const SESSIONS: usize = 200_000;
+const MAX_SESSIONS: usize = 200_000;
 
 #[derive(clap::Args)]
 pub struct Options {
@@ -196,7 +196,7 @@ impl Echo {
             .find(|known| Some(known.as_bytes()) == asked)
             .unwrap_or(&LEGACY);
         let mut sessions = self.sessions.lock();
-        if sessions.open.len() >= SESSIONS {
+        if sessions.open.len() >= MAX_SESSIONS {
             return empty(StatusCode::SERVICE_UNAVAILABLE);
         }
         sessions.minted += 1;

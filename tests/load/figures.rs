@@ -10,7 +10,7 @@ use crate::faces::{MERGED, faces, is_gateway};
 use crate::idle::{self, Idle};
 use crate::latency;
 use crate::proxy::{self, Gateway, Server};
-use crate::report::{DIRECT, Kind, Line, MAX_ALLOCATIONS};
+use crate::report::{DIRECT, FigureKind, Line, MAX_ALLOCATIONS};
 use crate::run::progress;
 use crate::wire::{Era, Face};
 
@@ -71,7 +71,7 @@ impl Figures<'_> {
             value: value.map_err(|error| format!("{error:#}")),
             limit: is_gateway(face).then_some(limit),
             required: true,
-            kind: Kind::Noisy,
+            kind: FigureKind::Noisy,
         });
     }
 
@@ -91,7 +91,7 @@ impl Figures<'_> {
                 value: found.as_ref().map(figure).map_err(Clone::clone),
                 limit,
                 required: true,
-                kind: Kind::Noisy,
+                kind: FigureKind::Noisy,
             });
         };
         let of = format!("of {sessions} idle legacy sessions, proportional size");
@@ -146,7 +146,7 @@ impl Figures<'_> {
                     value: counted.as_ref().map(of_era).map_err(Clone::clone),
                     limit: limit.filter(|_| program.name == MERGED.name),
                     required: true,
-                    kind: Kind::Exact,
+                    kind: FigureKind::Exact,
                 });
             };
             add("allocations per call", "", Some(MAX_ALLOCATIONS), |call| call.allocations);

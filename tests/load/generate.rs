@@ -12,11 +12,11 @@ use crate::peer::Peer;
 use crate::wire::{Era, Face, Template, expect_echo};
 
 /// Wrong responses after which a connection stops.
-const PATIENCE: u64 = 20;
+const MAX_WRONG_RESPONSES: u64 = 20;
 /// Limit on the latencies that a connection keeps per window.
-const KEPT: u64 = 4_000_000;
+const MAX_KEPT_LATENCIES: u64 = 4_000_000;
 /// Time beyond its limit after which a window counts as hung.
-const GRACE: Duration = Duration::from_secs(30);
+const GRACE_PERIOD: Duration = Duration::from_secs(30);
 
 /// The end of a window: a duration or a number of calls, whichever is reached first.
 #[derive(Clone, Copy)]
@@ -72,7 +72,7 @@ impl Fleet {
     pub async fn drive(&mut self, limit: Limit) -> anyhow::Result<Window> {
         let began = Instant::now();
         let deadline = began + limit.time;
-        let quota = limit.calls.div_ceil(self.lanes.len().max(1) as u64).min(KEPT);
+        let quota = limit.calls.div_ceil(self.lanes.len().max(1) as u64).min(MAX_KEPT_LATENCIES);
         let mut running = JoinSet::new();
         for lane in self.lanes.drain(..) {
             running.spawn(lane.loop_until(deadline, quota, self.text.clone()));
@@ -88,7 +88,7 @@ impl Fleet {
             }
             anyhow::Ok(())
         };
-        tokio::time::timeout(limit.time + GRACE, all).await.context("calls hang")??;
+        tokio::time::timeout(limit.time + GRACE_PERIOD, all).await.context("calls hang")??;
         window.elapsed = began.elapsed();
         window.nanos.sort_unstable();
         Ok(window)
@@ -109,7 +109,10 @@ impl Lane {
     async fn loop_until(mut self, deadline: Instant, quota: u64, text: Bytes) -> (Self, Window) {
         let mut window = Window::default();
         let mut now = Instant::now();
-        while now < deadline && window.wrong < PATIENCE && (window.nanos.len() as u64) < quota {
+        while now < deadline
+            && window.wrong < MAX_WRONG_RESPONSES
+            && (window.nanos.len() as u64) < quota
+        {
             let id = self.peer.fresh_id();
             let request = self.template.request(id);
             let began = Instant::now();

@@ -22,9 +22,9 @@ pub struct Server {
 }
 
 /// Limit on the time until a process is ready.
-const PATIENCE: Duration = Duration::from_secs(20);
+const READY_TIMEOUT: Duration = Duration::from_secs(20);
 /// The same under valgrind, which first reads all debug information.
-pub const SLOW: Duration = Duration::from_secs(180);
+pub const VALGRIND_READY_TIMEOUT: Duration = Duration::from_secs(180);
 
 pub fn echo_command(tools: usize, eras: Eras, address: SocketAddr) -> anyhow::Result<Command> {
     let mut command = Command::new(std::env::current_exe().context("find this program")?);
@@ -53,7 +53,7 @@ pub async fn start_echo(
 ) -> anyhow::Result<Server> {
     let address = free_address()?;
     let process = Running::start(name, &mut echo_command(tools, eras, address)?, folder)?;
-    ready(process, address, None, PATIENCE).await
+    ready(process, address, None, READY_TIMEOUT).await
 }
 
 /// Settings of nginx that vary.
@@ -84,7 +84,7 @@ pub async fn start_nginx(
         .arg(folder.join("nginx-error.log"));
     let process = Running::start("nginx", &mut command, folder)
         .context("nginx is needed: apt-get install nginx-light")?;
-    ready(process, address, None, PATIENCE).await
+    ready(process, address, None, READY_TIMEOUT).await
 }
 
 fn nginx_config(nginx: &Nginx, address: SocketAddr, upstream: SocketAddr, folder: &Path) -> String {
@@ -179,7 +179,7 @@ impl Gateway {
     pub async fn start(&self, name: &'static str, folder: &Path) -> anyhow::Result<Server> {
         let address = free_address()?;
         let process = Running::start(name, &mut self.command(name, address, folder)?, folder)?;
-        ready(process, address, Some("/readyz"), PATIENCE).await
+        ready(process, address, Some("/readyz"), READY_TIMEOUT).await
     }
 }
 

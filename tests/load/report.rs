@@ -15,7 +15,7 @@ pub const UNDIGESTED: &str = "gateway guarded, arguments omitted";
 pub const GUARDED_AT_MOST: f64 = 1.15;
 
 /// Ratio to nginx above which even a quick run on a noisy machine fails.
-pub const CEILING: f64 = 4.0;
+pub const MAX_RATIO: f64 = 4.0;
 /// The same for an unoptimised debug build.
 pub const DEBUG_CEILING: f64 = 40.0;
 /// Limit on the allocations of a plain call, which are independent of noise.
@@ -30,7 +30,7 @@ pub struct Line {
     pub limit: Option<f64>,
     /// Whether the run fails without this figure.
     pub required: bool,
-    pub kind: Kind,
+    pub kind: FigureKind,
 }
 
 /// A target of the project and its value in this run.
@@ -40,12 +40,12 @@ pub struct Verdict {
     pub unit: &'static str,
     pub value: Option<f64>,
     pub limit: f64,
-    pub kind: Kind,
+    pub kind: FigureKind,
 }
 
 /// The reliability of a value.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum FigureKind {
     /// A ratio of CPU times: a run above the ceiling fails.
     Ratio,
     /// Equal in every run: a run above the limit fails.
@@ -102,7 +102,7 @@ impl Report {
                     unit: "×",
                     value: self.ratio_to(cell, OPEN),
                     limit: GUARDED_AT_MOST,
-                    kind: Kind::Ratio,
+                    kind: FigureKind::Ratio,
                 });
                 continue;
             }
@@ -115,7 +115,7 @@ impl Report {
                 unit: "×",
                 value: self.ratio(cell),
                 limit: if body == BodySize::Small { 2.0 } else { 1.5 },
-                kind: Kind::Ratio,
+                kind: FigureKind::Ratio,
             });
             if connections == 1 && body == BodySize::Small {
                 all.push(Verdict {
@@ -124,7 +124,7 @@ impl Report {
                     unit: "µs",
                     value: self.added(cell),
                     limit: 100.0,
-                    kind: Kind::Noisy,
+                    kind: FigureKind::Noisy,
                 });
             }
         }

@@ -16,7 +16,7 @@ use crate::figures::Figures;
 use crate::guard::{self, Guard};
 use crate::measure::{Plan, Target, measure};
 use crate::proxy::{self, Gateway, Nginx, Server};
-use crate::report::{CEILING, DEBUG_CEILING, DIRECT, GUARD, Kind, NGINX, Report, Verdict};
+use crate::report::{DEBUG_CEILING, DIRECT, FigureKind, GUARD, MAX_RATIO, NGINX, Report, Verdict};
 use crate::table;
 use crate::wire::Face;
 
@@ -211,12 +211,12 @@ fn finish(options: &Options, report: &Report) -> anyhow::Result<ExitCode> {
             .with_context(|| format!("write {}", file.display()))?;
     }
     let verdicts = report.verdicts();
-    let ceiling = if options.debug { DEBUG_CEILING } else { CEILING };
+    let ceiling = if options.debug { DEBUG_CEILING } else { MAX_RATIO };
     let over = verdicts
         .iter()
-        .filter(|verdict| verdict.kind == Kind::Ratio)
+        .filter(|verdict| verdict.kind == FigureKind::Ratio)
         .any(|verdict| verdict.value.is_none_or(|ratio| ratio > ceiling));
-    let judged = |verdict: &Verdict| options.strict || verdict.kind == Kind::Exact;
+    let judged = |verdict: &Verdict| options.strict || verdict.kind == FigureKind::Exact;
     let missed = verdicts.iter().any(|verdict| judged(verdict) && !verdict.met());
     let failed = over || missed || !report.faults().is_empty();
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })

@@ -28,11 +28,11 @@ const LIST_MS: f64 = 50.0;
 /// Limit on the time until a change is effective, in milliseconds.
 const EFFECT_MS: f64 = 1000.0;
 /// Limit on the CPU time of a call relative to a gateway without the other organisations.
-const CPU: f64 = 1.1;
+const MAX_CPU_RATIO: f64 = 1.1;
 /// Time after its last change at which an integration no longer counts as new.
-const QUIET: Duration = Duration::from_secs(61);
+const QUIET_PERIOD: Duration = Duration::from_secs(61);
 /// Duration over which the idle CPU time is measured.
-const IDLE: Duration = Duration::from_secs(10);
+const IDLE_PERIOD: Duration = Duration::from_secs(10);
 
 #[derive(clap::Args)]
 pub struct Options {
@@ -198,7 +198,7 @@ async fn fill_stores(
         }
     }
     progress("wait until nothing is new");
-    tokio::time::sleep(QUIET).await;
+    tokio::time::sleep(QUIET_PERIOD).await;
     Ok(())
 }
 
@@ -216,8 +216,8 @@ async fn start_full(
     let memory = full.process.memory()?.rss >> 10;
     figures.push(Figure::of("resident, nothing used yet", format!("{memory} MiB")));
     let before = full.process.cpu()?;
-    tokio::time::sleep(IDLE).await;
-    let idle = full.process.cpu()?.since(&before) as f64 / IDLE.as_nanos() as f64;
+    tokio::time::sleep(IDLE_PERIOD).await;
+    let idle = full.process.cpu()?.since(&before) as f64 / IDLE_PERIOD.as_nanos() as f64;
     figures.push(Figure::of("CPU while nobody calls", format!("{:.2} % of a core", idle * 100.0)));
     let mut api = Api::connect(full.address, &stand.keys.operator).await?;
     let known = api.count_integrations(&fill::organisation(plenty.organisations - 1)).await?;
@@ -311,7 +311,7 @@ fn compare_calls(alone: &Cell, full: &Cell) -> Figure {
         full_us.unwrap_or(f64::NAN),
         alone_us.unwrap_or(f64::NAN)
     );
-    Figure::judged(words, value, ratio <= CPU)
+    Figure::judged(words, value, ratio <= MAX_CPU_RATIO)
 }
 
 fn table(options: &Options, plenty: Plenty, figures: &[Figure]) -> String {

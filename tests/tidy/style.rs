@@ -57,8 +57,8 @@ const COMBINATORS: [&str; 46] = [
     "zip",
 ];
 /// Combinators that a statement may have.
-const FEW: usize = 2;
-const COLUMNS: usize = 100;
+const MAX_COMBINATORS: usize = 2;
+const MAX_COLUMNS: usize = 100;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Counts {
@@ -82,7 +82,7 @@ impl Counts {
         let file = syn::parse_file(text).expect("a source file of ours");
         counts.visit_file(&file);
         counts.lines = text.lines().count();
-        counts.long_lines = text.lines().filter(|line| line.chars().count() > COLUMNS).count();
+        counts.long_lines = text.lines().filter(|line| line.chars().count() > MAX_COLUMNS).count();
         counts
     }
 
@@ -103,7 +103,7 @@ impl<'ast> Visit<'ast> for Counts {
         let mut own = OwnCombinators(0);
         own.visit_stmt(statement);
         self.combinators += own.0;
-        self.dense += usize::from(own.0 > FEW);
+        self.dense += usize::from(own.0 > MAX_COMBINATORS);
         if let syn::Stmt::Local(local) = statement
             && let Some(init) = &local.init
         {

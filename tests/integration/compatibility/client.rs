@@ -8,7 +8,7 @@ use crate::rig::schema::Schema;
 use crate::rig::{Gate, Session, Stream};
 
 /// Limit on the rounds of questions in one call.
-const ROUNDS: usize = 5;
+const MAX_ROUNDS: usize = 5;
 const TASKS: &str = "io.modelcontextprotocol/tasks";
 
 pub struct Client<'a> {
@@ -118,7 +118,7 @@ impl<'a> Client<'a> {
     pub async fn ask(&mut self, method: &str, params: Value) -> Reply {
         let mut reply = Reply::default();
         let mut params = params;
-        for _ in 0..ROUNDS {
+        for _ in 0..MAX_ROUNDS {
             let stream = self.write(method, &params).open(self.gate.address).await;
             self.read(method, stream, &mut reply).await;
             let result = &reply.last["result"];

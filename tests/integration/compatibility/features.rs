@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 
 use super::client::Client;
 use crate::rig::client::MODERN;
-use crate::rig::{SOON, json};
+use crate::rig::{EVENT_TIMEOUT, json};
 
 const WATCHED: &str = "test://watched-resource";
 
@@ -244,7 +244,7 @@ async fn cancellation(client: &mut Client<'_>, _: &str) -> Cell {
     let before = client.call("test_cancelled_count", json!({})).await.text().to_owned();
     client.cancel("test_cancellation").await;
     let began = Instant::now();
-    while began.elapsed() < SOON {
+    while began.elapsed() < EVENT_TIMEOUT {
         let now = client.call("test_cancelled_count", json!({})).await.text().to_owned();
         if now != before {
             return Cell::Yes;
@@ -272,7 +272,7 @@ async fn tasks(client: &mut Client<'_>, server: &'static str) -> Cell {
     }
     let id = called.result()["taskId"].as_str().unwrap_or_default().to_owned();
     let began = Instant::now();
-    while began.elapsed() < SOON {
+    while began.elapsed() < EVENT_TIMEOUT {
         let now = client.look_at(&id).await;
         if now["status"] == "completed" {
             let text = &now["result"]["content"][0]["text"];

@@ -4,7 +4,7 @@
 use proptest::strategy::{Just, Strategy};
 
 use crate::rig::client::MODERN;
-use crate::rig::{Heard, Say, Value, json};
+use crate::rig::{HeardMessage, Say, Value, json};
 
 pub const TOOLS: [&str; 3] = ["read_file", "write_file", "query"];
 pub const PROMPTS: [&str; 2] = ["greet", "review"];
@@ -41,7 +41,7 @@ pub fn random() -> impl Strategy<Value = Offer> {
 
 impl Offer {
     /// Returns a legacy server with subscriptions.
-    pub fn legacy(&self) -> impl Fn(&Heard) -> Say + Send + Sync + use<> {
+    pub fn legacy(&self) -> impl Fn(&HeardMessage) -> Say + Send + Sync + use<> {
         let offer = self.clone();
         move |heard| {
             match heard.method() {
@@ -59,7 +59,7 @@ impl Offer {
     }
 
     /// Returns a stateless server without subscriptions.
-    pub fn modern(&self) -> impl Fn(&Heard) -> Say + Send + Sync + use<> {
+    pub fn modern(&self) -> impl Fn(&HeardMessage) -> Say + Send + Sync + use<> {
         let offer = self.clone();
         move |heard| {
             match heard.method() {
@@ -73,13 +73,13 @@ impl Offer {
     }
 
     /// Returns whether the requested resource exists.
-    fn has(&self, heard: &Heard) -> bool {
+    fn has(&self, heard: &HeardMessage) -> bool {
         let mut all =
             self.resources.iter().chain(self.templates.iter().map(|(_, example)| example));
         all.any(|known| heard.body["params"]["uri"] == **known)
     }
 
-    fn answer(&self, heard: &Heard, not_found: i64) -> Say {
+    fn answer(&self, heard: &HeardMessage, not_found: i64) -> Say {
         let (params, complete) = (&heard.body["params"], "complete");
         let named =
             |list: &[&str]| params["name"].as_str().is_some_and(|name| list.contains(&name));

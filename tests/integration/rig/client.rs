@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::SOON;
+use super::EVENT_TIMEOUT;
 
 pub const MODERN: &str = "2026-07-28";
 
@@ -84,7 +84,9 @@ impl Stream {
             chunked: false,
             ended: false,
         };
-        tokio::time::timeout(SOON * 3, stream.read_head()).await.expect("no answer in time");
+        tokio::time::timeout(EVENT_TIMEOUT * 3, stream.read_head())
+            .await
+            .expect("no answer in time");
         stream
     }
 
@@ -165,7 +167,7 @@ impl Stream {
                 comments += 1;
             }
         };
-        let message = tokio::time::timeout(SOON * 3, message).await;
+        let message = tokio::time::timeout(EVENT_TIMEOUT * 3, message).await;
         message.unwrap_or_else(|_| {
             panic!("no message on the stream in time, only {comments} comments")
         })
@@ -181,7 +183,7 @@ impl Stream {
             if self.ended {
                 return None;
             }
-            tokio::time::timeout(SOON * 3, self.fill()).await.expect("no event in time");
+            tokio::time::timeout(EVENT_TIMEOUT * 3, self.fill()).await.expect("no event in time");
             self.unchunk();
         }
     }
@@ -189,7 +191,7 @@ impl Stream {
     /// Reads until the connection ends or breaks; returns the number of bytes.
     pub async fn rest(mut self) -> usize {
         let all = async { while self.fill().await {} };
-        tokio::time::timeout(SOON * 3, all).await.expect("the connection did not end");
+        tokio::time::timeout(EVENT_TIMEOUT * 3, all).await.expect("the connection did not end");
         self.plain.len() + self.raw.len()
     }
 
@@ -206,7 +208,7 @@ impl Stream {
                 self.unchunk();
             }
         };
-        tokio::time::timeout(SOON * 3, all).await.expect("the answer did not end");
+        tokio::time::timeout(EVENT_TIMEOUT * 3, all).await.expect("the answer did not end");
         self.head.body = self.plain;
         self.head
     }

@@ -18,20 +18,20 @@ use tokio::task::JoinHandle;
 use self::http::serve_http;
 use lines::talk;
 use script::Script;
-pub use script::{Heard, Say};
+pub use script::{HeardMessage, Say};
 pub use servers::{legacy, modern, modern_with, tool};
 
 pub struct Upstream {
     pub address: SocketAddr,
-    heard: Arc<Mutex<Vec<Heard>>>,
+    heard: Arc<Mutex<Vec<HeardMessage>>>,
     script: Script,
     lines: bool,
     task: Option<JoinHandle<()>>,
 }
 
 impl Upstream {
-    pub async fn http(script: impl Fn(&Heard) -> Say + Send + Sync + 'static) -> Self {
-        let script = move |heard: &Heard| match heard.verb.as_str() {
+    pub async fn http(script: impl Fn(&HeardMessage) -> Say + Send + Sync + 'static) -> Self {
+        let script = move |heard: &HeardMessage| match heard.verb.as_str() {
             "POST" => script(heard),
             _ => Say::Status(405, Vec::new(), Value::Null),
         };
@@ -39,11 +39,11 @@ impl Upstream {
     }
 
     /// Starts an HTTP upstream that passes GET and DELETE to the script too.
-    pub async fn verbs(script: impl Fn(&Heard) -> Say + Send + Sync + 'static) -> Self {
+    pub async fn verbs(script: impl Fn(&HeardMessage) -> Say + Send + Sync + 'static) -> Self {
         Self::start(Arc::new(script), false).await
     }
 
-    pub async fn lines(script: impl Fn(&Heard) -> Say + Send + Sync + 'static) -> Self {
+    pub async fn lines(script: impl Fn(&HeardMessage) -> Say + Send + Sync + 'static) -> Self {
         Self::start(Arc::new(script), true).await
     }
 
@@ -115,11 +115,11 @@ impl Upstream {
         config
     }
 
-    pub fn heard(&self) -> Vec<Heard> {
+    pub fn heard(&self) -> Vec<HeardMessage> {
         self.heard.lock().unwrap().clone()
     }
 
-    pub fn heard_of(&self, method: &str) -> Vec<Heard> {
+    pub fn heard_of(&self, method: &str) -> Vec<HeardMessage> {
         self.heard().into_iter().filter(|h| h.method() == method).collect()
     }
 

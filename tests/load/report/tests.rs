@@ -27,7 +27,7 @@ fn report(gate_cpu: Option<f64>) -> Report {
         value: Ok(1.5),
         limit: Some(1.0),
         required: true,
-        kind: Kind::Noisy,
+        kind: FigureKind::Noisy,
     }];
     Report { machine: "m".into(), setting: "s".into(), cells, lines }
 }

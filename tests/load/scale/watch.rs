@@ -16,11 +16,11 @@ use crate::peer::Peer;
 use crate::wire::{Era, Face, Template, expect_result};
 
 /// Measured lists per organisation.
-const LISTS: usize = 400;
+const MEASURED_LISTS: usize = 400;
 /// Integrations that are added and removed.
 const CHANGES: usize = 20;
 /// Limit on each wait.
-const PATIENCE: Duration = Duration::from_secs(30);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub struct Lists {
     /// Tools in the longest list.
@@ -56,8 +56,8 @@ pub async fn lists(
         lists.first_ms = lists.first_ms.max(began.elapsed().as_secs_f64() * 1e3);
         lists.tools = lists.tools.max(tools);
     }
-    let mut nanos = Vec::with_capacity(LISTS * keys.len());
-    for _ in 0..LISTS {
+    let mut nanos = Vec::with_capacity(MEASURED_LISTS * keys.len());
+    for _ in 0..MEASURED_LISTS {
         for key in keys {
             let template = Template::list(&face(address, key), Era::Modern, None, None)?;
             let id = peer.fresh_id();
@@ -75,7 +75,7 @@ pub async fn lists(
 /// Lists until every server is included; returns the number of tools.
 async fn whole_list(peer: &mut Peer, face: &Face, integrations: usize) -> anyhow::Result<usize> {
     let template = Template::list(face, Era::Modern, None, None)?;
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + WAIT_TIMEOUT;
     loop {
         let id = peer.fresh_id();
         let answer = peer.send(template.request(id)).await?;
@@ -89,7 +89,7 @@ async fn whole_list(peer: &mut Peer, face: &Face, integrations: usize) -> anyhow
             let tools = value.pointer("/result/tools").and_then(Value::as_array);
             return Ok(tools.context("no tools")?.len());
         }
-        ensure!(Instant::now() < deadline, "no whole list in {} s", PATIENCE.as_secs());
+        ensure!(Instant::now() < deadline, "no whole list in {} s", WAIT_TIMEOUT.as_secs());
     }
 }
 
@@ -131,7 +131,7 @@ pub async fn changes(
 /// Calls a tool until the call succeeds or, if `is_there` is false, fails.
 async fn wait_for(peer: &mut Peer, face: &Face, tool: &str, is_there: bool) -> anyhow::Result<()> {
     let template = Template::tool(face, Era::Modern, None, tool, r#"{"text":"hi"}"#)?;
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + WAIT_TIMEOUT;
     while Instant::now() < deadline {
         let id = peer.fresh_id();
         let answer = peer.send(template.request(id)).await?;
@@ -139,7 +139,7 @@ async fn wait_for(peer: &mut Peer, face: &Face, tool: &str, is_there: bool) -> a
             return Ok(());
         }
     }
-    bail!("{tool} there: {is_there} took longer than {} s", PATIENCE.as_secs())
+    bail!("{tool} there: {is_there} took longer than {} s", WAIT_TIMEOUT.as_secs())
 }
 
 /// Returns the median and the maximum, in milliseconds.

@@ -7,7 +7,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
 use super::bulk::{forever, write_long};
-use super::script::{Heard, Say, Script};
+use super::script::{HeardMessage, Say, Script};
 
 const JSON: &str = "application/json";
 const EVENTS: &str = "text/event-stream";
@@ -15,7 +15,7 @@ const EVENTS: &str = "text/event-stream";
 pub(super) async fn serve_http(
     socket: TcpStream,
     script: Script,
-    all: Arc<Mutex<Vec<Heard>>>,
+    all: Arc<Mutex<Vec<HeardMessage>>>,
 ) -> std::io::Result<()> {
     let mut socket = BufReader::new(socket);
     while let Some(heard) = read_request(&mut socket).await? {
@@ -29,7 +29,7 @@ pub(super) async fn serve_http(
 }
 
 /// Reads the next request; returns `None` at the end of the connection.
-async fn read_request(socket: &mut BufReader<TcpStream>) -> std::io::Result<Option<Heard>> {
+async fn read_request(socket: &mut BufReader<TcpStream>) -> std::io::Result<Option<HeardMessage>> {
     let mut line = String::new();
     if socket.read_line(&mut line).await? == 0 {
         return Ok(None);
@@ -49,7 +49,7 @@ async fn read_request(socket: &mut BufReader<TcpStream>) -> std::io::Result<Opti
     socket.read_exact(&mut body).await?;
     let text = String::from_utf8_lossy(&body).into_owned();
     let body = serde_json::from_str(&text).unwrap_or_default();
-    Ok(Some(Heard { verb, headers, text, body }))
+    Ok(Some(HeardMessage { verb, headers, text, body }))
 }
 
 /// Writes a response; returns whether the connection continues.

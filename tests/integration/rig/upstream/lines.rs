@@ -7,12 +7,12 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
 use super::bulk::{forever, write_long};
-use super::script::{Heard, Say, Script};
+use super::script::{HeardMessage, Say, Script};
 
 pub(super) async fn talk(
     socket: TcpStream,
     script: Script,
-    all: Arc<Mutex<Vec<Heard>>>,
+    all: Arc<Mutex<Vec<HeardMessage>>>,
 ) -> std::io::Result<()> {
     let mut socket = BufReader::new(socket);
     loop {
@@ -21,7 +21,7 @@ pub(super) async fn talk(
             return Ok(());
         }
         let body = serde_json::from_str(&text).unwrap_or_default();
-        let heard = Heard { verb: "LINE".into(), headers: Vec::new(), text, body };
+        let heard = HeardMessage { verb: "LINE".into(), headers: Vec::new(), text, body };
         all.lock().unwrap().push(heard.clone());
         match script(&heard).in_time().await {
             Say::Json(Value::Null) | Say::Nothing => {}

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 /// A message from the gateway.
 #[derive(Clone, Debug)]
-pub struct Heard {
+pub struct HeardMessage {
     /// `POST`, `GET`, `DELETE`, or `LINE` over stdio.
     pub verb: String,
     pub headers: Vec<(String, String)>,
@@ -15,7 +15,7 @@ pub struct Heard {
     pub body: Value,
 }
 
-impl Heard {
+impl HeardMessage {
     pub fn method(&self) -> &str {
         self.body["method"].as_str().unwrap_or_default()
     }
@@ -80,4 +80,4 @@ impl Say {
     }
 }
 
-pub(super) type Script = Arc<dyn Fn(&Heard) -> Say + Send + Sync>;
+pub(super) type Script = Arc<dyn Fn(&HeardMessage) -> Say + Send + Sync>;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::script::{Heard, Say};
+use super::script::{HeardMessage, Say};
 
 /// Returns a tool without arguments.
 pub fn tool(name: &str) -> Value {
@@ -10,12 +10,12 @@ pub fn tool(name: &str) -> Value {
 }
 
 /// Returns a well-behaved modern server with these tools; each returns its own name.
-pub fn modern(tools: &[&str]) -> impl Fn(&Heard) -> Say + Send + Sync + use<> {
+pub fn modern(tools: &[&str]) -> impl Fn(&HeardMessage) -> Say + Send + Sync + use<> {
     let tools: Vec<Value> = tools.iter().map(|name| tool(name)).collect();
     modern_with(tools)
 }
 
-pub fn modern_with(tools: Vec<Value>) -> impl Fn(&Heard) -> Say + Send + Sync {
+pub fn modern_with(tools: Vec<Value>) -> impl Fn(&HeardMessage) -> Say + Send + Sync {
     move |heard| {
         match heard.method() {
         "server/discover" => Say::Json(heard.result(json!({
@@ -36,7 +36,7 @@ pub fn modern_with(tools: Vec<Value>) -> impl Fn(&Heard) -> Say + Send + Sync {
 pub fn legacy(
     version: &'static str,
     tools: &[&str],
-) -> impl Fn(&Heard) -> Say + Send + Sync + use<> {
+) -> impl Fn(&HeardMessage) -> Say + Send + Sync + use<> {
     let tools: Vec<Value> = tools.iter().map(|name| tool(name)).collect();
     move |heard| {
         match heard.method() {
