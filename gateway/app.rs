@@ -37,6 +37,7 @@ use crate::forward::Forwarding;
 use crate::peers::PeerGateways;
 use crate::rates::Rates;
 use crate::retiring::Retiring;
+use crate::secret_check::SecretCheck;
 use crate::switches::Switches;
 use crate::tenants::Tenants;
 use crate::trail;
@@ -66,6 +67,7 @@ pub(crate) struct App {
     pub(crate) registry: Option<Arc<Registry>>,
     /// Serves the contents of `registry`.
     pub(crate) tenants: Option<Arc<Tenants>>,
+    pub(crate) secret_check: SecretCheck,
     audit: Option<Trail>,
     forwarding: Forwarding,
     /// The audit trail's file, if the output is a file.
@@ -107,10 +109,15 @@ impl App {
             gateway.set_peers(PeerGateways::new(replicas.clone(), &outside));
         }
         let webhook = start_webhook(config, &outside, &metrics, &gateway)?;
+<<<<<<< HEAD
         let around = surround(config, connector, &gateway, single_client, &signer);
         let tenants = registry.as_ref().map(|registry| {
             Tenants::start(Arc::clone(registry), Arc::clone(&gateway), around.clone())
         });
+=======
+        let around = surround(config, connector, &gateway, single_client, &signer);
+        let tenants = start_tenants(registry.as_ref(), &gateway, &around);
+>>>>>>> 63384b06 (Notice gateways of one store with different secrets)
         let app = Arc::new(Self {
             builtin: Builtin::new(about(config, &around)),
             gateway,
@@ -124,6 +131,7 @@ impl App {
             switches: Switches::default(),
             changing: Mutex::default(),
             retiring: Retiring::default(),
+            secret_check: SecretCheck::new(config, registry.clone()),
             registry,
             tenants,
             audit,
@@ -167,6 +175,7 @@ impl App {
         self.around.pools.waiting.resize(limits.queued_requests);
         self.signer.adopt(config.authn.signer.as_ref());
         self.gateway.adopt(rules);
+        self.secret_check.adopt(config);
         // Set after the authenticator: requests that create a key poll this until it is in force.
         *self.api.lock() = ApiSettings::new(config);
         self.builtin.adopt(builtin);
@@ -224,6 +233,7 @@ impl App {
         for task in closing {
             let _ = task.await;
         }
+        self.secret_check.leave().await;
         if let Some(tenants) = &self.tenants {
             tenants.close().await;
         }
@@ -233,6 +243,16 @@ impl App {
         self.forwarding.finish().await;
         self.gateway.flush_spans().await;
     }
+}
+
+/// Starts serving the contents of the registry, if there is one.
+fn start_tenants(
+    registry: Option<&Arc<Registry>>,
+    gateway: &Arc<Gateway>,
+    around: &Surroundings,
+) -> Option<Arc<Tenants>> {
+    let registry = Arc::clone(registry?);
+    Some(Tenants::start(registry, Arc::clone(gateway), around.clone()))
 }
 
 /// Builds the dependencies shared by all clients of servers.

@@ -17,6 +17,7 @@ mod probe;
 mod rates;
 mod reload;
 mod retiring;
+mod secret_check;
 mod serve;
 mod shutdown;
 mod signed_post;

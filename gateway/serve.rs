@@ -73,6 +73,7 @@ pub(crate) fn serve(loaded: Loaded, sources: Sources) -> anyhow::Result<(String,
         let time_to_drain = (listener.drain, !listener.drains_when_idle);
         reload::watch(Arc::clone(&app), loaded, sources, log.clone(), signals.reload());
         tokio::spawn(become_ready(Arc::clone(&app)));
+        tokio::spawn(watch_secret(Arc::clone(&app)));
         tokio::spawn(count_steps(Arc::clone(&app)));
         let stop = CancellationToken::new();
         let drain = servers.first().map(Server::drain);
@@ -122,10 +123,11 @@ async fn close(app: &App, log: &Guard, cut: usize) {
 /// Marks the gateway as ready once its servers have settled.
 async fn become_ready(app: Arc<App>) {
     app.gateway.settle().await;
+    app.secret_check.look().await;
     app.life.ready();
     if app.lacks_store() {
         tracing::warn!("not ready: the store has not been read yet (store.required)");
-    } else if app.missing().is_some() {
+    } else if app.missing().is_some() && !app.has_other_secret() {
         tracing::warn!(
             connected = %app.connected(),
             "not ready: admin.ready requires more connected servers"
@@ -136,6 +138,11 @@ async fn become_ready(app: Arc<App>) {
         looks.tick().await;
     }
     tracing::info!(connected = %app.connected(), "ready");
+}
+
+/// Compares this gateway's secret with those of other gateways at intervals.
+async fn watch_secret(app: Arc<App>) {
+    app.secret_check.watch().await;
 }
 
 /// Divides the statistics of recent calls into steps.

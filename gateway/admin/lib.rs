@@ -38,6 +38,9 @@ pub trait Health: Send + Sync + 'static {
         if self.lacks_store() {
             return Some("waiting_for_store");
         }
+        if self.has_other_secret() {
+            return Some("other_secret");
+        }
         (!self.ready().is_met(self.connected())).then_some("waiting_for_servers")
     }
     /// Returns the number of servers by state.
@@ -46,6 +49,8 @@ pub trait Health: Send + Sync + 'static {
     fn stores(&self) -> Option<bool>;
     /// Returns whether the store is required and has not been read since the start.
     fn lacks_store(&self) -> bool;
+    /// Returns whether earlier gateways of the same store use a secret that this one lacks.
+    fn has_other_secret(&self) -> bool;
     /// Returns the issuers of tokens without keys.
     fn issuers_without_keys(&self) -> Vec<String>;
     /// Returns whether rates are currently shared with other gateways; `None` if not configured.

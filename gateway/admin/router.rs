@@ -10,6 +10,10 @@ use axum::routing::get;
 
 use crate::{Health, LifeState};
 
+/// The `reason` of a gateway with a different secret.
+const OTHER_SECRET: &str = "another gateway of this store uses a `secret` that this one does not \
+    have: set the same one, or add the other one to `old_secrets`";
+
 /// Creates the router of all endpoints, for a separate listener.
 pub fn router(health: Arc<impl Health>) -> Router {
     health_router(Arc::clone(&health)).merge(metrics_router(health))
@@ -82,6 +86,9 @@ fn readyz(health: &impl Health) -> Response {
         "connected": connected.to_string(),
         "servers": health.servers(),
     });
+    if health.has_other_secret() {
+        shown["reason"] = OTHER_SECRET.into();
+    }
     // The status does not depend on a store that is lost later: loaded state is still served.
     if let Some(stores) = health.stores() {
         shown["store"] = if stores { "ok" } else { "unavailable" }.into();

@@ -28,8 +28,9 @@ impl Health for App {
 
     fn servers(&self) -> BTreeMap<&'static str, usize> {
         let mut counts = BTreeMap::new();
-        for server in self.gateway.servers() {
-            *counts.entry(server.status().state.as_str()).or_default() += 1;
+        // The same servers as in `connected`, so without built-in ones.
+        for client in self.clients.lock().values() {
+            *counts.entry(client.status().state.as_str()).or_default() += 1;
         }
         counts
     }
@@ -42,6 +43,10 @@ impl Health for App {
     fn lacks_store(&self) -> bool {
         let registry = self.registry.as_ref();
         self.requires_store && registry.is_some_and(|registry| !registry.is_loaded())
+    }
+
+    fn has_other_secret(&self) -> bool {
+        self.secret_check.is_different()
     }
 
     fn issuers_without_keys(&self) -> Vec<String> {

@@ -12,6 +12,7 @@ use aws_lc_rs::error::Unspecified;
 use aws_lc_rs::{hkdf, rand};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use lockgate_text::hex;
 
 /// Maximum length of a token in bytes.
 pub const MAX_TOKEN: usize = 64 * 1024;
@@ -316,6 +317,17 @@ impl Key {
             Purpose::Peer => &self.peer,
         }
     }
+}
+
+/// Returns a deterministic fingerprint of a secret, to compare secrets without revealing them. The
+/// secret cannot be computed from it.
+///
+/// # Errors
+/// [`SecretError::Crypto`].
+pub fn fingerprint(secret: &[u8]) -> Result<String, SecretError> {
+    let root = hkdf::Salt::new(hkdf::HKDF_SHA256, SALT).extract(secret);
+    // No purpose has this label, so the fingerprint reveals nothing about a key.
+    Ok(hex::encode(&expand(&root, "fingerprint")?))
 }
 
 fn derive_key(root: &hkdf::Prk, purpose: Purpose) -> Result<RandomizedNonceKey, Unspecified> {

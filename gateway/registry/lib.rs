@@ -18,6 +18,7 @@ mod daily_calls;
 mod draft;
 mod error;
 mod field;
+mod gateways;
 mod integration;
 mod integrations;
 mod known_lists;

@@ -24,7 +24,7 @@ struct Migration {
 }
 
 /// In order; the first creates schema 1. Published migrations never change.
-const MIGRATIONS: [Migration; 3] = [
+const MIGRATIONS: [Migration; 4] = [
     Migration {
         sqlite: include_str!("migrations/sqlite/0001.sql"),
         postgres: include_str!("migrations/postgres/0001.sql"),
@@ -36,6 +36,10 @@ const MIGRATIONS: [Migration; 3] = [
     Migration {
         sqlite: include_str!("migrations/sqlite/0003.sql"),
         postgres: include_str!("migrations/postgres/0003.sql"),
+    },
+    Migration {
+        sqlite: include_str!("migrations/sqlite/0004.sql"),
+        postgres: include_str!("migrations/postgres/0004.sql"),
     },
 ];
 

@@ -2,6 +2,7 @@
 
 mod daily_calls;
 mod files;
+mod gateways;
 mod killed;
 mod known_lists;
 mod lost;

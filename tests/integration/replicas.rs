@@ -9,9 +9,14 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use postgres::Postgres;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 
 use crate::principals::{By, key};
 use crate::rig::client::Request;
+use crate::rig::gate::command;
 use crate::rig::upstream::modern;
 use crate::rig::{Answer, Gate, Upstream, Value, json, signal, until};
 use crate::tls::{authority, write_server};
@@ -20,6 +25,10 @@ use crate::tls::{authority, write_server};
 const APPLY_TIMEOUT: Duration = Duration::from_secs(2);
 
 async fn start(database: &Postgres, keys: Option<&Gate>) -> Gate {
+    start_at(&database.url(), keys).await
+}
+
+async fn start_at(url: &str, keys: Option<&Gate>) -> Gate {
     let keys = match keys {
         None => "keys.yaml".to_owned(),
         Some(gate) => gate.folder.path().join("keys.yaml").display().to_string(),
@@ -27,7 +36,7 @@ async fn start(database: &Postgres, keys: Option<&Gate>) -> Gate {
     Gate::start(json!({
         "auth": {"keys_file": keys},
         "egress": {"organisations": "local"},
-        "store": {"url": database.url(), "keys": ["a-key-of-the-ring-that-is-long-enough"]},
+        "store": {"url": url, "keys": ["a-key-of-the-ring-that-is-long-enough"]},
     }))
     .await
 }
@@ -209,5 +218,194 @@ async fn a_database_has_to_show_the_certificate_of_its_host() {
         let log = gate.log();
         assert!(log.contains("TLS: "), "{host} {root}: {log}");
         assert!(!log.contains("postgres:secret"), "{log}");
+    }
+}
+
+/// A proxy to a database that can hang: it accepts connections but forwards nothing.
+struct Hanging {
+    port: u16,
+    is_hung: watch::Sender<bool>,
+}
+
+impl Hanging {
+    async fn start(database: &Postgres) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (is_hung, hung) = watch::channel(false);
+        let to = database.port();
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let server = TcpStream::connect(("127.0.0.1", to)).await.unwrap();
+                let (from_client, to_client) = client.into_split();
+                let (from_server, to_server) = server.into_split();
+                tokio::spawn(pass_on(from_client, to_server, hung.clone()));
+                tokio::spawn(pass_on(from_server, to_client, hung.clone()));
+            }
+        });
+        Self { port, is_hung }
+    }
+
+    fn url(&self) -> String {
+        format!("postgres://postgres:secret@127.0.0.1:{}/postgres", self.port)
+    }
+}
+
+/// Forwards bytes, or holds them back while the proxy hangs.
+async fn pass_on(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut hung: watch::Receiver<bool>) {
+    let mut bytes = [0; 16 * 1024];
+    while let Ok(length @ 1..) = from.read(&mut bytes).await {
+        let _ = hung.wait_for(|is_hung| !is_hung).await;
+        if to.write_all(&bytes[..length]).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// With a database that accepts connections but hangs, changes are refused within three seconds,
+/// with the reason, however many wait. Every gateway logs it, even without changes. Calls continue.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_that_hangs_is_noticed_everywhere_and_refuses_changes_in_time() {
+    let Some(database) = Postgres::start() else { return };
+    let way = Hanging::start(&database).await;
+    let server = Upstream::http(modern(&["t"])).await;
+    let one = start_at(&way.url(), None).await;
+    let by = key(&one, "admin", &["--role", "admin", "--organisation", "acme"]).await;
+    let two = start_at(&way.url(), Some(&one)).await;
+    let id = create(&one, &by, "Steady", &server).await;
+    agree(&[&one, &two], &by, "steady__t", true).await;
+
+    way.is_hung.send_replace(true);
+    let began = Instant::now();
+    let path = format!("/mcp-integrations/{id}/disable");
+    let unknown = format!("/mcp-integrations/int_{}/disable", "0".repeat(32));
+    let change = async |path: &str| {
+        let refused = ask(&one, &by, "POST", path, Value::Null).await;
+        let said = refused.json();
+        assert_eq!((refused.status, &said["code"]), (503, &json!("STORE_UNAVAILABLE")), "{said}");
+        assert!(said.to_string().contains("store cannot be reached"), "{said}");
+        began.elapsed()
+    };
+    let url = format!("http://{}", one.address);
+    let mut command = command();
+    command.args(["integrations", "disable", &id, "--url", &url]);
+    command.env("LOCKGATE_CLIENT_KEY", &by).current_dir(one.folder.path());
+    let command = tokio::task::spawn_blocking(move || command.output().unwrap());
+    let (a, b, c, d) = tokio::join!(change(&path), change(&path), change(&unknown), change(&path));
+    let slowest = a.max(b).max(c).max(d);
+    assert!(slowest < Duration::from_millis(4_500), "{slowest:?}");
+    let output = command.await.unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && said.contains("store cannot be reached"), "{said}");
+    assert!(began.elapsed() < Duration::from_secs(6), "{:?}", began.elapsed());
+    let words = "the store cannot be";
+    until("both say so", async || {
+        [&one, &two].iter().all(|gate| gate.log().contains(words)).then_some(())
+    })
+    .await;
+    let noticed = began.elapsed();
+    assert!(noticed < Duration::from_secs(7), "{noticed:?}");
+    for gate in [&one, &two] {
+        let log = gate.log();
+        assert!(log.contains("it does not answer"), "{log}");
+        assert_eq!(log.matches(words).count(), 1, "once: {log}");
+        let call = json!({"name": "steady__t", "arguments": {}});
+        let call = Request::modern("/mcp", "tools/call", call).by(&by).send(gate.address).await;
+        assert!(call.result()["content"].is_array());
+    }
+    eprintln!("refused after {slowest:?}, in both logs after {noticed:?}");
+    way.is_hung.send_replace(false);
+    until("changes are taken again", async || {
+        (ask(&one, &by, "POST", &path, Value::Null).await.status == 200).then_some(())
+    })
+    .await;
+    agree(&[&one, &two], &by, "steady__t", false).await;
+    for gate in [&one, &two] {
+        until("it says so", async || gate.log().contains("can be read again").then_some(())).await;
+    }
+}
+
+const FIRST: &str = "5b0f8c1e9ad34672f1ac0e5b79436281";
+const SECOND: &str = "c4d1e09b7f26a8535d0e9c1b6a7f4328";
+
+/// Launches a gateway on this store with these secrets.
+async fn with_secrets(place: &Value, secret: &str, old: &[&str]) -> Gate {
+    Gate::launch(json!({"store": place, "secret": secret, "old_secrets": old})).await
+}
+
+async fn readiness(gate: &Gate) -> (u16, Value) {
+    until("it has settled", async || {
+        let ready = Request::bare("GET", "/readyz", "").send(gate.address).await;
+        let shown = ready.json();
+        (shown["state"] != "initializing").then_some((ready.status, shown))
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gateway_with_another_secret_is_not_ready_until_the_others_are_gone() {
+    let Some(database) = Postgres::start() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("shared.db");
+    for place in [json!({"url": database.url()}), json!({"file": file})] {
+        // The first change creates the SQLite file.
+        let maker = Gate::start(json!({"store": place})).await;
+        let made = Request::bare("POST", "/api/agents", json!({"name": "A"}).to_string());
+        assert_eq!(made.send(maker.address).await.status, 201);
+        let mut first = with_secrets(&place, FIRST, &[]).await;
+        first.ready().await;
+        let same = with_secrets(&place, FIRST, &[]).await;
+        assert_eq!(readiness(&same).await.0, 200);
+        let other = with_secrets(&place, SECOND, &[]).await;
+        let (status, shown) = readiness(&other).await;
+        assert_eq!((status, &shown["state"]), (503, &json!("other_secret")), "{shown}");
+        assert!(shown["reason"].as_str().unwrap().contains("`old_secrets`"), "{shown}");
+        let log = other.log();
+        assert!(log.contains("ERROR") && log.contains("not ready: another gateway"), "{log}");
+        // The earlier gateways stay ready and report the new one.
+        until("the first one notices", async || {
+            first.log().contains("a gateway that was started later").then_some(())
+        })
+        .await;
+        for gate in [&first, &same] {
+            assert_eq!(readiness(gate).await.0, 200);
+        }
+        first.terminate();
+        first.ended().await;
+        assert_eq!(readiness(&other).await.0, 503, "one of them is left");
+        same.terminate();
+        until("it is ready", async || (readiness(&other).await.0 == 200).then_some(())).await;
+        for gate in [&first, &same, &other] {
+            for secret in [FIRST, SECOND] {
+                assert!(!gate.log().contains(secret));
+            }
+        }
+    }
+}
+
+/// The steps of docs/kubernetes.md: the new secret first in `old_secrets` of all gateways, then in
+/// `secret`, then without the old one. Every gateway stays ready.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_secret_is_changed_in_steps_and_every_gateway_stays_ready() {
+    let Some(database) = Postgres::start() else { return };
+    let place = json!({"url": database.url()});
+    let mut running: Vec<Gate> = Vec::new();
+    let steps: [(&str, &[&str]); 4] =
+        [(FIRST, &[]), (FIRST, &[SECOND]), (SECOND, &[FIRST]), (SECOND, &[])];
+    for (secret, old) in steps {
+        // One gateway at a time, as in a rollout.
+        for at in 0..2 {
+            let new = with_secrets(&place, secret, old).await;
+            new.ready().await;
+            running.push(new);
+            if running.len() > 2 {
+                let mut gone = running.remove(0);
+                gone.terminate();
+                gone.ended().await;
+            }
+            for gate in &running {
+                assert_eq!(readiness(gate).await.0, 200, "{at}: {}", gate.log());
+                assert!(!gate.log().contains("`secret` that this one"), "{}", gate.log());
+            }
+        }
     }
 }

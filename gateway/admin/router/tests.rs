@@ -9,7 +9,8 @@ use tower::ServiceExt;
 use super::*;
 use crate::{Connected, LifeCycle, Ready};
 
-struct Fake(LifeCycle, Ready);
+/// With a life cycle, the servers that it requires, and whether its secret differs.
+struct Fake(LifeCycle, Ready, bool);
 
 impl Health for Fake {
     fn state(&self) -> LifeState {
@@ -34,6 +35,10 @@ impl Health for Fake {
 
     fn lacks_store(&self) -> bool {
         false
+    }
+
+    fn has_other_secret(&self) -> bool {
+        self.2
     }
 
     fn issuers_without_keys(&self) -> Vec<String> {
@@ -62,7 +67,7 @@ async fn ask(fake: &Arc<Fake>, method: &str, path: &str) -> (u16, String) {
 
 #[tokio::test]
 async fn readiness_follows_the_life_cycle() {
-    let fake = Arc::new(Fake(LifeCycle::new(), Ready::Started));
+    let fake = Arc::new(Fake(LifeCycle::new(), Ready::Started, false));
     assert_eq!(ask(&fake, "GET", "/readyz").await.0, 503);
     assert_eq!(ask(&fake, "GET", "/healthz").await, (200, "ok\n".into()));
     fake.0.ready();
@@ -79,8 +84,18 @@ async fn readiness_follows_the_life_cycle() {
 }
 
 #[tokio::test]
+async fn a_gateway_with_another_secret_is_not_ready_and_says_why() {
+    let fake = Arc::new(Fake(LifeCycle::new(), Ready::Started, true));
+    fake.0.ready();
+    let (status, body) = ask(&fake, "GET", "/readyz").await;
+    assert_eq!(status, 503);
+    assert!(body.contains(r#""state":"other_secret""#), "{body}");
+    assert!(body.contains(r#""reason":"another gateway of this store uses a `secret`"#), "{body}");
+}
+
+#[tokio::test]
 async fn only_what_is_there_is_served() {
-    let fake = Arc::new(Fake(LifeCycle::new(), Ready::Started));
+    let fake = Arc::new(Fake(LifeCycle::new(), Ready::Started, false));
     assert_eq!(ask(&fake, "GET", "/metrics").await, (200, "lockgate_sessions 0\n".into()));
     assert_eq!(ask(&fake, "HEAD", "/healthz").await.0, 200);
     assert_eq!(ask(&fake, "POST", "/metrics").await.0, 405);
@@ -92,7 +107,7 @@ async fn other_methods_are_refused_and_told_which_there_are() {
     for path in ["/healthz", "/readyz", "/metrics"] {
         for method in ["POST", "PUT", "DELETE", "OPTIONS"] {
             let request = Request::builder().method(method).uri(path).body(Body::empty()).unwrap();
-            let response = router(Arc::new(Fake(LifeCycle::new(), Ready::Started)))
+            let response = router(Arc::new(Fake(LifeCycle::new(), Ready::Started, false)))
                 .oneshot(request)
                 .await
                 .unwrap();
@@ -105,7 +120,7 @@ async fn other_methods_are_refused_and_told_which_there_are() {
 #[tokio::test]
 async fn metrics_are_not_on_the_health_router() {
     let request = Request::builder().uri("/metrics").body(Body::empty()).unwrap();
-    let response = health_router(Arc::new(Fake(LifeCycle::new(), Ready::Started)))
+    let response = health_router(Arc::new(Fake(LifeCycle::new(), Ready::Started, false)))
         .oneshot(request)
         .await
         .unwrap();
@@ -114,7 +129,7 @@ async fn metrics_are_not_on_the_health_router() {
 
 #[tokio::test]
 async fn metrics_of_organisations_are_for_operators_alone() {
-    let router = metrics_router(Arc::new(Fake(LifeCycle::new(), Ready::Started)));
+    let router = metrics_router(Arc::new(Fake(LifeCycle::new(), Ready::Started, false)));
     let asking = |is_operator, is_of_default| Some(Asking { is_operator, is_of_default });
     for (asking, status, shown) in [
         (None, 200, true),
@@ -140,7 +155,7 @@ async fn what_counts_as_ready_is_a_setting() {
         (Ready::Any, 200, "ready"),
         (Ready::All, 503, "waiting_for_servers"),
     ] {
-        let fake = Arc::new(Fake(LifeCycle::new(), ready));
+        let fake = Arc::new(Fake(LifeCycle::new(), ready, false));
         assert_eq!(ask(&fake, "GET", "/readyz").await.0, 503, "{ready:?}");
         fake.0.ready();
         let (code, body) = ask(&fake, "GET", "/readyz").await;
