@@ -59,6 +59,8 @@ pub(crate) struct ErrorParts {
     /// The server of the requested item, if visible to the caller.
     pub(crate) server: Option<Box<str>>,
     pub(crate) outcome: Outcome,
+    /// The reason in the log and the audit trail, if it differs from the message to the client.
+    recorded: Option<&'static str>,
 }
 
 impl Deref for RequestError {
@@ -102,6 +104,7 @@ impl RequestError {
             is_unknown: false,
             server: None,
             outcome: Outcome::ProtocolError,
+            recorded: None,
         }))
     }
 
@@ -114,6 +117,17 @@ impl RequestError {
         let problem = Self::new(code, refusal.to_string()).status(StatusCode::BAD_REQUEST);
         let reply = problem.reply(id.map(|span| span.of(body)), Era::Legacy);
         (problem, reply)
+    }
+
+    /// Sets a reason for the log and the audit trail that the client does not receive.
+    pub(crate) fn recorded_as(mut self, reason: &'static str) -> Self {
+        self.recorded = Some(reason);
+        self
+    }
+
+    /// Returns the reason for the log and the audit trail.
+    pub(crate) fn recorded_reason(&self) -> &str {
+        self.recorded.unwrap_or(&self.message)
     }
 
     pub(crate) fn data(mut self, data: Value) -> Self {

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use lockgate_protocol::jsonrpc::Request;
-use lockgate_protocol::sealed::Purpose;
+use lockgate_protocol::sealed::{Purpose, Reason};
 use lockgate_protocol::write::Object;
 use lockgate_protocol::{list, scan};
 use lockgate_upstream::Upstream;
@@ -24,6 +24,8 @@ pub(crate) type Replaced = (&'static str, Option<Vec<u8>>);
 const STATE_LIFE: Duration = Duration::from_secs(600);
 /// Lifetime of a task id.
 const TASK_LIFE: Duration = Duration::from_secs(7 * 24 * 3600);
+/// Reason for the refusal of a state that was sealed for another caller.
+const OTHER_CALLER: &str = "other_caller";
 /// Maximum length of a server's state.
 const MAX_STATE: usize = 32 * 1024;
 
@@ -79,7 +81,8 @@ pub(crate) fn seal(
         };
         questions = asked;
     }
-    let mut plain = Vec::with_capacity(64 + inner_bytes);
+    let mut plain = Vec::with_capacity(128 + inner_bytes);
+    plain.extend_from_slice(&mark_caller(context));
     let mut object = Object::open(&mut plain);
     if let Some(inner) = inner {
         object.raw("state", inner);
@@ -92,9 +95,8 @@ pub(crate) fn seal(
     }
     object.close();
     let digest = digest(context);
-    let bind = context.bind();
     let server = server.qualified_name();
-    let bound = [bind[0], bind[1], bind[2], server.as_bytes(), target.as_bytes(), &digest];
+    let bound = [context.endpoint.bound(), server.as_bytes(), target.as_bytes(), &digest];
     let sealed = context.snapshot.sealer.seal(
         Purpose::RequestState,
         &bound,
@@ -105,32 +107,47 @@ pub(crate) fn seal(
     Ok(match resumption {
         Resumption::Parked(_, Some(address)) => {
             let sealer = &context.snapshot.sealer;
-            peers::add_holder(sealer, bind, sealed, Waiting::Call, *address)
+            peers::add_holder(sealer, context.bind(), sealed, Waiting::Call, *address)
         }
         _ => sealed,
     })
 }
 
-/// Opens a request state (JSON text of a string) that was sealed for this request.
+/// Opens a request state (JSON text of a string) that was sealed for this request and this caller.
+///
+/// # Errors
+/// The reason, as a code for the log and the audit trail.
 fn open(
     context: &RequestContext,
     server: &dyn Upstream,
     target: &str,
     state: &[u8],
-) -> Option<Round> {
-    let state = scan::as_str(state)?;
+) -> Result<Round, &'static str> {
+    let state = scan::as_str(state).ok_or(Reason::Malformed.as_str())?;
     let token = peers::without_holder(&state);
     let digest = digest(context);
-    let bind = context.bind();
-    let server = &*server.qualified_name();
-    let bound = [bind[0], bind[1], bind[2], server.as_bytes(), target.as_bytes(), &digest];
-    match context.snapshot.sealer.open(Purpose::RequestState, &bound, unix_time::now(), token) {
-        Ok(plain) => read(&plain),
-        Err(refused) => {
-            tracing::info!(server, reason = refused.reason().as_str(), "request state refused");
-            None
+    let server = server.qualified_name();
+    let bound = [context.endpoint.bound(), server.as_bytes(), target.as_bytes(), &digest];
+    let sealer = &context.snapshot.sealer;
+    let plain = sealer
+        .open(Purpose::RequestState, &bound, unix_time::now(), token)
+        .map_err(|refused| refused.reason().as_str())?;
+    match plain.split_first_chunk() {
+        Some((caller, round)) if *caller == mark_caller(context) => {
+            read(round).ok_or(Reason::Malformed.as_str())
         }
+        Some(_) => Err(OTHER_CALLER),
+        None => Err(Reason::Malformed.as_str()),
     }
+}
+
+/// Returns the caller's digest in request states. It is part of the sealed contents, not of the
+/// binding, so that states of other callers can be distinguished from forged ones.
+fn mark_caller(context: &RequestContext) -> [u8; 32] {
+    let [realm, subject, _] = context.bind();
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&(realm.len() as u64).to_be_bytes()).update(realm).update(subject);
+    *hasher.finalize().as_bytes()
 }
 
 fn read(plain: &[u8]) -> Option<Round> {
@@ -165,9 +182,14 @@ pub(crate) fn next_round(
         let resumption = Resumption::AtServer;
         return Ok(NextRound { replaced: nothing, resumption, answers: None });
     };
-    let Some(round) = open(context, server, target, state) else {
-        let words = "the request state is not valid for this request, or has expired";
-        return Err(RequestError::invalid(words));
+    let round = match open(context, server, target, state) {
+        Ok(round) => round,
+        Err(reason) => {
+            let server = &*server.qualified_name();
+            tracing::info!(server, reason, "request state refused");
+            let words = "the request state is not valid for this request, or has expired";
+            return Err(RequestError::invalid(words).recorded_as(reason));
+        }
     };
     let taken = match context.request.param("inputResponses") {
         Some(responses) => Some(take_answers(context, responses, |raw| round.questions.take(raw))?),

@@ -1,6 +1,7 @@
 //! Questions of legacy servers during a call of a modern client (F-21 to F-28): the call is parked
 //! until the same client answers with another request, with a time limit.
 
+use std::path::Path;
 use std::time::Duration;
 
 use crate::rig::client::Request;
@@ -39,6 +40,18 @@ impl<'a> Client<'a> {
         let more = json!({"requestState": asked["requestState"], "inputResponses": {key: answer}});
         self.call(tool, more).await
     }
+}
+
+/// Waits until the trail has denials with exactly these reasons, in this order.
+async fn until_recorded(trail: &Path, reasons: &[&str]) {
+    until("the denials are recorded", async || {
+        let text = std::fs::read_to_string(trail).unwrap_or_default();
+        let records = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let denied = records.filter(|record| record["decision"] == "deny");
+        let found: Vec<Value> = denied.map(|record| record["reason"].clone()).collect();
+        (found == reasons).then_some(())
+    })
+    .await;
 }
 
 fn ann() -> Value {
@@ -85,7 +98,11 @@ async fn heard_answer(server: &Upstream) -> Value {
 #[tokio::test]
 async fn a_question_is_asked_and_answered_with_another_request() {
     let servers = json!({"f": fixture(&["--era", "legacy", "--shy"])});
-    let gate = Gate::start(json!({"servers": servers, "auth": {"keys_file": "keys.yaml"}})).await;
+    let folder = tempfile::tempdir().unwrap();
+    let trail = folder.path().join("audit.jsonl");
+    let audit = json!({"file": trail});
+    let auth = json!({"keys_file": "keys.yaml"});
+    let gate = Gate::start(json!({"servers": servers, "auth": auth, "audit": audit})).await;
     let mut ann_client = Client::new(&gate);
     ann_client.key = Some(format!("Bearer {}", create_key(&gate, "ann").await));
     let mut bob = Client::new(&gate);
@@ -102,7 +119,12 @@ async fn a_question_is_asked_and_answered_with_another_request() {
     let foreign = bob.answer(tool, &asked, ann()).await;
     assert_eq!(foreign.code(), -32602, "{}", foreign.text());
     let other = json!({"requestState": asked["requestState"], "arguments": {"message": "No"}});
-    assert_eq!(ann_client.call(tool, other).await.code(), -32602);
+    let other = ann_client.call(tool, other).await;
+    assert_eq!(other.json()["error"], foreign.json()["error"], "same for the client");
+    until_recorded(&trail, &["other_caller", "forged"]).await;
+    for reason in ["other_caller", "forged"] {
+        assert!(gate.log().contains(&format!("reason=\"{reason}\"")), "{}", gate.log());
+    }
     let wrong = json!({"action": "accept", "content": {"username": 7, "email": "a@b.c"}});
     assert_eq!(ann_client.answer(tool, &asked, wrong).await.code(), -32602);
     let cut = asked["requestState"].as_str().unwrap().replace('.', "_");

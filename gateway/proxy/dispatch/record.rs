@@ -43,7 +43,7 @@ pub(crate) fn audit_denial(gateway: &Gateway, context: &RequestContext, problem:
         }
     }
     if let Some(trail) = &gateway.audit {
-        let decision = Decision::Deny(rule.as_deref(), &problem.message);
+        let decision = Decision::Deny(rule.as_deref(), problem.recorded_reason());
         // A failure to record changes nothing: the request is refused anyway.
         drop(trail.decide(
             &describe_request(context, server.as_deref(), find_name(context), None),
@@ -62,7 +62,7 @@ pub(crate) fn audit_denial(gateway: &Gateway, context: &RequestContext, problem:
             name: name.as_deref(),
             allowed: false,
             rule: rule.as_deref(),
-            reason: Some(&problem.message),
+            reason: Some(problem.recorded_reason()),
             outcome: Outcome::Denied,
             duration: Duration::ZERO,
             trace: None,
