@@ -109,15 +109,8 @@ impl App {
             gateway.set_peers(PeerGateways::new(replicas.clone(), &outside));
         }
         let webhook = start_webhook(config, &outside, &metrics, &gateway)?;
-<<<<<<< HEAD
-        let around = surround(config, connector, &gateway, single_client, &signer);
-        let tenants = registry.as_ref().map(|registry| {
-            Tenants::start(Arc::clone(registry), Arc::clone(&gateway), around.clone())
-        });
-=======
         let around = surround(config, connector, &gateway, single_client, &signer);
         let tenants = start_tenants(registry.as_ref(), &gateway, &around);
->>>>>>> 63384b06 (Notice gateways of one store with different secrets)
         let app = Arc::new(Self {
             builtin: Builtin::new(about(config, &around)),
             gateway,

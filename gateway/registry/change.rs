@@ -1,7 +1,7 @@
 //! The frame of every change: a transaction with its idempotency key. At the end the outcome is
 //! stored, committed and published; a dry run is rolled back.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lockgate_admission::{CallerId, Permit};
 use lockgate_store::{Change, IntegrationRecord, Owner, Reservation, StoreError, Vault};
@@ -15,6 +15,10 @@ use crate::registry::Registry;
 
 /// How long a change waits for its turn.
 const TURN_TIMEOUT: Duration = Duration::from_secs(8);
+/// A change that has waited longer for its turn is refused at once if the store is unavailable.
+const SHORT_WAIT: Duration = Duration::from_millis(500);
+/// Timeout of beginning a change in the store.
+const BEGIN_TIMEOUT: Duration = Duration::from_secs(3);
 /// Maximum size in bytes of an outcome stored for an idempotency key.
 const MAX_OUTCOME: usize = 64 << 10;
 
@@ -104,11 +108,15 @@ impl Registry {
             field::idempotency_key(key)?;
         }
         let turn = self.take_turn(&actor.organisation).await?;
-        // A stored outcome may concern a record that has been deleted since.
-        if options.idempotency_key.is_none() {
-            self.refuse_unknown(actor, options, &wanted).await?;
-        }
-        let mut change = self.noting(self.store.begin(&actor.organisation).await)?;
+        let beginning = self.begin_in_store(actor, options, &wanted);
+        let mut change = match tokio::time::timeout(BEGIN_TIMEOUT, beginning).await {
+            Ok(begun) => begun?,
+            Err(_) => {
+                let error = StoreError::no_answer();
+                self.note_failure(&error);
+                return Err(error.into());
+            }
+        };
         let version = options.expected_version.map(|version| version.to_string());
         let digests = digest.text(version.as_deref()).finish();
         let digest = digests.first().cloned().unwrap_or_default();
@@ -130,14 +138,33 @@ impl Registry {
         Ok(Begun::Replayed(changed))
     }
 
+    /// Begins a transaction, unless the change is impossible.
+    async fn begin_in_store(
+        &self,
+        actor: &Actor,
+        options: &ChangeOptions,
+        wanted: &Wanted<'_>,
+    ) -> Result<Change<'_>, RegistryError> {
+        // A stored outcome may concern a record that has been deleted since.
+        if options.idempotency_key.is_none() {
+            self.refuse_unknown(actor, options, wanted).await?;
+        }
+        Ok(self.noting(self.store.begin(&actor.organisation).await)?)
+    }
+
     /// Waits for the organisation's turn. Turns keep one organisation's changes from delaying
     /// others.
     async fn take_turn(&self, organisation: &str) -> Result<Permit, RegistryError> {
+        let began = Instant::now();
         let turn = self.turns.acquire(CallerId::of_organisation(organisation));
-        match tokio::time::timeout(TURN_TIMEOUT, turn).await {
-            Ok(Ok(permit)) => Ok(permit),
-            _ => Err(StoreError::Busy("too many changes are waiting").into()),
+        let Ok(Ok(permit)) = tokio::time::timeout(TURN_TIMEOUT, turn).await else {
+            return Err(StoreError::Busy("too many changes are waiting").into());
+        };
+        // Earlier changes have already found the store unavailable.
+        if began.elapsed() > SHORT_WAIT && self.is_away() {
+            return Err(StoreError::no_answer().into());
         }
+        Ok(permit)
     }
 
     /// Rejects an impossible change before it waits for the store's lock. Refreshes first, in case

@@ -203,6 +203,11 @@ impl Registry {
         }
     }
 
+    /// Returns whether the last read of the store failed.
+    pub(crate) fn is_away(&self) -> bool {
+        self.trouble.read().reading.is_some()
+    }
+
     /// Returns whether the store has been read since the start. Until then the registry is empty.
     #[must_use]
     pub fn is_loaded(&self) -> bool {

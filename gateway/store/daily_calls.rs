@@ -4,7 +4,7 @@
 use sqlx::Row;
 use sqlx::any::AnyRow;
 
-use crate::database::{Store, within};
+use crate::database::{Store, within_background};
 use crate::error::StoreError;
 
 /// Number of days kept, including today.
@@ -48,7 +48,7 @@ impl Store {
     /// Adds counts, all or none, and drops counts that are too old on `today`.
     pub async fn add_calls(&self, all: &[DailyCalls], today: i64) -> Result<(), StoreError> {
         let pool = self.pool().await?;
-        within(async {
+        within_background(async {
             let mut transaction = self.answer(pool.begin().await)?;
             for counted in all {
                 let add = sqlx::query(ADD).bind(counted.integration.clone());

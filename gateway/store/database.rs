@@ -15,22 +15,24 @@ use crate::error::{self, StoreError};
 use crate::file::{self, Access, FileState, Identity};
 use crate::schema::{self, Dialect};
 
-/// Timeout of a request to the database, including the connection.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(8);
+/// Timeout of a request to the database, including the connection. Short, because a caller waits.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
+/// Timeout of a background request, which may write many rows.
+const BACKGROUND_TIMEOUT: Duration = Duration::from_secs(8);
 /// Timeout of waiting for a pooled connection.
-const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(4);
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(2);
 const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 const MAX_CONNECTIONS: u32 = 4;
 /// Settings of SQLite connections for writing. With `synchronous = FULL` an acknowledged commit
 /// survives a power cut.
-const SQLITE: &str = "PRAGMA busy_timeout = 4000; PRAGMA trusted_schema = OFF; \
+const SQLITE: &str = "PRAGMA busy_timeout = 2500; PRAGMA trusted_schema = OFF; \
     PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON";
-const SQLITE_READER: &str = "PRAGMA busy_timeout = 4000; PRAGMA trusted_schema = OFF";
+const SQLITE_READER: &str = "PRAGMA busy_timeout = 2500; PRAGMA trusted_schema = OFF";
 /// Settings of PostgreSQL connections for writing. Tables are in a schema of their own.
-const POSTGRES: &str = "SET search_path TO lockgate; SET statement_timeout = 6000; \
-    SET lock_timeout = 4000; SET idle_in_transaction_session_timeout = 10000";
-const POSTGRES_READER: &str = "SET search_path TO lockgate; SET statement_timeout = 6000; \
-    SET lock_timeout = 4000; SET default_transaction_read_only = on";
+const POSTGRES: &str = "SET search_path TO lockgate; SET statement_timeout = 3000; \
+    SET lock_timeout = 2500; SET idle_in_transaction_session_timeout = 10000";
+const POSTGRES_READER: &str = "SET search_path TO lockgate; SET statement_timeout = 3000; \
+    SET lock_timeout = 2500; SET default_transaction_read_only = on";
 /// Migrations may take long, but a hanging server must not block them forever.
 const MIGRATING: &str = "SET statement_timeout = '15min'; SET lock_timeout = '60s'";
 const MAKE_SCHEMA: &str = "DO $$ BEGIN IF NOT EXISTS (SELECT FROM pg_catalog.pg_namespace \
@@ -269,9 +271,23 @@ impl Store {
 pub(crate) async fn within<T>(
     work: impl Future<Output = Result<T, StoreError>>,
 ) -> Result<T, StoreError> {
-    match tokio::time::timeout(REQUEST_TIMEOUT, work).await {
+    bounded(REQUEST_TIMEOUT, work).await
+}
+
+/// Limits the time of background work, for which no caller waits.
+pub(crate) async fn within_background<T>(
+    work: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    bounded(BACKGROUND_TIMEOUT, work).await
+}
+
+async fn bounded<T>(
+    deadline: Duration,
+    work: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    match tokio::time::timeout(deadline, work).await {
         Ok(result) => result,
-        Err(_) => Err(StoreError::Unavailable("it does not answer".into())),
+        Err(_) => Err(StoreError::no_answer()),
     }
 }
 

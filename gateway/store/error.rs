@@ -6,6 +6,9 @@ use std::path::{Path, PathBuf};
 
 use crate::vault::VaultError;
 
+/// The cause of errors of requests without a response in time.
+const NO_ANSWER: &str = "it does not answer";
+
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// A retry may succeed.
@@ -59,6 +62,17 @@ impl StoreError {
     #[must_use]
     pub fn is_lasting(&self) -> bool {
         matches!(self, Self::Newer { .. } | Self::Foreign(_) | Self::Damaged { .. })
+    }
+
+    /// Returns the error of a request without a response in time.
+    #[must_use]
+    pub fn no_answer() -> Self {
+        Self::Unavailable(NO_ANSWER.into())
+    }
+
+    /// Returns whether the database accepted a request but did not respond in time.
+    pub(crate) fn is_no_answer(&self) -> bool {
+        matches!(self, Self::Unavailable(why) if why == NO_ANSWER)
     }
 
     /// Returns whether the database can be read but not written.

@@ -4,7 +4,7 @@
 use sqlx::Row;
 use sqlx::any::AnyRow;
 
-use crate::database::{Store, within};
+use crate::database::{Store, within, within_background};
 use crate::error::StoreError;
 
 /// Maximum size of the lists of an integration, in bytes.
@@ -50,7 +50,7 @@ impl Store {
     /// that have changed since.
     pub async fn keep_lists(&self, all: &[KnownLists]) -> Result<(), StoreError> {
         let pool = self.pool().await?;
-        within(async {
+        within_background(async {
             let mut transaction = self.answer(pool.begin().await)?;
             for lists in all {
                 if lists.content.len() > MAX_LISTS {

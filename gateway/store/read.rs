@@ -61,8 +61,9 @@ impl Store {
         // Put back only on success: a connection that failed halfway is not reused.
         if let Some(mut connection) = reader.connection.take() {
             match self.read_over(&mut connection, reader, &mut take).await {
-                // A new connection may still succeed.
-                Err(StoreError::Unavailable(_)) => {}
+                // A new connection may still succeed. A database that hangs is not asked again,
+                // which would double the time until the failure is logged.
+                Err(error @ StoreError::Unavailable(_)) if !error.is_no_answer() => {}
                 read => {
                     reader.connection = read.is_ok().then_some(connection);
                     return read;
