@@ -15,6 +15,9 @@ use crate::reply::{Malformed, Reply, take_reply};
 const SCRIPT: &str = include_str!("take.lua");
 /// Timeout for replies. Meanwhile the usage of other gateways is unknown.
 const REPLY_TIMEOUT: Duration = Duration::from_millis(500);
+/// Timeout of connecting, including TLS, so that a host that drops packets is detected as fast as
+/// one that hangs.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(crate) struct Connection {
     stream: Stream,
@@ -31,6 +34,8 @@ pub(crate) enum RedisError {
     Lost(#[from] std::io::Error),
     #[error("no answer within {} ms", REPLY_TIMEOUT.as_millis())]
     Timeout,
+    #[error("no connection within {} s", CONNECT_TIMEOUT.as_secs())]
+    ConnectTimeout,
     #[error(transparent)]
     Malformed(#[from] Malformed),
     #[error("the server returned: {0}")]
@@ -50,7 +55,11 @@ pub(crate) struct Report {
 
 impl Connection {
     pub(crate) async fn open(connector: &Connector, config: &Config) -> Result<Self, RedisError> {
-        let stream = connector.connect_without_alpn(&config.target, Policy::Operator).await?;
+        let connecting = connector.connect_without_alpn(&config.target, Policy::Operator);
+        let Ok(stream) = tokio::time::timeout(CONNECT_TIMEOUT, connecting).await else {
+            return Err(RedisError::ConnectTimeout);
+        };
+        let stream = stream?;
         let mut connection = Self { stream, input: BytesMut::new(), script: Vec::new() };
         if let Some(password) = &config.password {
             let mut words = vec!["AUTH"];

@@ -171,6 +171,40 @@ async fn each_policy_says_what_holds_while_the_store_is_away() {
     assert!(passes(&shared, "d", &deny, &SUBJECT));
 }
 
+/// As in docs/policy.md: requests beyond that during the outage are not charged.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_an_outage_a_policy_owes_at_most_twice_its_burst() {
+    let Some(mut redis) = Redis::start() else { return };
+    let shared = gateways(&redis, 1).await.remove(0);
+    // The capacity regains a request every 720 s.
+    let allow = quota(5, 3600, 5, WhenAway::Allow);
+    redis.stop();
+    until("it is away", || shared.is_away()).await;
+    assert!((0..1_000).all(|_| passes(&shared, "p", &allow, &SUBJECT)));
+    redis.run();
+    until("it is back", || !shared.is_away()).await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let key = LimitKey::new(&[Key::Principal], &SUBJECT, None);
+    let refused = shared.take(Allowance { policy: "p", quota: &allow }, &key).unwrap_err();
+    let Reached::Rate(wait) = refused else { panic!("{refused:?}") };
+    // Ten of five are charged, so the next request passes when six are regained.
+    let six = 6.0 * 720.0;
+    assert!((six - 60.0..=six).contains(&wait.as_secs_f64()), "{wait:?}");
+}
+
+/// The host accepts the connection but sends nothing, not even in the TLS handshake.
+#[tokio::test]
+async fn a_store_that_never_greets_is_not_waited_for() {
+    let silent = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let url = format!("rediss://127.0.0.1:{}", silent.local_addr().unwrap().port());
+    let config = Config::new(&url, "lockgate", SECRET).unwrap();
+    let began = Instant::now();
+    let opened = Connection::open(&connector(), &config).await;
+    let Err(error) = opened else { panic!("it is open") };
+    assert_eq!(error.to_string(), "no connection within 2 s");
+    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+}
+
 #[tokio::test]
 async fn the_script_counts_by_the_clock_of_the_store_and_its_keys_expire() {
     let Some(redis) = Redis::start() else { return };
