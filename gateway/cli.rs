@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use lockgate_config::{Flags, Loaded, Report, Sources, Transport};
+use lockgate_text::count::count;
 
 use crate::commands::gateway_client::GatewayClient;
 use crate::commands::{approvals, ask, keys, pins, remote, show, store, verify};
@@ -350,7 +351,8 @@ fn check(loaded: &Loaded, json: bool) -> ExitCode {
     } else {
         format!(", built in: {}", builtin.join(", "))
     };
-    text.push_str(&format!("ok: {} servers{builtin}; from {from}", loaded.config.servers.len()));
+    let servers = count(loaded.config.servers.len(), "server");
+    text.push_str(&format!("ok: {servers}{builtin}; from {from}"));
     print(&text)
 }
 

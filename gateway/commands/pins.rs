@@ -10,6 +10,7 @@ use std::sync::Arc;
 use anyhow::bail;
 use lockgate_policy::pin::{self, Lock, Pin, Standing};
 use lockgate_proxy::Gateway;
+use lockgate_text::count::count;
 use lockgate_upstream::{ListKind, UpstreamState};
 use serde_json::{Value, json};
 
@@ -70,7 +71,7 @@ pub(crate) fn run(
             if new != *lock || !file.is_file() {
                 write(file, &new.write())?;
             }
-            lines.push(format!("{}: {} tools", file.display(), new.names().count()));
+            lines.push(format!("{}: {}", file.display(), count(new.names().count(), "tool")));
             Ok((lines.join("\n"), ExitCode::SUCCESS))
         }
     }
@@ -199,7 +200,8 @@ fn diff(
         return (format!("{:#}", Value::Array(all)), code);
     }
     if entries.is_empty() {
-        return (format!("all {} tools match their approved definitions", offered.len()), code);
+        let tools = count(offered.len(), "tool");
+        return (format!("{tools} checked: all match their approved definitions"), code);
     }
     let mut out = String::new();
     for (name, standing, fingerprint, changes, findings) in entries {

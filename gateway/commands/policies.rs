@@ -11,6 +11,7 @@ use clap::Subcommand;
 use lockgate_config::{Problem, ValuePlace, policies};
 use lockgate_policy::cases::{Case, Expect, Outcome};
 use lockgate_policy::{Config, DEFAULT, Overlap, Policy};
+use lockgate_text::count::count;
 use serde_json::{Value, json};
 
 mod configured;
@@ -89,20 +90,20 @@ fn load(
 fn check(Configured { config, mut warnings, context }: Configured, json: bool) -> Printed {
     warnings.extend(compile(&config)?.overlaps().iter().map(overlap));
     warnings.extend(unreachable::warnings(&config.documents, &context));
-    let mut count = 0;
+    let mut policies = 0;
     for file in &config.documents {
-        count += file.policies.len();
+        policies += file.policies.len();
     }
     let files = config.documents.len();
     if json {
-        let found = json!({"problems": warnings, "policies": count, "files": files});
+        let found = json!({"problems": warnings, "policies": policies, "files": files});
         return Ok((found.to_string(), ExitCode::SUCCESS));
     }
     let mut text = String::new();
     for warning in &warnings {
         let _ = writeln!(text, "{warning}");
     }
-    let _ = write!(text, "ok: {count} policies in {files} files");
+    let _ = write!(text, "ok: {} in {}", count(policies, "policy"), count(files, "file"));
     Ok((text, ExitCode::SUCCESS))
 }
 

@@ -8,6 +8,7 @@ use anyhow::Context;
 use clap::Subcommand;
 use lockgate_registry::{Registry, Rotation};
 use lockgate_store::{Config, Inventory, Restored, Store};
+use lockgate_text::count::count;
 use serde_json::{Value, json};
 
 #[derive(Subcommand)]
@@ -94,7 +95,7 @@ fn show(what: &str, inventory: &Inventory, json: bool) -> String {
     if inventory.schema == 0 {
         return "ok: nothing has been stored yet".to_owned();
     }
-    format!("ok: {what}; schema {}, {}", inventory.schema, count(inventory))
+    format!("ok: {what}; schema {}, {}", inventory.schema, count_all(inventory))
 }
 
 fn show_restored(file: &Path, restored: &Restored, json: bool) -> String {
@@ -104,15 +105,18 @@ fn show_restored(file: &Path, restored: &Restored, json: bool) -> String {
         return format!("{shown:#}");
     }
     let file = file.display();
-    format!("ok: {file} is restored; before {}; now {}", count(before), count(after))
+    format!("ok: {file} is restored; before {}; now {}", count_all(before), count_all(after))
 }
 
-fn count(inventory: &Inventory) -> String {
-    let Inventory { organisations, integrations, agents, assignments, .. } = inventory;
-    format!(
-        "{organisations} organisations, {integrations} integrations, {agents} agents, \
-         {assignments} assignments"
-    )
+fn count_all(inventory: &Inventory) -> String {
+    let Inventory { organisations, integrations, agents, assignments, .. } = *inventory;
+    [
+        count(organisations, "organisation"),
+        count(integrations, "integration"),
+        count(agents, "agent"),
+        count(assignments, "assignment"),
+    ]
+    .join(", ")
 }
 
 fn describe(inventory: &Inventory) -> Value {

@@ -11,6 +11,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, anyhow};
 use lockgate_telemetry::audit::verify::{Anchor, Extent, Part, Report, Text, verify};
+use lockgate_text::count::count;
 
 /// Maximum number of files, and of bytes in a key file.
 const MAX_FILES: usize = 10_000;
@@ -201,7 +202,8 @@ fn words(report: &Report) -> String {
         None if report.intact => "intact".into(),
         None => "nothing to verify".into(),
     };
-    let _ = write!(out, "\n{} records in {} files", report.records, report.files);
+    let records = count(report.records, "record");
+    let _ = write!(out, "\n{records} in {}", count(report.files, "file"));
     if let Some(first) = report.first
         && let Some(last) = report.last
         && let Some(hash) = &report.last_hash
@@ -210,12 +212,11 @@ fn words(report: &Report) -> String {
         let _ = write!(out, ", {first} to {last}, the last of {time}\nanchor {last}:{hash}");
     }
     if report.repeated > 0 {
-        let lines =
-            if report.repeated == 1 { "1 line" } else { &format!("{} lines", report.repeated) };
+        let lines = count(report.repeated, "line");
         let _ = write!(out, "\n{lines} repeated verbatim, which a receiver may get");
     }
     if report.anchors > 0 {
-        let _ = write!(out, "\n{} anchors were checked against it", report.anchors);
+        let _ = write!(out, "\nchecked against {}", count(report.anchors, "anchor"));
     }
     for note in &report.notes {
         let _ = write!(out, "\nnote: {note}");

@@ -19,6 +19,7 @@ mod figures;
 mod histogram;
 mod labels;
 mod log;
+mod log_lists;
 mod log_records;
 mod metrics;
 mod numbers;

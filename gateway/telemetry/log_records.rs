@@ -9,7 +9,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
-use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue};
+use opentelemetry_proto::tonic::common::v1::{
+    AnyValue, ArrayValue, InstrumentationScope, KeyValue,
+};
 use opentelemetry_proto::tonic::logs::v1::{LogRecord, ResourceLogs, ScopeLogs, SeverityNumber};
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::transform::common::tonic::ResourceAttributesWithSchema;
@@ -23,6 +25,7 @@ use tracing_subscriber::layer::Context;
 use crate::batches::{self, Queue, Signal, Waiting};
 use crate::collector::{Collector, ExportError, Way};
 use crate::config::Config;
+use crate::log_lists::{LISTS, read_list};
 use crate::metrics::Metrics;
 use crate::request;
 
@@ -195,6 +198,9 @@ impl Fields {
     fn set(&mut self, field: &Field, value: Value) {
         match (field.name(), value) {
             ("message", Value::StringValue(message)) => self.message = Some(message),
+            (name, Value::StringValue(list)) if LISTS.contains(&name) => {
+                self.put(name, read_value(list));
+            }
             (name, value) => self.put(name, value),
         }
     }
@@ -231,6 +237,16 @@ impl Visit for Fields {
     fn record_u64(&mut self, field: &Field, value: u64) {
         self.set(field, Value::IntValue(i64::try_from(value).unwrap_or(i64::MAX)));
     }
+}
+
+/// Parses a field that contains a list. A text that was cut stays a text.
+fn read_value(list: String) -> Value {
+    let Some(list) = read_list(&list) else { return Value::StringValue(list) };
+    let mut values = Vec::with_capacity(list.len());
+    for item in &list {
+        values.push(AnyValue { value: Some(text(item)) });
+    }
+    Value::ArrayValue(ArrayValue { values })
 }
 
 fn text(text: &str) -> Value {

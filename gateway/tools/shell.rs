@@ -23,6 +23,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use lockgate_policy::command::Command;
+use lockgate_text::list::JsonList;
 use tokio::sync::Semaphore;
 
 use crate::server::ServerDefinition;
@@ -68,7 +69,7 @@ pub(crate) fn build(config: &Config) -> Result<ServerDefinition, String> {
         );
     }
     if !missing.is_empty() {
-        tracing::info!(programs = missing.join(", "), "builtin.shell: not installed");
+        tracing::info!(programs = %JsonList(&missing), "builtin.shell: not installed");
     }
     let places = Arc::new(Semaphore::new(config.limits.concurrent));
     let launchers = match Launchers::new(config.launcher.clone(), config.limits.concurrent) {

@@ -12,6 +12,7 @@ use lockgate_admission::budget::Budget;
 use lockgate_admission::{Bounds, Charge, ConcurrencyLimit, CpuPool, Permit, Pools};
 use lockgate_egress::{Connector, Origin};
 use lockgate_telemetry::{Metrics, ServerMetrics};
+use lockgate_text::list::JsonList;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -301,7 +302,7 @@ impl Shared {
         tracing::warn!(
             server = %self.id,
             state = state.as_str(),
-            stderr = ?trouble.stderr,
+            stderr = %JsonList(&trouble.stderr),
             "{trouble}"
         );
         self.set_status(|status| {

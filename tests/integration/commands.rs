@@ -54,7 +54,7 @@ async fn an_organisation_is_run_from_a_terminal() {
     assert_eq!(listed["total"], 2, "{listed}");
     let id = added["id"].as_str().unwrap();
     let valid = out(&run(&gate, &["integrations", "validate", id], "").await);
-    assert!(valid.contains("ok: 1 tools"), "{valid}");
+    assert!(valid.contains("ok: 1 tool,"), "{valid}");
     let agent = read(&gate, &["agents", "create", "Mine"]).await;
     let agent = agent["id"].as_str().unwrap();
     let assigned = out(&run(&gate, &["agents", "assign", agent, id], "").await);

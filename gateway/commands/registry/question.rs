@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use http::Method;
+use lockgate_text::count::count;
 use serde_json::Value;
 
 use crate::commands::gateway_client::GatewayClient;
@@ -126,12 +127,12 @@ fn show_validation(answer: &Value, is_valid: bool) -> String {
         return format!("{} failed: {}", show::cell(answer, "stage"), show::cell(answer, "error"));
     }
     let offered = answer.get("capabilities").unwrap_or(&Value::Null);
-    format!(
-        "ok: {} tools, {} resources, {} prompts",
-        show::cell(offered, "tools"),
-        show::cell(offered, "resources"),
-        show::cell(offered, "prompts")
-    )
+    let mut parts = Vec::new();
+    for (name, noun) in [("tools", "tool"), ("resources", "resource"), ("prompts", "prompt")] {
+        let number = offered.get(name).and_then(Value::as_u64).unwrap_or(0);
+        parts.push(count(number, noun));
+    }
+    format!("ok: {}", parts.join(", "))
 }
 
 fn list_of<'a>(of: &'a Value, name: &str) -> &'a [Value] {

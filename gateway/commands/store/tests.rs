@@ -57,11 +57,12 @@ fn a_restore_says_what_there_was_and_what_there_is() {
     add_integration(&config);
     let backup = Command::Backup { file: "copy.db".into() };
     let shown = run(&backup, &config, folder.path(), false).unwrap();
-    assert!(shown.contains("copy.db is intact") && shown.contains("1 integrations"), "{shown}");
+    assert!(shown.contains("copy.db is intact") && shown.contains(" 1 integration,"), "{shown}");
     let empty = Config { place: StorePlace::File(folder.path().join("new.db")), ..config };
     let restore = Command::Restore { file: "copy.db".into() };
     let shown = run(&restore, &empty, folder.path(), false).unwrap();
-    let [before, now] = ["before 0 organisations, 0 integrations", "now 1 organisations"];
+    let [before, now] =
+        ["before 0 organisations, 0 integrations", "now 1 organisation, 1 integration, 0"];
     assert!(shown.contains(before) && shown.contains(now), "{shown}");
     let shown = run(&restore, &empty, folder.path(), true).unwrap();
     let shown: Value = serde_json::from_str(&shown).unwrap();

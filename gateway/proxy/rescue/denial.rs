@@ -1,6 +1,7 @@
 //! Errors for requests that policy denies.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use lockgate_authn::AuthnError;
 use lockgate_policy::{Limited, Reached};
@@ -13,6 +14,14 @@ use super::RequestError;
 
 /// The rule name in records of calls denied for missing scopes.
 const SCOPES: &str = "scopes";
+
+/// Formats a wait for a message, in milliseconds below a second, so that it is never "0.0 s".
+fn describe_wait(ms: u64) -> String {
+    match ms {
+        0..1000 => format!("{ms} ms"),
+        _ => format!("{:.1} s", Duration::from_millis(ms).as_secs_f64()),
+    }
+}
 
 impl RequestError {
     /// Returns the error for a visible item that requires scopes which the caller's credential
@@ -35,7 +44,8 @@ impl RequestError {
     pub(crate) fn limited(method: Method, limited: &Limited) -> Self {
         let wait = limited.reached.wait();
         let rule = &*limited.rule;
-        let ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+        // Rounded up, because an earlier request would be refused again.
+        let ms = u64::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
         let what = match method {
             Method::ToolsCall => "tool calls",
             Method::Complete => "completions",
@@ -44,9 +54,11 @@ impl RequestError {
         let trouble = match limited.reached {
             Reached::Rate(_) => format!("too many {what}"),
             Reached::Concurrency(_) => format!("too many {what} at the same time"),
-            Reached::Unavailable(_) => format!("the number of {what} is unknown"),
+            Reached::Unavailable(_) => {
+                format!("{what} cannot be counted, because the store of shared rates is away")
+            }
         };
-        let words = format!("{trouble} (policy {rule}); wait {:.1} s", wait.as_secs_f64());
+        let words = format!("{trouble} (policy {rule}); wait {}", describe_wait(ms));
         let mut problem = Self::new(code::LIMITED, words).denied(Arc::clone(&limited.rule));
         problem.denial = Denial::Rate;
         problem.data = Some(json!({"retryAfter": wait.as_secs_f64().ceil(), "retryAfterMs": ms}));
@@ -78,3 +90,6 @@ impl RequestError {
         self
     }
 }
+
+#[cfg(test)]
+mod tests;

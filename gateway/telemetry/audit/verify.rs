@@ -10,6 +10,8 @@ mod span;
 
 use std::io;
 
+use lockgate_text::count::count;
+
 use super::chain::{MAX_SPAN, Seal, Tip, is_closed};
 pub use anchor::Anchor;
 use part::{Lines, Placed};
@@ -401,8 +403,8 @@ impl Verifier<'_> {
             );
         }
         if report.lost > 0 {
-            let lost = report.lost;
-            report.notes.push(format!("{lost} records could not be written; the trail says where"));
+            let lost = count(report.lost, "record");
+            report.notes.push(format!("{lost} could not be written; the trail says where"));
         }
         report.intact = report.broken.is_none() && report.records > 0;
         if report.records == 0 {

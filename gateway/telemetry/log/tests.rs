@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use serde_json::Value;
 
 use super::*;
 
@@ -54,10 +55,47 @@ fn a_text_field_stays_in_its_line_whatever_it_holds() {
 fn a_json_line_is_one_object_whatever_its_fields_hold() {
     let text = logged(Format::Json, "info", log_evil);
     assert!(text.ends_with('\n') && !text.trim_end().contains(is_dangerous), "{text:?}");
-    let line: serde_json::Value = serde_json::from_str(text.trim_end()).unwrap();
+    let line: Value = serde_json::from_str(text.trim_end()).unwrap();
     assert_eq!((line["shown"].as_str(), line["quoted"].as_str()), (Some(EVIL), Some(EVIL)));
     assert_eq!(line["level"], "INFO");
     assert_eq!(line["message"], format!("said: {EVIL}"));
+}
+
+/// Numbers and lists keep their types; texts that look like lists stay texts.
+#[test]
+fn a_json_line_has_lists_and_numbers() {
+    let said = ["one\"\n".to_owned(), "zwei".to_owned()];
+    let act = || {
+        let list = lockgate_text::list::JsonList(&said);
+        tracing::warn!(stderr = %list, pid = 7_u32, other = "[\"x\"]", "gone");
+    };
+    let text = logged(Format::Json, "info", act);
+    assert_eq!(text.lines().count(), 1, "{text:?}");
+    let line: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(line["stderr"], serde_json::json!(["one\"\n", "zwei"]));
+    assert_eq!((&line["pid"], &line["other"]), (&7.into(), &"[\"x\"]".into()));
+    assert!(logged(Format::Text, "info", act).contains("stderr=[\"one"));
+}
+
+/// Notices of PostgreSQL are logged at `info` by its library, but shown only at `debug`.
+#[test]
+fn remarks_of_postgres_are_for_debug() {
+    let act = || tracing::info!(target: "sqlx::postgres::notice", "already exists, skipping");
+    for (level, is_shown) in [
+        ("info", false),
+        ("warn", false),
+        ("debug", true),
+        ("info,sqlx::postgres::notice=info", true),
+    ] {
+        let lines = Buffer::default();
+        let output = lines.clone();
+        let subscriber = tracing_subscriber::registry()
+            .with(make_filter(level).unwrap())
+            .with(layer(Format::Text, false, move || output.clone()));
+        tracing::subscriber::with_default(subscriber, act);
+        let text = String::from_utf8(lines.0.lock().clone()).unwrap();
+        assert_eq!(text.contains("skipping"), is_shown, "{level}: {text}");
+    }
 }
 
 #[test]
