@@ -30,7 +30,7 @@ use crate::session::{Session, Sessions, portable};
 use crate::single_principal::SinglePrincipal;
 use crate::snapshot::Snapshot;
 use crate::streams::{OpenStream, Streams, TooManyStreams};
-use crate::transport::Exchange;
+use crate::transport::{Endpoint, Exchange};
 use crate::unix_time;
 use lockgate_admission::budget::Budget;
 
@@ -265,6 +265,20 @@ impl Gateway {
             return Some(known);
         }
         self.go_on_with(id, principal, exchange)
+    }
+
+    /// Returns whether this is the id of a session of this caller that was opened elsewhere and has
+    /// not ended.
+    pub(crate) fn may_go_on_with(
+        &self,
+        id: &str,
+        principal: &Principal,
+        endpoint: &Endpoint,
+    ) -> bool {
+        let snapshot = self.snapshot();
+        snapshot.config.secret.is_some()
+            && self.sessions.may_go_on(id)
+            && portable::open(&snapshot.sealer, principal, endpoint, id).is_some()
     }
 
     /// Resumes a session opened by another process, or by this gateway before a restart.

@@ -315,14 +315,41 @@ pub(crate) fn end_session(
     principal: &Principal,
     exchange: &Exchange,
 ) -> Reply {
-    let named = header(&exchange.headers, &SESSION);
-    if named.is_none() {
-        return refuse_without_session(gateway, snapshot, exchange, "DELETE");
+    if end_named_session(gateway, principal, exchange) {
+        return confirm_end();
     }
-    let Some(session) = gateway.session(named, principal, exchange) else {
-        return gateway.refuse_unknown_session(exchange, None, None);
-    };
-    gateway.sessions.record_ended(&session.id);
-    gateway.end_session(&session);
+    refuse_end(gateway, snapshot, exchange)
+}
+
+/// Ends the session of a request, even if it is not open here. Returns whether it is the caller's.
+pub(crate) fn end_named_session(
+    gateway: &Gateway,
+    principal: &Principal,
+    exchange: &Exchange,
+) -> bool {
+    let Some(named) = header(&exchange.headers, &SESSION) else { return false };
+    if let Some(session) = gateway.sessions.find(named, principal, &exchange.endpoint) {
+        gateway.sessions.record_ended(&session.id);
+        gateway.end_session(&session);
+        return true;
+    }
+    // Not opened for this, because the table may be full.
+    let is_own = gateway.may_go_on_with(named, principal, &exchange.endpoint);
+    if is_own {
+        gateway.sessions.record_ended(named);
+    }
+    is_own
+}
+
+/// Returns the response for an ended session.
+pub(crate) fn confirm_end() -> Reply {
     Reply::Empty { status: StatusCode::NO_CONTENT, headers: HeaderMap::new() }
+}
+
+/// Returns the error for an unknown or missing session id.
+pub(crate) fn refuse_end(gateway: &Gateway, snapshot: &Snapshot, exchange: &Exchange) -> Reply {
+    match header(&exchange.headers, &SESSION) {
+        None => refuse_without_session(gateway, snapshot, exchange, "DELETE"),
+        Some(_) => gateway.refuse_unknown_session(exchange, None, None),
+    }
 }

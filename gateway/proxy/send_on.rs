@@ -8,11 +8,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use http::Method;
+use http::{Method, StatusCode};
 use lockgate_protocol::jsonrpc::Message;
 use lockgate_protocol::revision::Era;
 
 use crate::gateway::Gateway;
+use crate::headers::{SESSION, header};
 use crate::legacy;
 use crate::peers::{self, Holder, PeerError, Peers, Sender};
 use crate::rescue::RequestError;
@@ -108,24 +109,36 @@ pub(crate) async fn end_session(
 ) -> Reply {
     let body = Bytes::new();
     let own = peers.address();
-    let sender = peers::find_sender(&snapshot.sealer, own, exchange, Method::DELETE, body.clone());
+    let sender = peers::find_sender(&snapshot.sealer, own, exchange, Method::DELETE, body);
     if sender == Sender::Forger {
         let problem = peers::refuse(sender);
         gateway.record_refused_request(&problem, exchange);
         return problem.reply(None, Era::Legacy);
     }
-    let reply = legacy::end_session(gateway, snapshot, &exchange.principal, exchange);
-    let is_ended = matches!(&reply, Reply::Empty { .. });
-    if !is_ended || sender == Sender::Peer {
-        return reply;
+    let mut is_ended = legacy::end_named_session(gateway, &exchange.principal, exchange);
+    if let Some(session) = header(&exchange.headers, &SESSION)
+        && sender == Sender::Client
+        && end_elsewhere(peers, snapshot, exchange).await
+        && !is_ended
+    {
+        // Prevents this gateway from opening the session later.
+        gateway.sessions.record_ended(session);
+        is_ended = true;
     }
+    if is_ended { legacy::confirm_end() } else { legacy::refuse_end(gateway, snapshot, exchange) }
+}
+
+/// Ends the session of a DELETE request at all other gateways. Returns whether any of them had it.
+async fn end_elsewhere(peers: &dyn Peers, snapshot: &Snapshot, exchange: &Exchange) -> bool {
+    let own = peers.address();
     let limit = Some(NOTE_TIMEOUT);
-    let Some(message) = peers::write_message(exchange, Method::DELETE, body, limit) else {
+    let Some(message) = peers::write_message(exchange, Method::DELETE, Bytes::new(), limit) else {
         tracing::warn!(
             "session ended only at this gateway: client certificates cannot be forwarded"
         );
-        return reply;
+        return false;
     };
+    let mut is_ended = false;
     let mut sent = FuturesUnordered::new();
     for address in peers.all().await {
         if address == own {
@@ -137,7 +150,9 @@ pub(crate) async fn end_session(
     }
     while let Some((address, answer)) = sent.next().await {
         match answer {
-            Ok(answer) if answer.status.is_success() => {}
+            Ok(answer) if answer.status.is_success() => is_ended = true,
+            // The session is unknown there and will not be opened.
+            Ok(answer) if answer.status == StatusCode::NOT_FOUND => {}
             Ok(answer) => {
                 let status = answer.status.as_u16();
                 tracing::warn!(gateway = %address, status, "a session did not end at a gateway");
@@ -147,5 +162,5 @@ pub(crate) async fn end_session(
             }
         }
     }
-    reply
+    is_ended
 }

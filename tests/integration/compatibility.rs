@@ -20,13 +20,13 @@ pub const REVISIONS: [&str; 5] =
     ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
 
 /// A fixture server with a single revision, over HTTP.
-struct Server {
+pub(crate) struct Server {
     child: Child,
-    url: String,
+    pub(crate) url: String,
 }
 
 impl Server {
-    async fn start(revision: &str) -> Self {
+    pub(crate) async fn start(revision: &str) -> Self {
         let mut command = Command::new(program("fixture-server"));
         command.args(["--revision", revision, "--http", "127.0.0.1:0"]);
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();

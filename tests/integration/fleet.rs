@@ -3,7 +3,7 @@
 //! load.
 
 #[path = "../../gateway/limits/tests/redis.rs"]
-mod redis;
+pub(crate) mod redis;
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -16,6 +16,7 @@ mod rig;
 mod addresses;
 mod administration;
 mod alike;
+mod any_replica;
 mod api;
 mod approvals;
 mod approvers;

@@ -2,7 +2,7 @@
 //! and no data is lost when the database or a gateway fails.
 
 #[path = "../../gateway/store/tests/postgres.rs"]
-mod postgres;
+pub(crate) mod postgres;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

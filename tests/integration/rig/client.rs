@@ -73,7 +73,12 @@ pub struct Stream {
 
 impl Stream {
     pub async fn open(address: SocketAddr, request: &[u8]) -> Self {
-        let mut socket = TcpStream::connect(address).await.expect("connect");
+        Self::try_open(address, request).await.expect("connect")
+    }
+
+    /// Returns `None` if the connection is refused, so that nothing was sent.
+    pub async fn try_open(address: SocketAddr, request: &[u8]) -> Option<Self> {
+        let mut socket = TcpStream::connect(address).await.ok()?;
         // The gateway may reject a request and close before it has read everything.
         let _ = socket.write_all(request).await;
         let mut stream = Self {
@@ -87,7 +92,7 @@ impl Stream {
         tokio::time::timeout(EVENT_TIMEOUT * 3, stream.read_head())
             .await
             .expect("no answer in time");
-        stream
+        Some(stream)
     }
 
     async fn read_head(&mut self) {
