@@ -370,6 +370,9 @@ impl Session {
                 }
                 state.logs.remove(&oldest);
             }
+            if state.next_log == 0 {
+                state.next_log = random_start();
+            }
             state.next_log += 1;
             let log = self.new_stream(state.next_log);
             state.logs.insert(log.number, Arc::clone(&log));
@@ -387,6 +390,15 @@ impl Session {
     fn outside(&self) -> Arc<Log> {
         self.state(|state| Arc::clone(state.logs.entry(0).or_insert_with(|| self.new_stream(0))))
     }
+}
+
+/// Returns a random start for the stream numbers of a session. Gateways with the same session use
+/// different numbers, so that an event id of one matches no stream of another.
+fn random_start() -> u64 {
+    let mut random = [0; 4];
+    // Without randomness, numbers start at 1.
+    let _ = getrandom::fill(&mut random);
+    u64::from(u32::from_be_bytes(random))
 }
 
 fn random_id() -> Option<Box<str>> {

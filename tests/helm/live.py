@@ -91,12 +91,12 @@ def free_port():
         return listener.getsockname()[1]
 
 
-def wait_ready(process, port):
+def wait_ready(process, port, host):
     for _ in range(200):
         if process.poll() is not None:
             return False
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=2) as answer:
+            with urllib.request.urlopen(f"http://{host}:{port}/readyz", timeout=2) as answer:
                 return answer.status == 200
         except OSError:
             time.sleep(0.1)
@@ -104,17 +104,21 @@ def wait_ready(process, port):
 
 
 @contextlib.contextmanager
-def served(binary, manifests, etc, folder, prepare=None):
+def served(binary, manifests, etc, folder, prepare=None, only=None):
     """Runs a gateway with the rendered configuration on local ports; yields the port for clients and the admin port. `prepare` runs in
-    its process before the start."""
-    ports = free_port(), free_port()
-    config = local(config_of(manifests), etc, folder).replace("[::]:3001", f"[::]:{ports[0]}").replace("[::]:3002", f"[::]:{ports[1]}")
+    its process before the start. `only` is the address to bind instead of all addresses."""
+    ports, bound = (free_port(), free_port()), only or "[::]"
+    config = local(config_of(manifests), etc, folder)
+    for rendered, port in zip(("3001", "3002"), ports):
+        if f"[::]:{rendered}" not in config:
+            sys.exit(f"run: the rendered configuration does not listen on [::]:{rendered}")
+        config = config.replace(f"[::]:{rendered}", f"{bound}:{port}")
     project(etc / "config", {"lockgate.yaml": config})
     with open(folder / "serve.log", "w") as log:
         process = subprocess.Popen([str(binary), "serve", "--config", str(etc / "config/lockgate.yaml")], env=variables(manifests),
                                    stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=prepare)
     try:
-        if not wait_ready(process, ports[1]):
+        if not wait_ready(process, ports[1], only or "127.0.0.1"):
             sys.exit(f"run: the gateway does not start: {(folder / 'serve.log').read_text()[-2000:]}")
         yield ports
     finally:
@@ -135,15 +139,17 @@ def without_ipv6():
 
 
 def families(binary, manifests, etc, folder):
-    """Probes are answered over IPv6 and IPv4, and over IPv4 if the kernel has no IPv6."""
+    """Probes are answered over IPv6 and IPv4, and over IPv4 if the kernel has no IPv6. A gateway that binds a single address is reached
+    only there."""
     hosts = ["127.0.0.1"] + ["[::1]"] * Path("/proc/net/if_inet6").exists()
     reasons = []
-    for prepare, reached in ((None, hosts), (without_ipv6, ["127.0.0.1"])):
-        with served(binary, manifests, etc, folder, prepare) as (clients, admin):
-            for url, wanted in [(f"http://{host}:{port}/{path}", status) for host in reached
-                                for port, path, status in ((admin, "readyz", 200), (clients, "mcp", 401))]:
-                status = call(["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", url]).stdout
-                reasons += [] if status == str(wanted) else [f"{url}: {status}, not {wanted}"]
+    for prepare, only, reached in ((None, None, hosts), (without_ipv6, None, ["127.0.0.1"]), *((None, host, [host]) for host in hosts)):
+        with served(binary, manifests, etc, folder, prepare, only) as (clients, admin):
+            asked_for = [(host, *probe) for host in hosts for probe in ((admin, "readyz", 200), (clients, "mcp", 401))]
+            for host, port, path, status in asked_for:
+                url, wanted = f"http://{host}:{port}/{path}", status if host in reached else 0
+                found = call(["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", url]).stdout
+                reasons += [] if int(found) == wanted else [f"{url}, bound to {only or '[::]'}: {found}, not {wanted}"]
     return reasons
 
 

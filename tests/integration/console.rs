@@ -12,7 +12,7 @@ use crate::rig::{Answer, Gate, Upstream, json, until};
 
 const COOKIE: &str = "lockgate=";
 
-fn get(path: &str) -> Request {
+pub(crate) fn get(path: &str) -> Request {
     Request::bare("GET", path, "")
 }
 
@@ -38,7 +38,7 @@ fn session_of(answer: &Answer) -> String {
 }
 
 /// Signs in; returns the cookie.
-async fn sign_in(gate: &Gate, key: &str) -> String {
+pub(crate) async fn sign_in(gate: &Gate, key: &str) -> String {
     let request = form(gate.address, "/console/sign-in?next=/console/servers", &[("key", key)]);
     let answer = request.send(gate.address).await;
     assert_eq!(answer.status, 303, "{}", answer.text());

@@ -72,6 +72,7 @@ mod probing;
 mod questions;
 mod reload;
 mod remote;
+mod replica_states;
 mod replicas;
 mod restart;
 mod resting;
