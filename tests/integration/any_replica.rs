@@ -251,13 +251,12 @@ impl Tour<'_> {
 async fn play_modern(tour: &Tour<'_>) -> Vec<(&'static str, Value)> {
     let yes = accept(json!({"ok": true}));
     let ann = accept(json!({"username": "Ann", "email": "ann@example.com"}));
-    let [name, colour] =
-        [json!({"name": "Ann"}), json!({"color": "red"})].map(|content| accept(content));
+    let [name, colour] = [json!({"name": "Ann"}), json!({"color": "red"})].map(accept);
     let approve = decision("approve")["approval"].clone();
     let mut told = vec![("pages", tour.pages(None).await)];
     told.push(("a call", tour.dialogue("m__test_simple_text", json!({}), &[]).await));
     let state = "m__test_input_required_result_request_state";
-    told.push(("a state", tour.dialogue(state, json!({}), &[yes.clone()]).await));
+    told.push(("a state", tour.dialogue(state, json!({}), &[yes]).await));
     let rounds = "m__test_input_required_result_multi_round";
     told.push(("two rounds", tour.dialogue(rounds, json!({}), &[name, colour]).await));
     let message = json!({"message": "Who?"});
@@ -632,7 +631,7 @@ async fn a_replica_that_is_killed_under_load_costs_no_wrong_answer_and_no_second
         clients.push(tokio::spawn(keep_calling(client, load)));
     }
     let count = || ends.lock().unwrap().len();
-    until("calls go on", async || (count() > 60).then_some(())).await;
+    until("calls go on", async || (count() > 40).then_some(())).await;
     replicas.kill(0).await;
     let killed_at = count();
     // The waiting calls are answered at the other gateways while the load continues.
@@ -655,7 +654,7 @@ async fn a_replica_that_is_killed_under_load_costs_no_wrong_answer_and_no_second
         assert_eq!(end, wanted, "{id}");
         ends.lock().unwrap().insert(id, end);
     }
-    until("calls go on without it", async || (count() > killed_at + 60).then_some(())).await;
+    until("calls go on without it", async || (count() > killed_at + 40).then_some(())).await;
     stops.store(true, Ordering::Relaxed);
     for client in clients {
         client.await.unwrap();
@@ -680,5 +679,5 @@ fn judge(ends: &HashMap<String, End>, runs: &HashMap<String, usize>) {
     }
     assert!(runs.keys().all(|id| ends.contains_key(id)), "every run is of a call that has ended");
     eprintln!("{} calls: {counts:?}", ends.len());
-    assert!(counts["Done"] > 100, "{counts:?}");
+    assert!(counts["Done"] > 60, "{counts:?}");
 }

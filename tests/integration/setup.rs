@@ -130,7 +130,8 @@ fn a_first_file_takes_over_the_servers_of_a_client() {
             .envs([("TOKEN", "t"), ("OTHER_KEY", "k")])
             .output()
             .unwrap();
-        assert!(done(&checked).contains("ok: 1 servers"), "{}", said(&checked));
+        let told = done(&checked);
+        assert!(told.contains("ok: 1 server") && !told.contains("1 servers"), "{}", said(&checked));
         let json = run(folder.path(), &["init", "--config", "b.yaml", "--from", name, "--json"]);
         let told: Value = serde_json::from_slice(&json.stdout).unwrap();
         assert_eq!(told["servers"], json!([client]), "{told}");
