@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use lockgate_admin::{
-    ApiConfig, ApprovalError, ApprovedPin, Candidate, EffectiveSetting, KeyChange, KeyChangeError,
-    Offered, Operations, ProbeFailure, Switch,
+    ApiConfig, ApprovalError, ApprovedPin, AuditReport, Candidate, EffectiveSetting, KeyChange,
+    KeyChangeError, Offered, Operations, ProbeFailure, Switch,
 };
 use lockgate_authn::key::Key;
 use lockgate_config::{Setting, ValuePlace};
@@ -14,6 +14,7 @@ use lockgate_registry::Registry;
 use lockgate_upstream::{BoxFuture, Client, Config, Upstream, UpstreamState};
 
 use crate::app::App;
+use crate::commands::verify;
 use crate::keys_file;
 use crate::pins_file;
 use crate::probe::probe;
@@ -115,5 +116,13 @@ impl Operations for App {
 
     fn audit_file(&self) -> Option<PathBuf> {
         self.audit_file.clone()
+    }
+
+    fn verify_audit(&self) -> Result<AuditReport, String> {
+        let Some(file) = &self.audit_file else { return Err("the trail is in no file".to_owned()) };
+        let verified = verify::verify_trail(file, self.audit_key.clone());
+        let report = verified.map_err(|error| format!("{error:#}"))?;
+        let why = report.broken.map(|broken| broken.why);
+        Ok(AuditReport { intact: report.intact, records: report.records, first: why })
     }
 }

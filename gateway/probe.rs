@@ -87,7 +87,8 @@ fn count(catalog: &Catalog) -> Result<Offered, ProbeFailure> {
         prompts: catalog.items(ListKind::Prompts).len(),
     };
     if offered.tools + offered.resources + offered.prompts == 0 {
-        let words = "the server offers no tool, no resource and no prompt";
+        let refused = catalog.omitted.first().map(String::as_str);
+        let words = refused.unwrap_or("the server offers no tool, no resource and no prompt");
         return Err(fail(ProbeStage::List, words));
     }
     Ok(offered)
@@ -122,10 +123,10 @@ fn describe_status(status: &Status) -> ProbeFailure {
         return fail(ProbeStage::Auth, words);
     }
     let stage = match trouble.stage {
+        Stage::Discovery | Stage::Run => ProbeStage::List,
         _ if words.contains(HTTP_STATUS) => ProbeStage::Http,
         Stage::Start | Stage::Handshake => ProbeStage::Handshake,
         Stage::Connect => ProbeStage::Connect,
-        Stage::Discovery | Stage::Run => ProbeStage::List,
     };
     fail(stage, words)
 }

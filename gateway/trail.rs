@@ -63,6 +63,11 @@ pub(crate) fn find_file(config: &Config) -> Option<PathBuf> {
     }
 }
 
+/// The key that the trail is written with.
+pub(crate) fn find_key(config: &Config) -> Option<String> {
+    config.audit.as_ref()?.key.clone()
+}
+
 /// Redacts text that resembles a secret, and the values of members named as in `NAMES`.
 fn redact() -> anyhow::Result<Redact> {
     let rule = match Response::compile(&Spec { secrets: true, ..Spec::default() }) {

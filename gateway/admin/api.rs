@@ -23,6 +23,8 @@ mod integrations;
 mod journal;
 mod keys;
 mod mcp;
+pub(crate) mod me;
+mod names;
 mod offers;
 mod organisations;
 pub(crate) mod page;
@@ -53,7 +55,8 @@ use lockgate_proxy::Gateway;
 
 pub use probe::{Candidate, Offered, ProbeFailure, ProbeStage};
 pub use state::{
-    ApprovalError, ApprovedPin, EffectiveSetting, KeyChange, KeyChangeError, Operations, Switch,
+    ApprovalError, ApprovedPin, AuditReport, EffectiveSetting, KeyChange, KeyChangeError,
+    Operations, Switch,
 };
 
 use crate::console::sessions::Sessions;

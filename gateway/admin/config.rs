@@ -114,6 +114,8 @@ pub struct ApiConfig {
     /// Served on the operators' address, if separate.
     pub on_own_address: bool,
     pub role_holders: RoleHolders,
+    /// Roles that administrators may give to keys beside those that they have.
+    pub grants: Vec<String>,
     pub clients_address: ClientsAddress,
 }
 

@@ -7,6 +7,7 @@ mod applications;
 mod approvals;
 mod config;
 pub mod console;
+mod fault;
 mod headers;
 mod life;
 mod router;
@@ -15,12 +16,13 @@ mod trpc;
 use std::collections::BTreeMap;
 
 pub use api::{
-    ApprovalError, ApprovedPin, Candidate, EffectiveSetting, KeyChange, KeyChangeError, Offered,
-    Operations, ProbeFailure, ProbeStage, Switch,
+    ApprovalError, ApprovedPin, AuditReport, Candidate, EffectiveSetting, KeyChange,
+    KeyChangeError, Offered, Operations, ProbeFailure, ProbeStage, Switch,
 };
 pub use applications::{Applications, HeldBody, answer_refusal, describe_rejection, is_public};
 pub use approvals::{AnswerError, Approvals, approvals_router, page_router};
 pub use config::{ApiConfig, ClientsAddress, Config, Connected, Ready, ScrapeToken, Webhook};
+pub use fault::Fault;
 pub use life::{LifeCycle, LifeState};
 pub use router::{Asking, health_router, metrics_router, router};
 

@@ -3,6 +3,7 @@
 use std::io::IsTerminal;
 use std::sync::Arc;
 
+use lockgate_admin::Fault;
 use lockgate_policy::pin::Standing;
 use lockgate_proxy::{FlaggedTool, Gateway};
 use lockgate_text::unseen::is_unseen;
@@ -128,6 +129,8 @@ fn describe_server(server: &dyn Upstream, flagged_tools: &[FlaggedTool]) -> Valu
     }
     if let Some(trouble) = &status.trouble {
         described["trouble"] = trouble.to_string().into();
+        let fault = Fault::of_server(server.slug(), trouble, true);
+        described["fault"] = serde_json::to_value(fault).unwrap_or_default();
         described["stderr"] = trouble.stderr.clone().into();
     }
     described
@@ -151,6 +154,9 @@ fn remarks(server: &Value) -> String {
         out.push_str(&format!("\n\n{name}: {}", plain(trouble)));
         for line in list(server, "stderr") {
             out.push_str(&format!("\n  | {}", plain(line.as_str().unwrap_or(""))));
+        }
+        if let Some(fix) = server["fault"]["fix"].as_str() {
+            out.push_str(&format!("\n  {fix}"));
         }
     }
     for flagged_tool in list(server, "suspects") {

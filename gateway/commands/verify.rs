@@ -2,7 +2,7 @@
 //! nothing. Needs no configuration; from a named configuration, only the trail's key is used.
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -61,6 +61,35 @@ pub(crate) fn run(
         }
         Err(error) => (format!("error: {error:#}"), ExitCode::from(2)),
     }
+}
+
+/// Verifies the trail of a gateway that runs, with the files that were set aside beside it.
+///
+/// # Errors
+/// A file cannot be read.
+pub(crate) fn verify_trail(file: &Path, key: Option<String>) -> anyhow::Result<Report> {
+    let folder = match file.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let mut files = vec![file.to_owned()];
+    for name in list_folder(folder)? {
+        let path = folder.join(name);
+        if is_aside(&path) && path.with_extension("") == *file {
+            files.push(path);
+        }
+    }
+    let command = Command::Verify { files, key_file: None, anchor: Vec::new(), part: false };
+    report(&command, key, Path::new(""))
+}
+
+#[allow(clippy::disallowed_methods, reason = "the folder of the trail, named by the operator")]
+fn list_folder(folder: &Path) -> anyhow::Result<Vec<OsString>> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        names.push(entry?.file_name());
+    }
+    Ok(names)
 }
 
 fn report(command: &Command, configured: Option<String>, cwd: &Path) -> anyhow::Result<Report> {

@@ -5,7 +5,7 @@ use lockgate_authn::{Principal, Role};
 use lockgate_protocol::sealed::Purpose;
 use lockgate_telemetry::audit;
 use serde_json::Value;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use crate::approvals::announced::Announcement;
 use crate::approvals::waiting::{Approver, VoteError, WaitingCall, join_names};
@@ -57,6 +57,18 @@ impl Gateway {
     #[must_use]
     pub fn list_approvals(&self, approver: &Principal) -> Vec<Value> {
         self.approvals.waiting.list(self.approver(approver))
+    }
+
+    /// The calls that this approver could have approved until a few minutes ago, the newest first.
+    #[must_use]
+    pub fn list_ended_approvals(&self, approver: &Principal) -> Vec<Value> {
+        self.approvals.waiting.list_ended(self.approver(approver))
+    }
+
+    /// Changes of the calls that wait for approvers, of all callers, from now on.
+    #[must_use]
+    pub fn approval_changes(&self) -> watch::Receiver<()> {
+        self.approvals.waiting.changes()
     }
 
     /// Counts a vote and returns the call's new state.

@@ -8,7 +8,7 @@ use lockgate_policy::cases::{Asked, Caller, Case};
 use lockgate_policy::{Explanation, Question, Target, TargetKind};
 use lockgate_protocol::name::Slug;
 use lockgate_protocol::uri;
-use lockgate_upstream::ListKind;
+use lockgate_upstream::{ListKind, State};
 
 use crate::catalog::Catalog;
 use crate::gateway::Gateway;
@@ -24,6 +24,21 @@ pub struct DecisionQuestion {
     pub subject: Caller,
     /// JSON text.
     pub arguments: Option<String>,
+}
+
+/// What a call of a name would find.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TargetState {
+    /// It is listed to the caller, or policies hide it.
+    Known,
+    /// No server of the caller's has this name.
+    UnknownServer,
+    /// The server does not offer it.
+    UnknownName,
+    /// The server is not connected and nothing is known of its lists.
+    Unavailable,
+    /// Its definition waits for approval.
+    Quarantined,
 }
 
 /// The queue for the CPU pool is full.
@@ -47,6 +62,56 @@ impl Gateway {
         let snapshot = self.snapshot();
         let catalog = self.directory.catalog();
         self.judge_apart(asking, move || explain_one(&snapshot, &catalog, &question)).await
+    }
+
+    /// Returns what a call of `server/tool`, or of a name at `/mcp`, would find in an organisation,
+    /// whatever policies say.
+    #[must_use]
+    pub fn find_tool_state(&self, organisation: &str, name: &str) -> TargetState {
+        let mut suspects = self.suspects();
+        suspects.extend(self.suspects_of(organisation));
+        for suspect in &suspects {
+            let is_named =
+                suspect.exposed == name || format!("{}/{}", suspect.slug, suspect.tool) == name;
+            if is_named && suspect.quarantined {
+                return TargetState::Quarantined;
+            }
+        }
+        match name.split_once('/') {
+            Some((slug, own)) => self.find_own_tool(organisation, slug, own),
+            None if self.lists_tool(organisation, name) => TargetState::Known,
+            None => TargetState::UnknownName,
+        }
+    }
+
+    fn find_own_tool(&self, organisation: &str, slug: &str, own: &str) -> TargetState {
+        let servers = self.servers_for(organisation);
+        let Some(server) = servers.iter().find(|server| server.slug() == slug) else {
+            return TargetState::UnknownServer;
+        };
+        let catalog = server.catalog();
+        if catalog.items(ListKind::Tools).iter().any(|item| *item.key == *own) {
+            return TargetState::Known;
+        }
+        let status = server.status();
+        match status.state {
+            State::Connected | State::Resting if status.trouble.is_none() => {
+                TargetState::UnknownName
+            }
+            _ => TargetState::Unavailable,
+        }
+    }
+
+    /// Returns whether a tool has this name at `/mcp`, whatever policies say.
+    fn lists_tool(&self, organisation: &str, exposed: &str) -> bool {
+        let shared = self.directory.catalog();
+        if shared.items(ListKind::Tools).iter().any(|entry| *entry.exposed == *exposed) {
+            return true;
+        }
+        let Some(own) = self.directory.organisation(organisation) else { return false };
+        let state = own.state();
+        let mut entries = state.catalog.items(ListKind::Tools).iter();
+        entries.any(|entry| *entry.exposed == *exposed)
     }
 
     /// Runs cases and returns each case's name and its deviations from the expected decision.

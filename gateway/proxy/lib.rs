@@ -69,7 +69,7 @@ pub use approvals::announced::{Announcement, WaitingApproval};
 pub use approvers::ApproverError;
 pub use config::{Config, Limits, Names, Replicas};
 pub use daily_calls::{CallCount, CallsByDay};
-pub use decisions::{DecisionQuestion, TooManyJudgements};
+pub use decisions::{DecisionQuestion, TargetState, TooManyJudgements};
 pub use directory::{AgentOwner, AgentServers};
 pub use flagged_tools::{FlaggedTool, PinChange};
 pub use gateway::Gateway;

@@ -154,7 +154,10 @@ impl HttpTransport {
             let destination = sink.zip(id);
             let max = self.settings.load().limits.response_bytes;
             match incoming::read_body(body, max, &self.intake, &*self.inbox, destination).await? {
-                ReadBody::Whole(text) => self.read_response(text, id, head.status).await?,
+                ReadBody::Whole(text) => {
+                    let foreign = describe_foreign(&head.headers);
+                    self.read_response(text, id, head.status, foreign).await?
+                }
                 ReadBody::Streamed => Some(Response::taken()),
             }
         };
@@ -168,6 +171,7 @@ impl HttpTransport {
         text: Bytes,
         id: Option<u64>,
         status: StatusCode,
+        foreign: &'static str,
     ) -> Result<Option<Response>, UpstreamError> {
         if text.is_empty() {
             return Ok(None);
@@ -185,11 +189,9 @@ impl HttpTransport {
                 "the server's response has the id of another request",
             )
             .after_send()),
-            Err(_) if status.is_success() => Err(UpstreamError::new(
-                UpstreamErrorKind::Garbage,
-                "the server's response is not a JSON-RPC message",
-            )
-            .after_send()),
+            Err(_) if status.is_success() => {
+                Err(UpstreamError::new(UpstreamErrorKind::Garbage, foreign).after_send())
+            }
             _ => Ok(None),
         }
     }
@@ -386,6 +388,17 @@ impl HttpTransport {
                 let _ = response.into_body().collect_limited(64 * 1024).await;
             }
         }
+    }
+}
+
+/// Returns the words for a body that is not JSON-RPC.
+fn describe_foreign(headers: &HeaderMap) -> &'static str {
+    let media_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    match media_type {
+        Some(name) if name.starts_with("text/html") => {
+            "the server's response is an HTML page, not a JSON-RPC message"
+        }
+        _ => "the server's response is not a JSON-RPC message",
     }
 }
 

@@ -1,6 +1,7 @@
 //! The status of a server: its state, the stage that failed and the reason, in words that a person
 //! can act on.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::{Duration, SystemTime};
@@ -202,15 +203,44 @@ const REASONS: &[(&str, &str, Option<&str>)] = &[
     ("credentials", "it requires credentials", Some("auth")),
     ("revisions", "it supports none of the required revisions", None),
     ("refused initialize", "it refused the handshake", None),
-    ("exit", "its process ended", None),
-    ("ended", "its process ended", None),
+    ("HTML page", "it returned an HTML page", None),
+    ("exit", "its process ended", Some("start")),
+    ("ended", "its process ended", Some("start")),
+];
+
+/// Details of a failure that hold nothing secret: how they begin, the units that they end with, and
+/// the reason that they make.
+const DETAILS: &[(&str, &str, &str)] = &[
+    ("it exited with code ", "0123456789", "it exited with code "),
+    ("did not answer within ", "0123456789 s", "it did not answer within "),
+    ("was not ready within ", "0123456789 s", "it was not ready within "),
 ];
 
 impl StageError {
     /// Returns a reason without the confidential parts of the words: addresses, commands and text
     /// of the server.
     #[must_use]
-    pub fn reason(&self) -> &'static str {
+    pub fn reason(&self) -> Cow<'static, str> {
+        match self.detail() {
+            Some(detail) => detail.into(),
+            None => self.kind().into(),
+        }
+    }
+
+    /// Returns the part of the words that everybody may read, such as an exit code.
+    fn detail(&self) -> Option<String> {
+        for (start, allowed, reason) in DETAILS {
+            let Some((_, rest)) = self.words.split_once(start) else { continue };
+            let end = rest.find(|letter| !allowed.contains(letter)).unwrap_or(rest.len());
+            let value = rest[..end].trim_end();
+            if !value.is_empty() {
+                return Some(format!("{reason}{value}"));
+            }
+        }
+        None
+    }
+
+    fn kind(&self) -> &'static str {
         let known = REASONS.iter().find(|(part, ..)| self.words.contains(part));
         known.map_or_else(
             || match self.stage {
@@ -227,7 +257,7 @@ impl StageError {
     /// Reports whether the server timed out, rather than failed.
     #[must_use]
     pub fn is_timeout(&self) -> bool {
-        self.reason().ends_with("in time")
+        self.kind().ends_with("in time")
     }
 
     /// Returns the failed step, as precisely as the words reveal it: `start`, `dns`, `connect`,

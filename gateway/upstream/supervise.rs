@@ -12,6 +12,7 @@ use lockgate_protocol::revision::Era;
 use serde_json::json;
 
 use crate::catalog::Catalog;
+use crate::config::Transport;
 use crate::connection::{Ask, Connection, ServerTransport};
 use crate::failure::{UpstreamError, UpstreamErrorKind};
 use crate::handshake::HandshakeError;
@@ -156,8 +157,13 @@ async fn connect(shared: &Arc<Shared>) -> Result<(Arc<Connection>, Over), Handsh
     let limit = shared.config.load().start_timeout;
     let Ok(up) = tokio::time::timeout(limit, bring_up(shared)).await else {
         let seconds = limit.as_secs();
-        let words = format!("the server was not ready within {seconds} s (start_timeout)");
-        return Err(HandshakeError::new(Stage::Start, words));
+        let is_child = matches!(shared.config.load().transport, Transport::Stdio { .. });
+        let (stage, what) = match is_child {
+            true => (Stage::Start, "was not ready"),
+            false => (Stage::Handshake, "did not answer"),
+        };
+        let words = format!("the server {what} within {seconds} s (start_timeout)");
+        return Err(HandshakeError::new(stage, words));
     };
     let (connection, catalog, over) = up?;
     if let Some(catalog) = catalog {

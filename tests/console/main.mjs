@@ -1,8 +1,10 @@
-// All suites; a line for each case, and at the end how many passed.
+// All suites, or with `--only TEXT` the cases and suites with this text in their names; a line for each case, and at the end
+// how many passed.
 
 import { check, counts, endAll, send, until } from './check.mjs';
 import { closeBrowser, openBrowser } from './browser.mjs';
 import { checkFaults } from './faults.mjs';
+import { isWanted } from './filter.mjs';
 import { checkNewcomer } from './newcomer.mjs';
 import { checkPages } from './pages.mjs';
 import { takePictures } from './pictures.mjs';
@@ -41,16 +43,17 @@ async function leaveCallWaiting(world) {
 
 /** Parts that share nothing run beside each other: those by mouse and those by keyboard have a gateway each. */
 async function byKeyboard() {
-  await time('newcomer', checkNewcomer);
+  if (isWanted('newcomer')) await time('newcomer', checkNewcomer);
   const world = await startWorld();
   await time('tasks by keyboard', () => checkTasks(world, 'keyboard'));
   await time('faults', () => checkFaults(world));
 }
 
 async function byMouse() {
-  await time('sign-in', checkSignIn);
+  if (isWanted('sign-in')) await time('sign-in', checkSignIn);
   const world = await startWorld();
   await time('tasks by mouse', () => checkTasks(world, 'mouse'));
+  if (!isWanted('pages')) return;
   await leaveCallWaiting(world);
   await time('pages', () => checkPages(world, isFull));
 }

@@ -30,12 +30,16 @@ export async function checkNewcomer() {
       };
       await hands.go('/');
       await hands.see('Overview');
-      await step('the address of the gateway shows the overview');
+      const steps = hands.page.locator('.steps li');
+      equal(await steps.count(), 3, 'steps');
+      equal(await hands.page.locator('.steps li.done').count(), 0, 'steps that are done');
+      for (const client of ['Claude Code', 'Cursor', 'VS Code']) await steps.nth(1).getByText(client).waitFor();
+      await step('the address of the gateway shows the overview, with three steps');
       await hands.press('link', 'Add a server');
       await hands.type('Name', 'Greeter');
       await hands.type('Address', own.url);
       await step('name and address of the server are typed');
-      await hands.press('button', 'Add the server');
+      await hands.press('button', 'Add server');
       await hands.see('greeter is connected.');
       await step('it was tried, is stored and connected');
       await hands.press('link', 'greeter__greet');
@@ -45,7 +49,7 @@ export async function checkNewcomer() {
       await step('its tool was tried with a form');
       await hands.press('link', 'Agents');
       await hands.type('Name', 'Desk');
-      await hands.press('button', 'Create the agent');
+      await hands.press('button', 'Create agent');
       await hands.press('switch', 'Greeter');
       await page.locator('[role=switch][aria-checked=true][aria-label="Greeter"]').waitFor();
       await step('an agent may use it');
@@ -60,6 +64,7 @@ export async function checkNewcomer() {
       await step('a real client (npm @modelcontextprotocol/client) called it at the address of the agent');
       await hands.press('link', 'Overview');
       await hands.see('in the last minute');
+      equal(await hands.page.locator('.steps').count(), 0, 'all three steps are done');
       await step('the overview counts the calls');
       const taken = (Date.now() - began) / 1000;
       holds(taken < PATIENCE, `it took ${taken} s`);

@@ -61,7 +61,7 @@ const TASKS = {
     await hands.see('grace');
     await hands.see('operator of acme');
     await hands.press('button', 'Sign out');
-    await hands.see('Your organisation\'s identity provider');
+    await hands.see('Lockgate stores your name and your roles');
     await hands.go('/console/servers');
     await page.waitForURL('**/console/sign-in?next=%2Fconsole%2Fservers');
     // The provider knows its visitor by now.
@@ -69,7 +69,7 @@ const TASKS = {
     await page.waitForURL('**/console/servers');
     equal((await page.context().cookies()).filter(({ name }) => name.startsWith('lockgate-sign-in')), []);
     await hands.press('button', 'Sign out');
-    await hands.see('Your organisation\'s identity provider');
+    await hands.see('Lockgate stores your name and your roles');
   },
 
   async 'sign out at the identity provider too'(hands) {

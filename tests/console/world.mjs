@@ -14,6 +14,7 @@ policies:
   - { name: everybody, effect: allow }
   - { name: thirteen, effect: deny, what: { tools: [tracker/close_issue] }, when: "arguments.id == 13" }
   - { name: seldom, effect: deny, what: { tools: [tracker/count_issues] }, rate: { per_hour: 2 } }
+  - { name: no-readers, effect: deny, who: { roles: [reader] }, what: { tools: [tracker/audit_issues] } }
   - name: reopening
     effect: ask
     what: { tools: [tracker/reopen_issue] }
@@ -62,11 +63,18 @@ export async function closedAddress() {
   return `http://127.0.0.1:${port}`;
 }
 
+/** A server that answers every request with this status. */
+export const startStatus = async (status) => `${await startWeb((_, response) => response.writeHead(status).end())}/mcp`;
+
+/** A server that answers as a web site does. */
+export const startSite = async () => `${await startWeb((_, response) => response.writeHead(200, { 'content-type': 'text/html' }).end('<h1>wiki</h1>'))}/mcp`;
+
 /** An MCP server of 2025-06-18 with these tools, whose list can be replaced while it runs. */
 export async function startTools(tools, answerCall) {
   const state = { tools };
   state.url = `${await startWeb((request, response, body) => {
     if (request.method !== 'POST') return response.writeHead(405).end();
+    if (state.hangs) return undefined;
     const message = JSON.parse(body);
     if (message.id === undefined) return response.writeHead(202).end();
     if (message.method === 'tools/list' && !state.tools) return response.writeHead(500).end();
@@ -78,6 +86,10 @@ export async function startTools(tools, answerCall) {
       'tools/list': state.tools && (() => ({ tools: state.tools })),
       'tools/call': () => answerCall(message.params),
     };
+    if (state.refusal && message.method === state.refusal.method) {
+      const error = JSON.stringify({ jsonrpc: '2.0', id: message.id, error: { code: -32603, message: state.refusal.words } });
+      return response.writeHead(200, { 'content-type': 'application/json' }).end(error);
+    }
     const isKnown = typeof results[message.method] === 'function';
     const answer = isKnown
       ? { jsonrpc: '2.0', id: message.id, result: results[message.method]() }
@@ -97,6 +109,22 @@ export const STRANGE = {
   description: 'מתרגם הכול לעברית 🛶🏞️ — ويكتب من اليمين إلى اليسار، مع كلمة طويلةجداًجداًجداًجداًجداًجداًجداًجداًجداًجداًجداًجداً.',
 };
 
+/** Arguments of every kind that a form has fields for. */
+const FILED = {
+  title: { type: 'string', maxLength: 80 },
+  code: { type: 'string', pattern: '^[A-Z]{3}$', description: 'The project' },
+  votes: { type: 'integer', minimum: 1, maximum: 10 },
+  due: { type: 'string', format: 'date' },
+  labels: { type: 'array', items: { type: 'string', maxLength: 20 }, maxItems: 3 },
+  people: { type: 'array', items: { type: 'object', properties: { name: { type: 'string', maxLength: 40 } }, required: ['name'] } },
+};
+
+/** What a tool answers beside text: a picture of one pixel, and a resource. */
+const PICTURE = [
+  { type: 'image', mimeType: 'image/png', data: 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==' },
+  { type: 'resource_link', uri: 'issue://1', name: 'Issue 1' },
+];
+
 /** A gateway with keys, servers that work and servers that do not. */
 export async function startWorld(config = {}) {
   const world = { fixture: await startFixture() };
@@ -111,10 +139,13 @@ export async function startWorld(config = {}) {
       tool('count_issues', 'Counts issues.'),
       tool('reopen_issue', 'Opens a closed issue again.', { id: { type: 'integer' } }, ['id']),
       tool('break_issue', 'Always fails.'),
+      tool('audit_issues', 'Lists all issues.'),
+      tool('file_issue', 'Files an issue.', FILED, ['title', 'code']),
       tool(STRANGE.name, STRANGE.description, { טקסט: { type: 'string', description: 'מה לתרגם' } }, ['טקסט']),
     ],
     ({ name, arguments: given }) => ({
-      isError: name === 'break_issue', content: [{ type: 'text', text: `${name}: ${JSON.stringify(given)}` }],
+      isError: name === 'break_issue',
+      content: [{ type: 'text', text: `${name}: ${JSON.stringify(given)}` }, ...(name === 'file_issue' ? PICTURE : [])],
     }),
   );
   world.closed = `${await closedAddress()}/mcp`;
@@ -147,11 +178,11 @@ export async function startWorld(config = {}) {
       barge: { url: world.barge.url },
       ledger: { url: `${await closedAddress()}/mcp` },
       archive: { url: 'http://archive.invalid/mcp' },
-      wiki: { url: `${await startWeb((_, response) => response.writeHead(200, { 'content-type': 'text/html' }).end('<h1>wiki</h1>'))}/mcp` },
-      harbour: { url: `${await startWeb((_, response) => response.writeHead(503).end())}/mcp` },
+      wiki: { url: await startSite() },
+      harbour: { url: await startStatus(503) },
       mint: { url: `${(await startSocket((socket) => socket.end('no TLS\r\n'))).replace('http:', 'https:')}/mcp` },
       choir: { url: world.choir },
-      vault: { url: `${await startWeb((_, response) => response.writeHead(401).end())}/mcp` },
+      vault: { url: await startStatus(401) },
       retired: { url: world.tracker.url, enabled: false },
       ...config.servers,
     },

@@ -8,7 +8,7 @@ use crate::tree::files;
 /// Prefixes of the keys that configure limits.
 const BOUNDS: [&str; 6] = ["limits.", "http.", "servers.NAME.", "egress.", "audit.queue", "admin."];
 /// Keys with these prefixes that limit nothing a request holds or waits for.
-const OTHERS: [&str; 32] = [
+const OTHERS: [&str; 33] = [
     "http.hosts",
     "http.origins",
     "http.public_url",
@@ -38,6 +38,7 @@ const OTHERS: [&str; 32] = [
     "admin.scrape_token",
     "admin.operators",
     "admin.admins",
+    "admin.grants",
     "admin.ready",
     "admin.sign_in.",
     "http.tls.",

@@ -16,6 +16,7 @@ use super::conditions::{
     ChangeHeaders, ChangeQuery, CreationHeaders, OrganisationQuery, make_actor,
 };
 use super::integrations::{entity_tag, write_time};
+use super::names::KeyNames;
 use super::page::{Page, Part, SortOrder, StoredSort};
 use super::problem::Problem;
 use super::query::{Query, number};
@@ -30,6 +31,9 @@ pub(crate) struct Agent {
     organization_id: String,
     /// Its creator, as `issuer|subject`.
     owner: String,
+    /// The name of the key that created it, where the caller may know it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    owner_name: Option<String>,
     /// The URL for its clients.
     endpoint: String,
     /// Increases with each change; also the `ETag` of the response, for `If-Match`.
@@ -83,11 +87,19 @@ impl Agent {
             name: stored.name,
             organization_id: stored.organisation,
             owner: format!("{}|{}", stored.owner.issuer, stored.owner.subject),
+            owner_name: None,
             version: stored.version,
             created_at: write_time(stored.created_at),
             updated_at: write_time(stored.updated_at),
             dry_run: false,
         }
+    }
+}
+
+impl Agent {
+    fn name_owner(mut self, names: &KeyNames) -> Self {
+        self.owner_name = names.find_whole(&self.owner).map(str::to_owned);
+        self
     }
 }
 
@@ -125,7 +137,8 @@ pub(crate) async fn list_agents(
         limit,
     };
     let found = state.registry()?.list_agents(&actor, &asked);
-    Ok(Json(part.make_page(found, |stored| Agent::new(stored, &caller))))
+    let names = KeyNames::of(&state, &caller);
+    Ok(Json(part.make_page(found, |stored| Agent::new(stored, &caller).name_owner(&names))))
 }
 
 /// Creates an agent owned by the caller.
@@ -168,7 +181,9 @@ pub(crate) async fn show_agent(
 ) -> Result<(HeaderMap, Json<Agent>), Problem> {
     let actor = make_actor(&caller);
     let stored = state.registry()?.agent(&actor, &id)?;
-    Ok((entity_tag(stored.version), Json(Agent::new(stored, &caller))))
+    let names = KeyNames::of(&state, &caller);
+    let tag = entity_tag(stored.version);
+    Ok((tag, Json(Agent::new(stored, &caller).name_owner(&names))))
 }
 
 /// Renames an agent.

@@ -48,6 +48,20 @@ pub(crate) async fn list_approvals(
     Ok(Json(query.cut(waiting, WaitingApproval::id)?))
 }
 
+/// The calls that no longer wait for the caller: decided, expired or left by their clients in the
+/// last 10 minutes.
+///
+/// `state` is `approved`, `denied`, `expired` or `left`, `by` names the people who decided.
+#[utoipa::path(
+    get,
+    path = "/approvals/ended",
+    tag = "approvals",
+    responses((status = 200, body = Vec<Object>))
+)]
+pub(crate) async fn list_ended_approvals(State(state): Shared, caller: Caller) -> Json<Vec<Value>> {
+    Json(state.gateway.list_ended_approvals(&caller.principal))
+}
+
 /// Returns a call that the caller may approve.
 #[utoipa::path(
     get,

@@ -19,7 +19,7 @@ use super::conditions::OrganisationQuery;
 use super::places::OrganisationPermit;
 use super::problem::Problem;
 use super::query::{Query, number};
-use super::state::{ApiState, Shared};
+use super::state::{ApiState, AuditReport, Shared};
 
 /// The purpose that cursors are sealed for.
 const LIST: &str = "audit";
@@ -48,7 +48,7 @@ pub(crate) struct AuditQuery {
     #[serde(default)]
     #[param(max_length = 32)]
     to: Option<String>,
-    /// Who asked: `issuer|subject`, or a subject.
+    /// The caller: `issuer|subject`, a subject, or the name of a key.
     #[serde(default)]
     #[param(max_length = 512)]
     principal: Option<String>,
@@ -141,7 +141,7 @@ impl Filter {
         let Some(wanted) = &self.query.principal else { return true };
         let who = text(record, "who");
         match wanted.split_once('|') {
-            _ if wanted == who => true,
+            _ if wanted == who || wanted == text(record, "key") => true,
             Some((issuer, subject)) => subject == who && issuer == text(record, "issuer"),
             None => false,
         }
@@ -177,12 +177,12 @@ impl Reader {
         Self { role: caller.role, own: format!("{}/", caller.organisation()) }
     }
 
-    /// Returns whether a member is hidden. The server and rule that hide an item are for operators.
+    /// Returns whether a member is hidden. The server that hides an item is for operators.
     fn is_hidden(&self, record: &Members, name: &str) -> bool {
         match name {
             // Both reveal the activity of all organisations.
             "seq" | "call" => self.role != Role::Operator,
-            "server" | "rule" => {
+            "server" => {
                 self.role != Role::Operator
                     && text(record, "decision") == "deny"
                     && !text(record, "server").starts_with(&self.own)
@@ -279,6 +279,44 @@ pub(crate) async fn search_audit(
         complete: found.is_complete || found.has_more,
         integrity,
     }))
+}
+
+/// Verifies the whole audit trail: the numbers and the hashes of all of its records.
+#[utoipa::path(
+    post,
+    path = "/audit/verify",
+    tag = "audit",
+    responses(
+        (status = 200, body = AuditReport),
+        (status = 409, description = "The trail is not in a file"),
+    )
+)]
+pub(crate) async fn verify_audit(
+    State(state): Shared,
+    caller: Caller,
+) -> Result<Json<AuditReport>, Problem> {
+    let Some(place) = state.operator_searches.enter(&Arc::from(caller.organisation())) else {
+        let detail = "others search the trail now: try again in a moment";
+        let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "OVERLOADED", detail);
+        return Err(problem.retry_after(2));
+    };
+    if state.operations.audit_file().is_none() {
+        let detail = "the trail of this gateway is not in a file: verify it where it is collected";
+        return Err(Problem::new(StatusCode::CONFLICT, "NO_AUDIT_FILE", detail));
+    }
+    let operations = Arc::clone(&state.operations);
+    let verified = tokio::task::spawn_blocking(move || {
+        let _place = place;
+        operations.verify_audit()
+    });
+    match verified.await {
+        Ok(Ok(report)) => Ok(Json(report)),
+        failed => {
+            tracing::warn!(?failed, "the audit trail was not verified");
+            let detail = "the trail cannot be read now; the log says why";
+            Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "AUDIT_UNAVAILABLE", detail))
+        }
+    }
 }
 
 /// Returns the number of the record before which the next page begins, if there may be one.

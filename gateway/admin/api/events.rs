@@ -51,6 +51,9 @@ pub(crate) struct Follower {
     calls: broadcast::Receiver<Arc<EndedCall>>,
     /// For readers that have subscribed to decisions.
     decisions: Option<Decisions>,
+    /// Calls that wait for the caller's approval, and changes of those of all callers.
+    waiting: Vec<String>,
+    approvals: watch::Receiver<()>,
     /// Servers that the caller has seen. The end of others is reported to their administrators
     /// only.
     known: HashSet<ServerId>,
@@ -85,6 +88,8 @@ pub(crate) enum ReaderEvent {
     Executed { id: String, call: Value },
     /// Requests were decided or have ended. The id is that of the previous event.
     Decided { id: String },
+    /// Other calls wait for the caller's approval than before.
+    Approvals { id: String, count: usize },
     /// Events were lost. The reader continues after this id.
     Missed { id: String },
     /// The credential is no longer valid.
@@ -101,9 +106,10 @@ pub(crate) enum ReaderEvent {
 /// `outcome` and `durationMs`: the caller's own, and for administrators those of their
 /// organisation) and `missed` (events were lost: reload the displayed data). With `decisions=true`
 /// administrators also receive `decided`, at most about once a second: requests of their
-/// organisation, for operators of any, were decided or have ended; `GET /audit` lists them. A
-/// reader that sends the id of its last event as `Last-Event-ID` continues after that event, except
-/// for `executed` and `decided`, which are sent only as they happen.
+/// organisation, for operators of any, were decided or have ended; `GET /audit` lists them.
+/// `approvals` has the changed `count` of calls that wait for the caller's approval. A reader that
+/// sends the id of its last event as `Last-Event-ID` continues after that event, except for
+/// `executed`, `decided` and `approvals`, which are sent only as they happen.
 #[utoipa::path(
     get,
     path = "/events",
@@ -136,6 +142,10 @@ pub(crate) async fn follow_events(
             }
             ReaderEvent::Executed { id, call } => {
                 Event::default().event("executed").id(id).data(call.to_string())
+            }
+            ReaderEvent::Approvals { id, count } => {
+                let data = json!({"count": count}).to_string();
+                Event::default().event("approvals").id(id).data(data)
             }
             ReaderEvent::Decided { id } => Event::default().event("decided").id(id).data("{}"),
             ReaderEvent::Missed { id } => Event::default().event("missed").id(id),
@@ -175,6 +185,8 @@ impl Follower {
         let next_look = Instant::now() + CREDENTIAL_CHECK_INTERVAL;
         let calls = state.gateway.ended_calls(caller.organisation());
         let decisions = None;
+        let approvals = state.gateway.approval_changes();
+        let waiting = list_waiting(&state, &caller);
         let mut known = HashSet::new();
         for server in visible_servers(&state, &caller) {
             known.insert(ServerId::of(&*server));
@@ -186,6 +198,8 @@ impl Follower {
             newest,
             calls,
             decisions,
+            waiting,
+            approvals,
             known,
             next_look,
             _place: place,
@@ -216,11 +230,12 @@ impl Follower {
             }
             tokio::select! {
                 () = &mut stopping => return ReaderEvent::Stopping,
-                () = sleep_until(self.next_look) => {
-                    self.next_look = Instant::now() + CREDENTIAL_CHECK_INTERVAL;
-                }
-                () = hear(&mut self.decisions) => {
-                    return ReaderEvent::Decided { id: self.last_id() };
+                () = sleep_until(self.next_look) => self.next_look = Instant::now() + CREDENTIAL_CHECK_INTERVAL,
+                () = hear(&mut self.decisions) => return ReaderEvent::Decided { id: self.last_id() },
+                Ok(()) = self.approvals.changed() => {
+                    if let Some(told) = self.tell_approvals() {
+                        return told;
+                    }
                 }
                 changed = self.newest.changed() => if changed.is_err() {
                     return ReaderEvent::Stopping;
@@ -234,6 +249,16 @@ impl Follower {
                 },
             }
         }
+    }
+
+    /// Changes of calls that wait for others are none of the caller's business.
+    fn tell_approvals(&mut self) -> Option<ReaderEvent> {
+        let waiting = list_waiting(&self.state, &self.caller);
+        if waiting == self.waiting {
+            return None;
+        }
+        self.waiting = waiting;
+        Some(ReaderEvent::Approvals { id: self.last_id(), count: self.waiting.len() })
     }
 
     /// Returns the event of a call, if it is the caller's own or of the organisation that it
@@ -344,6 +369,12 @@ async fn hear(decisions: &mut Option<Decisions>) {
     sleep_until(due).await;
     decisions.due = None;
     decisions.told = Some(Instant::now());
+}
+
+/// Returns the ids of the calls that wait for a caller's approval.
+fn list_waiting(state: &ApiState, caller: &Caller) -> Vec<String> {
+    let calls = state.gateway.list_approvals(&caller.principal);
+    calls.iter().map(|call| call["id"].as_str().unwrap_or("").to_owned()).collect()
 }
 
 fn tell_tool(id: String, change: &ToolChange) -> ReaderEvent {

@@ -21,7 +21,8 @@ use super::problem::Problem;
 use super::query::Query;
 use super::state::{KeyChange, Shared};
 
-use api_key::{ApiKey, RETRY_SECONDS, read_clock, show_trial, unknown_key};
+pub(in crate::api) use api_key::read_clock;
+use api_key::{ApiKey, RETRY_SECONDS, show_trial, unknown_key};
 use change::{Effect, change_keys, rehearse};
 use input::{NewKey, check_grants, role_of};
 

@@ -1,20 +1,24 @@
 //! Decisions of the policies in force: their explanation, and tests of expected decisions. Nothing
 //! is called and nothing is counted.
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use lockgate_authn::{DEFAULT_ORGANISATION, KEY, Principal};
 use lockgate_policy::TargetKind;
 use lockgate_policy::cases::{Caller as Subject, Case};
-use lockgate_proxy::{DecisionQuestion, TooManyJudgements};
+use lockgate_proxy::{DecisionQuestion, TargetState, TooManyJudgements};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use super::access::Caller;
 use super::body::Body;
+use super::keys::read_clock;
 use super::problem::Problem;
-use super::state::Shared;
+use super::state::{ApiState, Shared};
 
 /// Limit on the cases of a request.
 const MAX_CASES: usize = 200;
@@ -29,6 +33,10 @@ pub(crate) struct Explain {
     #[serde(default, rename = "as")]
     #[schema(value_type = Option<Object>)]
     subject: Option<Subject>,
+    /// The same by the name or id of a key, or as `issuer|subject` of a key or of a session of the
+    /// console: the organisation, the roles and the scopes are those of the credential.
+    #[serde(default)]
+    caller: Option<String>,
     /// The path of the endpoint. Default `/mcp`.
     #[serde(default)]
     at: Option<String>,
@@ -55,11 +63,21 @@ pub(crate) struct Explain {
 
 /// The explanation of a decision.
 #[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct Explanation {
     /// `allow`, `ask`, `deny` or `hidden`.
     decision: &'static str,
     /// The deciding policy, or `default`.
     rule: String,
+    /// Whether a key or a session of the console is known for the caller: others are let in only
+    /// with a valid token.
+    knows_caller: bool,
+    /// What a call finds whatever policies say: `known`, `unknown-server`, `unknown-tool`,
+    /// `unavailable` or `quarantined`.
+    target: &'static str,
+    /// The caller that was asked about.
+    #[schema(value_type = Object)]
+    caller: Value,
     #[serde(skip_serializing_if = "Option::is_none")]
     words: Option<String>,
     /// The policies that apply to it, each with its effect.
@@ -122,8 +140,105 @@ impl Explain {
     }
 }
 
-fn own_subject(caller: &Caller) -> Subject {
-    let principal = &caller.principal;
+/// Returns the caller that a question is about, and whether a credential of it is known.
+fn find_subject(
+    state: &ApiState,
+    caller: &Caller,
+    question: &Explain,
+) -> Result<(Subject, bool), Problem> {
+    if let Some(subject) = &question.subject {
+        if question.caller.is_some() {
+            return Err(Problem::in_body("/caller", "give `caller` or `as`, not both"));
+        }
+        let known = known_callers(state);
+        let is_known = known.iter().any(|(_, one)| is_same(one, subject));
+        return Ok((subject.clone(), is_known));
+    }
+    let Some(wanted) = &question.caller else { return Ok((read_subject(&caller.principal), true)) };
+    let mut found: Vec<Subject> = Vec::new();
+    for (name, subject) in known_callers(state) {
+        let is_wanted = name == *wanted
+            || subject.subject == *wanted
+            || format!("{}|{}", subject.issuer, subject.subject) == *wanted;
+        if is_wanted && !found.iter().any(|one| is_same(one, &subject)) {
+            found.push(subject);
+        }
+    }
+    match found.len() {
+        1 => Ok((found.remove(0), true)),
+        0 => {
+            let detail = "no key and no session of the console has this name: choose another one, \
+                or describe the caller in `as`";
+            Err(Problem::in_body("/caller", detail))
+        }
+        count => {
+            let detail = format!("{count} callers have this name: use the id of one of them");
+            Err(Problem::in_body("/caller", detail))
+        }
+    }
+}
+
+fn is_same(one: &Subject, other: &Subject) -> bool {
+    one.issuer == other.issuer && one.subject == other.subject
+}
+
+/// Returns every caller with a key in force or a session of the console, by name.
+fn known_callers(state: &ApiState) -> Vec<(String, Subject)> {
+    let now = read_clock();
+    let mut known = Vec::new();
+    for key in &*state.operations.keys() {
+        if key.revoked.is_some() || key.expires.is_some_and(|end| end <= now) {
+            continue;
+        }
+        let subject = Subject {
+            issuer: KEY.to_owned(),
+            subject: key.id.clone(),
+            organisation: Some(key.organisation_or_default().to_owned()),
+            roles: key.roles.iter().map(|role| role.as_str().into()).collect(),
+            scopes: key.scopes.iter().map(|scope| scope.as_str().into()).collect(),
+            agent: key.agent.clone(),
+            certificates: Vec::new(),
+        };
+        known.push((key.name.clone(), subject));
+    }
+    for session in state.sessions.list() {
+        let subject = read_subject(&session.principal);
+        if subject.issuer != KEY {
+            known.push((subject.subject.clone(), subject));
+        }
+    }
+    known
+}
+
+/// Returns the name of a caller and what policies ask for, for people.
+fn describe_subject(state: &ApiState, subject: &Subject) -> Value {
+    let known = known_callers(state);
+    let name = known.iter().find(|(_, one)| is_same(one, subject)).map(|(name, _)| name);
+    json!({
+        "name": name,
+        "issuer": subject.issuer,
+        "subject": subject.subject,
+        "organizationId": subject.organisation,
+        "roles": join(&subject.roles),
+        "scopes": join(&subject.scopes),
+    })
+}
+
+fn join(words: &[Arc<str>]) -> Value {
+    words.iter().map(ToString::to_string).collect()
+}
+
+fn describe_target(target: TargetState) -> &'static str {
+    match target {
+        TargetState::Known => "known",
+        TargetState::UnknownServer => "unknown-server",
+        TargetState::UnknownName => "unknown-tool",
+        TargetState::Unavailable => "unavailable",
+        TargetState::Quarantined => "quarantined",
+    }
+}
+
+fn read_subject(principal: &Principal) -> Subject {
     let organisation = Some(principal.organisation().to_owned());
     let agent = principal.agent.as_deref().map(str::to_owned);
     let certificates = match principal.certificate() {
@@ -156,9 +271,12 @@ pub(crate) async fn explain_decision(
 ) -> Result<Json<Explanation>, Problem> {
     let (kind, name) = question.asked()?;
     let arguments = question.arguments.as_ref().map(ToString::to_string);
-    let subject = match &question.subject {
-        Some(subject) => subject.clone(),
-        None => own_subject(&caller),
+    let (subject, knows_caller) = find_subject(&state, &caller, &question)?;
+    let shown = describe_subject(&state, &subject);
+    let organisation = subject.organisation.as_deref().unwrap_or(DEFAULT_ORGANISATION);
+    let target = match kind {
+        TargetKind::Tool => state.gateway.find_tool_state(organisation, name),
+        _ => TargetState::Known,
     };
     let asked = DecisionQuestion {
         kind,
@@ -176,6 +294,9 @@ pub(crate) async fn explain_decision(
     Ok(Json(Explanation {
         decision: explained.decision,
         rule: explained.rule,
+        knows_caller,
+        target: describe_target(target),
+        caller: shown,
         words: explained.words,
         policies: serde_json::to_value(&explained.policies).unwrap_or(Value::Null),
         changes: explained.changes,

@@ -22,7 +22,7 @@ use super::rejection::record_rejection;
 use super::state::{ApiState, Operations};
 use super::table::Table;
 use super::{
-    agents, approvals, assignments, audit, document, events, integrations, keys, mcp, offers,
+    agents, approvals, assignments, audit, document, events, integrations, keys, mcp, me, offers,
     organisations, pins, policies, recent, server_set, servers, sessions, settings, switch, tools,
 };
 use crate::console::sessions::Sessions;
@@ -43,6 +43,7 @@ pub(crate) fn table() -> Table {
     Table::new()
         .add(Permission::Public, routes!(document::show_page))
         .add(Permission::Public, routes!(document::show_document))
+        .add(USER, routes!(me::show_me))
         .add(USER, routes!(servers::list_servers))
         .add(ADMIN, routes!(server_set::replace_servers))
         .add(USER, routes!(servers::show_server))
@@ -66,7 +67,9 @@ pub(crate) fn table() -> Table {
         .add(ADMIN, routes!(sessions::list_sessions))
         .add(ADMIN, routes!(sessions::end_session))
         .add(ADMIN, routes!(audit::search_audit))
+        .add(OPERATOR, routes!(audit::verify_audit))
         .add(USER, routes!(approvals::list_approvals))
+        .add(USER, routes!(approvals::list_ended_approvals))
         .add(USER, routes!(approvals::show_approval))
         .add(USER, routes!(approvals::approve_call))
         .add(USER, routes!(approvals::deny_call))

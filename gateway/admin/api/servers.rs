@@ -8,6 +8,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use lockgate_authn::Role;
+use lockgate_proxy::Gateway;
 use lockgate_upstream::{ListKind, Upstream, UpstreamState as ServerState};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -23,6 +24,7 @@ use super::page::{Page, PageQuery, SortOrder, Sorting};
 use super::problem::Problem;
 use super::query::{Query, number};
 use super::state::{ApiState, Shared, Switch};
+use crate::fault::Fault;
 
 /// A server.
 #[derive(Debug, Serialize, ToSchema)]
@@ -41,6 +43,10 @@ pub(crate) struct Server {
     stage: Option<&'static str>,
     /// The cause of this state.
     reason: String,
+    /// What is wrong, why and how to repair it; absent if the server works. A connected server
+    /// has one if its lists or most of its recent calls fail.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fault: Option<Fault>,
     /// The start of this state (RFC 3339).
     since: String,
     /// The time it was last connected (RFC 3339); for a connected server, its last message.
@@ -127,6 +133,7 @@ impl Server {
             state: status.state.as_str(),
             stage,
             reason: status.reason(),
+            fault: find_fault(&state.gateway, caller, server),
             since: status.since_text(),
             last_good,
             last_heard,
@@ -159,6 +166,7 @@ impl Server {
         self.state = after.as_str();
         self.reason = format!("a dry run: it would be {}", to.as_str());
         self.stage = None;
+        self.fault = None;
         self
     }
 
@@ -188,6 +196,60 @@ impl Internals {
         let load = server.stats().map(|stats| stats.json());
         Self { trouble, stderr, omitted: server.catalog().omitted.clone(), load }
     }
+}
+
+/// Steps of recent calls that decide whether calls fail: 5 minutes, and the current step.
+const CALL_STEPS: usize = 11;
+/// Calls within these steps that are enough to judge by.
+const MIN_CALLS: u64 = 5;
+
+/// Returns what is wrong with a server, in words that the caller may read.
+pub(crate) fn find_fault(
+    gateway: &Gateway,
+    caller: &Caller,
+    server: &dyn Upstream,
+) -> Option<Fault> {
+    let status = server.status();
+    let is_operator = caller.role == Role::Operator;
+    match (status.state, &status.trouble) {
+        (ServerState::Disabled, _) => None,
+        (ServerState::Resting | ServerState::Connected, None) => {
+            let list_fault = find_list_fault(server, is_operator);
+            list_fault.or_else(|| find_call_fault(gateway, caller, server))
+        }
+        (_, Some(trouble)) => Some(Fault::of_server(server.slug(), trouble, is_operator)),
+        (_, None) => None,
+    }
+}
+
+/// A connected server that refuses to list its tools has none, and a line that says why.
+fn find_list_fault(server: &dyn Upstream, is_operator: bool) -> Option<Fault> {
+    let catalog = server.catalog();
+    if !catalog.items(ListKind::Tools).is_empty() {
+        return None;
+    }
+    let refused = catalog.omitted.iter().find_map(|line| line.strip_prefix("tools: "))?;
+    let cause = if is_operator { refused } else { "the server refused `tools/list`" };
+    Some(Fault::new("list", server.slug(), refused, cause))
+}
+
+fn find_call_fault(gateway: &Gateway, caller: &Caller, server: &dyn Upstream) -> Option<Fault> {
+    let steps = gateway.recent_calls_of(server);
+    let mut calls = 0;
+    let mut failed = 0;
+    for step in steps.iter().rev().take(CALL_STEPS) {
+        calls += step.calls;
+        failed += step.failed;
+    }
+    if calls < MIN_CALLS || failed * 2 < calls {
+        return None;
+    }
+    // How many calls a shared server gets is nothing for members of one organisation.
+    let cause = match may_see_figures(caller, server) {
+        true => format!("{failed} of {calls} calls failed in the last 5 minutes"),
+        false => "most calls failed in the last 5 minutes".to_owned(),
+    };
+    Some(Fault::new("call", server.slug(), "", &cause))
 }
 
 fn last_heard(server: &dyn Upstream) -> Option<String> {

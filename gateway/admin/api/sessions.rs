@@ -29,6 +29,9 @@ pub(crate) struct ConsoleSession {
     /// The issuer of its user. The subject of a key is the key's id.
     issuer: String,
     subject: String,
+    /// Of a key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
     organization_id: String,
     /// RFC 3339.
     began_at: String,
@@ -45,8 +48,11 @@ impl ConsoleSession {
         let issuer = &principal.issuer;
         let subject = &principal.subject;
         let organisation = principal.organisation();
+        let name = principal.key_name.as_deref().map(str::to_owned);
+        let shown = name.as_deref().unwrap_or("");
         Self {
-            place: format!("{organisation} {issuer} {subject} {id}"),
+            place: format!("{organisation} {issuer} {shown} {subject} {id}"),
+            name,
             id,
             issuer: issuer.to_string(),
             subject: subject.to_string(),
@@ -59,7 +65,7 @@ impl ConsoleSession {
 
 /// Lists the console sessions of the caller's organisation; for operators, all.
 ///
-/// `search` looks for a part of the organisation, the issuer, the subject or the id.
+/// `search` looks for a part of the organisation, the issuer, the name, the subject or the id.
 #[utoipa::path(
     get,
     path = "/sessions",

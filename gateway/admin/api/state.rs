@@ -10,7 +10,9 @@ use lockgate_policy::pin::Pin;
 use lockgate_proxy::Gateway;
 use lockgate_registry::Registry;
 use lockgate_upstream::BoxFuture;
+use serde::Serialize;
 use serde_json::Value;
+use utoipa::ToSchema;
 
 use super::journal::Journal;
 use super::places::Places;
@@ -131,6 +133,12 @@ pub trait Operations: Send + Sync + 'static {
     /// Returns the file that the audit trail is written to, if any.
     fn audit_file(&self) -> Option<PathBuf>;
 
+    /// Verifies the whole trail, on the thread that asks.
+    ///
+    /// # Errors
+    /// The trail cannot be read; why.
+    fn verify_audit(&self) -> Result<AuditReport, String>;
+
     /// Returns the registry; `None` if nothing can be changed while the gateway runs.
     fn registry(&self) -> Option<Arc<Registry>>;
 
@@ -151,6 +159,15 @@ pub trait Operations: Send + Sync + 'static {
 
     /// Connects or disconnects a configured server. Returns `false` if there is no such server.
     fn switch(&self, slug: &str, to: Switch) -> bool;
+}
+
+/// Whether an audit trail is intact.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct AuditReport {
+    pub intact: bool,
+    pub records: u64,
+    /// The first thing that is wrong.
+    pub first: Option<String>,
 }
 
 pub(crate) struct ApiState {

@@ -19,6 +19,8 @@ use url::{Position, Url};
 
 use super::error::{PageError, TOO_MUCH};
 use super::page_account::{PageAccount, PageHold, ReadError};
+use crate::fault::Fault;
+pub(crate) use crate::fault::sentence;
 
 /// Largest answer that a page is made of, in bytes.
 const MAX_ANSWER: usize = 8 << 20;
@@ -48,6 +50,8 @@ pub(crate) struct ApiError {
     pub(crate) stage: String,
     /// What programs tell errors apart by; empty where there is none.
     pub(crate) code: String,
+    /// The failure of a server in words, where that is what happened.
+    pub(crate) fault: Option<Fault>,
 }
 
 /// A problem of the API (RFC 9457).
@@ -57,6 +61,7 @@ struct Refusal {
     detail: String,
     code: String,
     stage: String,
+    fault: Option<Fault>,
     errors: Vec<FieldRefusal>,
 }
 
@@ -77,6 +82,12 @@ pub(crate) struct List<T> {
     pub(crate) total: usize,
     #[serde(default)]
     pub(crate) next_cursor: Option<String>,
+}
+
+impl<T> List<T> {
+    pub(crate) fn empty() -> Self {
+        Self { items: Vec::new(), total: 0, next_cursor: None }
+    }
 }
 
 /// A path with a query, each part encoded as it has to be.
@@ -229,7 +240,7 @@ impl ApiClient {
 impl ApiError {
     fn new(status: StatusCode, code: &str, detail: String) -> Self {
         let code = code.to_owned();
-        Self { status, detail, pointer: String::new(), stage: String::new(), code }
+        Self { status, detail, pointer: String::new(), stage: String::new(), code, fault: None }
     }
 
     fn read(status: StatusCode, text: &[u8]) -> Self {
@@ -240,6 +251,7 @@ impl ApiError {
             pointer: String::new(),
             stage: refusal.stage,
             code: refusal.code,
+            fault: refusal.fault,
         };
         if let Some(first) = refusal.errors.into_iter().next() {
             first.pointer.trim_start_matches('#').clone_into(&mut error.pointer);
@@ -305,18 +317,6 @@ impl From<ApiError> for PageError {
         };
         Self::new(error.status, title, detail)
     }
-}
-
-/// With a capital at its start and a full stop at its end.
-pub(crate) fn sentence(text: &str) -> String {
-    let mut letters = text.trim().chars();
-    let Some(first) = letters.next() else { return String::new() };
-    let mut sentence: String = first.to_uppercase().collect();
-    sentence.push_str(letters.as_str());
-    if !sentence.ends_with(['.', '!', '?', ':']) {
-        sentence.push('.');
-    }
-    sentence
 }
 
 impl<S: Sync> FromRequestParts<S> for ApiClient {

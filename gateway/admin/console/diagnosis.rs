@@ -1,9 +1,11 @@
-//! What is wrong with a server, in a sentence for the person who can mend it, and what they can do
-//! next. It knows what the API says of a server, and no more.
+//! The state of a server in words: what is wrong, why, how to repair it and what the visitor can do
+//! next. All of it is in the API's answer.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+
+use crate::fault::{Fault, sentence};
 
 /// How a server is, as the API says.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -12,7 +14,7 @@ pub(crate) struct ServerState {
     pub(crate) name: String,
     pub(crate) organization_id: Option<String>,
     pub(crate) state: String,
-    pub(crate) stage: Option<String>,
+    pub(crate) fault: Option<Fault>,
     pub(crate) reason: String,
     pub(crate) since: String,
     pub(crate) last_heard: Option<String>,
@@ -70,16 +72,18 @@ pub(crate) enum Severity {
     Waiting,
     Good,
     Off,
+    /// A decision, and no failure.
+    Denied,
 }
 
-/// What somebody can do next.
+/// The action that a visitor can take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NextStep {
     /// End the connection and connect anew.
     Reconnect(&'static str),
     /// Connect what was disconnected.
     Connect,
-    /// Somebody else has to do it.
+    /// Only an operator can act.
     AskOperator,
     None,
 }
@@ -89,7 +93,7 @@ impl NextStep {
     pub(crate) fn button(self) -> Option<(&'static str, &'static str)> {
         match self {
             Self::Reconnect(label) => Some(("reconnect", label)),
-            Self::Connect => Some(("connect", "Connect it")),
+            Self::Connect => Some(("connect", "Connect")),
             Self::AskOperator | Self::None => None,
         }
     }
@@ -111,13 +115,14 @@ impl Severity {
         }
     }
 
-    /// As people say it of several.
+    /// The word for several of them.
     pub(crate) fn label(self) -> &'static str {
         match self {
             Self::Good => "working",
             Self::Waiting => "waiting",
-            Self::Bad => "broken",
-            Self::Off => "switched off",
+            Self::Bad => "failing",
+            Self::Off => "disabled",
+            Self::Denied => "denied",
         }
     }
 
@@ -128,6 +133,7 @@ impl Severity {
             Self::Waiting => "waiting",
             Self::Bad => "bad",
             Self::Off => "off",
+            Self::Denied => "denied",
         }
     }
 }
@@ -140,112 +146,88 @@ pub(crate) fn find_cause(reason: &str) -> &str {
     }
 }
 
-/// A state as people say it.
+/// A state in words.
 pub(crate) fn say_state(state: &str) -> &str {
     match state {
         "needs-auth" => "needs a credential",
-        "unresponsive" => "does not answer",
-        "pending" => "starting",
-        "disabled" => "switched off",
+        "unresponsive" => "not answering",
+        "pending" => "connecting",
+        "resting" => "idle",
         other => other,
     }
 }
 
 impl ServerState {
+    /// A server with a fault is not good, whatever its state: its lists or its calls fail.
     pub(crate) fn severity(&self) -> Severity {
-        Severity::of(&self.state)
-    }
-
-    /// The state as people say it.
-    pub(crate) fn state_text(&self) -> &str {
-        say_state(&self.state)
-    }
-
-    /// The server and Lockgate's part in what happened.
-    pub(crate) fn headline(&self) -> String {
-        let name = &self.name;
-        match (self.state.as_str(), self.stage.as_deref()) {
-            ("connected", _) => format!("{name} is connected."),
-            ("resting", _) => format!("{name} rests: Lockgate connects to it at its next use."),
-            ("disabled", _) => format!("{name} is switched off: nobody can call its tools."),
-            ("unresponsive", _) => format!("{name} is connected and does not answer."),
-            ("needs-auth", _) | (_, Some("auth")) => {
-                format!("{name} refuses Lockgate's credential.")
-            }
-            ("pending", None) => format!("Lockgate is connecting to {name}."),
-            (_, Some("start")) => format!("Lockgate could not start {name}."),
-            (_, Some("dns")) => format!("Lockgate does not find {name}: its name leads nowhere."),
-            (_, Some("tls")) => format!("Lockgate has no encrypted connection to {name}."),
-            (_, Some("http")) => format!("{name} answers, and says that it cannot serve Lockgate."),
-            (_, Some("connect")) => format!("Lockgate could not reach {name}."),
-            (_, Some("handshake")) => {
-                format!("{name} answered, but not as an MCP server does.")
-            }
-            (_, Some("discovery" | "list" | "schema")) => {
-                format!("{name} did not say what it offers.")
-            }
-            (_, Some("run")) => format!("{name} ended while it was in use."),
-            _ => format!("{name} does not work."),
+        match Severity::of(&self.state) {
+            Severity::Good if self.fault.is_some() => Severity::Bad,
+            severity => severity,
         }
     }
 
-    /// Where to look, for somebody who can change it.
-    pub(crate) fn advice(&self) -> &'static str {
-        match (self.state.as_str(), self.stage.as_deref()) {
-            ("connected" | "resting", _) => "",
-            ("disabled", _) => "The configuration says so, or an operator has disconnected it.",
-            ("needs-auth", _) | (_, Some("auth")) => {
-                "Renew the credential that the configuration gives for it; Lockgate then connects \
-                 by itself."
+    /// The state in words.
+    pub(crate) fn state_text(&self) -> &str {
+        match &self.fault {
+            Some(fault) if Severity::of(&self.state) == Severity::Good => {
+                if fault.stage == "call" {
+                    "calls fail"
+                } else {
+                    "lists fail"
+                }
             }
-            ("unresponsive", _) => "It is slow, or hangs. Calls wait until their time is up.",
-            (_, Some("start")) => {
-                "Check its command and arguments, and what it wrote to its standard error."
-            }
-            (_, Some("dns")) => {
-                "Check the address for a slip of the pen, and the resolver of this machine."
-            }
-            (_, Some("tls")) => {
-                "Check its certificate: for which name it is, whether it has expired, and whether \
-                 this gateway trusts its authority (egress.ca_file)."
-            }
-            (_, Some("http")) => {
-                "Check the path of the address, and what the server's own log says of the request."
-            }
-            (_, Some("connect")) => {
-                "Check its address, whether it runs, and the network between. Lockgate goes on \
-                 trying, less and less often."
-            }
-            (_, Some("handshake")) => {
-                "Check that the address is the MCP endpoint itself: often its path is missing."
-            }
-            (_, Some("discovery" | "list" | "schema")) => {
-                "Look at the server's own log: a list was refused, broken or too large."
-            }
-            (_, Some("run")) => "Read the end of its standard error. Lockgate starts it again.",
+            _ => say_state(&self.state),
+        }
+    }
+
+    /// The stage that failed; empty where none did.
+    pub(crate) fn stage(&self) -> &str {
+        self.fault.as_ref().map_or("", |fault| &fault.stage)
+    }
+
+    /// What is so, as a sentence.
+    pub(crate) fn headline(&self) -> String {
+        let name = &self.name;
+        match (&self.fault, self.state.as_str()) {
+            (Some(fault), _) => fault.summary.clone(),
+            (None, "connected") => format!("{name} is connected."),
+            (None, "resting") => format!("{name} is idle. Lockgate connects at the next call."),
+            (None, "disabled") => format!("{name} is disabled: its tools cannot be called."),
+            (None, "pending") => format!("Connecting to {name}."),
+            (None, _) => format!("{name} is not working."),
+        }
+    }
+
+    /// Why; empty where nothing is wrong.
+    pub(crate) fn cause(&self) -> String {
+        match (&self.fault, self.severity()) {
+            (Some(fault), _) => fault.cause.clone(),
+            (None, Severity::Good | Severity::Off) => String::new(),
+            (None, _) => sentence(find_cause(&self.reason)),
+        }
+    }
+
+    /// How to repair it.
+    pub(crate) fn advice(&self) -> &str {
+        match (&self.fault, self.state.as_str()) {
+            (Some(fault), _) => &fault.fix,
+            (None, "disabled") => "The configuration disables it, or an operator disconnected it.",
             _ => "",
         }
     }
 
-    /// What the visitor can do about it.
+    /// The action that the visitor can take.
     pub(crate) fn next_step(&self, is_operator: bool) -> NextStep {
         let is_builtin = self.transport.as_deref() == Some("builtin");
         match (self.state.as_str(), is_operator) {
             _ if is_builtin => NextStep::None,
             ("disabled", false) => NextStep::None,
             ("disabled", true) => NextStep::Connect,
-            ("resting", _) | ("connected", false) => NextStep::None,
+            ("resting", _) => NextStep::None,
+            ("connected", false) if self.fault.is_none() => NextStep::None,
             (_, false) => NextStep::AskOperator,
             ("connected", true) => NextStep::Reconnect("Reconnect"),
-            (_, true) => NextStep::Reconnect("Try again now"),
-        }
-    }
-
-    /// One line of a list: what is wrong, or nothing.
-    pub(crate) fn summary(&self) -> &str {
-        match self.severity() {
-            Severity::Good => "",
-            _ => find_cause(&self.reason),
+            (_, true) => NextStep::Reconnect("Retry now"),
         }
     }
 }

@@ -18,33 +18,61 @@ use axum::response::{IntoResponse, Response};
 use lockgate_authn::{KEY, LOCAL, Role};
 use lockgate_text::hex;
 
-use super::api_client::ApiClient;
+use super::api_client::{ApiClient, ApiPath};
 use super::assets::{ADDRESSES, Addresses};
+use super::diagnosis::Severity;
 use super::error::{PageError, render};
+use super::fields::Fields;
 use super::page_account::PageAccount;
+use super::redirect::redirect;
+use super::results::{Kept, Notice, Results};
 use super::sent_forms::SentForms;
-use super::sessions::{Sessions, random};
+use super::sessions::{Sessions, mask, random};
 use super::visitor::Visitor;
 use crate::api::access::Caller;
+use crate::api::me::Me;
 
-/// Where people go, in the order in which they look, with the least role that finds something.
-const SECTIONS: [(&str, &str, Role); 12] = [
-    ("/console", "Overview", Role::User),
-    ("/console/servers", "Servers", Role::User),
-    ("/console/tools", "Tools", Role::User),
-    ("/console/agents", "Agents", Role::User),
-    ("/console/access", "Access", Role::Operator),
-    ("/console/approvals", "Approvals", Role::User),
-    ("/console/audit", "Audit", Role::Admin),
-    ("/console/activity", "Activity", Role::Admin),
-    ("/console/keys", "Keys", Role::Admin),
-    ("/console/sessions", "Sessions", Role::Admin),
-    ("/console/organisations", "Organisations", Role::Operator),
-    ("/console/settings", "Settings", Role::Operator),
+/// Sections in groups, each with the least role that finds something there.
+const SECTIONS: [(&str, &[(&str, &str, Role)]); 5] = [
+    ("", &[("/console", "Overview", Role::User)]),
+    (
+        "Catalog",
+        &[
+            ("/console/servers", "Servers", Role::User),
+            ("/console/tools", "Tools", Role::User),
+            ("/console/agents", "Agents", Role::User),
+        ],
+    ),
+    (
+        "Control",
+        &[
+            ("/console/access", "Access", Role::Operator),
+            (APPROVALS, "Approvals", Role::User),
+            ("/console/pins", "Changes", Role::Admin),
+        ],
+    ),
+    (
+        "Records",
+        &[("/console/activity", "Activity", Role::Admin), ("/console/audit", "Audit", Role::Admin)],
+    ),
+    (
+        "Settings",
+        &[
+            ("/console/keys", "Keys", Role::Admin),
+            ("/console/sessions", "Sessions", Role::Admin),
+            ("/console/organisations", "Organisations", Role::Operator),
+            ("/console/settings", "Settings", Role::Operator),
+        ],
+    ),
 ];
+const APPROVALS: &str = "/console/approvals";
+
+/// The parameter that names what the last form did.
+const SAID: &str = "said";
 
 /// What all requests of the console share.
 pub(crate) struct ConsoleState {
+    pub(crate) results: Arc<Results>,
     /// The routes that pages are made of.
     pub(crate) routes: Router,
     pub(crate) sessions: Arc<Sessions>,
@@ -55,9 +83,16 @@ pub(crate) struct ConsoleState {
 /// See the module. Found in the extensions of a request.
 #[derive(Clone)]
 pub(crate) struct Layout {
+    results: Arc<Results>,
+    /// What the last form did, where the address names that.
+    pub(crate) notice: Option<Notice>,
+    /// Calls that wait for the visitor's approval.
+    pub(crate) waiting: usize,
     /// Known to this answer alone; scripts and elements that htmx reads carry it.
     pub(crate) nonce: String,
-    /// What forms carry.
+    /// The visitor, as results are kept for it.
+    owner: String,
+    /// The token that forms carry.
     pub(crate) token: String,
     /// None for somebody who is not signed in.
     pub(crate) who: Option<Who>,
@@ -76,11 +111,24 @@ pub(crate) struct Who {
     pub(crate) has_session: bool,
 }
 
+/// Sections that belong together.
+pub(crate) struct SectionGroup {
+    /// Empty for the first one.
+    pub(crate) label: &'static str,
+    pub(crate) sections: Vec<Section>,
+}
+
 /// A place to go to.
 pub(crate) struct Section {
     pub(crate) address: &'static str,
     pub(crate) label: &'static str,
     pub(crate) is_current: bool,
+}
+
+impl Section {
+    pub(crate) fn has_badge(&self) -> bool {
+        self.address == APPROVALS
+    }
 }
 
 #[derive(Template)]
@@ -95,7 +143,10 @@ impl Who {
         let principal = &visitor.principal;
         let name = match &*principal.issuer {
             LOCAL => "this machine".to_owned(),
-            KEY => format!("key {}", principal.subject),
+            KEY => match &principal.key_name {
+                Some(name) => name.to_string(),
+                None => format!("key {}", principal.subject),
+            },
             _ => principal.subject.to_string(),
         };
         Self {
@@ -137,8 +188,12 @@ impl Layout {
             None => "",
         };
         Some(Self {
+            results: Arc::clone(&state.results),
+            notice: None,
+            waiting: 0,
             nonce: hex::encode(&random::<16>().ok()?),
-            token,
+            token: mask(&token).ok()?,
+            owner: token,
             who,
             address: address.to_owned(),
             assets: &ADDRESSES,
@@ -146,17 +201,64 @@ impl Layout {
     }
 
     /// Where the visitor may go.
-    pub(crate) fn sections(&self) -> Vec<Section> {
+    pub(crate) fn groups(&self) -> Vec<SectionGroup> {
         let Some(who) = &self.who else { return Vec::new() };
         let path = self.address.split('?').next().unwrap_or("");
-        let mut sections = Vec::new();
-        for (address, label, least) in SECTIONS {
-            if who.role >= least {
-                let is_current = find_section(path) == Some(address);
-                sections.push(Section { address, label, is_current });
+        let current = find_section(path);
+        let mut groups = Vec::new();
+        for (label, all) in SECTIONS {
+            let mut sections = Vec::new();
+            for &(address, label, least) in all {
+                if who.role >= least {
+                    let is_current = current == Some(address);
+                    sections.push(Section { address, label, is_current });
+                }
+            }
+            if !sections.is_empty() {
+                groups.push(SectionGroup { label, sections });
             }
         }
-        sections
+        groups
+    }
+
+    /// The count in the title of a page; empty if nothing waits.
+    pub(crate) fn badge(&self) -> String {
+        match self.waiting {
+            0 => String::new(),
+            count => format!("({count}) "),
+        }
+    }
+
+    /// Keeps something for the page that the browser is sent to; returns its name.
+    pub(crate) fn keep(&self, kept: Kept) -> String {
+        self.results.keep(&self.owner, kept)
+    }
+
+    /// Returns something that a form of this visitor has left.
+    pub(crate) fn find_kept(&self, name: &str) -> Option<Kept> {
+        self.results.find(&self.owner, name)
+    }
+
+    /// Sends the browser to a page that says what a form did.
+    pub(crate) fn redirect_with(&self, page: ApiPath, severity: Severity, text: &str) -> Response {
+        let notice = Notice { severity, text: text.to_owned() };
+        let name = self.keep(Kept::Notice(notice));
+        redirect(&format!("{}#said", page.with(SAID, &name).as_str()))
+    }
+
+    /// Reads what waits for the visitor, and what the last form did.
+    async fn complete(mut self, api: Option<&ApiClient>, query: &str) -> Self {
+        if let Some(api) = api
+            && let Ok(path) = ApiPath::new(&["api", "me"])
+        {
+            let me: Me = api.get(&path).await.unwrap_or_default();
+            self.waiting = me.approvals;
+        }
+        let fields = Fields::parse(query.as_bytes());
+        if let Some(Kept::Notice(notice)) = self.find_kept(fields.get(SAID)) {
+            self.notice = Some(notice);
+        }
+        self
     }
 
     /// Whether the visitor runs the gateway.
@@ -176,12 +278,12 @@ impl Layout {
 
 /// The section that a page belongs to: the longest address that it begins with.
 fn find_section(path: &str) -> Option<&'static str> {
-    let below = ["/console/integrations/", "/console/catalogue/", "/console/pins"];
-    if below.iter().any(|start| path.starts_with(start)) {
+    let below = ["/console/integrations/", "/console/catalogue/", "/console/resources/"];
+    if below.iter().any(|start| path.starts_with(start)) || path.starts_with("/console/prompts/") {
         return Some("/console/servers");
     }
     let mut found: Option<&'static str> = None;
-    for (address, ..) in SECTIONS {
+    for &(address, ..) in SECTIONS.iter().flat_map(|(_, sections)| *sections) {
         let rest = path.strip_prefix(address);
         let is_below = matches!(rest, Some(rest) if rest.is_empty() || rest.starts_with('/'));
         if is_below && found.is_none_or(|found| found.len() < address.len()) {
@@ -251,9 +353,10 @@ impl<S: Sync> FromRequestParts<S> for Layout {
     type Rejection = PageError;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, PageError> {
-        match parts.extensions.get::<Self>() {
-            Some(layout) => Ok(layout.clone()),
-            None => Err(PageError::signed_out()),
-        }
+        let Some(layout) = parts.extensions.get::<Self>() else {
+            return Err(PageError::signed_out());
+        };
+        let api = parts.extensions.get::<ApiClient>();
+        Ok(layout.clone().complete(api, parts.uri.query().unwrap_or("")).await)
     }
 }

@@ -13,6 +13,7 @@ use lockgate_admission::reader::{NoMemory, Reader};
 use lockgate_admission::{Apart, CallerId, ConcurrencyError};
 use tokio::sync::Mutex;
 
+use super::compress::{accepts_gzip, compress};
 use super::error::PageError;
 use super::visitor::Visitor;
 use crate::api::answer::estimate_tree;
@@ -92,15 +93,17 @@ pub(crate) async fn count_page(
     next: Next,
 ) -> Response {
     let is_known = request.extensions().get::<Visitor>().is_some();
+    let accepts = accepts_gzip(request.headers());
     let response = next.run(request).await;
     if !is_known || response.body().size_hint().exact().is_none() {
         return response;
     }
-    let (parts, body) = response.into_parts();
+    let (mut parts, body) = response.into_parts();
     // It is there already.
     let Ok(text) = to_bytes(body, usize::MAX).await else {
         return StatusCode::INTERNAL_SERVER_ERROR.into_response();
     };
+    let text = compress(&mut parts, text, accepts);
     let mut reader = Reader::new(&account.budget);
     match reader.hold(text.len()).await {
         Ok(()) => Response::from_parts(parts, Body::from(reader.finish(text, 0))),

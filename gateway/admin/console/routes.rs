@@ -65,9 +65,17 @@ pub(crate) fn table() -> PageTable {
         .page(USER, "/tools", tools::list_tools)
         .page(USER, "/tools/{name}", tool::show_tool)
         .action(USER, "/tools/{name}", tool::try_tool)
+        .page(USER, "/prompts/{name}", tool::show_prompt)
+        .action(USER, "/prompts/{name}", tool::render_prompt)
+        .page(USER, "/resources/{uri}", tool::show_resource)
+        .action(USER, "/resources/{uri}", tool::read_resource)
+        .page(USER, "/results/{id}/{part}", tool::show_image)
         .page(USER, "/agents", agents::list_agents)
         .action(USER, "/agents", agents::create_agent)
         .page(USER, "/agents/{id}", agent::show_agent)
+        .action(USER, "/agents/{id}", agent::rename_agent)
+        .page(USER, "/agents/{id}/delete", agent::show_deletion)
+        .action(USER, "/agents/{id}/delete", agent::delete_agent)
         .action(USER, "/agents/{id}/integrations/{integration}", agent::switch_integration)
         .page(OPERATOR, "/parts", parts::show_parts)
         .page(OPERATOR, "/access", access::explain)
@@ -77,6 +85,7 @@ pub(crate) fn table() -> PageTable {
         .page(USER, "/approvals/{id}", approvals::show_approval)
         .action(USER, "/approvals/{id}/{decision}", approvals::answer)
         .page(ADMIN, "/audit", audit::list_records)
+        .action(OPERATOR, "/audit/verify", audit::verify_trail)
         .page(ADMIN, "/audit/{time}", audit::show_record)
         .page(ADMIN, "/activity", activity::show_activity)
         .page(ADMIN, "/keys", keys::list_keys)
@@ -103,7 +112,8 @@ pub(crate) fn console_router(
         budget: Arc::clone(state.gateway.budget()),
         apart: Arc::clone(state.gateway.apart()),
     };
-    let console = Arc::new(ConsoleState { routes, sessions, sent_forms, account });
+    let results = Arc::default();
+    let console = Arc::new(ConsoleState { results, routes, sessions, sent_forms, account });
     let pages = make_pages(console).layer(from_fn_with_state(state, identify_caller));
     Router::new().route("/", any(answer_root)).nest("/console", pages)
 }

@@ -160,10 +160,11 @@ impl Sessions {
         hasher.finalize().to_hex().to_string()
     }
 
-    /// Whether a form has the visitor's token; takes the same time for every guess.
+    /// Whether a form has the visitor's token, masked or not; takes the same time for every guess.
     pub(crate) fn is_form_token(&self, visitor: &Visitor, given: &str) -> bool {
         let expected = self.form_token(visitor);
-        blake3::hash(expected.as_bytes()) == blake3::hash(given.as_bytes())
+        let unmasked = unmask(given).unwrap_or_else(|| given.to_owned());
+        blake3::hash(expected.as_bytes()) == blake3::hash(unmasked.as_bytes())
     }
 
     fn find_at(&self, key: SessionKey, now: Instant) -> Option<Visitor> {
@@ -212,6 +213,22 @@ fn remove_idlest(open: &mut HashMap<SessionKey, Session>, is_candidate: impl Fn(
     if let Some((&key, _)) = idlest {
         open.remove(&key);
     }
+}
+
+/// Returns a token of forms as one page carries it: a random mask, and the token under it. Pages
+/// are compressed, and what is the same on all of them could be guessed from their lengths.
+pub(crate) fn mask(token: &str) -> Result<String, NoRandomness> {
+    let mask = random::<32>()?;
+    let token = hex::decode(token.as_bytes()).unwrap_or_default();
+    let masked: Vec<u8> = token.iter().zip(mask).map(|(byte, mask)| byte ^ mask).collect();
+    Ok(format!("{}{}", hex::encode(&mask), hex::encode(&masked)))
+}
+
+fn unmask(given: &str) -> Option<String> {
+    let bytes = hex::decode(given.as_bytes()).filter(|bytes| bytes.len() == 64)?;
+    let (mask, masked) = bytes.split_at(32);
+    let token: Vec<u8> = masked.iter().zip(mask).map(|(byte, mask)| byte ^ mask).collect();
+    Some(hex::encode(&token))
 }
 
 /// What a session is called to others.

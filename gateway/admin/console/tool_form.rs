@@ -1,156 +1,333 @@
-//! A form made from the JSON Schema of a tool's arguments, and the arguments that it says. What the
-//! schema describes beyond plain fields is written as JSON; whether arguments are good is for the
-//! gateway and the server to say.
+//! A form made from the JSON Schema of arguments, and the arguments that were typed into it. It
+//! checks what the form itself shows: required fields, bounds, patterns and counts. Everything else
+//! is checked by the gateway and the server.
+
+mod input;
+mod schema;
 
 use serde_json::{Map, Value};
 
 use super::fields::Fields;
-use super::shown::show_text;
+pub(crate) use input::{FieldKind, Rules};
+use schema::{default_text, describe, kind_of, resolve, rules_of};
 
-/// Fields of one form: what a schema has beyond that is written as JSON below them.
-const MAX_FIELDS: usize = 100;
+/// Fields of one form: arguments beyond these are typed as JSON.
+const MAX_FIELDS: usize = 200;
+/// Depth of objects and lists: anything deeper is typed as JSON.
+const MAX_DEPTH: usize = 5;
+/// Rows of one list.
+const MAX_ROWS: usize = 50;
 
-/// One argument.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ToolField {
+/// One argument, or one part of it.
+#[derive(Clone, Debug)]
+pub(crate) struct FormField {
+    /// Its label.
     pub(crate) name: String,
+    /// The name of its input.
+    pub(crate) input: String,
     pub(crate) kind: FieldKind,
     pub(crate) description: String,
-    pub(crate) is_required: bool,
-    /// What was typed, or what the schema has as default.
+    pub(crate) rules: Rules,
+    /// What was typed, or the default.
     pub(crate) value: String,
     pub(crate) mistake: String,
+    /// Members of an object, or rows of a list.
+    children: Vec<Self>,
+    /// A row of a list, which can be removed.
+    is_row: bool,
 }
 
-/// How an argument is typed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum FieldKind {
-    Text,
-    Number,
-    /// One of a few values; a flag has `true` and `false`.
-    Choice(Vec<String>),
-    /// Anything else, as JSON.
-    Json,
+/// One step of writing a form from its start to its end.
+pub(crate) enum FormStep<'a> {
+    Open(&'a FormField),
+    Field(&'a FormField),
+    /// The end of a list, where a row can be added.
+    Add(&'a FormField),
+    /// A row that can be removed.
+    Remove(&'a FormField),
+    Close,
 }
 
-impl FieldKind {
-    fn of(schema: &Value) -> Self {
-        if let Some(Value::Array(values)) = schema.get("enum") {
-            let mut texts = Vec::with_capacity(values.len());
-            for value in values {
-                if let Value::String(text) = value {
-                    texts.push(text.clone());
+/// What a form was made from.
+struct Source<'a> {
+    root: &'a Value,
+    typed: &'a Fields,
+    /// Fields that may still be made.
+    room: usize,
+}
+
+/// Where a field is: its label, its input, and the input that its typed value comes from.
+struct Place {
+    name: String,
+    input: String,
+    from: String,
+}
+
+impl Place {
+    /// A member of an object; dots within names are escaped.
+    fn member(&self, name: &str) -> Self {
+        let escaped = name.replace('%', "%25").replace('.', "%2E");
+        Self {
+            name: name.to_owned(),
+            input: format!("{}.{escaped}", self.input),
+            from: format!("{}.{escaped}", self.from),
+        }
+    }
+
+    fn row(&self, at: usize, from: usize) -> Self {
+        Self {
+            name: format!("{} {}", self.name, at + 1),
+            input: format!("{}.{at}", self.input),
+            from: format!("{}.{from}", self.from),
+        }
+    }
+}
+
+/// Returns the form of a schema, with what was typed.
+pub(crate) fn make_fields(schema: &Value, typed: &Fields) -> Vec<FormField> {
+    let mut source = Source { root: schema, typed, room: MAX_FIELDS };
+    let root = Place { name: String::new(), input: "arg".into(), from: "arg".into() };
+    source.make_members(resolve(schema, schema), &root, None, 0)
+}
+
+impl Source<'_> {
+    fn make_members(
+        &mut self,
+        schema: &Value,
+        place: &Place,
+        default: Option<&Value>,
+        depth: usize,
+    ) -> Vec<FormField> {
+        let Some(Value::Object(properties)) = schema.get("properties") else { return Vec::new() };
+        let mut fields = Vec::new();
+        for (name, property) in properties {
+            if self.room == 0 {
+                break;
+            }
+            let is_required = is_required(schema, name);
+            let given = default.and_then(|default| default.get(name));
+            fields.push(self.make(property, &place.member(name), given, (is_required, depth)));
+        }
+        fields
+    }
+
+    fn make(
+        &mut self,
+        schema: &Value,
+        place: &Place,
+        given: Option<&Value>,
+        (is_required, depth): (bool, usize),
+    ) -> FormField {
+        self.room = self.room.saturating_sub(1);
+        let property = resolve(self.root, schema);
+        let default = given.or_else(|| property.get("default"));
+        let mut kind = kind_of(property, depth < MAX_DEPTH);
+        let mut children = Vec::new();
+        match kind {
+            FieldKind::Group => {
+                children = self.make_members(property, place, default, depth + 1);
+                if children.is_empty() {
+                    kind = FieldKind::Json;
                 }
             }
-            if !texts.is_empty() && texts.len() == values.len() {
-                return Self::Choice(texts);
-            }
+            FieldKind::List => children = self.make_rows(property, place, default, depth + 1),
+            _ => {}
         }
-        match text(schema, "type") {
-            "string" => Self::Text,
-            "integer" | "number" => Self::Number,
-            "boolean" => Self::Choice(vec!["true".into(), "false".into()]),
-            _ => Self::Json,
-        }
-    }
-}
-
-impl ToolField {
-    /// What the name of its input is.
-    pub(crate) fn input(&self) -> String {
-        format!("arg.{}", self.name)
-    }
-
-    /// The value that was typed; `None` where nothing was.
-    fn read(&self, is_flag: bool) -> Result<Option<Value>, String> {
-        let text = self.value.as_str();
-        if text.is_empty() && !(self.is_required && self.kind == FieldKind::Text) {
-            return Ok(None);
-        }
-        match &self.kind {
-            FieldKind::Choice(_) if is_flag => Ok(Some(Value::Bool(text == "true"))),
-            FieldKind::Text | FieldKind::Choice(_) => Ok(Some(text.into())),
-            FieldKind::Number => {
-                let Ok(number) = serde_json::from_str(text.trim()) else {
-                    return Err("This must be a number.".into());
-                };
-                Ok(Some(Value::Number(number)))
-            }
-            FieldKind::Json => match serde_json::from_str(text) {
-                Ok(value) => Ok(Some(value)),
-                Err(error) => Err(format!("This must be JSON: {error}.")),
-            },
-        }
-    }
-}
-
-/// The form of a schema, with what was typed.
-pub(crate) fn make_fields(schema: &Value, typed: &Fields) -> Vec<ToolField> {
-    let Some(Value::Object(properties)) = schema.get("properties") else { return Vec::new() };
-    let mut fields = Vec::new();
-    for (name, property) in properties.iter().take(MAX_FIELDS) {
-        let mut field = ToolField {
-            kind: FieldKind::of(property),
-            description: show_text(text(property, "description")),
-            is_required: is_required(schema, name),
-            value: write_default(property.get("default")),
-            mistake: String::new(),
-            name: name.clone(),
+        let typed = self.typed.has(&place.from);
+        let value = match typed {
+            true => self.typed.get_exact(&place.from).to_owned(),
+            false => default_text(default),
         };
-        if typed.has(&field.input()) {
-            typed.get_exact(&field.input()).clone_into(&mut field.value);
+        FormField {
+            description: describe(schema, property),
+            rules: rules_of(property, is_required),
+            name: place.name.clone(),
+            input: place.input.clone(),
+            mistake: String::new(),
+            is_row: false,
+            kind,
+            value,
+            children,
         }
-        fields.push(field);
     }
-    fields
+
+    /// Rows as they were typed, one more or one less where a button says so; else those of the
+    /// default, else as many as there must be.
+    fn make_rows(
+        &mut self,
+        schema: &Value,
+        place: &Place,
+        default: Option<&Value>,
+        depth: usize,
+    ) -> Vec<FormField> {
+        let items = schema.get("items").unwrap_or(&Value::Null);
+        let given = default.and_then(Value::as_array);
+        let mut rows: Vec<usize> = match self.typed.get(&format!("count.{}", place.from)).parse() {
+            Ok(count) => (0..usize::min(count, MAX_ROWS)).collect(),
+            Err(_) => {
+                let least = rules_of(schema, false).min_items.unwrap_or(0);
+                (0..given.map_or(least, Vec::len).min(MAX_ROWS)).collect()
+            }
+        };
+        let removed = self.typed.get("remove");
+        rows.retain(|row| format!("{}.{row}", place.from) != removed);
+        if self.typed.get("add") == place.from && rows.len() < MAX_ROWS {
+            rows.push(rows.last().map_or(0, |last| last + 1).max(rows.len()));
+        }
+        let mut fields = Vec::new();
+        for (at, from) in rows.into_iter().enumerate() {
+            if self.room == 0 {
+                break;
+            }
+            let given = given.and_then(|given| given.get(from));
+            let mut row = self.make(items, &place.row(at, from), given, (false, depth));
+            row.is_row = true;
+            fields.push(row);
+        }
+        fields
+    }
 }
 
 fn is_required(schema: &Value, name: &str) -> bool {
-    let Some(Value::Array(required)) = schema.get("required") else { return false };
-    required.iter().any(|given| given == name)
+    let required = schema.get("required").and_then(Value::as_array);
+    required.is_some_and(|required| required.iter().any(|given| given == name))
 }
 
-/// A member of a schema, empty where it is no text.
-fn text<'a>(schema: &'a Value, name: &str) -> &'a str {
-    match schema.get(name) {
-        Some(Value::String(text)) => text,
-        _ => "",
+impl FormField {
+    /// The number of rows of a list.
+    pub(crate) fn count(&self) -> usize {
+        self.children.len()
     }
-}
 
-/// The type of an argument, if its schema says one.
-fn type_of<'a>(schema: &'a Value, argument: &str) -> Option<&'a Value> {
-    schema.get("properties")?.get(argument)?.get("type")
-}
-
-fn write_default(default: Option<&Value>) -> String {
-    match default {
-        None | Some(Value::Null) => String::new(),
-        Some(Value::String(text)) => text.clone(),
-        Some(other) => other.to_string(),
+    /// The ids of the elements that describe the input.
+    pub(crate) fn described_by(&self) -> String {
+        let mut ids = Vec::new();
+        if !self.description.is_empty() || !self.rules.hint().is_empty() {
+            ids.push(format!("{}-hint", self.input));
+        }
+        if !self.mistake.is_empty() {
+            ids.push(format!("{}-mistake", self.input));
+        }
+        ids.join(" ")
     }
-}
 
-/// The arguments that a form says; `None` where a field is not what it must be, which then says so.
-pub(crate) fn read_arguments(schema: &Value, fields: &mut [ToolField]) -> Option<Value> {
-    let mut arguments = Map::new();
-    let mut is_good = true;
-    for field in fields {
-        let is_flag = matches!(
-            type_of(schema, &field.name), Some(Value::String(kind)) if kind == "boolean"
-        );
-        match field.read(is_flag) {
-            Ok(Some(value)) => {
-                arguments.insert(field.name.clone(), value);
+    fn add_steps<'a>(&'a self, steps: &mut Vec<FormStep<'a>>) {
+        match self.kind {
+            FieldKind::Group | FieldKind::List => {
+                steps.push(FormStep::Open(self));
+                for child in &self.children {
+                    child.add_steps(steps);
+                }
+                if self.kind == FieldKind::List {
+                    steps.push(FormStep::Add(self));
+                }
+                if self.is_row {
+                    steps.push(FormStep::Remove(self));
+                }
+                steps.push(FormStep::Close);
             }
-            Ok(None) => {}
-            Err(mistake) => {
-                field.mistake = mistake;
-                is_good = false;
+            _ => {
+                steps.push(FormStep::Field(self));
+                if self.is_row {
+                    steps.push(FormStep::Remove(self));
+                }
             }
         }
     }
-    if is_good { Some(Value::Object(arguments)) } else { None }
+
+    /// Returns the value that was typed; nothing for a field that was left empty. A mistake is
+    /// noted beside its field.
+    fn read(&mut self, is_good: &mut bool) -> Option<Value> {
+        let read = match self.kind {
+            FieldKind::Group => Ok(self.read_members(is_good)),
+            FieldKind::List => self.read_rows(is_good),
+            _ => input::read(&self.kind, &self.rules, &self.value),
+        };
+        read.unwrap_or_else(|mistake| {
+            self.mistake = mistake;
+            *is_good = false;
+            None
+        })
+    }
+
+    fn read_members(&mut self, is_good: &mut bool) -> Option<Value> {
+        let is_blank = self.is_blank();
+        if is_blank && !self.rules.is_required {
+            return None;
+        }
+        let mut members = Map::new();
+        for child in &mut self.children {
+            if let Some(value) = child.read(is_good) {
+                members.insert(child.name.clone(), value);
+            }
+        }
+        Some(Value::Object(members))
+    }
+
+    fn read_rows(&mut self, is_good: &mut bool) -> Result<Option<Value>, String> {
+        let mut values = Vec::new();
+        for child in &mut self.children {
+            values.extend(child.read(is_good));
+        }
+        self.rules.check_count(values.len())?;
+        let is_left_out = values.is_empty() && !self.rules.is_required;
+        Ok((!is_left_out).then_some(Value::Array(values)))
+    }
+
+    /// Whether nothing was typed, here or within.
+    fn is_blank(&self) -> bool {
+        match self.kind {
+            FieldKind::Group | FieldKind::List => self.children.iter().all(Self::is_blank),
+            _ => self.value.is_empty(),
+        }
+    }
+}
+
+/// Returns the steps of writing a form.
+pub(crate) fn list_steps(fields: &[FormField]) -> Vec<FormStep<'_>> {
+    let mut steps = Vec::new();
+    for field in fields {
+        field.add_steps(&mut steps);
+    }
+    steps
+}
+
+/// Returns the arguments of a form; nothing where a field has a mistake, which it then shows.
+pub(crate) fn read_arguments(fields: &mut [FormField]) -> Option<Value> {
+    let mut arguments = Map::new();
+    let mut is_good = true;
+    for field in fields {
+        if let Some(value) = field.read(&mut is_good) {
+            arguments.insert(field.name.clone(), value);
+        }
+    }
+    is_good.then_some(Value::Object(arguments))
+}
+
+/// Notes a mistake that the gateway or the server found, such as `/arguments/id: is no number`.
+pub(crate) fn note_mistake(fields: &mut [FormField], words: &str) -> bool {
+    for field in fields {
+        let marks = [format!("/{}", field.name), format!("`{}`", field.name)];
+        if marks.iter().any(|mark| words.contains(mark.as_str())) {
+            words.clone_into(&mut field.mistake);
+            return true;
+        }
+    }
+    false
+}
+
+/// The schema of a prompt's arguments, which are texts.
+pub(crate) fn text_schema(arguments: &[(String, String, bool)]) -> Value {
+    let mut properties = Map::new();
+    let mut required = Vec::new();
+    for (name, description, is_required) in arguments {
+        let property = serde_json::json!({"type": "string", "description": description});
+        properties.insert(name.clone(), property);
+        if *is_required {
+            required.push(Value::from(name.as_str()));
+        }
+    }
+    serde_json::json!({"type": "object", "properties": properties, "required": required})
 }
 
 #[cfg(test)]

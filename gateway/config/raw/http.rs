@@ -135,6 +135,9 @@ pub struct Admin {
     /// Administrators of their own organisation, in the same form. Default: API keys with the role
     /// `admin`.
     pub admins: Option<List>,
+    /// Further roles that administrators may give to keys of their organisation, besides their own
+    /// roles. Default: none.
+    pub grants: Option<List>,
     /// When `/readyz` returns 200: `started`, once every server of `servers` is connected or has
     /// failed; `any`, while at least one is connected; `all`, while all enabled ones are. Default
     /// `started`.

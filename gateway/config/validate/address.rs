@@ -14,6 +14,9 @@ use crate::raw::given::text_or;
 use crate::raw::leaf::Text;
 use crate::raw::{self, Root};
 
+/// Longest name of a role, in bytes.
+const MAX_ROLE: usize = 256;
+
 impl Check<'_> {
     pub fn listener(&mut self, root: &Root, has_key: bool) -> Option<lockgate_listener::Config> {
         let listen = self.address(&["listen"], text_or(&root.listen, LISTEN), has_key);
@@ -95,6 +98,7 @@ impl Check<'_> {
                 operators: self.holders("operators", raw.operators.as_ref(), "operator"),
                 admins: self.holders("admins", raw.admins.as_ref(), "admin"),
             },
+            grants: self.grants(raw.grants.as_ref()),
             clients_address: ClientsAddress::default(),
         };
         let ready = match raw.ready {
@@ -104,6 +108,22 @@ impl Check<'_> {
         };
         let scrape_token = self.scrape_token(raw.scrape_token.as_ref());
         lockgate_admin::Config { listen, webhook: None, api, ready, scrape_token }
+    }
+
+    /// Roles that administrators may give to keys. A key that may do more than its maker is refused
+    /// whatever this says.
+    fn grants(&mut self, raw: Option<&raw::leaf::List>) -> Vec<String> {
+        let mut grants = Vec::new();
+        let Some(raw) = raw else { return grants };
+        for (at, role) in raw.0.iter().enumerate() {
+            if role.is_empty() || role.len() > MAX_ROLE || role.contains(char::is_control) {
+                let hint = "write the name of a role, of 1 to 256 bytes";
+                self.item_error(&["admin", "grants"], at, "is not the name of a role", hint);
+                continue;
+            }
+            grants.push(role.to_string());
+        }
+        grants
     }
 
     /// Returns the holders of an API role; by default, API keys with the role named `default`.

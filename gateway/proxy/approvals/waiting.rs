@@ -1,19 +1,25 @@
 //! Calls held until approvers other than their callers have decided. A vote is confirmed only while
 //! the call can still proceed, which it cannot after its client has disconnected.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use lockgate_authn::{LOCAL, Principal};
 use lockgate_policy::ApprovalRule;
+use lockgate_text::date;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use crate::approvals::bounds::{Bounds, NoRoom};
 use crate::quota::{QuotaPermit, Quotas};
 use crate::rights::subject;
+
+/// Calls that no longer wait and are still shown to their approvers: each has at most 64 KiB.
+const MAX_ENDED: usize = 64;
+/// How long they are shown.
+const ENDED_SHOWN: Duration = Duration::from_secs(600);
 
 /// The decision on a held call.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,24 +75,59 @@ struct Votes {
     /// The approvers so far, each with the rules that the approval counts for.
     approved: Vec<(Principal, Vec<bool>)>,
     sender: Option<oneshot::Sender<Ending>>,
+    /// The decision, once there is one.
+    ending: Option<Ending>,
+}
+
+/// A call that no longer waits.
+struct EndedCall {
+    call: Arc<WaitingCall>,
+    state: &'static str,
+    at: SystemTime,
+}
+
+/// What the places of calls share.
+#[derive(Default)]
+struct Calls {
+    waiting: Mutex<BTreeMap<String, Arc<WaitingCall>>>,
+    /// The newest last.
+    ended: Mutex<VecDeque<EndedCall>>,
+    /// Sent after every change of either.
+    changes: watch::Sender<()>,
 }
 
 #[derive(Default)]
 pub(crate) struct WaitingCalls {
-    calls: Arc<Mutex<BTreeMap<String, Arc<WaitingCall>>>>,
+    calls: Arc<Calls>,
     shares: Arc<Quotas>,
 }
 
 /// A slot among the waiting calls; the call is removed on drop.
 pub(crate) struct WaitingPermit {
-    calls: Arc<Mutex<BTreeMap<String, Arc<WaitingCall>>>>,
+    calls: Arc<Calls>,
     id: String,
     _share: QuotaPermit,
 }
 
 impl Drop for WaitingPermit {
     fn drop(&mut self) {
-        self.calls.lock().remove(&self.id);
+        let removed = self.calls.waiting.lock().remove(&self.id);
+        if let Some(call) = removed {
+            self.calls.keep_ended(call);
+        }
+        self.calls.changes.send_replace(());
+    }
+}
+
+impl Calls {
+    fn keep_ended(&self, call: Arc<WaitingCall>) {
+        let at = SystemTime::now();
+        let state = call.final_state(at);
+        let mut ended = self.ended.lock();
+        if ended.len() == MAX_ENDED {
+            ended.pop_front();
+        }
+        ended.push_back(EndedCall { call, state, at });
     }
 }
 
@@ -99,7 +140,7 @@ impl WaitingCall {
         expires: SystemTime,
     ) -> (Self, oneshot::Receiver<Ending>) {
         let (sender, receiver) = oneshot::channel();
-        let votes = Mutex::new(Votes { approved: Vec::new(), sender: Some(sender) });
+        let votes = Mutex::new(Votes { approved: Vec::new(), sender: Some(sender), ending: None });
         let asked = SystemTime::now();
         (Self { id, requester, shown, rules, asked, expires, votes }, receiver)
     }
@@ -133,6 +174,25 @@ impl WaitingCall {
         shown["expires_in"] = left.as_secs().into();
         shown["policies"] = self.progress(&self.votes.lock());
         Some(shown)
+    }
+
+    /// Returns how the wait ended, for a call that no longer waits.
+    fn final_state(&self, now: SystemTime) -> &'static str {
+        match &self.votes.lock().ending {
+            Some(Ending::Approved(_)) => "approved",
+            Some(Ending::Denied(_)) => "denied",
+            None if now >= self.expires => "expired",
+            None => "left",
+        }
+    }
+
+    /// Returns the people who decided.
+    fn deciders(&self) -> Vec<String> {
+        match &self.votes.lock().ending {
+            Some(Ending::Approved(voters)) => voters.iter().map(name_of).collect(),
+            Some(Ending::Denied(voter)) => vec![name_of(voter)],
+            None => Vec::new(),
+        }
     }
 
     /// Reports for each rule how many approvals it has and needs.
@@ -183,7 +243,9 @@ impl WaitingCall {
         let decided = ending.is_some();
         if let Some(ending) = ending {
             let Some(sender) = votes.sender.take() else { return Err(VoteError::Unknown) };
+            votes.ending = Some(ending.clone());
             if sender.send(ending).is_err() {
+                votes.ending = None;
                 return Err(VoteError::Unknown);
             }
         } else if matches!(&votes.sender, Some(sender) if sender.is_closed()) {
@@ -199,6 +261,11 @@ impl WaitingCall {
         };
         Ok(json!({"id": self.id, "state": state, "policies": self.progress(&votes)}))
     }
+}
+
+/// Returns the name of a key, or the subject of another credential.
+fn name_of(principal: &Principal) -> String {
+    principal.key_name.as_deref().unwrap_or(&principal.subject).to_owned()
 }
 
 /// Compares identities regardless of organisation and roles.
@@ -229,19 +296,21 @@ impl WaitingCalls {
     /// The limit of all callers, of the requester or of its organisation is reached.
     pub(crate) fn hold(&self, call: WaitingCall, bounds: Bounds) -> Result<WaitingPermit, NoRoom> {
         let share = self.shares.take_of_all(&call.requester, bounds.of_principal, bounds.all)?;
-        let mut calls = self.calls.lock();
+        let mut calls = self.calls.waiting.lock();
         if calls.len() >= bounds.all {
             return Err(NoRoom::All);
         }
         let id = call.id.clone();
         calls.insert(id.clone(), Arc::new(call));
+        drop(calls);
+        self.calls.changes.send_replace(());
         Ok(WaitingPermit { calls: Arc::clone(&self.calls), id, _share: share })
     }
 
     /// Lists the calls that the approver may decide on, oldest first.
     pub(crate) fn list(&self, approver: Approver<'_>) -> Vec<Value> {
         let mut calls = Vec::new();
-        for call in self.calls.lock().values() {
+        for call in self.calls.waiting.lock().values() {
             calls.push(Arc::clone(call));
         }
         calls.sort_by_key(|call| call.asked);
@@ -258,7 +327,7 @@ impl WaitingCalls {
     }
 
     fn get(&self, id: &str) -> Option<Arc<WaitingCall>> {
-        self.calls.lock().get(id).cloned()
+        self.calls.waiting.lock().get(id).cloned()
     }
 
     /// Counts a vote and returns the call's new state.
@@ -274,11 +343,35 @@ impl WaitingCalls {
     ) -> Result<(Arc<WaitingCall>, Value), VoteError> {
         let Some(call) = self.get(id) else { return Err(VoteError::Unknown) };
         let state = call.vote(approver, approve, record)?;
+        self.calls.changes.send_replace(());
         Ok((call, state))
     }
 
+    /// Lists the calls that an approver could have decided on until a few minutes ago, the newest
+    /// first: how they ended, when, and by whose decision.
+    pub(crate) fn list_ended(&self, approver: Approver<'_>) -> Vec<Value> {
+        let now = SystemTime::now();
+        let mut ended = self.calls.ended.lock();
+        ended.retain(|one| now.duration_since(one.at).unwrap_or_default() < ENDED_SHOWN);
+        let mut all = Vec::new();
+        for one in ended.iter().rev() {
+            if let Some(mut shown) = one.call.show_to(approver) {
+                shown["state"] = one.state.into();
+                shown["ended_at"] = date::of_time(one.at).into();
+                shown["by"] = one.call.deciders().into();
+                all.push(shown);
+            }
+        }
+        all
+    }
+
+    /// Changes of what waits, of all callers, from now on.
+    pub(crate) fn changes(&self) -> watch::Receiver<()> {
+        self.calls.changes.subscribe()
+    }
+
     pub(crate) fn len(&self) -> usize {
-        self.calls.lock().len()
+        self.calls.waiting.lock().len()
     }
 }
 

@@ -80,6 +80,7 @@ impl ApprovedCall {
         }
         json!({
             "caller": format!("{}|{}", principal.issuer, principal.subject),
+            "caller_name": principal.key_name.as_deref(),
             "organisation": principal.named_organisation(),
             "agent": principal.agent.as_deref(),
             "endpoint": context.endpoint.path(),

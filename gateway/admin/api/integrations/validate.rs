@@ -20,6 +20,7 @@ use crate::api::conditions::{OrganisationQuery, make_actor};
 use crate::api::probe::{Candidate, Offered, ProbeFailure, ProbeStage};
 use crate::api::problem::Problem;
 use crate::api::state::{ApiState, Shared};
+use crate::fault::Fault;
 
 /// Retry delay while other servers are being tested, in seconds.
 const RETRY_SECONDS: u64 = 5;
@@ -34,15 +35,21 @@ pub(crate) struct Validation {
     /// The first stage that failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     stage: Option<ProbeStage>,
+    /// The same in words, with the fix.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fault: Option<Fault>,
     capabilities: Offered,
 }
 
 impl Validation {
-    fn new(tried: Result<Offered, ProbeFailure>) -> Self {
+    fn new(slug: &str, tried: Result<Offered, ProbeFailure>) -> Self {
         match tried {
-            Ok(capabilities) => Self { valid: true, error: None, stage: None, capabilities },
+            Ok(capabilities) => {
+                Self { valid: true, error: None, stage: None, fault: None, capabilities }
+            }
             Err(ProbeFailure { stage, words }) => Self {
                 valid: false,
+                fault: Some(Fault::new(stage.as_str(), slug, &words, &words)),
                 error: Some(words),
                 stage: Some(stage),
                 capabilities: Offered { tools: 0, resources: 0, prompts: 0 },
@@ -150,9 +157,10 @@ async fn validate_snapshot(
     let Some(candidate) = make_candidate(organisation, integration) else {
         let words = "the stored credentials cannot be used; enter them again";
         let failure = ProbeFailure { stage: ProbeStage::Auth, words: words.to_owned() };
-        return Ok(Validation::new(Err(failure)));
+        return Ok(Validation::new(&integration.slug, Err(failure)));
     };
-    Ok(Validation::new(try_candidate(state, candidate).await?))
+    let slug = candidate.slug.clone();
+    Ok(Validation::new(&slug, try_candidate(state, candidate).await?))
 }
 
 /// Returns `None` if the stored credentials cannot be used.
@@ -227,9 +235,12 @@ async fn require_working(state: &ApiState, candidate: Candidate) -> Result<(), P
     match try_candidate(state, candidate).await? {
         Ok(_) => Ok(()),
         Err(ProbeFailure { stage, words }) => {
+            let fault = Fault::new(stage.as_str(), "the server", &words, &words);
             let detail = format!("the server failed its test, so nothing was stored: {words}");
             let problem = Problem::new(StatusCode::BAD_REQUEST, "VALIDATION_FAILED", detail);
-            Err(problem.of_kind(stage.kind()).with("stage", stage.as_str().into()))
+            let problem = problem.with("stage", stage.as_str().into());
+            let shown = serde_json::to_value(&fault).unwrap_or_default();
+            Err(problem.of_kind(stage.kind()).with("fault", shown))
         }
     }
 }

@@ -20,6 +20,7 @@ use utoipa::ToSchema;
 use crate::api::change::Change;
 use crate::api::refusal::name_member;
 use crate::api::state::ApiState;
+use crate::fault::Fault;
 
 /// An integration.
 #[derive(Debug, Serialize, ToSchema)]
@@ -59,6 +60,9 @@ pub(crate) struct Integration {
     stage: Option<&'static str>,
     /// The cause of this state.
     reason: String,
+    /// What is wrong, why and how to repair it; absent if the server works.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fault: Option<Fault>,
     /// Warnings about accepted values, in the response to a change.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<Warning>,
@@ -143,6 +147,10 @@ impl<'a> States<'a> {
             state: status.state.as_str(),
             stage: status.trouble.as_ref().map(|trouble| trouble.step()),
             reason: status.reason(),
+            fault: status
+                .trouble
+                .as_ref()
+                .map(|trouble| Fault::of_server(&stored.slug, trouble, false)),
         }
     }
 }
@@ -170,11 +178,12 @@ struct Described {
     state: &'static str,
     stage: Option<&'static str>,
     reason: String,
+    fault: Option<Fault>,
 }
 
 impl Described {
     fn new(state: &'static str, reason: &str) -> Self {
-        Self { state, stage: None, reason: reason.to_owned() }
+        Self { state, stage: None, reason: reason.to_owned(), fault: None }
     }
 }
 
@@ -202,6 +211,7 @@ impl Integration {
             state: now.state,
             stage: now.stage,
             reason: now.reason,
+            fault: now.fault,
             warnings: Vec::new(),
             dry_run: false,
             affected_agents: None,

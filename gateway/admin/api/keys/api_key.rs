@@ -53,7 +53,7 @@ impl ApiKey {
     }
 }
 
-pub(super) fn read_clock() -> u64 {
+pub(in crate::api) fn read_clock() -> u64 {
     match SystemTime::now().duration_since(UNIX_EPOCH) {
         Ok(since) => since.as_secs(),
         Err(_) => 0,

@@ -152,8 +152,10 @@ pub(super) fn check_grants(state: &ApiState, caller: &Caller, key: &Key) -> Resu
         ));
     }
     for (at, role) in key.roles.iter().enumerate() {
-        if !caller.principal.roles.iter().any(|own| **own == **role) {
-            let detail = "your own credential does not have this role: ask an operator for it";
+        let is_own = caller.principal.roles.iter().any(|own| **own == **role);
+        if !is_own && !state.operations.settings().grants.contains(role) {
+            let detail = "your own credential does not have this role, and `admin.grants` does \
+                not name it: ask an operator for it";
             return Err(forbidden(&format!("/roles/{at}"), detail));
         }
     }

@@ -1,4 +1,4 @@
-// What pages do beyond showing: copy, keys, and ages of times. Everything shows without it.
+// Copying, keyboard shortcuts, ages of times and live updates. Every page works without this script.
 (() => {
   "use strict";
 
@@ -26,15 +26,18 @@
     }
   });
 
-  // Times: how long ago, with the exact time in UTC as a title.
+  // Times: how long ago, with the exact time in UTC and in the time zone of the browser as a title.
   const units = [["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]];
+  const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
   const words = new Intl.RelativeTimeFormat("en", { numeric: "auto", style: "short" });
   const showAges = (within) => {
     for (const time of within.querySelectorAll("time[datetime]")) {
       const seconds = (Date.parse(time.dateTime) - Date.now()) / 1000;
       if (Number.isNaN(seconds)) continue;
       const [unit, size] = units.find(([, size]) => Math.abs(seconds) >= size) ?? units.at(-1);
-      time.title = time.dateTime;
+      const local = new Date(time.dateTime).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
+      time.title = `${local} (${zone}), ${time.dateTime}`;
+      if (time.matches(".exact")) { time.textContent = `${local} (${zone})`; continue; }
       time.textContent = words.format(Math.round(seconds / size), unit);
     }
   };
@@ -42,7 +45,7 @@
   // Keys: "/" searches, "g" and a letter goes to a section.
   const places = {
     o: "/console", s: "/console/servers", t: "/console/tools", a: "/console/agents",
-    p: "/console/approvals", k: "/console/keys", x: "/console/access", u: "/console/audit", c: "/console/activity", e: "/console/settings",
+    p: "/console/approvals", k: "/console/keys", x: "/console/access", u: "/console/audit", c: "/console/activity", e: "/console/settings", n: "/console/pins",
   };
   let going = 0;
   document.addEventListener("keydown", (event) => {
@@ -59,19 +62,19 @@
     }
   });
 
-  // What somebody has unfolded stays so when its part of the page is loaded anew.
+  // Sections that were opened stay open when their part of the page is updated.
   document.addEventListener("htmx:before:morph:attr", (event) => {
     if (event.detail.attrName === "open") event.preventDefault();
   });
 
-  // Whoever is signed out meanwhile, by whomever, is asked to sign in, and comes back to this page; so is whoever goes
-  // back to a page that the browser has kept. A form that is on its way is let go first: it may be the one to sign out.
+  // When the session ends, and when the browser shows a page that it has kept, the page reloads: the visitor signs in
+  // and comes back. A form that was just sent goes first: it may be the form that signs out.
   let isLeaving = false;
   document.addEventListener("submit", () => { isLeaving = true; });
   document.addEventListener("signed-out", () => setTimeout(() => location.reload(), isLeaving ? 3000 : 0));
   addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
 
-  // Whether the page follows what happens, and that it has looked away.
+  // Whether the page receives live updates.
   let isFollowing = null;
   const showFollowing = () => {
     if (isFollowing === null) return;
@@ -83,7 +86,8 @@
     }
   };
   const follow = (is) => () => {
-    const wasLost = is && !isFollowing;
+    // The first connection finds the page as it was just loaded.
+    const wasLost = is && isFollowing === false;
     isFollowing = is;
     showFollowing();
     if (wasLost) document.getElementById("live")?.dispatchEvent(new Event("live"));
@@ -94,10 +98,28 @@
   });
   for (const end of ["htmx:sse:before:connection", "htmx:sse:error", "htmx:sse:close"]) document.addEventListener(end, follow(false));
 
-  // On a phone the sections are a bar: the one that the page is of is in sight.
+  // On a phone the sections are a bar: the current one is scrolled into view.
   document.querySelector("nav [aria-current=page]")?.scrollIntoView({ block: "nearest", inline: "center" });
 
-  const prepare = () => { prepareCopying(document); showAges(document); showFollowing(); };
+  // The count of waiting approvals in the title, and a word when there are more.
+  let waiting = Number(document.getElementById("waiting")?.dataset.count ?? 0);
+  const showWaiting = () => {
+    const count = Number(document.getElementById("waiting")?.dataset.count ?? 0);
+    if (count === waiting) return;
+    if (count > waiting) announce(count === 1 ? "1 call waits for your approval." : `${count} calls wait for your approval.`);
+    waiting = count;
+    const title = document.title.replace(/^\(\d+\) /, "");
+    document.title = count > 0 ? `(${count}) ${title}` : title;
+  };
+
+  // Result of a form: the browser focuses the fragment of the address; a page that is updated in place keeps its focus.
+  const showResult = () => {
+    const result = location.hash && document.getElementById(location.hash.slice(1));
+    if (result && document.activeElement !== result) result.focus();
+  };
+  showResult();
+
+  const prepare = () => { prepareCopying(document); showAges(document); showFollowing(); showWaiting(); };
   prepare();
   setInterval(() => showAges(document), 30000);
   document.addEventListener("htmx:after:swap", prepare);

@@ -12,6 +12,7 @@ fn outcome(status: u16, code: &str, is_operator: bool) -> CallOutcome {
         detail: "it is so".to_owned(),
         pointer: String::new(),
         stage: String::new(),
+        fault: None,
     };
     let arguments = json!({"words": "a b"});
     let called = Called { server: "s", name: "s__t", arguments: &arguments, is_operator };
@@ -30,9 +31,9 @@ fn each_failure_has_its_stage_and_the_next_step() {
         (504, "SERVER_FAILED", "call"),
         (502, "SERVER_ERROR", "call"),
     ] {
-        let outcome = outcome(status, code, true);
-        assert_eq!((outcome.stage, &*outcome.texts[0]), (stage, "It is so."), "{status} {code}");
-        assert!(outcome.is_error() && !outcome.advice.is_empty());
+        let fault = outcome(status, code, true).fault.unwrap();
+        assert_eq!((fault.stage.as_str(), &*fault.cause), (stage, "It is so."), "{status} {code}");
+        assert!(!fault.summary.is_empty() && !fault.fix.is_empty());
     }
     let (address, _) = outcome(403, "FORBIDDEN", true).next.unwrap();
     assert_eq!(address, "/console/access?call=s__t&arguments=%7B%22words%22%3A%22a+b%22%7D");
@@ -40,12 +41,49 @@ fn each_failure_has_its_stage_and_the_next_step() {
     assert_eq!(outcome(502, "SERVER_ERROR", false).next.unwrap().0, "/console/servers/s");
 }
 
+fn shown(result: &Value) -> Vec<String> {
+    let outcome = CallOutcome::of_result("t", result);
+    let parts = outcome.parts.iter().map(|part| match part {
+        CallPart::Text(label, text) => format!("{label}|{text}"),
+        CallPart::Image(kind, bytes) => format!("{kind} {}", bytes.len()),
+        CallPart::Link(uri, name) => format!("{uri} {name}"),
+    });
+    parts.collect()
+}
+
 #[test]
-fn what_a_tool_says_is_shown_part_by_part() {
-    let result =
-        json!({"content": [{"type": "text", "text": "a"}, {"type": "image", "data": "x"}]});
-    let outcome = CallOutcome::of_result(&result);
-    assert!(!outcome.is_error() && outcome.texts[0] == "a" && outcome.texts[1].contains("image"));
-    let failed = CallOutcome::of_result(&json!({"content": [], "isError": true}));
-    assert_eq!(failed.stage, "call");
+fn a_result_is_shown_part_by_part() {
+    let result = json!({"content": [
+        {"type": "text", "text": "a"},
+        {"type": "image", "mimeType": "image/png", "data": "iVBORw=="},
+        {"type": "image", "mimeType": "image/svg+xml", "data": "PHN2Zz4="},
+        {"type": "resource_link", "uri": "note://1", "name": "One"},
+        {"type": "resource", "resource": {"uri": "note://2", "text": "two"}},
+    ]});
+    let parts = shown(&result);
+    assert_eq!(parts[0], "|a");
+    assert_eq!(parts[1], "image/png 4");
+    assert!(parts[2].contains("svg+xml"), "an image that can run scripts is shown as JSON");
+    assert_eq!(parts[3..], ["note://1 One", "note://2|two"]);
+    let failed = CallOutcome::of_result("t", &json!({"content": [], "isError": true}));
+    assert_eq!(failed.fault.unwrap().summary, "t returned an error.");
+}
+
+#[test]
+fn prompts_and_resources_are_shown_too() {
+    let prompt = json!({"messages": [{"role": "user", "content": {"type": "text", "text": "Hi"}}]});
+    assert_eq!(shown(&prompt), ["user|Hi"]);
+    let resource = json!({"contents": [{"uri": "note://1", "text": "one"}]});
+    assert_eq!(shown(&resource), ["note://1|one"]);
+}
+
+#[test]
+fn images_beyond_the_bound_are_not_decoded() {
+    let image = |bytes: usize| {
+        let data = "A".repeat(bytes / 3 * 4);
+        json!({"type": "image", "mimeType": "image/png", "data": data})
+    };
+    let parts = shown(&json!({"content": [image(MAX_IMAGE), image(30_000)]}));
+    assert!(parts[0].starts_with("image/png"), "{}", &parts[0][..20]);
+    assert!(parts[1].starts_with('|'), "there is no room for another one");
 }

@@ -1,12 +1,13 @@
-//! Access: may somebody call something, and why not. The question is in the address, so that it can
-//! be sent to a colleague.
+//! Access: whether a caller may call a tool, and why. The question is in the address, so that it can
+//! be shared.
 
 use askama::Template;
 use axum::http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::console::api_client::{ApiClient, ApiPath, sentence};
+use super::keys::load_keys;
+use crate::console::api_client::{ApiClient, ApiError, ApiPath, List, sentence};
 use crate::console::diagnosis::Severity;
 use crate::console::error::{PageResult, render, show};
 use crate::console::fields::{Fields, QueryFields};
@@ -14,13 +15,28 @@ use crate::console::layout::Layout;
 
 /// An explanation as the API gives it.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 struct Explanation {
     decision: String,
     rule: String,
+    knows_caller: bool,
+    target: String,
+    caller: AskedCaller,
     words: Option<String>,
     policies: Vec<PolicyWord>,
     changes: Vec<String>,
+}
+
+/// The caller that was asked about.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct AskedCaller {
+    name: Option<String>,
+    issuer: String,
+    subject: String,
+    organization_id: Option<String>,
+    roles: Vec<String>,
+    scopes: Vec<String>,
 }
 
 /// What one policy says.
@@ -42,6 +58,9 @@ struct AccessPage<'a> {
     /// Why the question is none, beside the field that it is about.
     mistake: &'a str,
     arguments_mistake: &'a str,
+    caller_mistake: &'a str,
+    /// Callers to choose from.
+    callers: Vec<String>,
     explanation: Option<Explanation>,
 }
 
@@ -51,31 +70,96 @@ impl AccessPage<'_> {
         let Ok(mut path) = ApiPath::new(&["console", "access", "cases"]) else {
             return String::new();
         };
-        for name in ["call", "arguments", "issuer", "subject"] {
+        for name in ["call", "arguments"] {
             path = path.with(name, self.question.get(name));
+        }
+        if let Some(explanation) = &self.explanation
+            && (self.question.has("caller") || self.question.has("subject"))
+        {
+            let caller = &explanation.caller;
+            path = path.with("issuer", &caller.issuer).with("subject", &caller.subject);
         }
         path.with("decision", decision).as_str().to_owned()
     }
 }
 
 impl Explanation {
+    /// What a real call gets.
     fn headline(&self) -> &'static str {
-        match self.decision.as_str() {
-            "allow" => "Allowed",
-            "ask" => "Allowed, once somebody approves it",
-            "deny" => "Denied",
-            _ => "Hidden: it is neither listed nor callable",
+        match (self.knows_caller, self.target.as_str(), self.decision.as_str()) {
+            (_, "unknown-server", _) => "Unknown server: the call is refused as an unknown tool",
+            (_, "unknown-tool", _) => "Unknown tool: the call is refused",
+            (_, "quarantined", _) => "Hidden until the changed tool is approved",
+            (false, ..) => "Unknown caller: the request is refused without a valid token",
+            (_, "unavailable", "allow" | "ask") => "Allowed, but the server is not available now",
+            (.., "allow") => "Allowed",
+            (.., "ask") => "Allowed after approval",
+            (.., "deny") => "Denied",
+            _ => "Hidden: not listed and not callable",
         }
     }
 
+    /// What the policies alone say, where that is not the answer.
+    fn policy_headline(&self) -> Option<&'static str> {
+        let is_answer = self.knows_caller && matches!(self.target.as_str(), "known");
+        (!is_answer).then_some(match self.decision.as_str() {
+            "allow" => "The policies alone would allow it.",
+            "ask" => "The policies alone would ask for approval.",
+            "deny" => "The policies deny it as well.",
+            _ => "The policies hide it as well.",
+        })
+    }
+
     fn severity(&self) -> Severity {
-        match self.decision.as_str() {
-            "allow" => Severity::Good,
-            "ask" => Severity::Waiting,
-            "deny" => Severity::Bad,
+        match (self.knows_caller, self.target.as_str(), self.decision.as_str()) {
+            (_, "unknown-server" | "unknown-tool", _) | (false, ..) => Severity::Off,
+            (_, "quarantined" | "unavailable", _) => Severity::Waiting,
+            (.., "allow") => Severity::Good,
+            (.., "ask") => Severity::Waiting,
+            (.., "deny") => Severity::Denied,
             _ => Severity::Off,
         }
     }
+}
+
+impl AskedCaller {
+    fn text(&self) -> String {
+        match &self.name {
+            Some(name) => name.clone(),
+            None => format!("{}|{}", self.issuer, self.subject),
+        }
+    }
+}
+
+/// Callers that a form suggests.
+const MAX_SUGGESTED: usize = 200;
+
+/// The names of keys in force and of people who are signed in.
+async fn list_callers(api: &ApiClient) -> Result<Vec<String>, ApiError> {
+    let mut callers = Vec::new();
+    for key in load_keys(api).await?.items {
+        if key.state == "active" {
+            callers.push(key.name);
+        }
+    }
+    let sessions: List<Signed> = api.get(&ApiPath::new(&["api", "sessions"])?).await?;
+    for session in sessions.items {
+        if session.issuer != lockgate_authn::KEY {
+            callers.push(format!("{}|{}", session.issuer, session.subject));
+        }
+    }
+    callers.sort();
+    callers.dedup();
+    callers.truncate(MAX_SUGGESTED);
+    Ok(callers)
+}
+
+/// Somebody who is signed in, as the API shows it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Signed {
+    issuer: String,
+    subject: String,
 }
 
 /// The question, and its answer once there is one.
@@ -89,6 +173,8 @@ pub(crate) async fn explain(
         question: &question,
         mistake: "",
         arguments_mistake: "",
+        caller_mistake: "",
+        callers: list_callers(&api).await?,
         explanation: None,
     };
     if question.get("call").is_empty() {
@@ -106,7 +192,10 @@ pub(crate) async fn explain(
         Ok(explanation) => page.explanation = Some(explanation),
         Err(error) if error.is_of_form() => {
             let mistake = sentence(&error.detail);
-            page.mistake = &mistake;
+            match error.pointer.as_str() {
+                "/caller" => page.caller_mistake = &mistake,
+                _ => page.mistake = &mistake,
+            }
             return render(StatusCode::UNPROCESSABLE_ENTITY, &page);
         }
         Err(error) => return Err(error.into()),
@@ -122,7 +211,9 @@ fn write_question(question: &Fields) -> Result<Value, String> {
         let arguments: Result<Value, _> = serde_json::from_str(arguments);
         asked["arguments"] = arguments.map_err(|error| format!("This must be JSON: {error}."))?;
     }
-    if !question.get("subject").is_empty() {
+    if !question.get("caller").is_empty() {
+        asked["caller"] = question.get("caller").into();
+    } else if !question.get("subject").is_empty() {
         asked["as"] = json!({
             "issuer": question.get("issuer"),
             "subject": question.get("subject"),

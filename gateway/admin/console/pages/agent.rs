@@ -1,21 +1,21 @@
-//! One agent: the integrations that it has and could have, a switch for each, and the address that
-//! its client connects to.
+//! One agent: a switch for each server that it can have, and how clients connect to it.
 
 use askama::Template;
 use axum::extract::Path;
-use axum::http::{HeaderMap, Method};
+use axum::http::{HeaderMap, Method, StatusCode};
 use serde_json::json;
 
 use super::agents::Agent;
 use super::integration::Integration;
-use crate::console::api_client::{ApiClient, ApiPath, List};
-use crate::console::error::{PageResult, show};
+use crate::console::api_client::{ApiClient, ApiError, ApiPath, List, sentence};
+use crate::console::diagnosis::Severity;
+use crate::console::error::{PageResult, render, show};
 use crate::console::fields::FormFields;
 use crate::console::layout::Layout;
 use crate::console::redirect::redirect;
-use crate::console::visitor::is_on_https;
+use crate::console::snippets::{Snippet, find_address, make_snippets};
 
-/// One line of the card: an integration, and whether the agent has it.
+/// One server of the card, and whether the agent has it.
 pub(crate) struct Switch {
     pub(crate) integration: Integration,
     pub(crate) is_on: bool,
@@ -28,15 +28,17 @@ struct AgentPage<'a> {
     agent: Agent,
     address: String,
     switches: Vec<Switch>,
+    snippets: Vec<Snippet>,
+    /// A name that was typed, and what is wrong with it.
+    name: &'a str,
+    mistake: &'a str,
 }
 
-impl AgentPage<'_> {
-    /// What the configuration of an editor has to have.
-    fn client_configuration(&self) -> String {
-        let name = self.agent.name.to_lowercase().replace(char::is_whitespace, "-");
-        let servers = json!({"mcpServers": {name: {"url": self.address}}});
-        serde_json::to_string_pretty(&servers).unwrap_or_default()
-    }
+#[derive(Template)]
+#[template(path = "agent_delete.html")]
+struct DeletePage<'a> {
+    layout: &'a Layout,
+    agent: Agent,
 }
 
 /// One agent: its card.
@@ -46,10 +48,19 @@ pub(crate) async fn show_agent(
     headers: HeaderMap,
     Path(id): Path<String>,
 ) -> PageResult {
-    let agent: Agent = api.get(&ApiPath::new(&["api", "agents", &id])?).await?;
-    let assigned = ApiPath::new(&["api", "agents", &id, "mcp-integrations"])?;
+    show(&load_page(&layout, &api, &headers, &id).await?)
+}
+
+async fn load_page<'a>(
+    layout: &'a Layout,
+    api: &ApiClient,
+    headers: &HeaderMap,
+    id: &str,
+) -> Result<AgentPage<'a>, ApiError> {
+    let agent: Agent = api.get(&agent_path(id)?).await?;
+    let assigned = ApiPath::new(&["api", "agents", id, "mcp-integrations"])?;
     let assigned: List<Integration> = api.get(&assigned).await?;
-    let others = ApiPath::new(&["api", "agents", &id, "mcp-integrations", "available"])?;
+    let others = ApiPath::new(&["api", "agents", id, "mcp-integrations", "available"])?;
     let others: List<Integration> = api.get(&others).await?;
     let mut switches = Vec::new();
     for integration in assigned.items {
@@ -59,12 +70,60 @@ pub(crate) async fn show_agent(
         switches.push(Switch { integration, is_on: false });
     }
     switches.sort_by(|one, other| one.integration.name.cmp(&other.integration.name));
-    // A proxy in front may be what has TLS.
-    let address = match (is_on_https(&headers), agent.endpoint.strip_prefix("http://")) {
-        (true, Some(rest)) => format!("https://{rest}"),
-        _ => agent.endpoint.clone(),
+    let address = find_address(&agent.endpoint, headers);
+    let needs_key = matches!(&layout.who, Some(who) if who.has_session);
+    let snippets = make_snippets(&agent.name, &address, None, needs_key);
+    Ok(AgentPage { layout, agent, address, switches, snippets, name: "", mistake: "" })
+}
+
+fn agent_path(id: &str) -> Result<ApiPath, ApiError> {
+    ApiPath::new(&["api", "agents", id])
+}
+
+/// Gives an agent another name.
+pub(crate) async fn rename_agent(
+    layout: Layout,
+    api: ApiClient,
+    headers: HeaderMap,
+    Path(id): Path<String>,
+    FormFields(fields): FormFields,
+) -> PageResult {
+    let name = fields.get("name");
+    let body = json!({"name": name});
+    let renamed = api.change(Method::PATCH, &agent_path(&id)?, Some(&body), None).await;
+    let error = match renamed {
+        Ok(_) => {
+            let page = ApiPath::new(&["console", "agents", &id])?;
+            return Ok(layout.redirect_with(page, Severity::Good, "The name was changed."));
+        }
+        Err(error) if error.is_of_form() => error,
+        Err(error) => return Err(error.into()),
     };
-    show(&AgentPage { layout: &layout, agent, address, switches })
+    let mistake = sentence(&error.detail);
+    let page = load_page(&layout, &api, &headers, &id).await?;
+    render(StatusCode::UNPROCESSABLE_ENTITY, &AgentPage { name, mistake: &mistake, ..page })
+}
+
+/// Asks before an agent is deleted.
+pub(crate) async fn show_deletion(
+    layout: Layout,
+    api: ApiClient,
+    Path(id): Path<String>,
+) -> PageResult {
+    let agent: Agent = api.get(&agent_path(&id)?).await?;
+    show(&DeletePage { layout: &layout, agent })
+}
+
+/// Deletes an agent, and its endpoint with it.
+pub(crate) async fn delete_agent(
+    layout: Layout,
+    api: ApiClient,
+    Path(id): Path<String>,
+    FormFields(fields): FormFields,
+) -> PageResult {
+    api.change(Method::DELETE, &agent_path(&id)?, None, Some(fields.get("version"))).await?;
+    let page = ApiPath::new(&["console", "agents"])?;
+    Ok(layout.redirect_with(page, Severity::Good, "The agent was deleted."))
 }
 
 /// Assigns an integration to an agent, or takes it away.
@@ -77,5 +136,5 @@ pub(crate) async fn switch_integration(
     let path = ApiPath::new(&["api", "agents", &id, "mcp-integrations", &integration])?;
     api.change(method, &path, None, None).await?;
     let page = ApiPath::new(&["console", "agents", &id])?;
-    Ok(redirect(page.as_str()))
+    Ok(redirect(&format!("{}#switch-{integration}", page.as_str())))
 }

@@ -6,10 +6,10 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::console::api_client::{ApiClient, ApiError, ApiPath, List, sentence};
+use crate::console::diagnosis::Severity;
 use crate::console::error::{PageResult, render, show};
 use crate::console::fields::{FormFields, QueryFields};
 use crate::console::layout::Layout;
-use crate::console::redirect::redirect;
 
 /// An agent as the API shows it.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -17,9 +17,18 @@ use crate::console::redirect::redirect;
 pub(crate) struct Agent {
     pub(crate) id: String,
     pub(crate) name: String,
-    pub(crate) owner: String,
+    owner: String,
+    owner_name: Option<String>,
+    pub(crate) version: i64,
     pub(crate) endpoint: String,
     pub(crate) created_at: String,
+}
+
+impl Agent {
+    /// The name of the key that owns it, or `issuer|subject`.
+    pub(crate) fn owner_text(&self) -> &str {
+        self.owner_name.as_deref().unwrap_or(&self.owner)
+    }
 }
 
 #[derive(Template)]
@@ -77,7 +86,8 @@ pub(crate) async fn create_agent(
     let error = match created {
         Ok(agent) => {
             let page = ApiPath::new(&["console", "agents", &agent.id])?;
-            return Ok(redirect(page.as_str()));
+            let text = format!("{} was created. Turn on the servers that it may use.", agent.name);
+            return Ok(layout.redirect_with(page, Severity::Good, &text));
         }
         Err(error) if error.is_of_form() => error,
         Err(error) => return Err(error.into()),

@@ -1,23 +1,29 @@
-//! Approvals: calls that wait for the visitor, one page each to decide on.
+//! Approvals: calls that wait for the visitor's decision, a page for each, and those that ended.
 
 use askama::Template;
 use axum::extract::Path;
-use axum::http::Method;
+use axum::http::{Method, StatusCode};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::console::api_client::{ApiClient, ApiError, ApiPath, List};
+use crate::console::api_client::{ApiClient, ApiError, ApiPath, List, sentence};
+use crate::console::diagnosis::Severity;
 use crate::console::error::{PageResult, show};
 use crate::console::layout::Layout;
-use crate::console::redirect::redirect;
 use crate::console::shown::{show_json, show_text};
 
-/// A call that waits.
+/// A call that waits, or has ended.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Approval {
     pub(crate) id: String,
     pub(crate) caller: String,
+    caller_name: Option<String>,
+    /// How it ended: `approved`, `denied`, `expired` or `left`; empty while it waits.
+    state: String,
+    pub(crate) ended_at: String,
+    /// The people who decided.
+    by: Vec<String>,
     pub(crate) organisation: Option<String>,
     pub(crate) agent: Option<String>,
     pub(crate) endpoint: String,
@@ -45,6 +51,8 @@ pub(crate) struct Progress {
 struct ApprovalsPage<'a> {
     layout: &'a Layout,
     approvals: Vec<Approval>,
+    ended: Vec<Approval>,
+    address: &'a str,
 }
 
 #[derive(Template)]
@@ -65,6 +73,38 @@ impl Approval {
     pub(crate) fn minutes_left(&self) -> u64 {
         self.expires_in.div_ceil(60)
     }
+
+    /// The name of the caller, or `issuer|subject`.
+    pub(crate) fn caller_text(&self) -> &str {
+        self.caller_name.as_deref().unwrap_or(&self.caller)
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        !self.state.is_empty()
+    }
+
+    /// How it ended, as a sentence.
+    pub(crate) fn ending(&self) -> String {
+        let by = match self.by.is_empty() {
+            true => String::new(),
+            false => format!(" by {}", self.by.join(", ")),
+        };
+        match self.state.as_str() {
+            "approved" => format!("Approved{by}. The call was made."),
+            "denied" => format!("Denied{by}. Nothing was sent to the server."),
+            "expired" => "Expired without a decision. Nothing was sent to the server.".to_owned(),
+            _ => "The client left before a decision. Nothing was sent to the server.".to_owned(),
+        }
+    }
+
+    pub(crate) fn severity(&self) -> Severity {
+        match self.state.as_str() {
+            "" => Severity::Waiting,
+            "approved" => Severity::Good,
+            "denied" => Severity::Denied,
+            _ => Severity::Off,
+        }
+    }
 }
 
 /// What waits for the visitor, the oldest first.
@@ -77,7 +117,13 @@ pub(crate) async fn load_approvals(api: &ApiClient) -> Result<Vec<Approval>, Api
 /// The list.
 pub(crate) async fn list_approvals(layout: Layout, api: ApiClient) -> PageResult {
     let approvals = load_approvals(&api).await?;
-    show(&ApprovalsPage { layout: &layout, approvals })
+    let ended = load_ended(&api).await?;
+    show(&ApprovalsPage { address: &layout.address, layout: &layout, approvals, ended })
+}
+
+/// Calls that no longer wait for the visitor, the newest first.
+async fn load_ended(api: &ApiClient) -> Result<Vec<Approval>, ApiError> {
+    api.get(&ApiPath::new(&["api", "approvals", "ended"])?).await
 }
 
 /// One call, to decide on.
@@ -86,16 +132,50 @@ pub(crate) async fn show_approval(
     api: ApiClient,
     Path(id): Path<String>,
 ) -> PageResult {
-    let approval = api.get(&ApiPath::new(&["api", "approvals", &id])?).await?;
+    let waiting = api.get(&ApiPath::new(&["api", "approvals", &id])?).await;
+    let approval = match waiting {
+        Ok(approval) => approval,
+        Err(error) if error.status == StatusCode::NOT_FOUND => {
+            let mut ended = load_ended(&api).await?.into_iter();
+            let Some(found) = ended.find(|one| one.id == id) else { return Err(error.into()) };
+            found
+        }
+        Err(error) => return Err(error.into()),
+    };
     show(&ApprovalPage { layout: &layout, approval })
 }
 
 /// Approves or denies a call.
 pub(crate) async fn answer(
+    layout: Layout,
     api: ApiClient,
     Path((id, decision)): Path<(String, String)>,
 ) -> PageResult {
     let path = ApiPath::new(&["api", "approvals", &id, &decision])?;
-    api.change(Method::POST, &path, None, None).await?;
-    Ok(redirect("/console/approvals"))
+    let answered = api.change(Method::POST, &path, None, None).await;
+    let list = ApiPath::new(&["console", "approvals"])?;
+    let (severity, text) = match answered {
+        Ok(text) => describe_answer(&text),
+        Err(error) if error.status == StatusCode::NOT_FOUND => {
+            let ended = load_ended(&api).await?.into_iter().find(|one| one.id == id);
+            let how = ended.map_or(String::new(), |one| one.ending());
+            (Severity::Waiting, format!("Your decision came too late. {how}"))
+        }
+        Err(error) if error.is_of_form() => (Severity::Bad, sentence(&error.detail)),
+        Err(error) => return Err(error.into()),
+    };
+    Ok(layout.redirect_with(list, severity, &text))
+}
+
+/// What an answer did, as a sentence.
+fn describe_answer(text: &[u8]) -> (Severity, String) {
+    let answered: Value = serde_json::from_slice(text).unwrap_or_default();
+    match answered["state"].as_str() {
+        Some("approved") => (Severity::Good, "Approved. The call is being made.".to_owned()),
+        Some("waiting") => {
+            let text = "Your approval is counted. The call still waits for other approvers.";
+            (Severity::Waiting, text.to_owned())
+        }
+        _ => (Severity::Denied, "Denied. Nothing was sent to the server.".to_owned()),
+    }
 }

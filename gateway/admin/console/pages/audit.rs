@@ -1,5 +1,5 @@
-//! Audit: what was asked for, what was decided and what became of it, the newest first; and one
-//! record in full.
+//! Audit: requests, decisions and outcomes, the newest first; one record in full; and whether the
+//! trail is intact.
 
 use askama::Template;
 use axum::extract::Path;
@@ -79,6 +79,11 @@ impl AuditRecord {
         format!("/console/audit/{}", self.get("time"))
     }
 
+    /// The name of the caller, or the subject of its credential.
+    pub(crate) fn who(&self) -> &str {
+        self.find_first(&["key", "who"])
+    }
+
     /// What was asked for, or done.
     pub(crate) fn subject(&self) -> &str {
         self.find_first(&["name", "action", "words", "why", "method"])
@@ -112,9 +117,8 @@ impl AuditRecord {
             | ("approval", "approved")
             | ("change" | "open" | "anchor" | "rotate", _) => Severity::Good,
             ("decision", "runs") | ("approval", "asked" | "counted") => Severity::Waiting,
-            ("decision", "denied" | "cancelled") | ("approval" | "refusal" | "close", _) => {
-                Severity::Off
-            }
+            ("decision", "denied") | ("approval", "denied") | ("refusal", _) => Severity::Denied,
+            ("decision", "cancelled") | ("approval" | "close", _) => Severity::Off,
             _ => Severity::Bad,
         }
     }
@@ -127,15 +131,17 @@ impl AuditRecord {
 
     /// Members in the order in which people ask for them.
     fn facts(&self) -> Vec<(&'static str, String)> {
-        const SHOWN: [(&str, &str); 14] = [
-            ("Who", "who"),
+        const SHOWN: [(&str, &str); 16] = [
+            ("Name", "key"),
+            ("Approved by", "by"),
+            ("Subject", "who"),
             ("Issuer", "issuer"),
             ("Organisation", "organisation"),
             ("Agent", "agent"),
             ("Method", "method"),
             ("Server", "server"),
-            ("Name", "name"),
-            ("Rule", "rule"),
+            ("Called", "name"),
+            ("Policy", "rule"),
             ("Reason", "reason"),
             ("Outcome", "outcome"),
             ("Endpoint", "endpoint"),
@@ -166,9 +172,7 @@ impl AuditRecord {
         let path = ApiPath::new(&["console", "access"]).ok()?;
         let path = path
             .with("call", self.get("name"))
-            .with("issuer", self.get("issuer"))
-            .with("subject", self.get("who"))
-            .with("organisation", self.get("organisation"));
+            .with("caller", &format!("{}|{}", self.get("issuer"), self.get("who")));
         Some(path.as_str().to_owned())
     }
 }
@@ -226,6 +230,23 @@ pub(crate) async fn list_records(
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// Verifies the whole trail.
+pub(crate) async fn verify_trail(layout: Layout, api: ApiClient) -> PageResult {
+    let path = ApiPath::new(&["api", "audit", "verify"])?;
+    let report: Value = api.ask(&path, &Value::Null).await?;
+    let records = report["records"].as_u64().unwrap_or(0);
+    let first = report["first"].as_str().unwrap_or("");
+    let page = ApiPath::new(&["console", "audit"])?;
+    let (severity, text) = match report["intact"].as_bool() {
+        Some(true) => (
+            Severity::Good,
+            format!("The trail is intact: {records} records verified, none changed or missing."),
+        ),
+        _ => (Severity::Bad, format!("The trail is not intact. {}", sentence(first))),
+    };
+    Ok(layout.redirect_with(page, severity, &text))
 }
 
 /// The record of a time.

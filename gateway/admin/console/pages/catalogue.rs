@@ -1,4 +1,4 @@
-//! What the operator's catalogue offers to those who add servers.
+//! The operator's catalogue of servers.
 
 use axum::http::StatusCode;
 use serde::Deserialize;
@@ -20,7 +20,7 @@ pub(crate) struct CatalogueEntry {
 }
 
 impl CatalogueEntry {
-    /// What it wants, as people say it; empty where it wants nothing.
+    /// The credential that it requires; empty if it requires none.
     pub(crate) fn wants(&self) -> &'static str {
         match self.auth_method.as_str() {
             "bearer_token" => "a token",

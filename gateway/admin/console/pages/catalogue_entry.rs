@@ -1,5 +1,5 @@
-//! Adding a server from the operator's catalogue: by its name, with the credential that it wants,
-//! which is never shown again. Where it is, nobody but the operator learns.
+//! Adding a server from the operator's catalogue: by its name, with the credential that it requires,
+//! which is never shown again. Its address is for the operator alone.
 
 use askama::Template;
 use axum::extract::Path;
@@ -68,7 +68,7 @@ pub(crate) async fn show_form(
     })
 }
 
-/// Tries what was typed, or adds the server.
+/// Tests the connection, or adds the server.
 pub(crate) async fn create(
     layout: Layout,
     api: ApiClient,
@@ -84,7 +84,7 @@ pub(crate) async fn create(
         .with("organizationId", organisation);
     let answer: Result<Added, ApiError> = api.ask(&path, &write_body(&slug, &typed)).await;
     if !is_trial && let Ok(added) = &answer {
-        return open_added(added, organisation);
+        return open_added(&layout, added, organisation);
     }
     let entry = find_entry(&api, &slug).await?;
     let mut page = EntryPage {

@@ -1,5 +1,5 @@
-//! A server that an organisation has added: mended, tried, switched, taken away. Its credential is
-//! given anew, and never shown.
+//! A server that an organisation has added: edited, tested, enabled or disabled, and removed. Its
+//! credential can be replaced and is never shown.
 
 use askama::Template;
 use axum::extract::Path;
@@ -13,7 +13,7 @@ use crate::console::diagnosis::{Severity, find_cause, say_state};
 use crate::console::error::{PageError, PageResult, render, show};
 use crate::console::fields::{Fields, FormFields, QueryFields};
 use crate::console::layout::Layout;
-use crate::console::redirect::redirect;
+use crate::fault::Fault;
 
 /// An integration as the API shows it.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -31,19 +31,18 @@ pub(crate) struct Integration {
     version: i64,
     updated_at: String,
     pub(crate) state: String,
-    pub(crate) stage: Option<String>,
-    pub(crate) reason: String,
+    pub(crate) fault: Option<Fault>,
+    reason: String,
     /// Ids of agents that a change would concern, where it was only tried.
     affected_agents: Vec<String>,
 }
 
-/// What came of a trial.
+/// The result of a connection test.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Trial {
     valid: bool,
-    error: Option<String>,
-    stage: Option<String>,
+    fault: Option<Fault>,
     capabilities: Offered,
 }
 
@@ -63,7 +62,6 @@ struct IntegrationPage<'a> {
     /// What was typed, if anything was.
     typed: &'a Fields,
     mistake: FormError,
-    trial: Option<Trial>,
     /// The query of links to the same organisation.
     query: String,
 }
@@ -85,8 +83,17 @@ impl Integration {
         say_state(&self.state)
     }
 
+    /// The stage that failed; empty where none did.
+    pub(crate) fn stage(&self) -> &str {
+        self.fault.as_ref().map_or("", |fault| &fault.stage)
+    }
+
+    /// What is wrong and how to repair it.
     pub(crate) fn cause(&self) -> String {
-        sentence(find_cause(&self.reason))
+        match &self.fault {
+            Some(fault) => format!("{} {} {}", fault.summary, fault.cause, fault.fix),
+            None => sentence(find_cause(&self.reason)),
+        }
     }
 
     pub(crate) fn address(&self, organisation: &str) -> String {
@@ -130,9 +137,9 @@ fn api_path(id: &str, rest: &[&str], query: &Fields) -> Result<ApiPath, ApiError
     Ok(ApiPath::new(&segments)?.with("organizationId", query.get("organisation")))
 }
 
-fn own_page(id: &str, query: &Fields) -> Result<String, ApiError> {
+fn own_path(id: &str, query: &Fields) -> Result<ApiPath, ApiError> {
     let path = ApiPath::new(&["console", "integrations", id])?;
-    Ok(path.with("organisation", query.get("organisation")).as_str().to_owned())
+    Ok(path.with("organisation", query.get("organisation")))
 }
 
 fn write_query(query: &Fields) -> String {
@@ -158,12 +165,11 @@ pub(crate) async fn show_integration(
         integration,
         typed: &Fields::default(),
         mistake: FormError::default(),
-        trial: None,
         query: write_query(&query),
     })
 }
 
-/// Changes an integration, if nobody else has since the form was made.
+/// Changes an integration, unless another administrator changed it since the form was opened.
 pub(crate) async fn change_integration(
     layout: Layout,
     api: ApiClient,
@@ -175,7 +181,10 @@ pub(crate) async fn change_integration(
     let body = write_patch(&typed);
     let version = typed.get("version");
     let error = match api.change(Method::PATCH, &path, Some(&body), Some(version)).await {
-        Ok(_) => return Ok(redirect(&own_page(&id, &query)?)),
+        Ok(_) => {
+            let text = "The changes were saved.";
+            return Ok(layout.redirect_with(own_path(&id, &query)?, Severity::Good, text));
+        }
         Err(error) if error.is_of_form() => error,
         Err(error) => return Err(error.into()),
     };
@@ -184,8 +193,8 @@ pub(crate) async fn change_integration(
     let mistake = match is_outdated {
         true => FormError::new(
             "",
-            "Somebody else has changed this server since you opened the form. What you typed is \
-             still here: send it again to put it in place of theirs.",
+            "Another administrator changed this server while you were editing. Your text is still \
+             here: save again to replace their change.",
         ),
         false => FormError::from(error),
     };
@@ -196,7 +205,6 @@ pub(crate) async fn change_integration(
             integration,
             typed: &typed,
             mistake,
-            trial: None,
             query: write_query(&query),
         },
     )
@@ -217,7 +225,7 @@ fn write_patch(typed: &Fields) -> Value {
     patch
 }
 
-/// Tries a server as it is stored, and shows what came of it.
+/// Tests the connection to a server as it is stored.
 pub(crate) async fn try_integration(
     layout: Layout,
     api: ApiClient,
@@ -228,23 +236,30 @@ pub(crate) async fn try_integration(
     let tried = api.change(Method::POST, &path, None, None).await?;
     let trial: Trial = serde_json::from_slice(&tried).unwrap_or_default();
     if trial.valid {
-        // One that works is connected at once, and not when Lockgate would next try.
+        // One that works is connected at once, and not when Lockgate would next retry.
         let path = api_path(&id, &["reconnect"], &query)?;
         api.change(Method::POST, &path, None, None).await?;
     }
-    let integration: Integration = api.get(&api_path(&id, &[], &query)?).await?;
-    show(&IntegrationPage {
-        layout: &layout,
-        integration,
-        typed: &Fields::default(),
-        mistake: FormError::default(),
-        trial: Some(trial),
-        query: write_query(&query),
-    })
+    let page = own_path(&id, &query)?;
+    let Offered { tools, prompts, resources } = trial.capabilities;
+    match trial.fault {
+        None => {
+            let text = format!(
+                "Connection works: {tools} tools, {prompts} prompts and {resources} resources."
+            );
+            Ok(layout.redirect_with(page, Severity::Good, &text))
+        }
+        Some(fault) => {
+            let Fault { stage, summary, cause, fix } = fault;
+            let text = format!("Connection failed at {stage}. {summary} {cause} {fix}");
+            Ok(layout.redirect_with(page, Severity::Bad, &text))
+        }
+    }
 }
 
-/// Switches an integration on or off.
+/// Enables or disables an integration.
 pub(crate) async fn switch_integration(
+    layout: Layout,
     api: ApiClient,
     Path((id, to)): Path<(String, String)>,
     QueryFields(query): QueryFields,
@@ -253,10 +268,11 @@ pub(crate) async fn switch_integration(
         return Err(PageError::not_found("A server is enabled or disabled, and nothing else."));
     }
     api.change(Method::POST, &api_path(&id, &[&to], &query)?, None, None).await?;
-    Ok(redirect(&own_page(&id, &query)?))
+    let text = format!("The server was {to}d.");
+    Ok(layout.redirect_with(own_path(&id, &query)?, Severity::Good, &text))
 }
 
-/// An integration that is about to be taken away, and whom that concerns.
+/// Asks before an integration is removed, with the agents that lose it.
 pub(crate) async fn show_deletion(
     layout: Layout,
     api: ApiClient,
@@ -269,8 +285,9 @@ pub(crate) async fn show_deletion(
     show(&DeletePage { layout: &layout, integration, query: write_query(&query) })
 }
 
-/// Takes an integration away, and from all agents.
+/// Removes an integration, also from all agents.
 pub(crate) async fn delete_integration(
+    layout: Layout,
     api: ApiClient,
     Path(id): Path<String>,
     QueryFields(query): QueryFields,
@@ -278,8 +295,9 @@ pub(crate) async fn delete_integration(
 ) -> PageResult {
     let path = api_path(&id, &[], &query)?;
     api.change(Method::DELETE, &path, None, Some(fields.get("version"))).await?;
-    match query.get("organisation") {
-        "" => Ok(redirect("/console/servers")),
-        name => Ok(redirect(ApiPath::new(&["console", "organisations", name])?.as_str())),
-    }
+    let page = match query.get("organisation") {
+        "" => ApiPath::new(&["console", "servers"])?,
+        name => ApiPath::new(&["console", "organisations", name])?,
+    };
+    Ok(layout.redirect_with(page, Severity::Good, "The server was removed."))
 }

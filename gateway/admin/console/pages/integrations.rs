@@ -1,5 +1,5 @@
-//! Adding a server while the gateway runs, by its address: tried first if one likes, and stored
-//! with a credential that is never shown again.
+//! Adding a server at run time by its address. The connection can be tested first; the credential is
+//! stored encrypted and never shown.
 
 use askama::Template;
 use axum::http::{HeaderMap, StatusCode};
@@ -12,7 +12,7 @@ use crate::console::diagnosis::Severity;
 use crate::console::error::{PageResult, render, show};
 use crate::console::fields::{Fields, FormFields, QueryFields};
 use crate::console::layout::Layout;
-use crate::console::redirect::redirect;
+use crate::fault::Fault;
 
 /// What an added server is, or would be.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -22,7 +22,7 @@ pub(super) struct Added {
     pub(super) warnings: Vec<Warning>,
 }
 
-/// Something that was accepted and should be known.
+/// Something that was accepted and needs attention.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Warning {
@@ -62,13 +62,13 @@ impl NewIntegrationPage<'_> {
 pub(super) struct FormError {
     field: String,
     pub(super) words: String,
-    /// The stage of the server that failed.
-    pub(super) stage: String,
+    /// The failure of the server, where that is what happened.
+    pub(super) fault: Option<Fault>,
 }
 
 impl FormError {
     pub(super) fn new(field: &str, words: &str) -> Self {
-        Self { field: field.to_owned(), words: words.to_owned(), stage: String::new() }
+        Self { field: field.to_owned(), words: words.to_owned(), fault: None }
     }
 
     /// For forms that have no address.
@@ -87,7 +87,7 @@ impl FormError {
     pub(super) fn elsewhere(&self) -> &str {
         let fields = ["name", "serverUrl", "slug", "authMethod", "headerName", "credentials"];
         // What failed at a stage stands above the form.
-        let is_above = !self.stage.is_empty() && self.field.is_empty();
+        let is_above = self.fault.is_some() && self.field.is_empty();
         if fields.contains(&self.field.as_str()) || is_above { "" } else { &self.words }
     }
 }
@@ -98,7 +98,11 @@ impl From<ApiError> for FormError {
         if field.is_empty() {
             field = find_field(&error.stage);
         }
-        Self { field: field.to_owned(), words: sentence(&error.detail), stage: error.stage }
+        let words = match &error.fault {
+            Some(fault) => fault.summary.replacen("the server", "The server", 1),
+            None => sentence(&error.detail),
+        };
+        Self { field: field.to_owned(), words, fault: error.fault }
     }
 }
 
@@ -129,7 +133,7 @@ pub(crate) async fn show_form(
     })
 }
 
-/// Tries what was typed, or adds the server.
+/// Tests the connection, or adds the server.
 pub(crate) async fn create(
     layout: Layout,
     api: ApiClient,
@@ -144,7 +148,7 @@ pub(crate) async fn create(
     let path = path.with("organizationId", organisation);
     let answer: Result<Added, ApiError> = api.ask(&path, &write_body(&typed)).await;
     if !is_trial && let Ok(added) = &answer {
-        return open_added(added, organisation);
+        return open_added(&layout, added, organisation);
     }
     let mut page = NewIntegrationPage {
         layout: &layout,
@@ -175,16 +179,17 @@ pub(super) fn is_of_script(headers: &HeaderMap) -> bool {
 }
 
 /// Goes to the page of a server that was added.
-pub(super) fn open_added(added: &Added, organisation: &str) -> PageResult {
+pub(super) fn open_added(layout: &Layout, added: &Added, organisation: &str) -> PageResult {
     let page = match organisation {
         "" => ApiPath::new(&["console", "servers", &added.slug])?,
         name => ApiPath::new(&["console", "organisations", name])?,
     };
-    Ok(redirect(page.as_str()))
+    let text = format!("{} was added.", added.slug);
+    Ok(layout.redirect_with(page, Severity::Good, &text))
 }
 
-/// What was typed, as the API takes it; fields that were left empty are left out. A server that
-/// does not work is only stored where somebody asks for it.
+/// What was typed, as the API takes it; empty fields are left out. A server that does not work is
+/// stored only on request.
 fn write_body(typed: &Fields) -> Value {
     let mut body = json!({
         "name": typed.get("name"),

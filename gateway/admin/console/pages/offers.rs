@@ -13,8 +13,9 @@ const PART: &str = "50";
 pub(crate) struct Offer {
     pub(crate) name: String,
     pub(crate) uri: String,
-    title: Option<String>,
-    description: Option<String>,
+    pub(crate) server: String,
+    pub(crate) title: Option<String>,
+    pub(crate) description: Option<String>,
     pub(crate) mime_type: Option<String>,
     pub(crate) arguments: Vec<Argument>,
 }
@@ -24,15 +25,52 @@ pub(crate) struct Offer {
 #[serde(default)]
 pub(crate) struct Argument {
     pub(crate) name: String,
+    pub(crate) description: Option<String>,
     pub(crate) required: bool,
 }
 
 impl Offer {
+    pub(crate) fn prompt_address(&self) -> String {
+        ApiPath::link(&["console", "prompts", &self.name], "", "/console/servers")
+    }
+
+    pub(crate) fn resource_address(&self) -> String {
+        ApiPath::link(&["console", "resources", &self.uri], "", "/console/servers")
+    }
+
     /// The first line of what its server says of it.
     pub(crate) fn first_line(&self) -> &str {
         let words = self.description.as_deref().or(self.title.as_deref()).unwrap_or(&self.name);
         words.lines().next().unwrap_or("")
     }
+}
+
+/// Pages of the API that are looked at for one prompt or resource.
+const MAX_PARTS: usize = 20;
+
+/// The prompt of this name, or the resource of this URI, where the visitor may use it.
+pub(crate) async fn find_offer(
+    api: &ApiClient,
+    list: &str,
+    name: &str,
+) -> Result<Option<Offer>, ApiError> {
+    let mut cursor = String::new();
+    for _ in 0..MAX_PARTS {
+        let path = ApiPath::new(&["api", list])?
+            .with("limit", "200")
+            .with("search", name)
+            .with("cursor", &cursor);
+        let found: List<Offer> = api.get(&path).await?;
+        let mut items = found.items.into_iter();
+        if let Some(offer) = items.find(|offer| offer.name == name || offer.uri == name) {
+            return Ok(Some(offer));
+        }
+        match found.next_cursor {
+            Some(next) => cursor = next,
+            None => break,
+        }
+    }
+    Ok(None)
 }
 
 /// The first prompts of a server, where it has any.

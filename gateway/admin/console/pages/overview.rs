@@ -1,24 +1,28 @@
-//! Overview: how the servers are, and what needs somebody now.
+//! Overview: what needs attention, the state of the servers, and the first steps of a new user.
 
 use std::time::{Duration, SystemTime};
 
 use askama::Template;
+use axum::http::HeaderMap;
 use lockgate_text::date;
 use serde::Deserialize;
 
+use super::agents::Agent;
 use super::approvals::load_approvals;
 use super::keys::{ApiKey, load_keys};
 use super::pins::find_pins;
 use super::servers::{count_states, load_servers};
-use crate::console::api_client::{ApiClient, ApiError, ApiPath, sentence};
-use crate::console::diagnosis::{RecentStep, ServerState, Severity, find_cause};
+use crate::api::me::Me;
+use crate::console::api_client::{ApiClient, ApiError, ApiPath, List};
+use crate::console::diagnosis::{RecentStep, ServerState, Severity};
 use crate::console::error::{PageResult, show};
 use crate::console::layout::Layout;
 use crate::console::plot::{Plot, plot_calls};
+use crate::console::snippets::{Snippet, find_address, make_snippets};
 
 /// Matters of one kind that are shown one by one.
 const MAX_SHOWN: usize = 8;
-/// How long before its end a key is spoken of.
+/// How long before its expiry a key is named.
 const KEY_NOTICE: Duration = Duration::from_secs(14 * 86_400);
 
 #[derive(Template)]
@@ -33,9 +37,27 @@ struct OverviewPage<'a> {
     now: Figures,
     /// Empty before the first call.
     plots: Vec<Plot>,
+    /// What is left to do before the first agent works; empty where that is done.
+    steps: Vec<Step>,
+    snippets: Vec<Snippet>,
 }
 
-/// What became of calls of late, where the visitor may see it.
+/// One of the first steps.
+struct Step {
+    title: &'static str,
+    detail: &'static str,
+    is_done: bool,
+    /// Where it is done, and what the link says.
+    link: Option<(&'static str, &'static str)>,
+}
+
+impl Step {
+    fn severity(&self) -> Severity {
+        if self.is_done { Severity::Good } else { Severity::Waiting }
+    }
+}
+
+/// Recent calls of the servers that the visitor may see figures of.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Figures {
@@ -56,7 +78,7 @@ impl Figures {
     }
 }
 
-/// Something that needs somebody.
+/// Something that needs attention.
 struct Matter {
     severity: Severity,
     title: String,
@@ -66,17 +88,28 @@ struct Matter {
 }
 
 /// The page.
-pub(crate) async fn show_overview(layout: Layout, api: ApiClient) -> PageResult {
+pub(crate) async fn show_overview(
+    layout: Layout,
+    api: ApiClient,
+    headers: HeaderMap,
+) -> PageResult {
     let (servers, server_count) = load_servers(&api, "").await?;
     let mut matters = Vec::new();
-    add_servers(&mut matters, &servers)?;
     add_approvals(&mut matters, &api).await?;
+    add_servers(&mut matters, &servers, layout.is_operator())?;
     if layout.is_admin() {
         add_changed(&mut matters, &api).await?;
         add_keys(&mut matters, &load_keys(&api).await?.items);
     }
     let now: Figures = api.get(&ApiPath::new(&["api", "figures"])?).await?;
+    let agents = ApiPath::new(&["api", "agents"])?.with("limit", "1");
+    let agents: List<Agent> = api.get(&agents).await.unwrap_or_else(|_| List::empty());
+    let steps = list_steps(&layout, &servers, agents.total > 0);
+    let me: Me = api.get(&ApiPath::new(&["api", "me"])?).await.unwrap_or_default();
+    let address = find_address(&me.endpoint, &headers);
+    let needs_key = matches!(&layout.who, Some(who) if who.has_session);
     show(&OverviewPage {
+        snippets: make_snippets("lockgate", &address, None, needs_key),
         plots: plot_calls(&now.recent),
         now,
         counts: count_states(&servers),
@@ -85,15 +118,59 @@ pub(crate) async fn show_overview(layout: Layout, api: ApiClient) -> PageResult 
         tool_count: servers.iter().map(|server| server.capabilities.tools).sum(),
         address: &layout.address,
         layout: &layout,
+        steps,
     })
 }
 
-fn add_servers(matters: &mut Vec<Matter>, servers: &[ServerState]) -> Result<(), ApiError> {
+/// The first steps, until all of them are done.
+fn list_steps(layout: &Layout, servers: &[ServerState], has_agent: bool) -> Vec<Step> {
+    let mut others = servers.iter().filter(|one| one.transport.as_deref() != Some("builtin"));
+    let has_server = others.any(|one| one.state == "connected" || one.state == "resting");
+    let has_calls = servers.iter().any(|one| one.metrics.as_ref().is_some_and(|m| m.calls > 0));
+    if has_server && has_calls && has_agent {
+        return Vec::new();
+    }
+    let add = ("/console/integrations/new", "Add a server");
+    vec![
+        Step {
+            title: "Add a server",
+            detail: "Connect an MCP server by its address. Its tools appear here.",
+            is_done: has_server,
+            link: layout.is_admin().then_some(add),
+        },
+        Step {
+            title: "Connect a client",
+            detail: "Copy the configuration for your MCP client, then call a tool from it.",
+            is_done: has_calls,
+            link: layout.is_admin().then_some(("/console/keys/new", "Create a key")),
+        },
+        Step {
+            title: "Create an agent",
+            detail: "Give an agent an endpoint of its own, with the servers that it needs.",
+            is_done: has_agent,
+            link: Some(("/console/agents#new", "Create an agent")),
+        },
+    ]
+}
+
+/// Failures that the visitor can do something about come one by one; those that only an operator
+/// can repair are one line.
+fn add_servers(
+    matters: &mut Vec<Matter>,
+    servers: &[ServerState],
+    is_operator: bool,
+) -> Result<(), ApiError> {
     let mut broken: Vec<&ServerState> = Vec::new();
+    let mut shared = 0;
     for server in servers {
-        let is_starting = server.state == "pending" && server.stage.is_none();
-        if server.severity() <= Severity::Waiting && !is_starting {
+        let is_connecting = server.state == "pending" && server.fault.is_none();
+        if server.severity() > Severity::Waiting || is_connecting {
+            continue;
+        }
+        if is_operator || server.organization_id.is_some() {
             broken.push(server);
+        } else {
+            shared += 1;
         }
     }
     broken.sort_by_key(|server| server.severity());
@@ -101,19 +178,23 @@ fn add_servers(matters: &mut Vec<Matter>, servers: &[ServerState]) -> Result<(),
         matters.push(Matter {
             severity: server.severity(),
             title: server.headline(),
-            detail: sentence(find_cause(&server.reason)),
+            detail: format!("{} {}", server.cause(), server.advice()),
             address: ApiPath::new(&["console", "servers", &server.name])?.as_str().to_owned(),
-            action: "See what to do",
+            action: "Fix",
         });
     }
-    if broken.len() > MAX_SHOWN {
-        matters.push(Matter {
-            severity: Severity::Bad,
-            title: format!("{} more servers need somebody.", broken.len() - MAX_SHOWN),
-            detail: String::new(),
-            address: "/console/servers?state=bad".to_owned(),
-            action: "See them all",
-        });
+    let more = broken.len().saturating_sub(MAX_SHOWN);
+    for (count, detail) in [(more, ""), (shared, "Only an operator can repair them.")] {
+        if count > 0 {
+            let noun = if count == 1 { "server is" } else { "servers are" };
+            matters.push(Matter {
+                severity: Severity::Bad,
+                title: format!("{count} more {noun} failing."),
+                detail: detail.to_owned(),
+                address: "/console/servers?state=bad".to_owned(),
+                action: "Show all",
+            });
+        }
     }
     Ok(())
 }
@@ -126,7 +207,13 @@ async fn add_approvals(matters: &mut Vec<Matter>, api: &ApiClient) -> Result<(),
         matters.push(Matter {
             severity: Severity::Waiting,
             title: format!("{count} {noun} for your approval."),
-            detail: format!("The oldest is {} at {}.", first.tool, first.server),
+            detail: format!(
+                "{} calls {} at {}. Expires in {} min.",
+                first.caller_text(),
+                first.tool,
+                first.server,
+                first.minutes_left()
+            ),
             address: "/console/approvals".to_owned(),
             action: "Decide",
         });
@@ -140,10 +227,10 @@ async fn add_changed(matters: &mut Vec<Matter>, api: &ApiClient) -> Result<(), A
         let noun = if total == 1 { "tool" } else { "tools" };
         matters.push(Matter {
             severity: Severity::Waiting,
-            title: format!("{total} {noun} should be looked at."),
+            title: format!("{total} {noun} changed or not approved."),
             detail: format!("{} {}. {}", first.name, first.standing_text(), first.effect()),
             address: "/console/pins".to_owned(),
-            action: "Compare and approve",
+            action: "Review",
         });
     }
     Ok(())
@@ -158,9 +245,9 @@ fn add_keys(matters: &mut Vec<Matter>, keys: &[ApiKey]) {
         matters.push(Matter {
             severity: Severity::Waiting,
             title: format!("The key {} expires soon.", key.name),
-            detail: format!("On {}.", key.expires_at.as_deref().unwrap_or("")),
+            detail: format!("It expires on {}.", key.expires_at.as_deref().unwrap_or("")),
             address: "/console/keys".to_owned(),
-            action: "See the keys",
+            action: "Open keys",
         });
     }
 }

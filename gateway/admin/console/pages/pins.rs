@@ -1,5 +1,7 @@
-//! Tools that are not as they were approved: both definitions side by side, and approving what was
-//! looked at, and nothing else.
+//! Tools that changed or are not approved: both definitions side by side, the tools with findings
+//! first. Approving covers the definition that was shown and no other.
+
+use std::collections::BTreeSet;
 
 use askama::Template;
 use axum::http::{Method, StatusCode};
@@ -12,7 +14,6 @@ use crate::console::diagnosis::Severity;
 use crate::console::error::{PageResult, render};
 use crate::console::fields::{Fields, FormFields, QueryFields};
 use crate::console::layout::Layout;
-use crate::console::redirect::redirect;
 
 /// Tools of one page: each has to be read.
 const PART: &str = "10";
@@ -48,8 +49,6 @@ struct PinsPage<'a> {
     next: Option<String>,
     /// Nothing is pinned here.
     is_unpinned: bool,
-    /// How many were approved a moment ago.
-    approved: usize,
     /// Why nothing was approved; empty where nothing was tried.
     refusal: &'static str,
 }
@@ -58,15 +57,17 @@ struct PinsPage<'a> {
 struct Changed {
     pin: Pin,
     comparison: Comparison,
+    /// Rows of the comparison with suspicious text.
+    found: BTreeSet<usize>,
 }
 
 impl Pin {
     /// What it means for those who would call it.
     pub(crate) fn effect(&self) -> &'static str {
         match (self.quarantined, self.organization_id.is_some()) {
-            (true, true) => "Nobody of the organisation sees or calls it until it is approved.",
-            (true, false) => "Nobody sees or calls it until it is approved.",
-            (false, _) => "It can be called all the same.",
+            (true, true) => "It is hidden from the organisation until it is approved.",
+            (true, false) => "It is hidden until it is approved.",
+            (false, _) => "It can still be called.",
         }
     }
 
@@ -74,7 +75,7 @@ impl Pin {
         match self.standing.as_deref() {
             Some("new") => "not approved yet",
             Some("changed") => "changed since it was approved",
-            _ => "has text to look at",
+            _ => "has suspicious text",
         }
     }
 
@@ -83,7 +84,32 @@ impl Pin {
     }
 }
 
+/// Returns the rows that hold the excerpts of findings, which are quoted at their ends.
+fn find_rows(comparison: &Comparison, findings: &[String]) -> BTreeSet<usize> {
+    let mut excerpts = Vec::new();
+    for finding in findings {
+        let quoted = finding.strip_suffix('"').and_then(|text| text.rsplit_once(": \""));
+        if let Some((_, excerpt)) = quoted {
+            excerpts.push(excerpt.trim_matches(['…', '.']).trim());
+        }
+    }
+    let mut found = BTreeSet::new();
+    for (at, row) in comparison.rows.iter().enumerate() {
+        let Some(line) = &row.after else { continue };
+        let text = format!("{}{}{}", line.start, line.middle, line.end);
+        if excerpts.iter().any(|excerpt| !excerpt.is_empty() && text.contains(excerpt)) {
+            found.insert(at);
+        }
+    }
+    found
+}
+
 impl Changed {
+    /// Whether a row of the comparison has suspicious text.
+    fn is_found(&self, row: &usize) -> bool {
+        self.found.contains(row)
+    }
+
     /// What a form says of it.
     fn reference(&self) -> String {
         format!("{} {}", self.pin.fingerprint, self.pin.name)
@@ -144,7 +170,6 @@ async fn show_pins(
         suspects: Vec::new(),
         next: None,
         is_unpinned: false,
-        approved: fields.get("approved").parse().unwrap_or(0),
         refusal,
     };
     match api.get::<List<Pin>>(&path).await {
@@ -172,8 +197,10 @@ fn compare(pins: Vec<Pin>) -> Vec<Changed> {
     let mut changed = Vec::new();
     for pin in pins {
         let comparison = Comparison::new(pin.before.as_ref(), &pin.after);
-        changed.push(Changed { pin, comparison });
+        let found = find_rows(&comparison, &pin.findings);
+        changed.push(Changed { pin, comparison, found });
     }
+    changed.sort_by_key(|one| std::cmp::Reverse(one.pin.findings.len()));
     changed
 }
 
@@ -187,7 +214,11 @@ fn write_next(
     Ok(Some(page.with("after", cursor).as_str().to_owned()))
 }
 
-/// Approves what somebody has looked at: all of it or nothing.
+fn describe_count(count: usize) -> String {
+    if count == 1 { "1 tool".to_owned() } else { format!("{count} tools") }
+}
+
+/// Approves the definitions that were shown, all of them or none; or leaves them hidden.
 pub(crate) async fn approve(
     layout: Layout,
     api: ApiClient,
@@ -199,25 +230,29 @@ pub(crate) async fn approve(
         let Some((fingerprint, name)) = reference.split_once(' ') else { continue };
         tools.push(json!({"name": name, "fingerprint": fingerprint}));
     }
-    let count = tools.len().to_string();
+    let count = tools.len();
+    let page = ApiPath::new(&["console", "pins"])?
+        .with("server", query.get("server"))
+        .with("q", query.get("q"));
+    if form.get("action") == "hide" {
+        let text = format!("Nothing was approved: {} stays as it is.", describe_count(count));
+        return Ok(layout.redirect_with(page, Severity::Off, &text));
+    }
     let path = ApiPath::new(&["api", "pins", "approve"])?;
     let body = json!({"tools": tools});
     let refusal = match api.change(Method::POST, &path, Some(&body), None).await {
         Ok(_) => {
-            let page = ApiPath::new(&["console", "pins"])?
-                .with("server", query.get("server"))
-                .with("q", query.get("q"))
-                .with("approved", &count);
-            return Ok(redirect(page.as_str()));
+            let text = format!("Approved: {} as shown.", describe_count(count));
+            return Ok(layout.redirect_with(page, Severity::Good, &text));
         }
         Err(error) => match error.code.as_str() {
             "PIN_CHANGED" => {
-                "A tool has changed once more since you looked. Nothing was approved: below it \
-                    stands as it is now."
+                "A tool changed again while you were reading. Nothing was approved. The current \
+                    definition is below."
             }
             "PIN_NOT_FOUND" => {
-                "A tool waits no more: somebody else has approved it, or it is as it was. Nothing \
-                    was changed by you; below stands what still waits."
+                "A tool no longer waits: it was approved by another administrator, or its old \
+                    definition is back. Your form changed nothing."
             }
             _ => return Err(error.into()),
         },

@@ -1,4 +1,4 @@
-//! One server: its state, why, and the one thing to do about it; what it offers.
+//! One server: its state, the cause and the fix of a failure, and what it offers.
 
 use askama::Template;
 use axum::extract::Path;
@@ -9,19 +9,17 @@ use super::integration::{Integration, find_integration};
 use super::offers::{Offer, load_prompts, load_resources};
 use super::pins::{Pin, find_pins};
 use super::tools::{ToolSummary, load_tools_of};
-use crate::console::api_client::{ApiClient, ApiPath, List, sentence};
-use crate::console::diagnosis::{NextStep, ServerState, Severity, find_cause};
+use crate::console::api_client::{ApiClient, ApiPath, List};
+use crate::console::diagnosis::{NextStep, ServerState, Severity};
 use crate::console::error::{PageResult, show};
 use crate::console::layout::Layout;
 use crate::console::plot::{Plot, plot_calls};
-use crate::console::redirect::redirect;
 
 #[derive(Template)]
 #[template(path = "server.html")]
 struct ServerPage<'a> {
     layout: &'a Layout,
     server: &'a ServerState,
-    reason: String,
     next_step: NextStep,
     load: Vec<(&'static str, String)>,
     tools: Vec<ToolSummary>,
@@ -59,7 +57,6 @@ pub(crate) async fn show_server(
         limits = list_limits(load);
     }
     show(&ServerPage {
-        reason: sentence(find_cause(&server.reason)),
         next_step: server.next_step(layout.is_operator()),
         load: limits,
         tools,
@@ -74,15 +71,15 @@ pub(crate) async fn show_server(
     })
 }
 
-/// How the server stands to its limits, in words.
+/// The limits of the server and their use.
 fn list_limits(load: &Value) -> Vec<(&'static str, String)> {
     let running = (read_number(load, "running"), read_number(load, "concurrency"));
     let waiting = (read_number(load, "waiting"), read_number(load, "queue"));
     let mut limits = vec![
         ("Calls running", format!("{} of {}", running.0, running.1)),
         ("Calls waiting", format!("{} of {}", waiting.0, waiting.1)),
-        ("Time for a call", format!("{} s", read_number(load, "timeoutMs") / 1000)),
-        ("Time to start", format!("{} s", read_number(load, "startTimeoutMs") / 1000)),
+        ("Call time limit", format!("{} s", read_number(load, "timeoutMs") / 1000)),
+        ("Start time limit", format!("{} s", read_number(load, "startTimeoutMs") / 1000)),
     ];
     if let Some(Value::String(state)) = load.pointer("/breaker/state") {
         let words = match load.pointer("/breaker/why") {
@@ -102,18 +99,33 @@ fn read_number(load: &Value, name: &str) -> u64 {
 }
 
 /// Ends the connection and connects anew.
-pub(crate) async fn reconnect(api: ApiClient, Path(name): Path<String>) -> PageResult {
-    switch(&api, &name, "reconnect").await
+pub(crate) async fn reconnect(
+    layout: Layout,
+    api: ApiClient,
+    Path(name): Path<String>,
+) -> PageResult {
+    let done = format!("Reconnecting to {name}. This page follows.");
+    switch((&layout, &api), &name, "reconnect", &done).await
 }
 
 /// Connects what was disconnected.
-pub(crate) async fn connect(api: ApiClient, Path(name): Path<String>) -> PageResult {
-    switch(&api, &name, "connect").await
+pub(crate) async fn connect(
+    layout: Layout,
+    api: ApiClient,
+    Path(name): Path<String>,
+) -> PageResult {
+    let done = format!("Connecting to {name}. This page follows.");
+    switch((&layout, &api), &name, "connect", &done).await
 }
 
-async fn switch(api: &ApiClient, name: &str, action: &str) -> PageResult {
+async fn switch(
+    (layout, api): (&Layout, &ApiClient),
+    name: &str,
+    action: &str,
+    done: &str,
+) -> PageResult {
     let path = ApiPath::new(&["api", "servers", name, action])?;
     api.change(Method::POST, &path, None, None).await?;
     let page = ApiPath::new(&["console", "servers", name])?;
-    Ok(redirect(page.as_str()))
+    Ok(layout.redirect_with(page, Severity::Waiting, done))
 }

@@ -1,4 +1,4 @@
-//! Servers: all that the visitor may see, the ones that need somebody first.
+//! Servers: all that the visitor may see, those that need attention first, in pages.
 
 use askama::Template;
 
@@ -10,12 +10,14 @@ use crate::console::layout::Layout;
 
 /// Servers of one page of the API.
 const PART: usize = 200;
-/// Servers that are looked at: beyond, the page says that there are more.
-const MAX_SERVERS: usize = 1000;
+/// Servers of one page.
+const PAGE: usize = 100;
+/// Servers that are read: the states of others are not counted.
+const MAX_SERVERS: usize = 10_000;
 
-/// States that a list can be narrowed to.
+/// States that the list is filtered by.
 const STATES: [(&str, &str); 4] =
-    [("bad", "Broken"), ("waiting", "Waiting"), ("good", "Working"), ("off", "Switched off")];
+    [("bad", "Failing"), ("waiting", "Waiting"), ("good", "Working"), ("off", "Disabled")];
 
 #[derive(Template)]
 #[template(path = "servers.html")]
@@ -24,13 +26,16 @@ struct ServersPage<'a> {
     search: &'a str,
     filters: Vec<Filter>,
     servers: Vec<ServerState>,
-    /// How many there are beyond those that were looked at.
-    more: usize,
+    /// Servers that match, and the first one of this page, counted from 1.
+    total: usize,
+    first: usize,
+    previous: Option<String>,
+    next: Option<String>,
     /// The address of this very list.
     address: &'a str,
 }
 
-/// A choice that narrows the list.
+/// A filter of the list.
 struct Filter {
     label: &'static str,
     count: usize,
@@ -67,13 +72,33 @@ pub(crate) async fn list_servers(
 ) -> PageResult {
     let search = fields.get("q");
     let chosen = fields.get("state");
-    let (mut servers, total) = load_servers(&api, search).await?;
-    let more = total.saturating_sub(servers.len());
+    let (mut servers, _) = load_servers(&api, search).await?;
     let filters = make_filters(&servers, search, chosen)?;
     servers.retain(|server| chosen.is_empty() || server.severity().as_str() == chosen);
     servers.sort_by_key(ServerState::severity);
-    let address = &layout.address;
-    show(&ServersPage { layout: &layout, search, filters, servers, more, address })
+    let total = servers.len();
+    let page: usize = fields.get("page").parse().unwrap_or(1);
+    let page = page.clamp(1, total.div_ceil(PAGE).max(1));
+    let start = (page - 1) * PAGE;
+    let servers: Vec<ServerState> = servers.into_iter().skip(start).take(PAGE).collect();
+    let path = ApiPath::new(&["console", "servers"])?.with("q", search).with("state", chosen);
+    let previous = (page > 1).then(|| write_page(&path, page - 1));
+    let next = (start + servers.len() < total).then(|| write_page(&path, page + 1));
+    show(&ServersPage {
+        address: &layout.address,
+        layout: &layout,
+        first: start + 1,
+        search,
+        filters,
+        servers,
+        total,
+        previous,
+        next,
+    })
+}
+
+fn write_page(path: &ApiPath, page: usize) -> String {
+    path.clone().with("page", &page.to_string()).as_str().to_owned()
 }
 
 fn make_filters(

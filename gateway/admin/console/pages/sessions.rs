@@ -1,14 +1,14 @@
-//! Sessions: who is signed in to the console, and the way to end that.
+//! Sessions: the people who are signed in to the console. Sessions can be ended.
 
 use askama::Template;
 use axum::http::Method;
 use serde::Deserialize;
 
 use crate::console::api_client::{ApiClient, ApiPath, List};
+use crate::console::diagnosis::Severity;
 use crate::console::error::{PageResult, show};
 use crate::console::fields::{FormFields, QueryFields};
 use crate::console::layout::Layout;
-use crate::console::redirect::redirect;
 
 /// Sessions of one page.
 const PART: &str = "200";
@@ -22,12 +22,13 @@ struct Session {
     id: String,
     issuer: String,
     subject: String,
+    name: Option<String>,
     organization_id: String,
     began_at: String,
     used_at: String,
 }
 
-/// Somebody, and the sessions that they have.
+/// A person's sessions.
 struct Person {
     sessions: Vec<Session>,
 }
@@ -43,7 +44,12 @@ struct SessionsPage<'a> {
 }
 
 impl Session {
-    /// What they have signed in with, in words.
+    /// The name of the key, or the subject of the account.
+    fn text(&self) -> &str {
+        self.name.as_deref().unwrap_or(&self.subject)
+    }
+
+    /// The kind of credential.
     fn way(&self) -> &str {
         match self.issuer.as_str() {
             lockgate_authn::KEY => "API key",
@@ -88,6 +94,7 @@ pub(crate) async fn list_sessions(
 
 /// Ends sessions, as far as they have not ended by themselves.
 pub(crate) async fn end_sessions(
+    layout: Layout,
     api: ApiClient,
     QueryFields(query): QueryFields,
     FormFields(form): FormFields,
@@ -100,5 +107,5 @@ pub(crate) async fn end_sessions(
         }
     }
     let page = ApiPath::new(&["console", "sessions"])?.with("q", query.get("q"));
-    Ok(redirect(page.as_str()))
+    Ok(layout.redirect_with(page, Severity::Good, "Signed out. The sessions have ended."))
 }

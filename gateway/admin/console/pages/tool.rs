@@ -1,20 +1,39 @@
-//! One tool, with a form to try it: the call takes the path of every other call, in the visitor's
-//! name.
+//! One tool, prompt or resource, with a form to call it: the call takes the path of every other
+//! call, in the visitor's name. What came of it is kept, and shown on the page that follows.
+
+use std::sync::Arc;
+use std::time::Instant;
 
 use askama::Template;
 use axum::extract::Path;
 use axum::http::StatusCode;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::response::IntoResponse;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::offers::{Offer, find_offer};
 use crate::console::api_client::{ApiClient, ApiError, ApiPath};
-use crate::console::call_outcome::{CallOutcome, Called};
+use crate::console::call_outcome::{CallOutcome, CallPart, Called};
 use crate::console::diagnosis::Severity;
-use crate::console::error::{PageResult, render, show};
-use crate::console::fields::{Fields, FormFields};
+use crate::console::error::{PageError, PageResult, render, show};
+use crate::console::fields::{Fields, FormFields, QueryFields};
 use crate::console::layout::Layout;
+use crate::console::redirect::redirect;
+use crate::console::results::{Kept, KeptCall};
 use crate::console::shown::{show_json, show_text};
-use crate::console::tool_form::{FieldKind, ToolField, make_fields, read_arguments};
+use crate::console::tool_form::{
+    FieldKind, FormField, FormStep, list_steps, make_fields, note_mistake, read_arguments,
+    text_schema,
+};
+
+/// What can be called from a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Callable {
+    Tool,
+    Prompt,
+    Resource,
+}
 
 /// A tool with what its arguments are.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -31,21 +50,108 @@ struct ToolDefinition {
 #[template(path = "tool.html")]
 struct ToolPage<'a> {
     layout: &'a Layout,
+    kind: Callable,
     tool: &'a ToolDefinition,
-    fields: &'a [ToolField],
+    fields: &'a [FormField],
     schema: String,
-    outcome: Option<CallOutcome>,
+    /// Arguments that were typed as JSON, and the mistake in them.
+    json: &'a str,
+    json_mistake: String,
+    /// The last call, and the name it is kept by.
+    call: Option<(Arc<KeptCall>, String)>,
+    /// The field where the focus goes after a row was added or removed.
+    focus: String,
 }
 
-/// One tool, with a form to try it.
+impl Callable {
+    fn segment(self) -> &'static str {
+        match self {
+            Self::Tool => "tools",
+            Self::Prompt => "prompts",
+            Self::Resource => "resources",
+        }
+    }
+
+    /// The verb on the button.
+    fn verb(self) -> &'static str {
+        match self {
+            Self::Tool => "Call",
+            Self::Prompt => "Render",
+            Self::Resource => "Read",
+        }
+    }
+}
+
+impl ToolPage<'_> {
+    fn steps(&self) -> Vec<FormStep<'_>> {
+        list_steps(self.fields)
+    }
+
+    fn has_mistake(&self) -> bool {
+        let mut fields = self.steps().into_iter();
+        !self.json_mistake.is_empty()
+            || fields.any(|step| {
+                matches!(step, FormStep::Open(field) | FormStep::Field(field)
+                    if !field.mistake.is_empty())
+            })
+    }
+
+    /// Whether the focus goes to an input, or to the button beside it.
+    fn is_focus(&self, input: &str, end: &str) -> bool {
+        self.focus.strip_suffix(end).is_some_and(|focus| focus == input)
+    }
+}
+
+/// One tool.
 pub(crate) async fn show_tool(
     layout: Layout,
     api: ApiClient,
     Path(name): Path<String>,
+    QueryFields(query): QueryFields,
 ) -> PageResult {
-    let tool = load_tool(&api, &name).await?;
-    let fields = make_fields(&tool.input_schema, &Fields::default());
-    show(&make_page(&layout, &tool, &fields, None))
+    show_callable(&layout, &api, (Callable::Tool, &name), &query).await
+}
+
+/// One prompt.
+pub(crate) async fn show_prompt(
+    layout: Layout,
+    api: ApiClient,
+    Path(name): Path<String>,
+    QueryFields(query): QueryFields,
+) -> PageResult {
+    show_callable(&layout, &api, (Callable::Prompt, &name), &query).await
+}
+
+/// One resource.
+pub(crate) async fn show_resource(
+    layout: Layout,
+    api: ApiClient,
+    Path(uri): Path<String>,
+    QueryFields(query): QueryFields,
+) -> PageResult {
+    show_callable(&layout, &api, (Callable::Resource, &uri), &query).await
+}
+
+async fn show_callable(
+    layout: &Layout,
+    api: &ApiClient,
+    (kind, name): (Callable, &str),
+    query: &Fields,
+) -> PageResult {
+    let tool = load(api, kind, name).await?;
+    let id = query.get("call");
+    let kept = match layout.find_kept(id) {
+        Some(Kept::Call(call)) if call.name == name => Some((call, id.to_owned())),
+        _ => None,
+    };
+    let blank = Fields::default();
+    let typed = kept.as_ref().map_or(&blank, |(call, _)| &call.typed);
+    let fields = make_fields(&tool.input_schema, typed);
+    let json = typed.get("json").to_owned();
+    let mut page = make_page(layout, kind, &tool, &fields);
+    page.json = &json;
+    page.call = kept;
+    show(&page)
 }
 
 /// Calls a tool with what was typed.
@@ -55,38 +161,142 @@ pub(crate) async fn try_tool(
     Path(name): Path<String>,
     FormFields(typed): FormFields,
 ) -> PageResult {
-    let tool = load_tool(&api, &name).await?;
+    call(&layout, &api, (Callable::Tool, &name), typed).await
+}
+
+/// Renders a prompt with what was typed.
+pub(crate) async fn render_prompt(
+    layout: Layout,
+    api: ApiClient,
+    Path(name): Path<String>,
+    FormFields(typed): FormFields,
+) -> PageResult {
+    call(&layout, &api, (Callable::Prompt, &name), typed).await
+}
+
+/// Reads a resource.
+pub(crate) async fn read_resource(
+    layout: Layout,
+    api: ApiClient,
+    Path(uri): Path<String>,
+    FormFields(typed): FormFields,
+) -> PageResult {
+    call(&layout, &api, (Callable::Resource, &uri), typed).await
+}
+
+async fn call(
+    layout: &Layout,
+    api: &ApiClient,
+    (kind, name): (Callable, &str),
+    typed: Fields,
+) -> PageResult {
+    let tool = load(api, kind, name).await?;
     let mut fields = make_fields(&tool.input_schema, &typed);
-    let Some(arguments) = read_arguments(&tool.input_schema, &mut fields) else {
-        let page = make_page(&layout, &tool, &fields, None);
+    let has_rows = typed.has("add") || typed.has("remove");
+    if has_rows {
+        let mut page = make_page(layout, kind, &tool, &fields);
+        page.json = typed.get("json");
+        page.focus = find_focus(&fields, &typed);
+        return show(&page);
+    }
+    let (arguments, json_mistake) = match typed.get("json") {
+        "" => (read_arguments(&mut fields), String::new()),
+        json => match serde_json::from_str(json) {
+            Ok(Value::Object(members)) => (Some(Value::Object(members)), String::new()),
+            Ok(_) => (None, "This must be a JSON object.".to_owned()),
+            Err(error) => (None, format!("This must be JSON: {error}.")),
+        },
+    };
+    let mut outcome = None;
+    if let Some(arguments) = &arguments {
+        let began = Instant::now();
+        let mut made = make_call(layout, api, (kind, &tool), arguments).await;
+        made.milliseconds = began.elapsed().as_millis();
+        let cause = made.fault.as_ref().filter(|fault| fault.stage == "schema");
+        let is_noted = cause.is_some_and(|fault| note_mistake(&mut fields, &fault.cause));
+        if !is_noted {
+            outcome = Some(made);
+        }
+    }
+    let Some(outcome) = outcome else {
+        let mut page = make_page(layout, kind, &tool, &fields);
+        page.json = typed.get("json");
+        page.json_mistake = json_mistake;
         return render(StatusCode::UNPROCESSABLE_ENTITY, &page);
     };
-    let path = ApiPath::new(&["api", "tools", &name, "execute"])?;
-    let outcome = match api.ask(&path, &json!({"arguments": arguments})).await {
+    let kept = KeptCall { name: name.to_owned(), typed, outcome };
+    let id = layout.keep(Kept::Call(Arc::new(kept)));
+    let page = ApiPath::new(&["console", kind.segment(), name])?.with("call", &id);
+    Ok(redirect(&format!("{}#outcome", page.as_str())))
+}
+
+/// The list that got or lost a row, or the new row.
+fn find_focus(fields: &[FormField], typed: &Fields) -> String {
+    let added = typed.get("add");
+    let mut last = String::new();
+    for step in list_steps(fields) {
+        match step {
+            FormStep::Field(field) if field.input.starts_with(&format!("{added}.")) => {
+                last.clone_from(&field.input);
+            }
+            FormStep::Add(field) if added.is_empty() || field.input == added => {
+                let is_list = typed.get("remove").starts_with(&format!("{}.", field.input));
+                if is_list {
+                    return format!("{}-add", field.input);
+                }
+            }
+            _ => {}
+        }
+    }
+    last
+}
+
+async fn make_call(
+    layout: &Layout,
+    api: &ApiClient,
+    (kind, tool): (Callable, &ToolDefinition),
+    arguments: &Value,
+) -> CallOutcome {
+    let name = &tool.name;
+    let (path, body) = match kind {
+        Callable::Tool => {
+            (ApiPath::new(&["api", "tools", name, "execute"]), json!({"arguments": arguments}))
+        }
+        Callable::Prompt => (
+            ApiPath::new(&["api", "mcp", "prompts", "get"]),
+            json!({"name": name, "arguments": arguments}),
+        ),
+        Callable::Resource => {
+            (ApiPath::new(&["api", "mcp", "resources", "read"]), json!({"uri": name}))
+        }
+    };
+    let answer: Result<Value, ApiError> = match &path {
+        Ok(path) => api.ask(path, &body).await,
+        Err(error) => Err(error.clone()),
+    };
+    match answer {
         Ok(result) => {
-            let outcome = CallOutcome::of_result(&result);
-            explain_refusal(&api, &layout, &name, &arguments, outcome).await
+            let outcome = CallOutcome::of_result(name, &result);
+            explain_refusal(api, layout, (kind, name), arguments, outcome).await
         }
         Err(error) => {
             let is_operator = layout.is_operator();
             let server = &tool.server;
-            let called = Called { server, name: &name, arguments: &arguments, is_operator };
-            CallOutcome::of_error(&error, &called)
+            CallOutcome::of_error(&error, &Called { server, name, arguments, is_operator })
         }
-    };
-    show(&make_page(&layout, &tool, &fields, Some(outcome)))
+    }
 }
 
-/// A policy that refuses arguments does so as the tool would, for models to read. Whoever may have
-/// decisions explained is told which of the two it was.
+/// A policy that refuses arguments answers as the tool would, for models to read. Operators may
+/// have the decision explained, and are shown which of the two it was.
 async fn explain_refusal(
     api: &ApiClient,
     layout: &Layout,
-    name: &str,
+    (kind, name): (Callable, &str),
     arguments: &Value,
     outcome: CallOutcome,
 ) -> CallOutcome {
-    if !outcome.is_error() || !layout.is_operator() {
+    if !outcome.is_error() || !layout.is_operator() || kind != Callable::Tool {
         return outcome;
     }
     let Ok(path) = ApiPath::new(&["api", "policies", "explain"]) else { return outcome };
@@ -100,17 +310,70 @@ async fn explain_refusal(
     }
 }
 
-async fn load_tool(api: &ApiClient, name: &str) -> Result<ToolDefinition, ApiError> {
-    let mut tool: ToolDefinition = api.get(&ApiPath::new(&["api", "tools", name])?).await?;
+async fn load(api: &ApiClient, kind: Callable, name: &str) -> Result<ToolDefinition, PageError> {
+    let mut tool: ToolDefinition = match kind {
+        Callable::Tool => api.get(&ApiPath::new(&["api", "tools", name])?).await?,
+        Callable::Prompt | Callable::Resource => {
+            let list = kind.segment();
+            let Some(offer) = find_offer(api, list, name).await? else {
+                let detail = "No server offers it to you: it was removed or renamed.";
+                return Err(PageError::not_found(detail));
+            };
+            read_offer(name, offer)
+        }
+    };
     tool.description = tool.description.as_deref().map(show_text);
     Ok(tool)
 }
 
+fn read_offer(name: &str, offer: Offer) -> ToolDefinition {
+    let mut arguments = Vec::new();
+    for argument in &offer.arguments {
+        let description = argument.description.clone().unwrap_or_default();
+        arguments.push((argument.name.clone(), description, argument.required));
+    }
+    ToolDefinition {
+        name: name.to_owned(),
+        input_schema: text_schema(&arguments),
+        server: offer.server,
+        title: offer.title,
+        description: offer.description,
+    }
+}
+
 fn make_page<'a>(
     layout: &'a Layout,
+    kind: Callable,
     tool: &'a ToolDefinition,
-    fields: &'a [ToolField],
-    outcome: Option<CallOutcome>,
+    fields: &'a [FormField],
 ) -> ToolPage<'a> {
-    ToolPage { layout, tool, fields, schema: show_json(&tool.input_schema), outcome }
+    ToolPage {
+        schema: show_json(&tool.input_schema),
+        json: "",
+        json_mistake: String::new(),
+        focus: String::new(),
+        call: None,
+        layout,
+        kind,
+        tool,
+        fields,
+    }
+}
+
+/// An image of a call that is kept: its bytes, in a type that runs nothing.
+pub(crate) async fn show_image(
+    layout: Layout,
+    Path((id, part)): Path<(String, usize)>,
+) -> PageResult {
+    let missing = "The result of this call is no longer kept: call again.";
+    let Some(Kept::Call(call)) = layout.find_kept(&id) else {
+        return Err(PageError::not_found(missing));
+    };
+    match call.outcome.parts.get(part) {
+        Some(CallPart::Image(kind, bytes)) => {
+            let head = [(CONTENT_TYPE, kind.as_str()), (CACHE_CONTROL, "no-store")];
+            Ok((head, bytes.clone()).into_response())
+        }
+        _ => Err(PageError::not_found(missing)),
+    }
 }

@@ -39,9 +39,15 @@ fn console_within(routes: Router, role: Role, account: PageAccount) -> (Router, 
     let visitor = Visitor::of_connection(principal.clone());
     let token = sessions.form_token(&visitor);
     let sent_forms = SentForms::default();
-    let pages = make_pages(Arc::new(ConsoleState { routes, sessions, sent_forms, account }))
-        .layer(Extension(visitor))
-        .layer(Extension(Arc::new(Caller::new(principal, role, "".into()))));
+    let pages = make_pages(Arc::new(ConsoleState {
+        results: Arc::default(),
+        routes,
+        sessions,
+        sent_forms,
+        account,
+    }))
+    .layer(Extension(visitor))
+    .layer(Extension(Arc::new(Caller::new(principal, role, "".into()))));
     (Router::new().nest("/console", pages), token)
 }
 
@@ -258,7 +264,13 @@ async fn nobody_unknown_sees_more_than_the_way_in() {
     let (routes, asked) = every_operation(Role::Operator);
     let sent_forms = SentForms::default();
     let account = account(1 << 20);
-    let pages = make_pages(Arc::new(ConsoleState { routes, sessions, sent_forms, account }));
+    let pages = make_pages(Arc::new(ConsoleState {
+        results: Arc::default(),
+        routes,
+        sessions,
+        sent_forms,
+        account,
+    }));
     let console = Router::new().nest("/console", pages);
     for page in table().pages {
         let path = fill_in(page.path);

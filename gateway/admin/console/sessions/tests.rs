@@ -130,3 +130,19 @@ fn a_browser_that_signs_in_anew_leaves_no_session_behind() {
     assert!(sessions.find_at(old, now).is_none());
     assert!(sessions.find_at(other, now).is_some());
 }
+
+#[test]
+fn a_token_looks_different_on_each_page_and_is_the_same_token() {
+    let sessions = Sessions::new().unwrap();
+    let visitor =
+        Visitor::of_connection(Principal::new(lockgate_authn::Identity::new("local", "a")));
+    let token = sessions.form_token(&visitor);
+    let (one, other) = (mask(&token).unwrap(), mask(&token).unwrap());
+    assert!(one != other && !one.contains(&token));
+    for good in [&token, &one, &other] {
+        assert!(sessions.is_form_token(&visitor, good));
+    }
+    for bad in ["", &one[1..], &"0".repeat(128)] {
+        assert!(!sessions.is_form_token(&visitor, bad), "{bad}");
+    }
+}

@@ -8,50 +8,122 @@ fn schema() -> Value {
     json!({
         "type": "object",
         "properties": {
-            "text": {"type": "string", "description": "What to find"},
-            "count": {"type": "integer", "default": 10},
+            "text": {"type": "string", "description": "The words to find", "minLength": 1},
+            "count": {"type": "integer", "default": 10, "minimum": 1, "maximum": 50},
             "deep": {"type": "boolean"},
-            "order": {"enum": ["up", "down"]},
+            "order": {"enum": ["up", "down", 3]},
             "filter": {"type": "object"},
+            "code": {"type": "string", "pattern": "^[A-Z]{3}$"},
+            "day": {"type": "string", "format": "date"},
+            "at": {"anyOf": [{"type": "string", "format": "date-time"}, {"type": "null"}]},
+            "tags": {"type": "array", "items": {"type": "string"}, "minItems": 2, "maxItems": 3},
+            "people": {"type": "array", "items": {"$ref": "#/$defs/person"}},
         },
         "required": ["text"],
+        "$defs": {"person": {
+            "type": "object",
+            "properties": {"a.b": {"type": "string"}, "age": {"type": "number"}},
+            "required": ["a.b"],
+        }},
     })
+}
+
+fn read(typed: &str) -> (Option<Value>, Vec<(String, String)>) {
+    let mut fields = make_fields(&schema(), &Fields::parse(typed.as_bytes()));
+    let arguments = read_arguments(&mut fields);
+    let mut mistakes = Vec::new();
+    for step in list_steps(&fields) {
+        if let FormStep::Open(field) | FormStep::Field(field) = step
+            && !field.mistake.is_empty()
+        {
+            mistakes.push((field.input.clone(), field.mistake.clone()));
+        }
+    }
+    (arguments, mistakes)
 }
 
 #[test]
 fn what_is_typed_becomes_arguments_of_the_types_of_the_schema() {
-    let schema = schema();
-    let typed = Fields::parse(
-        b"arg.text=a+b&arg.count=3&arg.deep=false&arg.order=down&arg.filter=%7B%22x%22%3A1%7D",
+    let (arguments, mistakes) = read(
+        "arg.text=a+b&arg.count=3&arg.deep=false&arg.order=3&arg.filter=%7B%22x%22%3A1%7D\
+         &arg.code=ABC&arg.day=2027-01-31&arg.at=2027-01-31T08:00\
+         &count.arg.tags=2&arg.tags.0=x&arg.tags.1=y\
+         &count.arg.people=1&arg.people.0.a%252Eb=Ada&arg.people.0.age=36.5",
     );
-    let mut fields = make_fields(&schema, &typed);
-    let arguments = read_arguments(&schema, &mut fields).unwrap();
-    let expected =
-        json!({"text": "a b", "count": 3, "deep": false, "order": "down", "filter": {"x": 1}});
-    assert_eq!(arguments, expected);
+    assert_eq!(mistakes, []);
+    let expected = json!({
+        "text": "a b", "count": 3, "deep": false, "order": 3, "filter": {"x": 1}, "code": "ABC",
+        "day": "2027-01-31", "at": "2027-01-31T08:00:00Z", "tags": ["x", "y"],
+        "people": [{"a.b": "Ada", "age": 36.5}],
+    });
+    assert_eq!(arguments, Some(expected));
 }
 
 #[test]
-fn a_mistake_is_said_beside_its_field_and_what_was_typed_stays() {
-    let schema = schema();
-    let typed = Fields::parse(b"arg.text=x&arg.count=many&arg.filter=%7B");
-    let mut fields = make_fields(&schema, &typed);
-    assert_eq!(read_arguments(&schema, &mut fields), None);
-    let wrong: Vec<&str> = fields
-        .iter()
-        .filter(|field| !field.mistake.is_empty())
-        .map(|field| field.name.as_str())
-        .collect();
-    assert_eq!(wrong, ["count", "filter"]);
-    assert_eq!(fields[1].value, "many");
+fn each_rule_that_is_broken_is_said_beside_its_field() {
+    for (typed, input, mistake) in [
+        ("", "arg.text", "This is required."),
+        ("arg.text=x&arg.count=many", "arg.count", "This must be a number."),
+        ("arg.text=x&arg.count=0", "arg.count", "This must be at least 1."),
+        ("arg.text=x&arg.count=51", "arg.count", "This must be at most 50."),
+        ("arg.text=x&arg.count=1.5", "arg.count", "This must be a whole number."),
+        ("arg.text=x&arg.code=abc", "arg.code", "This must match the pattern ^[A-Z]{3}$."),
+        ("arg.text=x&arg.order=4", "arg.order", "This must be one of the choices."),
+        ("arg.text=x&count.arg.tags=1&arg.tags.0=x", "arg.tags", "At least 2 items are required."),
+        (
+            "arg.text=x&count.arg.people=1&arg.people.0.age=1",
+            "arg.people.0.a%2Eb",
+            "This is required.",
+        ),
+    ] {
+        let (arguments, mistakes) = read(typed);
+        assert_eq!(arguments, None, "{typed}");
+        assert_eq!(mistakes, [(input.to_owned(), mistake.to_owned())], "{typed}");
+    }
+    let (_, mistakes) = read("arg.text=x&arg.filter=%7B");
+    assert!(mistakes[0].1.starts_with("This must be JSON"), "{mistakes:?}");
 }
 
 #[test]
-fn what_is_left_empty_is_left_out_and_defaults_are_there_from_the_start() {
-    let schema = schema();
-    let mut fields = make_fields(&schema, &Fields::default());
-    assert_eq!(fields[1].value, "10");
-    let arguments = read_arguments(&schema, &mut fields).unwrap();
-    assert_eq!(arguments, json!({"text": "", "count": 10}));
+fn empty_fields_are_left_out_and_defaults_are_there_from_the_start() {
+    let (arguments, mistakes) = read("arg.text=x&count.arg.tags=0");
+    assert_eq!((arguments, mistakes), (Some(json!({"text": "x", "count": 10})), vec![]));
     assert!(make_fields(&json!({"type": "object"}), &Fields::default()).is_empty());
+    let fields = make_fields(&schema(), &Fields::default());
+    let tags = fields.iter().find(|field| field.name == "tags").unwrap();
+    assert_eq!(tags.count(), 2, "as many rows as there must be");
+    assert_eq!(fields[1].rules.hint(), "1 to 50");
+}
+
+#[test]
+fn rows_are_added_and_removed_and_the_others_keep_their_values() {
+    let rows = |typed: &str| {
+        let fields = make_fields(&schema(), &Fields::parse(typed.as_bytes()));
+        let tags = fields.into_iter().find(|field| field.name == "tags").unwrap();
+        let rows = tags.children.into_iter();
+        rows.map(|row| (row.input, row.value)).collect::<Vec<_>>()
+    };
+    let typed = "count.arg.tags=2&arg.tags.0=x&arg.tags.1=y";
+    let pair = |input: &str, value: &str| (input.to_owned(), value.to_owned());
+    let expected = [pair("arg.tags.0", "x"), pair("arg.tags.1", "y"), pair("arg.tags.2", "")];
+    assert_eq!(rows(&format!("{typed}&add=arg.tags")), expected);
+    assert_eq!(rows(&format!("{typed}&remove=arg.tags.0")), [pair("arg.tags.0", "y")]);
+    assert_eq!(rows("count.arg.tags=1000").len(), MAX_ROWS);
+}
+
+#[test]
+fn a_schema_that_refers_to_itself_ends() {
+    let schema = json!({
+        "properties": {"tree": {"$ref": "#/$defs/tree"}},
+        "$defs": {"tree": {"properties": {"left": {"$ref": "#/$defs/tree"}}}},
+    });
+    let mut field = &make_fields(&schema, &Fields::default())[0];
+    let mut depth = 0;
+    while let Some(child) = field.children.first() {
+        field = child;
+        depth += 1;
+    }
+    assert_eq!((depth, &field.kind), (MAX_DEPTH, &FieldKind::Json));
+    let loops = json!({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}});
+    assert!(make_fields(&loops, &Fields::default()).is_empty());
 }

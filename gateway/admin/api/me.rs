@@ -1,0 +1,57 @@
+//! The caller itself: the name, the role and what waits for it.
+
+use axum::Json;
+use axum::extract::State;
+use lockgate_authn::Role;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::access::{Caller, Permission};
+use super::state::Shared;
+
+/// The caller of the API.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Me {
+    pub(crate) issuer: String,
+    pub(crate) subject: String,
+    /// Of an API key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) name: Option<String>,
+    pub(crate) organization_id: String,
+    /// `user`, `admin` or `operator`.
+    pub(crate) role: String,
+    pub(crate) roles: Vec<String>,
+    pub(crate) scopes: Vec<String>,
+    /// Roles that the caller may give to a key; an operator gives any.
+    pub(crate) grants: Vec<String>,
+    /// The URL that MCP clients connect to.
+    pub(crate) endpoint: String,
+    /// Calls that wait for the caller's approval.
+    pub(crate) approvals: usize,
+}
+
+/// Shows the caller.
+#[utoipa::path(get, path = "/me", tag = "api", responses((status = 200, body = Me)))]
+pub(crate) async fn show_me(State(state): Shared, caller: Caller) -> Json<Me> {
+    let principal = &caller.principal;
+    let settings = state.operations.settings();
+    let mut grants: Vec<String> = principal.roles.iter().map(ToString::to_string).collect();
+    if caller.role >= Role::Admin {
+        grants.extend(settings.grants.iter().cloned());
+    }
+    grants.sort();
+    grants.dedup();
+    Json(Me {
+        grants,
+        issuer: principal.issuer.to_string(),
+        subject: principal.subject.to_string(),
+        name: principal.key_name.as_deref().map(str::to_owned),
+        organization_id: caller.organisation().to_owned(),
+        role: Permission::AtLeast(caller.role).as_str().to_owned(),
+        roles: principal.roles.iter().map(ToString::to_string).collect(),
+        scopes: principal.scopes.iter().map(ToString::to_string).collect(),
+        endpoint: format!("{}/mcp", caller.base),
+        approvals: state.gateway.list_approvals(principal).len(),
+    })
+}

@@ -1,0 +1,36 @@
+//! Names of keys, for answers that would show their ids alone. A caller reads the names of its own
+//! organisation's keys, an operator those of all.
+
+use std::collections::HashMap;
+
+use lockgate_authn::KEY;
+
+use super::access::Caller;
+use super::state::ApiState;
+
+/// See the module.
+pub(crate) struct KeyNames(HashMap<String, String>);
+
+impl KeyNames {
+    pub(crate) fn of(state: &ApiState, caller: &Caller) -> Self {
+        let mut names = HashMap::new();
+        for key in &*state.operations.keys() {
+            if caller.sees_all() || key.organisation_or_default() == caller.organisation() {
+                names.insert(key.id.clone(), key.name.clone());
+            }
+        }
+        Self(names)
+    }
+
+    /// Returns the name of a principal that is a key.
+    pub(crate) fn find(&self, issuer: &str, subject: &str) -> Option<&str> {
+        let name = self.0.get(subject)?;
+        (issuer == KEY).then_some(name)
+    }
+
+    /// The same of `issuer|subject`.
+    pub(crate) fn find_whole(&self, principal: &str) -> Option<&str> {
+        let (issuer, subject) = principal.split_once('|')?;
+        self.find(issuer, subject)
+    }
+}

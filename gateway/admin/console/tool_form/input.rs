@@ -1,0 +1,192 @@
+//! How one argument is typed, what it is checked for, and the value that it has.
+
+use regex::RegexBuilder;
+use serde_json::{Number, Value};
+
+/// Largest compiled pattern of a schema, in bytes: others are left to the server.
+const MAX_PATTERN: usize = 64 << 10;
+
+/// See the module.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum FieldKind {
+    /// One line, with the type of its input.
+    Line(&'static str),
+    /// Text of several lines.
+    Text,
+    Number,
+    /// One of a few values; a flag has `true` and `false`.
+    Choice(Vec<Value>),
+    /// An object, whose members are fields.
+    Group,
+    /// A list, whose rows are fields.
+    List,
+    /// Anything else, as JSON.
+    Json,
+}
+
+/// What the schema requires of a value, as far as forms check it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Rules {
+    pub(crate) is_required: bool,
+    pub(crate) is_integer: bool,
+    pub(crate) min: Option<f64>,
+    pub(crate) max: Option<f64>,
+    pub(crate) above: Option<f64>,
+    pub(crate) below: Option<f64>,
+    pub(crate) min_length: Option<usize>,
+    pub(crate) max_length: Option<usize>,
+    pub(crate) min_items: Option<usize>,
+    pub(crate) max_items: Option<usize>,
+    pub(crate) pattern: String,
+}
+
+/// Returns a choice as a form shows it.
+pub(crate) fn show_choice(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+impl FieldKind {
+    pub(crate) fn choices(&self) -> Vec<String> {
+        match self {
+            Self::Choice(values) => values.iter().map(show_choice).collect(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+impl Rules {
+    /// The rules in words; empty where there are none.
+    pub(crate) fn hint(&self) -> String {
+        let mut hints = Vec::new();
+        add_range(&mut hints, (self.min, self.max), "");
+        if let Some(above) = self.above {
+            hints.push(format!("more than {above}"));
+        }
+        if let Some(below) = self.below {
+            hints.push(format!("less than {below}"));
+        }
+        add_range(&mut hints, (self.min_length, self.max_length), " characters");
+        add_range(&mut hints, (self.min_items, self.max_items), " items");
+        if !self.pattern.is_empty() {
+            hints.push(format!("pattern {}", self.pattern));
+        }
+        hints.join(", ")
+    }
+
+    /// The pattern as browsers hold it against a whole value.
+    pub(crate) fn browser_pattern(&self) -> String {
+        match self.pattern.is_empty() {
+            true => String::new(),
+            false => format!(".*(?:{}).*", self.pattern),
+        }
+    }
+
+    pub(crate) fn check_count(&self, count: usize) -> Result<(), String> {
+        match (self.min_items, self.max_items) {
+            (Some(least), _) if count < least && (self.is_required || count > 0) => {
+                Err(format!("At least {least} items are required."))
+            }
+            (_, Some(most)) if count > most => Err(format!("At most {most} items are allowed.")),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_number(&self, number: f64) -> Result<(), String> {
+        match (self.min, self.max, self.above, self.below) {
+            (Some(min), ..) if number < min => Err(format!("This must be at least {min}.")),
+            (_, Some(max), ..) if number > max => Err(format!("This must be at most {max}.")),
+            (_, _, Some(above), _) if number <= above => {
+                Err(format!("This must be more than {above}."))
+            }
+            (.., Some(below)) if number >= below => Err(format!("This must be less than {below}.")),
+            _ if self.is_integer && number.fract() != 0.0 => {
+                Err("This must be a whole number.".into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn check_text(&self, text: &str) -> Result<(), String> {
+        let length = text.chars().count();
+        match (self.min_length, self.max_length) {
+            (Some(least), _) if length < least => {
+                return Err(format!("At least {least} characters are required."));
+            }
+            (_, Some(most)) if length > most => {
+                return Err(format!("At most {most} characters are allowed."));
+            }
+            _ => {}
+        }
+        if self.pattern.is_empty() {
+            return Ok(());
+        }
+        // Browsers and servers read patterns of ECMAScript: one that is unknown here is theirs.
+        let compiled = RegexBuilder::new(&self.pattern).size_limit(MAX_PATTERN).build();
+        match compiled {
+            Ok(pattern) if !pattern.is_match(text) => {
+                Err(format!("This must match the pattern {}.", self.pattern))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn add_range<T: std::fmt::Display>(
+    hints: &mut Vec<String>,
+    range: (Option<T>, Option<T>),
+    unit: &str,
+) {
+    match range {
+        (Some(least), Some(most)) => hints.push(format!("{least} to {most}{unit}")),
+        (Some(least), None) => hints.push(format!("at least {least}{unit}")),
+        (None, Some(most)) => hints.push(format!("at most {most}{unit}")),
+        (None, None) => {}
+    }
+}
+
+/// Returns the value of one input; nothing where it was left empty.
+pub(super) fn read(kind: &FieldKind, rules: &Rules, text: &str) -> Result<Option<Value>, String> {
+    if text.trim().is_empty() {
+        return match rules.is_required {
+            true => Err("This is required.".into()),
+            false => Ok(None),
+        };
+    }
+    match kind {
+        FieldKind::Number => read_number(rules, text.trim()).map(Some),
+        FieldKind::Choice(values) => match values.iter().find(|one| show_choice(one) == text) {
+            Some(value) => Ok(Some(value.clone())),
+            None => Err("This must be one of the choices.".into()),
+        },
+        FieldKind::Json | FieldKind::Group | FieldKind::List => match serde_json::from_str(text) {
+            Ok(value) => Ok(Some(value)),
+            Err(error) => Err(format!("This must be JSON: {error}.")),
+        },
+        FieldKind::Line("datetime-local") => Ok(Some(write_moment(text).into())),
+        FieldKind::Line(_) | FieldKind::Text => {
+            rules.check_text(text)?;
+            Ok(Some(text.into()))
+        }
+    }
+}
+
+fn read_number(rules: &Rules, text: &str) -> Result<Value, String> {
+    let Ok(number) = serde_json::from_str::<Number>(text) else {
+        return Err("This must be a number.".into());
+    };
+    rules.check_number(number.as_f64().unwrap_or(f64::NAN))?;
+    Ok(Value::Number(number))
+}
+
+/// Browsers send `2027-01-31T08:00`; without scripts any RFC 3339 text can be typed.
+fn write_moment(text: &str) -> String {
+    let text = text.trim();
+    match text.len() {
+        16 => format!("{text}:00Z"),
+        19 => format!("{text}Z"),
+        _ => text.to_owned(),
+    }
+}
