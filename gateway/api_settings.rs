@@ -8,11 +8,15 @@ use lockgate_admin::{ApiConfig, ClientsAddress};
 use lockgate_authn::key::Key;
 use lockgate_config::Config;
 
+use crate::trail;
+
 pub(crate) struct ApiSettings {
     pub(crate) access: Arc<ApiConfig>,
     pub(crate) keys: Arc<[Key]>,
     pub(crate) keys_file: Option<PathBuf>,
     pub(crate) pins_file: Option<PathBuf>,
+    /// The key that the audit trail is written with, if it has one.
+    pub(crate) audit_key: Option<String>,
 }
 
 impl ApiSettings {
@@ -26,6 +30,7 @@ impl ApiSettings {
         };
         let access = Arc::new(ApiConfig { clients_address, ..config.admin.api.clone() });
         let keys_file = config.authn.keys_file.clone();
-        Self { access, keys, keys_file, pins_file: config.pins_file.clone() }
+        let audit_key = trail::find_key(&config.telemetry);
+        Self { access, keys, keys_file, pins_file: config.pins_file.clone(), audit_key }
     }
 }

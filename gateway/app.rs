@@ -72,8 +72,6 @@ pub(crate) struct App {
     forwarding: Forwarding,
     /// The audit trail's file, if the output is a file.
     pub(crate) audit_file: Option<PathBuf>,
-    /// The key that the trail is written with, if it has one.
-    pub(crate) audit_key: Option<String>,
     webhook: Arc<Webhook>,
     outside: Outside,
     authenticator: Mutex<Arc<Authenticator>>,
@@ -132,7 +130,6 @@ impl App {
             audit,
             forwarding,
             audit_file: trail::find_file(&config.telemetry),
-            audit_key: trail::find_key(&config.telemetry),
             webhook,
             outside,
             authenticator: Mutex::new(authenticator),

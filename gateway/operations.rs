@@ -120,7 +120,8 @@ impl Operations for App {
 
     fn verify_audit(&self) -> Result<AuditReport, String> {
         let Some(file) = &self.audit_file else { return Err("the trail is in no file".to_owned()) };
-        let verified = verify::verify_trail(file, self.audit_key.clone());
+        let key = self.api.lock().audit_key.clone();
+        let verified = verify::verify_trail(file, key);
         let report = verified.map_err(|error| format!("{error:#}"))?;
         let why = report.broken.map(|broken| broken.why);
         Ok(AuditReport { intact: report.intact, records: report.records, first: why })

@@ -1,6 +1,5 @@
-//! The console under `/console`: pages for people who run the gateway, administer an organisation
-//! or use it. Every page has a permission in one table (`routes`). What pages show and change goes
-//! through the routes of the API, in process and in the visitor's name: there is no second way in.
+//! The console under `/console`: pages for operators, administrators and users. Every page has a
+//! permission in one table (`routes`). Pages use the routes of the API in process, as the visitor.
 
 mod api_client;
 mod assets;

@@ -246,8 +246,8 @@ impl Fault {
             Some(row) => (row.summary.replace("{}", name), row.fix),
             None => (format!("{name} failed."), "Look into the log of the gateway."),
         };
-        let (stage, cause) = (stage.to_owned(), sentence(cause));
-        Self { stage, summary, cause, fix: fix.to_owned() }
+        let cause = sentence(cause);
+        Self { stage: stage.to_owned(), summary, cause, fix: fix.to_owned() }
     }
 
     /// Returns the fault of a server. Without `is_operator` the cause is the reason that every
@@ -274,10 +274,18 @@ fn describe_trouble(trouble: &StageError) -> String {
 /// Returns a text with a capital letter at its start and a full stop at its end.
 #[must_use]
 pub fn sentence(text: &str) -> String {
-    let mut letters = text.trim().chars();
-    let Some(first) = letters.next() else { return String::new() };
-    let mut sentence: String = first.to_uppercase().collect();
+    let text = text.trim();
+    let word = text.split(char::is_whitespace).next().unwrap_or("");
+    let mut letters = text.chars();
+    let mut sentence = String::with_capacity(text.len() + 1);
+    // Addresses and names of files keep their letters.
+    if !word.trim_end_matches([':', ',', '.']).contains(['.', ':', '/', '_', '|']) {
+        sentence.extend(letters.next().into_iter().flat_map(char::to_uppercase));
+    }
     sentence.push_str(letters.as_str());
+    if sentence.is_empty() {
+        return sentence;
+    }
     if !sentence.ends_with(['.', '!', '?', ':']) {
         sentence.push('.');
     }

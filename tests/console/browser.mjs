@@ -125,8 +125,11 @@ export class KeyboardHands extends MouseHands {
 
   async type(label, text) {
     await this.reach(this.page.getByLabel(label, { exact: true }), label);
+    const [, year, month, day] = /^(\d{4})-(\d\d)-(\d\d)$/.exec(text) ?? [];
+    const isDate = await this.page.evaluate(() => document.activeElement.type === 'date');
+    if (isDate && year) return this.page.keyboard.type(`${month}${day}${year}`);
     await this.page.keyboard.press('ControlOrMeta+a');
-    await this.page.keyboard.insertText(text);
+    return this.page.keyboard.insertText(text);
   }
 
   async choose(label, option) {

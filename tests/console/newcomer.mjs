@@ -33,7 +33,7 @@ export async function checkNewcomer() {
       const steps = hands.page.locator('.steps li');
       equal(await steps.count(), 3, 'steps');
       equal(await hands.page.locator('.steps li.done').count(), 0, 'steps that are done');
-      for (const client of ['Claude Code', 'Cursor', 'VS Code']) await steps.nth(1).getByText(client).waitFor();
+      for (const client of ['Claude Code', 'Cursor', 'VS Code']) await steps.nth(1).getByText(client, { exact: true }).waitFor();
       await step('the address of the gateway shows the overview, with three steps');
       await hands.press('link', 'Add a server');
       await hands.type('Name', 'Greeter');

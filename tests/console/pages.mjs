@@ -76,9 +76,11 @@ function listBroken() {
     if (button.offsetParent === null || button.matches('.switch')) continue;
     context.font = style.font;
     // Names of tools may be longer than a phone is wide.
-    const words = button.innerText.split(/\s+/).filter((word) => word.length <= 20);
+    const shown = button.cloneNode(true);
+    for (const hidden of shown.querySelectorAll('.sr')) hidden.remove();
+    const words = shown.textContent.split(/\s+/).filter((word) => word.length <= 20);
     const widest = Math.max(0, ...words.map((word) => context.measureText(word).width));
-    if (widest > room + 1) broken.push(`${button.innerText}: ${widest} of ${room} px`);
+    if (widest > room + 1) broken.push(`${shown.textContent}: ${widest} of ${room} px`);
   }
   return broken;
 }

@@ -8,7 +8,7 @@ import { check, equal, Gateway, holds, send, until } from './check.mjs';
 import { findViolations, KeyboardHands, MouseHands, openProfile, takePicture } from './browser.mjs';
 import { CLIENT, startProvider } from './provider.mjs';
 
-const LINK = 'Sign in through localhost';
+const LINK = 'Sign in with localhost';
 const WIDTHS = [360, 1024, 1680];
 
 /** A gateway whose people sign in at a provider. */
@@ -103,7 +103,7 @@ const TASKS = {
     await page.waitForURL(/\/interaction\//);
     await page.getByRole('link', { name: 'Cancel' }).focus();
     await page.keyboard.press('Enter');
-    await hands.see('did not let you in, or you have cancelled');
+    await hands.see('refused to sign you in, or you cancelled');
     equal(new URL(page.url()).search, '?next=%2Fconsole%2Fkeys&why=refused');
     equal(await isSignedIn(page), false);
   },
@@ -113,7 +113,7 @@ const TASKS = {
     await hands.go('/console/sign-in');
     await hands.press('link', LINK);
     await answerProvider(page, 'stray');
-    await hands.see('Your account at localhost names no organisation');
+    await hands.see('Your account at localhost has no organisation');
     equal(await isSignedIn(page), false);
   },
 };
@@ -158,12 +158,12 @@ async function checkAnswers({ gateway, provider }) {
     const answer = await catchAnswer(page, provider);
     const elsewhere = await other.context.newPage();
     await elsewhere.goto(answer);
-    await elsewhere.getByText('This browser has not begun that sign-in').waitFor();
+    await elsewhere.getByText('This browser did not start that sign-in').waitFor();
     equal(await isSignedIn(elsewhere), false);
     await page.goto(answer);
     await page.getByText('grace').first().waitFor();
     await page.goto(answer);
-    await page.getByText('This browser has not begun that sign-in').waitFor();
+    await page.getByText('This browser did not start that sign-in').waitFor();
     for (const { context } of [own, other]) await context.close();
   });
   await check('two tabs sign in beside each other', async () => {

@@ -157,7 +157,7 @@ const TASKS = {
     await hands.type('Tool', 'tracker/audit_issues');
     await hands.type('Caller', `reader ${mark}`);
     await hands.press('button', 'Check access');
-    await hands.see('Denied');
+    await hands.see('Hidden: not listed and not callable');
     await hands.see('roles: reader');
     await hands.type('Caller', 'nobody of this name');
     await hands.press('button', 'Check access');
@@ -167,9 +167,12 @@ const TASKS = {
     await hands.type('Tool', 'tracker/no_such_tool');
     await hands.press('button', 'Check access');
     await hands.see('Unknown tool: the call is refused');
-    await hands.type('Tool', 'no_such_server/tool');
+    await hands.type('Tool', 'no-such-server/tool');
     await hands.press('button', 'Check access');
     await hands.see('Unknown server');
+    await hands.type('Tool', 'no_such_name');
+    await hands.press('button', 'Check access');
+    await hands.see('Unknown tool: the call is refused');
     await hands.go('/console/access?call=tracker/find_issue&issuer=key&subject=0123456789abcdef&organisation=default');
     await hands.see('Unknown caller');
   },
@@ -202,7 +205,7 @@ const TASKS = {
     await hands.type('title required', 'Leak');
     await hands.type('code required', 'abc');
     await hands.type('votes', '12');
-    await hands.page.locator('form').evaluate((form) => { form.noValidate = true; });
+    await hands.page.locator('form.card').evaluate((form) => { form.noValidate = true; });
     await hands.press('button', 'Call tracker__file_issue');
     await hands.see('This must match the pattern ^[A-Z]{3}$.');
     await expectFocus(hands, 'arg.code');
@@ -235,7 +238,7 @@ const TASKS = {
 
   async 'render a prompt and read a resource'(hands, world) {
     await hands.go('/console/servers/everything');
-    await hands.follow(hands.page.locator('a[href^="/console/prompts/"]').first());
+    await hands.follow(hands.page.locator('a[href^="/console/prompts/"]', { hasText: 'simple' }).first());
     const needed = hands.page.locator('form.card textarea[required], form.card input[required]');
     for (const field of await needed.all()) await field.fill('a word');
     world.promptPath = new URL(hands.page.url()).pathname;
@@ -274,7 +277,7 @@ const TASKS = {
     await hands.page.locator('nav .badge').waitFor();
     await hands.go('/console');
     const first = hands.page.locator('.matters li').first();
-    await first.getByText('for your approval').waitFor();
+    await first.getByText('for your approval').first().waitFor();
     await hands.follow(first.getByRole('link'));
     await hands.press('link', new RegExp(`^Review .*${name}`));
     await hands.see(`"id":${id}`);
@@ -352,10 +355,15 @@ const TASKS = {
   },
 
   async 'follow live activity'(hands, world, mark) {
+    let loads = 0;
+    const count = (request) => { loads += request.url().includes('/console/activity') ? 1 : 0; };
+    hands.page.on('request', count);
     await hands.press('link', 'Activity');
     await hands.page.locator('#calls').waitFor();
     await hands.page.getByText(`missing_${mark}`).waitFor({ state: 'detached' });
     await hands.see('Live.');
+    equal(loads, 1, 'a page that was just loaded is not loaded again');
+    hands.page.off('request', count);
     const asked = [];
     const note = (request) => asked.push(request.url());
     hands.page.on('request', note);
@@ -418,7 +426,7 @@ const TASKS = {
     await hands.page.getByLabel('Expires').fill('');
     await hands.press('button', 'Create key');
     await hands.see('Copy the key now.');
-    const key = await hands.page.locator('.code pre').textContent();
+    const key = await hands.page.locator('.code pre').first().textContent();
     const ask = async () => (await fetch(`${world.gateway.origin}/api/servers`, { headers: { authorization: `Bearer ${key}` } })).status;
     equal(await ask(), 200, 'the key is good');
     await hands.press('link', 'Done');

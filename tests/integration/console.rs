@@ -318,7 +318,7 @@ async fn a_list_of_ten_thousand_tools_is_paged_and_searched() {
         ("/console/tools", "tool_00000", "tool_00099", "10000"),
         ("/console/tools?after=a__tool_00099", "tool_00100", "tool_00199", "10000"),
         ("/console/tools?q=_0999", "tool_09990", "tool_09999", "10"),
-        ("/console/servers/a", "tool_00000", "tool_00011", "See all 10000 tools"),
+        ("/console/servers/a", "tool_00000", "tool_00011", "Show all 10000 tools"),
         ("/console", "Overview", "Overview", "10000"),
     ] {
         let began = Instant::now();

@@ -56,10 +56,19 @@ pub(crate) async fn list_approvals(
     get,
     path = "/approvals/ended",
     tag = "approvals",
-    responses((status = 200, body = Vec<Object>))
+    params(PageQuery),
+    responses((status = 200, body = Page<WaitingApproval>))
 )]
-pub(crate) async fn list_ended_approvals(State(state): Shared, caller: Caller) -> Json<Vec<Value>> {
-    Json(state.gateway.list_ended_approvals(&caller.principal))
+pub(crate) async fn list_ended_approvals(
+    State(state): Shared,
+    caller: Caller,
+    Query(query): Query<PageQuery>,
+) -> Result<Json<Page<WaitingApproval>>, Problem> {
+    let mut ended = Vec::new();
+    for call in state.gateway.list_ended_approvals(&caller.principal) {
+        ended.push(WaitingApproval(call));
+    }
+    Ok(Json(query.cut(ended, WaitingApproval::id)?))
 }
 
 /// Returns a call that the caller may approve.

@@ -42,6 +42,8 @@ pub(crate) async fn show_me(State(state): Shared, caller: Caller) -> Json<Me> {
     }
     grants.sort();
     grants.dedup();
+    let roles = principal.roles.iter().map(ToString::to_string).collect();
+    let scopes = principal.scopes.iter().map(ToString::to_string).collect();
     Json(Me {
         grants,
         issuer: principal.issuer.to_string(),
@@ -49,8 +51,8 @@ pub(crate) async fn show_me(State(state): Shared, caller: Caller) -> Json<Me> {
         name: principal.key_name.as_deref().map(str::to_owned),
         organization_id: caller.organisation().to_owned(),
         role: Permission::AtLeast(caller.role).as_str().to_owned(),
-        roles: principal.roles.iter().map(ToString::to_string).collect(),
-        scopes: principal.scopes.iter().map(ToString::to_string).collect(),
+        roles,
+        scopes,
         endpoint: format!("{}/mcp", caller.base),
         approvals: state.gateway.list_approvals(principal).len(),
     })

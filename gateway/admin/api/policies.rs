@@ -87,6 +87,36 @@ pub(crate) struct Explanation {
     changes: Vec<String>,
 }
 
+/// What policies decide, as far as an answer has it.
+struct Decided {
+    decision: &'static str,
+    rule: String,
+    words: Option<String>,
+    policies: Value,
+    changes: Vec<String>,
+}
+
+impl Decided {
+    /// The decision on a name that no server offers.
+    fn hidden() -> Self {
+        let policies = Value::Array(Vec::new());
+        let rule = "default".to_owned();
+        Self { decision: "hidden", rule, words: None, policies, changes: Vec::new() }
+    }
+}
+
+impl From<lockgate_policy::Explanation> for Decided {
+    fn from(explained: lockgate_policy::Explanation) -> Self {
+        Self {
+            decision: explained.decision,
+            rule: explained.rule,
+            words: explained.words,
+            policies: serde_json::to_value(&explained.policies).unwrap_or(Value::Null),
+            changes: explained.changes,
+        }
+    }
+}
+
 /// Cases as in the case files of policies: `name`, `as`, `call`, `arguments`, `expect`, …
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -190,12 +220,14 @@ fn known_callers(state: &ApiState) -> Vec<(String, Subject)> {
         if key.revoked.is_some() || key.expires.is_some_and(|end| end <= now) {
             continue;
         }
+        let roles = key.roles.iter().map(|role| role.as_str().into()).collect();
+        let scopes = key.scopes.iter().map(|scope| scope.as_str().into()).collect();
         let subject = Subject {
             issuer: KEY.to_owned(),
             subject: key.id.clone(),
             organisation: Some(key.organisation_or_default().to_owned()),
-            roles: key.roles.iter().map(|role| role.as_str().into()).collect(),
-            scopes: key.scopes.iter().map(|scope| scope.as_str().into()).collect(),
+            roles,
+            scopes,
             agent: key.agent.clone(),
             certificates: Vec::new(),
         };
@@ -287,7 +319,9 @@ pub(crate) async fn explain_decision(
     };
     let explained = state.gateway.explain(&caller.principal, asked).await;
     let explained = match explained {
-        Ok(Ok(explained)) => explained,
+        Ok(Ok(explained)) => Decided::from(explained),
+        // Nothing of this name is there, whatever policies say.
+        Ok(Err(_)) if target == TargetState::UnknownName => Decided::hidden(),
         Ok(Err(words)) => return Err(Problem::in_body("", words)),
         Err(busy) => return Err(overloaded(&busy)),
     };
@@ -298,7 +332,7 @@ pub(crate) async fn explain_decision(
         target: describe_target(target),
         caller: shown,
         words: explained.words,
-        policies: serde_json::to_value(&explained.policies).unwrap_or(Value::Null),
+        policies: explained.policies,
         changes: explained.changes,
     }))
 }

@@ -40,7 +40,7 @@ const KEY_TURNS: Bounds = Bounds { running: 1, waiting: 64 };
 const SEARCHES: (usize, usize) = (1, 2);
 
 pub(crate) fn table() -> Table {
-    Table::new()
+    let gateway = Table::new()
         .add(Permission::Public, routes!(document::show_page))
         .add(Permission::Public, routes!(document::show_document))
         .add(USER, routes!(me::show_me))
@@ -76,7 +76,13 @@ pub(crate) fn table() -> Table {
         .add(ADMIN, routes!(pins::list_pins))
         .add(ADMIN, routes!(pins::list_pin_differences))
         .add(ADMIN, routes!(pins::approve_pins))
-        .add(USER, routes!(events::follow_events))
+        .add(USER, routes!(events::follow_events));
+    add_organisations(gateway)
+}
+
+/// What organisations have.
+fn add_organisations(table: Table) -> Table {
+    table
         .add(USER, routes!(integrations::list_integrations))
         .add(ADMIN, routes!(integrations::create_custom_integration))
         .add(USER, routes!(integrations::list_catalogue))

@@ -1,6 +1,5 @@
-//! The API as pages use it: requests to its own routes, in process and in the visitor's name. So a
-//! page shows what the API shows, is refused what the API refuses, and its changes are recorded as
-//! the API's are.
+//! The API as pages use it: its own routes, called in process as the visitor, so that pages have
+//! the permissions, the answers and the records of the API.
 
 use std::sync::Arc;
 
@@ -39,16 +38,16 @@ pub(crate) struct ApiClient {
     hold: Arc<PageHold>,
 }
 
-/// What the API answered instead of what was asked for.
+/// An error of the API.
 #[derive(Clone, Debug)]
 pub(crate) struct ApiError {
     pub(crate) status: StatusCode,
     pub(crate) detail: String,
-    /// Where in the body the mistake is, such as `/serverUrl`; empty for the whole.
+    /// The place of the mistake in the body, such as `/serverUrl`; empty for the whole body.
     pub(crate) pointer: String,
     /// The stage of a server that failed; empty where none did.
     pub(crate) stage: String,
-    /// What programs tell errors apart by; empty where there is none.
+    /// The code of the error; empty if it has none.
     pub(crate) code: String,
     /// The failure of a server in words, where that is what happened.
     pub(crate) fault: Option<Fault>,
@@ -147,7 +146,7 @@ impl ApiClient {
         Self { routes, principal, headers, hold }
     }
 
-    /// What there is at a path.
+    /// Returns the value at a path.
     pub(crate) async fn get<T>(&self, path: &ApiPath) -> Result<T, ApiError>
     where
         T: DeserializeOwned + Send + 'static,
@@ -167,7 +166,7 @@ impl ApiClient {
         self.send(method, path, body, version).await
     }
 
-    /// A question that needs a body, and its answer.
+    /// Posts a body; returns the answer.
     pub(crate) async fn ask<T>(&self, path: &ApiPath, body: &Value) -> Result<T, ApiError>
     where
         T: DeserializeOwned + Send + 'static,
@@ -176,7 +175,7 @@ impl ApiClient {
         Ok(self.hold.read(answer).await?)
     }
 
-    /// The answer as it comes, such as a stream of events.
+    /// Returns the answer as a stream, such as events.
     pub(crate) async fn open(&self, path: &ApiPath) -> axum::response::Response {
         match self.request(Method::GET, path, None, None) {
             Ok(request) => {
@@ -260,7 +259,7 @@ impl ApiError {
             }
         }
         if error.detail.is_empty() {
-            error.detail = format!("the gateway answered {status}");
+            error.detail = format!("the gateway answered with status {status}");
         }
         error
     }
@@ -272,14 +271,14 @@ impl ApiError {
 }
 
 fn unreadable() -> ApiError {
-    let detail = "the gateway gave an answer that this page cannot read; its log says more";
+    let detail =
+        "the page cannot read an answer of the gateway; the log of the gateway has the cause";
     ApiError::new(StatusCode::BAD_GATEWAY, "", detail.into())
 }
 
 fn too_large(path: &ApiPath) -> ApiError {
     let detail = format!(
-        "the answer has more than 8 MiB, which no page shows: ask for less of it, or take it from \
-         the API at {}",
+        "the answer is larger than 8 MiB: filter the list, or use the API at {}",
         path.as_str()
     );
     ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, TOO_LARGE, detail)
@@ -301,18 +300,18 @@ impl From<ApiError> for PageError {
     fn from(error: ApiError) -> Self {
         let title = match error.status {
             _ if error.code == TOO_LARGE => TOO_MUCH,
-            StatusCode::NOT_FOUND => "There is nothing of this name",
-            StatusCode::FORBIDDEN => "This is not for you to see or do",
+            StatusCode::NOT_FOUND => "Not found",
+            StatusCode::FORBIDDEN => "Access denied",
             StatusCode::UNAUTHORIZED => "You are signed out",
-            StatusCode::CONFLICT | StatusCode::PRECONDITION_FAILED => "It has changed meanwhile",
+            StatusCode::CONFLICT | StatusCode::PRECONDITION_FAILED => "It changed in the meantime",
             StatusCode::TOO_MANY_REQUESTS => "Too many requests",
             StatusCode::SERVICE_UNAVAILABLE => "The gateway is busy",
-            status if status.is_client_error() => "This cannot be done as it was asked",
-            _ => "The gateway could not do it",
+            status if status.is_client_error() => "The request is not valid",
+            _ => "The gateway failed",
         };
         let detail = match error.status {
             // The API's words for programs: where its own lists are.
-            StatusCode::NOT_FOUND => "It was taken away or renamed, or you may not see it.".into(),
+            StatusCode::NOT_FOUND => "It was removed or renamed, or you may not see it.".into(),
             _ => sentence(&error.detail),
         };
         Self::new(error.status, title, detail)

@@ -1,5 +1,4 @@
-//! A page that cannot be shown as it was asked for: what it says instead. The layout is put around
-//! it where the request has one.
+//! A page that failed: its title and the cause. The layout is added where the request has one.
 
 use askama::Template;
 use axum::http::StatusCode;
@@ -10,19 +9,19 @@ use super::shown::BoundedText;
 
 /// Largest page, in bytes: it is written within milliseconds.
 const MAX_PAGE: usize = 4 << 20;
-pub(crate) const TOO_MUCH: &str = "There is too much of it for a page";
+pub(crate) const TOO_MUCH: &str = "Too large for a page";
 
 /// See the module.
 #[derive(Clone, Debug)]
 pub(crate) struct PageError {
     pub(crate) status: StatusCode,
-    /// What happened, as a heading.
+    /// The heading.
     pub(crate) title: String,
-    /// Why, and the way out.
+    /// The cause and the fix.
     pub(crate) detail: String,
 }
 
-/// What handlers of pages give.
+/// The result of a page's handler.
 pub(crate) type PageResult = Result<Response, PageError>;
 
 impl PageError {
@@ -40,15 +39,15 @@ impl PageError {
     }
 
     pub(crate) fn not_found(detail: impl Into<String>) -> Self {
-        Self::new(StatusCode::NOT_FOUND, "There is no such page", detail)
+        Self::new(StatusCode::NOT_FOUND, "Page not found", detail)
     }
 }
 
 impl PageError {
-    /// There is no memory for the page.
+    /// Returns the error of a page without memory.
     pub(crate) fn busy() -> Self {
-        let detail = "There is no memory for this page now (limits.bytes_in_flight). Try again in \
-            a moment.";
+        let detail = "There is not enough memory for this page now (limits.bytes_in_flight). Try \
+            again in a moment.";
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "The gateway is busy", detail)
     }
 }
@@ -62,18 +61,17 @@ impl IntoResponse for PageError {
     }
 }
 
-/// A page as an answer that nobody keeps.
+/// Renders a page that browsers do not cache.
 pub(crate) fn render(status: StatusCode, page: &impl Template) -> PageResult {
     let mut text = BoundedText::new(MAX_PAGE);
     let written = page.render_into(&mut text);
     if text.is_cut() {
-        let detail = "There is more to show than a page has room for (4 MiB). Ask for less of it, \
-            or take it from the API.";
+        let detail = "This page would be larger than 4 MiB. Filter the list, or use the API.";
         return Err(PageError::new(StatusCode::PAYLOAD_TOO_LARGE, TOO_MUCH, detail));
     }
     written.map_err(|error| {
         tracing::error!(%error, "a page of the console cannot be written");
-        let detail = "The gateway could not write this page; its log says more.";
+        let detail = "The gateway could not write this page. Its log has the cause.";
         PageError::new(StatusCode::INTERNAL_SERVER_ERROR, "The page failed", detail)
     })?;
     let text = text.into_text();
@@ -81,7 +79,7 @@ pub(crate) fn render(status: StatusCode, page: &impl Template) -> PageResult {
     Ok((status, head, text).into_response())
 }
 
-/// A page that was found.
+/// Renders a page with status 200.
 pub(crate) fn show(page: &impl Template) -> PageResult {
     render(StatusCode::OK, page)
 }

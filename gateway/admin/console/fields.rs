@@ -1,5 +1,4 @@
-//! What a form or the query of an address says, as text under names: nothing is required here, and
-//! pages read what they know.
+//! The fields of a form or a query, as text by name. Pages read the fields that they know.
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;

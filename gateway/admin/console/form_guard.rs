@@ -33,8 +33,8 @@ pub(crate) async fn check_form(
     if matches!(*request.method(), Method::GET | Method::HEAD) {
         let is_known = request.extensions().get::<Visitor>().is_some();
         if is_known && is_hidden_use(request.headers()) {
-            let detail = "A page of another site has asked for this in the background. Open it \
-                in a window of its own.";
+            let detail = "A page of another site requested this in the background. Open the \
+                address in a new window.";
             let title = "The request was refused";
             return PageError::new(StatusCode::FORBIDDEN, title, detail).into_response();
         }
@@ -45,9 +45,9 @@ pub(crate) async fn check_form(
         Err(error) => return error.into_response(),
     };
     if !state.sent_forms.remember(key) {
-        let detail = "This very form was sent before, and did then what it could do. Load the page \
-            anew to see how things stand.";
-        let title = "The form was sent already";
+        let detail = "This form was already sent. Nothing was done twice. Reload the page to see \
+            the result.";
+        let title = "The form was already sent";
         return PageError::new(StatusCode::CONFLICT, title, detail).into_response();
     }
     let response = next.run(request).await;
@@ -85,24 +85,24 @@ async fn read_form(
 ) -> Result<(Request, FormKey), PageError> {
     let (mut parts, body) = request.into_parts();
     if !is_of_own_page(&parts.uri, &parts.headers) {
-        let detail = "Another site, or a program, has sent this form. Nothing was changed.";
+        let detail = "Another site or a program sent this form. Nothing was changed.";
         return Err(PageError::new(StatusCode::FORBIDDEN, "The form was refused", detail));
     }
     let Some(visitor) = parts.extensions.get::<Visitor>() else {
         return Err(PageError::signed_out());
     };
     if !is_form(&parts.headers) {
-        let detail = "The console takes forms alone; programs use the API.";
+        let detail = "The console accepts forms only. Programs use the API.";
         let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
         return Err(PageError::new(status, "The form was refused", detail));
     }
     let Ok(text) = to_bytes(body, MAX_FORM).await else {
-        let detail = "A form may have 1 MiB. Nothing was changed.";
+        let detail = "A form may have at most 1 MiB. Nothing was changed.";
         return Err(PageError::new(StatusCode::PAYLOAD_TOO_LARGE, "The form is too large", detail));
     };
     let fields = Fields::parse(&text);
     if !state.sessions.is_form_token(visitor, fields.get("token")) {
-        let detail = "The form is of an earlier session. Go back, load the page anew and send it \
+        let detail = "The form belongs to an earlier session. Go back, reload the page and send it \
             again. Nothing was changed.";
         return Err(PageError::new(StatusCode::FORBIDDEN, "The form has expired", detail));
     }

@@ -1,6 +1,6 @@
-//! What stands around every page: who looks at it, where they may go, and what the browser may do
-//! with it. Nothing of another place is loaded, nothing runs that is not a file of the console, and
-//! no other page shows one in a frame.
+//! The frame of every page: the visitor, the navigation, the result of the last form, and the
+//! content security policy. Nothing is loaded from another origin, only files of the console run,
+//! and no other page can frame one.
 
 use std::sync::Arc;
 
@@ -70,10 +70,10 @@ const APPROVALS: &str = "/console/approvals";
 /// The parameter that names what the last form did.
 const SAID: &str = "said";
 
-/// What all requests of the console share.
+/// State that all requests of the console share.
 pub(crate) struct ConsoleState {
     pub(crate) results: Arc<Results>,
-    /// The routes that pages are made of.
+    /// The routes of the API.
     pub(crate) routes: Router,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) sent_forms: SentForms,
@@ -88,20 +88,20 @@ pub(crate) struct Layout {
     pub(crate) notice: Option<Notice>,
     /// Calls that wait for the visitor's approval.
     pub(crate) waiting: usize,
-    /// Known to this answer alone; scripts and elements that htmx reads carry it.
+    /// Unique to this answer; scripts and elements that htmx reads carry it.
     pub(crate) nonce: String,
     /// The visitor, as results are kept for it.
     owner: String,
     /// The token that forms carry.
     pub(crate) token: String,
-    /// None for somebody who is not signed in.
+    /// None for a visitor who is not signed in.
     pub(crate) who: Option<Who>,
     /// The address of the page, with its query.
     pub(crate) address: String,
     pub(crate) assets: &'static Addresses,
 }
 
-/// Somebody who is signed in.
+/// A visitor who is signed in.
 #[derive(Clone)]
 pub(crate) struct Who {
     pub(crate) name: String,
@@ -118,7 +118,7 @@ pub(crate) struct SectionGroup {
     pub(crate) sections: Vec<Section>,
 }
 
-/// A place to go to.
+/// An entry of the navigation.
 pub(crate) struct Section {
     pub(crate) address: &'static str,
     pub(crate) label: &'static str,
@@ -200,7 +200,7 @@ impl Layout {
         })
     }
 
-    /// Where the visitor may go.
+    /// Returns the navigation for this visitor.
     pub(crate) fn groups(&self) -> Vec<SectionGroup> {
         let Some(who) = &self.who else { return Vec::new() };
         let path = self.address.split('?').next().unwrap_or("");
@@ -261,12 +261,12 @@ impl Layout {
         self
     }
 
-    /// Whether the visitor runs the gateway.
+    /// Returns whether the visitor is an operator.
     pub(crate) fn is_operator(&self) -> bool {
         self.has_role(Role::Operator)
     }
 
-    /// Whether the visitor may change what its organisation has.
+    /// Returns whether the visitor administers its organisation.
     pub(crate) fn is_admin(&self) -> bool {
         self.has_role(Role::Admin)
     }
@@ -276,7 +276,7 @@ impl Layout {
     }
 }
 
-/// The section that a page belongs to: the longest address that it begins with.
+/// Returns the section of a page: the one with the longest matching prefix.
 fn find_section(path: &str) -> Option<&'static str> {
     let below = ["/console/integrations/", "/console/catalogue/", "/console/resources/"];
     if below.iter().any(|start| path.starts_with(start)) || path.starts_with("/console/prompts/") {
@@ -293,8 +293,8 @@ fn find_section(path: &str) -> Option<&'static str> {
     found
 }
 
-/// Prepares what stands around a page, shows what went wrong within it, and says what the browser
-/// may do.
+/// Prepares the frame of a page, writes its error page if it failed, and sets the content security
+/// policy.
 pub(crate) async fn put_around(
     State(state): State<Arc<ConsoleState>>,
     mut request: Request,
@@ -318,7 +318,7 @@ pub(crate) async fn put_around(
     response
 }
 
-/// What went wrong, as a page. A part of a page that is loaded anew stays as it was.
+/// Writes an error page. A part of a page that is being updated stays as it was.
 pub(crate) fn show_error(layout: &Layout, error: &PageError) -> Response {
     let mut response = match render(error.status, &ErrorPage { layout, error }) {
         Ok(page) => page,

@@ -1,5 +1,5 @@
-//! Pages in the account of bytes in flight: the trees that they are made of count before they are
-//! read, and what is written counts until its last part has gone.
+//! Pages in the account of bytes in flight: the trees of the answers they are made from count
+//! before they are read, and a written page counts until its last byte is sent.
 
 use std::sync::Arc;
 

@@ -84,10 +84,10 @@ async fn require_role(permission: Permission, request: Request, next: Next) -> R
         Some(_) => {
             let role = permission.as_str();
             let detail = format!(
-                "It needs the role {role}. The operator of the gateway says who has it \
+                "This page requires the role {role}. The operator of the gateway grants it \
                  (admin.{role}s)."
             );
-            let title = "This is not for you to see or do";
+            let title = "Access denied";
             PageError::new(StatusCode::FORBIDDEN, title, detail).into_response()
         }
     }

@@ -10,6 +10,8 @@ const BAR: f64 = 3.0;
 const HEIGHT: f64 = 48.0;
 /// Least height of a bar that is not nothing.
 const LEAST: f64 = 1.5;
+/// The title of plots of failed calls.
+const ERRORS: &str = "Errors";
 /// Bars of a whole drawing: with fewer steps, it begins empty.
 const BARS: usize = 61;
 
@@ -37,7 +39,7 @@ pub(crate) fn plot_calls(recent: &[RecentStep]) -> Vec<Plot> {
     }
     vec![
         Plot::new("Calls", "", calls),
-        Plot::new("Errors", "", failed),
+        Plot::new(ERRORS, "", failed),
         Plot::new("Latency, average", "ms", averages),
     ]
 }
@@ -52,6 +54,11 @@ pub(crate) struct Bar {
 impl Plot {
     pub(crate) fn new(title: &'static str, unit: &'static str, values: Vec<Option<f64>>) -> Self {
         Self { title, unit, values }
+    }
+
+    /// Errors are drawn in the colour of failures.
+    pub(crate) fn is_of_errors(&self) -> bool {
+        self.title == ERRORS
     }
 
     pub(crate) fn width(&self) -> f64 {

@@ -1,5 +1,5 @@
-//! What the form to sign in says of the identity provider: that there is one, and why somebody
-//! could not sign in there. Its words are ours; none come from the provider.
+//! The words of the sign-in form about the identity provider: its name, and why a sign-in failed.
+//! None of them come from the provider.
 
 use lockgate_authn::Authenticator;
 use url::Url;
@@ -28,53 +28,52 @@ fn host_of(issuer: &str) -> String {
     url.host_str().unwrap_or("").to_owned()
 }
 
-/// What the form says of an error. Nothing for a word that is none of ours.
+/// Returns the sentence for an error; empty for an unknown one.
 pub(crate) fn explain(why: &str, provider: &str) -> String {
     let words = match why {
         "unreachable" => {
-            "Lockgate could not reach PROVIDER, or could not use what it says of itself. Try again \
-             in a moment; if it stays so, the operator of this gateway finds the cause in its log."
+            "Lockgate could not reach PROVIDER, or could not read its metadata. Try again in a \
+             moment. The log of this gateway has the cause."
         }
         "keys" => {
-            "Lockgate has no keys of PROVIDER to check its answer with. Try again in a moment; the \
-             log of this gateway says why they cannot be fetched."
+            "Lockgate could not fetch the keys of PROVIDER. Try again in a moment. The log of this \
+             gateway has the cause."
         }
-        "busy" => "This gateway cannot sign anybody in just now. Try again in a moment.",
-        "refused" => "PROVIDER did not let you in, or you have cancelled. Nothing was changed.",
+        "busy" => "Signing in is not available now. Try again in a moment.",
+        "refused" => "PROVIDER refused to sign you in, or you cancelled. Nothing was changed.",
         "answer" => {
-            "PROVIDER gave an answer that is no sign-in. Try again; the log of this gateway says \
-             what it was."
+            "The answer of PROVIDER is not a sign-in. Try again. The log of this gateway has the \
+             answer."
         }
         "client" => {
-            "PROVIDER does not know this gateway, or not with this secret. Its operator has to \
-             compare `admin.sign_in` with what is registered at PROVIDER."
+            "PROVIDER does not accept the client id or the secret of this gateway. The operator \
+             has to compare `admin.sign_in` with the registration at PROVIDER."
         }
-        "code" => "PROVIDER took too long, or has had this answer before. Sign in again.",
+        "code" => "The sign-in at PROVIDER expired or was already used. Sign in again.",
         "issuer" => {
-            "The answer did not come from PROVIDER, so it was thrown away. Sign in again, from \
-             this page."
+            "The answer did not come from PROVIDER and was discarded. Sign in again from this page."
         }
         "token" => {
-            "PROVIDER's answer could not be verified as one about you for this gateway. The log of \
-             this gateway says what is wrong with it."
+            "The token of PROVIDER is not valid for this gateway. The log of this gateway has the \
+             cause."
         }
         "clock" => {
-            "By the clock of this gateway, PROVIDER's answer is not valid yet or no more. The \
-             operator has to set the clock, or `clock_skew` of the issuer."
+            "The token of PROVIDER is not valid yet or has expired. The operator has to set the \
+             clock, or `clock_skew` of the issuer."
         }
         "nonce" => {
-            "PROVIDER's answer belongs to another sign-in, so it was thrown away. Sign in again."
+            "The answer of PROVIDER belongs to another sign-in and was discarded. Sign in again."
         }
         "begun" => {
-            "This browser has not begun that sign-in, or more than ten minutes ago, or it was \
-             answered already. Sign in again, from this page."
+            "This browser did not start that sign-in in the last ten minutes, or it was already \
+             completed. Sign in again from this page."
         }
         "organisation" => {
-            "Your account at PROVIDER names no organisation, and here everybody belongs to one. \
-             Ask who runs PROVIDER to give you one; the log of this gateway names the claim."
+            "Your account at PROVIDER has no organisation, which this gateway requires. Ask the \
+             administrator of PROVIDER. The log of this gateway names the claim."
         }
         "scopes" => {
-            "Your account at PROVIDER lacks a scope that this gateway asks of everybody \
+            "Your account at PROVIDER lacks a scope that this gateway requires \
              (`auth.scopes.required`). Ask the operator of this gateway."
         }
         _ => return String::new(),

@@ -69,7 +69,8 @@ impl Results {
         // Without random bytes the result is not found again, and nothing else is lost.
         let Ok(name) = random::<12>() else { return String::new() };
         let name = hex::encode(&name);
-        let (bytes, owner) = (kept.bytes(), owner.to_owned());
+        let bytes = kept.bytes();
+        let owner = owner.to_owned();
         let mut entries = self.0.lock();
         entries.push_back(Entry { owner, name: name.clone(), bytes, kept });
         let mut total: usize = entries.iter().map(|entry| entry.bytes).sum();

@@ -1,5 +1,5 @@
-//! The table of all pages, each with what it asks of its visitor, and the router made of it. The
-//! permissions are those of the API's routes that a page stands on.
+//! The table of all pages with their permissions, and its router. The permissions are those of the
+//! API's routes that a page uses.
 
 use std::sync::Arc;
 
@@ -39,11 +39,17 @@ const OPERATOR: Permission = Permission::AtLeast(Role::Operator);
 /// Every page below `/console`. The way to an identity provider and back is none: it is followed
 /// before there is a visitor (`provider_sign_in`).
 pub(crate) fn table() -> PageTable {
-    PageTable::new()
+    let first = PageTable::new()
         .page(Permission::Public, "/sign-in", show_sign_in)
         .action(Permission::Public, "/sign-in", show_sign_in)
         .page(Permission::Public, "/assets/{digest}/{name}", show_asset)
-        .action(USER, "/sign-out", sign_out)
+        .action(USER, "/sign-out", sign_out);
+    add_records(add_catalog(first))
+}
+
+/// Servers, tools and agents.
+fn add_catalog(table: PageTable) -> PageTable {
+    table
         .page(USER, "/", overview::show_overview)
         .page(USER, "/events", live::follow_events)
         .page(USER, "/servers", servers::list_servers)
@@ -77,6 +83,11 @@ pub(crate) fn table() -> PageTable {
         .page(USER, "/agents/{id}/delete", agent::show_deletion)
         .action(USER, "/agents/{id}/delete", agent::delete_agent)
         .action(USER, "/agents/{id}/integrations/{integration}", agent::switch_integration)
+}
+
+/// Decisions, records and settings.
+fn add_records(table: PageTable) -> PageTable {
+    table
         .page(OPERATOR, "/parts", parts::show_parts)
         .page(OPERATOR, "/access", access::explain)
         .page(OPERATOR, "/access/cases", cases::show_form)

@@ -1,5 +1,5 @@
-//! Forms that have changed something, so that the same form sent again (a second click, a page that
-//! is loaded anew, somebody who has recorded it) changes nothing a second time.
+//! Forms that were sent, so that the same form sent again (a second click, a reload, a replay)
+//! changes nothing a second time.
 
 use std::collections::{HashSet, VecDeque};
 

@@ -219,16 +219,24 @@ fn remove_idlest(open: &mut HashMap<SessionKey, Session>, is_candidate: impl Fn(
 /// are compressed, and what is the same on all of them could be guessed from their lengths.
 pub(crate) fn mask(token: &str) -> Result<String, NoRandomness> {
     let mask = random::<32>()?;
-    let token = hex::decode(token.as_bytes()).unwrap_or_default();
-    let masked: Vec<u8> = token.iter().zip(mask).map(|(byte, mask)| byte ^ mask).collect();
-    Ok(format!("{}{}", hex::encode(&mask), hex::encode(&masked)))
+    let mut token = hex::decode(token.as_bytes()).unwrap_or_default();
+    cover(&mut token, &mask);
+    Ok(format!("{}{}", hex::encode(&mask), hex::encode(&token)))
 }
 
 fn unmask(given: &str) -> Option<String> {
     let bytes = hex::decode(given.as_bytes()).filter(|bytes| bytes.len() == 64)?;
     let (mask, masked) = bytes.split_at(32);
-    let token: Vec<u8> = masked.iter().zip(mask).map(|(byte, mask)| byte ^ mask).collect();
+    let mut token = masked.to_vec();
+    cover(&mut token, mask);
     Some(hex::encode(&token))
+}
+
+/// Puts a mask over bytes, or takes it off.
+fn cover(bytes: &mut [u8], mask: &[u8]) {
+    for (byte, mask) in bytes.iter_mut().zip(mask) {
+        *byte ^= mask;
+    }
 }
 
 /// What a session is called to others.

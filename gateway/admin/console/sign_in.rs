@@ -88,14 +88,14 @@ pub fn is_sign_in(parts: &Parts) -> bool {
 /// Why not, for [`show_refusal`].
 pub async fn read_sign_in(parts: &Parts, body: Body) -> Result<SignIn, String> {
     if !is_of_own_page(&parts.uri, &parts.headers) || !is_form(&parts.headers) {
-        return Err("Another site, or a program, has sent this form: use the one here.".into());
+        return Err("Another site or a program sent this form. Use this one.".into());
     }
     let read = timeout(MAX_WAIT, to_bytes(body, MAX_FORM)).await;
     let Ok(Ok(text)) = read else {
-        return Err("The form was too large, or took too long to arrive.".into());
+        return Err("The form was too large, or arrived too slowly.".into());
     };
     let Some(is_secure) = find_scheme(&parts.headers) else {
-        return Err("Signing in needs https, or this machine's own address (localhost).".into());
+        return Err("Signing in requires https, or the address localhost.".into());
     };
     let key = Fields::parse(&text).get("key").to_owned();
     if key.is_empty() {
@@ -137,7 +137,7 @@ impl SignIn {
             return Err("This is not an API key of this gateway.".into());
         }
         let Ok(id) = sessions.begin(principal) else {
-            return Err("This machine has no random numbers just now: try again.".into());
+            return Err("The gateway has no random numbers now. Try again.".into());
         };
         sessions.replace(headers);
         let mut response = redirect(&self.next);

@@ -162,13 +162,10 @@ impl Source<'_> {
     ) -> Vec<FormField> {
         let items = schema.get("items").unwrap_or(&Value::Null);
         let given = default.and_then(Value::as_array);
-        let mut rows: Vec<usize> = match self.typed.get(&format!("count.{}", place.from)).parse() {
-            Ok(count) => (0..usize::min(count, MAX_ROWS)).collect(),
-            Err(_) => {
-                let least = rules_of(schema, false).min_items.unwrap_or(0);
-                (0..given.map_or(least, Vec::len).min(MAX_ROWS)).collect()
-            }
-        };
+        let least = rules_of(schema, false).min_items.unwrap_or(0);
+        let typed = self.typed.get(&format!("count.{}", place.from)).parse();
+        let count = typed.unwrap_or_else(|_| given.map_or(least, Vec::len));
+        let mut rows: Vec<usize> = (0..usize::min(count, MAX_ROWS)).collect();
         let removed = self.typed.get("remove");
         rows.retain(|row| format!("{}.{row}", place.from) != removed);
         if self.typed.get("add") == place.from && rows.len() < MAX_ROWS {

@@ -1,5 +1,5 @@
-//! Who looks at the console: the principal that the composition root has found, and the session
-//! that it came with, if any.
+//! The visitor of the console: the principal that the composition root identified, and its session,
+//! if it has one.
 
 use axum::http::HeaderMap;
 use axum::http::header::{COOKIE, HOST};
@@ -12,10 +12,10 @@ pub(crate) const SECURE_COOKIE: &str = "__Host-lockgate";
 /// The same on this machine, where there may be no https.
 pub(crate) const LOOPBACK_COOKIE: &str = "lockgate";
 
-/// What a session is known by: the hash of what its cookie has.
+/// The hash of a session's cookie.
 pub(crate) type SessionKey = [u8; 32];
 
-/// Somebody who is known. Found in the extensions of a request.
+/// An identified visitor. Found in the extensions of a request.
 #[derive(Clone)]
 pub struct Visitor {
     pub principal: Principal,
@@ -25,7 +25,7 @@ pub struct Visitor {
 }
 
 impl Visitor {
-    /// Somebody whom the connection alone makes known.
+    /// A visitor that is identified by its connection.
     #[must_use]
     pub fn of_connection(principal: Principal) -> Self {
         Self { principal, session: None }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
-use lockgate_authn::{Principal, Role};
+use lockgate_authn::{KEY, Principal, Role};
 use lockgate_upstream::ServerId;
 use parking_lot::Mutex;
 
@@ -76,7 +76,9 @@ impl DirectoryState {
         role: Role,
     ) -> Option<&BTreeSet<ServerId>> {
         let agent = self.agents.get(id)?;
-        if agent.is_for(principal, role) { Some(&agent.servers) } else { None }
+        // A key that was created for the agent opens its endpoint, and nothing else of it.
+        let is_own_key = *principal.issuer == *KEY && principal.agent.as_deref() == Some(id);
+        (is_own_key || agent.is_for(principal, role)).then_some(&agent.servers)
     }
 }
 

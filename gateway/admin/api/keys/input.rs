@@ -10,6 +10,7 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use crate::api::access::{Caller, unknown_organisation};
+use crate::api::conditions::make_actor;
 use crate::api::problem::Problem;
 use crate::api::state::ApiState;
 
@@ -146,10 +147,7 @@ pub(super) fn check_grants(state: &ApiState, caller: &Caller, key: &Key) -> Resu
     }
     check_end(state, caller, key)?;
     if key.agent.is_some() && key.agent.as_deref() != caller.principal.agent.as_deref() {
-        return Err(forbidden(
-            "/agent",
-            "your own credential does not have this agent: ask an operator for it",
-        ));
+        check_agent(state, caller, key)?;
     }
     for (at, role) in key.roles.iter().enumerate() {
         let is_own = caller.principal.roles.iter().any(|own| **own == **role);
@@ -173,6 +171,19 @@ pub(super) fn role_of(state: &ApiState, key: &Key) -> Role {
     let mut identity = Identity::new(KEY, &key.id).in_organisation(key.organisation.as_deref());
     identity.roles = key.roles.iter().map(|role| role.as_str().into()).collect();
     state.operations.settings().role_holders.role_of(&Principal::new(identity))
+}
+
+/// An administrator makes keys for the agents of its organisation.
+fn check_agent(state: &ApiState, caller: &Caller, key: &Key) -> Result<(), Problem> {
+    let detail = "this is neither an agent of your organisation nor the one of your credential: \
+        ask an operator";
+    let Some(registry) = state.operations.registry() else {
+        return Err(forbidden("/agent", detail));
+    };
+    match registry.agent(&make_actor(caller), key.agent.as_deref().unwrap_or("")) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(forbidden("/agent", detail)),
+    }
 }
 
 fn check_text(pointer: &str, text: &str) -> Result<(), Problem> {

@@ -76,6 +76,7 @@
 
   // Whether the page receives live updates.
   let isFollowing = null;
+  let hasFollowed = false;
   const showFollowing = () => {
     if (isFollowing === null) return;
     for (const place of document.querySelectorAll(".following")) {
@@ -87,7 +88,8 @@
   };
   const follow = (is) => () => {
     // The first connection finds the page as it was just loaded.
-    const wasLost = is && isFollowing === false;
+    const wasLost = is && hasFollowed && !isFollowing;
+    hasFollowed ||= is;
     isFollowing = is;
     showFollowing();
     if (wasLost) document.getElementById("live")?.dispatchEvent(new Event("live"));

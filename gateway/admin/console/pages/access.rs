@@ -1,5 +1,5 @@
-//! Access: whether a caller may call a tool, and why. The question is in the address, so that it can
-//! be shared.
+//! Access: whether a caller may call a tool, and why. The question is in the address, so that it
+//! can be shared.
 
 use askama::Template;
 use axum::http::StatusCode;

@@ -1,4 +1,4 @@
-//! Activity: calls as they happen, from the trail that they leave.
+//! Activity: the newest calls, live, from the audit trail.
 
 use std::time::SystemTime;
 
@@ -22,13 +22,13 @@ struct ActivityPage<'a> {
     calls: Vec<AuditRecord>,
     server: &'a str,
     decision: &'a str,
-    /// The page asks again by itself.
+    /// The page receives live updates.
     is_live: bool,
-    /// When it was looked.
+    /// The time of the page.
     now: String,
     missing: &'a str,
     address: &'a str,
-    /// The same page, stopped or going on.
+    /// The same page, paused or live.
     other: String,
 }
 
@@ -56,7 +56,7 @@ pub(crate) async fn show_activity(
     match search_records(&api, &filters, SHOWN).await {
         Ok(found) => page.calls = found.records,
         Err(error) if error.status == StatusCode::CONFLICT => {
-            page.missing = "Calls stand here as they happen when the audit trail is in a file.";
+            page.missing = "Activity is read from the audit trail, which must be in a file.";
         }
         Err(error) => return Err(error.into()),
     }

@@ -1,4 +1,4 @@
-//! Agents of the visitor; an administrator's, all of the organisation.
+//! The agents of the visitor, or for administrators all agents of the organisation.
 
 use askama::Template;
 use axum::http::StatusCode;
@@ -44,7 +44,7 @@ struct AgentsPage<'a> {
     mistake: &'a str,
 }
 
-/// The visitor's agents; an administrator's, all of the organisation.
+/// Lists the visitor's agents, or for administrators all agents of the organisation.
 pub(crate) async fn list_agents(
     layout: Layout,
     api: ApiClient,

@@ -123,7 +123,9 @@ pub(crate) async fn list_approvals(layout: Layout, api: ApiClient) -> PageResult
 
 /// Calls that no longer wait for the visitor, the newest first.
 async fn load_ended(api: &ApiClient) -> Result<Vec<Approval>, ApiError> {
-    api.get(&ApiPath::new(&["api", "approvals", "ended"])?).await
+    let path = ApiPath::new(&["api", "approvals", "ended"])?.with("limit", "100");
+    let ended: List<Approval> = api.get(&path).await?;
+    Ok(ended.items)
 }
 
 /// One call, to decide on.

@@ -1,5 +1,5 @@
-//! Adding a server from the operator's catalogue: by its name, with the credential that it requires,
-//! which is never shown again. Its address is for the operator alone.
+//! Adding a server from the operator's catalogue: by its name, with the credential that it
+//! requires, which is never shown again. Its address is for the operator alone.
 
 use askama::Template;
 use axum::extract::Path;

@@ -1,5 +1,5 @@
-//! Adding a server at run time by its address. The connection can be tested first; the credential is
-//! stored encrypted and never shown.
+//! Adding a server at run time by its address. The connection can be tested first; the credential
+//! is stored encrypted and never shown.
 
 use askama::Template;
 use axum::http::{HeaderMap, StatusCode};

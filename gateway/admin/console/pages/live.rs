@@ -1,6 +1,5 @@
-//! What changes, for pages that are open: the API's events as they are. A page that hears of a
-//! change asks for its own part anew, so that there is one way to write it. A stream ends with the
-//! session of its visitor, and says so, so that the page asks to sign in.
+//! Live updates of open pages: the events of the API. On an event a page requests its own part
+//! again. A stream ends with the session of its visitor, with an event that makes the page reload.
 
 use std::sync::Arc;
 
@@ -19,7 +18,7 @@ use crate::console::layout::ConsoleState;
 use crate::console::sign_in::SIGNED_OUT;
 use crate::console::visitor::Visitor;
 
-/// The events that the visitor may hear of.
+/// Streams the events that the visitor may receive.
 pub(crate) async fn follow_events(
     State(console): State<Arc<ConsoleState>>,
     Extension(visitor): Extension<Visitor>,

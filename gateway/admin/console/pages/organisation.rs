@@ -1,4 +1,4 @@
-//! One organisation, for those who run the gateway: its servers and agents.
+//! One organisation, for operators: its servers and agents.
 
 use askama::Template;
 use axum::extract::Path;
@@ -22,8 +22,8 @@ struct OrganisationPage<'a> {
     agents: List<Agent>,
 }
 
-/// The organisation of this name. One that has nothing of its own is empty, and not missing: the
-/// first server makes it.
+/// Shows an organisation. One without servers and agents is empty, not missing: its first server
+/// creates it.
 pub(crate) async fn show_organisation(
     layout: Layout,
     api: ApiClient,

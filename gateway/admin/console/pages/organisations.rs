@@ -1,4 +1,4 @@
-//! Organisations: who has something of their own here.
+//! Organisations with servers or agents of their own.
 
 use askama::Template;
 use serde::Deserialize;

@@ -21,7 +21,7 @@ use crate::console::plot::{Plot, plot_calls};
 use crate::console::snippets::{Snippet, find_address, make_snippets};
 
 /// Matters of one kind that are shown one by one.
-const MAX_SHOWN: usize = 8;
+const MAX_SHOWN: usize = 16;
 /// How long before its expiry a key is named.
 const KEY_NOTICE: Duration = Duration::from_secs(14 * 86_400);
 
@@ -82,6 +82,8 @@ impl Figures {
 struct Matter {
     severity: Severity,
     title: String,
+    /// The stage of a server that failed; empty for others.
+    stage: String,
     detail: String,
     address: String,
     action: &'static str,
@@ -178,6 +180,7 @@ fn add_servers(
         matters.push(Matter {
             severity: server.severity(),
             title: server.headline(),
+            stage: server.stage().to_owned(),
             detail: format!("{} {}", server.cause(), server.advice()),
             address: ApiPath::new(&["console", "servers", &server.name])?.as_str().to_owned(),
             action: "Fix",
@@ -190,6 +193,7 @@ fn add_servers(
             matters.push(Matter {
                 severity: Severity::Bad,
                 title: format!("{count} more {noun} failing."),
+                stage: String::new(),
                 detail: detail.to_owned(),
                 address: "/console/servers?state=bad".to_owned(),
                 action: "Show all",
@@ -207,6 +211,7 @@ async fn add_approvals(matters: &mut Vec<Matter>, api: &ApiClient) -> Result<(),
         matters.push(Matter {
             severity: Severity::Waiting,
             title: format!("{count} {noun} for your approval."),
+            stage: String::new(),
             detail: format!(
                 "{} calls {} at {}. Expires in {} min.",
                 first.caller_text(),
@@ -228,6 +233,7 @@ async fn add_changed(matters: &mut Vec<Matter>, api: &ApiClient) -> Result<(), A
         matters.push(Matter {
             severity: Severity::Waiting,
             title: format!("{total} {noun} changed or not approved."),
+            stage: String::new(),
             detail: format!("{} {}. {}", first.name, first.standing_text(), first.effect()),
             address: "/console/pins".to_owned(),
             action: "Review",
@@ -245,6 +251,7 @@ fn add_keys(matters: &mut Vec<Matter>, keys: &[ApiKey]) {
         matters.push(Matter {
             severity: Severity::Waiting,
             title: format!("The key {} expires soon.", key.name),
+            stage: String::new(),
             detail: format!("It expires on {}.", key.expires_at.as_deref().unwrap_or("")),
             address: "/console/keys".to_owned(),
             action: "Open keys",

@@ -1,5 +1,4 @@
-//! Every part that pages are made of, on one page: for whoever changes how they look, and for the
-//! pictures that tests take.
+//! All parts of pages on one page, for design changes and for the pictures of the tests.
 
 use askama::Template;
 

@@ -1,5 +1,4 @@
-//! Settings: the configuration that is in force, with the place that each value comes from. It is
-//! changed in its files, and nowhere here.
+//! Settings: the current configuration with the source of each value, read-only.
 
 use askama::Template;
 use axum::http::StatusCode;
@@ -63,7 +62,7 @@ impl Setting {
     }
 }
 
-/// The page: what somebody has written somewhere, or everything.
+/// Shows the values that are set, or all values.
 pub(crate) async fn show_settings(
     layout: Layout,
     api: ApiClient,

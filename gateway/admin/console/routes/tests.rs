@@ -54,8 +54,9 @@ fn console_within(routes: Router, role: Role, account: PageAccount) -> (Router, 
 fn api() -> Router {
     let servers = json!({"total": 2, "items": [
         {"name": "good", "state": "connected", "reason": "it is connected", "since": "2026-11-23T02:30:00Z"},
-        {"name": "bad", "state": "failed", "stage": "connect", "since": "2026-11-23T02:30:00Z",
-            "reason": "<script>alert(1)</script> does not resolve"},
+        {"name": "bad", "state": "failed", "since": "2026-11-23T02:30:00Z", "fault": {
+            "stage": "connect", "summary": "bad could not be reached.",
+            "cause": "<script>alert(1)</script> does not resolve", "fix": "Check the address."}},
     ]});
     let empty = json!({"items": [], "total": 0});
     let server = servers["items"][1].clone();
@@ -77,6 +78,7 @@ fn api() -> Router {
         .route("/api/agents", list(empty.clone()))
         .route("/api/mcp-integrations/predefined/available", list(empty.clone()))
         .route("/api/organisations", list(empty.clone()))
+        .route("/api/approvals/ended", list(empty.clone()))
         .route("/api/approvals", list(empty))
 }
 
@@ -162,8 +164,46 @@ async fn a_broken_server_comes_first_with_its_reason_as_text() {
     let place = |name: &str| text.find(&format!("/console/servers/{name}\"")).unwrap();
     assert!(place("bad") < place("good"), "{text}");
     let (_, _, text) = ask(&console, get_page("/console/servers/bad")).await;
-    assert!(text.contains("Lockgate could not reach bad."), "{text}");
-    assert!(text.contains("Try again now") && !text.contains("<script>alert"), "{text}");
+    assert!(text.contains("bad could not be reached."), "{text}");
+    assert!(text.contains("Retry now") && !text.contains("<script>alert"), "{text}");
+}
+
+#[tokio::test]
+async fn a_thousand_servers_are_paged_and_those_that_fail_come_first() {
+    let mut items = Vec::new();
+    for at in 0..1000 {
+        let state = if at == 777 { "failed" } else { "connected" };
+        items.push(json!({"name": format!("s{at:04}"), "state": state, "reason": "so"}));
+    }
+    let list = json!({"total": 1000, "items": items});
+    let servers = answer(move || std::future::ready(Json(list.clone())));
+    let (console, _) = console(Router::new().route("/api/servers", servers), Role::Operator);
+    let rows = |text: &str| text.matches("<th scope=\"row\"").count();
+    let (_, _, text) = ask(&console, get_page("/console/servers")).await;
+    assert_eq!(rows(&text), 100);
+    assert!(text.find("s0777").unwrap() < text.find("s0000").unwrap());
+    assert!(text.contains("1 to 100 of 1000") && text.contains("?page=2"), "{text}");
+    let (_, _, text) = ask(&console, get_page("/console/servers?page=10")).await;
+    assert!(rows(&text) == 100 && text.contains("s0999") && !text.contains("Next page"));
+    let (_, _, text) = ask(&console, get_page("/console/servers?state=bad&page=99")).await;
+    assert_eq!(rows(&text), 1);
+}
+
+#[tokio::test]
+async fn a_server_whose_calls_fail_is_not_shown_as_working() {
+    let fault = json!({"stage": "call", "summary": "Calls to good fail.", "cause": "6 of 6.", "fix": "Look."});
+    let server = json!({"name": "good", "state": "connected", "fault": fault});
+    let list = json!({"total": 1, "items": [server]});
+    let servers = answer(move || std::future::ready(Json(list.clone())));
+    let routes = api().route("/api/me", answer(|| async { Json(json!({"approvals": 3})) }));
+    let (console, _) = console(Router::new().route("/api/servers", servers), Role::Operator);
+    let (_, _, text) = ask(&console, get_page("/console/servers?state=bad")).await;
+    assert!(text.contains("calls fail") && text.contains("6 of 6."), "{text}");
+    let (_, _, text) = ask(&console, get_page("/console/servers?state=good")).await;
+    assert!(text.contains("No servers match."), "{text}");
+    let (waiting, _) = self::console(routes, Role::User);
+    let (_, _, text) = ask(&waiting, get_page("/console")).await;
+    assert!(text.contains("<title>(3) Overview") && text.contains("data-count=\"3\""), "{text}");
 }
 
 #[tokio::test]
@@ -174,7 +214,10 @@ async fn a_form_changes_something_with_its_token_and_from_this_origin_alone() {
     let good = send_form(path, own, format!("token={token}"));
     let (status, head, _) = ask(&console, good).await;
     assert_eq!(status, StatusCode::SEE_OTHER);
-    assert_eq!(head.headers()[LOCATION], "/console/servers/bad");
+    let location = head.headers()[LOCATION].to_str().unwrap();
+    assert!(location.starts_with("/console/servers/bad?said=") && location.ends_with("#said"));
+    let (_, _, text) = ask(&console, get_page(location.trim_end_matches("#said"))).await;
+    assert!(text.contains("Reconnecting to bad."), "{text}");
     let forged = [
         send_form(path, own, String::new()),
         send_form(path, own, "token=0".to_owned()),
@@ -325,7 +368,7 @@ async fn what_the_api_refuses_is_a_page_with_its_words() {
     assert!(text.contains("The registry is not open."), "{text}");
     let (status, _, text) = ask(&console, get_page("/console/servers/y")).await;
     assert_eq!(status, StatusCode::NOT_FOUND);
-    assert!(text.contains("There is nothing of this name"), "{text}");
+    assert!(text.contains("Not found"), "{text}");
 }
 
 /// The API of one tool, of which these are the definition and the result.
@@ -350,9 +393,16 @@ fn deep_list() -> Value {
     deep
 }
 
-fn call(token: &str) -> Request {
+/// Calls the tool, and follows to the page that shows what came of it.
+async fn call(console: &Router, token: &str) -> (StatusCode, String) {
     let form = format!("token={token}");
-    send_form("/console/tools/up__big", "https://gate.example", form)
+    let request = send_form("/console/tools/up__big", "https://gate.example", form);
+    let (status, head, text) = ask(console, request).await;
+    assert_eq!(status, StatusCode::SEE_OTHER, "{text}");
+    let location = head.headers()[LOCATION].to_str().unwrap();
+    let page = location.strip_suffix("#outcome").unwrap();
+    let (status, _, text) = ask(console, get_page(page)).await;
+    (status, text)
 }
 
 #[tokio::test]
@@ -365,10 +415,10 @@ async fn of_what_others_write_a_page_shows_a_bounded_part() {
     ] {
         let api = tool(definition(&deep_list()), result.to_string());
         let (console, token) = console(api, Role::User);
-        let (status, _, text) = ask(&console, call(&token)).await;
+        let (status, text) = call(&console, &token).await;
         assert_eq!(status, StatusCode::OK);
         assert!(text.len() < 3 * MOST_SHOWN, "{}", text.len());
-        assert!(text.contains("The tool answered"));
+        assert!(text.contains("Answered"));
         let said = REST.trim_start().split('\'').next().unwrap();
         assert!(text.matches(said).count() >= 2, "of the schema and of the result");
     }
@@ -376,15 +426,14 @@ async fn of_what_others_write_a_page_shows_a_bounded_part() {
 
 #[tokio::test]
 async fn an_answer_beyond_what_pages_read_is_said_to_be() {
-    for (more, title) in [(0, "The tool answered"), (1, "The tool answered with more than a page")]
-    {
+    for (more, title) in [(0, "Answered"), (1, "The answer of up__big is too large")] {
         let shell = json!({"content": [{"type": "text", "text": ""}]}).to_string().len();
         let words = "x".repeat((8 << 20) + more - shell);
         let result = json!({"content": [{"type": "text", "text": words}]}).to_string();
         let (console, token) = console(tool(definition(&json!({})), result), Role::User);
-        let (status, _, text) = ask(&console, call(&token)).await;
+        let (status, text) = call(&console, &token).await;
         assert_eq!(status, StatusCode::OK);
-        assert!(text.contains(title) && text.contains("with more than") == (more == 1), "{more}");
+        assert!(text.contains(title) && text.contains("too large") == (more == 1), "{more}");
     }
     let large = definition(&json!({"description": "x".repeat(8 << 20)}));
     let (console, _) = console(tool(large, String::new()), Role::User);
@@ -407,6 +456,6 @@ async fn a_page_counts_until_it_is_written_and_what_it_is_made_of_before_it_is_r
     let (console, _) = console_within(api, Role::User, little.clone());
     let (status, _, text) = ask(&console, get_page("/console/tools/up__big")).await;
     assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "a tree of 6 MB");
-    assert!(text.contains("There is no memory for this page now"), "{text}");
+    assert!(text.contains("There is not enough memory for this page now"), "{text}");
     assert_eq!(little.budget.used(), 0);
 }

@@ -134,8 +134,7 @@ fn a_browser_that_signs_in_anew_leaves_no_session_behind() {
 #[test]
 fn a_token_looks_different_on_each_page_and_is_the_same_token() {
     let sessions = Sessions::new().unwrap();
-    let visitor =
-        Visitor::of_connection(Principal::new(lockgate_authn::Identity::new("local", "a")));
+    let visitor = Visitor::of_connection(Principal::new(Identity::new("local", "a")));
     let token = sessions.form_token(&visitor);
     let (one, other) = (mask(&token).unwrap(), mask(&token).unwrap());
     assert!(one != other && !one.contains(&token));
