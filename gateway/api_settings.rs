@@ -15,7 +15,7 @@ pub(crate) struct ApiSettings {
     pub(crate) keys: Arc<[Key]>,
     pub(crate) keys_file: Option<PathBuf>,
     pub(crate) pins_file: Option<PathBuf>,
-    /// The key that the audit trail is written with, if it has one.
+    /// The key of the audit trail's hashes.
     pub(crate) audit_key: Option<String>,
 }
 

@@ -119,7 +119,9 @@ impl Operations for App {
     }
 
     fn verify_audit(&self) -> Result<AuditReport, String> {
-        let Some(file) = &self.audit_file else { return Err("the trail is in no file".to_owned()) };
+        let Some(file) = &self.audit_file else {
+            return Err("the trail is not written to a file".to_owned());
+        };
         let key = self.api.lock().audit_key.clone();
         let verified = verify::verify_trail(file, key);
         let report = verified.map_err(|error| format!("{error:#}"))?;

@@ -63,7 +63,7 @@ pub(crate) fn find_file(config: &Config) -> Option<PathBuf> {
     }
 }
 
-/// The key that the trail is written with.
+/// Returns the key of the trail's hashes, if configured.
 pub(crate) fn find_key(config: &Config) -> Option<String> {
     config.audit.as_ref()?.key.clone()
 }

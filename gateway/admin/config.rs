@@ -114,7 +114,7 @@ pub struct ApiConfig {
     /// Served on the operators' address, if separate.
     pub on_own_address: bool,
     pub role_holders: RoleHolders,
-    /// Roles that administrators may give to keys beside those that they have.
+    /// Roles that administrators may give to keys besides their own.
     pub grants: Vec<String>,
     pub clients_address: ClientsAddress,
 }

@@ -254,10 +254,8 @@ impl Fault {
     /// caller may read.
     #[must_use]
     pub fn of_server(name: &str, trouble: &StageError, is_operator: bool) -> Self {
-        let cause = match is_operator {
-            false => trouble.reason().into_owned(),
-            true => describe_trouble(trouble),
-        };
+        let cause =
+            if is_operator { describe_trouble(trouble) } else { trouble.reason().into_owned() };
         Self::new(trouble.step(), name, &trouble.words, &cause)
     }
 }

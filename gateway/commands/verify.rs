@@ -63,7 +63,7 @@ pub(crate) fn run(
     }
 }
 
-/// Verifies the trail of a gateway that runs, with the files that were set aside beside it.
+/// Verifies the trail of a running gateway, including its rotated files.
 ///
 /// # Errors
 /// A file cannot be read.
@@ -83,7 +83,7 @@ pub(crate) fn verify_trail(file: &Path, key: Option<String>) -> anyhow::Result<R
     report(&command, key, Path::new(""))
 }
 
-#[allow(clippy::disallowed_methods, reason = "the folder of the trail, named by the operator")]
+#[allow(clippy::disallowed_methods, reason = "lists the folder of the configured trail")]
 fn list_folder(folder: &Path) -> anyhow::Result<Vec<OsString>> {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(folder)? {

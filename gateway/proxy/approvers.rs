@@ -59,13 +59,13 @@ impl Gateway {
         self.approvals.waiting.list(self.approver(approver))
     }
 
-    /// The calls that this approver could have approved until a few minutes ago, the newest first.
+    /// Lists the recently completed calls that this approver could decide on, newest first.
     #[must_use]
     pub fn list_ended_approvals(&self, approver: &Principal) -> Vec<Value> {
         self.approvals.waiting.list_ended(self.approver(approver))
     }
 
-    /// Changes of the calls that wait for approvers, of all callers, from now on.
+    /// Subscribes to changes of the calls that wait for any approver.
     #[must_use]
     pub fn approval_changes(&self) -> watch::Receiver<()> {
         self.approvals.waiting.changes()

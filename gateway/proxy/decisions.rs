@@ -26,16 +26,16 @@ pub struct DecisionQuestion {
     pub arguments: Option<String>,
 }
 
-/// What a call of a name would find.
+/// The state of a called name, regardless of policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TargetState {
-    /// It is listed to the caller, or policies hide it.
+    /// It exists; policies may hide it.
     Known,
-    /// No server of the caller's has this name.
+    /// The organisation has no server of this name.
     UnknownServer,
     /// The server does not offer it.
     UnknownName,
-    /// The server is not connected and nothing is known of its lists.
+    /// The server is not connected and its lists are not known.
     Unavailable,
     /// Its definition waits for approval.
     Quarantined,
@@ -64,8 +64,8 @@ impl Gateway {
         self.judge_apart(asking, move || explain_one(&snapshot, &catalog, &question)).await
     }
 
-    /// Returns what a call of `server/tool`, or of a name at `/mcp`, would find in an organisation,
-    /// whatever policies say.
+    /// Returns the state of `server/tool`, or of a name at `/mcp`, in an organisation, regardless of
+    /// policies.
     #[must_use]
     pub fn find_tool_state(&self, organisation: &str, name: &str) -> TargetState {
         let mut suspects = self.suspects();
@@ -102,7 +102,7 @@ impl Gateway {
         }
     }
 
-    /// Returns whether a tool has this name at `/mcp`, whatever policies say.
+    /// Returns whether a tool has this name at `/mcp`, regardless of policies.
     fn lists_tool(&self, organisation: &str, exposed: &str) -> bool {
         let shared = self.directory.catalog();
         if shared.items(ListKind::Tools).iter().any(|entry| *entry.exposed == *exposed) {

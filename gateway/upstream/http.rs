@@ -391,7 +391,7 @@ impl HttpTransport {
     }
 }
 
-/// Returns the words for a body that is not JSON-RPC.
+/// Returns the error message for a body that is not JSON-RPC.
 fn describe_foreign(headers: &HeaderMap) -> &'static str {
     let media_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     match media_type {

@@ -208,8 +208,8 @@ const REASONS: &[(&str, &str, Option<&str>)] = &[
     ("ended", "its process ended", Some("start")),
 ];
 
-/// Details of a failure that hold nothing secret: how they begin, the units that they end with, and
-/// the reason that they make.
+/// Details of a failure that are safe to publish: their prefix, the characters of the value after
+/// it, and the resulting reason.
 const DETAILS: &[(&str, &str, &str)] = &[
     ("it exited with code ", "0123456789", "it exited with code "),
     ("did not answer within ", "0123456789 s", "it did not answer within "),
@@ -227,7 +227,7 @@ impl StageError {
         }
     }
 
-    /// Returns the part of the words that everybody may read, such as an exit code.
+    /// Returns a detail of the words that is safe to publish, such as an exit code.
     fn detail(&self) -> Option<String> {
         for (start, allowed, reason) in DETAILS {
             let Some((_, rest)) = self.words.split_once(start) else { continue };

@@ -158,9 +158,10 @@ async fn connect(shared: &Arc<Shared>) -> Result<(Arc<Connection>, Over), Handsh
     let Ok(up) = tokio::time::timeout(limit, bring_up(shared)).await else {
         let seconds = limit.as_secs();
         let is_child = matches!(shared.config.load().transport, Transport::Stdio { .. });
-        let (stage, what) = match is_child {
-            true => (Stage::Start, "was not ready"),
-            false => (Stage::Handshake, "did not answer"),
+        let (stage, what) = if is_child {
+            (Stage::Start, "was not ready")
+        } else {
+            (Stage::Handshake, "did not answer")
         };
         let words = format!("the server {what} within {seconds} s (start_timeout)");
         return Err(HandshakeError::new(stage, words));

@@ -161,7 +161,7 @@ const TASKS = {
     await hands.see('roles: reader');
     await hands.type('Caller', 'nobody of this name');
     await hands.press('button', 'Check access');
-    await hands.see('No key and no session of the console has this name');
+    await hands.see('No key and no console session has this name');
     await expectFocus(hands, 'caller');
     await hands.type('Caller', '');
     await hands.type('Tool', 'tracker/no_such_tool');

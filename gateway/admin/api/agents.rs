@@ -31,7 +31,7 @@ pub(crate) struct Agent {
     organization_id: String,
     /// Its creator, as `issuer|subject`.
     owner: String,
-    /// The name of the key that created it, where the caller may know it.
+    /// The name of the key that created it, if the caller may see the key.
     #[serde(skip_serializing_if = "Option::is_none")]
     owner_name: Option<String>,
     /// The URL for its clients.

@@ -48,10 +48,10 @@ pub(crate) async fn list_approvals(
     Ok(Json(query.cut(waiting, WaitingApproval::id)?))
 }
 
-/// The calls that no longer wait for the caller: decided, expired or left by their clients in the
-/// last 10 minutes.
+/// Lists calls that stopped waiting for the caller in the last 10 minutes: decided, expired or
+/// left by their clients.
 ///
-/// `state` is `approved`, `denied`, `expired` or `left`, `by` names the people who decided.
+/// `state` is `approved`, `denied`, `expired` or `left`; `by` has the names of the approvers.
 #[utoipa::path(
     get,
     path = "/approvals/ended",

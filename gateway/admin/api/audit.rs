@@ -281,14 +281,14 @@ pub(crate) async fn search_audit(
     }))
 }
 
-/// Verifies the whole audit trail: the numbers and the hashes of all of its records.
+/// Verifies the sequence numbers and hashes of all records of the audit trail.
 #[utoipa::path(
     post,
     path = "/audit/verify",
     tag = "audit",
     responses(
         (status = 200, body = AuditReport),
-        (status = 409, description = "The trail is not in a file"),
+        (status = 409, description = "The trail is not written to a file"),
     )
 )]
 pub(crate) async fn verify_audit(
@@ -296,12 +296,13 @@ pub(crate) async fn verify_audit(
     caller: Caller,
 ) -> Result<Json<AuditReport>, Problem> {
     let Some(place) = state.operator_searches.enter(&Arc::from(caller.organisation())) else {
-        let detail = "others search the trail now: try again in a moment";
+        let detail = "too many searches of the audit trail are running: retry in a moment";
         let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "OVERLOADED", detail);
         return Err(problem.retry_after(2));
     };
     if state.operations.audit_file().is_none() {
-        let detail = "the trail of this gateway is not in a file: verify it where it is collected";
+        let detail = "the audit trail of this gateway is not written to a file: verify it where \
+            its output is collected";
         return Err(Problem::new(StatusCode::CONFLICT, "NO_AUDIT_FILE", detail));
     }
     let operations = Arc::clone(&state.operations);
@@ -312,8 +313,8 @@ pub(crate) async fn verify_audit(
     match verified.await {
         Ok(Ok(report)) => Ok(Json(report)),
         failed => {
-            tracing::warn!(?failed, "the audit trail was not verified");
-            let detail = "the trail cannot be read now; the log says why";
+            tracing::warn!(?failed, "verifying the audit trail failed");
+            let detail = "the audit trail cannot be read; the log has the cause";
             Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "AUDIT_UNAVAILABLE", detail))
         }
     }

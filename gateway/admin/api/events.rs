@@ -51,8 +51,9 @@ pub(crate) struct Follower {
     calls: broadcast::Receiver<Arc<EndedCall>>,
     /// For readers that have subscribed to decisions.
     decisions: Option<Decisions>,
-    /// Calls that wait for the caller's approval, and changes of those of all callers.
+    /// Calls that wait for the caller's approval.
     waiting: Vec<String>,
+    /// Changes of the calls that wait for any approver.
     approvals: watch::Receiver<()>,
     /// Servers that the caller has seen. The end of others is reported to their administrators
     /// only.
@@ -88,7 +89,8 @@ pub(crate) enum ReaderEvent {
     Executed { id: String, call: Value },
     /// Requests were decided or have ended. The id is that of the previous event.
     Decided { id: String },
-    /// Other calls wait for the caller's approval than before.
+    /// The calls that wait for the caller's approval have changed. The id is that of the previous
+    /// event.
     Approvals { id: String, count: usize },
     /// Events were lost. The reader continues after this id.
     Missed { id: String },
@@ -251,7 +253,7 @@ impl Follower {
         }
     }
 
-    /// Changes of calls that wait for others are none of the caller's business.
+    /// Returns an event if the calls that wait for this caller have changed.
     fn tell_approvals(&mut self) -> Option<ReaderEvent> {
         let waiting = list_waiting(&self.state, &self.caller);
         if waiting == self.waiting {

@@ -1,4 +1,4 @@
-//! The caller itself: the name, the role and what waits for it.
+//! The caller: its name, its permissions and the number of calls that wait for it.
 
 use axum::Json;
 use axum::extract::State;
@@ -15,7 +15,7 @@ use super::state::Shared;
 pub(crate) struct Me {
     pub(crate) issuer: String,
     pub(crate) subject: String,
-    /// Of an API key.
+    /// The name of its API key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) name: Option<String>,
     pub(crate) organization_id: String,
@@ -23,15 +23,15 @@ pub(crate) struct Me {
     pub(crate) role: String,
     pub(crate) roles: Vec<String>,
     pub(crate) scopes: Vec<String>,
-    /// Roles that the caller may give to a key; an operator gives any.
+    /// Roles that the caller may give to keys; operators can give any role.
     pub(crate) grants: Vec<String>,
-    /// The URL that MCP clients connect to.
+    /// The URL for MCP clients.
     pub(crate) endpoint: String,
     /// Calls that wait for the caller's approval.
     pub(crate) approvals: usize,
 }
 
-/// Shows the caller.
+/// Returns the caller.
 #[utoipa::path(get, path = "/me", tag = "api", responses((status = 200, body = Me)))]
 pub(crate) async fn show_me(State(state): Shared, caller: Caller) -> Json<Me> {
     let principal = &caller.principal;

@@ -1,5 +1,5 @@
-//! Names of keys, for answers that would show their ids alone. A caller reads the names of its own
-//! organisation's keys, an operator those of all.
+//! Names of keys, for responses that would otherwise show only ids. Callers see the names of their
+//! organisation's keys; operators see all.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,6 @@ use lockgate_authn::KEY;
 use super::access::Caller;
 use super::state::ApiState;
 
-/// See the module.
 pub(crate) struct KeyNames(HashMap<String, String>);
 
 impl KeyNames {
@@ -22,13 +21,13 @@ impl KeyNames {
         Self(names)
     }
 
-    /// Returns the name of a principal that is a key.
+    /// Returns the name of a key by its issuer and subject.
     pub(crate) fn find(&self, issuer: &str, subject: &str) -> Option<&str> {
         let name = self.0.get(subject)?;
         (issuer == KEY).then_some(name)
     }
 
-    /// The same of `issuer|subject`.
+    /// Returns the name of a key by `issuer|subject`.
     pub(crate) fn find_whole(&self, principal: &str) -> Option<&str> {
         let (issuer, subject) = principal.split_once('|')?;
         self.find(issuer, subject)

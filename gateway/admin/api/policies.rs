@@ -33,8 +33,8 @@ pub(crate) struct Explain {
     #[serde(default, rename = "as")]
     #[schema(value_type = Option<Object>)]
     subject: Option<Subject>,
-    /// The same by the name or id of a key, or as `issuer|subject` of a key or of a session of the
-    /// console: the organisation, the roles and the scopes are those of the credential.
+    /// Instead of `as`: the name or id of a key, or `issuer|subject` of a key or console session. Its
+    /// organisation, roles and scopes apply.
     #[serde(default)]
     caller: Option<String>,
     /// The path of the endpoint. Default `/mcp`.
@@ -69,13 +69,12 @@ pub(crate) struct Explanation {
     decision: &'static str,
     /// The deciding policy, or `default`.
     rule: String,
-    /// Whether a key or a session of the console is known for the caller: others are let in only
-    /// with a valid token.
+    /// Whether the caller has a key or a console session. Other callers need a valid token.
     knows_caller: bool,
-    /// What a call finds whatever policies say: `known`, `unknown-server`, `unknown-tool`,
-    /// `unavailable` or `quarantined`.
+    /// The state of the called name, regardless of policies: `known`, `unknown-server`,
+    /// `unknown-tool`, `unavailable` or `quarantined`.
     target: &'static str,
-    /// The caller that was asked about.
+    /// The caller of the explained request.
     #[schema(value_type = Object)]
     caller: Value,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -87,7 +86,7 @@ pub(crate) struct Explanation {
     changes: Vec<String>,
 }
 
-/// What policies decide, as far as an answer has it.
+/// The parts of a decision that the response contains.
 struct Decided {
     decision: &'static str,
     rule: String,
@@ -97,7 +96,7 @@ struct Decided {
 }
 
 impl Decided {
-    /// The decision on a name that no server offers.
+    /// Returns the decision on a name that no server offers.
     fn hidden() -> Self {
         let policies = Value::Array(Vec::new());
         let rule = "default".to_owned();
@@ -170,7 +169,7 @@ impl Explain {
     }
 }
 
-/// Returns the caller that a question is about, and whether a credential of it is known.
+/// Returns the caller of the explained request, and whether it has a key or console session.
 fn find_subject(
     state: &ApiState,
     caller: &Caller,
@@ -178,7 +177,7 @@ fn find_subject(
 ) -> Result<(Subject, bool), Problem> {
     if let Some(subject) = &question.subject {
         if question.caller.is_some() {
-            return Err(Problem::in_body("/caller", "give `caller` or `as`, not both"));
+            return Err(Problem::in_body("/caller", "use either `caller` or `as`"));
         }
         let known = known_callers(state);
         let is_known = known.iter().any(|(_, one)| is_same(one, subject));
@@ -197,8 +196,8 @@ fn find_subject(
     match found.len() {
         1 => Ok((found.remove(0), true)),
         0 => {
-            let detail = "no key and no session of the console has this name: choose another one, \
-                or describe the caller in `as`";
+            let detail = "no key and no console session has this name: use another name, or \
+                describe the caller in `as`";
             Err(Problem::in_body("/caller", detail))
         }
         count => {
@@ -212,7 +211,7 @@ fn is_same(one: &Subject, other: &Subject) -> bool {
     one.issuer == other.issuer && one.subject == other.subject
 }
 
-/// Returns every caller with a key in force or a session of the console, by name.
+/// Lists all callers with a valid key or a console session, by name.
 fn known_callers(state: &ApiState) -> Vec<(String, Subject)> {
     let now = read_clock();
     let mut known = Vec::new();
@@ -242,7 +241,7 @@ fn known_callers(state: &ApiState) -> Vec<(String, Subject)> {
     known
 }
 
-/// Returns the name of a caller and what policies ask for, for people.
+/// Describes a caller for the response: its name and the properties that policies use.
 fn describe_subject(state: &ApiState, subject: &Subject) -> Value {
     let known = known_callers(state);
     let name = known.iter().find(|(_, one)| is_same(one, subject)).map(|(name, _)| name);

@@ -43,8 +43,8 @@ pub(crate) struct Server {
     stage: Option<&'static str>,
     /// The cause of this state.
     reason: String,
-    /// What is wrong, why and how to repair it; absent if the server works. A connected server
-    /// has one if its lists or most of its recent calls fail.
+    /// The failure, its cause and the fix; absent if the server works. A connected server has a
+    /// fault if its lists or at least half of its recent calls fail.
     #[serde(skip_serializing_if = "Option::is_none")]
     fault: Option<Fault>,
     /// The start of this state (RFC 3339).
@@ -198,12 +198,12 @@ impl Internals {
     }
 }
 
-/// Steps of recent calls that decide whether calls fail: 5 minutes, and the current step.
+/// Steps of recent calls that count: those of 5 minutes, and the current step.
 const CALL_STEPS: usize = 11;
-/// Calls within these steps that are enough to judge by.
+/// Minimum of calls within these steps for a fault.
 const MIN_CALLS: u64 = 5;
 
-/// Returns what is wrong with a server, in words that the caller may read.
+/// Returns the fault of a server, without details that the caller may not read.
 pub(crate) fn find_fault(
     gateway: &Gateway,
     caller: &Caller,
@@ -222,7 +222,7 @@ pub(crate) fn find_fault(
     }
 }
 
-/// A connected server that refuses to list its tools has none, and a line that says why.
+/// Finds the refusal of a connected server to list its tools.
 fn find_list_fault(server: &dyn Upstream, is_operator: bool) -> Option<Fault> {
     let catalog = server.catalog();
     if !catalog.items(ListKind::Tools).is_empty() {
@@ -244,10 +244,11 @@ fn find_call_fault(gateway: &Gateway, caller: &Caller, server: &dyn Upstream) ->
     if calls < MIN_CALLS || failed * 2 < calls {
         return None;
     }
-    // How many calls a shared server gets is nothing for members of one organisation.
-    let cause = match may_see_figures(caller, server) {
-        true => format!("{failed} of {calls} calls failed in the last 5 minutes"),
-        false => "most calls failed in the last 5 minutes".to_owned(),
+    // The number of calls to a shared server would reveal the activity of other organisations.
+    let cause = if may_see_figures(caller, server) {
+        format!("{failed} of {calls} calls failed in the last 5 minutes")
+    } else {
+        "most calls failed in the last 5 minutes".to_owned()
     };
     Some(Fault::new("call", server.slug(), "", &cause))
 }

@@ -29,7 +29,7 @@ pub(crate) struct ConsoleSession {
     /// The issuer of its user. The subject of a key is the key's id.
     issuer: String,
     subject: String,
-    /// Of a key.
+    /// The name of its key.
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
     organization_id: String,

@@ -133,10 +133,10 @@ pub trait Operations: Send + Sync + 'static {
     /// Returns the file that the audit trail is written to, if any.
     fn audit_file(&self) -> Option<PathBuf>;
 
-    /// Verifies the whole trail, on the thread that asks.
+    /// Verifies the whole trail, on the calling thread.
     ///
     /// # Errors
-    /// The trail cannot be read; why.
+    /// The cause why the trail cannot be read.
     fn verify_audit(&self) -> Result<AuditReport, String>;
 
     /// Returns the registry; `None` if nothing can be changed while the gateway runs.
@@ -161,12 +161,12 @@ pub trait Operations: Send + Sync + 'static {
     fn switch(&self, slug: &str, to: Switch) -> bool;
 }
 
-/// Whether an audit trail is intact.
+/// The result of verifying the audit trail.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct AuditReport {
     pub intact: bool,
     pub records: u64,
-    /// The first thing that is wrong.
+    /// The first mistake.
     pub first: Option<String>,
 }
 

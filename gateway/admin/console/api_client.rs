@@ -202,10 +202,7 @@ impl ApiClient {
         let Ok(text) = to_bytes(answer.into_body(), MAX_ANSWER).await else {
             return Err(unreadable());
         };
-        match status.is_success() {
-            true => Ok(text),
-            false => Err(ApiError::read(status, &text)),
-        }
+        if status.is_success() { Ok(text) } else { Err(ApiError::read(status, &text)) }
     }
 
     fn request(

@@ -256,12 +256,11 @@ fn fold(rows: Vec<Row>) -> Vec<Row> {
     let mut folded = Vec::new();
     let mut held: Vec<Row> = Vec::new();
     for (row, is_near) in rows.into_iter().zip(near) {
-        match is_near {
-            false => held.push(row),
-            true => {
-                release(&mut folded, &mut held);
-                folded.push(row);
-            }
+        if is_near {
+            release(&mut folded, &mut held);
+            folded.push(row);
+        } else {
+            held.push(row);
         }
     }
     release(&mut folded, &mut held);
@@ -270,9 +269,10 @@ fn fold(rows: Vec<Row>) -> Vec<Row> {
 
 fn release(folded: &mut Vec<Row>, held: &mut Vec<Row>) {
     let kind = RowKind::Fold(held.len());
-    match held.len() >= LEAST_FOLDED {
-        true => folded.push(Row { kind, before: None, after: None }),
-        false => folded.append(held),
+    if held.len() >= LEAST_FOLDED {
+        folded.push(Row { kind, before: None, after: None });
+    } else {
+        folded.append(held);
     }
     held.clear();
 }

@@ -134,9 +134,10 @@ impl Source<'_> {
             _ => {}
         }
         let typed = self.typed.has(&place.from);
-        let value = match typed {
-            true => self.typed.get_exact(&place.from).to_owned(),
-            false => default_text(default),
+        let value = if typed {
+            self.typed.get_exact(&place.from).to_owned()
+        } else {
+            default_text(default)
         };
         FormField {
             description: describe(schema, property),

@@ -38,10 +38,7 @@ pub(crate) fn find_cookie(headers: &HeaderMap) -> Option<&str> {
     if let Some(value) = cookie(headers, SECURE_COOKIE) {
         return Some(value);
     }
-    match is_loopback_host(headers) {
-        true => cookie(headers, LOOPBACK_COOKIE),
-        false => None,
-    }
+    if is_loopback_host(headers) { cookie(headers, LOOPBACK_COOKIE) } else { None }
 }
 
 /// Whether the browser has the cookie that it keeps over https alone, whoever ends that.

@@ -25,8 +25,8 @@ fn every_row_is_found_by_its_own_mark() {
 
 #[test]
 fn a_program_that_exits_is_shown_with_its_code_and_last_words() {
-    let words = "the connection to the server broke before it answered; it exited with code 1; \
-        SSL_CERT_FILE is set here and was not given to it";
+    let words = "the connection to the server was lost before its response; it exited with code \
+        1; SSL_CERT_FILE is set but not passed to the server";
     let trouble = trouble(Stage::Handshake, words, &["starting", "missing API_KEY", ""]);
     let fault = Fault::of_server("notes", &trouble, true);
     assert_eq!(fault.stage, "start");

@@ -14,7 +14,7 @@ use crate::raw::given::text_or;
 use crate::raw::leaf::Text;
 use crate::raw::{self, Root};
 
-/// Longest name of a role, in bytes.
+/// Limit on the name of a role, in bytes.
 const MAX_ROLE: usize = 256;
 
 impl Check<'_> {
@@ -110,8 +110,8 @@ impl Check<'_> {
         lockgate_admin::Config { listen, webhook: None, api, ready, scrape_token }
     }
 
-    /// Roles that administrators may give to keys. A key that may do more than its maker is refused
-    /// whatever this says.
+    /// Returns the roles that administrators may give to keys. Keys with a higher role than their
+    /// creator are refused regardless of this setting.
     fn grants(&mut self, raw: Option<&raw::leaf::List>) -> Vec<String> {
         let mut grants = Vec::new();
         let Some(raw) = raw else { return grants };

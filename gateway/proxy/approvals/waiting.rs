@@ -16,9 +16,9 @@ use crate::approvals::bounds::{Bounds, NoRoom};
 use crate::quota::{QuotaPermit, Quotas};
 use crate::rights::subject;
 
-/// Calls that no longer wait and are still shown to their approvers: each has at most 64 KiB.
+/// Completed calls that are still listed to their approvers, of at most 64 KiB each.
 const MAX_ENDED: usize = 64;
-/// How long they are shown.
+/// How long completed calls are listed.
 const ENDED_SHOWN: Duration = Duration::from_secs(600);
 
 /// The decision on a held call.
@@ -79,18 +79,18 @@ struct Votes {
     ending: Option<Ending>,
 }
 
-/// A call that no longer waits.
+/// A completed call.
 struct EndedCall {
     call: Arc<WaitingCall>,
     state: &'static str,
     at: SystemTime,
 }
 
-/// What the places of calls share.
+/// The calls, shared with the permits.
 #[derive(Default)]
 struct Calls {
     waiting: Mutex<BTreeMap<String, Arc<WaitingCall>>>,
-    /// The newest last.
+    /// Oldest first.
     ended: Mutex<VecDeque<EndedCall>>,
     /// Sent after every change of either.
     changes: watch::Sender<()>,
@@ -176,7 +176,7 @@ impl WaitingCall {
         Some(shown)
     }
 
-    /// Returns how the wait ended, for a call that no longer waits.
+    /// Returns the state of a completed call.
     fn final_state(&self, now: SystemTime) -> &'static str {
         match &self.votes.lock().ending {
             Some(Ending::Approved(_)) => "approved",
@@ -186,7 +186,7 @@ impl WaitingCall {
         }
     }
 
-    /// Returns the people who decided.
+    /// Returns the names of the approvers that decided.
     fn deciders(&self) -> Vec<String> {
         match &self.votes.lock().ending {
             Some(Ending::Approved(voters)) => voters.iter().map(name_of).collect(),
@@ -347,8 +347,8 @@ impl WaitingCalls {
         Ok((call, state))
     }
 
-    /// Lists the calls that an approver could have decided on until a few minutes ago, the newest
-    /// first: how they ended, when, and by whose decision.
+    /// Lists the recently completed calls that the approver could decide on, newest first, with
+    /// their final state, its time and the deciding approvers.
     pub(crate) fn list_ended(&self, approver: Approver<'_>) -> Vec<Value> {
         let now = SystemTime::now();
         let mut ended = self.calls.ended.lock();
@@ -365,7 +365,7 @@ impl WaitingCalls {
         all
     }
 
-    /// Changes of what waits, of all callers, from now on.
+    /// Subscribes to changes of all waiting calls.
     pub(crate) fn changes(&self) -> watch::Receiver<()> {
         self.calls.changes.subscribe()
     }

@@ -76,7 +76,7 @@ impl DirectoryState {
         role: Role,
     ) -> Option<&BTreeSet<ServerId>> {
         let agent = self.agents.get(id)?;
-        // A key that was created for the agent opens its endpoint, and nothing else of it.
+        // A key created for the agent can only use the agent's endpoint.
         let is_own_key = *principal.issuer == *KEY && principal.agent.as_deref() == Some(id);
         (is_own_key || agent.is_for(principal, role)).then_some(&agent.servers)
     }

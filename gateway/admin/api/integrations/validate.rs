@@ -35,7 +35,7 @@ pub(crate) struct Validation {
     /// The first stage that failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     stage: Option<ProbeStage>,
-    /// The same in words, with the fix.
+    /// The failure, its cause and the fix.
     #[serde(skip_serializing_if = "Option::is_none")]
     fault: Option<Fault>,
     capabilities: Offered,

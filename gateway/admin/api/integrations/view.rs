@@ -60,7 +60,7 @@ pub(crate) struct Integration {
     stage: Option<&'static str>,
     /// The cause of this state.
     reason: String,
-    /// What is wrong, why and how to repair it; absent if the server works.
+    /// The failure, its cause and the fix; absent if the server works.
     #[serde(skip_serializing_if = "Option::is_none")]
     fault: Option<Fault>,
     /// Warnings about accepted values, in the response to a change.

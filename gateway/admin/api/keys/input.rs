@@ -152,8 +152,8 @@ pub(super) fn check_grants(state: &ApiState, caller: &Caller, key: &Key) -> Resu
     for (at, role) in key.roles.iter().enumerate() {
         let is_own = caller.principal.roles.iter().any(|own| **own == **role);
         if !is_own && !state.operations.settings().grants.contains(role) {
-            let detail = "your own credential does not have this role, and `admin.grants` does \
-                not name it: ask an operator for it";
+            let detail = "your own credential does not have this role, and it is not in \
+                `admin.grants`: ask an operator for it";
             return Err(forbidden(&format!("/roles/{at}"), detail));
         }
     }
@@ -173,10 +173,10 @@ pub(super) fn role_of(state: &ApiState, key: &Key) -> Role {
     state.operations.settings().role_holders.role_of(&Principal::new(identity))
 }
 
-/// An administrator makes keys for the agents of its organisation.
+/// Checks that an administrator creates keys only for agents of its organisation.
 fn check_agent(state: &ApiState, caller: &Caller, key: &Key) -> Result<(), Problem> {
-    let detail = "this is neither an agent of your organisation nor the one of your credential: \
-        ask an operator";
+    let detail = "this is neither an agent of your organisation nor the agent of your own \
+        credential: ask an operator for it";
     let Some(registry) = state.operations.registry() else {
         return Err(forbidden("/agent", detail));
     };

@@ -85,10 +85,8 @@ impl Approval {
 
     /// How it ended, as a sentence.
     pub(crate) fn ending(&self) -> String {
-        let by = match self.by.is_empty() {
-            true => String::new(),
-            false => format!(" by {}", self.by.join(", ")),
-        };
+        let by =
+            if self.by.is_empty() { String::new() } else { format!(" by {}", self.by.join(", ")) };
         match self.state.as_str() {
             "approved" => format!("Approved{by}. The call was made."),
             "denied" => format!("Denied{by}. Nothing was sent to the server."),

@@ -78,10 +78,7 @@ impl Rules {
 
     /// The pattern as browsers hold it against a whole value.
     pub(crate) fn browser_pattern(&self) -> String {
-        match self.pattern.is_empty() {
-            true => String::new(),
-            false => format!(".*(?:{}).*", self.pattern),
-        }
+        if self.pattern.is_empty() { String::new() } else { format!(".*(?:{}).*", self.pattern) }
     }
 
     pub(crate) fn check_count(&self, count: usize) -> Result<(), String> {
@@ -150,10 +147,7 @@ fn add_range<T: std::fmt::Display>(
 /// Returns the value of one input; nothing where it was left empty.
 pub(super) fn read(kind: &FieldKind, rules: &Rules, text: &str) -> Result<Option<Value>, String> {
     if text.trim().is_empty() {
-        return match rules.is_required {
-            true => Err("This is required.".into()),
-            false => Ok(None),
-        };
+        return if rules.is_required { Err("This is required.".into()) } else { Ok(None) };
     }
     match kind {
         FieldKind::Number => read_number(rules, text.trim()).map(Some),
