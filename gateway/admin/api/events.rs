@@ -24,7 +24,7 @@ use tokio::time::{Instant, sleep_until};
 use super::access::{Caller, Permission, check_permission};
 use super::journal::News;
 use super::problem::Problem;
-use super::query::{Query, flag};
+use super::query::{Query, flag, number};
 use super::servers::visible_servers;
 use super::state::{ApiState, Shared};
 use crate::headers::read_header;
@@ -77,6 +77,10 @@ pub(crate) struct EventsQuery {
     /// For administrators: include `decided`.
     #[serde(default, deserialize_with = "flag")]
     decisions: Option<bool>,
+    /// Calls that wait for the caller's approval, as it knows: `approvals` follows at once if it is
+    /// another number.
+    #[serde(default, deserialize_with = "number")]
+    approvals: Option<usize>,
 }
 
 /// An event for a reader.
@@ -133,6 +137,10 @@ pub(crate) async fn follow_events(
     let mut follower = Follower::new(state, caller, last)?;
     if wants_decisions {
         follower.listen_to_decisions();
+    }
+    if query.approvals.is_some_and(|known| known != follower.waiting.len()) {
+        follower.waiting = vec![String::new()];
+        follower.approvals.mark_changed();
     }
     let stream = unfold(follower, |mut follower| async move {
         let event = match follower.next().await {

@@ -50,7 +50,7 @@ pub(crate) struct ApiError {
     /// The code of the error; empty if it has none.
     pub(crate) code: String,
     /// The failure of a server in words, where that is what happened.
-    pub(crate) fault: Option<Fault>,
+    pub(crate) fault: Option<Box<Fault>>,
 }
 
 /// A problem of the API (RFC 9457).
@@ -60,7 +60,7 @@ struct Refusal {
     detail: String,
     code: String,
     stage: String,
-    fault: Option<Fault>,
+    fault: Option<Box<Fault>>,
     errors: Vec<FieldRefusal>,
 }
 

@@ -32,8 +32,11 @@ use super::visitor::Visitor;
 use crate::api::access::Caller;
 use crate::api::me::Me;
 
+/// The address, the label and the least role of a section.
+type SectionRow = (&'static str, &'static str, Role);
+
 /// Sections in groups, each with the least role that finds something there.
-const SECTIONS: [(&str, &[(&str, &str, Role)]); 5] = [
+const SECTIONS: [(&str, &[SectionRow]); 5] = [
     ("", &[("/console", "Overview", Role::User)]),
     (
         "Catalog",

@@ -63,7 +63,7 @@ pub(super) struct FormError {
     field: String,
     pub(super) words: String,
     /// The failure of the server, where that is what happened.
-    pub(super) fault: Option<Fault>,
+    pub(super) fault: Option<Box<Fault>>,
 }
 
 impl FormError {

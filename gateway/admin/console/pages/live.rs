@@ -26,7 +26,9 @@ pub(crate) async fn follow_events(
     QueryFields(fields): QueryFields,
 ) -> Response {
     let path = match ApiPath::new(&["api", "events"]) {
-        Ok(path) => path.with("decisions", fields.get("decisions")),
+        Ok(path) => path
+            .with("decisions", fields.get("decisions"))
+            .with("approvals", fields.get("approvals")),
         Err(error) => return PageError::from(error).into_response(),
     };
     let (head, events) = api.open(&path).await.into_parts();
