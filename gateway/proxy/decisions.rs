@@ -8,7 +8,7 @@ use lockgate_policy::cases::{Asked, Caller, Case};
 use lockgate_policy::{Explanation, Question, Target, TargetKind};
 use lockgate_protocol::name::Slug;
 use lockgate_protocol::uri;
-use lockgate_upstream::{ListKind, State};
+use lockgate_upstream::{ListKind, UpstreamState};
 
 use crate::catalog::Catalog;
 use crate::gateway::Gateway;
@@ -68,9 +68,9 @@ impl Gateway {
     /// policies.
     #[must_use]
     pub fn find_tool_state(&self, organisation: &str, name: &str) -> TargetState {
-        let mut suspects = self.suspects();
-        suspects.extend(self.suspects_of(organisation));
-        for suspect in &suspects {
+        let mut flagged = self.flagged_tools();
+        flagged.extend(self.flagged_tools_of(organisation));
+        for suspect in &flagged {
             let is_named =
                 suspect.exposed == name || format!("{}/{}", suspect.slug, suspect.tool) == name;
             if is_named && suspect.quarantined {
@@ -95,7 +95,7 @@ impl Gateway {
         }
         let status = server.status();
         match status.state {
-            State::Connected | State::Resting if status.trouble.is_none() => {
+            UpstreamState::Connected | UpstreamState::Resting if status.trouble.is_none() => {
                 TargetState::UnknownName
             }
             _ => TargetState::Unavailable,

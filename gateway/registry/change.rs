@@ -143,7 +143,7 @@ impl Registry {
         &self,
         actor: &Actor,
         options: &ChangeOptions,
-        wanted: &Wanted<'_>,
+        wanted: &RequiredRecords<'_>,
     ) -> Result<Change<'_>, RegistryError> {
         // A stored outcome may concern a record that has been deleted since.
         if options.idempotency_key.is_none() {

@@ -18,7 +18,7 @@ use crate::replicas::postgres::Postgres;
 use crate::rig::client::{Answer, Request, Stream};
 use crate::rig::gate::command;
 use crate::rig::upstream::{legacy, modern};
-use crate::rig::{Gate, Heard, Say, Upstream, Value, fixture, json, signal, until};
+use crate::rig::{Gate, HeardMessage, Say, Upstream, Value, fixture, json, signal, until};
 
 const SECRET: &str = "5b0f8c1e9ad34672f1ac0e5b79436281";
 const WATCHED: &str = "m+test://watched-resource";
@@ -352,7 +352,7 @@ async fn three_replicas_give_the_same_results_as_one() {
 /// Number of runs of each call, by the id in its arguments.
 type Runs = Arc<Mutex<HashMap<String, usize>>>;
 
-fn id_of(heard: &Heard) -> String {
+fn id_of(heard: &HeardMessage) -> String {
     heard.body["params"]["arguments"]["call"].as_str().unwrap_or_default().to_owned()
 }
 
@@ -365,7 +365,7 @@ fn done(id: &str) -> Value {
 }
 
 /// A legacy stdio server with a tool `ask` that asks a question first. Calls count on arrival.
-fn count_legacy(runs: Runs) -> impl Fn(&Heard) -> Say + Send + Sync {
+fn count_legacy(runs: Runs) -> impl Fn(&HeardMessage) -> Say + Send + Sync {
     let plain = legacy("2025-11-25", &["ask", "work"]);
     let asked = Mutex::new(HashMap::<String, Value>::new());
     move |heard| match (heard.method(), heard.body["params"]["name"].as_str()) {
@@ -395,7 +395,7 @@ fn count_legacy(runs: Runs) -> impl Fn(&Heard) -> Say + Send + Sync {
 }
 
 /// A modern server with a tool `ask` that asks a question first and runs in the second round.
-fn count_modern(runs: Runs) -> impl Fn(&Heard) -> Say + Send + Sync {
+fn count_modern(runs: Runs) -> impl Fn(&HeardMessage) -> Say + Send + Sync {
     let plain = modern(&["ask", "work", "wipe"]);
     move |heard| match (heard.method(), heard.body["params"]["name"].as_str()) {
         ("tools/call", Some("ask")) if heard.body["params"].get("inputResponses").is_none() => {

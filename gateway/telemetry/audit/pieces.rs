@@ -45,7 +45,7 @@ pub(super) fn beside(path: &Path, end: &str) -> PathBuf {
 }
 
 pub(super) fn numbered(path: &Path, first: u64) -> PathBuf {
-    beside(path, &format!("{first:0DIGITS$}"))
+    beside(path, &format!("{first:0NUMBER_DIGITS$}"))
 }
 
 /// Replaces a small file beside the trail atomically, and syncs it to disk.
