@@ -1,7 +1,7 @@
 //! Faults of servers and calls: one table of sentences and fixes, by the stage that failed. The
 //! API, the console and the command line all read it.
 
-use lockgate_upstream::StageError;
+use lockgate_upstream::{ListKind, StageError, Upstream};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -257,6 +257,19 @@ impl Fault {
         let cause =
             if is_operator { describe_trouble(trouble) } else { trouble.reason().into_owned() };
         Self::new(trouble.step(), name, &trouble.words, &cause)
+    }
+
+    /// Returns the fault of a connected server that refuses to list its tools: it has none, and a
+    /// line that says why.
+    #[must_use]
+    pub fn of_list(server: &dyn Upstream, is_operator: bool) -> Option<Self> {
+        let catalog = server.catalog();
+        if !catalog.items(ListKind::Tools).is_empty() {
+            return None;
+        }
+        let refused = catalog.omitted.iter().find_map(|line| line.strip_prefix("tools: "))?;
+        let cause = if is_operator { refused } else { "the server refused `tools/list`" };
+        Some(Self::new("list", server.slug(), refused, cause))
     }
 }
 

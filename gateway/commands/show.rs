@@ -127,10 +127,15 @@ fn describe_server(server: &dyn Upstream, flagged_tools: &[FlaggedTool]) -> Valu
         described["revision"] = peer.revision.as_str().into();
         described["transport"] = peer.transport.into();
     }
+    let fault = match &status.trouble {
+        Some(trouble) => Some(Fault::of_server(server.slug(), trouble, true)),
+        None => Fault::of_list(server, true),
+    };
+    if let Some(fault) = fault {
+        described["fault"] = serde_json::to_value(fault).unwrap_or_default();
+    }
     if let Some(trouble) = &status.trouble {
         described["trouble"] = trouble.to_string().into();
-        let fault = Fault::of_server(server.slug(), trouble, true);
-        described["fault"] = serde_json::to_value(fault).unwrap_or_default();
         described["stderr"] = trouble.stderr.clone().into();
     }
     described
@@ -155,9 +160,9 @@ fn remarks(server: &Value) -> String {
         for line in list(server, "stderr") {
             out.push_str(&format!("\n  | {}", plain(line.as_str().unwrap_or(""))));
         }
-        if let Some(fix) = server["fault"]["fix"].as_str() {
-            out.push_str(&format!("\n  {fix}"));
-        }
+    }
+    if let Some(fix) = server["fault"]["fix"].as_str() {
+        out.push_str(&format!("\n{name}: {fix}"));
     }
     for flagged_tool in list(server, "suspects") {
         if flagged_tool.get("quarantined") == Some(&Value::Bool(true)) {

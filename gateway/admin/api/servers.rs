@@ -214,23 +214,12 @@ pub(crate) fn find_fault(
     match (status.state, &status.trouble) {
         (ServerState::Disabled, _) => None,
         (ServerState::Resting | ServerState::Connected, None) => {
-            let list_fault = find_list_fault(server, is_operator);
+            let list_fault = Fault::of_list(server, is_operator);
             list_fault.or_else(|| find_call_fault(gateway, caller, server))
         }
         (_, Some(trouble)) => Some(Fault::of_server(server.slug(), trouble, is_operator)),
         (_, None) => None,
     }
-}
-
-/// Finds the refusal of a connected server to list its tools.
-fn find_list_fault(server: &dyn Upstream, is_operator: bool) -> Option<Fault> {
-    let catalog = server.catalog();
-    if !catalog.items(ListKind::Tools).is_empty() {
-        return None;
-    }
-    let refused = catalog.omitted.iter().find_map(|line| line.strip_prefix("tools: "))?;
-    let cause = if is_operator { refused } else { "the server refused `tools/list`" };
-    Some(Fault::new("list", server.slug(), refused, cause))
 }
 
 fn find_call_fault(gateway: &Gateway, caller: &Caller, server: &dyn Upstream) -> Option<Fault> {
