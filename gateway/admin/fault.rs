@@ -259,8 +259,8 @@ impl Fault {
         Self::new(trouble.step(), name, &trouble.words, &cause)
     }
 
-    /// Returns the fault of a connected server that refuses to list its tools: it has none, and a
-    /// line that says why.
+    /// Returns the fault of a connected server that refuses to list its tools. It has no tools, and
+    /// `omitted` has the cause.
     #[must_use]
     pub fn of_list(server: &dyn Upstream, is_operator: bool) -> Option<Self> {
         let catalog = server.catalog();

@@ -110,7 +110,7 @@ async function checkServers() {
     });
   }
   await check('the command line says the same of every server', async () => {
-    // The servers that it asks are in this very process, which must not wait for it.
+    // This process runs the servers that the program connects to, so it must not block.
     const words = ['servers', '--config', 'lockgate.json', '--wait', '30', '--json'];
     const child = spawn(process.env.LOCKGATE_BIN, words, { cwd: gateway.folder, env: gateway.env, stdio: ['ignore', 'pipe', 'ignore'] });
     let text = '';

@@ -77,8 +77,8 @@ pub(crate) struct EventsQuery {
     /// For administrators: include `decided`.
     #[serde(default, deserialize_with = "flag")]
     decisions: Option<bool>,
-    /// Calls that wait for the caller's approval, as it knows: `approvals` follows at once if it is
-    /// another number.
+    /// The known number of calls that wait for the caller's approval. If it differs, `approvals` is
+    /// sent at once.
     #[serde(default, deserialize_with = "number")]
     approvals: Option<usize>,
 }
