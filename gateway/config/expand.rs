@@ -122,12 +122,8 @@ impl Expand<'_> {
         path: &[String],
         place: &ValuePlace,
     ) -> Result<(String, bool), Problem> {
-        match self.expand(text, path) {
-            Ok(expanded) => Ok(expanded),
-            Err((what, hint)) => {
-                Err(Problem::error(place.clone(), path.join("."), what).hint(hint))
-            }
-        }
+        self.expand(text, path)
+            .map_err(|(what, hint)| Problem::error(place.clone(), path.join("."), what).hint(hint))
     }
 
     fn expand(&mut self, text: &str, path: &[String]) -> Result<(String, bool), (String, String)> {

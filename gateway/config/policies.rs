@@ -137,10 +137,12 @@ pub fn files(path: &Path) -> Result<Vec<PathBuf>, String> {
         return Ok(vec![path.to_path_buf()]);
     }
     let last = last_name(path).to_str().unwrap_or("");
-    let (folder, pattern) = match path.is_dir() {
-        true => (path, "*.{yaml,yml}"),
-        false if last.contains(['*', '?', '[', '{']) => (path.parent().unwrap_or(path), last),
-        false => return Err("there is no such file or folder".into()),
+    let (folder, pattern) = if path.is_dir() {
+        (path, "*.{yaml,yml}")
+    } else if last.contains(['*', '?', '[', '{']) {
+        (path.parent().unwrap_or(path), last)
+    } else {
+        return Err("there is no such file or folder".into());
     };
     let pattern = match globset::Glob::new(pattern) {
         Ok(pattern) => pattern.compile_matcher(),
@@ -271,7 +273,7 @@ impl Form<File> {
     }
 }
 
-/// Returns a placeholder for a malformed policy that reserves the policy's name. Never in force.
+/// Returns a stand-in for a malformed policy that reserves its name. Never in force.
 fn stand_in(name: &str) -> Written {
     Written {
         name: name.to_owned(),

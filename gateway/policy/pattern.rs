@@ -11,14 +11,13 @@ pub(crate) const MAX_PATTERNS: usize = 1000;
 
 /// Compiles a pattern with `*`, `?`, `[…]` and `{a,b}`.
 pub(crate) fn compile(pattern: &str) -> Result<Glob, String> {
-    match Glob::new(pattern) {
-        _ if pattern.is_empty() => Err("is not a valid pattern: it is empty".into()),
-        _ if pattern.len() > MAX_BYTES => {
-            Err(format!("is not a valid pattern: it is longer than {MAX_BYTES} bytes"))
-        }
-        Ok(glob) => Ok(glob),
-        Err(error) => Err(format!("is not a valid pattern: {}", error.kind())),
+    if pattern.is_empty() {
+        return Err("is not a valid pattern: it is empty".into());
     }
+    if pattern.len() > MAX_BYTES {
+        return Err(format!("is not a valid pattern: it is longer than {MAX_BYTES} bytes"));
+    }
+    Glob::new(pattern).map_err(|error| format!("is not a valid pattern: {}", error.kind()))
 }
 
 /// The patterns of many policies for the same kind of name.

@@ -71,14 +71,12 @@ pub(crate) async fn obtain_approval(
         }
         Err(refusal) => Err(ApprovalError::Unshowable(refusal.0).into()),
     };
-    match step {
-        Ok(step) => Ok(step),
-        Err(Stop::Approval(error)) => {
-            let problem = RequestError::unapproved(&error, first.as_ref(), context.era());
-            Err(problem.of_server(&server))
+    step.map_err(|stop| match stop {
+        Stop::Approval(error) => {
+            RequestError::unapproved(&error, first.as_ref(), context.era()).of_server(&server)
         }
-        Err(Stop::Request(problem)) => Err(problem),
-    }
+        Stop::Request(problem) => problem,
+    })
 }
 
 /// Lets a modern client's next request continue an approved call, which its server has paused with

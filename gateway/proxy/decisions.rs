@@ -64,7 +64,7 @@ impl Gateway {
         self.judge_apart(asking, move || explain_one(&snapshot, &catalog, &question)).await
     }
 
-    /// Returns the state of `server/tool`, or of a name at `/mcp`, in an organisation, regardless of
+    /// Returns the state of `server/tool`, or of a name at `/mcp`, in an organisation, before
     /// policies.
     #[must_use]
     pub fn find_tool_state(&self, organisation: &str, name: &str) -> TargetState {

@@ -46,14 +46,11 @@ pub fn read_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, FileError
 /// # Errors
 /// The file cannot be read, or contains no usable key.
 pub fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, FileError> {
-    match PrivateKeyDer::from_pem_file(path) {
-        Ok(key) => Ok(key),
+    PrivateKeyDer::from_pem_file(path).map_err(|cause| match cause {
         // The encryption headers of older programs are not base64.
-        Err(Error::NoItemsFound | Error::Base64Decode(_)) => {
-            Err(FileError::NoKey { path: path.to_owned() })
-        }
-        Err(cause) => Err(FileError::Broken { path: path.to_owned(), cause }),
-    }
+        Error::NoItemsFound | Error::Base64Decode(_) => FileError::NoKey { path: path.to_owned() },
+        cause => FileError::Broken { path: path.to_owned(), cause },
+    })
 }
 
 /// Describes an error for a message that already names the file.

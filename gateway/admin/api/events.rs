@@ -240,8 +240,12 @@ impl Follower {
             }
             tokio::select! {
                 () = &mut stopping => return ReaderEvent::Stopping,
-                () = sleep_until(self.next_look) => self.next_look = Instant::now() + CREDENTIAL_CHECK_INTERVAL,
-                () = hear(&mut self.decisions) => return ReaderEvent::Decided { id: self.last_id() },
+                () = sleep_until(self.next_look) => {
+                    self.next_look = Instant::now() + CREDENTIAL_CHECK_INTERVAL;
+                }
+                () = hear(&mut self.decisions) => {
+                    return ReaderEvent::Decided { id: self.last_id() };
+                }
                 Ok(()) = self.approvals.changed() => {
                     if let Some(told) = self.tell_approvals() {
                         return told;

@@ -33,8 +33,8 @@ pub(crate) struct Explain {
     #[serde(default, rename = "as")]
     #[schema(value_type = Option<Object>)]
     subject: Option<Subject>,
-    /// Instead of `as`: the name or id of a key, or `issuer|subject` of a key or console session. Its
-    /// organisation, roles and scopes apply.
+    /// Instead of `as`: the name or id of a key, or `issuer|subject` of a key or console session.
+    /// Its organisation, roles and scopes apply.
     #[serde(default)]
     caller: Option<String>,
     /// The path of the endpoint. Default `/mcp`.

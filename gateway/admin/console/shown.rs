@@ -72,10 +72,7 @@ impl BoundedText {
 
 impl io::Write for BoundedText {
     fn write(&mut self, more: &[u8]) -> io::Result<usize> {
-        match self.take(more) {
-            true => Ok(more.len()),
-            false => Err(io::ErrorKind::FileTooLarge.into()),
-        }
+        if self.take(more) { Ok(more.len()) } else { Err(io::ErrorKind::FileTooLarge.into()) }
     }
 
     fn flush(&mut self) -> io::Result<()> {

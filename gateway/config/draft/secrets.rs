@@ -365,10 +365,10 @@ fn is_secret_value(text: &str) -> bool {
 fn variable_name(text: &str) -> String {
     let mut name = String::new();
     for c in text.chars() {
-        match c.is_ascii_alphanumeric() {
-            true => name.push(c.to_ascii_uppercase()),
-            false if name.ends_with('_') => {}
-            false => name.push('_'),
+        if c.is_ascii_alphanumeric() {
+            name.push(c.to_ascii_uppercase());
+        } else if !name.ends_with('_') {
+            name.push('_');
         }
     }
     let name = name.trim_matches('_');

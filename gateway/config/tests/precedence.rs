@@ -178,7 +178,7 @@ fn the_file_is_found_by_flag_then_variable_then_name() {
     assert_eq!(given.loaded().files, [given.path().join("a.toml")]);
     let two = TestConfig::files(&[("lockgate.yaml", "{}"), ("lockgate.json", "{}")]);
     let expected =
-        "lockgate.yaml: there is lockgate.json too — keep one of them, or select one with --config";
+        "lockgate.yaml: lockgate.json exists too — keep one of them, or select one with --config";
     assert_eq!(two.messages(), [expected]);
     assert_eq!(
         TestConfig::files(&[("a.ini", "")]).env("LOCKGATE_CONFIG", "a.ini").messages().len(),

@@ -49,10 +49,8 @@ impl Hold {
                         "the limit must be a number of rows: end with LIMIT {most} or less"
                     ));
                 }
-                match quantity {
-                    Some(quantity) => Some(quantity),
-                    None => return Ok(None),
-                }
+                let Some(quantity) = quantity else { return Ok(None) };
+                Some(quantity)
             }
             (None | Some(LimitClause::LimitOffset { limit: None, .. }), None) => None,
             (Some(_), Some(_)) => return no("use either LIMIT or FETCH, not both"),

@@ -276,12 +276,14 @@ impl Rewriter<'_> {
         if self.calls.last() != Some(&Call::Root) || self.before(1) != Some(&Token::Comma) {
             return false;
         }
-        let skipped = match is_word(token, "version") {
-            true if self.follows(&["", "no", "value"]) => 3,
-            true => return self.go_past(1),
-            false if self.follows(&["", "no", "value"]) => 3,
-            false if self.follows(&["", "yes"]) || self.follows(&["", "no"]) => 2,
-            false => return false,
+        let skipped = if self.follows(&["", "no", "value"]) {
+            3
+        } else if is_word(token, "version") {
+            return self.go_past(1);
+        } else if self.follows(&["", "yes"]) || self.follows(&["", "no"]) {
+            2
+        } else {
+            return false;
         };
         self.put([word("NULL")]);
         self.go_past(skipped)

@@ -135,10 +135,12 @@ impl Uri<'_> {
         for c in text.chars() {
             let mut buffer = [0; 4];
             let raw = c.encode_utf8(&mut buffer).as_bytes();
-            at = match self.is(at, raw) {
-                true => at + raw.len(),
-                false if stays(c) => return None,
-                false => self.character(at, Some(c))?,
+            at = if self.is(at, raw) {
+                at + raw.len()
+            } else if stays(c) {
+                return None;
+            } else {
+                self.character(at, Some(c))?
             };
         }
         Some(at)

@@ -102,10 +102,7 @@ impl Tail {
             None => written,
         };
         let Some(mut file) = file else { return Ok(None) };
-        let name = match name {
-            Some(name) => Some(name),
-            None => find_first(&mut file)?,
-        };
+        let name = if name.is_some() { name } else { find_first(&mut file)? };
         let start = find_line(&mut file, self.next)?;
         file.seek(SeekFrom::Start(start))?;
         Ok(Some(Piece { file, name, rest: Vec::new() }))

@@ -239,7 +239,9 @@ async fn follow(
     let mut ticks = interval_at(began + PROGRESS_INTERVAL, PROGRESS_INTERVAL);
     loop {
         tokio::select! {
-            ran = &mut wanted => return ran.map_err(|_| ToolError::new("the gateway is shutting down; the program was ended")),
+            ran = &mut wanted => return ran.map_err(|_| {
+                ToolError::new("the gateway is shutting down; the program was ended")
+            }),
             _ = ticks.tick() => {
                 let seconds = began.elapsed().as_secs();
                 let total = limit.as_secs().max(seconds);

@@ -177,13 +177,13 @@ impl Shared {
         });
         let (connection, _) = open(self, role).await.map_err(|refused| {
             let trouble = &refused.trouble;
-            match refused.needs_auth {
-                true => UpstreamError::new(UpstreamErrorKind::NeedsAuth, trouble.to_string()),
+            if refused.needs_auth {
+                UpstreamError::new(UpstreamErrorKind::NeedsAuth, trouble.to_string())
+            } else if trouble.is_timeout() {
                 // The caller sees this message, but not those of the other kinds.
-                false if trouble.is_timeout() => {
-                    UpstreamError::new(UpstreamErrorKind::Timeout, trouble.reason())
-                }
-                false => UpstreamError::new(UpstreamErrorKind::Unavailable, trouble.to_string()),
+                UpstreamError::new(UpstreamErrorKind::Timeout, trouble.reason())
+            } else {
+                UpstreamError::new(UpstreamErrorKind::Unavailable, trouble.to_string())
             }
         })?;
         let connection = Arc::new(connection);

@@ -190,13 +190,14 @@ pub(crate) async fn change_integration(
     };
     let integration: Integration = api.get(&path).await?;
     let is_outdated = error.status == StatusCode::PRECONDITION_FAILED;
-    let mistake = match is_outdated {
-        true => FormError::new(
+    let mistake = if is_outdated {
+        FormError::new(
             "",
             "Another administrator changed this server while you were editing. Your text is still \
              here: save again to replace their change.",
-        ),
-        false => FormError::from(error),
+        )
+    } else {
+        FormError::from(error)
     };
     render(
         StatusCode::UNPROCESSABLE_ENTITY,

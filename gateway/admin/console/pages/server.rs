@@ -46,10 +46,7 @@ pub(crate) async fn show_server(
         Some(_) if layout.is_admin() => find_integration(&api, &name, "").await?,
         _ => None,
     };
-    let pins = match layout.is_admin() {
-        true => find_pins(&api, &name).await?,
-        false => (0, None),
-    };
+    let pins = if layout.is_admin() { find_pins(&api, &name).await? } else { (0, None) };
     let mut limits = Vec::new();
     if let Some(internals) = &server.operator
         && let Some(load) = &internals.load

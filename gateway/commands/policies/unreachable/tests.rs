@@ -132,7 +132,7 @@ fn a_tool_that_is_not_there_is_told() {
         ("dbb__*", "there is no server `dbb`"),
         ("admin*", "contains no server name"),
         ("db/querry", "server `db` has no known tool `querry` — there are open, query"),
-        ("file/none", "server `file` has no tool `none`"),
+        ("file/none", "server `file` has no known tool `none`"),
         ("shell/execute", "there is no server `shell`"),
     ] {
         let told = of(tool);
