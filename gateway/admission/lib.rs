@@ -12,9 +12,8 @@ mod pool_waiter;
 pub mod reader;
 mod readers;
 
-// `Apart` until the console of `admin` uses the new name.
 pub use caller_id::CallerId;
 pub use concurrency::{Bounds, Charge, ConcurrencyError, ConcurrencyLimit, Permit, Promise};
-pub use cpu_pool::{CpuPool, CpuPool as Apart, Turn};
+pub use cpu_pool::{CpuPool, Turn};
 pub use member::Membership;
 pub use pool::{Pool, Pools};

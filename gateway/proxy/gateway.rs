@@ -166,12 +166,6 @@ impl Gateway {
         &self.cpu_pool
     }
 
-    /// The name that the console of `admin` still uses for [`Gateway::cpu_pool`].
-    #[must_use]
-    pub fn apart(&self) -> &Arc<CpuPool> {
-        &self.cpu_pool
-    }
-
     /// Returns the channel for servers' events.
     #[must_use]
     pub fn events(&self) -> Events {

@@ -10,7 +10,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use lockgate_admission::budget::Budget;
 use lockgate_admission::reader::{NoMemory, Reader};
-use lockgate_admission::{Apart, CallerId, ConcurrencyError};
+use lockgate_admission::{CallerId, ConcurrencyError, CpuPool};
 use tokio::sync::Mutex;
 
 use super::compress::{accepts_gzip, compress};
@@ -25,7 +25,7 @@ const LARGE: usize = 1 << 20;
 #[derive(Clone)]
 pub(crate) struct PageAccount {
     pub(crate) budget: Arc<Budget>,
-    pub(crate) apart: Arc<Apart>,
+    pub(crate) cpu_pool: Arc<CpuPool>,
 }
 
 /// Why an answer cannot be read now.
@@ -67,7 +67,7 @@ impl PageHold {
         let read = if text.len() <= LARGE {
             serde_json::from_slice(&text)
         } else {
-            let turn = self.account.apart.turn(self.caller).await?;
+            let turn = self.account.cpu_pool.turn(self.caller).await?;
             turn.run(move || serde_json::from_slice(&text)).await
         };
         read.map_err(|_| ReadError::Json)

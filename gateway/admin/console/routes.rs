@@ -121,7 +121,7 @@ pub(crate) fn console_router(
     let sent_forms = SentForms::default();
     let account = PageAccount {
         budget: Arc::clone(state.gateway.budget()),
-        apart: Arc::clone(state.gateway.apart()),
+        cpu_pool: Arc::clone(state.gateway.cpu_pool()),
     };
     let results = Arc::default();
     let console = Arc::new(ConsoleState { results, routes, sessions, sent_forms, account });

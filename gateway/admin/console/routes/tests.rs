@@ -10,7 +10,7 @@ use axum::response::IntoResponse;
 use axum::routing::{MethodFilter, get as answer, on, post as take};
 use axum::{Extension, Json};
 use lockgate_admission::budget::Budget;
-use lockgate_admission::{Apart, Bounds};
+use lockgate_admission::{Bounds, CpuPool};
 use lockgate_authn::{Identity, LOCAL, Principal};
 use serde_json::{Value, json};
 use tower::ServiceExt;
@@ -29,8 +29,8 @@ fn console(routes: Router, role: Role) -> (Router, String) {
 
 /// An account of so many bytes.
 fn account(bytes: usize) -> PageAccount {
-    let apart = Apart::new(Bounds { running: 1, waiting: 8 });
-    PageAccount { budget: Arc::new(Budget::new(bytes)), apart: Arc::new(apart) }
+    let cpu_pool = CpuPool::new(Bounds { running: 1, waiting: 8 });
+    PageAccount { budget: Arc::new(Budget::new(bytes)), cpu_pool: Arc::new(cpu_pool) }
 }
 
 fn console_within(routes: Router, role: Role, account: PageAccount) -> (Router, String) {
