@@ -56,6 +56,7 @@ pub struct Root {
     pub schema: Option<Text>,
     /// `development` or `production`. Production logs JSON, never runs the example server, and
     /// needs a credential (`auth`) and `policy.files` or `policy.tools.allow`.
+    #[schemars(extend("x-level" = "basic"))]
     pub profile: Profile,
     /// The name that clients see: `a-z`, `0-9` and `-`, at most 64 characters. Default `lockgate`.
     pub name: Option<Text>,
@@ -66,6 +67,7 @@ pub struct Root {
     /// Address and port to listen on, port 1024–65535; `[::]:3001` is every IPv6 and IPv4 address.
     /// Default `127.0.0.1:3001`. Without authentication of callers (`auth`) only a loopback
     /// address.
+    #[schemars(extend("x-level" = "basic"))]
     pub listen: Option<Text>,
     /// Further files of this configuration, such as one for each team: files, folders, or patterns
     /// such as `teams/*.yaml`, in or below this file's folder; at most 64. Different values for the
@@ -74,6 +76,7 @@ pub struct Root {
     pub include: List,
     /// Files with `mcpServers` (or VS Code's `servers`); their entries are added to `servers`.
     /// Relative to this file.
+    #[schemars(extend("x-level" = "basic"))]
     pub import: List,
     /// The MCP servers behind the gateway, by name: `a-z`, `0-9` and `-`, at most 64 characters; at
     /// most 256 of them.

@@ -14,6 +14,7 @@ pub struct Audit {
     /// `audit.file`, else `off`, in production `stdout`.
     pub output: Option<Output>,
     /// The file, with mode 0600; relative to this file. Rotated files are kept next to it.
+    #[schemars(extend("x-level" = "basic"))]
     pub file: Option<Text>,
     /// At least 32 characters. With it every hash is keyed, so that write access to the file is not
     /// enough to forge it. A reference: `${LOCKGATE_AUDIT_KEY}` or `file:PATH`.

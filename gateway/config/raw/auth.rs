@@ -12,9 +12,11 @@ use super::leaf::{List, Seconds, Text, Whole};
 pub struct Auth {
     /// The bearer key that every caller must send, 16–4096 characters. A reference:
     /// `${LOCKGATE_KEY}` or `file:PATH`.
+    #[schemars(extend("x-level" = "basic"))]
     pub key: Option<Text>,
     /// File of API keys (YAML or JSON), read again when it changes; `lockgate keys` writes it.
     /// Relative to this file.
+    #[schemars(extend("x-level" = "basic"))]
     pub keys_file: Option<Text>,
     /// Callers accepted without a credential: `never` none, `loopback` those on this machine,
     /// `everywhere` all. By default those on this machine, unless an authentication method is
@@ -42,6 +44,7 @@ pub enum Anonymous {
 #[serde(deny_unknown_fields, default)]
 pub struct Issuer {
     /// The `iss` of its tokens, exactly: an https:// URL.
+    #[schemars(extend("x-level" = "basic"))]
     pub issuer: Option<Text>,
     /// Address of its keys; by default taken from its metadata.
     pub jwks_uri: Option<Text>,

@@ -21,6 +21,7 @@ pub struct Http {
     pub forwarded_header: ForwardedHeader,
     /// Address at which clients reach the gateway, such as `https://mcp.example.com`: the audience
     /// of OAuth tokens. By default `listen`, if that is a loopback address.
+    #[schemars(extend("x-level" = "basic"))]
     pub public_url: Option<Text>,
     /// Certificate and key; plain HTTP without it.
     pub tls: Option<Tls>,
@@ -94,8 +95,10 @@ pub enum ForwardedHeader {
 #[serde(deny_unknown_fields, default)]
 pub struct Tls {
     /// PEM file of the certificate chain; relative to this file.
+    #[schemars(extend("x-level" = "basic"))]
     pub cert: Option<Text>,
     /// PEM file of the private key; relative to this file.
+    #[schemars(extend("x-level" = "basic"))]
     pub key: Option<Text>,
     /// PEM file of the authorities of client certificates, which make principals; relative to this
     /// file.

@@ -12,6 +12,7 @@ use super::leaf::{Text, Whole};
 pub struct Log {
     /// `off`, `error`, `warn`, `info`, `debug` or `trace`, also per module:
     /// `info,lockgate_proxy=debug`. Default `info`.
+    #[schemars(extend("x-level" = "basic"))]
     pub level: Option<Text>,
     /// `text` or `json`, one object per line. Default `text`, in production `json`.
     pub format: Option<Format>,

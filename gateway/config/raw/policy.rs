@@ -10,17 +10,20 @@ use super::leaf::{List, Whole};
 pub struct Policy {
     /// Policy files, folders of them, or patterns such as `policies/*.yaml`; relative to this file.
     /// With at least one of them, the default is to deny.
+    #[schemars(extend("x-level" = "basic"))]
     pub files: List,
     /// Servers, by name.
     pub servers: Allow,
     /// Tools, by exposed name: `time__get_current_time`, or `time/get_current_time`. Production
     /// requires it, or `files`.
+    #[schemars(extend("x-level" = "basic"))]
     pub tools: Allow,
     /// Prompts, by exposed name.
     pub prompts: Allow,
     /// Resources and templates, by exposed URI.
     pub resources: Allow,
     /// Tool calls per caller and minute, 1–1000000; not limited without it.
+    #[schemars(extend("x-level" = "basic"))]
     pub calls_per_minute: Option<Whole<1, 1_000_000, 0>>,
     /// Completions per caller and minute, 1–1000000.
     pub completions_per_minute: Whole<1, 1_000_000, 120>,

@@ -12,10 +12,13 @@ use super::leaf::{Seconds, Size, Text, Toggle, Whole};
 #[serde(deny_unknown_fields, default)]
 pub struct Server {
     /// The program to start; one with a slash is relative to this file.
+    #[schemars(extend("x-level" = "basic"))]
     pub command: Option<Text>,
     /// Its arguments.
+    #[schemars(extend("x-level" = "basic"))]
     pub args: Vec<Text>,
     /// Its environment, in addition to `PATH`, `HOME`, `LANG`, `TMPDIR` and similar variables.
+    #[schemars(extend("x-level" = "basic"))]
     pub env: BTreeMap<String, Text>,
     /// Additional environment of the program: `network` adds the proxy and the certificate
     /// authorities of `egress`, and the gateway's own `HTTPS_PROXY`, `NO_PROXY`, `SSL_CERT_FILE`,
@@ -26,12 +29,14 @@ pub struct Server {
     /// Its working folder, relative to this file.
     pub cwd: Option<Text>,
     /// Address of the server, for HTTP.
+    #[schemars(extend("x-level" = "basic"))]
     pub url: Option<Text>,
     /// `stdio`, `http` (Streamable HTTP) or `sse` (the older HTTP+SSE). Default: `stdio` with
     /// `command`, `http` with `url`.
     #[serde(alias = "type")]
     pub transport: Option<Transport>,
     /// Headers sent with every request to `url`.
+    #[schemars(extend("x-level" = "basic"))]
     pub headers: BTreeMap<String, Text>,
     /// Sends the caller's identity to the server, in a signed header `Lockgate-Identity` of each
     /// request over HTTP: see `identity.keys`.
@@ -51,6 +56,7 @@ pub struct Server {
     /// shown to clients with their own connection.
     pub sessions: Sessions,
     /// Time for one call, 1–300 s.
+    #[schemars(extend("x-level" = "basic"))]
     pub timeout: Seconds<1, 300, 60>,
     /// Time for individual tools, by the server's own name for them, 1–300 s.
     pub tool_timeouts: BTreeMap<String, Seconds<1, 300, 60>>,

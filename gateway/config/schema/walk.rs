@@ -11,6 +11,8 @@ pub struct Key {
     pub default: Option<Value>,
     pub range: Option<(u64, u64)>,
     pub section: bool,
+    /// Among the settings that most people use.
+    pub is_basic: bool,
 }
 
 /// Returns every key in order, sections before their keys.
@@ -35,6 +37,7 @@ fn walk(root: &Value, at: &Value, path: &mut Vec<String>, keys: &mut Vec<Key>) {
             default: property.get("default").cloned(),
             range: range(property),
             section,
+            is_basic: property["x-level"] == "basic",
         });
         walk(root, target, path, keys);
         path.pop();
@@ -50,6 +53,7 @@ fn walk(root: &Value, at: &Value, path: &mut Vec<String>, keys: &mut Vec<Key>) {
                 default: None,
                 range: range(any),
                 section: false,
+                is_basic: false,
             });
         }
         walk(root, target, path, keys);

@@ -45,6 +45,22 @@ fn the_reference_has_a_row_for_every_key() {
 }
 
 #[test]
+fn the_page_lists_the_basic_settings() {
+    let text = std::fs::read_to_string(root().join("docs/configuration.md")).unwrap();
+    let (_, section) = text.split_once("## The 20 settings most people use").unwrap();
+    let (section, _) = section.split_once("\n## ").unwrap();
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| `"));
+    let mut listed: Vec<&str> = rows.filter_map(|row| row.split('`').next()).collect();
+    let all = keys();
+    let basic = all.iter().filter(|key| key.is_basic).map(|key| key.path.join("."));
+    let mut basic: Vec<String> = basic.collect();
+    listed.sort_unstable();
+    basic.sort_unstable();
+    assert_eq!(listed, basic);
+    assert_eq!(listed.len(), 20);
+}
+
+#[test]
 fn every_yaml_block_of_the_reference_is_valid() {
     let text = std::fs::read_to_string(root().join("docs/configuration.md")).unwrap();
     let blocks: Vec<&str> =
