@@ -1,5 +1,6 @@
-//! The console under `/console`: pages for operators, administrators and users. Every page has a
-//! permission in one table (`routes`). Pages use the routes of the API in process, as the visitor.
+//! The console under `/console`: pages for operators, administrators and users. One table
+//! (`routes`) lists each page with its permission. Pages call the routes of the API in process, as
+//! the visitor.
 
 mod api_client;
 mod assets;

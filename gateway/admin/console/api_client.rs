@@ -1,5 +1,5 @@
-//! The API as pages use it: its own routes, called in process as the visitor, so that pages have
-//! the permissions, the answers and the records of the API.
+//! In-process client of the API. Pages call its routes as the visitor, so they share its
+//! permissions, responses and audit records.
 
 use std::sync::Arc;
 
@@ -21,15 +21,15 @@ use super::page_account::{PageAccount, PageHold, ReadError};
 use crate::fault::Fault;
 pub(crate) use crate::fault::sentence;
 
-/// Largest answer that a page is made of, in bytes.
+/// Maximum size of a response that a page reads, in bytes.
 const MAX_ANSWER: usize = 8 << 20;
-/// What tells apart an answer that is larger.
+/// Error code of a response above [`MAX_ANSWER`].
 pub(crate) const TOO_LARGE: &str = "ANSWER_TOO_LARGE";
-/// What the API reads of a request beside its body.
+/// Request headers that the API reads.
 const PASSED_ON: [HeaderName; 3] =
     [HOST, HeaderName::from_static("traceparent"), HeaderName::from_static("tracestate")];
 
-/// See the module. Found in the extensions of a request.
+/// A client of the API for one visitor, stored in the extensions of the request.
 #[derive(Clone)]
 pub(crate) struct ApiClient {
     routes: Router,
@@ -43,13 +43,14 @@ pub(crate) struct ApiClient {
 pub(crate) struct ApiError {
     pub(crate) status: StatusCode,
     pub(crate) detail: String,
-    /// The place of the mistake in the body, such as `/serverUrl`; empty for the whole body.
+    /// JSON pointer to the rejected part of the body, such as `/serverUrl`; empty for the whole
+    /// body.
     pub(crate) pointer: String,
-    /// The stage of a server that failed; empty where none did.
+    /// The server stage that failed; empty if none did.
     pub(crate) stage: String,
-    /// The code of the error; empty if it has none.
+    /// The error code; empty if there is none.
     pub(crate) code: String,
-    /// The failure of a server in words, where that is what happened.
+    /// The explained failure, if a server failed.
     pub(crate) fault: Option<Box<Fault>>,
 }
 
@@ -71,7 +72,7 @@ struct FieldRefusal {
     detail: String,
 }
 
-/// A part of a list, as the API gives it.
+/// A page of a list returned by the API.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct List<T> {
@@ -89,12 +90,12 @@ impl<T> List<T> {
     }
 }
 
-/// A path with a query, each part encoded as it has to be.
+/// A path with a query, percent-encoded where necessary.
 #[derive(Clone, Debug)]
 pub(crate) struct ApiPath(Url);
 
 impl ApiPath {
-    /// `segments` are names as they are.
+    /// Creates a path from unencoded segments.
     pub(crate) fn new(segments: &[&str]) -> Result<Self, ApiError> {
         let Ok(mut url) = Url::parse("http://api.internal/") else { return Err(unreadable()) };
         match url.path_segments_mut() {
@@ -106,7 +107,7 @@ impl ApiPath {
         Ok(Self(url))
     }
 
-    /// A parameter of the query, unless it is empty.
+    /// Appends a query parameter, unless `value` is empty.
     pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
         if !value.is_empty() {
             self.0.query_pairs_mut().append_pair(name, value);
@@ -114,8 +115,8 @@ impl ApiPath {
         self
     }
 
-    /// A link to a page about something of this organisation, which may be empty; `otherwise`
-    /// where there can be none.
+    /// Returns a link to a page of `organisation`, which may be empty, or `otherwise` if the
+    /// segments do not form a path.
     pub(crate) fn link(segments: &[&str], organisation: &str, otherwise: &str) -> String {
         match Self::new(segments) {
             Ok(path) => path.with("organisation", organisation).as_str().to_owned(),
@@ -123,7 +124,7 @@ impl ApiPath {
         }
     }
 
-    /// As a link of a page has it.
+    /// Returns the path and query, for use as a link.
     pub(crate) fn as_str(&self) -> &str {
         &self.0[Position::BeforePath..]
     }
@@ -155,7 +156,7 @@ impl ApiClient {
         Ok(self.hold.read(answer).await?)
     }
 
-    /// A change, with the version of the thing that it is made on, if there is one.
+    /// Sends a change. `version` is the expected version of the changed object, if any.
     pub(crate) async fn change(
         &self,
         method: Method,
@@ -166,7 +167,7 @@ impl ApiClient {
         self.send(method, path, body, version).await
     }
 
-    /// Posts a body; returns the answer.
+    /// Posts a body and returns the parsed response.
     pub(crate) async fn ask<T>(&self, path: &ApiPath, body: &Value) -> Result<T, ApiError>
     where
         T: DeserializeOwned + Send + 'static,
@@ -175,7 +176,7 @@ impl ApiClient {
         Ok(self.hold.read(answer).await?)
     }
 
-    /// Returns the answer as a stream, such as events.
+    /// Returns the response as a stream, such as events.
     pub(crate) async fn open(&self, path: &ApiPath) -> axum::response::Response {
         match self.request(Method::GET, path, None, None) {
             Ok(request) => {
@@ -261,7 +262,8 @@ impl ApiError {
         error
     }
 
-    /// Whether it is about what was typed, so that the form is shown again with it.
+    /// Returns whether the error concerns the submitted input, so that the form is shown again with
+    /// it.
     pub(crate) fn is_of_form(&self) -> bool {
         matches!(self.status.as_u16(), 400 | 409 | 412 | 422)
     }
@@ -307,7 +309,7 @@ impl From<ApiError> for PageError {
             _ => "The gateway failed",
         };
         let detail = match error.status {
-            // The API's words for programs: where its own lists are.
+            // The detail of the API refers to its own lists, which do not help visitors.
             StatusCode::NOT_FOUND => "It was removed or renamed, or you may not see it.".into(),
             _ => sentence(&error.detail),
         };

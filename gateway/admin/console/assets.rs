@@ -1,7 +1,6 @@
-//! What pages load: the stylesheet, the scripts and the icon, as they are in `assets/`. Their
-//! addresses have their digest, so that browsers may keep them for good. They are named here one by
-//! one, in the order in which pages load them and with their types, which rust-embed would not know
-//! of: it would be three crates more, and as many lines.
+//! Files that pages load from `assets/`: the stylesheet, the scripts and the icon. Their addresses
+//! contain a digest, so browsers may cache them indefinitely. The table replaces rust-embed, which
+//! provides neither load order nor media types and would add three crates.
 
 use std::sync::LazyLock;
 
@@ -10,10 +9,9 @@ use axum::http::StatusCode;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 
-/// Digits of a digest that an address has.
+/// Digits of the digest in an address.
 const DIGITS: usize = 16;
 
-/// One file.
 pub(crate) struct Asset {
     name: &'static str,
     media_type: &'static str,
@@ -32,7 +30,7 @@ pub(crate) static ICON: Asset = Asset {
     media_type: "image/svg+xml",
     bytes: include_bytes!("assets/icon.svg"),
 };
-/// In the order in which pages load them.
+/// The scripts, in load order.
 pub(crate) static SCRIPTS: [Asset; 4] = [
     Asset { name: "htmx.min.js", media_type: SCRIPT, bytes: include_bytes!("assets/htmx.min.js") },
     Asset {
@@ -48,7 +46,7 @@ pub(crate) static SCRIPTS: [Asset; 4] = [
     Asset { name: "console.js", media_type: SCRIPT, bytes: include_bytes!("assets/console.js") },
 ];
 
-/// Where the assets are.
+/// The addresses of all assets.
 pub(crate) struct Addresses {
     pub(crate) style: String,
     pub(crate) icon: String,
@@ -72,7 +70,7 @@ impl Asset {
     }
 }
 
-/// One asset, to whoever asks. Under another digest than its own it is not there.
+/// Returns an asset, without authentication. A digest other than the current one gives 404.
 pub(crate) async fn show_asset(Path((digest, name)): Path<(String, String)>) -> Response {
     let mut all = SCRIPTS.iter().chain([&STYLE, &ICON]);
     let found = all.find(|asset| asset.name == name && asset.digest() == digest);

@@ -1,7 +1,7 @@
-//! Attempts to sign in at an identity provider. Nothing is kept of them here, so that nobody can
-//! crowd out those of others: what an attempt is made of is in a cookie of its browser, and its
-//! secrets follow from that by one of this process. So an answer counts in the browser that began,
-//! once, and for ten minutes.
+//! Sign-in attempts at an identity provider. The server stores none, so that clients cannot evict
+//! the attempts of others. The data of an attempt is in a cookie, and its secrets are derived from
+//! that cookie with a secret of this process. A response is therefore accepted only in the browser
+//! that started the attempt, once, and within ten minutes.
 
 use std::time::Instant;
 
@@ -14,48 +14,50 @@ use super::sent_forms::SentForms;
 use super::sessions::{NoRandomness, random};
 use super::visitor::cookies;
 
-/// How long somebody has to sign in at the provider, in seconds.
+/// Time limit for signing in at the provider, in seconds.
 pub(crate) const MAX_AGE: u64 = 600;
-/// Attempts that one browser has at once: beyond, its oldest ones are given up.
+/// Concurrent attempts per browser; beyond it, the oldest are dropped.
 const MAX_OF_BROWSER: usize = 4;
-/// Longest address to come back to; who comes from a longer one begins anew.
+/// Maximum length of the return address; a longer one is replaced by the first page.
 const MAX_NEXT: usize = 1024;
-/// What the names of cookies begin with, over https and on loopback.
+/// Prefixes of the cookie names, for https and for loopback.
 const PREFIXES: [&str; 2] = ["__Host-lockgate-sign-in-", "lockgate-sign-in-"];
-/// Digits of the state that the name of a cookie has.
+/// Digits of the state in the name of a cookie.
 const NAME_DIGITS: usize = 8;
 
-/// See the module.
+/// Starts and verifies sign-in attempts.
 pub struct Attempts {
     secret: [u8; 32],
     start: Instant,
     used: SentForms,
 }
 
-/// An attempt that begins.
+/// A started attempt.
 pub(crate) struct Begun {
     pub(crate) attempt: Attempt,
-    /// The cookie's name and value.
+    /// The name and value of the cookie.
     pub(crate) cookie: (String, String),
-    /// Names of cookies of older attempts that there is no more room for.
+    /// Names of the cookies of older attempts to delete.
     pub(crate) given_up: Vec<String>,
 }
 
-/// An attempt whose answer has come.
+/// An attempt with a valid response.
 pub(crate) struct Answered {
     pub(crate) attempt: Attempt,
-    /// The page that its visitor was on.
+    /// The return address of the visitor.
     pub(crate) next: String,
 }
 
 impl Attempts {
+    /// Creates the state with a random secret.
+    ///
     /// # Errors
     /// [`NoRandomness`].
     pub fn new() -> Result<Self, NoRandomness> {
         Ok(Self { secret: random()?, start: Instant::now(), used: SentForms::default() })
     }
 
-    /// Begins one, for somebody who is on the page `next`.
+    /// Starts an attempt that returns to the page `next`.
     pub(crate) fn begin(
         &self,
         headers: &HeaderMap,
@@ -66,8 +68,8 @@ impl Attempts {
         self.begin_at(headers, next, to, self.start.elapsed().as_secs())
     }
 
-    /// The attempt that an answer with this state belongs to, if this browser has begun it lately
-    /// and no other answer has come.
+    /// Returns the attempt for a state, if this browser started it within [`MAX_AGE`] seconds and
+    /// it has had no response yet.
     pub(crate) fn find(&self, headers: &HeaderMap, state: &str, to: &SignIn) -> Option<Answered> {
         self.find_at(headers, state, to, self.start.elapsed().as_secs())
     }
@@ -92,7 +94,7 @@ impl Attempts {
         let name = cookie_name(to, state);
         let (_, value) = cookies(headers).find(|(other, _)| *other == name)?;
         let attempt = self.derive(value, to);
-        // Hashes are compared, so that the time of comparing tells nothing.
+        // Comparing hashes leaks nothing about the state through timing.
         if blake3::hash(attempt.state.as_bytes()) != blake3::hash(state.as_bytes()) {
             return None;
         }
@@ -107,7 +109,7 @@ impl Attempts {
         Some(Answered { attempt, next: fields.get("next").to_owned() })
     }
 
-    /// What only this process can make of a cookie, for one client of one provider.
+    /// Derives the secrets of an attempt from its cookie, for one client of one provider.
     fn derive(&self, cookie: &str, to: &SignIn) -> Attempt {
         Attempt {
             state: self.derive_for("state", cookie, to),
@@ -126,7 +128,7 @@ impl Attempts {
     }
 }
 
-/// The name of the cookie of an attempt with this state.
+/// Returns the name of the cookie for an attempt with this state.
 pub(crate) fn cookie_name(to: &SignIn, state: &str) -> String {
     let digits: String = state.chars().take(NAME_DIGITS).collect();
     format!("{}{digits}", prefix(to))
@@ -137,7 +139,7 @@ fn prefix(to: &SignIn) -> &'static str {
     if to.redirect.scheme() == "https" { secure } else { loopback }
 }
 
-/// Attempts of this browser that make room for another one.
+/// Returns the cookies of the oldest attempts, which make room for a new attempt.
 fn find_oldest(headers: &HeaderMap, to: &SignIn) -> Vec<String> {
     let mut known: Vec<(u64, &str)> = Vec::new();
     for (name, value) in cookies(headers) {

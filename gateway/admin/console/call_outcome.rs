@@ -1,5 +1,5 @@
-//! The outcome of a call that was made from a page: what the tool, prompt or resource returned, or
-//! the fault, and the next step.
+//! The outcome of a call made from a page: the result of the tool, prompt or resource, or the
+//! fault, and a link to the next step.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -10,41 +10,38 @@ use super::diagnosis::Severity;
 use super::shown::{MOST_SHOWN, REST, show_json, show_text};
 use crate::fault::Fault;
 
-/// Most parts of a result that a page shows.
+/// Maximum number of parts of a result that a page shows.
 const MAX_PARTS: usize = 100;
-/// Largest image that a page shows, and most bytes of all of them.
+/// Maximum size of all images of a result together, in bytes.
 const MAX_IMAGE: usize = 2 << 20;
-/// Types of images that browsers show without running anything.
+/// Image types that cannot contain scripts.
 const IMAGES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
-/// See the module.
+/// The outcome of one call.
 pub(crate) struct CallOutcome {
-    /// What failed; nothing where the call succeeded.
+    /// The failure; `None` if the call succeeded.
     pub(crate) fault: Option<Fault>,
-    /// The parts of the result.
     pub(crate) parts: Vec<CallPart>,
-    /// Where the next step is, and what it is.
+    /// The address and label of the next step.
     pub(crate) next: Option<(String, &'static str)>,
-    /// How long the call took.
     pub(crate) milliseconds: u128,
 }
 
-/// One part of a result.
 pub(crate) enum CallPart {
-    /// A label, which may be empty, and the text.
+    /// The label, which may be empty, and the text.
     Text(String, String),
-    /// The type and the bytes.
+    /// The media type and the bytes.
     Image(String, Vec<u8>),
-    /// A resource that can be read: its URI and its name.
+    /// A link to a resource: its URI and name.
     Link(String, String),
 }
 
-/// What was called.
+/// The target of a call.
 pub(crate) struct Called<'a> {
     pub(crate) server: &'a str,
     pub(crate) name: &'a str,
     pub(crate) arguments: &'a Value,
-    /// Whether the visitor may have decisions explained.
+    /// Operators may open the explanation of a decision.
     pub(crate) is_operator: bool,
 }
 
@@ -57,7 +54,7 @@ impl CallPart {
         }
     }
 
-    /// The page that reads a linked resource.
+    /// Returns the address of the page for a linked resource.
     pub(crate) fn address(uri: &str) -> String {
         ApiPath::link(&["console", "resources", uri], "", "/console/servers")
     }
@@ -68,7 +65,7 @@ impl CallOutcome {
         self.fault.is_some()
     }
 
-    /// Whether a policy refused the call.
+    /// Returns whether a policy denied the call.
     pub(crate) fn is_denied(&self) -> bool {
         matches!(&self.fault, Some(fault) if fault.stage == "policy")
     }
@@ -77,7 +74,7 @@ impl CallOutcome {
         if self.is_denied() { Severity::Denied } else { Severity::Bad }
     }
 
-    /// What it takes to keep it.
+    /// Returns the memory that the outcome occupies, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.parts.iter().map(CallPart::bytes).sum()
     }
@@ -86,22 +83,21 @@ impl CallOutcome {
         Self { fault, parts, next: None, milliseconds: 0 }
     }
 
-    /// The result of a tool (`CallToolResult`), a prompt (`GetPromptResult`) or a resource
-    /// (`ReadResourceResult`).
+    /// Creates the outcome of a `CallToolResult`, `GetPromptResult` or `ReadResourceResult`.
     pub(crate) fn of_result(name: &str, result: &Value) -> Self {
         let parts = show_parts(result);
         let is_error = result.get("isError") == Some(&Value::Bool(true));
         Self::new(is_error.then(|| Fault::new("call", name, "isError", "")), parts)
     }
 
-    /// The same, where a policy has answered in the tool's place.
+    /// Marks a tool error as the denial of a policy.
     pub(crate) fn refused_by_policy(mut self, name: &str, arguments: &Value) -> Self {
         self.fault = Some(Fault::new("policy", name, "", ""));
         self.next = explain_address(name, arguments);
         self
     }
 
-    /// The call did not reach its end.
+    /// Creates the outcome of a call without a result.
     pub(crate) fn of_error(error: &ApiError, called: &Called<'_>) -> Self {
         let (stage, mark) = find_stage(error);
         let next = match stage {
@@ -127,7 +123,7 @@ impl Called<'_> {
     }
 }
 
-/// The stage that failed, and the text that selects its row of the table.
+/// Returns the stage that failed, and the text that selects its row in the table of faults.
 fn find_stage(error: &ApiError) -> (&'static str, &'static str) {
     match (error.status.as_u16(), error.code.as_str()) {
         (_, TOO_LARGE) => ("answer", ""),
@@ -140,7 +136,7 @@ fn find_stage(error: &ApiError) -> (&'static str, &'static str) {
     }
 }
 
-/// The parts of a result, as far as a page shows them.
+/// Returns the parts of a result, up to the limits of a page.
 fn show_parts(result: &Value) -> Vec<CallPart> {
     let mut parts = Vec::new();
     let mut room = (MOST_SHOWN, MAX_IMAGE);
@@ -160,7 +156,7 @@ fn show_parts(result: &Value) -> Vec<CallPart> {
     parts
 }
 
-/// One part of a tool's result, one message of a prompt or one content of a resource.
+/// Converts content of a tool result or resource, or a prompt message.
 fn show_part(part: &Value, room: &mut (usize, usize)) -> CallPart {
     let role = text(part, "role");
     let content = part.get("content").filter(|content| content.is_object()).unwrap_or(part);
@@ -184,7 +180,7 @@ fn text<'a>(value: &'a Value, name: &str) -> &'a str {
     value.get(name).and_then(Value::as_str).unwrap_or("")
 }
 
-/// An image that fits, in a type that runs nothing.
+/// Decodes an image that is within the limit and of a type without scripts.
 fn read_image(content: &Value, room: &mut usize) -> Option<CallPart> {
     let kind = text(content, "mimeType");
     if !IMAGES.contains(&kind) {

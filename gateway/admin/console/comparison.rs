@@ -1,32 +1,31 @@
-//! Two JSON values side by side, line by line, with what differs marked: what was approved and what
-//! is offered now. Characters that nobody would see are written out, and nothing is cut short:
-//! where there is too much to show, it says so.
+//! A line-by-line comparison of two JSON values, such as the approved and the current definition of
+//! a tool. Invisible characters are escaped, and text is never truncated: a comparison that is too
+//! long is reported as such.
 
 use std::collections::BTreeSet;
 
 use lockgate_policy::pin::shown;
 use serde_json::Value;
 
-/// Most lines that one comparison shows.
 const MAX_ROWS: usize = 2000;
-/// Equal lines that are shown beside what differs.
+/// Equal lines shown around each difference.
 const AROUND: usize = 3;
-/// Equal lines that are worth folding.
+/// Minimum number of equal lines to fold.
 const LEAST_FOLDED: usize = 3;
-/// Deepest indentation that is drawn.
+/// Maximum indentation.
 const MAX_DEPTH: usize = 12;
 
-/// See the module.
+/// The rows of a comparison.
 #[derive(Debug, Default)]
 pub(crate) struct Comparison {
     pub(crate) rows: Vec<Row>,
-    /// Nothing was there before.
+    /// There is no earlier value.
     pub(crate) is_new: bool,
-    /// There are more lines than can be shown, so that nobody can judge.
+    /// The comparison exceeds [`MAX_ROWS`], so it cannot be reviewed.
     pub(crate) is_too_long: bool,
 }
 
-/// One line on either side, or one of them.
+/// A line on one or both sides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Row {
     pub(crate) kind: RowKind,
@@ -40,11 +39,11 @@ pub(crate) enum RowKind {
     Changed,
     Added,
     Removed,
-    /// So many equal lines are left out.
+    /// The number of omitted equal lines.
     Fold(usize),
 }
 
-/// A line in three parts: what differs from the other side is in the middle.
+/// A line in three parts; the middle differs from the other side.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Line {
     pub(crate) depth: usize,
@@ -54,7 +53,7 @@ pub(crate) struct Line {
 }
 
 impl RowKind {
-    /// The class of its row.
+    /// Returns the CSS class of the row.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Same => "same",
@@ -78,7 +77,7 @@ impl Line {
         Self { depth: depth.min(MAX_DEPTH), start: text, ..Self::default() }
     }
 
-    /// The same in parts: so many words before the middle, and after it.
+    /// Splits the line into `first` leading words, the middle, and `last` trailing words.
     fn divide(&self, words: &[&str], first: usize, last: usize) -> Self {
         let end = words.len() - last;
         Self {
@@ -91,7 +90,7 @@ impl Line {
 }
 
 impl Comparison {
-    /// `before` is none where nothing was there.
+    /// Compares two values; `before` is `None` for a new value.
     pub(crate) fn new(before: Option<&Value>, after: &Value) -> Self {
         let mut rows = Vec::new();
         match before {
@@ -134,7 +133,7 @@ fn compare(rows: &mut Vec<Row>, depth: usize, head: &str, before: &Value, after:
     }
 }
 
-/// How many items two lists have in common at either end; none counts twice.
+/// Counts of equal items at the start and end of two lists. No item is counted in both.
 struct Ends {
     first: usize,
     last: usize,
@@ -161,8 +160,7 @@ fn same(line: Line) -> Row {
     Row { kind: RowKind::Same, before: Some(line.clone()), after: Some(line) }
 }
 
-/// Lines of either side: equal ones at both ends stand beside each other, those between do as far
-/// as there are as many.
+/// Pairs equal lines at both ends, and the lines between them by position.
 fn pair(rows: &mut Vec<Row>, before: &[Line], after: &[Line]) {
     let Ends { first, last } = Ends::of(before, after);
     for line in &before[..first] {
@@ -185,7 +183,7 @@ fn pair(rows: &mut Vec<Row>, before: &[Line], after: &[Line]) {
     }
 }
 
-/// Two lines that differ, with the words between the first and the last difference in the middle.
+/// Creates a row for two different lines. The middle spans the first to the last differing word.
 fn mark(old: &Line, new: &Line) -> Row {
     let before: Vec<&str> = old.start.split_inclusive(' ').collect();
     let after: Vec<&str> = new.start.split_inclusive(' ').collect();
@@ -197,7 +195,7 @@ fn mark(old: &Line, new: &Line) -> Row {
     }
 }
 
-/// A value as indented lines. A text with several lines has as many.
+/// Formats a value as indented lines. A text with line breaks takes several lines.
 fn write_lines(depth: usize, head: &str, value: &Value) -> Vec<Line> {
     let mut lines = Vec::new();
     add_lines(&mut lines, depth, head, value);
@@ -238,13 +236,13 @@ fn write_head(name: &str) -> String {
     format!("\"{}\": ", write_text(name))
 }
 
-/// Quotes and strokes as JSON has them, and what nobody sees by its number.
+/// Escapes quotes and backslashes as JSON does, and invisible characters by code point.
 fn write_text(text: &str) -> String {
     let text = text.replace('\\', "\\\\").replace('"', "\\\"");
     shown(&text, usize::MAX)
 }
 
-/// Leaves out equal lines that are far from what differs.
+/// Folds equal lines far from any difference.
 fn fold(rows: Vec<Row>) -> Vec<Row> {
     let mut near = vec![false; rows.len()];
     for (at, row) in rows.iter().enumerate() {

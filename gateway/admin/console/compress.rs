@@ -1,5 +1,5 @@
-//! Compresses pages and files of the console for browsers that accept gzip. The token of forms is
-//! masked anew on each page (`sessions`), so that the length of a page tells nothing about it.
+//! Gzip compression for pages and assets of the console. The form token is masked differently on
+//! each page (`sessions`), so that the compressed length reveals nothing about it.
 
 use std::io::Write;
 
@@ -10,12 +10,12 @@ use axum::http::{HeaderMap, HeaderValue};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-/// Bodies that are shorter stay as they are.
+/// Minimum size of compressed bodies.
 const MIN_BYTES: usize = 1 << 10;
-/// Types of bodies that become shorter.
+/// Compressible media types.
 const TYPES: [&str; 4] = ["text/html", "text/css", "text/javascript", "image/svg+xml"];
 
-/// Whether a browser accepts gzip.
+/// Returns whether the browser accepts gzip.
 pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
     let lines = headers.get_all(ACCEPT_ENCODING).iter().filter_map(|line| line.to_str().ok());
     lines.flat_map(|line| line.split(',')).any(|one| {
@@ -25,7 +25,7 @@ pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
     })
 }
 
-/// Compresses a body, where that makes it shorter, and notes it in the head.
+/// Compresses a body if that makes it shorter, and sets the headers accordingly.
 pub(crate) fn compress(head: &mut Parts, body: Bytes, accepts: bool) -> Bytes {
     let media_type = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let is_text = media_type.is_some_and(|name| TYPES.iter().any(|one| name.starts_with(one)));

@@ -1,5 +1,5 @@
-//! The state of a server in words: what is wrong, why, how to repair it and what the visitor can do
-//! next. All of it is in the API's answer.
+//! The state of a server as text: the problem, its cause, the fix and the visitor's next step. All
+//! of it comes from the response of the API.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::fault::{Fault, sentence};
 
-/// How a server is, as the API says.
+/// The state of a server, as returned by the API.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct ServerState {
@@ -28,7 +28,7 @@ pub(crate) struct ServerState {
     pub(crate) operator: Option<Internals>,
 }
 
-/// Calls that ended within one step of time.
+/// Calls that ended within one time step.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct RecentStep {
@@ -37,7 +37,7 @@ pub(crate) struct RecentStep {
     pub(crate) average_ms: Option<f64>,
 }
 
-/// How many of each a server offers.
+/// The number of tools, prompts and resources of a server.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Capabilities {
@@ -46,7 +46,7 @@ pub(crate) struct Capabilities {
     pub(crate) resources: usize,
 }
 
-/// What became of calls.
+/// Outcomes of calls.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Metrics {
@@ -55,7 +55,7 @@ pub(crate) struct Metrics {
     pub(crate) p95_ms: Option<f64>,
 }
 
-/// What operators see besides.
+/// Details for operators only.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Internals {
@@ -65,31 +65,30 @@ pub(crate) struct Internals {
     pub(crate) load: Option<serde_json::Value>,
 }
 
-/// How bad a state is: each has a mark of its own shape.
+/// The severity of a state. Each is drawn with a mark of a different shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Severity {
     Bad,
     Waiting,
     Good,
     Off,
-    /// A decision, and no failure.
+    /// A policy decision, not a failure.
     Denied,
 }
 
 /// The action that a visitor can take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NextStep {
-    /// End the connection and connect anew.
+    /// Ends the connection and reconnects; holds the label of the button.
     Reconnect(&'static str),
-    /// Connect what was disconnected.
+    /// Connects a disconnected server.
     Connect,
-    /// Only an operator can act.
     AskOperator,
     None,
 }
 
 impl NextStep {
-    /// What the form is sent to, and what its button says.
+    /// Returns the target of the form and the label of its button.
     pub(crate) fn button(self) -> Option<(&'static str, &'static str)> {
         match self {
             Self::Reconnect(label) => Some(("reconnect", label)),
@@ -115,7 +114,7 @@ impl Severity {
         }
     }
 
-    /// The word for several of them.
+    /// Returns the label for a group of servers.
     pub(crate) fn label(self) -> &'static str {
         match self {
             Self::Good => "working",
@@ -126,7 +125,7 @@ impl Severity {
         }
     }
 
-    /// The class of its mark.
+    /// Returns the CSS class of the mark.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Good => "good",
@@ -138,7 +137,7 @@ impl Severity {
     }
 }
 
-/// Why, without the stage that stands beside it.
+/// Returns the cause without the stage, which is shown beside it.
 pub(crate) fn find_cause(reason: &str) -> &str {
     match reason.split_once(" failed: ") {
         Some((stage, cause)) if !stage.contains(' ') => cause,
@@ -146,7 +145,7 @@ pub(crate) fn find_cause(reason: &str) -> &str {
     }
 }
 
-/// A state in words.
+/// Returns the label of a state.
 pub(crate) fn say_state(state: &str) -> &str {
     match state {
         "needs-auth" => "needs a credential",
@@ -158,7 +157,8 @@ pub(crate) fn say_state(state: &str) -> &str {
 }
 
 impl ServerState {
-    /// A server with a fault is not good, whatever its state: its lists or its calls fail.
+    /// Returns the severity. A server with a fault is failing even if it is connected, because its
+    /// lists or calls fail.
     pub(crate) fn severity(&self) -> Severity {
         match Severity::of(&self.state) {
             Severity::Good if self.fault.is_some() => Severity::Bad,
@@ -166,7 +166,7 @@ impl ServerState {
         }
     }
 
-    /// The state in words.
+    /// Returns the label of the state.
     pub(crate) fn state_text(&self) -> &str {
         match &self.fault {
             Some(fault) if Severity::of(&self.state) == Severity::Good => {
@@ -180,12 +180,12 @@ impl ServerState {
         }
     }
 
-    /// The stage that failed; empty where none did.
+    /// Returns the stage that failed; empty if none did.
     pub(crate) fn stage(&self) -> &str {
         self.fault.as_ref().map_or("", |fault| &fault.stage)
     }
 
-    /// What is so, as a sentence.
+    /// Returns a sentence about the state.
     pub(crate) fn headline(&self) -> String {
         let name = &self.name;
         match (&self.fault, self.state.as_str()) {
@@ -198,7 +198,7 @@ impl ServerState {
         }
     }
 
-    /// Why; empty where nothing is wrong.
+    /// Returns the cause; empty if nothing is wrong.
     pub(crate) fn cause(&self) -> String {
         match (&self.fault, self.severity()) {
             (Some(fault), _) => fault.cause.clone(),
@@ -207,7 +207,7 @@ impl ServerState {
         }
     }
 
-    /// How to repair it.
+    /// Returns the fix.
     pub(crate) fn advice(&self) -> &str {
         match (&self.fault, self.state.as_str()) {
             (Some(fault), _) => &fault.fix,
@@ -216,7 +216,7 @@ impl ServerState {
         }
     }
 
-    /// The action that the visitor can take.
+    /// Returns the action that the visitor can take.
     pub(crate) fn next_step(&self, is_operator: bool) -> NextStep {
         let is_builtin = self.transport.as_deref() == Some("builtin");
         match (self.state.as_str(), is_operator) {

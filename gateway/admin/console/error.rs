@@ -1,4 +1,4 @@
-//! A page that failed: its title and the cause. The layout is added where the request has one.
+//! Errors of pages. `layout` renders them with the frame of the page.
 
 use askama::Template;
 use axum::http::StatusCode;
@@ -7,21 +7,20 @@ use axum::response::{IntoResponse, Response};
 
 use super::shown::BoundedText;
 
-/// Largest page, in bytes: it is written within milliseconds.
+/// Maximum size of a page, in bytes; such a page renders within milliseconds.
 const MAX_PAGE: usize = 4 << 20;
 pub(crate) const TOO_MUCH: &str = "Too large for a page";
 
-/// See the module.
+/// The error of a page.
 #[derive(Clone, Debug)]
 pub(crate) struct PageError {
     pub(crate) status: StatusCode,
-    /// The heading.
     pub(crate) title: String,
     /// The cause and the fix.
     pub(crate) detail: String,
 }
 
-/// The result of a page's handler.
+/// The result of a page handler.
 pub(crate) type PageResult = Result<Response, PageError>;
 
 impl PageError {
@@ -44,7 +43,7 @@ impl PageError {
 }
 
 impl PageError {
-    /// Returns the error of a page without memory.
+    /// Returns the error for a page without memory.
     pub(crate) fn busy() -> Self {
         let detail = "There is not enough memory for this page now (limits.bytes_in_flight). Try \
             again in a moment.";
@@ -53,7 +52,7 @@ impl PageError {
 }
 
 impl IntoResponse for PageError {
-    /// An answer without a body, with the error as an extension: `layout` writes the page.
+    /// Returns an empty response with the error as an extension: `layout` renders the page.
     fn into_response(self) -> Response {
         let mut response = self.status.into_response();
         response.extensions_mut().insert(self);

@@ -1,18 +1,17 @@
-//! The fields of a form or a query, as text by name. Pages read the fields that they know.
+//! Form and query fields as text by name.
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 
 use super::error::PageError;
 
-/// Fields of one request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Fields(Vec<(String, String)>);
 
-/// Those of the query.
+/// The fields of the query.
 pub(crate) struct QueryFields(pub(crate) Fields);
 
-/// Those of the body, which was found to be of a form of the console.
+/// The fields of the body, which `form_guard` has checked.
 pub(crate) struct FormFields(pub(crate) Fields);
 
 impl Fields {
@@ -24,12 +23,12 @@ impl Fields {
         Self(fields)
     }
 
-    /// The first value of this name without spaces around it; empty where there is none.
+    /// Returns the first value of this name, trimmed; empty if there is none.
     pub(crate) fn get(&self, name: &str) -> &str {
         self.get_exact(name).trim()
     }
 
-    /// The same as it was typed.
+    /// Returns the first value of this name, untrimmed; empty if there is none.
     pub(crate) fn get_exact(&self, name: &str) -> &str {
         for (key, value) in &self.0 {
             if key == name {
@@ -39,17 +38,17 @@ impl Fields {
         ""
     }
 
-    /// The bytes of all names and values.
+    /// Returns the total size of names and values, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.0.iter().map(|(name, value)| name.len() + value.len()).sum()
     }
 
-    /// Every value of this name, as it was sent.
+    /// Returns all values of this name, untrimmed.
     pub(crate) fn all(&self, name: &str) -> impl Iterator<Item = &str> {
         self.0.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// Whether there is a field of this name.
+    /// Returns whether there is a field of this name.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.0.iter().any(|(key, _)| key == name)
     }

@@ -1,5 +1,5 @@
-//! What every form has to pass before anything changes: a page of the console has sent it, from
-//! this very origin, with the token of its visitor, and for the first time.
+//! Checks on every form before it changes anything: it comes from a page of this origin, has the
+//! visitor's token, and was not sent before.
 
 use std::sync::Arc;
 
@@ -18,13 +18,14 @@ use super::visitor::Visitor;
 use crate::api::guard::is_of_other_origin;
 use crate::headers::read_media_type;
 
-/// Largest form, in bytes.
+/// Maximum size of a form, in bytes.
 const MAX_FORM: usize = 1 << 20;
 
 const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Turns away forms that no page of the console has sent; gives the others their fields.
+/// Rejects forms that no page of the console sent, and stores the fields of accepted forms in the
+/// request.
 pub(crate) async fn check_form(
     State(state): State<Arc<ConsoleState>>,
     request: Request,
@@ -57,16 +58,16 @@ pub(crate) async fn check_form(
     response
 }
 
-/// Whether a page of this origin has sent a request, as the browser says: one that says nothing is
-/// not believed.
+/// Returns whether a page of this origin sent the request, according to the browser. Requests
+/// without `Origin` and `Sec-Fetch-Site` are rejected.
 pub(crate) fn is_of_own_page(uri: &Uri, headers: &HeaderMap) -> bool {
     let says = headers.contains_key(ORIGIN) || headers.contains_key(SEC_FETCH_SITE);
     let is_typed = matches!(headers.get(SEC_FETCH_SITE), Some(site) if site == "none");
     says && !is_typed && !is_of_other_origin(uri, headers)
 }
 
-/// Whether a page of another origin asks in the background, where its visitor sees nothing of it:
-/// it would take places of streams and searches that are theirs. Links are followed.
+/// Returns whether a page of another origin sent the request in the background. Such requests would
+/// use the visitor's permits for streams and searches. Navigation is allowed.
 fn is_hidden_use(headers: &HeaderMap) -> bool {
     let site = headers.get(SEC_FETCH_SITE);
     let is_elsewhere = matches!(site, Some(site) if site != "same-origin" && site != "none");
@@ -74,7 +75,7 @@ fn is_hidden_use(headers: &HeaderMap) -> bool {
     is_elsewhere && matches!(mode, Some(mode) if mode != "navigate")
 }
 
-/// Whether a body is a form's.
+/// Returns whether the body is a form.
 pub(crate) fn is_form(headers: &HeaderMap) -> bool {
     read_media_type(headers) == Some("application/x-www-form-urlencoded")
 }

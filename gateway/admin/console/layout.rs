@@ -1,6 +1,6 @@
 //! The frame of every page: the visitor, the navigation, the result of the last form, and the
-//! content security policy. Nothing is loaded from another origin, only files of the console run,
-//! and no other page can frame one.
+//! content security policy. Pages load nothing from other origins, run only scripts of the console,
+//! and cannot be framed.
 
 use std::sync::Arc;
 
@@ -32,10 +32,10 @@ use super::visitor::Visitor;
 use crate::api::access::Caller;
 use crate::api::me::Me;
 
-/// The address, the label and the least role of a section.
+/// The address, label and minimum role of a section.
 type SectionRow = (&'static str, &'static str, Role);
 
-/// Sections in groups, each with the least role that finds something there.
+/// The sections in groups.
 const SECTIONS: [(&str, &[SectionRow]); 5] = [
     ("", &[("/console", "Overview", Role::User)]),
     (
@@ -70,58 +70,54 @@ const SECTIONS: [(&str, &[SectionRow]); 5] = [
 ];
 const APPROVALS: &str = "/console/approvals";
 
-/// The parameter that names what the last form did.
+/// The query parameter with the name of the last form's result.
 const SAID: &str = "said";
 
-/// State that all requests of the console share.
 pub(crate) struct ConsoleState {
     pub(crate) results: Arc<Results>,
-    /// The routes of the API.
     pub(crate) routes: Router,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) sent_forms: SentForms,
     pub(crate) account: PageAccount,
 }
 
-/// See the module. Found in the extensions of a request.
+/// The frame of one page, stored in the extensions of the request.
 #[derive(Clone)]
 pub(crate) struct Layout {
     results: Arc<Results>,
-    /// What the last form did, where the address names that.
+    /// The result of the last form, if the address names it.
     pub(crate) notice: Option<Notice>,
-    /// Calls that wait for the visitor's approval.
+    /// The number of calls that wait for the visitor's approval.
     pub(crate) waiting: usize,
-    /// Unique to this answer; scripts and elements that htmx reads carry it.
+    /// Unique to this response; carried by scripts and by elements that htmx processes.
     pub(crate) nonce: String,
-    /// The visitor, as results are kept for it.
+    /// The key under which results of this visitor are stored.
     owner: String,
-    /// The token that forms carry.
+    /// The masked token of the visitor's forms.
     pub(crate) token: String,
-    /// None for a visitor who is not signed in.
+    /// `None` if the visitor is not signed in.
     pub(crate) who: Option<Who>,
     /// The address of the page, with its query.
     pub(crate) address: String,
     pub(crate) assets: &'static Addresses,
 }
 
-/// A visitor who is signed in.
+/// A signed-in visitor.
 #[derive(Clone)]
 pub(crate) struct Who {
     pub(crate) name: String,
     pub(crate) organisation: String,
     pub(crate) role: Role,
-    /// There is a session to end.
+    /// The visitor has a session and can sign out.
     pub(crate) has_session: bool,
 }
 
-/// Sections that belong together.
 pub(crate) struct SectionGroup {
-    /// Empty for the first one.
+    /// Empty for the first group.
     pub(crate) label: &'static str,
     pub(crate) sections: Vec<Section>,
 }
 
-/// An entry of the navigation.
 pub(crate) struct Section {
     pub(crate) address: &'static str,
     pub(crate) label: &'static str,
@@ -224,7 +220,7 @@ impl Layout {
         groups
     }
 
-    /// The count in the title of a page; empty if nothing waits.
+    /// Returns the count for the title of a page; empty if nothing waits.
     pub(crate) fn badge(&self) -> String {
         match self.waiting {
             0 => String::new(),
@@ -232,24 +228,24 @@ impl Layout {
         }
     }
 
-    /// Keeps something for the page that the browser is sent to; returns its name.
+    /// Stores a result for the next page and returns its name.
     pub(crate) fn keep(&self, kept: Kept) -> String {
         self.results.keep(&self.owner, kept)
     }
 
-    /// Returns something that a form of this visitor has left.
+    /// Returns a stored result of this visitor.
     pub(crate) fn find_kept(&self, name: &str) -> Option<Kept> {
         self.results.find(&self.owner, name)
     }
 
-    /// Sends the browser to a page that says what a form did.
+    /// Redirects to a page that shows the result of a form.
     pub(crate) fn redirect_with(&self, page: ApiPath, severity: Severity, text: &str) -> Response {
         let notice = Notice { severity, text: text.to_owned() };
         let name = self.keep(Kept::Notice(notice));
         redirect(&format!("{}#said", page.with(SAID, &name).as_str()))
     }
 
-    /// Reads what waits for the visitor, and what the last form did.
+    /// Loads the number of waiting approvals and the result of the last form.
     async fn complete(mut self, api: Option<&ApiClient>, query: &str) -> Self {
         if let Some(api) = api
             && let Ok(path) = ApiPath::new(&["api", "me"])
@@ -264,12 +260,10 @@ impl Layout {
         self
     }
 
-    /// Returns whether the visitor is an operator.
     pub(crate) fn is_operator(&self) -> bool {
         self.has_role(Role::Operator)
     }
 
-    /// Returns whether the visitor administers its organisation.
     pub(crate) fn is_admin(&self) -> bool {
         self.has_role(Role::Admin)
     }
@@ -279,7 +273,7 @@ impl Layout {
     }
 }
 
-/// Returns the section of a page: the one with the longest matching prefix.
+/// Returns the section of a page: the longest matching prefix.
 fn find_section(path: &str) -> Option<&'static str> {
     let below = ["/console/integrations/", "/console/catalogue/", "/console/resources/"];
     if below.iter().any(|start| path.starts_with(start)) || path.starts_with("/console/prompts/") {
@@ -296,7 +290,7 @@ fn find_section(path: &str) -> Option<&'static str> {
     found
 }
 
-/// Prepares the frame of a page, writes its error page if it failed, and sets the content security
+/// Prepares the frame of a page, renders its error page if it failed, and sets the content security
 /// policy.
 pub(crate) async fn put_around(
     State(state): State<Arc<ConsoleState>>,
@@ -321,7 +315,7 @@ pub(crate) async fn put_around(
     response
 }
 
-/// Writes an error page. A part of a page that is being updated stays as it was.
+/// Renders an error page. During a partial update, htmx keeps the current content instead.
 pub(crate) fn show_error(layout: &Layout, error: &PageError) -> Response {
     let mut response = match render(error.status, &ErrorPage { layout, error }) {
         Ok(page) => page,

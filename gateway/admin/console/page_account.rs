@@ -1,5 +1,5 @@
-//! Pages in the account of bytes in flight: the trees of the answers they are made from count
-//! before they are read, and a written page counts until its last byte is sent.
+//! Memory accounting of pages against the bytes in flight. The trees of API responses are counted
+//! before they are parsed, and a rendered page is counted until its last byte is sent.
 
 use std::sync::Arc;
 
@@ -18,23 +18,23 @@ use super::error::PageError;
 use super::visitor::Visitor;
 use crate::api::answer::estimate_tree;
 
-/// What is larger is read on a thread of its own.
+/// Larger responses are parsed on a separate thread.
 const LARGE: usize = 1 << 20;
 
-/// What the pages of all visitors share.
+/// The budget and threads shared by the pages of all visitors.
 #[derive(Clone)]
 pub(crate) struct PageAccount {
     pub(crate) budget: Arc<Budget>,
     pub(crate) cpu_pool: Arc<CpuPool>,
 }
 
-/// Why an answer cannot be read now.
+/// The reason that a response cannot be read.
 pub(crate) enum ReadError {
     Busy,
     Json,
 }
 
-/// What the page of one request holds, until it is dropped.
+/// The memory held by the page of one request, released on drop.
 pub(crate) struct PageHold {
     account: PageAccount,
     caller: CallerId,
@@ -54,7 +54,7 @@ impl PageAccount {
 }
 
 impl PageHold {
-    /// Reads an answer of the API once there is memory for what is made of it.
+    /// Parses a response of the API once there is memory for its tree.
     pub(crate) async fn read<T>(&self, text: Bytes) -> Result<T, ReadError>
     where
         T: serde::de::DeserializeOwned + Send + 'static,
@@ -86,7 +86,7 @@ impl From<ConcurrencyError> for ReadError {
     }
 }
 
-/// Has every page of a visitor count that does not come piece by piece.
+/// Counts the pages of identified visitors, except streams.
 pub(crate) async fn count_page(
     State(account): State<PageAccount>,
     request: Request,
@@ -99,7 +99,7 @@ pub(crate) async fn count_page(
         return response;
     }
     let (mut parts, body) = response.into_parts();
-    // It is there already.
+    // Its size is exact, so the body is already in memory.
     let Ok(text) = to_bytes(body, usize::MAX).await else {
         return StatusCode::INTERNAL_SERVER_ERROR.into_response();
     };

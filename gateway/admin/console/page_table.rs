@@ -1,4 +1,4 @@
-//! The table of pages as it is built: a page comes with its permission, or not at all.
+//! Builder of the table of pages. A page cannot be added without a permission.
 
 use std::sync::Arc;
 
@@ -14,18 +14,18 @@ use super::error::PageError;
 use super::layout::ConsoleState;
 use crate::api::access::{Caller, Permission};
 
-/// See the module.
+/// The router and the list of its pages.
 pub(crate) struct PageTable {
     router: Router<Arc<ConsoleState>>,
     pub(crate) pages: Vec<PageRoute>,
 }
 
-/// One page, or one change that a form makes.
+/// A page, or the target of a form.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(not(test), allow(dead_code, reason = "read by the test of permissions"))]
 pub(crate) struct PageRoute {
     pub(crate) method: &'static str,
-    /// Below `/console`.
+    /// The path below `/console`.
     pub(crate) path: &'static str,
     pub(crate) permission: Permission,
 }
@@ -35,7 +35,6 @@ impl PageTable {
         Self { router: Router::new(), pages: Vec::new() }
     }
 
-    /// Adds a page.
     pub(crate) fn page<H, T>(self, permission: Permission, path: &'static str, handler: H) -> Self
     where
         H: Handler<T, Arc<ConsoleState>>,
@@ -44,7 +43,7 @@ impl PageTable {
         self.add("get", permission, path, get(handler))
     }
 
-    /// Adds a change: what a form is sent to.
+    /// Adds the target of a form.
     pub(crate) fn action<H, T>(self, permission: Permission, path: &'static str, handler: H) -> Self
     where
         H: Handler<T, Arc<ConsoleState>>,
@@ -72,7 +71,7 @@ impl PageTable {
     }
 }
 
-/// Lets those pass who may see a page.
+/// Rejects callers below the role that a page requires.
 async fn require_role(permission: Permission, request: Request, next: Next) -> Response {
     let least = match permission {
         Permission::Public => return next.run(request).await,

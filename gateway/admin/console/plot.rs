@@ -1,30 +1,29 @@
-//! Small plots as SVG, made here: bars over even steps of time, with their figures as text and as a
-//! table for those who do not see them.
+//! Small bar charts as SVG, over equal time steps. Values are also given as text and as a table,
+//! for screen readers.
 
 use super::diagnosis::RecentStep;
 
-/// Width of one bar with the space beside it, and of the bar, in units of the drawing.
+/// Width of a bar with its gap, and without it, in units of the drawing.
 const STEP: f64 = 4.0;
 const BAR: f64 = 3.0;
-/// Height of the drawing.
 const HEIGHT: f64 = 48.0;
-/// Least height of a bar that is not nothing.
+/// Minimum height of a bar above zero.
 const LEAST: f64 = 1.5;
 /// The title of plots of failed calls.
 const ERRORS: &str = "Errors";
-/// Bars of a whole drawing: with fewer steps, it begins empty.
+/// Bars of a full plot; with fewer steps, its left side is empty.
 const BARS: usize = 61;
 
-/// See the module.
+/// A bar chart of one metric.
 pub(crate) struct Plot {
     pub(crate) title: &'static str,
-    /// Of the figures; none of counts.
+    /// The unit of the values; empty for counts.
     pub(crate) unit: &'static str,
-    /// From the oldest to the newest; none where there is nothing to say.
+    /// From the oldest to the newest; `None` for a step without data.
     values: Vec<Option<f64>>,
 }
 
-/// Plots of what became of calls in the last half hour: none before the first.
+/// Returns plots of the calls of the last half hour, or none if there were no calls.
 pub(crate) fn plot_calls(recent: &[RecentStep]) -> Vec<Plot> {
     if recent.iter().all(|step| step.calls == 0 && step.failed == 0) {
         return Vec::new();
@@ -44,7 +43,6 @@ pub(crate) fn plot_calls(recent: &[RecentStep]) -> Vec<Plot> {
     ]
 }
 
-/// One bar.
 pub(crate) struct Bar {
     pub(crate) x: f64,
     pub(crate) y: f64,
@@ -56,7 +54,7 @@ impl Plot {
         Self { title, unit, values }
     }
 
-    /// Errors are drawn in the colour of failures.
+    /// Returns whether this is a plot of errors, which has the colour of failures.
     pub(crate) fn is_of_errors(&self) -> bool {
         self.title == ERRORS
     }
@@ -98,7 +96,7 @@ impl Plot {
         self.write(Some(self.most()))
     }
 
-    /// The step that goes on.
+    /// Returns the value of the current step.
     pub(crate) fn last_text(&self) -> String {
         match self.values.last() {
             Some(last) => self.write(*last),
@@ -106,7 +104,7 @@ impl Plot {
         }
     }
 
-    /// Each step with something in it, the newest first: how long ago it began, and its figure.
+    /// Returns the steps above zero, the newest first: the time since each began, and its value.
     pub(crate) fn rows(&self) -> Vec<(String, String)> {
         let mut rows = Vec::new();
         for (back, value) in self.values.iter().rev().enumerate() {

@@ -1,6 +1,6 @@
-//! Signing in at the identity provider of one's organisation: the way there, and the way back. The
-//! way back is an address that the provider knows; who comes by it without having begun here is
-//! nobody, and nothing that the address says is shown.
+//! Sign-in at an organisation's identity provider: the redirect to the provider and the callback. A
+//! callback without an attempt started in the same browser is rejected, and no text from its
+//! address is shown.
 
 use axum::http::header::{CACHE_CONTROL, HeaderName, HeaderValue, REFERRER_POLICY};
 use axum::http::request::Parts;
@@ -17,31 +17,31 @@ const CALLBACK: &str = "/console/sign-in/callback";
 const END: &str = "/console/sign-in/end";
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Somebody who has signed in at the provider, and has no session yet.
+/// A visitor authenticated by the provider, without a session yet.
 pub struct Arrival {
     pub principal: Principal,
     next: String,
     is_secure: bool,
-    /// The name of the cookie of the attempt, which is over.
+    /// The name of the cookie of the finished attempt.
     attempt: String,
 }
 
-/// What became of a request of somebody who signs in at the provider.
+/// The result of a step of signing in at the provider.
 pub enum ProviderStep {
-    /// On the way there, or back at the form with why not.
+    /// A redirect to the provider, or to the form with an error.
     On(Response),
-    /// Refused: the answer, and why for records.
+    /// A refusal: the response, and the reason for audit records.
     Refused(Response, String),
     Arrived(Arrival),
 }
 
-/// Whether a request is somebody's on the way to the provider or back.
+/// Returns whether the request is part of signing in or out at the provider.
 #[must_use]
 pub fn is_provider_step(parts: &Parts) -> bool {
     parts.method == Method::GET && matches!(parts.uri.path(), START | CALLBACK | END)
 }
 
-/// Leads somebody to the provider, or finds out who has come back from there.
+/// Redirects to the provider, or handles the return from it.
 pub async fn follow_provider(
     attempts: &Attempts,
     authenticator: &Authenticator,
@@ -62,7 +62,7 @@ async fn lead_there(
     parts: &Parts,
 ) -> ProviderStep {
     let next = find_next(&parts.uri);
-    // A link of another site leads to the form: to sign in is for its visitor to decide.
+    // Links from other sites lead to the form, because the visitor must choose to sign in.
     if comes_from_elsewhere(&parts.headers) {
         return ProviderStep::On(redirect(&form_address("", &next)));
     }
@@ -84,7 +84,7 @@ async fn lead_there(
     }
 }
 
-/// To where the provider signs people out, who has been left here before.
+/// Redirects a signed-out visitor to the sign-out page of the provider.
 async fn lead_out(authenticator: &Authenticator) -> ProviderStep {
     let address = authenticator.end_of_session().await;
     let mut response = match &address {
@@ -128,7 +128,7 @@ async fn take_back(
 }
 
 impl Arrival {
-    /// Begins the session. `None` where this machine has no random numbers for one.
+    /// Starts the session. Returns `None` if the system provides no random bytes.
     #[must_use]
     pub fn begin(&self, sessions: &Sessions, headers: &HeaderMap) -> Option<Response> {
         let id = sessions.begin(self.principal.clone()).ok()?;
@@ -140,14 +140,15 @@ impl Arrival {
         Some(response)
     }
 
-    /// The answer where the gateway itself cannot begin a session just now.
+    /// Returns the response for a gateway that cannot start a session now.
     #[must_use]
     pub fn refuse(&self) -> Response {
         refusal("busy", &self.next)
     }
 }
 
-/// As the browser says; one that says nothing is of before there was anything to say.
+/// Returns whether `Sec-Fetch-Site` names another site. Browsers that predate this header are
+/// accepted.
 fn comes_from_elsewhere(headers: &HeaderMap) -> bool {
     let site = headers.get(SEC_FETCH_SITE);
     matches!(site, Some(site) if site != "same-origin" && site != "none")
@@ -157,7 +158,7 @@ fn refuse(error: &SignInError, next: &str) -> ProviderStep {
     ProviderStep::Refused(refusal(code_of(error), next), error.to_string())
 }
 
-/// Back at the form, which says why by a word of ours: the address holds nothing of the answer.
+/// Redirects to the form with one of our error codes: the address holds no text of the provider.
 fn refusal(why: &str, next: &str) -> Response {
     let mut response = redirect(&form_address(why, next));
     forbid_traces(&mut response);
@@ -179,7 +180,7 @@ fn forbid_traces(response: &mut Response) {
     headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
 }
 
-/// What the form's address calls an error.
+/// Returns the error code for the form's address.
 fn code_of(error: &SignInError) -> &'static str {
     match error {
         SignInError::Unreachable(_) => "unreachable",

@@ -1,15 +1,15 @@
-//! The words of the sign-in form about the identity provider: its name, and why a sign-in failed.
-//! None of them come from the provider.
+//! Text of the sign-in form about the identity provider: its name and the errors of sign-in. None
+//! of it comes from the provider.
 
 use lockgate_authn::Authenticator;
 use url::Url;
 
-/// What the form to sign in offers. Found in the extensions of a request.
+/// The sign-in methods that the form offers, stored in the extensions of a request.
 #[derive(Clone)]
 pub struct Offer {
-    /// The host of the provider.
+    /// The host name of the provider.
     pub(crate) provider: Option<String>,
-    /// It can be asked to sign people out.
+    /// The provider supports signing out.
     pub(crate) ends_sessions: bool,
     pub(crate) takes_keys: bool,
 }
@@ -28,7 +28,7 @@ fn host_of(issuer: &str) -> String {
     url.host_str().unwrap_or("").to_owned()
 }
 
-/// Returns the sentence for an error; empty for an unknown one.
+/// Returns the sentence for an error code; empty for an unknown code.
 pub(crate) fn explain(why: &str, provider: &str) -> String {
     let words = match why {
         "unreachable" => {

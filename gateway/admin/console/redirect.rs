@@ -1,5 +1,4 @@
-//! Where browsers are led, which is never to another place, and what they are told to keep for this
-//! very host.
+//! Redirects, which lead to this origin or the identity provider, and cookies for this host only.
 
 use axum::http::header::{HeaderValue, LOCATION, SET_COOKIE};
 use axum::http::{StatusCode, Uri};
@@ -10,11 +9,11 @@ use super::fields::Fields;
 use super::sessions::MAX_AGE;
 use super::visitor::{LOOPBACK_COOKIE, SECURE_COOKIE};
 
-/// Where the form is, and where it is sent to.
+/// Address and target of the sign-in form.
 pub(crate) const SIGN_IN: &str = "/console/sign-in";
 
-/// An address of the console; its first page instead of any other, and of the way in, which would
-/// be begun without anybody having asked for it.
+/// Returns an address of the console, or `/console` in place of any other address. Sign-in
+/// addresses are excluded: following them would start a sign-in without a request of the visitor.
 pub(crate) fn own_address(given: &str) -> &str {
     let is_plain = given.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
     let path = given.split(['?', '#']).next().unwrap_or("");
@@ -24,7 +23,7 @@ pub(crate) fn own_address(given: &str) -> &str {
     if is_plain && is_own && !is_way_in && is_as_browsers_read(path) { given } else { "/console" }
 }
 
-/// Whether a browser asks for this very path: there is nothing in it that leads up or nowhere.
+/// Returns whether browsers request this exact path: it has no dot segments and no other host.
 fn is_as_browsers_read(path: &str) -> bool {
     let base = Url::parse("http://console.internal/").and_then(|base| base.join(path));
     base.is_ok_and(|url| url.path() == path && url.host_str() == Some("console.internal"))
@@ -35,7 +34,7 @@ pub(crate) fn find_next(uri: &Uri) -> String {
     own_address(fields.get("next")).to_owned()
 }
 
-/// See other: the browser gets the page anew, and Back does not send the form again.
+/// Returns a 303 (See Other), so that going back does not submit the form again.
 pub(crate) fn redirect(address: &str) -> Response {
     let mut response = StatusCode::SEE_OTHER.into_response();
     let address = HeaderValue::from_str(address);
@@ -44,13 +43,12 @@ pub(crate) fn redirect(address: &str) -> Response {
     response
 }
 
-/// Has the browser keep its session.
 pub(crate) fn set_session_cookie(response: &mut Response, is_secure: bool, id: &str) {
     let name = if is_secure { SECURE_COOKIE } else { LOOPBACK_COOKIE };
     set_cookie(response, name, id, MAX_AGE.as_secs());
 }
 
-/// Has the browser keep a value for this very host, encrypted where its name says so.
+/// Sets a host-only cookie, with `Secure` if its name has the prefix `__Host-`.
 pub(crate) fn set_cookie(response: &mut Response, name: &str, value: &str, seconds: u64) {
     let secure = if name.starts_with("__Host-") { "; Secure" } else { "" };
     let cookie =

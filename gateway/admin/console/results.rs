@@ -1,5 +1,6 @@
-//! Results of forms, kept for the page that the browser is sent to afterwards, so that going back
-//! and reloading send nothing twice. They are in memory, bounded, and for their visitor alone.
+//! Results of forms, kept for the page that the browser is redirected to, so that going back or
+//! reloading submits nothing again. They are held in memory, bounded, and visible only to their
+//! visitor.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,44 +13,43 @@ use super::diagnosis::Severity;
 use super::fields::Fields;
 use super::sessions::random;
 
-/// Results of all visitors; the oldest are dropped.
+/// Maximum number of results of all visitors; the oldest are dropped.
 const MAX_RESULTS: usize = 256;
-/// Their bytes together; the oldest are dropped.
+/// Maximum total size; the oldest results are dropped.
 const MAX_BYTES: usize = 32 << 20;
-/// Bytes that a result takes besides its texts.
+/// Size of a result beside its texts, in bytes.
 const BASE_BYTES: usize = 1 << 10;
 
-/// One result.
 #[derive(Clone)]
 pub(crate) enum Kept {
     Notice(Notice),
     Call(Arc<KeptCall>),
 }
 
-/// What a form did, in a sentence.
+/// A sentence about the effect of a form.
 #[derive(Clone, Debug)]
 pub(crate) struct Notice {
     pub(crate) severity: Severity,
     pub(crate) text: String,
 }
 
-/// A call that was made, with the form it came from.
+/// A finished call, with its form.
 pub(crate) struct KeptCall {
-    /// What was called.
+    /// The name of the tool or prompt, or the URI of the resource.
     pub(crate) name: String,
     pub(crate) typed: Fields,
     pub(crate) outcome: CallOutcome,
 }
 
 struct Entry {
-    /// The token of the visitor's forms.
+    /// The unmasked token of the visitor's forms.
     owner: String,
     name: String,
     bytes: usize,
     kept: Kept,
 }
 
-/// See the module.
+/// The stored results of all visitors.
 #[derive(Default)]
 pub(crate) struct Results(Mutex<VecDeque<Entry>>);
 
@@ -64,9 +64,9 @@ impl Kept {
 }
 
 impl Results {
-    /// Keeps a result; returns the name it is found by.
+    /// Stores a result and returns its name.
     pub(crate) fn keep(&self, owner: &str, kept: Kept) -> String {
-        // Without random bytes the result is not found again, and nothing else is lost.
+        // Without random bytes the result is lost, and nothing else.
         let Ok(name) = random::<12>() else { return String::new() };
         let name = hex::encode(&name);
         let bytes = kept.bytes();
@@ -81,7 +81,7 @@ impl Results {
         name
     }
 
-    /// Returns the result of a name, to the visitor that it belongs to.
+    /// Returns a result by name, if this visitor owns it.
     pub(crate) fn find(&self, owner: &str, name: &str) -> Option<Kept> {
         if name.is_empty() {
             return None;

@@ -1,5 +1,5 @@
-//! The table of all pages with their permissions, and its router. The permissions are those of the
-//! API's routes that a page uses.
+//! The table of all pages with their permissions, and its router. The permission of a page equals
+//! that of the API routes that it uses.
 
 use std::sync::Arc;
 
@@ -36,8 +36,8 @@ const USER: Permission = Permission::AtLeast(Role::User);
 const ADMIN: Permission = Permission::AtLeast(Role::Admin);
 const OPERATOR: Permission = Permission::AtLeast(Role::Operator);
 
-/// Every page below `/console`. The way to an identity provider and back is none: it is followed
-/// before there is a visitor (`provider_sign_in`).
+/// Returns the table of all pages below `/console`. Redirects to and from an identity provider are
+/// not part of it: they are handled before there is a visitor (`provider_sign_in`).
 pub(crate) fn table() -> PageTable {
     let first = PageTable::new()
         .page(Permission::Public, "/sign-in", show_sign_in)
@@ -47,7 +47,6 @@ pub(crate) fn table() -> PageTable {
     add_records(add_catalog(first))
 }
 
-/// Servers, tools and agents.
 fn add_catalog(table: PageTable) -> PageTable {
     table
         .page(USER, "/", overview::show_overview)
@@ -85,7 +84,6 @@ fn add_catalog(table: PageTable) -> PageTable {
         .action(USER, "/agents/{id}/integrations/{integration}", agent::switch_integration)
 }
 
-/// Decisions, records and settings.
 fn add_records(table: PageTable) -> PageTable {
     table
         .page(OPERATOR, "/parts", parts::show_parts)
@@ -111,8 +109,8 @@ fn add_records(table: PageTable) -> PageTable {
         .page(OPERATOR, "/organisations/{name}", organisation::show_organisation)
 }
 
-/// The table as a router, for requests that carry their visitor and principal as extensions, unless
-/// [`is_public`]. `routes` are those of the API.
+/// Returns the router of the console. Requests carry their visitor and principal as extensions,
+/// unless [`is_public`]. `routes` are those of the API.
 pub(crate) fn console_router(
     routes: Router,
     state: Arc<ApiState>,
@@ -129,8 +127,7 @@ pub(crate) fn console_router(
     Router::new().route("/", any(answer_root)).nest("/console", pages)
 }
 
-/// Where a browser begins. To programs there is nothing here, as at every address that nothing is
-/// at.
+/// Redirects browsers to the console. For programs this address is as unknown as any other.
 async fn answer_root(method: Method, headers: HeaderMap) -> Response {
     let accepted = read_header(&headers, ACCEPT);
     if method == Method::GET && matches!(accepted, Some(kinds) if kinds.contains("text/html")) {
@@ -139,7 +136,7 @@ async fn answer_root(method: Method, headers: HeaderMap) -> Response {
     answer_nothing()
 }
 
-/// The pages, for requests that carry their caller as an extension besides.
+/// Returns the router of the pages. Requests also carry their caller as an extension.
 fn make_pages(console: Arc<ConsoleState>) -> Router {
     table()
         .into_router()
@@ -151,7 +148,7 @@ fn make_pages(console: Arc<ConsoleState>) -> Router {
         .with_state(console)
 }
 
-/// Whether anybody may ask for a path: the form to sign in and what it loads.
+/// Returns whether a path requires no sign-in: the sign-in form and the assets.
 #[must_use]
 pub fn is_public(path: &str) -> bool {
     path == "/" || path == SIGN_IN || path.starts_with("/console/assets/")

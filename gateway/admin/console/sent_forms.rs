@@ -1,19 +1,18 @@
-//! Forms that were sent, so that the same form sent again (a second click, a reload, a replay)
-//! changes nothing a second time.
+//! Keys of submitted forms, so that a second click, a reload or a replay changes nothing again.
 
 use std::collections::{HashSet, VecDeque};
 
 use parking_lot::Mutex;
 
-/// Forms that are remembered: beyond, the oldest is forgotten.
+/// Maximum number of keys; the oldest are dropped.
 const MAX_FORMS: usize = 4096;
 
-/// See the module.
+/// The keys of the latest submitted forms.
 #[derive(Default)]
 pub(crate) struct SentForms(Mutex<Remembered>);
 
-/// What a form is known by: where it was sent to, and all that it says. Each page has a number of
-/// its own, which its forms carry, so that no two pages send the same.
+/// A hash of the address and the body of a form. Each page puts a number of its own into its forms,
+/// so forms of different pages have different keys.
 pub(crate) type FormKey = [u8; 32];
 
 #[derive(Default)]
@@ -31,7 +30,7 @@ impl SentForms {
         *hasher.finalize().as_bytes()
     }
 
-    /// Remembers a form. `false` where it was sent before.
+    /// Stores the key of a form. Returns `false` if the form was sent before.
     pub(crate) fn remember(&self, key: FormKey) -> bool {
         let mut remembered = self.0.lock();
         if !remembered.keys.insert(key) {
@@ -46,7 +45,7 @@ impl SentForms {
         true
     }
 
-    /// Forgets a form that has changed nothing, so that it can be sent again.
+    /// Removes the key of a form that changed nothing, so that it can be sent again.
     pub(crate) fn forget(&self, key: &FormKey) {
         let mut remembered = self.0.lock();
         if remembered.keys.remove(key) {

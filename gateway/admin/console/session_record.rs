@@ -1,26 +1,26 @@
-//! Sessions that begin and end, in the audit trail and the log. There is room for the record before
-//! a session begins; one ends in any case.
+//! Audit and log records of sign-in and sign-out. A session starts only if its record can be
+//! stored, but ends in any case.
 
 use lockgate_authn::Principal;
 use lockgate_proxy::Gateway;
 use lockgate_telemetry::audit::{Change, ChangePlace};
 
-/// Room for the record of one session's beginning or end.
+/// A reserved audit record for the start or end of a session.
 pub struct SessionRecord(Option<ChangePlace>);
 
 impl SessionRecord {
-    /// `None` where nothing is to be done without a record, and there is no room for one.
+    /// Reserves a record. Returns `None` if auditing is mandatory and the trail is full.
     #[must_use]
     pub fn reserve(gateway: &Gateway) -> Option<Self> {
         gateway.reserve_change().ok().map(Self)
     }
 
-    /// Somebody has a session now.
+    /// Records a sign-in.
     pub fn signed_in(self, principal: &Principal) {
         self.write("sign in", principal);
     }
 
-    /// Somebody has ended a session.
+    /// Records a sign-out.
     pub fn signed_out(self, principal: &Principal) {
         self.write("sign out", principal);
     }

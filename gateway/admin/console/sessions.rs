@@ -1,6 +1,6 @@
-//! Sessions of people who have signed in: in memory, short-lived and bounded. A
-//! session holds no key; the composition root asks at each request whether its key is still good.
-//! What is kept is the hash of the cookie, so that looking one up tells nothing about another.
+//! Sessions of signed-in visitors: in memory, short-lived and bounded. A session stores no API key;
+//! the composition root checks at each request that the key is still valid. Cookies are stored as
+//! hashes, so that the timing of a lookup reveals nothing about other cookies.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant, SystemTime};
@@ -14,26 +14,26 @@ use tokio::time::timeout;
 
 use super::visitor::{SessionKey, Visitor, find_cookie};
 
-/// Sessions of everybody together: beyond, of the organisation that has most the one that was used
-/// least lately ends.
+/// Maximum number of sessions in total. Beyond it, the least recently used session of the largest
+/// organisation ends.
 const MAX_SESSIONS: usize = 1024;
-/// Sessions of one principal: beyond, its own one that was used least lately ends.
+/// Maximum number of sessions per principal. Beyond it, the least recently used of them ends.
 const MAX_OF_PRINCIPAL: usize = 16;
-/// Longest life of a session.
+/// Maximum lifetime of a session.
 pub(crate) const MAX_AGE: Duration = Duration::from_secs(8 * 3600);
-/// Longest time without a request.
+/// Maximum time between two requests.
 const MAX_IDLE: Duration = Duration::from_secs(3600);
-/// Between two looks whether a session has ended by its age.
+/// Interval of checks for expired sessions.
 const LOOK: Duration = Duration::from_secs(10);
-/// Digits of a session's name.
+/// Digits of the public name of a session.
 const NAME_DIGITS: usize = 16;
 
-/// See the module.
+/// All sessions.
 pub struct Sessions {
     open: Mutex<HashMap<SessionKey, Session>>,
-    /// Some have ended.
+    /// Notifies streams that sessions have ended.
     ends: watch::Sender<()>,
-    /// What tokens of forms are made with: another one in each process.
+    /// The key of form tokens, random for each process.
     secret: [u8; 32],
 }
 
@@ -43,16 +43,16 @@ struct Session {
     used: Instant,
 }
 
-/// A session as others may know of it.
+/// A session as listed for administrators.
 pub(crate) struct OpenSession {
-    /// Opens nothing: the cookie does not follow from it.
+    /// Public: the cookie cannot be derived from it.
     pub(crate) name: String,
     pub(crate) principal: Principal,
     pub(crate) began: SystemTime,
     pub(crate) used: SystemTime,
 }
 
-/// The system gave no random bytes.
+/// The system provides no random bytes.
 #[derive(Debug)]
 pub struct NoRandomness;
 
@@ -65,20 +65,22 @@ impl Session {
 }
 
 impl Sessions {
+    /// Creates the state with a random secret.
+    ///
     /// # Errors
     /// [`NoRandomness`].
     pub fn new() -> Result<Self, NoRandomness> {
         Ok(Self { open: Mutex::default(), ends: watch::Sender::new(()), secret: random()? })
     }
 
-    /// The visitor whose session a request names, if it goes on.
+    /// Returns the visitor of the session in the request's cookie, unless it has expired.
     #[must_use]
     pub fn find(&self, headers: &HeaderMap) -> Option<Visitor> {
         let key = key_of(find_cookie(headers)?);
         self.find_at(key, Instant::now())
     }
 
-    /// Ends the session of a visitor, if it has one.
+    /// Ends the session of a visitor, if there is one.
     pub fn end(&self, visitor: &Visitor) {
         if let Some(key) = &visitor.session {
             self.open.lock().remove(key);
@@ -86,7 +88,7 @@ impl Sessions {
         }
     }
 
-    /// Ends the session that a request names, because its browser gets another one.
+    /// Ends the session in the request's cookie, which the browser is about to replace.
     pub(crate) fn replace(&self, headers: &HeaderMap) {
         if let Some(cookie) = find_cookie(headers) {
             self.open.lock().remove(&key_of(cookie));
@@ -94,7 +96,7 @@ impl Sessions {
         }
     }
 
-    /// All that go on.
+    /// Returns all sessions that have not expired.
     pub(crate) fn list(&self) -> Vec<OpenSession> {
         let now = Instant::now();
         let clock = SystemTime::now();
@@ -112,7 +114,7 @@ impl Sessions {
         found
     }
 
-    /// Ends the session of this name. Whether there was one.
+    /// Ends the session of this name. Returns whether it existed.
     pub(crate) fn end_named(&self, name: &str) -> bool {
         let mut open = self.open.lock();
         let before = open.len();
@@ -123,7 +125,7 @@ impl Sessions {
         has_ended
     }
 
-    /// Waits until the session of a visitor has ended; for ever where it has none.
+    /// Waits until the session of a visitor has ended; never returns if there is none.
     pub(crate) async fn wait_for_end(&self, visitor: &Visitor) {
         let Some(key) = &visitor.session else { return std::future::pending().await };
         let mut ends = self.ends.subscribe();
@@ -132,7 +134,7 @@ impl Sessions {
         }
     }
 
-    /// Whether a visitor had a session, and has it no more.
+    /// Returns whether the visitor had a session that has ended.
     pub(crate) fn has_ended(&self, visitor: &Visitor) -> bool {
         matches!(visitor.session, Some(key) if !self.is_open(&key))
     }
@@ -142,14 +144,14 @@ impl Sessions {
         matches!(open.get(key), Some(session) if !session.is_over(Instant::now()))
     }
 
-    /// Begins a session; gives what its cookie has.
+    /// Starts a session and returns the value of its cookie.
     pub(crate) fn begin(&self, principal: Principal) -> Result<String, NoRandomness> {
         let id = hex::encode(&random::<32>()?);
         self.begin_at(key_of(&id), principal, Instant::now());
         Ok(id)
     }
 
-    /// What forms of this visitor carry: nobody else knows it, and it ends with the session.
+    /// Returns the token of this visitor's forms: secret, and valid until the session ends.
     pub(crate) fn form_token(&self, visitor: &Visitor) -> String {
         let mut hasher = blake3::Hasher::new_keyed(&self.secret);
         for part in [visitor.principal.realm(), &visitor.principal.subject] {
@@ -160,7 +162,7 @@ impl Sessions {
         hasher.finalize().to_hex().to_string()
     }
 
-    /// Whether a form has the visitor's token, masked or not; takes the same time for every guess.
+    /// Compares a token, masked or not, with the visitor's token in constant time.
     pub(crate) fn is_form_token(&self, visitor: &Visitor, given: &str) -> bool {
         let expected = self.form_token(visitor);
         let unmasked = unmask(given).unwrap_or_else(|| given.to_owned());
@@ -192,12 +194,12 @@ impl Sessions {
         }
         open.insert(key, Session { principal, began: now, used: now });
         drop(open);
-        // Others may have made room.
+        // Sessions may have ended to make room.
         self.ends.send_replace(());
     }
 }
 
-/// The organisation that would have most sessions with one more of this one.
+/// Returns the organisation with the most sessions after a new session of `one_more`.
 fn find_largest(open: &HashMap<SessionKey, Session>, one_more: &str) -> Option<String> {
     let mut counts: HashMap<&str, usize> = HashMap::from([(one_more, 1)]);
     for session in open.values() {
@@ -215,8 +217,8 @@ fn remove_idlest(open: &mut HashMap<SessionKey, Session>, is_candidate: impl Fn(
     }
 }
 
-/// Returns a token of forms as one page carries it: a random mask, and the token under it. Pages
-/// are compressed, and what is the same on all of them could be guessed from their lengths.
+/// Masks a form token for one page: a random mask, followed by the masked token. Pages are
+/// compressed, so a constant token could be guessed from their lengths.
 pub(crate) fn mask(token: &str) -> Result<String, NoRandomness> {
     let mask = random::<32>()?;
     let mut token = hex::decode(token.as_bytes()).unwrap_or_default();
@@ -232,14 +234,14 @@ fn unmask(given: &str) -> Option<String> {
     Some(hex::encode(&token))
 }
 
-/// Puts a mask over bytes, or takes it off.
+/// Applies or removes a mask.
 fn cover(bytes: &mut [u8], mask: &[u8]) {
     for (byte, mask) in bytes.iter_mut().zip(mask) {
         *byte ^= mask;
     }
 }
 
-/// What a session is called to others.
+/// Returns the public name of a session.
 fn name_of(key: &SessionKey) -> String {
     let mut name = hex::encode(key);
     name.truncate(NAME_DIGITS);
@@ -250,7 +252,7 @@ fn key_of(id: &str) -> SessionKey {
     *blake3::hash(id.as_bytes()).as_bytes()
 }
 
-/// Bytes that nobody can guess.
+/// Returns cryptographically secure random bytes.
 pub(crate) fn random<const N: usize>() -> Result<[u8; N], NoRandomness> {
     let mut bytes = [0; N];
     match getrandom::fill(&mut bytes) {

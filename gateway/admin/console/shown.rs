@@ -1,32 +1,31 @@
-//! Text and JSON of others as pages show them, and pages themselves: up to a bound, and written no
-//! further than that. What is left out is said.
+//! Bounded output of pages, and of foreign text and JSON on them. Truncated text is marked.
 
 use std::{fmt, io};
 
 use serde::Serialize;
 
-/// Most bytes of one text or value that a page shows.
+/// Maximum size of one text or value on a page, in bytes.
 pub(crate) const MOST_SHOWN: usize = 256 << 10;
-/// What stands where something was left out.
+/// The mark of truncated text.
 pub(crate) const REST: &str = "\n… the rest is in the API's answer";
 
-/// A text, as far as a page shows it.
+/// Returns a text, truncated to the limit of a page.
 pub(crate) fn show_text(text: &str) -> String {
     let mut shown = BoundedText::new(MOST_SHOWN);
-    // It is full, and says so.
+    // The only error is a full buffer, which the excerpt marks.
     let _ = fmt::Write::write_str(&mut shown, text);
     shown.into_excerpt()
 }
 
-/// A value as JSON over several lines, as far as a page shows it.
+/// Returns a value as indented JSON, truncated to the limit of a page.
 pub(crate) fn show_json(value: &impl Serialize) -> String {
     let mut shown = BoundedText::new(MOST_SHOWN);
-    // As above: a value that was read as JSON can be written as such.
+    // The only error is a full buffer: a value that was parsed from JSON can be serialized.
     let _ = serde_json::to_writer_pretty(&mut shown, value);
     shown.into_excerpt()
 }
 
-/// A text that takes so many bytes and refuses what comes after.
+/// A buffer that rejects text beyond its limit.
 pub(crate) struct BoundedText {
     bytes: Vec<u8>,
     most: usize,
@@ -38,12 +37,12 @@ impl BoundedText {
         Self { bytes: Vec::new(), most, is_cut: false }
     }
 
-    /// Whether something was refused.
+    /// Returns whether text was rejected.
     pub(crate) fn is_cut(&self) -> bool {
         self.is_cut
     }
 
-    /// What was taken, to the last whole character.
+    /// Returns the accepted text, up to the last complete character.
     pub(crate) fn into_text(self) -> String {
         String::from_utf8(self.bytes).unwrap_or_else(|error| {
             let whole = error.utf8_error().valid_up_to();

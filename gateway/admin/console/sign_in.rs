@@ -1,6 +1,5 @@
-//! The form to sign in; signing in with an API key, and out. The key is shown to the gateway once,
-//! as a client of MCP shows it; the browser keeps a cookie that stands for a session, and never the
-//! key.
+//! The sign-in form, sign-in with an API key, and sign-out. The gateway receives the key once, as
+//! from an MCP client. The browser stores the cookie of a session, and never the key.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,33 +28,33 @@ use super::sessions::Sessions;
 use super::visitor::{LOOPBACK_COOKIE, SECURE_COOKIE, Visitor, is_loopback_authority};
 
 const SIGN_OUT: &str = "/console/sign-out";
-/// A stream, which tells whoever asks for it by its events alone.
+/// The event stream, which reports errors as events only.
 const EVENTS: &str = "/console/events";
-/// Largest form of somebody who is not known yet, in bytes.
+/// Maximum size of an unauthenticated form, in bytes.
 const MAX_FORM: usize = 8 * 1024;
-/// Longest time that it takes to come in.
+/// Timeout for receiving the form.
 const MAX_WAIT: Duration = Duration::from_secs(10);
 
 const HX_REQUEST: HeaderName = HeaderName::from_static("hx-request");
 const HX_REDIRECT: HeaderName = HeaderName::from_static("hx-redirect");
 const HX_CURRENT_URL: HeaderName = HeaderName::from_static("hx-current-url");
 
-/// The stream of events of somebody who is signed out: its page asks for itself anew.
+/// The event stream of a signed-out visitor; it makes the page reload.
 pub(crate) const SIGNED_OUT: &str = "event: signed-out\ndata: {}\n\n";
 
-/// The request has come over https. Found in its extensions where that is so.
+/// Marks a request that arrived over https, in its extensions.
 #[derive(Clone, Copy, Debug)]
 pub struct IsSecure;
 
-/// What somebody who wants to sign in has sent.
+/// A submitted sign-in form.
 pub struct SignIn {
     key: String,
     next: String,
-    /// The browser is on https, whoever ends it.
+    /// The browser uses https, even if a proxy terminates it.
     is_secure: bool,
 }
 
-/// Why somebody is not signed in, for the page that shows it.
+/// The reason that a sign-in failed, shown in the form.
 #[derive(Clone)]
 pub(crate) struct SignInRefusal(String);
 
@@ -65,27 +64,27 @@ struct SignInPage<'a> {
     layout: &'a Layout,
     next: &'a str,
     mistake: &'a str,
-    /// Where one may sign in with an account.
+    /// The identity provider, if sign-in with an account is configured.
     provider: Option<&'a str>,
-    /// Why one could not, there.
+    /// The reason that signing in at the provider failed.
     failure: &'a str,
-    /// Somebody has signed out just now.
+    /// The visitor has just signed out.
     is_out: bool,
-    /// There is a session at the provider that goes on, and can be ended.
+    /// The visitor's session at the provider is still open and can be ended.
     may_end: bool,
     takes_keys: bool,
 }
 
-/// Whether a request is somebody's who signs in.
+/// Returns whether the request submits the sign-in form.
 #[must_use]
 pub fn is_sign_in(parts: &Parts) -> bool {
     parts.method == Method::POST && parts.uri.path() == SIGN_IN
 }
 
-/// Reads what somebody who wants to sign in has sent.
+/// Reads the sign-in form.
 ///
 /// # Errors
-/// Why not, for [`show_refusal`].
+/// The reason, for [`show_refusal`].
 pub async fn read_sign_in(parts: &Parts, body: Body) -> Result<SignIn, String> {
     if !is_of_own_page(&parts.uri, &parts.headers) || !is_form(&parts.headers) {
         return Err("Another site or a program sent this form. Use this one.".into());
@@ -104,7 +103,7 @@ pub async fn read_sign_in(parts: &Parts, body: Body) -> Result<SignIn, String> {
     Ok(SignIn { key, next: find_next(&parts.uri), is_secure })
 }
 
-/// Whether the browser is on https; `None` where it is on neither that nor loopback.
+/// Returns whether the browser uses https; `None` if it uses neither https nor loopback.
 fn find_scheme(headers: &HeaderMap) -> Option<bool> {
     let origin = headers.get(ORIGIN)?.to_str().ok()?;
     match origin.split_once("://")? {
@@ -115,7 +114,7 @@ fn find_scheme(headers: &HeaderMap) -> Option<bool> {
 }
 
 impl SignIn {
-    /// The key as a client of MCP shows it; `None` where it cannot be one.
+    /// Returns the key as MCP clients send it; `None` if it is not a valid header value.
     #[must_use]
     pub fn credential(&self) -> Option<HeaderMap> {
         let mut value = HeaderValue::from_str(&format!("Bearer {}", self.key)).ok()?;
@@ -123,10 +122,10 @@ impl SignIn {
         Some(HeaderMap::from_iter([(AUTHORIZATION, value)]))
     }
 
-    /// Begins the session of somebody whose key is good.
+    /// Starts the session of a visitor with a valid key.
     ///
     /// # Errors
-    /// Why there is none: only API keys begin one, because only of those it is known when they end.
+    /// The reason. Only API keys start a session, because only their end is known to the gateway.
     pub fn begin(
         self,
         sessions: &Sessions,
@@ -146,14 +145,14 @@ impl SignIn {
     }
 }
 
-/// Makes a request one for the form, with why somebody is not signed in: it has no token of a form
-/// to check, because nobody is known yet.
+/// Turns the request into a request for the form with the reason of the failure. The form cannot
+/// have a token to check, because there is no visitor yet.
 pub fn show_refusal(parts: &mut Parts, words: String) {
     parts.extensions.insert(SignInRefusal(words));
     parts.method = Method::GET;
 }
 
-/// Sends somebody who is not known to the form, and from there back to where they were.
+/// Redirects an unidentified visitor to the form, with the current page as return address.
 #[must_use]
 pub fn sign_in_redirect(parts: &Parts) -> Response {
     let is_script = parts.headers.contains_key(HX_REQUEST);
@@ -172,7 +171,7 @@ pub fn sign_in_redirect(parts: &Parts) -> Response {
     if !is_script {
         return redirect(&address);
     }
-    // A script would follow the redirect and put the form into the page; it is told to leave.
+    // A script would insert the redirected form into the page, so this header makes it navigate.
     let mut response = StatusCode::OK.into_response();
     if let Ok(address) = HeaderValue::from_str(&address) {
         response.headers_mut().insert(HX_REDIRECT, address);
@@ -180,13 +179,13 @@ pub fn sign_in_redirect(parts: &Parts) -> Response {
     response
 }
 
-/// The page that a script of the console runs on.
+/// Returns the page that sent the request of a script.
 fn find_page(headers: &HeaderMap) -> Option<String> {
     let url = Url::parse(headers.get(HX_CURRENT_URL)?.to_str().ok()?).ok()?;
     Some(url[Position::BeforePath..Position::AfterQuery].to_owned())
 }
 
-/// The form.
+/// Shows the sign-in form.
 pub(crate) async fn show_sign_in(
     layout: Layout,
     refusal: Option<Extension<SignInRefusal>>,
@@ -216,14 +215,14 @@ pub(crate) async fn show_sign_in(
     }
 }
 
-/// Whether a request is somebody's who signs out.
+/// Returns whether the request signs the visitor out.
 #[must_use]
 pub fn is_sign_out(parts: &Parts) -> bool {
     parts.method == Method::POST && parts.uri.path() == SIGN_OUT
 }
 
-/// Ends the session here. Of that at the provider the form speaks: whether to end it too is for its
-/// holder to say, who may use it elsewhere.
+/// Ends the session here. The form then offers to end the session at the provider, which the
+/// visitor may still use elsewhere.
 pub(crate) async fn sign_out(
     State(state): State<Arc<ConsoleState>>,
     Extension(visitor): Extension<Visitor>,

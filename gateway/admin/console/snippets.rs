@@ -1,24 +1,23 @@
-//! What people copy into the configuration of an MCP client, so that it connects to an endpoint of
-//! this gateway.
+//! Configuration snippets that connect MCP clients to an endpoint of this gateway.
 
 use axum::http::HeaderMap;
 use serde_json::{Value, json};
 
 use super::visitor::is_on_https;
 
-/// Stands for the key where that is not known.
+/// Placeholder for an unknown key.
 const KEY: &str = "YOUR_KEY";
 
-/// How one client is connected.
+/// The snippet for one client.
 pub(crate) struct Snippet {
     pub(crate) client: &'static str,
-    /// Where the text belongs.
+    /// The place to paste the text.
     pub(crate) place: &'static str,
     pub(crate) text: String,
 }
 
-/// The address of an endpoint as the browser's own address suggests it: a proxy in front of the
-/// gateway may be what has TLS.
+/// Returns the address of an endpoint with the scheme of the browser: a proxy in front of the
+/// gateway may terminate TLS.
 pub(crate) fn find_address(endpoint: &str, headers: &HeaderMap) -> String {
     match (is_on_https(headers), endpoint.strip_prefix("http://")) {
         (true, Some(rest)) => format!("https://{rest}"),
@@ -26,8 +25,8 @@ pub(crate) fn find_address(endpoint: &str, headers: &HeaderMap) -> String {
     }
 }
 
-/// Snippets for an endpoint. `key` is the API key, if it is known; without `needs_key` the gateway
-/// takes requests without one.
+/// Returns the snippets for an endpoint. `key` is the API key, if known; without `needs_key` the
+/// gateway accepts requests without a key.
 pub(crate) fn make_snippets(
     name: &str,
     address: &str,
@@ -64,7 +63,8 @@ fn write(value: &Value) -> String {
     serde_json::to_string_pretty(value).unwrap_or_default()
 }
 
-/// A name that clients take and shells do not change.
+/// Converts a name to lower-case letters, digits and hyphens, which clients accept and shells need
+/// not quote.
 fn make_name(name: &str) -> String {
     let mut made = String::new();
     for letter in name.to_lowercase().chars() {

@@ -1,6 +1,6 @@
-//! A form made from the JSON Schema of arguments, and the arguments that were typed into it. It
-//! checks what the form itself shows: required fields, bounds, patterns and counts. Everything else
-//! is checked by the gateway and the server.
+//! A form generated from the JSON Schema of arguments, and the arguments entered in it. It checks
+//! only the constraints that it displays: required fields, bounds, patterns and counts. The gateway
+//! and the server check the rest.
 
 mod input;
 mod schema;
@@ -11,24 +11,24 @@ use super::fields::Fields;
 pub(crate) use input::{FieldKind, Rules};
 use schema::{default_text, describe, kind_of, resolve, rules_of};
 
-/// Fields of one form: arguments beyond these are typed as JSON.
+/// Maximum number of fields; further arguments are entered as JSON.
 const MAX_FIELDS: usize = 200;
-/// Depth of objects and lists: anything deeper is typed as JSON.
+/// Maximum depth of objects and lists; deeper values are entered as JSON.
 const MAX_DEPTH: usize = 5;
-/// Rows of one list.
+/// Maximum number of rows of a list.
 const MAX_ROWS: usize = 50;
 
-/// One argument, or one part of it.
+/// An argument, or a part of an argument.
 #[derive(Clone, Debug)]
 pub(crate) struct FormField {
-    /// Its label.
+    /// The label.
     pub(crate) name: String,
-    /// The name of its input.
+    /// The name of the HTML input.
     pub(crate) input: String,
     pub(crate) kind: FieldKind,
     pub(crate) description: String,
     pub(crate) rules: Rules,
-    /// What was typed, or the default.
+    /// The entered text, or the default.
     pub(crate) value: String,
     pub(crate) mistake: String,
     /// Members of an object, or rows of a list.
@@ -37,26 +37,26 @@ pub(crate) struct FormField {
     is_row: bool,
 }
 
-/// One step of writing a form from its start to its end.
+/// One step of rendering a form from start to end.
 pub(crate) enum FormStep<'a> {
     Open(&'a FormField),
     Field(&'a FormField),
-    /// The end of a list, where a row can be added.
+    /// The end of a list, with a button that adds a row.
     Add(&'a FormField),
-    /// A row that can be removed.
+    /// A button that removes a row.
     Remove(&'a FormField),
     Close,
 }
 
-/// What a form was made from.
+/// The inputs of form generation.
 struct Source<'a> {
     root: &'a Value,
     typed: &'a Fields,
-    /// Fields that may still be made.
+    /// The number of fields that may still be created.
     room: usize,
 }
 
-/// Where a field is: its label, its input, and the input that its typed value comes from.
+/// The location of a field: its label, its input, and the input that holds its entered value.
 struct Place {
     name: String,
     input: String,
@@ -64,7 +64,7 @@ struct Place {
 }
 
 impl Place {
-    /// A member of an object; dots within names are escaped.
+    /// Returns the place of a member of an object. Dots within names are escaped.
     fn member(&self, name: &str) -> Self {
         let escaped = name.replace('%', "%25").replace('.', "%2E");
         Self {
@@ -83,7 +83,7 @@ impl Place {
     }
 }
 
-/// Returns the form of a schema, with what was typed.
+/// Returns the form of a schema, with the entered values.
 pub(crate) fn make_fields(schema: &Value, typed: &Fields) -> Vec<FormField> {
     let mut source = Source { root: schema, typed, room: MAX_FIELDS };
     let root = Place { name: String::new(), input: "arg".into(), from: "arg".into() };
@@ -152,8 +152,8 @@ impl Source<'_> {
         }
     }
 
-    /// Rows as they were typed, one more or one less where a button says so; else those of the
-    /// default, else as many as there must be.
+    /// Creates the submitted rows, with a row added or removed by a button; otherwise the rows of
+    /// the default, or the required minimum.
     fn make_rows(
         &mut self,
         schema: &Value,
@@ -192,12 +192,12 @@ fn is_required(schema: &Value, name: &str) -> bool {
 }
 
 impl FormField {
-    /// The number of rows of a list.
+    /// Returns the number of rows of a list.
     pub(crate) fn count(&self) -> usize {
         self.children.len()
     }
 
-    /// The ids of the elements that describe the input.
+    /// Returns the ids of the elements that describe the input.
     pub(crate) fn described_by(&self) -> String {
         let mut ids = Vec::new();
         if !self.description.is_empty() || !self.rules.hint().is_empty() {
@@ -233,8 +233,7 @@ impl FormField {
         }
     }
 
-    /// Returns the value that was typed; nothing for a field that was left empty. A mistake is
-    /// noted beside its field.
+    /// Returns the entered value, or `None` for an empty field. Mistakes are stored in their field.
     fn read(&mut self, is_good: &mut bool) -> Option<Value> {
         let read = match self.kind {
             FieldKind::Group => Ok(self.read_members(is_good)),
@@ -272,7 +271,7 @@ impl FormField {
         Ok((!is_left_out).then_some(Value::Array(values)))
     }
 
-    /// Whether nothing was typed, here or within.
+    /// Returns whether the field and its children are empty.
     fn is_blank(&self) -> bool {
         match self.kind {
             FieldKind::Group | FieldKind::List => self.children.iter().all(Self::is_blank),
@@ -281,7 +280,7 @@ impl FormField {
     }
 }
 
-/// Returns the steps of writing a form.
+/// Returns the steps of rendering a form.
 pub(crate) fn list_steps(fields: &[FormField]) -> Vec<FormStep<'_>> {
     let mut steps = Vec::new();
     for field in fields {
@@ -290,7 +289,7 @@ pub(crate) fn list_steps(fields: &[FormField]) -> Vec<FormStep<'_>> {
     steps
 }
 
-/// Returns the arguments of a form; nothing where a field has a mistake, which it then shows.
+/// Returns the arguments of a form, or `None` if a field has a mistake, which the field stores.
 pub(crate) fn read_arguments(fields: &mut [FormField]) -> Option<Value> {
     let mut arguments = Map::new();
     let mut is_good = true;
@@ -302,7 +301,8 @@ pub(crate) fn read_arguments(fields: &mut [FormField]) -> Option<Value> {
     is_good.then_some(Value::Object(arguments))
 }
 
-/// Notes a mistake that the gateway or the server found, such as `/arguments/id: is no number`.
+/// Assigns an error of the gateway or the server, such as `/arguments/id: is no number`, to the
+/// field that it names. Returns whether there is such a field.
 pub(crate) fn note_mistake(fields: &mut [FormField], words: &str) -> bool {
     for field in fields {
         let marks = [format!("/{}", field.name), format!("`{}`", field.name)];
@@ -314,7 +314,7 @@ pub(crate) fn note_mistake(fields: &mut [FormField], words: &str) -> bool {
     false
 }
 
-/// The schema of a prompt's arguments, which are texts.
+/// Returns the schema for the arguments of a prompt, which are strings.
 pub(crate) fn text_schema(arguments: &[(String, String, bool)]) -> Value {
     let mut properties = Map::new();
     let mut required = Vec::new();

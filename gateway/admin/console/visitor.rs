@@ -1,5 +1,5 @@
-//! The visitor of the console: the principal that the composition root identified, and its session,
-//! if it has one.
+//! The visitor of the console: the principal identified by the composition root, and its session,
+//! if there is one.
 
 use axum::http::HeaderMap;
 use axum::http::header::{COOKIE, HOST};
@@ -7,33 +7,33 @@ use lockgate_authn::Principal;
 
 use crate::headers::read_header;
 
-/// The session's cookie over https: browsers keep it for this very host, and send it encrypted.
+/// The session cookie over https: host-only, and never sent in plain text.
 pub(crate) const SECURE_COOKIE: &str = "__Host-lockgate";
-/// The same on this machine, where there may be no https.
+/// The session cookie on loopback, which may have no https.
 pub(crate) const LOOPBACK_COOKIE: &str = "lockgate";
 
 /// The hash of a session's cookie.
 pub(crate) type SessionKey = [u8; 32];
 
-/// An identified visitor. Found in the extensions of a request.
+/// An identified visitor, stored in the extensions of a request.
 #[derive(Clone)]
 pub struct Visitor {
     pub principal: Principal,
-    /// None where the visitor needs no session: the user of this machine, or the holder of a
-    /// client certificate.
+    /// `None` for visitors without a session: the local user, or the holder of a client
+    /// certificate.
     pub(crate) session: Option<SessionKey>,
 }
 
 impl Visitor {
-    /// A visitor that is identified by its connection.
+    /// Creates a visitor that is identified by its connection.
     #[must_use]
     pub fn of_connection(principal: Principal) -> Self {
         Self { principal, session: None }
     }
 }
 
-/// The session that a request names. A cookie without the prefix counts on loopback alone, because
-/// elsewhere a neighbour of the host could have set it.
+/// Returns the session id from the cookie. A cookie without the prefix is accepted on loopback
+/// only, because elsewhere a sibling host could have set it.
 pub(crate) fn find_cookie(headers: &HeaderMap) -> Option<&str> {
     if let Some(value) = cookie(headers, SECURE_COOKIE) {
         return Some(value);
@@ -41,17 +41,17 @@ pub(crate) fn find_cookie(headers: &HeaderMap) -> Option<&str> {
     if is_loopback_host(headers) { cookie(headers, LOOPBACK_COOKIE) } else { None }
 }
 
-/// Whether the browser has the cookie that it keeps over https alone, whoever ends that.
+/// Returns whether the browser sent the https-only cookie, even if a proxy terminates TLS.
 pub(crate) fn is_on_https(headers: &HeaderMap) -> bool {
     cookie(headers, SECURE_COOKIE).is_some()
 }
 
-/// Whether the browser addresses this machine by one of its own names.
+/// Returns whether the `Host` header names the loopback interface.
 pub(crate) fn is_loopback_host(headers: &HeaderMap) -> bool {
     is_loopback_authority(read_header(headers, HOST).unwrap_or(""))
 }
 
-/// The same of a host with or without a port.
+/// Returns whether a host, with or without a port, names the loopback interface.
 pub(crate) fn is_loopback_authority(authority: &str) -> bool {
     if let Some(rest) = authority.strip_prefix('[') {
         return rest.starts_with("::1]");
@@ -73,7 +73,7 @@ fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     None
 }
 
-/// All cookies of a request, each with its name.
+/// Returns the names and values of all cookies of a request.
 pub(crate) fn cookies(headers: &HeaderMap) -> impl Iterator<Item = (&str, &str)> {
     let lines = headers.get_all(COOKIE).iter().filter_map(|line| line.to_str().ok());
     let pairs = lines.flat_map(|line| line.split(';'));

@@ -6,7 +6,7 @@ use lockgate_text::hex;
 use super::*;
 
 const README: &str = include_str!("README.md");
-/// All of them, as they are loaded, times the least that gzip makes of such texts.
+/// Limit for all assets together, before compression.
 const MAX_BYTES: usize = 160 * 1024;
 
 #[test]

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::*;
 
-/// Rows as `kind: before | after`, with the part that differs in brackets.
+/// Formats rows as `kind: before | after`, with the differing part in brackets.
 fn write(comparison: &Comparison) -> Vec<String> {
     let side = |line: &Option<Line>| match line {
         None => String::new(),

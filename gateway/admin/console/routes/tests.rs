@@ -1,4 +1,4 @@
-//! Tests of `routes`: pages with an API behind them that answers what a test says.
+//! Tests of `routes`: pages over a stub of the API.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -22,12 +22,12 @@ use crate::console::error::TOO_MUCH;
 use crate::console::shown::{MOST_SHOWN, REST};
 use crate::console::visitor::Visitor;
 
-/// A console in the name of somebody of this role, and the token of their forms.
+/// Returns the console for a visitor of this role, and the token of its forms.
 fn console(routes: Router, role: Role) -> (Router, String) {
     console_within(routes, role, account(64 << 20))
 }
 
-/// An account of so many bytes.
+/// Returns an account with a budget of this size.
 fn account(bytes: usize) -> PageAccount {
     let cpu_pool = CpuPool::new(Bounds { running: 1, waiting: 8 });
     PageAccount { budget: Arc::new(Budget::new(bytes)), cpu_pool: Arc::new(cpu_pool) }
@@ -239,8 +239,7 @@ fn admits(permission: Permission, role: Role) -> bool {
     }
 }
 
-/// Every operation of the API's own table, as it is for somebody of this role, and how many were
-/// asked for.
+/// Returns a stub of every operation of the API for this role, and the number of requests received.
 fn every_operation(role: Role) -> (Router, Arc<AtomicUsize>) {
     let (_, _, operations) = api_table().into_parts();
     let asked = Arc::new(AtomicUsize::new(0));
@@ -275,8 +274,8 @@ fn fill_in(path: &str) -> String {
     filled
 }
 
-/// Whom the table of pages lets in gets what the page stands on from the API's own table; whom it
-/// does not is refused before the API is asked.
+/// Callers admitted by the table of pages are admitted by the API routes that the page uses. Others
+/// are rejected before a request to the API.
 #[tokio::test]
 async fn the_permissions_of_pages_are_those_of_the_api() {
     for role in ROLES {
@@ -371,7 +370,7 @@ async fn what_the_api_refuses_is_a_page_with_its_words() {
     assert!(text.contains("Not found"), "{text}");
 }
 
-/// The API of one tool, of which these are the definition and the result.
+/// Returns a stub of the API with one tool, its definition and its result.
 fn tool(definition: String, result: String) -> Router {
     let definition = answer(move || std::future::ready(definition.clone()));
     let result = take(move || std::future::ready(result.clone()));
@@ -384,7 +383,7 @@ fn definition(schema: &Value) -> String {
     json!({"name": "up__big", "server": "up", "inputSchema": schema}).to_string()
 }
 
-/// What is short, and long over several lines.
+/// Returns a value that is short as compact JSON but long when indented.
 fn deep_list() -> Value {
     let mut deep = json!(vec![1; 100_000]);
     for _ in 0..58 {
@@ -393,7 +392,7 @@ fn deep_list() -> Value {
     deep
 }
 
-/// Calls the tool, and follows to the page that shows what came of it.
+/// Calls the tool and returns the page with the result.
 async fn call(console: &Router, token: &str) -> (StatusCode, String) {
     let form = format!("token={token}");
     let request = send_form("/console/tools/up__big", "https://gate.example", form);

@@ -1,30 +1,29 @@
-//! How one argument is typed, what it is checked for, and the value that it has.
+//! Input kinds of an argument, the validation of its text, and the conversion to a value.
 
 use regex::RegexBuilder;
 use serde_json::{Number, Value};
 
-/// Largest compiled pattern of a schema, in bytes: others are left to the server.
+/// Maximum size of a compiled pattern, in bytes. The server checks larger patterns.
 const MAX_PATTERN: usize = 64 << 10;
 
-/// See the module.
+/// The kind of an input.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum FieldKind {
-    /// One line, with the type of its input.
+    /// A single-line input of this HTML type.
     Line(&'static str),
-    /// Text of several lines.
     Text,
     Number,
-    /// One of a few values; a flag has `true` and `false`.
+    /// A choice between values; a boolean has `true` and `false`.
     Choice(Vec<Value>),
-    /// An object, whose members are fields.
+    /// An object, with a field for each member.
     Group,
-    /// A list, whose rows are fields.
+    /// A list, with a field for each row.
     List,
-    /// Anything else, as JSON.
+    /// Any other value, as JSON.
     Json,
 }
 
-/// What the schema requires of a value, as far as forms check it.
+/// The constraints of a schema that forms check.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Rules {
     pub(crate) is_required: bool,
@@ -40,7 +39,7 @@ pub(crate) struct Rules {
     pub(crate) pattern: String,
 }
 
-/// Returns a choice as a form shows it.
+/// Returns the text of a choice.
 pub(crate) fn show_choice(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -58,7 +57,7 @@ impl FieldKind {
 }
 
 impl Rules {
-    /// The rules in words; empty where there are none.
+    /// Returns a description of the rules; empty if there are none.
     pub(crate) fn hint(&self) -> String {
         let mut hints = Vec::new();
         add_range(&mut hints, (self.min, self.max), "");
@@ -76,7 +75,7 @@ impl Rules {
         hints.join(", ")
     }
 
-    /// The pattern as browsers hold it against a whole value.
+    /// Returns the pattern for browsers, which match it against the whole value.
     pub(crate) fn browser_pattern(&self) -> String {
         if self.pattern.is_empty() { String::new() } else { format!(".*(?:{}).*", self.pattern) }
     }
@@ -120,7 +119,8 @@ impl Rules {
         if self.pattern.is_empty() {
             return Ok(());
         }
-        // Browsers and servers read patterns of ECMAScript: one that is unknown here is theirs.
+        // Schema patterns are ECMAScript. Patterns that fail to compile here are left to browsers
+        // and servers.
         let compiled = RegexBuilder::new(&self.pattern).size_limit(MAX_PATTERN).build();
         match compiled {
             Ok(pattern) if !pattern.is_match(text) => {
@@ -144,7 +144,7 @@ fn add_range<T: std::fmt::Display>(
     }
 }
 
-/// Returns the value of one input; nothing where it was left empty.
+/// Returns the value of an input, or `None` if it is empty.
 pub(super) fn read(kind: &FieldKind, rules: &Rules, text: &str) -> Result<Option<Value>, String> {
     if text.trim().is_empty() {
         return if rules.is_required { Err("This is required.".into()) } else { Ok(None) };
@@ -175,7 +175,8 @@ fn read_number(rules: &Rules, text: &str) -> Result<Value, String> {
     Ok(Value::Number(number))
 }
 
-/// Browsers send `2027-01-31T08:00`; without scripts any RFC 3339 text can be typed.
+/// Completes a time as sent by browsers, such as `2027-01-31T08:00`. Without scripts, visitors may
+/// enter any RFC 3339 text.
 fn write_moment(text: &str) -> String {
     let text = text.trim();
     match text.len() {

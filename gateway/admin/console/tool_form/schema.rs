@@ -1,22 +1,21 @@
-//! What a form reads of a JSON Schema: references within it, the kind of an argument, its rules and
-//! its default.
+//! Reads the parts of a JSON Schema that forms use: internal references, kinds, rules and defaults.
 
 use serde_json::Value;
 
 use super::input::{FieldKind, Rules};
 use crate::console::shown::show_text;
 
-/// References that are followed from one to the next.
+/// Maximum length of a chain of references.
 const MAX_REFERENCES: usize = 8;
-/// Texts that may be longer are typed into several lines.
+/// Longer texts get a multi-line input.
 const LONG_TEXT: usize = 200;
 
-/// A member of a schema; empty where it is no text.
+/// Returns a member of a schema; empty if it is not a string.
 pub(super) fn text<'a>(schema: &'a Value, name: &str) -> &'a str {
     schema.get(name).and_then(Value::as_str).unwrap_or("")
 }
 
-/// Follows references within the schema, and takes the first alternative that is not null.
+/// Follows references within the schema and the only alternative that is not null.
 pub(super) fn resolve<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
     let mut schema = schema;
     for _ in 0..MAX_REFERENCES {
@@ -32,7 +31,8 @@ pub(super) fn resolve<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
     schema
 }
 
-/// Several alternatives that are not null are typed as JSON.
+/// Returns the only alternative that is not null. If there are several, the value is entered as
+/// JSON.
 fn find_alternative(schema: &Value) -> Option<&Value> {
     let all = schema.get("anyOf").or_else(|| schema.get("oneOf"))?.as_array()?;
     let mut others = all.iter().filter(|one| text(one, "type") != "null");
@@ -40,13 +40,13 @@ fn find_alternative(schema: &Value) -> Option<&Value> {
     if others.next().is_some() { None } else { Some(first) }
 }
 
-/// The description of an argument: its own, or that of what it refers to.
+/// Returns the description of an argument, or that of the schema it refers to.
 pub(super) fn describe(schema: &Value, resolved: &Value) -> String {
     let own = text(schema, "description");
     show_text(if own.is_empty() { text(resolved, "description") } else { own })
 }
 
-/// The type of a schema, without `null`.
+/// Returns the type of a schema, ignoring `null`.
 fn type_of(schema: &Value) -> &str {
     match schema.get("type") {
         Some(Value::String(kind)) => kind,
@@ -59,7 +59,7 @@ fn type_of(schema: &Value) -> &str {
     }
 }
 
-/// How an argument is typed; `may_nest` where objects and lists are fields of their own.
+/// Returns the input kind of an argument. `may_nest` gives objects and lists fields of their own.
 pub(super) fn kind_of(schema: &Value, may_nest: bool) -> FieldKind {
     if let Some(Value::Array(values)) = schema.get("enum") {
         return FieldKind::Choice(values.clone());
@@ -100,7 +100,7 @@ fn number(schema: &Value, name: &str) -> Option<f64> {
     schema.get(name)?.as_f64()
 }
 
-/// The rules of an argument.
+/// Returns the rules of an argument.
 pub(super) fn rules_of(schema: &Value, is_required: bool) -> Rules {
     Rules {
         is_required,
@@ -117,7 +117,7 @@ pub(super) fn rules_of(schema: &Value, is_required: bool) -> Rules {
     }
 }
 
-/// A default as it is typed.
+/// Returns a default as input text.
 pub(super) fn default_text(default: Option<&Value>) -> String {
     match default {
         None | Some(Value::Null) => String::new(),
