@@ -26,7 +26,7 @@ struct Row {
     stage: &'static str,
     /// Part of the error text; empty for every other failure of this stage.
     mark: &'static str,
-    /// What failed; `{}` is the name of the server or tool.
+    /// Summary of the failure; `{}` is the name of the server or tool.
     summary: &'static str,
     fix: &'static str,
 }

@@ -319,7 +319,7 @@ pub(crate) async fn explain_decision(
     let explained = state.gateway.explain(&caller.principal, asked).await;
     let explained = match explained {
         Ok(Ok(explained)) => Decided::from(explained),
-        // Nothing of this name is there, whatever policies say.
+        // The name does not exist, so policies cannot change the outcome.
         Ok(Err(_)) if target == TargetState::UnknownName => Decided::hidden(),
         Ok(Err(words)) => return Err(Problem::in_body("", words)),
         Err(busy) => return Err(overloaded(&busy)),

@@ -80,7 +80,7 @@ pub(crate) fn table() -> Table {
     add_organisations(gateway)
 }
 
-/// What organisations have.
+/// Adds the routes of objects that belong to organisations.
 fn add_organisations(table: Table) -> Table {
     table
         .add(USER, routes!(integrations::list_integrations))

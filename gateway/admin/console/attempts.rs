@@ -41,7 +41,7 @@ pub(crate) struct Begun {
     pub(crate) given_up: Vec<String>,
 }
 
-/// An attempt with a valid response.
+/// The attempt that a response belongs to.
 pub(crate) struct Answered {
     pub(crate) attempt: Attempt,
     /// The return address of the visitor.

@@ -17,7 +17,6 @@ const MAX_IMAGE: usize = 2 << 20;
 /// Image types that cannot contain scripts.
 const IMAGES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
-/// The outcome of one call.
 pub(crate) struct CallOutcome {
     /// The failure; `None` if the call succeeded.
     pub(crate) fault: Option<Fault>,

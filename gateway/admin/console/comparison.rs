@@ -15,7 +15,6 @@ const LEAST_FOLDED: usize = 3;
 /// Maximum indentation.
 const MAX_DEPTH: usize = 12;
 
-/// The rows of a comparison.
 #[derive(Debug, Default)]
 pub(crate) struct Comparison {
     pub(crate) rows: Vec<Row>,

@@ -12,7 +12,6 @@ use flate2::write::GzEncoder;
 
 /// Minimum size of compressed bodies.
 const MIN_BYTES: usize = 1 << 10;
-/// Compressible media types.
 const TYPES: [&str; 4] = ["text/html", "text/css", "text/javascript", "image/svg+xml"];
 
 /// Returns whether the browser accepts gzip.

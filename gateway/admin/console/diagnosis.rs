@@ -166,7 +166,6 @@ impl ServerState {
         }
     }
 
-    /// Returns the label of the state.
     pub(crate) fn state_text(&self) -> &str {
         match &self.fault {
             Some(fault) if Severity::of(&self.state) == Severity::Good => {

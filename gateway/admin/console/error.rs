@@ -11,7 +11,6 @@ use super::shown::BoundedText;
 const MAX_PAGE: usize = 4 << 20;
 pub(crate) const TOO_MUCH: &str = "Too large for a page";
 
-/// The error of a page.
 #[derive(Clone, Debug)]
 pub(crate) struct PageError {
     pub(crate) status: StatusCode,

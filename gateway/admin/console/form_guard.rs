@@ -1,5 +1,5 @@
-//! Checks on every form before it changes anything: it comes from a page of this origin, has the
-//! visitor's token, and was not sent before.
+//! Checks on every form before it changes anything: the form comes from a page of this origin, has
+//! the visitor's token, and was not sent before.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The pages of the console: each is its requests to the API and a template.
+//! The pages of the console: each combines requests to the API with a template.
 
 pub(crate) mod access;
 pub(crate) mod activity;

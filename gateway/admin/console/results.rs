@@ -26,7 +26,6 @@ pub(crate) enum Kept {
     Call(Arc<KeptCall>),
 }
 
-/// A sentence about the effect of a form.
 #[derive(Clone, Debug)]
 pub(crate) struct Notice {
     pub(crate) severity: Severity,

@@ -1,4 +1,4 @@
-//! Bounded output of pages, and of foreign text and JSON on them. Truncated text is marked.
+//! Bounded output of pages, and of untrusted text and JSON on them. Truncated text is marked.
 
 use std::{fmt, io};
 

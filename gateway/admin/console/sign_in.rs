@@ -125,7 +125,8 @@ impl SignIn {
     /// Starts the session of a visitor with a valid key.
     ///
     /// # Errors
-    /// The reason. Only API keys start a session, because only their end is known to the gateway.
+    /// The reason. Only API keys are accepted, because the gateway cannot detect the end of other
+    /// credentials.
     pub fn begin(
         self,
         sessions: &Sessions,
@@ -185,7 +186,6 @@ fn find_page(headers: &HeaderMap) -> Option<String> {
     Some(url[Position::BeforePath..Position::AfterQuery].to_owned())
 }
 
-/// Shows the sign-in form.
 pub(crate) async fn show_sign_in(
     layout: Layout,
     refusal: Option<Extension<SignInRefusal>>,

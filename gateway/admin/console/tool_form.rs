@@ -192,7 +192,6 @@ fn is_required(schema: &Value, name: &str) -> bool {
 }
 
 impl FormField {
-    /// Returns the number of rows of a list.
     pub(crate) fn count(&self) -> usize {
         self.children.len()
     }
@@ -280,7 +279,6 @@ impl FormField {
     }
 }
 
-/// Returns the steps of rendering a form.
 pub(crate) fn list_steps(fields: &[FormField]) -> Vec<FormStep<'_>> {
     let mut steps = Vec::new();
     for field in fields {

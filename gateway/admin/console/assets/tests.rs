@@ -6,7 +6,8 @@ use lockgate_text::hex;
 use super::*;
 
 const README: &str = include_str!("README.md");
-/// Limit for all assets together, before compression.
+/// Limit for scripts and stylesheet before compression: the transfer size, times the least ratio of
+/// gzip for such files.
 const MAX_BYTES: usize = 160 * 1024;
 
 #[test]

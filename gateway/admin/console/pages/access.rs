@@ -1,4 +1,4 @@
-//! Access: whether a caller may call a tool, and why. The question is in the address, so that it
+//! Access: whether a caller may call a tool, and why. The address holds the question, so that it
 //! can be shared.
 
 use askama::Template;
@@ -13,7 +13,7 @@ use crate::console::error::{PageResult, render, show};
 use crate::console::fields::{Fields, QueryFields};
 use crate::console::layout::Layout;
 
-/// An explanation as the API gives it.
+/// An explanation as returned by the API.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Explanation {
@@ -27,7 +27,7 @@ struct Explanation {
     changes: Vec<String>,
 }
 
-/// The caller that was asked about.
+/// The caller in the question.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct AskedCaller {
@@ -39,7 +39,7 @@ struct AskedCaller {
     scopes: Vec<String>,
 }
 
-/// What one policy says.
+/// The decision of one policy.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 struct PolicyWord {
@@ -55,17 +55,17 @@ struct PolicyWord {
 struct AccessPage<'a> {
     layout: &'a Layout,
     question: &'a Fields,
-    /// Why the question is none, beside the field that it is about.
+    /// The reason that the question is invalid; shown beside the field in error.
     mistake: &'a str,
     arguments_mistake: &'a str,
     caller_mistake: &'a str,
-    /// Callers to choose from.
+    /// Suggested callers.
     callers: Vec<String>,
     explanation: Option<Explanation>,
 }
 
 impl AccessPage<'_> {
-    /// The page that makes a test case of the question.
+    /// Returns the address of the page that creates a test case from the question.
     fn case_address(&self, decision: &str) -> String {
         let Ok(mut path) = ApiPath::new(&["console", "access", "cases"]) else {
             return String::new();
@@ -84,7 +84,7 @@ impl AccessPage<'_> {
 }
 
 impl Explanation {
-    /// What a real call gets.
+    /// Returns the outcome of a real call.
     fn headline(&self) -> &'static str {
         match (self.knows_caller, self.target.as_str(), self.decision.as_str()) {
             (_, "unknown-server", _) => "Unknown server: the call is refused as an unknown tool",
@@ -99,7 +99,7 @@ impl Explanation {
         }
     }
 
-    /// What the policies alone say, where that is not the answer.
+    /// Returns the decision of the policies alone, if it does not determine the outcome of a call.
     fn policy_headline(&self) -> Option<&'static str> {
         let is_answer = self.knows_caller && matches!(self.target.as_str(), "known");
         (!is_answer).then_some(match self.decision.as_str() {
@@ -131,10 +131,10 @@ impl AskedCaller {
     }
 }
 
-/// Callers that a form suggests.
+/// Maximum number of suggested callers.
 const MAX_SUGGESTED: usize = 200;
 
-/// The names of keys in force and of people who are signed in.
+/// Returns the names of active keys and of signed-in accounts.
 async fn list_callers(api: &ApiClient) -> Result<Vec<String>, ApiError> {
     let mut callers = Vec::new();
     for key in load_keys(api).await?.items {
@@ -154,7 +154,7 @@ async fn list_callers(api: &ApiClient) -> Result<Vec<String>, ApiError> {
     Ok(callers)
 }
 
-/// Somebody who is signed in, as the API shows it.
+/// A session as returned by the API.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Signed {
@@ -162,7 +162,7 @@ struct Signed {
     subject: String,
 }
 
-/// The question, and its answer once there is one.
+/// Shows the question, and the explanation once the form is sent.
 pub(crate) async fn explain(
     layout: Layout,
     api: ApiClient,
@@ -203,7 +203,7 @@ pub(crate) async fn explain(
     show(&page)
 }
 
-/// The question as the API takes it; without a subject it is about the visitor.
+/// Returns the question in the format of the API. Without a caller it concerns the visitor.
 fn write_question(question: &Fields) -> Result<Value, String> {
     let mut asked = json!({"call": question.get("call")});
     let arguments = question.get("arguments");

@@ -1,4 +1,4 @@
-//! Activity: the newest calls, live, from the audit trail.
+//! Activity: the latest calls from the audit trail, updated live.
 
 use std::time::SystemTime;
 
@@ -12,7 +12,7 @@ use crate::console::error::{PageResult, show};
 use crate::console::fields::QueryFields;
 use crate::console::layout::Layout;
 
-/// Calls that are shown.
+/// Number of calls shown.
 const SHOWN: &str = "50";
 
 #[derive(Template)]
@@ -22,17 +22,15 @@ struct ActivityPage<'a> {
     calls: Vec<AuditRecord>,
     server: &'a str,
     decision: &'a str,
-    /// The page receives live updates.
     is_live: bool,
-    /// The time of the page.
+    /// The time at which the page was rendered.
     now: String,
     missing: &'a str,
     address: &'a str,
-    /// The same page, paused or live.
+    /// The address of the same page, paused or live.
     other: String,
 }
 
-/// The newest calls.
 pub(crate) async fn show_activity(
     layout: Layout,
     api: ApiClient,

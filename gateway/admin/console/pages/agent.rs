@@ -1,4 +1,4 @@
-//! One agent: a switch for each server that it can have, and how clients connect to it.
+//! An agent: a switch for each available server, and the configuration of its clients.
 
 use askama::Template;
 use axum::extract::Path;
@@ -15,7 +15,7 @@ use crate::console::layout::Layout;
 use crate::console::redirect::redirect;
 use crate::console::snippets::{Snippet, find_address, make_snippets};
 
-/// One server of the card, and whether the agent has it.
+/// A server, and whether it is assigned to the agent.
 pub(crate) struct Switch {
     pub(crate) integration: Integration,
     pub(crate) is_on: bool,
@@ -29,7 +29,7 @@ struct AgentPage<'a> {
     address: String,
     switches: Vec<Switch>,
     snippets: Vec<Snippet>,
-    /// A name that was typed, and what is wrong with it.
+    /// The entered name and its mistake.
     name: &'a str,
     mistake: &'a str,
 }
@@ -41,7 +41,6 @@ struct DeletePage<'a> {
     agent: Agent,
 }
 
-/// One agent: its card.
 pub(crate) async fn show_agent(
     layout: Layout,
     api: ApiClient,
@@ -80,7 +79,6 @@ fn agent_path(id: &str) -> Result<ApiPath, ApiError> {
     ApiPath::new(&["api", "agents", id])
 }
 
-/// Gives an agent another name.
 pub(crate) async fn rename_agent(
     layout: Layout,
     api: ApiClient,
@@ -104,7 +102,7 @@ pub(crate) async fn rename_agent(
     render(StatusCode::UNPROCESSABLE_ENTITY, &AgentPage { name, mistake: &mistake, ..page })
 }
 
-/// Asks before an agent is deleted.
+/// Asks for confirmation before an agent is deleted.
 pub(crate) async fn show_deletion(
     layout: Layout,
     api: ApiClient,
@@ -114,7 +112,7 @@ pub(crate) async fn show_deletion(
     show(&DeletePage { layout: &layout, agent })
 }
 
-/// Deletes an agent, and its endpoint with it.
+/// Deletes an agent and its endpoint.
 pub(crate) async fn delete_agent(
     layout: Layout,
     api: ApiClient,
@@ -126,7 +124,7 @@ pub(crate) async fn delete_agent(
     Ok(layout.redirect_with(page, Severity::Good, "The agent was deleted."))
 }
 
-/// Assigns an integration to an agent, or takes it away.
+/// Assigns an integration to an agent, or removes the assignment.
 pub(crate) async fn switch_integration(
     api: ApiClient,
     Path((id, integration)): Path<(String, String)>,

@@ -11,7 +11,7 @@ use crate::console::error::{PageResult, render, show};
 use crate::console::fields::{FormFields, QueryFields};
 use crate::console::layout::Layout;
 
-/// An agent as the API shows it.
+/// An agent as returned by the API.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Agent {
@@ -25,7 +25,7 @@ pub(crate) struct Agent {
 }
 
 impl Agent {
-    /// The name of the key that owns it, or `issuer|subject`.
+    /// Returns the name of the key that owns the agent, or `issuer|subject`.
     pub(crate) fn owner_text(&self) -> &str {
         self.owner_name.as_deref().unwrap_or(&self.owner)
     }
@@ -39,7 +39,7 @@ struct AgentsPage<'a> {
     agents: Vec<Agent>,
     total: usize,
     next: Option<String>,
-    /// A name that was typed, and what is wrong with it.
+    /// The entered name and its mistake.
     name: &'a str,
     mistake: &'a str,
 }

@@ -1,4 +1,4 @@
-//! Approvals: calls that wait for the visitor's decision, a page for each, and those that ended.
+//! Approvals: calls that wait for the visitor's decision, a page for each, and finished approvals.
 
 use askama::Template;
 use axum::extract::Path;
@@ -12,14 +12,14 @@ use crate::console::error::{PageResult, show};
 use crate::console::layout::Layout;
 use crate::console::shown::{show_json, show_text};
 
-/// A call that waits, or has ended.
+/// A waiting or finished approval.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Approval {
     pub(crate) id: String,
     pub(crate) caller: String,
     caller_name: Option<String>,
-    /// How it ended: `approved`, `denied`, `expired` or `left`; empty while it waits.
+    /// The outcome: `approved`, `denied`, `expired` or `left`; empty while the call waits.
     state: String,
     pub(crate) ended_at: String,
     /// The people who decided.
@@ -29,7 +29,7 @@ pub(crate) struct Approval {
     pub(crate) endpoint: String,
     pub(crate) server: String,
     pub(crate) tool: String,
-    /// As approvers are shown them.
+    /// The arguments as shown to approvers.
     arguments: Value,
     pub(crate) digest: String,
     /// Seconds.
@@ -37,7 +37,7 @@ pub(crate) struct Approval {
     pub(crate) policies: Vec<Progress>,
 }
 
-/// How many approvals a policy has.
+/// The number of approvals given and required by a policy.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Progress {
@@ -74,7 +74,7 @@ impl Approval {
         self.expires_in.div_ceil(60)
     }
 
-    /// The name of the caller, or `issuer|subject`.
+    /// Returns the name of the caller, or `issuer|subject`.
     pub(crate) fn caller_text(&self) -> &str {
         self.caller_name.as_deref().unwrap_or(&self.caller)
     }
@@ -83,7 +83,7 @@ impl Approval {
         !self.state.is_empty()
     }
 
-    /// How it ended, as a sentence.
+    /// Returns the outcome as a sentence.
     pub(crate) fn ending(&self) -> String {
         let by =
             if self.by.is_empty() { String::new() } else { format!(" by {}", self.by.join(", ")) };
@@ -105,28 +105,28 @@ impl Approval {
     }
 }
 
-/// What waits for the visitor, the oldest first.
+/// Returns the calls that wait for the visitor, the oldest first.
 pub(crate) async fn load_approvals(api: &ApiClient) -> Result<Vec<Approval>, ApiError> {
     let path = ApiPath::new(&["api", "approvals"])?.with("limit", "100");
     let waiting: List<Approval> = api.get(&path).await?;
     Ok(waiting.items)
 }
 
-/// The list.
+/// Lists waiting and finished approvals.
 pub(crate) async fn list_approvals(layout: Layout, api: ApiClient) -> PageResult {
     let approvals = load_approvals(&api).await?;
     let ended = load_ended(&api).await?;
     show(&ApprovalsPage { address: &layout.address, layout: &layout, approvals, ended })
 }
 
-/// Calls that no longer wait for the visitor, the newest first.
+/// Returns finished approvals, the newest first.
 async fn load_ended(api: &ApiClient) -> Result<Vec<Approval>, ApiError> {
     let path = ApiPath::new(&["api", "approvals", "ended"])?.with("limit", "100");
     let ended: List<Approval> = api.get(&path).await?;
     Ok(ended.items)
 }
 
-/// One call, to decide on.
+/// Shows a call and asks for a decision.
 pub(crate) async fn show_approval(
     layout: Layout,
     api: ApiClient,
@@ -167,7 +167,7 @@ pub(crate) async fn answer(
     Ok(layout.redirect_with(list, severity, &text))
 }
 
-/// What an answer did, as a sentence.
+/// Describes the effect of a decision.
 fn describe_answer(text: &[u8]) -> (Severity, String) {
     let answered: Value = serde_json::from_slice(text).unwrap_or_default();
     match answered["state"].as_str() {

@@ -1,5 +1,5 @@
-//! Audit: requests, decisions and outcomes, the newest first; one record in full; and whether the
-//! trail is intact.
+//! Audit: requests, decisions and outcomes, the newest first; single records; and verification of
+//! the trail.
 
 use askama::Template;
 use axum::extract::Path;
@@ -14,21 +14,20 @@ use crate::console::fields::{Fields, QueryFields};
 use crate::console::layout::Layout;
 use crate::console::shown::show_json;
 
-/// Records of one page.
+/// Number of records per page.
 const PART: &str = "50";
 /// Fields of the form, under the names of the API.
 const FILTERS: [&str; 8] =
     ["principal", "tool", "server", "decision", "kind", "from", "to", "organizationId"];
 
-/// Those of them that are seldom needed.
+/// Rarely used filters.
 const SELDOM: [&str; 4] = ["kind", "from", "to", "organizationId"];
 
-/// A record of the trail, as it is.
+/// A record of the trail, unmodified.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct AuditRecord(Map<String, Value>);
 
-/// What a search found.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct AuditPart {
@@ -36,7 +35,7 @@ pub(crate) struct AuditPart {
     pub(crate) records: Vec<AuditRecord>,
     next_cursor: Option<String>,
     complete: bool,
-    /// For operators.
+    /// No record of the searched part is missing or unreadable; set for operators only.
     whole: Option<bool>,
     unreadable: u64,
     gaps: u64,
@@ -50,9 +49,9 @@ struct AuditPage<'a> {
     found: AuditPart,
     next: Option<String>,
     mistake: &'a str,
-    /// Something is searched by that is seldom needed.
+    /// A rarely used filter is set.
     fields_more: bool,
-    /// Why there is nothing to search, where that is so.
+    /// The reason that the trail cannot be searched; empty if it can.
     missing: &'a str,
 }
 
@@ -74,22 +73,21 @@ impl AuditRecord {
         }
     }
 
-    /// The page of the record, which is found by its time.
+    /// Returns the address of the record's page. The time of a record identifies it.
     pub(crate) fn address(&self) -> String {
         format!("/console/audit/{}", self.get("time"))
     }
 
-    /// The name of the caller, or the subject of its credential.
+    /// Returns the name of the caller, or the subject of its credential.
     pub(crate) fn who(&self) -> &str {
         self.find_first(&["key", "who"])
     }
 
-    /// What was asked for, or done.
+    /// Returns the requested name, action or method.
     pub(crate) fn subject(&self) -> &str {
         self.find_first(&["name", "action", "words", "why", "method"])
     }
 
-    /// What became of it.
     pub(crate) fn result(&self) -> &str {
         match (self.get("decision"), self.get("outcome")) {
             ("deny", _) => "denied",
@@ -101,7 +99,7 @@ impl AuditRecord {
         }
     }
 
-    /// The first of these members that says something.
+    /// Returns the first of these members that is not empty.
     fn find_first(&self, names: &[&str]) -> &str {
         for name in names {
             if !self.get(name).is_empty() {
@@ -123,13 +121,13 @@ impl AuditRecord {
         }
     }
 
-    /// Milliseconds that it took, where that is known.
+    /// Returns the duration in milliseconds, if known.
     pub(crate) fn milliseconds(&self) -> Option<String> {
         let micros = self.0.get("duration_us").and_then(Value::as_u64)?;
         Some(format!("{}.{:02}", micros / 1000, micros % 1000 / 10))
     }
 
-    /// Members in the order in which people ask for them.
+    /// Returns the members in order of importance to readers.
     fn facts(&self) -> Vec<(&'static str, String)> {
         const SHOWN: [(&str, &str); 16] = [
             ("Name", "key"),
@@ -164,7 +162,7 @@ impl AuditRecord {
         facts
     }
 
-    /// The question that the decision answered, for the page that explains it.
+    /// Returns the address that explains the decision.
     fn explain_address(&self) -> Option<String> {
         if self.get("kind") != "decision" || self.get("method") != "tools/call" {
             return None;
@@ -177,7 +175,7 @@ impl AuditRecord {
     }
 }
 
-/// The newest records that fit, up to 200.
+/// Returns the newest matching records, at most 200.
 pub(crate) async fn search_records(
     api: &ApiClient,
     filters: &[(&str, &str)],
@@ -190,7 +188,7 @@ pub(crate) async fn search_records(
     api.get(&path).await
 }
 
-/// The search.
+/// Shows the search and its results.
 pub(crate) async fn list_records(
     layout: Layout,
     api: ApiClient,
@@ -232,7 +230,6 @@ pub(crate) async fn list_records(
     }
 }
 
-/// Verifies the whole trail.
 pub(crate) async fn verify_trail(layout: Layout, api: ApiClient) -> PageResult {
     let path = ApiPath::new(&["api", "audit", "verify"])?;
     let report: Value = api.ask(&path, &Value::Null).await?;
@@ -249,7 +246,7 @@ pub(crate) async fn verify_trail(layout: Layout, api: ApiClient) -> PageResult {
     Ok(layout.redirect_with(page, severity, &text))
 }
 
-/// The record of a time.
+/// Shows the record of a time.
 pub(crate) async fn show_record(
     layout: Layout,
     api: ApiClient,
@@ -270,7 +267,7 @@ pub(crate) async fn show_record(
     })
 }
 
-/// The microsecond after a time of a record; none where the text is no such time.
+/// Returns the time one microsecond later; `None` if the text is not the time of a record.
 fn find_next_time(time: &str) -> Option<String> {
     let (second, micros) = time.strip_suffix('Z')?.split_once('.')?;
     let micros: u32 = micros.parse().ok()?;

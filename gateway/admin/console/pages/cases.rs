@@ -1,5 +1,4 @@
-//! Test cases of policies: written, and tried on the policies that are in force. Nothing is called
-//! and nothing is stored.
+//! Test cases of policies, run against the current policies. Nothing is called or stored.
 
 use askama::Template;
 use axum::http::StatusCode;
@@ -12,7 +11,6 @@ use crate::console::error::{PageResult, render, show};
 use crate::console::fields::{FormFields, QueryFields};
 use crate::console::layout::Layout;
 
-/// How cases came out.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Tested {
@@ -38,7 +36,7 @@ struct CasesPage<'a> {
     tested: Option<Tested>,
 }
 
-/// The form, with the case that an address asks about.
+/// Shows the form, with the case from the address.
 pub(crate) async fn show_form(layout: Layout, QueryFields(fields): QueryFields) -> PageResult {
     let call = if fields.has("call") { fields.get("call") } else { "server/tool" };
     let mut case = json!({"name": format!("{call} as it should be"), "call": call});
@@ -55,7 +53,7 @@ pub(crate) async fn show_form(layout: Layout, QueryFields(fields): QueryFields) 
     show(&CasesPage { layout: &layout, typed: &typed, mistake: "", tested: None })
 }
 
-/// Tries what was written.
+/// Runs the entered cases.
 pub(crate) async fn try_cases(
     layout: Layout,
     api: ApiClient,
@@ -79,7 +77,7 @@ pub(crate) async fn try_cases(
     }
 }
 
-/// The form again, with what is wrong.
+/// Shows the form again with the mistake.
 fn refuse(layout: &Layout, typed: &str, mistake: &str) -> PageResult {
     let page = CasesPage { layout, typed, mistake, tested: None };
     render(StatusCode::UNPROCESSABLE_ENTITY, &page)

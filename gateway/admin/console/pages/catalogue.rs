@@ -5,10 +5,10 @@ use serde::Deserialize;
 
 use crate::console::api_client::{ApiClient, ApiError, ApiPath, List};
 
-/// Entries of one page of the API.
+/// Number of entries per page of the API.
 const PART: &str = "200";
 
-/// An entry as the API shows it.
+/// An entry as returned by the API.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct CatalogueEntry {
@@ -20,7 +20,7 @@ pub(crate) struct CatalogueEntry {
 }
 
 impl CatalogueEntry {
-    /// The credential that it requires; empty if it requires none.
+    /// Returns the credential that the entry requires; empty if it requires none.
     pub(crate) fn wants(&self) -> &'static str {
         match self.auth_method.as_str() {
             "bearer_token" => "a token",
@@ -30,7 +30,7 @@ impl CatalogueEntry {
     }
 }
 
-/// The first entries, in the order of their names, and how many there are.
+/// Returns the first entries by name, and their total number.
 pub(crate) async fn load_catalogue(
     api: &ApiClient,
     search: &str,
@@ -38,7 +38,7 @@ pub(crate) async fn load_catalogue(
     let path = ApiPath::new(&["api", "mcp-integrations", "predefined", "available"])?;
     let found = api.get(&path.with("limit", PART).with("search", search)).await;
     match found {
-        // Where nothing can be stored there is nothing to choose.
+        // Without a store there is nothing to choose.
         Err(error) if error.status == StatusCode::SERVICE_UNAVAILABLE => {
             Ok(List { items: Vec::new(), total: 0, next_cursor: None })
         }

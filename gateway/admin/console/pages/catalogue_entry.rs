@@ -1,5 +1,5 @@
-//! Adding a server from the operator's catalogue: by its name, with the credential that it
-//! requires, which is never shown again. Its address is for the operator alone.
+//! Adding a server from the operator's catalogue: by name, with the credential that it requires,
+//! which is never shown again. Only the operator sees the address of the server.
 
 use askama::Template;
 use axum::extract::Path;
@@ -21,15 +21,15 @@ struct EntryPage<'a> {
     entry: &'a CatalogueEntry,
     typed: &'a Fields,
     mistake: FormError,
-    /// The form was tried and would be accepted.
+    /// The form passed its test and would be accepted.
     tried: Option<Added>,
-    /// What was typed stays where it is.
+    /// A script keeps the entered values.
     is_script: bool,
     organisation: &'a str,
 }
 
 impl EntryPage<'_> {
-    /// Where the form goes.
+    /// Returns the target of the form.
     fn action(&self) -> String {
         ApiPath::link(&["console", "catalogue", &self.entry.slug], self.organisation, "")
     }
@@ -50,7 +50,7 @@ async fn find_entry(api: &ApiClient, slug: &str) -> Result<CatalogueEntry, PageE
     }
 }
 
-/// The form, with what an address gives it.
+/// Shows the form, with values from the address.
 pub(crate) async fn show_form(
     layout: Layout,
     api: ApiClient,

@@ -1,4 +1,4 @@
-//! A server that an organisation has added: edited, tested, enabled or disabled, and removed. Its
+//! A server added by an organisation: edited, tested, enabled or disabled, and removed. Its
 //! credential can be replaced and is never shown.
 
 use askama::Template;
@@ -15,7 +15,7 @@ use crate::console::fields::{Fields, FormFields, QueryFields};
 use crate::console::layout::Layout;
 use crate::fault::Fault;
 
-/// An integration as the API shows it.
+/// An integration as returned by the API.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Integration {
@@ -33,7 +33,7 @@ pub(crate) struct Integration {
     pub(crate) state: String,
     pub(crate) fault: Option<Fault>,
     reason: String,
-    /// Ids of agents that a change would concern, where it was only tried.
+    /// Ids of the agents that a change would affect; set for dry runs.
     affected_agents: Vec<String>,
 }
 
@@ -59,10 +59,10 @@ struct Offered {
 struct IntegrationPage<'a> {
     layout: &'a Layout,
     integration: Integration,
-    /// What was typed, if anything was.
+    /// The entered values, if any.
     typed: &'a Fields,
     mistake: FormError,
-    /// The query of links to the same organisation.
+    /// The query for links within the same organisation.
     query: String,
 }
 
@@ -83,12 +83,12 @@ impl Integration {
         say_state(&self.state)
     }
 
-    /// The stage that failed; empty where none did.
+    /// Returns the stage that failed; empty if none did.
     pub(crate) fn stage(&self) -> &str {
         self.fault.as_ref().map_or("", |fault| &fault.stage)
     }
 
-    /// What is wrong and how to repair it.
+    /// Returns the problem and its fix.
     pub(crate) fn cause(&self) -> String {
         match &self.fault {
             Some(fault) => format!("{} {} {}", fault.summary, fault.cause, fault.fix),
@@ -102,7 +102,7 @@ impl Integration {
 }
 
 impl IntegrationPage<'_> {
-    /// What a field of the form has: what was typed, or what is so.
+    /// Returns the value of a form field: the entered value, or the stored value.
     fn value(&self, field: &str) -> &str {
         if self.typed.has(field) {
             return self.typed.get(field);
@@ -117,7 +117,7 @@ impl IntegrationPage<'_> {
     }
 }
 
-/// The integration of this slug, if the visitor's organisation or the named one has it.
+/// Returns the integration of this slug in the named organisation, or in the visitor's.
 pub(crate) async fn find_integration(
     api: &ApiClient,
     slug: &str,
@@ -152,7 +152,6 @@ fn write_query(query: &Fields) -> String {
     }
 }
 
-/// One integration.
 pub(crate) async fn show_integration(
     layout: Layout,
     api: ApiClient,
@@ -169,7 +168,7 @@ pub(crate) async fn show_integration(
     })
 }
 
-/// Changes an integration, unless another administrator changed it since the form was opened.
+/// Edits an integration, unless another administrator changed it since the form was opened.
 pub(crate) async fn change_integration(
     layout: Layout,
     api: ApiClient,
@@ -211,7 +210,7 @@ pub(crate) async fn change_integration(
     )
 }
 
-/// What was typed, as the API takes it. A credential that was left empty stays as it is.
+/// Returns the entered values as the API expects them. An empty credential is left unchanged.
 fn write_patch(typed: &Fields) -> Value {
     let mut patch = json!({"authMethod": typed.get("authMethod")});
     for field in ["name", "serverUrl", "headerName"] {
@@ -226,7 +225,7 @@ fn write_patch(typed: &Fields) -> Value {
     patch
 }
 
-/// Tests the connection to a server as it is stored.
+/// Tests the connection to a stored server.
 pub(crate) async fn try_integration(
     layout: Layout,
     api: ApiClient,
@@ -237,7 +236,7 @@ pub(crate) async fn try_integration(
     let tried = api.change(Method::POST, &path, None, None).await?;
     let trial: Trial = serde_json::from_slice(&tried).unwrap_or_default();
     if trial.valid {
-        // One that works is connected at once, and not when Lockgate would next retry.
+        // Connect at once, instead of at the next scheduled retry.
         let path = api_path(&id, &["reconnect"], &query)?;
         api.change(Method::POST, &path, None, None).await?;
     }
@@ -258,7 +257,6 @@ pub(crate) async fn try_integration(
     }
 }
 
-/// Enables or disables an integration.
 pub(crate) async fn switch_integration(
     layout: Layout,
     api: ApiClient,
@@ -273,7 +271,7 @@ pub(crate) async fn switch_integration(
     Ok(layout.redirect_with(own_path(&id, &query)?, Severity::Good, &text))
 }
 
-/// Asks before an integration is removed, with the agents that lose it.
+/// Asks for confirmation before an integration is removed, and lists the agents that lose it.
 pub(crate) async fn show_deletion(
     layout: Layout,
     api: ApiClient,

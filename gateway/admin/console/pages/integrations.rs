@@ -14,7 +14,7 @@ use crate::console::fields::{Fields, FormFields, QueryFields};
 use crate::console::layout::Layout;
 use crate::fault::Fault;
 
-/// What an added server is, or would be.
+/// A server that was added, or that a dry run would add.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Added {
@@ -22,7 +22,7 @@ pub(super) struct Added {
     pub(super) warnings: Vec<Warning>,
 }
 
-/// Something that was accepted and needs attention.
+/// A warning about an accepted value.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Warning {
@@ -35,19 +35,19 @@ struct NewIntegrationPage<'a> {
     layout: &'a Layout,
     typed: &'a Fields,
     mistake: FormError,
-    /// The form was tried and would be accepted.
+    /// The form passed its test and would be accepted.
     tried: Option<Added>,
-    /// What was typed stays where it is.
+    /// A script keeps the entered values.
     is_script: bool,
-    /// The organisation that it is for, where that is not the visitor's own.
+    /// The target organisation; empty for the visitor's own.
     organisation: &'a str,
-    /// What the operator offers, and what of it was looked for.
+    /// Entries of the operator's catalogue, and the search text.
     catalogue: List<CatalogueEntry>,
     search: &'a str,
 }
 
 impl NewIntegrationPage<'_> {
-    /// Where the form goes.
+    /// Returns the target of the form.
     fn action(&self) -> String {
         ApiPath::link(&["console", "integrations", "new"], self.organisation, "")
     }
@@ -57,12 +57,12 @@ impl NewIntegrationPage<'_> {
     }
 }
 
-/// What is wrong, and at which field; none where that is empty.
+/// A form error and its field; no error if `words` is empty.
 #[derive(Default)]
 pub(super) struct FormError {
     field: String,
     pub(super) words: String,
-    /// The failure of the server, where that is what happened.
+    /// The failure, if the server failed.
     pub(super) fault: Option<Box<Fault>>,
 }
 
@@ -71,22 +71,22 @@ impl FormError {
         Self { field: field.to_owned(), words: words.to_owned(), fault: None }
     }
 
-    /// For forms that have no address.
+    /// Moves an address error to the form as a whole, for forms without an address.
     pub(super) fn leave_address(&mut self) {
         if self.field == "serverUrl" {
             self.field.clear();
         }
     }
 
-    /// What is wrong with a field.
+    /// Returns the error of a field.
     pub(super) fn at(&self, field: &str) -> &str {
         if self.field == field { &self.words } else { "" }
     }
 
-    /// What is wrong with none of the fields that the form has.
+    /// Returns an error that belongs to no field of the form.
     pub(super) fn elsewhere(&self) -> &str {
         let fields = ["name", "serverUrl", "slug", "authMethod", "headerName", "credentials"];
-        // What failed at a stage stands above the form.
+        // A failed stage is shown above the form.
         let is_above = self.fault.is_some() && self.field.is_empty();
         if fields.contains(&self.field.as_str()) || is_above { "" } else { &self.words }
     }
@@ -106,7 +106,7 @@ impl From<ApiError> for FormError {
     }
 }
 
-/// The field that a stage is about.
+/// Returns the field that a stage depends on.
 fn find_field(stage: &str) -> &'static str {
     match stage {
         "" => "",
@@ -115,7 +115,7 @@ fn find_field(stage: &str) -> &'static str {
     }
 }
 
-/// The form, with what an address gives it.
+/// Shows the form, with values from the address.
 pub(crate) async fn show_form(
     layout: Layout,
     api: ApiClient,
@@ -173,12 +173,12 @@ pub(crate) async fn create(
     }
 }
 
-/// Whether a part of the page is asked for, with what was typed still in it.
+/// Returns whether htmx sent the request: it updates part of the page and keeps the entered values.
 pub(super) fn is_of_script(headers: &HeaderMap) -> bool {
     headers.contains_key("hx-request")
 }
 
-/// Goes to the page of a server that was added.
+/// Redirects to the page of an added server.
 pub(super) fn open_added(layout: &Layout, added: &Added, organisation: &str) -> PageResult {
     let page = match organisation {
         "" => ApiPath::new(&["console", "servers", &added.slug])?,
@@ -188,8 +188,8 @@ pub(super) fn open_added(layout: &Layout, added: &Added, organisation: &str) -> 
     Ok(layout.redirect_with(page, Severity::Good, &text))
 }
 
-/// What was typed, as the API takes it; empty fields are left out. A server that does not work is
-/// stored only on request.
+/// Returns the entered values as the API expects them, without empty fields. A server that fails
+/// its test is stored only on request.
 fn write_body(typed: &Fields) -> Value {
     let mut body = json!({
         "name": typed.get("name"),

@@ -19,15 +19,15 @@ use crate::console::layout::Layout;
 use crate::console::snippets::{Snippet, find_address, make_snippets};
 
 const DAY: Duration = Duration::from_secs(86_400);
-/// How long a new key is good where its maker does not say.
+/// The lifetime that the form suggests for a new key.
 const DEFAULT_LIFE: Duration = Duration::from_secs(90 * 86_400);
 
-/// Keys of one page of the API.
+/// Number of keys per page of the API.
 const PART: &str = "200";
-/// Pages of the API that are looked at.
+/// Maximum number of API pages to read.
 const MAX_PARTS: usize = 50;
 
-/// A key as the API shows it.
+/// A key as returned by the API.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct ApiKey {
@@ -41,7 +41,7 @@ pub(crate) struct ApiKey {
     pub(crate) expires_at: Option<String>,
 }
 
-/// A key that was made: its text is in this answer alone.
+/// A created key; only this response contains its secret.
 #[derive(Deserialize)]
 struct MadeKey {
     key: String,
@@ -63,9 +63,9 @@ struct KeysPage<'a> {
 struct NewKeyPage<'a> {
     layout: &'a Layout,
     typed: &'a Fields,
-    /// The field that is wrong, and why.
+    /// The field in error, and the reason.
     mistake: (String, String),
-    /// The day that the form suggests, 90 days from now, and the first one that can be chosen.
+    /// The suggested expiry, 90 days from now, and the earliest allowed day.
     expires: String,
     today: String,
     /// Roles that the visitor may grant.
@@ -90,7 +90,7 @@ struct RevokePage<'a> {
 }
 
 impl ApiKey {
-    /// Whether it ends before a time, both as RFC 3339 in UTC.
+    /// Returns whether the key expires before a time, both as RFC 3339 in UTC.
     pub(crate) fn ends_before(&self, time: &str) -> bool {
         matches!(self.expires_at.as_deref(), Some(ends) if ends < time)
     }
@@ -109,19 +109,19 @@ impl ApiKey {
 }
 
 impl NewKeyPage<'_> {
-    /// The value of the expiry: the suggestion until the form was sent.
+    /// Returns the entered expiry, or the suggestion for a new form.
     fn expiry(&self) -> &str {
         if self.typed.has("expiresAt") { self.typed.get("expiresAt") } else { &self.expires }
     }
 
-    /// What is wrong with a field, or with one of its items.
+    /// Returns the error of a field, or of an item of it.
     fn at(&self, field: &str) -> &str {
         let (place, words) = &self.mistake;
         if place.split('/').next() == Some(field) { words } else { "" }
     }
 }
 
-/// The keys that the visitor may see.
+/// Returns the keys that the visitor may see.
 pub(crate) async fn load_keys(api: &ApiClient) -> Result<List<ApiKey>, ApiError> {
     let mut all = List { items: Vec::new(), total: 0, next_cursor: None };
     for _ in 0..MAX_PARTS {
@@ -138,8 +138,7 @@ pub(crate) async fn load_keys(api: &ApiClient) -> Result<List<ApiKey>, ApiError>
     Ok(all)
 }
 
-/// The list. Keys are searched by name, or by the beginning of their id; those that are good come
-/// first.
+/// Lists the keys, filtered by name or prefix of the id, the active keys first.
 pub(crate) async fn list_keys(
     layout: Layout,
     api: ApiClient,
@@ -152,7 +151,6 @@ pub(crate) async fn list_keys(
     show(&KeysPage { layout: &layout, search, keys, total })
 }
 
-/// The form of a new key.
 pub(crate) async fn show_form(
     layout: Layout,
     api: ApiClient,
@@ -174,20 +172,19 @@ fn make_form<'a>(
     NewKeyPage { layout, typed, mistake, expires, today, grants }
 }
 
-/// The day of a time in UTC.
 fn day_of(time: SystemTime) -> String {
     let mut day = date::of_time(time);
     day.truncate("2027-01-31".len());
     day
 }
 
-/// Roles that the visitor may give to a key, as far as they can be listed.
+/// Returns the roles that the visitor may grant; empty if the request fails.
 async fn list_grants(api: &ApiClient) -> Result<Vec<String>, ApiError> {
     let me: Me = api.get(&ApiPath::new(&["api", "me"])?).await.unwrap_or_default();
     Ok(me.grants)
 }
 
-/// Makes a key, and shows it once.
+/// Creates a key and shows it once.
 pub(crate) async fn create_key(
     layout: Layout,
     api: ApiClient,
@@ -209,8 +206,7 @@ pub(crate) async fn create_key(
     }
 }
 
-/// Shows a key once, with the configuration of clients that use it: of an agent, where the key was
-/// created for one.
+/// Shows a key once, with the client configuration for its agent, or for the gateway.
 async fn show_made(
     layout: &Layout,
     api: &ApiClient,
@@ -252,7 +248,7 @@ fn write_body(typed: &Fields) -> Value {
     body
 }
 
-/// A key that is about to be taken out of force.
+/// Asks for confirmation before a key is revoked.
 pub(crate) async fn show_revocation(
     layout: Layout,
     api: ApiClient,
@@ -265,7 +261,6 @@ pub(crate) async fn show_revocation(
     show(&RevokePage { layout: &layout, key })
 }
 
-/// Takes a key out of force.
 pub(crate) async fn revoke_key(
     layout: Layout,
     api: ApiClient,

@@ -1,5 +1,5 @@
-//! Live updates of open pages: the events of the API. On an event a page requests its own part
-//! again. A stream ends with the session of its visitor, with an event that makes the page reload.
+//! Live updates of open pages, from the events of the API. On an event, a page requests its own
+//! content again. The stream ends with the visitor's session, with an event that reloads the page.
 
 use std::sync::Arc;
 

@@ -1,13 +1,12 @@
-//! What a server offers beside tools: its prompts and resources, as the visitor may use them.
+//! The prompts and resources of a server that the visitor may use.
 
 use serde::Deserialize;
 
 use crate::console::api_client::{ApiClient, ApiError, ApiPath, List};
 
-/// Those of one page.
 const PART: &str = "50";
 
-/// A prompt or a resource as the API shows it.
+/// A prompt or a resource as returned by the API.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Offer {
@@ -20,7 +19,7 @@ pub(crate) struct Offer {
     pub(crate) arguments: Vec<Argument>,
 }
 
-/// What a prompt takes.
+/// An argument of a prompt.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Argument {
@@ -38,17 +37,17 @@ impl Offer {
         ApiPath::link(&["console", "resources", &self.uri], "", "/console/servers")
     }
 
-    /// The first line of what its server says of it.
+    /// Returns the first line of the description, or the title or name.
     pub(crate) fn first_line(&self) -> &str {
         let words = self.description.as_deref().or(self.title.as_deref()).unwrap_or(&self.name);
         words.lines().next().unwrap_or("")
     }
 }
 
-/// Pages of the API that are looked at for one prompt or resource.
+/// Maximum number of API pages to search for a prompt or resource.
 const MAX_PARTS: usize = 20;
 
-/// The prompt of this name, or the resource of this URI, where the visitor may use it.
+/// Returns the prompt of this name, or the resource of this URI, if the visitor may use it.
 pub(crate) async fn find_offer(
     api: &ApiClient,
     list: &str,
@@ -73,12 +72,12 @@ pub(crate) async fn find_offer(
     Ok(None)
 }
 
-/// The first prompts of a server, where it has any.
+/// Returns the first prompts of a server.
 pub(crate) async fn load_prompts(api: &ApiClient, server: &str) -> Result<List<Offer>, ApiError> {
     api.get(&ApiPath::new(&["api", "prompts"])?.with("limit", PART).with("server", server)).await
 }
 
-/// The first resources of a server, where it has any.
+/// Returns the first resources of a server.
 pub(crate) async fn load_resources(api: &ApiClient, server: &str) -> Result<List<Offer>, ApiError> {
     api.get(&ApiPath::new(&["api", "resources"])?.with("limit", PART).with("server", server)).await
 }

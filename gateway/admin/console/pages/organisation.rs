@@ -1,4 +1,4 @@
-//! One organisation, for operators: its servers and agents.
+//! An organisation, for operators: its servers and agents.
 
 use askama::Template;
 use axum::extract::Path;
@@ -10,7 +10,7 @@ use crate::console::diagnosis::Severity;
 use crate::console::error::{PageResult, show};
 use crate::console::layout::Layout;
 
-/// Things of each kind that are shown.
+/// Maximum number of servers, and of agents, shown.
 const PART: &str = "200";
 
 #[derive(Template)]
@@ -22,8 +22,8 @@ struct OrganisationPage<'a> {
     agents: List<Agent>,
 }
 
-/// Shows an organisation. One without servers and agents is empty, not missing: its first server
-/// creates it.
+/// Shows an organisation. An unknown name is shown as an empty organisation, because its first
+/// server creates it.
 pub(crate) async fn show_organisation(
     layout: Layout,
     api: ApiClient,

@@ -8,7 +8,7 @@ use crate::console::error::{PageResult, show};
 use crate::console::fields::QueryFields;
 use crate::console::layout::Layout;
 
-/// An organisation as the API shows it.
+/// An organisation as returned by the API.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Organisation {
@@ -28,7 +28,6 @@ struct OrganisationsPage<'a> {
     next: Option<String>,
 }
 
-/// The list.
 pub(crate) async fn list_organisations(
     layout: Layout,
     api: ApiClient,

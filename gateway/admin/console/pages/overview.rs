@@ -1,4 +1,4 @@
-//! Overview: what needs attention, the state of the servers, and the first steps of a new user.
+//! Overview: problems that need attention, the state of the servers, and first steps for new users.
 
 use std::time::{Duration, SystemTime};
 
@@ -20,9 +20,9 @@ use crate::console::layout::Layout;
 use crate::console::plot::{Plot, plot_calls};
 use crate::console::snippets::{Snippet, find_address, make_snippets};
 
-/// Matters of one kind that are shown one by one.
+/// Maximum number of problems of one kind that are listed.
 const MAX_SHOWN: usize = 16;
-/// How long before its expiry a key is named.
+/// Time before its expiry at which a key is listed.
 const KEY_NOTICE: Duration = Duration::from_secs(14 * 86_400);
 
 #[derive(Template)]
@@ -37,17 +37,16 @@ struct OverviewPage<'a> {
     now: Figures,
     /// Empty before the first call.
     plots: Vec<Plot>,
-    /// What is left to do before the first agent works; empty where that is done.
+    /// Steps before the first agent works; empty once all are done.
     steps: Vec<Step>,
     snippets: Vec<Snippet>,
 }
 
-/// One of the first steps.
 struct Step {
     title: &'static str,
     detail: &'static str,
     is_done: bool,
-    /// Where it is done, and what the link says.
+    /// The address and the label of the link.
     link: Option<(&'static str, &'static str)>,
 }
 
@@ -57,7 +56,7 @@ impl Step {
     }
 }
 
-/// Recent calls of the servers that the visitor may see figures of.
+/// Recent calls of the servers with metrics that the visitor may see.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Figures {
@@ -66,7 +65,7 @@ struct Figures {
 }
 
 impl Figures {
-    /// Calls and failed ones of the step that goes on and the one before it.
+    /// Returns the calls and failures of the current and the previous step.
     fn last_minute(&self) -> (u64, u64) {
         let mut calls = 0;
         let mut failed = 0;
@@ -78,18 +77,17 @@ impl Figures {
     }
 }
 
-/// Something that needs attention.
+/// A problem that needs attention.
 struct Matter {
     severity: Severity,
     title: String,
-    /// The stage of a server that failed; empty for others.
+    /// The server stage that failed; empty for other problems.
     stage: String,
     detail: String,
     address: String,
     action: &'static str,
 }
 
-/// The page.
 pub(crate) async fn show_overview(
     layout: Layout,
     api: ApiClient,
@@ -124,7 +122,7 @@ pub(crate) async fn show_overview(
     })
 }
 
-/// The first steps, until all of them are done.
+/// Returns the first steps; empty once all are done.
 fn list_steps(layout: &Layout, servers: &[ServerState], has_agent: bool) -> Vec<Step> {
     let mut others = servers.iter().filter(|one| one.transport.as_deref() != Some("builtin"));
     let has_server = others.any(|one| one.state == "connected" || one.state == "resting");
@@ -155,8 +153,8 @@ fn list_steps(layout: &Layout, servers: &[ServerState], has_agent: bool) -> Vec<
     ]
 }
 
-/// Failures that the visitor can do something about come one by one; those that only an operator
-/// can repair are one line.
+/// Adds failed servers: a line for each server that the visitor can repair, and a single line for
+/// servers that only an operator can repair.
 fn add_servers(
     matters: &mut Vec<Matter>,
     servers: &[ServerState],

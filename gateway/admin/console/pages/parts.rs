@@ -1,4 +1,4 @@
-//! All parts of pages on one page, for design changes and for the pictures of the tests.
+//! All components on one page, for design work and for the screenshots of the tests.
 
 use askama::Template;
 
@@ -15,7 +15,6 @@ struct PartsPage<'a> {
     plots: Vec<Plot>,
 }
 
-/// The page.
 pub(crate) async fn show_parts(layout: Layout) -> PageResult {
     let mut calls = Vec::new();
     let mut averages = Vec::new();

@@ -1,5 +1,5 @@
-//! Tools that changed or are not approved: both definitions side by side, the tools with findings
-//! first. Approving covers the definition that was shown and no other.
+//! Changed and unapproved tools: both definitions side by side, the tools with findings first. An
+//! approval covers only the displayed definition.
 
 use std::collections::BTreeSet;
 
@@ -15,12 +15,12 @@ use crate::console::error::{PageResult, render};
 use crate::console::fields::{Fields, FormFields, QueryFields};
 use crate::console::layout::Layout;
 
-/// Tools of one page: each has to be read.
+/// Number of tools per page: each must be reviewed.
 const PART: &str = "10";
-/// Tools with text to look at that are named beside them.
+/// Maximum number of tools with suspicious text listed beside them.
 const MAX_NAMED: &str = "200";
 
-/// A tool as the API shows it to those who approve.
+/// A tool as returned by the API to approvers.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Pin {
@@ -41,19 +41,19 @@ struct PinsPage<'a> {
     layout: &'a Layout,
     search: &'a str,
     server: &'a str,
-    /// Those that are not as they were approved.
+    /// Tools that differ from their approved definition.
     changed: Vec<Changed>,
     total: usize,
-    /// Those that are, or that nobody has to approve, with text to look at.
+    /// Tools with suspicious text that are approved or need no approval.
     suspects: Vec<Pin>,
     next: Option<String>,
-    /// Nothing is pinned here.
+    /// Pinning is not configured.
     is_unpinned: bool,
-    /// Why nothing was approved; empty where nothing was tried.
+    /// The reason that an approval was rejected; empty if none was.
     refusal: &'static str,
 }
 
-/// A tool with both of its definitions.
+/// A tool with a comparison of its definitions.
 struct Changed {
     pin: Pin,
     comparison: Comparison,
@@ -62,7 +62,7 @@ struct Changed {
 }
 
 impl Pin {
-    /// What it means for those who would call it.
+    /// Returns the effect on callers of the tool.
     pub(crate) fn effect(&self) -> &'static str {
         match (self.quarantined, self.organization_id.is_some()) {
             (true, true) => "It is hidden from the organisation until it is approved.",
@@ -84,7 +84,7 @@ impl Pin {
     }
 }
 
-/// Returns the rows that hold the excerpts of findings, which are quoted at their ends.
+/// Returns the rows that contain the excerpts quoted at the end of findings.
 fn find_rows(comparison: &Comparison, findings: &[String]) -> BTreeSet<usize> {
     let mut excerpts = Vec::new();
     for finding in findings {
@@ -105,12 +105,12 @@ fn find_rows(comparison: &Comparison, findings: &[String]) -> BTreeSet<usize> {
 }
 
 impl Changed {
-    /// Whether a row of the comparison has suspicious text.
+    /// Returns whether a row of the comparison has suspicious text.
     fn is_found(&self, row: &usize) -> bool {
         self.found.contains(row)
     }
 
-    /// What a form says of it.
+    /// Returns the form value that identifies the displayed definition.
     fn reference(&self) -> String {
         format!("{} {}", self.pin.fingerprint, self.pin.name)
     }
@@ -121,13 +121,13 @@ impl Changed {
 }
 
 impl PinsPage<'_> {
-    /// Tools that one button approves: all that can be judged here.
+    /// Returns the tools that one button approves: those with a complete comparison.
     fn choices(&self) -> Vec<&Changed> {
         self.changed.iter().filter(|changed| !changed.comparison.is_too_long).collect()
     }
 }
 
-/// How many tools should be looked at, and the first of them.
+/// Returns the number of tools to review, and the first of them.
 pub(crate) async fn find_pins(
     api: &ApiClient,
     server: &str,
@@ -137,7 +137,7 @@ pub(crate) async fn find_pins(
     Ok((found.total, found.items.into_iter().next()))
 }
 
-/// The page.
+/// Shows the tools to review.
 pub(crate) async fn list_pins(
     layout: Layout,
     api: ApiClient,
@@ -218,7 +218,7 @@ fn describe_count(count: usize) -> String {
     if count == 1 { "1 tool".to_owned() } else { format!("{count} tools") }
 }
 
-/// Approves the definitions that were shown, all of them or none; or leaves them hidden.
+/// Approves all displayed definitions or none of them, or leaves them hidden.
 pub(crate) async fn approve(
     layout: Layout,
     api: ApiClient,

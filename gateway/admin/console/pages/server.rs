@@ -1,4 +1,4 @@
-//! One server: its state, the cause and the fix of a failure, and what it offers.
+//! A server: its state, the cause and the fix of a failure, and its tools, prompts and resources.
 
 use askama::Template;
 use axum::extract::Path;
@@ -28,13 +28,12 @@ struct ServerPage<'a> {
     address: &'a str,
     /// Empty before the first call.
     plots: Vec<Plot>,
-    /// What the visitor's organisation has added, where it is that and the visitor may change it.
+    /// The integration, if the visitor's organisation added the server and the visitor may edit it.
     integration: Option<Integration>,
-    /// How many of its tools should be looked at, and the first, for those who may approve them.
+    /// The number of tools to review and the first of them, for visitors allowed to approve.
     pins: (usize, Option<Pin>),
 }
 
-/// The server of this name.
 pub(crate) async fn show_server(
     layout: Layout,
     api: ApiClient,
@@ -68,7 +67,7 @@ pub(crate) async fn show_server(
     })
 }
 
-/// The limits of the server and their use.
+/// Returns the limits of the server and their use.
 fn list_limits(load: &Value) -> Vec<(&'static str, String)> {
     let running = (read_number(load, "running"), read_number(load, "concurrency"));
     let waiting = (read_number(load, "waiting"), read_number(load, "queue"));
@@ -95,7 +94,7 @@ fn read_number(load: &Value, name: &str) -> u64 {
     }
 }
 
-/// Ends the connection and connects anew.
+/// Ends the connection and reconnects.
 pub(crate) async fn reconnect(
     layout: Layout,
     api: ApiClient,
@@ -105,7 +104,7 @@ pub(crate) async fn reconnect(
     switch((&layout, &api), &name, "reconnect", &done).await
 }
 
-/// Connects what was disconnected.
+/// Connects a disconnected server.
 pub(crate) async fn connect(
     layout: Layout,
     api: ApiClient,

@@ -1,4 +1,4 @@
-//! Servers: all that the visitor may see, those that need attention first, in pages.
+//! Servers that the visitor may see, those that need attention first.
 
 use askama::Template;
 
@@ -8,14 +8,14 @@ use crate::console::error::{PageResult, show};
 use crate::console::fields::QueryFields;
 use crate::console::layout::Layout;
 
-/// Servers of one page of the API.
+/// Number of servers per page of the API.
 const PART: usize = 200;
-/// Servers of one page.
+/// Number of servers per page.
 const PAGE: usize = 100;
-/// Servers that are read: the states of others are not counted.
+/// Maximum number of servers to read; further servers are not counted by state.
 const MAX_SERVERS: usize = 10_000;
 
-/// States that the list is filtered by.
+/// States that the list can be filtered by.
 const STATES: [(&str, &str); 4] =
     [("bad", "Failing"), ("waiting", "Waiting"), ("good", "Working"), ("off", "Disabled")];
 
@@ -26,16 +26,14 @@ struct ServersPage<'a> {
     search: &'a str,
     filters: Vec<Filter>,
     servers: Vec<ServerState>,
-    /// Servers that match, and the first one of this page, counted from 1.
+    /// The number of matching servers, and the position of the first on this page, from 1.
     total: usize,
     first: usize,
     previous: Option<String>,
     next: Option<String>,
-    /// The address of this very list.
     address: &'a str,
 }
 
-/// A filter of the list.
 struct Filter {
     label: &'static str,
     count: usize,
@@ -43,7 +41,7 @@ struct Filter {
     is_chosen: bool,
 }
 
-/// Servers that the visitor may see, up to a bound, and how many there are.
+/// Returns the servers that the visitor may see, up to a limit, and their total number.
 pub(crate) async fn load_servers(
     api: &ApiClient,
     search: &str,
@@ -64,7 +62,6 @@ pub(crate) async fn load_servers(
     }
 }
 
-/// The list.
 pub(crate) async fn list_servers(
     layout: Layout,
     api: ApiClient,
@@ -125,7 +122,7 @@ fn make_filters(
     Ok(filters)
 }
 
-/// How many servers are in which state, the worst first.
+/// Counts the servers by state, the worst first.
 pub(crate) fn count_states(servers: &[ServerState]) -> Vec<(Severity, usize)> {
     let all = [Severity::Bad, Severity::Waiting, Severity::Good, Severity::Off];
     let mut counts = Vec::new();

@@ -1,4 +1,4 @@
-//! Sessions: the people who are signed in to the console. Sessions can be ended.
+//! Sessions of people signed in to the console, which can be ended.
 
 use askama::Template;
 use axum::http::Method;
@@ -10,12 +10,11 @@ use crate::console::error::{PageResult, show};
 use crate::console::fields::{FormFields, QueryFields};
 use crate::console::layout::Layout;
 
-/// Sessions of one page.
 const PART: &str = "200";
-/// Sessions that one form ends: those of one person.
+/// Maximum number of sessions that one form ends: those of one person.
 const MAX_ENDED: usize = 64;
 
-/// A session as the API shows it.
+/// A session as returned by the API.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Session {
@@ -28,7 +27,6 @@ struct Session {
     used_at: String,
 }
 
-/// A person's sessions.
 struct Person {
     sessions: Vec<Session>,
 }
@@ -44,12 +42,12 @@ struct SessionsPage<'a> {
 }
 
 impl Session {
-    /// The name of the key, or the subject of the account.
+    /// Returns the name of the key, or the subject of the account.
     fn text(&self) -> &str {
         self.name.as_deref().unwrap_or(&self.subject)
     }
 
-    /// The kind of credential.
+    /// Returns the kind of credential.
     fn way(&self) -> &str {
         match self.issuer.as_str() {
             lockgate_authn::KEY => "API key",
@@ -63,7 +61,7 @@ impl Session {
     }
 }
 
-/// The list, by people.
+/// Lists the sessions by person.
 pub(crate) async fn list_sessions(
     layout: Layout,
     api: ApiClient,
@@ -92,7 +90,7 @@ pub(crate) async fn list_sessions(
     show(&SessionsPage { layout: &layout, search, people, total: found.total, next })
 }
 
-/// Ends sessions, as far as they have not ended by themselves.
+/// Ends sessions; ignores those that have already ended.
 pub(crate) async fn end_sessions(
     layout: Layout,
     api: ApiClient,

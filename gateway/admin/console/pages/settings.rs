@@ -11,10 +11,9 @@ use crate::console::error::{PageResult, show};
 use crate::console::fields::QueryFields;
 use crate::console::layout::Layout;
 
-/// Keys of one page.
 const PART: &str = "200";
 
-/// A key as the API shows it.
+/// A key as returned by the API.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Setting {
@@ -24,7 +23,6 @@ struct Setting {
     origin: Option<String>,
 }
 
-/// Keys of one section.
 struct Section {
     name: String,
     settings: Vec<Setting>,
@@ -35,17 +33,17 @@ struct Section {
 struct SettingsPage<'a> {
     layout: &'a Layout,
     search: &'a str,
-    /// Defaults are shown as well.
+    /// Includes defaults.
     is_whole: bool,
     sections: Vec<Section>,
     total: usize,
-    /// What is wrong with the files; empty where nothing is.
+    /// Errors in the configuration files; empty if there are none.
     mistakes: String,
     next: Option<String>,
 }
 
 impl Setting {
-    /// The part of its key after the section.
+    /// Returns the key without its section.
     fn name(&self) -> &str {
         match self.key.split_once('.') {
             Some((_, name)) => name,
@@ -62,7 +60,7 @@ impl Setting {
     }
 }
 
-/// Shows the values that are set, or all values.
+/// Shows the configured values, or all values.
 pub(crate) async fn show_settings(
     layout: Layout,
     api: ApiClient,

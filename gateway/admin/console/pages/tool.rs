@@ -1,5 +1,5 @@
-//! One tool, prompt or resource, with a form to call it: the call takes the path of every other
-//! call, in the visitor's name. What came of it is kept, and shown on the page that follows.
+//! A tool, prompt or resource, with a form to call it. The call is processed like any other, with
+//! the visitor as caller. The outcome is stored and shown after a redirect.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -27,7 +27,7 @@ use crate::console::tool_form::{
     text_schema,
 };
 
-/// What can be called from a page.
+/// The kinds of targets of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Callable {
     Tool,
@@ -35,7 +35,7 @@ pub(crate) enum Callable {
     Resource,
 }
 
-/// A tool with what its arguments are.
+/// A tool with the schema of its arguments.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct ToolDefinition {
@@ -54,12 +54,12 @@ struct ToolPage<'a> {
     tool: &'a ToolDefinition,
     fields: &'a [FormField],
     schema: String,
-    /// Arguments that were typed as JSON, and the mistake in them.
+    /// The arguments entered as JSON, and the mistake in them.
     json: &'a str,
     json_mistake: String,
-    /// The last call, and the name it is kept by.
+    /// The last call and the name of its stored result.
     call: Option<(Arc<KeptCall>, String)>,
-    /// The field where the focus goes after a row was added or removed.
+    /// The field to focus after a row was added or removed.
     focus: String,
 }
 
@@ -72,7 +72,6 @@ impl Callable {
         }
     }
 
-    /// The verb on the button.
     fn verb(self) -> &'static str {
         match self {
             Self::Tool => "Call",
@@ -96,13 +95,12 @@ impl ToolPage<'_> {
             })
     }
 
-    /// Whether the focus goes to an input, or to the button beside it.
+    /// Returns whether the focus goes to an input, or to the button beside it.
     fn is_focus(&self, input: &str, end: &str) -> bool {
         self.focus.strip_suffix(end).is_some_and(|focus| focus == input)
     }
 }
 
-/// One tool.
 pub(crate) async fn show_tool(
     layout: Layout,
     api: ApiClient,
@@ -112,7 +110,6 @@ pub(crate) async fn show_tool(
     show_callable(&layout, &api, (Callable::Tool, &name), &query).await
 }
 
-/// One prompt.
 pub(crate) async fn show_prompt(
     layout: Layout,
     api: ApiClient,
@@ -122,7 +119,6 @@ pub(crate) async fn show_prompt(
     show_callable(&layout, &api, (Callable::Prompt, &name), &query).await
 }
 
-/// One resource.
 pub(crate) async fn show_resource(
     layout: Layout,
     api: ApiClient,
@@ -154,7 +150,6 @@ async fn show_callable(
     show(&page)
 }
 
-/// Calls a tool with what was typed.
 pub(crate) async fn try_tool(
     layout: Layout,
     api: ApiClient,
@@ -164,7 +159,6 @@ pub(crate) async fn try_tool(
     call(&layout, &api, (Callable::Tool, &name), typed).await
 }
 
-/// Renders a prompt with what was typed.
 pub(crate) async fn render_prompt(
     layout: Layout,
     api: ApiClient,
@@ -174,7 +168,6 @@ pub(crate) async fn render_prompt(
     call(&layout, &api, (Callable::Prompt, &name), typed).await
 }
 
-/// Reads a resource.
 pub(crate) async fn read_resource(
     layout: Layout,
     api: ApiClient,
@@ -230,7 +223,8 @@ async fn call(
     Ok(redirect(&format!("{}#outcome", page.as_str())))
 }
 
-/// The list that got or lost a row, or the new row.
+/// Returns the input to focus: the add button of the list that lost a row, or the last input of the
+/// list that got a row.
 fn find_focus(fields: &[FormField], typed: &Fields) -> String {
     let added = typed.get("add");
     let mut last = String::new();
@@ -287,8 +281,8 @@ async fn make_call(
     }
 }
 
-/// A policy that refuses arguments answers as the tool would, for models to read. Operators may
-/// have the decision explained, and are shown which of the two it was.
+/// Identifies a denial based on arguments, which is returned as a tool error for models to read.
+/// Only operators may have decisions explained, so only they see the difference.
 async fn explain_refusal(
     api: &ApiClient,
     layout: &Layout,
@@ -360,7 +354,7 @@ fn make_page<'a>(
     }
 }
 
-/// An image of a call that is kept: its bytes, in a type that runs nothing.
+/// Returns an image of a stored call, in a type that cannot contain scripts.
 pub(crate) async fn show_image(
     layout: Layout,
     Path((id, part)): Path<(String, usize)>,

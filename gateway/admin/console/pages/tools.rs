@@ -8,10 +8,9 @@ use crate::console::error::{PageResult, show};
 use crate::console::fields::QueryFields;
 use crate::console::layout::Layout;
 
-/// Tools of one page.
 const PART: &str = "100";
 
-/// A tool as the API shows it.
+/// A tool as returned by the API.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct ToolSummary {
@@ -26,16 +25,15 @@ pub(crate) struct ToolSummary {
 struct ToolsPage<'a> {
     layout: &'a Layout,
     search: &'a str,
-    /// Only tools of this server, unless it is empty.
+    /// The server to filter by; empty for all servers.
     server: &'a str,
     tools: Vec<ToolSummary>,
     total: usize,
-    /// The address of the next page, if there is one.
     next: Option<String>,
 }
 
 impl ToolSummary {
-    /// The first line of what its server says of it.
+    /// Returns the first line of the description.
     pub(crate) fn first_line(&self) -> &str {
         let description = self.description.as_deref().unwrap_or("");
         description.lines().next().unwrap_or("")
@@ -46,10 +44,10 @@ impl ToolSummary {
     }
 }
 
-/// Tools that the page of their server shows.
+/// Number of tools shown on the page of their server.
 const FIRST: &str = "12";
 
-/// The first tools of a server.
+/// Returns the first tools of a server.
 pub(crate) async fn load_tools_of(
     api: &ApiClient,
     server: &str,
@@ -59,7 +57,6 @@ pub(crate) async fn load_tools_of(
     Ok(found.items)
 }
 
-/// The list.
 pub(crate) async fn list_tools(
     layout: Layout,
     api: ApiClient,

@@ -6,7 +6,6 @@ use serde_json::{Number, Value};
 /// Maximum size of a compiled pattern, in bytes. The server checks larger patterns.
 const MAX_PATTERN: usize = 64 << 10;
 
-/// The kind of an input.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum FieldKind {
     /// A single-line input of this HTML type.

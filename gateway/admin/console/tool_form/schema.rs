@@ -100,7 +100,6 @@ fn number(schema: &Value, name: &str) -> Option<f64> {
     schema.get(name)?.as_f64()
 }
 
-/// Returns the rules of an argument.
 pub(super) fn rules_of(schema: &Value, is_required: bool) -> Rules {
     Rules {
         is_required,
