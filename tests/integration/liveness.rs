@@ -151,10 +151,14 @@ async fn a_hung_http_server_is_known_before_it_is_called() {
     for new in [true, false] {
         let hangs = Arc::new(AtomicBool::new(false));
         let (flag, good, old) = (Arc::clone(&hangs), modern(&["t"]), legacy("2025-06-18", &["t"]));
-        let server = Upstream::http(move |heard| match flag.load(Ordering::SeqCst) {
-            true => Say::Nothing,
-            false if new => good(heard),
-            false => old(heard),
+        let server = Upstream::http(move |heard| {
+            if flag.load(Ordering::SeqCst) {
+                Say::Nothing
+            } else if new {
+                good(heard)
+            } else {
+                old(heard)
+            }
         })
         .await;
         let more = json!({"health": health(), "start_timeout": 2});

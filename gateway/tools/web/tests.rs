@@ -274,13 +274,14 @@ async fn text_is_read_by_its_charset_and_gzip_is_undone() {
     gzip.write_all("grün".as_bytes()).unwrap();
     let gzip = gzip.finish().unwrap();
     let site = Site::start_bytes(move |request| {
-        let (head, body) = match request.contains("/latin") {
-            true => ("content-type: text/plain; charset=ISO-8859-1", b"gr\xfcn".to_vec()),
-            false if request.contains("/odd") => ("content-encoding: br", b"xx".to_vec()),
-            false if request.contains("/torn") => {
-                ("content-encoding: gzip", gzip[..gzip.len() - 6].to_vec())
-            }
-            false => ("content-type: text/plain\r\ncontent-encoding: gzip", gzip.clone()),
+        let (head, body) = if request.contains("/latin") {
+            ("content-type: text/plain; charset=ISO-8859-1", b"gr\xfcn".to_vec())
+        } else if request.contains("/odd") {
+            ("content-encoding: br", b"xx".to_vec())
+        } else if request.contains("/torn") {
+            ("content-encoding: gzip", gzip[..gzip.len() - 6].to_vec())
+        } else {
+            ("content-type: text/plain\r\ncontent-encoding: gzip", gzip.clone())
         };
         let mut all =
             format!("HTTP/1.1 200 OK\r\n{head}\r\ncontent-length: {}\r\n\r\n", body.len())

@@ -192,13 +192,14 @@ async fn endless_bodies_and_compressed_bombs_end_at_the_bound() {
                 .is_ok();
         }
         let kind = if request.contains("/empty") { "content-encoding: gzip\r\n" } else { "" };
-        let piece = match kind.is_empty() {
-            true => b"x".repeat(1000),
+        let piece = if kind.is_empty() {
+            b"x".repeat(1000)
+        } else {
             // Endless empty gzip members.
-            false => flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default())
+            flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default())
                 .finish()
                 .unwrap()
-                .repeat(50),
+                .repeat(50)
         };
         let _ = write!(
             stream,
