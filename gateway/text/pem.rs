@@ -24,9 +24,11 @@ pub enum FileError {
 /// # Errors
 /// The file cannot be read, or is not PEM.
 pub fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, FileError> {
-    CertificateDer::pem_file_iter(path)
-        .and_then(|all| all.take(MAX_CERTIFICATES).collect())
-        .map_err(|cause| FileError::Broken { path: path.to_owned(), cause })
+    let all = CertificateDer::pem_file_iter(path).and_then(|all| {
+        let first = all.take(MAX_CERTIFICATES);
+        first.collect()
+    });
+    all.map_err(|cause| FileError::Broken { path: path.to_owned(), cause })
 }
 
 /// Reads a certificate with its chain.

@@ -137,7 +137,7 @@ fn passes(arm: &syn::Arm) -> bool {
     };
     let syn::Expr::Path(function) = &*call.func else { return false };
     let is_same = |name| pattern.path.is_ident(name) && function.path.is_ident(name);
-    (is_same("Ok") || is_same("Some")) && given.path.is_ident(&bound.ident)
+    (is_same("Ok") || is_same("Some")) && given.path.is_ident(&bound.ident) && arm.guard.is_none()
 }
 
 /// The number of combinators in a statement, without nested statements.

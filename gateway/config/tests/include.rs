@@ -70,7 +70,7 @@ fn what_two_files_say_differently_names_both_places() {
             "b.yaml:4:9: listen: a different value is set at lockgate.yaml:2:9 — keep it in one of \
              the files",
             "b.yaml:5:7: http: must be a section (keys and values), not a number — put its keys \
-             below it",
+             under it",
         ]
     );
     let given = TestConfig::files(&[

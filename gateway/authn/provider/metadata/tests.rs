@@ -25,7 +25,7 @@ fn what_is_missing_or_weaker_than_it_has_to_be_is_named() {
         ("token_endpoint", json!("/token"), "no `token_endpoint`"),
         ("token_endpoint", json!("http://as.test/token"), "is not https"),
         ("code_challenge_methods_supported", json!(["plain"]), "PKCE"),
-        ("response_types_supported", json!(["id_token"]), "codes"),
+        ("response_types_supported", json!(["id_token"]), "response type `code`"),
     ] {
         let document = document(|document| document[member] = value.clone());
         let fault = Metadata::read(&document, ISSUER).err().unwrap_or_default();
