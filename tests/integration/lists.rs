@@ -218,7 +218,7 @@ async fn an_item_that_clients_cannot_read_costs_no_other() {
     assert_eq!(repaired["inputSchema"], json!({"type": "object", "properties": {}}));
     assert!(repaired.get("description").is_none(), "{repaired}");
     let said = gate.log();
-    for words in ["has no `inputSchema`", "`description` must be text"] {
+    for words in ["has no `inputSchema`", "`description` must be a string"] {
         assert!(said.contains(words), "{words}: {said}");
     }
 }

@@ -146,7 +146,7 @@ async fn a_proxy_that_refuses_is_named_as_the_reason() {
     .await;
     until("the refusal is told", async || {
         let words = format!(
-            "proxy 127.0.0.1:{}: it answered 407, while reaching mcp.corp.invalid:8123",
+            "proxy 127.0.0.1:{}: it returned 407, while reaching mcp.corp.invalid:8123",
             proxy.port
         );
         gate.log().contains(&words).then_some(())

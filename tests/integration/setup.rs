@@ -94,7 +94,7 @@ fn a_first_file_is_written_once_and_passes_its_check() {
     let other = tempfile::tempdir().unwrap();
     std::fs::write(other.path().join("lockgate.toml"), "").unwrap();
     let beside = run(other.path(), &["init"]);
-    assert!(!beside.status.success() && said(&beside).contains("there is lockgate.toml already"));
+    assert!(!beside.status.success() && said(&beside).contains("lockgate.toml already exists"));
     let named = done(&run(other.path(), &["init", "--config", "team.yaml"]));
     assert!(named.contains("lockgate check --config team.yaml"), "{named}");
     assert!(done(&run(other.path(), &["check", "--config", "team.yaml"])).contains("ok: "));
