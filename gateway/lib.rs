@@ -1,7 +1,7 @@
 //! The map of the program. A request goes down this list: `listener` (bytes) → `proxy` (the steps)
 //! → `upstream` or `tools` (servers). `cli` reads the command line, `commands` runs commands,
 //! `serve` runs the gateway that `app` assembles, `reload` and `shutdown` change and end it. The
-//! layers are crates of their own, beside this file.
+//! layers are separate crates, beside this file.
 
 mod api_settings;
 mod app;

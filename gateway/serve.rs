@@ -160,8 +160,8 @@ async fn end_calls(app: Arc<App>) {
     app.gateway.end();
 }
 
-/// Accepts and serves connections on a thread of its own, so that a call runs from its first byte
-/// to its last without waking another thread.
+/// Accepts and serves connections on a dedicated thread, so that a call runs from its first byte to
+/// its last without waking another thread.
 fn start_worker(
     server: Server,
     app: &Arc<App>,
@@ -234,7 +234,7 @@ pub(crate) fn serve_stdio(
     Ok((String::new(), ExitCode::SUCCESS))
 }
 
-/// Starts the operators' endpoints on an address and a thread of their own, if configured.
+/// Starts the operators' endpoints on a separate address and thread, if configured.
 fn start_admin(
     config: &Config,
     app: &Arc<App>,

@@ -98,7 +98,7 @@ pub(crate) fn leave_stdout(config: &mut Config) {
     }
 }
 
-/// Redirects the trail to a file of its own, for a process beside the gateway that owns the file.
+/// Redirects the trail to a separate file, for a process beside the gateway that owns the file.
 pub(crate) fn step_aside(config: &mut Config) {
     leave_stdout(config);
     let Some(audit) = &mut config.audit else { return };

@@ -16,7 +16,7 @@ use crate::api::state::ApiState;
 use crate::console::{Attempts, NoRandomness, Sessions, console_router};
 use crate::{api, trpc};
 
-/// Limit on the response to a refused request, in bytes.
+/// Maximum size of the response to a refused request, in bytes.
 const MAX_REFUSAL: usize = 1 << 20;
 
 /// A request's share of the budget of bytes in flight. Handlers that still use the body after the

@@ -1,5 +1,5 @@
-//! Client certificates that TLS has verified against the operator's authorities, and the identities
-//! they contain. Signatures are not verified here.
+//! Client certificates that TLS has verified against the operator's CA certificates, and the
+//! identities they contain. Signatures are not verified here.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -17,7 +17,7 @@ use x509_parser::x509::{AttributeTypeAndValue, X509Name};
 
 use crate::identity::Identity;
 
-/// The prefix of the issuer of a certificate's holder, followed by the authority's name.
+/// The prefix of the issuer of a certificate's holder, followed by the CA's name.
 pub const CERTIFICATE: &str = "certificate:";
 /// Maximum number of alternative names; the rest are ignored.
 const MAX_NAMES: usize = 64;
@@ -155,7 +155,7 @@ where
 }
 
 /// Formats a distinguished name. Different names have different texts; otherwise an attribute of an
-/// intermediate authority could imitate the name of another authority.
+/// intermediate CA could imitate another CA's name.
 fn distinguished(name: &X509Name<'_>) -> Option<String> {
     let mut all = Vec::new();
     for relative in name.iter_rdn() {

@@ -239,7 +239,7 @@ impl Verified {
     }
 }
 
-/// Accepts `JWT` and the type of RFC 9068; tokens for other uses have types of their own.
+/// Accepts `JWT` and the type of RFC 9068; tokens for other uses have other types.
 fn is_access_token(typ: &str) -> bool {
     typ.eq_ignore_ascii_case("jwt") || typ.eq_ignore_ascii_case("at+jwt")
 }

@@ -1,5 +1,5 @@
-//! `lockgate store` and `lockgate vault`: maintenance of the database and of the credentials' keys.
-//! Gateways may run meanwhile.
+//! `lockgate store` and `lockgate vault`: maintenance of the database and the credential keys.
+//! Gateways can keep running.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

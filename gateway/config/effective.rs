@@ -44,7 +44,7 @@ const ADDRESSES: &[&[&str]] = &[
     &["telemetry", "otlp"],
     &["telemetry", "otlp_logs"],
 ];
-/// Locations of the system's authorities, as OpenSSL defines them.
+/// Locations of the system's CA certificates, as OpenSSL defines them.
 const AUTHORITIES: [&str; 2] = ["SSL_CERT_FILE", "SSL_CERT_DIR"];
 /// Harmless prefixes of a reference in a secret.
 const SCHEMES: [&str; 3] = ["Bearer ", "Basic ", "Token "];

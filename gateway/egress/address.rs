@@ -130,7 +130,7 @@ fn classify_v6(address: Ipv6Addr) -> Class {
 /// Returns the IPv4 address that the network would deliver this IPv6 address to.
 fn carried(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let (high, low) = match address.segments() {
-        // `::` and `::1` are addresses of their own, the rest of the range is "IPv4-compatible".
+        // `::` and `::1` are separate addresses; the rest of the range is "IPv4-compatible".
         [0, 0, 0, 0, 0, 0, 0, 0 | 1] => return None,
         // Mapped, compatible, translated (SIIT), NAT64.
         [0, 0, 0, 0, 0, 0 | 0xffff, high, low]

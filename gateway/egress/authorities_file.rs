@@ -1,5 +1,5 @@
-//! The trusted certificate authorities as a PEM file, for child processes: they read it instead of
-//! the system's file, so it must contain the system's authorities too.
+//! The trusted CA certificates as a PEM file, for child processes: they read it instead of the
+//! system's file, so it must contain the system's CA certificates too.
 
 use std::io::{self, Write};
 use std::path::PathBuf;

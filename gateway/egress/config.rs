@@ -9,10 +9,10 @@ use crate::route::Route;
 /// How the gateway reaches other hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// PEM bundle of additional certificate authorities, besides the system's.
+    /// PEM bundle of additional CA certificates, besides the system's.
     pub ca_file: Option<PathBuf>,
-    /// Whether `SSL_CERT_FILE` and `SSL_CERT_DIR` replace the locations of the system's
-    /// authorities.
+    /// Whether `SSL_CERT_FILE` and `SSL_CERT_DIR` replace the locations of the system's CA
+    /// certificates.
     pub from_environment: bool,
     /// The proxy and its exceptions. Databases and stores never use it.
     pub route: Option<Route>,

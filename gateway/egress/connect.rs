@@ -51,8 +51,8 @@ pub struct Connector {
 }
 
 impl Connector {
-    /// Loads the system's certificate authorities and `ca_file`. Blocks on files: call it at start
-    /// or reload.
+    /// Loads the system's CA certificates and `ca_file`. Blocks on files: call it at start or
+    /// reload.
     pub fn new(config: &Config) -> Result<Self, SetupError> {
         let authorities = tls::authorities(config)?;
         Ok(Self {
@@ -108,12 +108,12 @@ impl Connector {
         }
     }
 
-    /// Returns the trusted certificate authorities (DER), for drivers with sockets of their own.
+    /// Returns the trusted CA certificates (DER), for drivers with their own sockets.
     pub fn authorities(&self) -> impl Iterator<Item = &[u8]> {
         self.authorities.iter().map(|certificate| &**certificate)
     }
 
-    /// Returns a file with the same authorities (PEM), for programs with sockets of their own. It
+    /// Returns a file with the same CA certificates (PEM), for programs with their own sockets. It
     /// is written on first use, and deleted with the last connector that shares it.
     ///
     /// # Errors

@@ -96,7 +96,7 @@ impl Origin {
             };
         }
         // Each failed attempt consumes an idle connection. The bound excludes connections returned
-        // meanwhile.
+        // during the loop.
         for _ in 0..self.0.capacity {
             let Some(link) = self.0.take() else { break };
             match self.exchange(link, request).await {

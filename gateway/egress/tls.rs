@@ -1,5 +1,5 @@
-//! TLS settings of outbound connections: the system's authorities plus the operator's, HTTP/1.1 by
-//! ALPN. Verification cannot be disabled.
+//! TLS settings of outbound connections: the system's CA certificates plus the operator's, HTTP/1.1
+//! by ALPN. Verification cannot be disabled.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use crate::config::Config;
 use crate::error::SetupError;
 
-/// More than any bundle of authorities contains (Mozilla's has about 150).
+/// More than any CA bundle contains (Mozilla's has about 150).
 const MAX_AUTHORITIES: usize = 4096;
 
 #[derive(PartialEq, Eq)]
@@ -46,8 +46,8 @@ pub(crate) fn client(
     Ok(Arc::new(config))
 }
 
-/// Returns the authorities to trust. A machine without a certificate store is not an error here: a
-/// TLS handshake then fails.
+/// Returns the CA certificates to trust. A machine without a certificate store is not an error
+/// here: a TLS handshake then fails.
 pub(crate) fn authorities(config: &Config) -> Result<Vec<CertificateDer<'static>>, SetupError> {
     let mut all = system(config.from_environment);
     all.retain(|certificate| check_authority(certificate).is_ok());
@@ -62,7 +62,8 @@ pub(crate) fn authorities(config: &Config) -> Result<Vec<CertificateDer<'static>
     Ok(all)
 }
 
-/// Loads the system's authorities; with `from_environment` from `SSL_CERT_FILE` and `SSL_CERT_DIR`.
+/// Loads the system's CA certificates; with `from_environment` from `SSL_CERT_FILE` and
+/// `SSL_CERT_DIR`.
 fn system(from_environment: bool) -> Vec<CertificateDer<'static>> {
     if from_environment || !openssl_probe::has_ssl_cert_env_vars() {
         return rustls_native_certs::load_native_certs().certs;
@@ -74,7 +75,7 @@ fn system(from_environment: bool) -> Vec<CertificateDer<'static>> {
     all
 }
 
-/// Checks whether a file contains usable authorities.
+/// Checks whether a file contains usable CA certificates.
 ///
 /// # Errors
 /// The mistake in the file.

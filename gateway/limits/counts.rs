@@ -23,8 +23,8 @@ const REMAINDER_DIVISOR: f64 = 8.0;
 /// Minimum number of requests ahead of the store, so that a client can start with a few requests at
 /// once.
 const MIN_REQUESTS_AHEAD: f64 = 4.0;
-/// Approximate round trip to the store in microseconds; requests replenished meanwhile may pass,
-/// too.
+/// Approximate round trip to the store in microseconds; requests replenished during it may also
+/// pass.
 const ROUND_TRIP_MICROS: f64 = 10_000.0;
 /// The wait reported while the store's reply is pending.
 const PENDING_WAIT: Duration = Duration::from_millis(10);
@@ -45,7 +45,7 @@ pub(crate) struct Counts {
 }
 
 struct CountsEntry {
-    /// The name of the allowance in the store.
+    /// The allowance's name in the store.
     name: [u8; 16],
     /// Microseconds until a request is replenished; `burst` is the maximum.
     each: f64,

@@ -160,7 +160,7 @@ async fn each_policy_says_what_holds_while_the_store_is_away() {
     redis.run();
     until("it is back", || !shared.is_away()).await;
     tokio::time::sleep(Duration::from_millis(100)).await;
-    // The requests passed meanwhile were reported, to a store without data.
+    // The requests admitted during the outage were reported to a store without data.
     let other = gateways(&redis, 1).await.remove(0);
     for (policy, quota) in [("l", &local), ("a", &allow)] {
         let _ = passes(&other, policy, quota, &SUBJECT);

@@ -56,7 +56,7 @@ pub struct Tls {
 /// Settings for client certificates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clients {
-    /// PEM file of the certificate authorities.
+    /// PEM file of the CA certificates.
     pub ca: PathBuf,
     /// Clients without a certificate are rejected.
     pub required: bool,

@@ -54,7 +54,7 @@ impl Sessions {
         Ok(id)
     }
 
-    /// Returns the session with this id, without a check of its owner.
+    /// Returns the session with this id without checking its owner.
     pub(crate) fn find(&self, id: &str) -> Result<Session, ListenerError> {
         if let Some(open) = self.open.lock().as_ref()
             && let Some(session) = open.get(id)

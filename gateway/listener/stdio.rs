@@ -234,8 +234,8 @@ impl<H: Handler> StdioConnection<H> {
         }
     }
 
-    /// Performs the handshake. No further message is read meanwhile, because it would belong to the
-    /// new session.
+    /// Performs the handshake. No further message is read until it completes, because it would
+    /// belong to the new session.
     async fn initialize(&mut self, text: Bytes, id: &[u8]) {
         let exchange = self.caller.exchange(ExchangeKind::Post(text), None);
         let Ok(reply) = tokio::time::timeout(

@@ -1,6 +1,6 @@
-//! The server certificate and the authorities of client certificates. All PEM files are reloaded
-//! when any of them changes; on failure the previous files stay in use. Authorization of clients is
-//! decided elsewhere.
+//! The server certificate and the CA certificates for clients. All PEM files are reloaded when any
+//! of them changes; on failure the previous files stay in use. Authorization of clients is decided
+//! elsewhere.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -161,8 +161,8 @@ fn make_config(
     provider: Arc<rustls::crypto::CryptoProvider>,
 ) -> Result<ServerConfig, TlsError> {
     let key = read_key(&files.key)?;
-    // A new configuration has a new session cache, so sessions accepted under other authorities are
-    // not resumed.
+    // A new configuration has a new session cache, so sessions accepted under other CA certificates
+    // are not resumed.
     let config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .and_then(|builder| {

@@ -26,7 +26,7 @@ pub(crate) use pointer::{pointer, undisguised};
 pub(crate) use reading::read;
 use structural::{Misrule, Structural, under};
 
-/// Limit of the arguments named by a policy.
+/// Maximum number of arguments named by a policy.
 const MAX_NAMED: usize = 64;
 
 #[derive(Debug)]

@@ -279,7 +279,7 @@ impl Policy {
     }
 }
 
-/// Returns the JSON Schema (draft 2020-12) of files of cases, for editors.
+/// Returns the JSON Schema (draft 2020-12) of case files, for editors.
 #[must_use]
 pub fn schema() -> Value {
     let mut schema = schemars::schema_for!(Cases).to_value();

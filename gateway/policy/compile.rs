@@ -20,7 +20,7 @@ use crate::uri_forms::decoded;
 use crate::who::Who;
 use crate::words::{self, MAX_WORDS, Word};
 
-/// Limit of the policies in all files together.
+/// Maximum number of policies in all files together.
 pub const MAX_POLICIES: usize = 10_000;
 const MAX_NAME: usize = 64;
 

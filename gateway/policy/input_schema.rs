@@ -10,16 +10,17 @@ use serde_json::Value;
 
 use crate::Refusal;
 
-/// Limit of the parts of a schema, each counted once per reference.
+/// Maximum number of parts of a schema, each counted once per reference.
 const MAX_PARTS: usize = 10_000;
-/// Limits of the patterns in a schema, and of the compiled size of each in bytes.
+/// Maximum number of patterns in a schema.
 const MAX_PATTERNS: usize = 64;
+/// Maximum compiled size of a pattern, in bytes.
 const MAX_PATTERN_SIZE: usize = 256 * 1024;
-/// Nesting limit of references.
+/// Maximum nesting of references.
 const MAX_REFERENCES: usize = 32;
-/// Length limit of an error message, in characters.
+/// Maximum length of an error message, in characters.
 const MAX_WORDS: usize = 300;
-/// Nesting limit of arguments.
+/// Maximum nesting of arguments.
 const MAX_DEPTH: usize = 128;
 
 /// The compiled `inputSchema` of a tool.

@@ -94,7 +94,7 @@ impl Drop for HeldPermit {
 
 /// Wait time after the concurrency limit: a guess, because the end of a request is unknown.
 const CONCURRENCY_WAIT: Duration = Duration::from_secs(1);
-/// Limit of the policies with stored counts.
+/// Maximum number of policies with stored counts.
 const MAX_BUCKETS: usize = 16_384;
 
 /// A limiter that counts in this process. Counts belong to the name of a policy and survive

@@ -9,7 +9,7 @@ use crate::pattern;
 /// The categories of built-in tools.
 pub(crate) const CATEGORIES: [&str; 7] =
     ["content", "database", "example", "file", "shell", "system", "web"];
-/// The prefixes of names of client certificates.
+/// The prefixes of client certificate names.
 pub(crate) const CERTIFICATES: [&str; 5] = ["cn:", "dns:", "email:", "sha256:", "uri:"];
 const ALL: &str = "/mcp";
 const ONE: (&str, &str) = ("/servers/", "/mcp");

@@ -6,7 +6,7 @@ use globset::{Candidate, Glob, GlobMatcher, GlobSet, GlobSetBuilder};
 use crate::bitset::BitSet;
 
 const MAX_BYTES: usize = 1024;
-/// Limit of the patterns in a list.
+/// Maximum number of patterns in a list.
 pub(crate) const MAX_PATTERNS: usize = 1000;
 
 /// Compiles a pattern with `*`, `?`, `[…]` and `{a,b}`.

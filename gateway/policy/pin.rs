@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 pub use changes::changes;
 pub use text::{Finding, inspect, is_clean, shown, strip};
 
-/// Limit of the tools in a lock file.
+/// Maximum number of tools in a lock file.
 pub const MAX_PINS: usize = 100_000;
 const PIN_VERSION: u32 = 1;
 

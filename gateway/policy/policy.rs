@@ -1,5 +1,5 @@
 //! The compiled policies of one configuration, which make the same decision for lists and calls.
-//! They are immutable: a changed configuration is compiled anew.
+//! They are immutable: a changed configuration is compiled again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -143,8 +143,8 @@ impl What {
         names_all && self.may_be_of_resources() && self.categories.is_none()
     }
 
-    /// Returns the patterns for a kind of item. A completion without patterns of its own uses those
-    /// of the completed item.
+    /// Returns the patterns for a kind of item. A completion without its own patterns uses those of
+    /// the completed item.
     pub(crate) fn of(&self, kind: TargetKind) -> Option<&[Glob]> {
         let list = match kind {
             TargetKind::Tool => &self.tools,

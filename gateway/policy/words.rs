@@ -13,7 +13,7 @@ use unicode_normalization::UnicodeNormalization;
 use crate::bitset::BitSet;
 
 const MAX_BYTES: usize = 4096;
-/// Limit of the words in a list, with all alternatives expanded.
+/// Maximum number of words in a list, with all alternatives expanded.
 pub(crate) const MAX_WORDS: usize = 10_000;
 /// Separators between words, besides white space.
 const BETWEEN: [char; 3] = ['_', '-', '.'];

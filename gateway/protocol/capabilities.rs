@@ -1,5 +1,5 @@
 //! Declared capabilities of clients and servers. Read once per handshake or cheaply per request,
-//! and passed on only where the gateway forwards their feature.
+//! and forwarded only where the gateway can relay their feature.
 
 use std::borrow::Cow;
 

@@ -37,7 +37,7 @@ const MAX_COPIED_BYTES: usize = 16 * 1024;
 type Gap = Option<(usize, Range<usize>)>;
 
 impl Outbound<'_> {
-    /// Writes the request as JSON text. A single large member is passed on without a copy.
+    /// Writes the request as JSON text. A single large member is forwarded without a copy.
     #[must_use]
     pub fn write(&self, id: u64, method: Method) -> Pieces {
         let size = match self.request {

@@ -39,7 +39,7 @@ impl Activity {
         channel.subscribe()
     }
 
-    /// Reports a request of a caller of this organisation.
+    /// Reports a request from a caller in this organisation.
     pub(crate) fn tell(&self, organisation: &str) {
         if !self.is_heard.load(Ordering::Relaxed) {
             return;

@@ -205,7 +205,7 @@ impl Directory {
         Some(shared.views.keep(endpoint, class, view))
     }
 
-    /// Returns the view of a member of an organisation with servers or agents.
+    /// Returns the view for a member of an organisation that has servers or agents.
     fn own_view(
         &self,
         (organisation, state): (&Organisation, &DirectoryState),

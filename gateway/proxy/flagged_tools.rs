@@ -24,7 +24,7 @@ pub struct FlaggedTool {
     pub organisation: Option<Arc<str>>,
     /// The server's own name for the tool.
     pub tool: String,
-    /// The tool's standing in the lock file, if there is a lock file.
+    /// How the tool compares with the lock file; `None` if there is no lock file.
     pub standing: Option<Standing>,
     pub fingerprint: String,
     /// Neither listed nor callable.

@@ -37,7 +37,7 @@ use lockgate_admission::budget::Budget;
 /// Subscriptions in progress per principal, over all of its `subscriptions/listen` streams.
 pub(crate) const MAX_SUBSCRIBING: usize = 1024;
 
-/// Lifetime of a cursor of a list outside MCP, in seconds.
+/// Lifetime of a list cursor outside MCP, in seconds.
 const CURSOR_LIFE: u64 = 24 * 60 * 60;
 
 /// The state that all requests share.
@@ -178,7 +178,7 @@ impl Gateway {
         Arc::clone(&self.metrics)
     }
 
-    /// Takes the counts of calls of organisations' servers since the last take.
+    /// Takes the call counts of organisations' servers since the last take.
     #[must_use]
     pub fn take_daily_calls(&self) -> CallsByDay {
         self.daily_calls.take()

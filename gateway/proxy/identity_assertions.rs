@@ -1,6 +1,6 @@
-//! Identity assertions for servers that require them: for a caller, by the credential of its
-//! request, or for the gateway itself when it sends requests of its own. Signed with the current
-//! keys, which may rotate meanwhile.
+//! Identity assertions for servers that require them: for a caller, according to its request's
+//! credential, or for the gateway itself when it sends its own requests. They are signed with the
+//! current keys, which may rotate.
 
 use std::sync::Arc;
 

@@ -10,7 +10,7 @@ use crate::authorize::Permitted;
 use crate::client_channel::CallChannel;
 use crate::rescue::RequestError;
 
-/// Limit on the questions of a round.
+/// Maximum number of questions per round.
 const MAX_QUESTIONS: usize = 32;
 
 /// Limit in bytes on the questions of a round and on an answer; their parsed form takes many times

@@ -30,7 +30,7 @@ pub(crate) struct ModernClients {
     lanes: Mutex<HashMap<Declared, Vec<Arc<Lane>>>>,
     /// Lanes displaced since the last [`ModernClients::expire`].
     displaced: Mutex<Vec<(Principal, u64)>>,
-    /// Number of lanes with lists of their own.
+    /// Number of lanes with their own lists.
     with_own_lists: Arc<AtomicUsize>,
 }
 
@@ -64,7 +64,7 @@ struct Lane {
     /// Set unless this is the client's first lane.
     is_further: bool,
     state: Mutex<LaneState>,
-    /// Servers where this lane's connection may have lists of its own.
+    /// Servers where this lane's connection may have its own lists.
     own_servers: Arc<OwnServers>,
 }
 
@@ -140,7 +140,7 @@ impl ModernClients {
         self.with_own_lists.load(Ordering::Acquire) > 0
     }
 
-    /// Returns the lanes of a client that may have lists of their own.
+    /// Returns the lanes of a client that may have their own lists.
     pub(crate) fn own_clients(&self, declared: &Declared) -> OwnClients {
         let all = self.lanes.lock();
         let mut own = OwnClients::new();

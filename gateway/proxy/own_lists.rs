@@ -1,5 +1,5 @@
-//! Servers where a client may have lists of its own: those that announced a change on a connection
-//! of that client. For other clients the cost is a flag.
+//! Servers where a client may have its own lists: those that announced a change on a connection of
+//! that client. For other clients the cost is a flag.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -95,7 +95,7 @@ pub(crate) struct OwnClient {
     pub(crate) is_first: bool,
 }
 
-/// The clients behind a request that may have lists of their own. Empty for almost all requests.
+/// The clients behind a request that may have their own lists. Empty for almost all requests.
 pub(crate) type OwnClients = Vec<OwnClient>;
 
 /// Returns the keys of the clients with a connection at a server that adds an item.

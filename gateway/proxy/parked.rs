@@ -121,8 +121,8 @@ impl Drop for ParkedCall {
         if !has_unanswered {
             return;
         }
-        // The server must receive the cancelled questions before its call is cancelled, and
-        // meanwhile no other call of the client may share the lane.
+        // The server must receive the cancelled questions before its call is cancelled, and until
+        // then no other call of the client may share the lane.
         let lease = self.lease.take();
         if let Ok(runtime) = Handle::try_current() {
             runtime.spawn(async move {

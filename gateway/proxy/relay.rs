@@ -1,6 +1,6 @@
 //! Streamed large responses: a server's bytes are rewritten and passed to the client as they
 //! arrive, so that the whole response is never held in memory. If a response turns out to be
-//! invalid after its start was passed on, the client's connection is closed.
+//! invalid after its start was forwarded, the client's connection is closed.
 
 mod rewrite;
 

@@ -69,7 +69,7 @@ pub(crate) struct Session {
     touched: AtomicU64,
     /// The lists last seen by or announced to the client.
     lists: Mutex<ListMarks>,
-    /// Servers where this session's connection may have lists of its own.
+    /// Servers where this session's connection may have its own lists.
     own_servers: Arc<OwnServers>,
     /// A bit for each list that changed while no stream was open.
     dirty: AtomicU8,
@@ -110,7 +110,7 @@ pub(crate) struct Sessions {
     members: Members<Session>,
     epoch: Instant,
     next_key: AtomicU64,
-    /// Number of sessions with lists of their own.
+    /// Number of sessions with their own lists.
     with_own_lists: Arc<AtomicUsize>,
     shares: Arc<Quotas>,
     budget: Arc<Budget>,
@@ -321,7 +321,7 @@ impl Session {
         self.principal.read().clone()
     }
 
-    /// Returns this session, if it may have lists of its own.
+    /// Returns this session, if it may have its own lists.
     pub(crate) fn own_clients(&self) -> OwnClients {
         if self.own_servers.is_any() {
             vec![OwnClient { servers: Arc::clone(&self.own_servers), is_first: true }]

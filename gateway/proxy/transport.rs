@@ -158,7 +158,7 @@ impl Reply {
 pub enum Text {
     Whole(Bytes),
     Spliced([Bytes; 3]),
-    /// Like `Spliced`, with a middle that takes no memory of its own: it is retained anyway, such
+    /// Like `Spliced`, with a middle that takes no additional memory: it is retained anyway, such
     /// as a list, or counts separately in the budget, such as a server's large response.
     Shared([Bytes; 3]),
 }
@@ -166,7 +166,7 @@ pub enum Text {
 /// The parts of a JSON text, in order. An error is final and leaves the text incomplete.
 pub type StreamedBody = Pin<Box<dyn Stream<Item = Result<Bytes, BodyError>> + Send>>;
 
-/// The server's response broke off or turned out to be invalid after its start was passed on.
+/// The server's response broke off or turned out to be invalid after its start was forwarded.
 #[derive(Debug, thiserror::Error)]
 #[error("the response failed")]
 pub struct BodyError;

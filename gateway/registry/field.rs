@@ -1,6 +1,6 @@
-//! Validation of members of bodies: names, slugs, addresses, header names and credentials. Errors
-//! name the member and the fix. Whether an address may be connected to is checked where connections
-//! are made.
+//! Validation of body members: names, slugs, addresses, header names and credentials. Errors name
+//! the member and the fix. Whether an address may be connected to is checked where connections are
+//! made.
 
 use http::HeaderName;
 use lockgate_store::Secret;

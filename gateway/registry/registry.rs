@@ -21,7 +21,7 @@ use crate::waiting_lists::WaitingLists;
 
 /// Interval at which the store is polled for changes by other gateways, besides any notifications.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// Changes run sequentially; a second permit lets the next change prepare meanwhile.
+/// Changes run sequentially; a second permit lets the next change prepare in parallel.
 const TURNS: Bounds = Bounds { running: 2, waiting: 128 };
 /// Interval at which expired outcomes of idempotency keys are deleted.
 const PURGE_INTERVAL: Duration = Duration::from_secs(60);

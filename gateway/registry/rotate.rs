@@ -1,5 +1,5 @@
 //! Key rotation: encrypts all credentials with the first key of the ring, so that the other keys
-//! can be removed. Gateways may run meanwhile, because the credentials themselves do not change.
+//! can be removed. Gateways can keep running, because the credentials themselves do not change.
 
 use lockgate_store::{Field, IntegrationRecord, StoreError, VaultError};
 

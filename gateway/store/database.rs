@@ -28,7 +28,7 @@ const MAX_CONNECTIONS: u32 = 4;
 const SQLITE: &str = "PRAGMA busy_timeout = 2500; PRAGMA trusted_schema = OFF; \
     PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON";
 const SQLITE_READER: &str = "PRAGMA busy_timeout = 2500; PRAGMA trusted_schema = OFF";
-/// Settings of PostgreSQL connections for writing. Tables are in a schema of their own.
+/// Settings of PostgreSQL connections for writing. Tables are in a separate schema.
 const POSTGRES: &str = "SET search_path TO lockgate; SET statement_timeout = 3000; \
     SET lock_timeout = 2500; SET idle_in_transaction_session_timeout = 10000";
 const POSTGRES_READER: &str = "SET search_path TO lockgate; SET statement_timeout = 3000; \

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::vault::VaultError;
 
-/// The cause of errors of requests without a response in time.
+/// The cause of errors for requests that receive no response in time.
 const NO_ANSWER: &str = "it does not answer";
 
 #[derive(Debug, thiserror::Error)]

@@ -1,5 +1,5 @@
-//! Maintenance by an operator: checks the database, copies it, and restores a copy. Gateways may
-//! run meanwhile. Checking and copying change nothing, not even the schema.
+//! Operator maintenance: checking, backing up and restoring the database. Gateways can keep
+//! running. Checks and backups are read-only and never migrate the schema.
 
 use std::path::Path;
 
@@ -89,7 +89,7 @@ impl Store {
     /// file receives its name when it is complete and on disk.
     ///
     /// # Errors
-    /// [`StoreError`], also for PostgreSQL, which has tools of its own.
+    /// [`StoreError`], also for PostgreSQL, which has its own tools.
     pub async fn back_up(&self, to: &Path) -> Result<Inventory, StoreError> {
         self.own_file()?;
         if to.exists() {

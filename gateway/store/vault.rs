@@ -190,7 +190,7 @@ impl fmt::Debug for Vault {
 impl Key {
     fn derive(secret: &[u8]) -> Result<Self, Unspecified> {
         let root = hkdf::Salt::new(hkdf::HKDF_SHA256, SALT).extract(secret);
-        // The id is derived with a label of its own, so that it reveals nothing about the key.
+        // The id is derived with a separate label, so that it reveals nothing about the key.
         let [a, b, c, d, ..] = expand(&root, b"key id")?;
         Ok(Self {
             id: [a, b, c, d],

@@ -6,7 +6,7 @@ use crate::operation::OperationSpan;
 use crate::spans::Tracer;
 use crate::trace::TraceContext;
 
-/// The trace of a call. A clone has no span of its own yet.
+/// The trace of a call. A clone does not have its own span yet.
 #[derive(Debug)]
 pub struct CallTrace {
     parent: TraceContext,

@@ -29,7 +29,7 @@ pub struct ExportError(String);
 pub struct Way {
     /// An HTTP proxy with its credentials, and the hosts reached directly (as in `NO_PROXY`).
     pub proxy: Option<(url::Url, String)>,
-    /// PEM file of further certificate authorities, besides the system's.
+    /// PEM file of further CA certificates, besides the system's.
     pub ca_file: Option<PathBuf>,
 }
 

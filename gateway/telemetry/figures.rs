@@ -27,7 +27,7 @@ pub struct ToolFigures {
     pub last: Option<SystemTime>,
 }
 
-/// The figures of the calls of a server's tools.
+/// Call figures of a server's tools.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerFigures {
     /// Earlier calls are not counted.

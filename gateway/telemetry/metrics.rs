@@ -75,7 +75,7 @@ impl Metrics {
         self.numbers.servers.lock().entry(server_label(organisation, slug)).server.clone()
     }
 
-    /// Returns the figures of a server, or `None` if it has no counters of its own.
+    /// Returns the figures of a server, or `None` if it has no separate counters.
     pub fn server_figures(&self, organisation: Option<&str>, slug: &str) -> Option<ServerFigures> {
         let servers = self.numbers.servers.lock();
         let entry = servers.by_label.get(&server_label(organisation, slug))?;
@@ -86,7 +86,7 @@ impl Metrics {
     }
 
     /// Returns the recent calls of a server's tools, oldest step first. Empty if the server has no
-    /// counters of its own.
+    /// separate counters.
     pub fn recent_calls(&self, organisation: Option<&str>, slug: &str) -> Vec<RecentCalls> {
         let servers = self.numbers.servers.lock();
         let found = servers.by_label.get(&server_label(organisation, slug));

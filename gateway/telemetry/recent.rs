@@ -20,7 +20,7 @@ pub struct RecentCalls {
     pub average: Option<Duration>,
 }
 
-/// Cumulative counts of the calls of a server.
+/// Cumulative call counts of a server.
 #[derive(Debug, Default)]
 pub(crate) struct CallCounts {
     /// Calls that reached the server.

@@ -1,4 +1,4 @@
-//! An era-neutral call to a server, its answer, and the channel to the client meanwhile.
+//! An era-neutral call to a server, its answer, and the channel to the client during the call.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -118,7 +118,7 @@ pub enum SinkError {
     ClientGone,
 }
 
-/// A legacy client session, as seen by a server with a connection of its own for the session.
+/// A legacy client session, as seen by a server with a separate connection for the session.
 pub trait ClientSession: Send + Sync + 'static {
     /// Returns the key, unique among all sessions.
     fn key(&self) -> u64;
@@ -130,7 +130,7 @@ pub trait ClientSession: Send + Sync + 'static {
     fn tells_roots_changes(&self) -> bool {
         false
     }
-    /// Notes that the session's connection at a server may have lists of its own from now on
+    /// Notes that the session's connection at a server may have its own lists from now on
     /// ([`crate::Upstream::own_lists`]).
     fn note_own_lists(&self, _server: &ServerId) {}
     /// Reports the completion of a URL-mode elicitation, by the server's own id.

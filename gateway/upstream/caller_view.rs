@@ -1,6 +1,6 @@
-//! A built-in server's view of the caller of a call. Created by the request path: it exposes
-//! nothing that policy hides, and reaches servers only through the same decision as the caller's
-//! own requests.
+//! A built-in server's view of a call's caller. Created by the request path: it exposes nothing
+//! that policy hides, and reaches servers only through the same decision as the caller's own
+//! requests.
 
 use std::sync::Arc;
 

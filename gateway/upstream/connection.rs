@@ -56,7 +56,7 @@ pub(crate) struct Connection {
     receiver: Arc<Receiver>,
     began: Instant,
     pub(crate) outstanding: Outstanding,
-    /// Legacy HTTP: the server refused a stream of its own, so its questions arrive with calls.
+    /// Legacy HTTP: the server refused a separate stream, so its questions arrive with calls.
     pub(crate) has_no_stream: AtomicBool,
     /// Legacy: the level last set with `logging/setLevel`, plus one; 0 if never set.
     level: AtomicU8,
@@ -152,7 +152,7 @@ impl Connection {
         self.receiver.last_heard.get()
     }
 
-    /// Reports whether the server waits for an answer to a question of its own.
+    /// Reports whether the server waits for an answer to its own question.
     pub(crate) fn is_asking(&self) -> bool {
         matches!(&self.transport, ServerTransport::Duplex(duplex) if duplex.is_asking())
     }

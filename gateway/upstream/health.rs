@@ -15,7 +15,7 @@ use crate::settings::Settings;
 
 /// Upper bound of the timeout after repeated disconnects.
 const MAX_TIMEOUT: Duration = Duration::from_secs(300);
-/// Interval of checks of an unresponsive server.
+/// Interval between checks of an unresponsive server.
 const CHECK_INTERVAL: Duration = Duration::from_millis(200);
 /// Delay before a second check: after a pause of the gateway's own process, the timeout may fire
 /// before a received response is read.

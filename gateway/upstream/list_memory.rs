@@ -1,6 +1,6 @@
 //! Memory accounting of lists, while they are read and for as long as they are referenced. Lists of
-//! the operator's servers are charged to the budget of messages; those of organisations have
-//! budgets of their own, in which lists of resting servers are evicted for others.
+//! the operator's servers are charged to the budget of messages; those of organisations have their
+//! own budgets, in which lists of resting servers are evicted for others.
 
 use std::sync::Arc;
 

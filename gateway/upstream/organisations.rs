@@ -207,7 +207,7 @@ impl OrganisationPart {
         idle
     }
 
-    /// Returns the memory for the lists of a server of the organisation.
+    /// Returns the memory for the lists of one of the organisation's servers.
     pub(crate) fn hold_lists(&self) -> ListHold {
         let mut accounts: Vec<Arc<dyn ListAccount>> = Vec::new();
         if let Some(itself) = self.itself.upgrade() {

@@ -318,7 +318,7 @@ impl Receiver {
         self.note_own_lists();
     }
 
-    /// Notes with the client session that it may have lists of its own at this server.
+    /// Notes with the client session that it may have its own lists at this server.
     pub(crate) fn note_own_lists(&self) {
         if let Some(session) = self.behind.session() {
             session.note_own_lists(&self.id);

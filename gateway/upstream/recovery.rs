@@ -51,7 +51,7 @@ impl Recovery {
             () = self.wanted.notified() => tokio::time::sleep_until(due.min(allowed)).await,
         }
         self.state.lock().next = None;
-        // Clears requests made meanwhile: the attempt that starts now serves them.
+        // Clears earlier requests: the attempt that starts now serves them.
         let _ = self.wanted.notified().now_or_never();
     }
 

@@ -1,4 +1,5 @@
-//! Reads the lists of a connected server again, and notifies clients of lists announced meanwhile.
+//! Reads the lists of a connected server again, and notifies clients of lists announced during the
+//! reading.
 
 use std::sync::Arc;
 

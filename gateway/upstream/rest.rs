@@ -1,6 +1,6 @@
 //! On-demand connections. A resting server is connected for a call, a subscription or a list not
 //! yet read, and disconnected after idle time or when another server of its organisation needs the
-//! slot. Its lists stay available meanwhile.
+//! slot. Its lists stay available while it rests.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -16,7 +16,7 @@ pub struct ServerId {
 }
 
 impl ServerId {
-    /// Returns the id of a server of the operator.
+    /// Returns the id of one of the operator's servers.
     #[must_use]
     pub fn shared(slug: &str) -> Self {
         Self { organisation: None, slug: slug.into() }

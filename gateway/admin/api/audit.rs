@@ -25,7 +25,7 @@ use super::state::{ApiState, AuditReport, Shared};
 const LIST: &str = "audit";
 /// Default records per page.
 const DEFAULT_RECORDS: usize = 50;
-/// Limit on the records per page.
+/// Maximum number of records per page.
 const MAX_RECORDS: usize = 200;
 
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]

@@ -15,9 +15,9 @@ use super::problem::Problem;
 use super::state::ApiState;
 use crate::headers::is_json;
 
-/// Limit on the nesting depth of a body.
+/// Maximum nesting depth of a body.
 const MAX_DEPTH: usize = 64;
-/// Limit on the members of an object in a body.
+/// Maximum number of members per object in a body.
 const MAX_MEMBERS: usize = 100_000;
 const READER: Reader = Reader { members: MAX_MEMBERS, ..Reader::exact(MAX_DEPTH) };
 /// Larger bodies are parsed on a separate thread (bytes).

@@ -20,7 +20,7 @@ use super::state::ApiState;
 
 /// Limit on a path segment in the audit trail, in bytes.
 const MAX_WORD: usize = 24;
-/// Limit on the digits in such a segment.
+/// Maximum number of digits in such a segment.
 const MAX_DIGITS: usize = 3;
 
 /// The caller of a change, and its options.

@@ -1,6 +1,6 @@
 //! The newest events of the gateway, in order, for readers that reconnect. Each organisation has a
-//! limit of its own, so that its events do not evict others. Ids do not reveal the number of
-//! events. Older events are reported as lost.
+//! limit, so that its events do not evict others. Ids do not reveal the number of events. Older
+//! events are reported as lost.
 
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -18,11 +18,11 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::watch;
 
-/// Limit on the events of shared servers.
+/// Maximum number of events of shared servers.
 const MAX_SHARED: usize = 1024;
-/// Limit on the events of an organisation.
+/// Maximum number of events per organisation.
 const MAX_OWN: usize = 128;
-/// Limit on the organisations with events.
+/// Maximum number of organisations with events.
 const MAX_ORGANISATIONS: usize = 1024;
 
 /// The newest events of the gateway.

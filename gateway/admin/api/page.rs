@@ -13,7 +13,7 @@ use super::query::number;
 
 /// Default items per page.
 const DEFAULT_ITEMS: usize = 50;
-/// Limit on the items per page.
+/// Maximum number of items per page.
 const MAX_ITEMS: usize = 200;
 
 #[derive(Debug, Default, Deserialize, IntoParams)]

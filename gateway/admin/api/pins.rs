@@ -26,9 +26,9 @@ use super::problem::Problem;
 use super::query::{Query, number};
 use super::state::{ApiState, ApprovalError, ApprovedPin, Shared};
 
-/// Limit on the tools of an approval.
+/// Maximum number of tools per approval.
 const MAX_TOOLS: usize = 200;
-/// Limit on the wait until the gateway applies a changed file.
+/// Maximum wait until the gateway applies a changed file.
 const APPLY_TIMEOUT: Duration = Duration::from_secs(5);
 const APPLY_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 

@@ -20,7 +20,7 @@ use super::keys::read_clock;
 use super::problem::Problem;
 use super::state::{ApiState, Shared};
 
-/// Limit on the cases of a request.
+/// Maximum number of cases per request.
 const MAX_CASES: usize = 200;
 
 /// A request to explain: exactly one of `call`, `prompt`, `resource`, `completion` and `template`.

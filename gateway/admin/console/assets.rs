@@ -9,7 +9,7 @@ use axum::http::StatusCode;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 
-/// Digits of the digest in an address.
+/// Number of digest digits in an address.
 const DIGITS: usize = 16;
 
 pub(crate) struct Asset {

@@ -22,7 +22,7 @@ const MAX_OF_BROWSER: usize = 4;
 const MAX_NEXT: usize = 1024;
 /// Prefixes of the cookie names, for https and for loopback.
 const PREFIXES: [&str; 2] = ["__Host-lockgate-sign-in-", "lockgate-sign-in-"];
-/// Digits of the state in the name of a cookie.
+/// Number of state digits in a cookie name.
 const NAME_DIGITS: usize = 8;
 
 /// Starts and verifies sign-in attempts.

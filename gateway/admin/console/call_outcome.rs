@@ -10,7 +10,7 @@ use super::diagnosis::Severity;
 use super::shown::{MOST_SHOWN, REST, show_json, show_text};
 use crate::fault::Fault;
 
-/// Maximum number of parts of a result that a page shows.
+/// Maximum number of result parts that a page shows.
 const MAX_PARTS: usize = 100;
 /// Maximum size of all images of a result together, in bytes.
 const MAX_IMAGE: usize = 2 << 20;

@@ -1,5 +1,5 @@
-//! Memory accounting of pages against the bytes in flight. The trees of API responses are counted
-//! before they are parsed, and a rendered page is counted until its last byte is sent.
+//! Charges console pages to the bytes-in-flight budget: memory for a parsed API response is
+//! reserved before parsing, and a rendered page is charged until its last byte is sent.
 
 use std::sync::Arc;
 

@@ -22,7 +22,7 @@ pub struct Arrival {
     pub principal: Principal,
     next: String,
     is_secure: bool,
-    /// The name of the cookie of the finished attempt.
+    /// The cookie name of the finished attempt.
     attempt: String,
 }
 

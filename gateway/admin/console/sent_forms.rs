@@ -11,8 +11,8 @@ const MAX_FORMS: usize = 4096;
 #[derive(Default)]
 pub(crate) struct SentForms(Mutex<Remembered>);
 
-/// A hash of the address and the body of a form. Each page puts a number of its own into its forms,
-/// so forms of different pages have different keys.
+/// A hash of the address and the body of a form. Each page puts a unique number into its forms, so
+/// forms of different pages have different keys.
 pub(crate) type FormKey = [u8; 32];
 
 #[derive(Default)]

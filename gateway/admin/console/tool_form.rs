@@ -64,7 +64,7 @@ struct Place {
 }
 
 impl Place {
-    /// Returns the place of a member of an object. Dots within names are escaped.
+    /// Returns the place of an object's member. Dots within names are escaped.
     fn member(&self, name: &str) -> Self {
         let escaped = name.replace('%', "%25").replace('.', "%2E");
         Self {

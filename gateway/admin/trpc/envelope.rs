@@ -17,11 +17,11 @@ use super::failure::TrpcError;
 use super::procedures::{self, Procedure};
 use crate::headers::{is_json, read_header};
 
-/// Limit on the calls of a batch.
+/// Maximum number of calls per batch.
 pub(crate) const MAX_CALLS: usize = 32;
-/// Limit on the nesting depth of an input.
+/// Maximum nesting depth of an input.
 const MAX_DEPTH: usize = 64;
-/// Limit on the members of an object in an input.
+/// Maximum number of members per object in an input.
 const MAX_MEMBERS: usize = 100_000;
 const READER: Reader = Reader { members: MAX_MEMBERS, ..Reader::exact(MAX_DEPTH) };
 const JSON_LINES: &str = "application/jsonl";

@@ -51,7 +51,7 @@ impl ProcedureKind {
 
 /// Limit on requested timeouts, in milliseconds.
 const MAX_TIMEOUT: u64 = 300_000;
-/// Limit on requested rows; the database server has limits of its own.
+/// Limit on requested rows; the database server has its own limits.
 const MAX_ROWS: u64 = 1_000_000;
 const ENCODINGS: &[&str] = &["utf-8", "base64", "hex"];
 pub(crate) const EVENTS: &[&str] = &["server", "registered", "unregistered", "executed", "missed"];

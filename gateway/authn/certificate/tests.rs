@@ -115,7 +115,7 @@ fn of_two_names_of_one_kind_none_counts() {
     assert_eq!((apart.names.len(), apart.identity.named_organisation()), (2, Some("root")));
 }
 
-/// An intermediate authority chooses its own name, which must not imitate another authority's.
+/// An intermediate CA chooses its own name, which must not imitate another CA's.
 #[test]
 fn one_attribute_cannot_spell_out_two() {
     let issuer = |name: &[(DnType, DnValue)]| {

@@ -21,7 +21,7 @@ fn row(key: &Key) -> String {
     format!("| `{}` | {default} | {} |", key.path.join("."), key.description)
 }
 
-/// Prefixes of variables with rows of their own.
+/// Prefixes of variables with their own rows.
 const VARIABLES: [&str; 3] = ["LOCKGATE_", "MCP_", "OTEL_"];
 
 #[test]

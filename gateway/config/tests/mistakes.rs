@@ -34,7 +34,7 @@ fn hold(cases: &[Case]) {
 const ENCRYPTED: &str = "-----BEGIN EC PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\nAAAA\n\
     -----END EC PRIVATE KEY-----\n";
 
-/// Checks certificates, keys and authorities that no listener could be started with.
+/// Checks certificates, keys and CA certificates that no listener can start with.
 #[test]
 fn what_is_no_pem_is_told_with_its_file() {
     let (cert, key) = super::certificate();

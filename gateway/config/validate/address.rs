@@ -14,7 +14,7 @@ use crate::raw::given::text_or;
 use crate::raw::leaf::Text;
 use crate::raw::{self, Root};
 
-/// Limit on the name of a role, in bytes.
+/// Maximum length of a role name, in bytes.
 const MAX_ROLE: usize = 256;
 
 impl Check<'_> {

@@ -45,7 +45,7 @@ impl Check<'_> {
         }
     }
 
-    /// Checks that a file contains certificate authorities.
+    /// Checks that a file contains CA certificates.
     fn authorities(&mut self, file: &Text) -> PathBuf {
         let path = ["egress", "ca_file"];
         let file = self.file(&path, file);

@@ -40,7 +40,7 @@ fn files(folder: &Path) -> ClientCertificate {
     ClientCertificate { cert: folder.join("cert.pem"), key: folder.join("key.pem") }
 }
 
-/// Returns an acceptor that requests a certificate of that authority.
+/// Returns an acceptor that requests a certificate from that CA.
 fn acceptor(by: &Authority) -> TlsAcceptor {
     let key = KeyPair::generate().unwrap();
     let made = CertificateParams::new(vec!["localhost".into()]).unwrap().signed_by(&key, by);

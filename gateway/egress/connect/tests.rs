@@ -165,7 +165,7 @@ async fn tls_holds_for_the_name_in_the_url_and_the_authorities_given() {
     };
     let trusting = Config { ca_file: Some(file.path().to_owned()), ..config() };
     assert_eq!(call("localhost", trusting.clone()).await.unwrap(), "ok");
-    // The right certificate for another name, and the right name with an unknown authority.
+    // The right certificate for another name, and the right name with an unknown CA.
     for (host, config) in [("127.0.0.1", trusting), ("localhost", config())] {
         let error = call(host, config).await.unwrap_err();
         assert!(

@@ -8,7 +8,7 @@ use crate::Refusal;
 
 const MAX_STEPS: usize = 16;
 const MAX_BYTES: usize = 512;
-/// Limit of the values that a pointer may match in a call, because each is checked.
+/// Maximum number of values that a pointer may match in a call, because each is checked.
 const MAX_PLACES: usize = 1000;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

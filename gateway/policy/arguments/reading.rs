@@ -9,7 +9,7 @@ use crate::Refusal;
 
 /// Nesting limit of arguments.
 const MAX_DEPTH: usize = 64;
-/// Limit of the members of an object.
+/// Maximum number of members per object.
 const MAX_MEMBERS: usize = 4096;
 const READER: Reader = Reader { depth: MAX_DEPTH, members: MAX_MEMBERS, key: unambiguous };
 

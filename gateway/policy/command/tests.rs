@@ -35,7 +35,7 @@ fn lines(corpus: &str) -> impl Iterator<Item = &str> {
         .filter(|line| !line.is_empty() && !line.starts_with("# ") && !line.starts_with("## "))
 }
 
-/// Checks a line of a corpus in its form.
+/// Checks one corpus line, either as an argument vector (a JSON array) or as command text.
 fn judge(rule: &Command, line: &str) -> Result<Invocation, Refusal> {
     if let Ok(argv) = serde_json::from_str::<Vec<String>>(line) {
         return rule.check_argv(&argv, None);

@@ -96,7 +96,7 @@ fn begins_hex(text: &str, count: usize) -> bool {
     }
 }
 
-/// Refuses paths of other systems, and URIs.
+/// Rejects URIs and non-Unix paths, such as those with a drive letter.
 fn foreign(text: &str) -> Result<(), String> {
     let mut start = text.chars();
     let letter = matches!(start.next(), Some(c) if c.is_ascii_alphabetic() || is_wide_letter(c));

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use lockgate_text::unseen::{Unseen, unseen as unseen_kind};
 use serde_json::Value;
 
-/// Limit of the findings for a definition.
+/// Maximum number of findings for a definition.
 const MAX_FINDINGS: usize = 32;
 /// Length of an excerpt, in characters.
 const EXCERPT_CHARS: usize = 80;

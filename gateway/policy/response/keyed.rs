@@ -1,5 +1,6 @@
-//! Secrets without a shape of their own that follow a word naming them: `password: …`, `API_KEY=…`,
-//! `"client_secret": "…"`. Prose, types, references and placeholders after such a word are kept.
+//! Secrets without a characteristic shape that follow a word naming them: `password: …`,
+//! `API_KEY=…`, `"client_secret": "…"`. Prose, types, references and placeholders after such a word
+//! are kept.
 
 use regex::{Captures, Regex};
 

@@ -11,7 +11,8 @@ use super::quoted;
 use super::spec::Dialect;
 use crate::Refusal;
 
-/// Limit of the tokens since the last comma, over all open parentheses. Bounds the tree's depth.
+/// Maximum number of tokens since the last comma, over all open parentheses. Bounds the depth of
+/// the tree.
 const MAX_CHAIN: usize = 1000;
 /// Limit of the open parentheses and brackets.
 const MAX_OPEN: usize = 48;

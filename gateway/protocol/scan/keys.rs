@@ -4,7 +4,7 @@ use super::fault::Fault;
 use super::span::Member;
 use super::text::unescape;
 
-/// The strictness of checks of an object's keys.
+/// How strictly an object's keys are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keys {
     /// Printable ASCII, no two equal ignoring case. For all objects that the gateway itself reads.

@@ -13,7 +13,7 @@ use crate::response::scrub::texts::texts;
 
 /// Longest string that is shown uncut, in characters.
 const MAX_STRING: usize = 1000;
-/// Limit on the arguments that are shown, in bytes.
+/// Maximum size of the shown arguments, in bytes.
 const MAX_SHOWN: usize = 16 * 1024;
 
 /// Shown when removing secrets leaves invalid JSON, because two members get the same name. An empty

@@ -55,7 +55,7 @@ pub(crate) struct View {
     /// Servers of resources that keep their own URI (`http`, `https`).
     pub(super) web: HashMap<Box<str>, Slug>,
     pub(crate) offers: Offers,
-    /// Extensions that servers declare, which the gateway passes on.
+    /// Extensions that servers declare, which the gateway forwards.
     pub(crate) extensions: Map<String, Value>,
     pub(crate) instructions: Vec<(Slug, Arc<str>)>,
     pub(crate) degraded: Vec<Degraded>,

@@ -12,7 +12,7 @@ use super::view::View;
 use crate::transport::Endpoint;
 
 /// Limit on each of: the views of the operator's servers alone, those of all organisations, and
-/// those of clients with lists of their own. In bytes, as estimated by [`View::weight`].
+/// those of clients with their own lists. In bytes, as estimated by [`View::weight`].
 const MAX_WEIGHT: usize = 64 * 1024 * 1024;
 /// Key for callers without an organisation.
 const NO_ORGANISATION: u64 = u64::MAX;
@@ -28,7 +28,7 @@ struct KeptViews {
     shared: Layer,
     /// Views that include an organisation's servers, by the number of the organisation's state.
     own: Shares,
-    /// Views of callers with lists of their own, by the same number or [`NO_ORGANISATION`].
+    /// Views of callers with their own lists, by the same number or [`NO_ORGANISATION`].
     of_clients: Shares,
 }
 
@@ -75,7 +75,7 @@ impl Views {
         Some(Arc::clone(&found.view))
     }
 
-    /// Returns the cached view of callers with lists of their own, by the mark of class and lists.
+    /// Returns the cached view of callers with their own lists, by the mark of class and lists.
     pub(crate) fn get_of_client(
         &self,
         own: Option<u64>,
@@ -148,7 +148,7 @@ impl Views {
         kept.own.keep_within(max, own, (endpoint, class), view, self.count_use())
     }
 
-    /// Drops the views that include an organisation's former state.
+    /// Drops the views that include an organisation's previous state.
     pub(crate) fn forget(&self, own: u64) {
         let mut kept = self.kept.write();
         kept.own.forget(own);

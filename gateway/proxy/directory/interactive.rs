@@ -45,8 +45,8 @@ impl Directory {
         matches!(merged, Some(merged) if merged < server.catalog().version)
     }
 
-    /// Waits likewise for modern clients, once for each catalog. Returns whether a catalog has
-    /// changed meanwhile, so that views have to be looked up again.
+    /// Waits likewise for modern clients, once for each catalog. Returns whether a catalog changed
+    /// during the wait, so that views have to be looked up again.
     pub(crate) async fn wait_for_interactive_modern(
         &self,
         organisation: &str,

@@ -102,7 +102,7 @@ impl Organisation {
         self.state().catalog.is_of(&self.set.get())
     }
 
-    /// Replaces the agents and returns the number of the former state; `None` if nothing changes.
+    /// Replaces the agents and returns the number of the previous state; `None` if nothing changes.
     pub(super) fn replace_agents(&self, agents: Vec<AgentServers>) -> Option<u64> {
         let mut by_id = HashMap::with_capacity(agents.len());
         for agent in agents {
@@ -117,7 +117,7 @@ impl Organisation {
         Some(old.number)
     }
 
-    /// Replaces the catalog and returns the number of the former state.
+    /// Replaces the catalog and returns the number of the previous state.
     pub(super) fn replace_catalog(&self, catalog: Catalog) -> u64 {
         let _changing = self.changing.lock();
         let old = self.state.load();

@@ -27,7 +27,7 @@ impl Directory {
         self.catalog_of(&source)?.servers.get(&*id.slug).cloned()
     }
 
-    /// Returns the view of a caller with lists of its own. Callers of a class with the same
+    /// Returns the view of a caller with its own lists. Callers of a class with the same
     /// differences share it.
     pub(crate) fn view_with(
         &self,

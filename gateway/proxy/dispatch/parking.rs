@@ -1,5 +1,5 @@
 //! Calls of modern clients at legacy servers that may ask questions during a call. The call runs in
-//! a task of its own, so that it outlives a single request. The server's questions become the
+//! a separate task, so that it outlives a single request. The server's questions become the
 //! response to the client's request, and the client's next request carries the answers to the
 //! parked call. Pages: basic/patterns/mrtr.mdx (2026-07-28), client/elicitation.mdx (2025-11-25).
 
@@ -29,7 +29,7 @@ use crate::parked::{Bridge, ParkedCall};
 use crate::rescue::RequestError;
 use crate::tokens::{Replaced, Resumption};
 
-/// Limit on the elicitations in an error.
+/// Maximum number of elicitations in an error.
 const MAX_ELICITATIONS: usize = 32;
 /// Limit on the `data` of such an error in bytes; its parsed form takes many times that memory.
 const MAX_DATA: usize = 1 << 20;

@@ -49,8 +49,8 @@ impl Pace {
         self.due.take().is_some()
     }
 
-    /// Starts the pause after a merge. Returns when to merge the changes announced meanwhile, if
-    /// any.
+    /// Starts the pause after a merge. Returns when to merge the changes announced since the merge
+    /// began, if any.
     pub(super) fn merged(&mut self, began: Instant, ended: Instant) -> Option<Instant> {
         let rest = (ended.duration_since(began) * REST_FACTOR).min(MAX_REST);
         self.rest_until = Some(ended + rest);

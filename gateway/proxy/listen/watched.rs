@@ -93,8 +93,8 @@ impl Watched {
         let server = Arc::clone(&self.server);
         let own = self.own.clone();
         let caller = caller.clone();
-        // In a separate task: if the client disconnects meanwhile, a confirmed subscription must
-        // still be cancelled.
+        // In a separate task: if the client disconnects first, a confirmed subscription must still
+        // be cancelled.
         tokio::spawn(async move {
             let _share = share;
             if let Ok(given) = server.subscribe(&own, &caller).await {

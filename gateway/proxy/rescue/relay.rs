@@ -16,9 +16,9 @@ use crate::response::scrub;
 
 /// Maximum nesting at which required capabilities are compared.
 const MAX_NESTING: usize = 8;
-/// Maximum length of `data` passed on. Parsing it into a tree takes many times its size.
+/// Maximum length of forwarded `data`. Parsing it into a tree takes many times its size.
 const MAX_DATA: usize = 1 << 20;
-/// Maximum length in bytes of a message passed on.
+/// Maximum length of a forwarded message in bytes.
 const MAX_MESSAGE: usize = 64 << 10;
 
 impl RequestError {

@@ -106,7 +106,7 @@ impl Session {
         })
     }
 
-    /// Records a confirmed subscription. Returns `false` if the client has unsubscribed meanwhile.
+    /// Records a confirmed subscription. Returns `false` if the client has already unsubscribed.
     pub(crate) fn confirm_subscription(
         &self,
         exposed: &str,

@@ -205,7 +205,7 @@ impl Client {
         self.exchange(ExchangeKind::Post(body.to_string().into()), headers).await
     }
 
-    /// Opens the stream outside of calls of a legacy session.
+    /// Opens a legacy session's stream outside of calls.
     pub(super) async fn listen(&self) -> Events {
         let session = self.session.clone().unwrap();
         let headers = HeaderMap::from_iter([(SESSION.clone(), session)]);

@@ -66,7 +66,7 @@ async fn an_integration_follows_its_entry_and_its_credentials_stay_with_their_ho
     assert_eq!(&*changes.recv().await.unwrap(), "acme");
     rig.registry.set_catalogue(Catalogue::new());
     assert_eq!(place(&rig.registry), None, "no entry, no address");
-    // Changing the integration meanwhile does not bring the address back.
+    // Changing the integration while the entry is missing does not bring the address back.
     rig.registry.enable_integration(&acme, &made.id, true, &plain()).await.unwrap();
     assert_eq!(place(&rig.registry), None);
     let again = rig.another(&[KEY]).await;

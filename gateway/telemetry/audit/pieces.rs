@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::chain::{Hex, MAX_LINE, MAX_SPAN, Seal, is_closed};
 
-/// Digits of the number in a rotated file's name.
+/// Number of digits in the suffix of a rotated file's name.
 const NUMBER_DIGITS: usize = 16;
 /// Bytes read from the end of a file: the span of the last hash, the hash before it, and an
 /// incomplete write.

@@ -139,7 +139,7 @@ fn head(path: &Path) -> Anchor {
     fs::read_to_string(format!("{}.head", path.display())).unwrap().parse().unwrap()
 }
 
-/// Polls, because the writer has a thread of its own.
+/// Polls, because the writer has its own thread.
 fn until(what: &str, check: impl Fn() -> bool) {
     let began = Instant::now();
     while !check() {

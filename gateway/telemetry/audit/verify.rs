@@ -24,7 +24,7 @@ use span::{LinePlace, Record, Span};
 /// Verifies all parts in the order of their first records.
 ///
 /// # Errors
-/// A part cannot be read, or was replaced meanwhile.
+/// A part cannot be read, or was replaced during the check.
 pub fn verify(
     parts: Vec<Part<'_>>,
     key: Option<&str>,

@@ -115,7 +115,7 @@ impl Writer {
         }
     }
 
-    /// Adds records to the pending records, and writes when those exceed a single write.
+    /// Buffers the records, flushing whenever the buffer reaches the size of one write.
     fn write(&mut self, batch: &Batch) {
         let piece = if self.sink.is_stream() { STREAM_PIECE } else { WRITE_BYTES };
         for draft in batch.records() {

@@ -10,7 +10,7 @@ use super::*;
 use crate::request::{Arrival, Tag, has_rpc_id, has_trace, keep_traces, within};
 use crate::trace::TraceContext;
 
-/// Returns the records of the lines that `act` logs.
+/// Runs `act` and returns the log records it emits.
 fn records(act: impl FnOnce()) -> Vec<LogRecord> {
     let export = LogExport::new();
     let subscriber = tracing_subscriber::registry().with(export.layer());

@@ -15,7 +15,7 @@ use crate::batches::QUEUE_CAPACITY;
 use crate::config::{Export, Format};
 use crate::operation::{Note, OperationSpan, Target};
 
-/// Returns a collector that answers with `status`, and sends on path and body of requests.
+/// Returns a collector that answers with `status`, and forwards the path and body of each request.
 async fn collector(status: u16) -> (Config, mpsc::Receiver<(String, Bytes)>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}/v1/traces", listener.local_addr().unwrap());

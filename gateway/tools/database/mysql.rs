@@ -52,7 +52,7 @@ struct Session {
     name: Name,
 }
 
-/// Verifies the server against the same certificate authorities as all other outbound connections.
+/// Verifies the server against the same CA certificates as all other outbound connections.
 fn tls_options(connector: &Connector) -> SslOpts {
     let authorities = connector.authorities().map(|der| der.to_vec().into());
     SslOpts::default().with_disable_built_in_roots(true).with_root_certs(authorities.collect())

@@ -110,7 +110,7 @@ pub(super) fn table(sql: &str, json: &str, time: &str, tags: &str) -> String {
     sql.replace("JSON_TYPE", json).replace("TIMESTAMP_TYPE", time).replace("TAGS", tags)
 }
 
-/// Returns a connector that trusts the system's certificate authorities and the given one.
+/// Returns a connector that trusts the system's CA certificates and the given one.
 pub(super) fn knowing(authority: &str) -> lockgate_egress::Connector {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), authority).unwrap();

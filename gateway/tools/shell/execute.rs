@@ -229,7 +229,7 @@ async fn turn(shell: &Shell) -> Result<OwnedSemaphorePermit, ToolError> {
     }
 }
 
-/// Waits for the result, and reports progress meanwhile.
+/// Reports progress until the result arrives.
 async fn follow(
     mut wanted: tokio::sync::oneshot::Receiver<Ran>,
     limit: Duration,

@@ -149,7 +149,7 @@ impl Line {
     fn take(&self) -> Option<Launcher> {
         let mut waiting = self.waiting.lock();
         while let Some(mut launcher) = waiting.pop_front() {
-            // The process may have been killed meanwhile.
+            // The process may have been killed since it was queued.
             if let Ok(None) = launcher.child.try_wait() {
                 return Some(launcher);
             }

@@ -66,7 +66,7 @@ pub(super) async fn within<T, F: Future<Output = Result<T, UpstreamError>>>(
         let turn = Turn { channel: Some(channel), clock: Some(clock) };
         return Box::pin(beside_questions(watched, sink, work(turn))).await;
     }
-    // Pinned here, because a future that is passed on is stored twice.
+    // Pinned here, because a future that is passed as an argument is stored twice.
     let turn = Turn { channel: call.channel.clone(), clock: None };
     let mut work = std::pin::pin!(work(turn));
     let start = Instant::now();

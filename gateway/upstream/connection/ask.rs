@@ -10,7 +10,7 @@ use lockgate_telemetry::ToolMetrics;
 use crate::call::{ClientChannel, ResponseSink};
 use crate::identity_assertion::IdentityAssertion;
 
-/// Longest silent processing of a request of the gateway itself.
+/// Longest silent processing of one of the gateway's own requests.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A request of the gateway or of a client, ready to be written.

@@ -13,7 +13,7 @@ impl Connection {
         &self.receiver.own_lists
     }
 
-    /// Notes with the client session that it may have lists of its own.
+    /// Notes with the client session that it may have its own lists.
     pub(crate) fn note_own_lists(&self) {
         self.receiver.note_own_lists();
     }

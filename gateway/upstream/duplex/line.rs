@@ -11,7 +11,7 @@ use memchr::memchr;
 const CHUNK_BYTES: usize = 16 << 10;
 /// Free space below which the buffer grows.
 const MIN_FREE_BYTES: usize = 4 << 10;
-/// Size from which an incomplete line is moved to a buffer of its own.
+/// Size from which an incomplete line is moved to its own buffer.
 const LONG_LINE: usize = 64 << 10;
 /// Bytes kept of each end of a skipped line, to find the call that it answers.
 const KEPT_END_BYTES: usize = 256;

@@ -41,7 +41,7 @@ pub(super) const ANSWER_BYTES: usize = 5;
 
 /// Time for a server to exit by itself when the gateway is gone.
 const EXIT_GRACE_PERIOD: Duration = Duration::from_secs(1);
-/// Longest time spent killing descendants that fork meanwhile, or that the kernel holds.
+/// Longest time spent killing descendants that keep forking or that the kernel holds.
 const KILL_TIMEOUT: Duration = Duration::from_secs(2);
 /// Pause between two scans for descendants.
 const SCAN_INTERVAL: Duration = Duration::from_millis(2);

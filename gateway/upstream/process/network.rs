@@ -1,11 +1,11 @@
-//! The environment that a child needs behind a company's proxy and certificate authorities, if its
+//! The environment that a child needs behind a company's proxy and CA certificates, if its
 //! configuration permits it: the gateway's own settings, and variables of its environment.
 
 use std::collections::BTreeMap;
 
 use lockgate_egress::{Config, Connector};
 
-/// Proxies, certificate authorities and package indexes, as the common programs name them.
+/// Proxies, CA certificates and package indexes, as the common programs name them.
 const NAMES: [&str; 27] = [
     "HTTPS_PROXY",
     "HTTP_PROXY",
@@ -69,7 +69,7 @@ pub(crate) fn environment(
         for name in ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "PIP_CERT"] {
             all.insert(name.to_owned(), whole.clone().into_owned());
         }
-        // Node adds these to its own authorities.
+        // Node adds these to its own CA certificates.
         all.insert("NODE_EXTRA_CA_CERTS".to_owned(), file.to_string_lossy().into_owned());
     }
     all.extend(own.clone());

@@ -105,8 +105,7 @@ fn around() -> Surroundings {
     };
     let cpu_pool = Bounds { running: 1, waiting: 8 };
     Surroundings {
-        // The system's certificate authorities are loaded only once, because another test measures
-        // memory.
+        // The system's CA certificates are loaded only once, because another test measures memory.
         connector: Arc::clone(CONNECTOR.get_or_init(|| Arc::new(Connector::new(&egress).unwrap()))),
         egress,
         events: tokio::sync::broadcast::channel(64).0,

@@ -28,7 +28,7 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(300);
 const NOTIFICATION_TIMEOUT: Duration = Duration::from_secs(10);
 /// Most queued bytes; a single message may be longer.
 const MAX_QUEUED: usize = 64 << 20;
-/// Most bytes read of the body of an acceptance, which is discarded.
+/// Maximum bytes read from the body of an acceptance, which is discarded.
 const MAX_ACCEPTANCE: usize = 64 << 10;
 
 pub(super) struct Posts {

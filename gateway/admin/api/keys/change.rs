@@ -15,11 +15,11 @@ use crate::api::problem::Problem;
 use crate::api::recorded::{ChangeRecord, make_recorded};
 use crate::api::state::{ApiState, KeyChange, KeyChangeError};
 
-/// Limit on the wait until the gateway applies a changed file.
+/// Maximum wait until the gateway applies a changed file.
 const APPLY_TIMEOUT: Duration = Duration::from_secs(5);
 const APPLY_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Limit on the wait for other changes.
+/// Maximum wait for other changes.
 const TURN_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// Whether the gateway applies a change that was made.

@@ -16,7 +16,7 @@ use crate::api::state::ApiState;
 
 /// Limit on a name, role or agent, in bytes.
 const MAX_TEXT: usize = 256;
-/// Limit on the roles, and on the scopes, of a key.
+/// Maximum number of roles, and of scopes, per key.
 const MAX_GRANTS: usize = 256;
 
 /// The properties of a new key.

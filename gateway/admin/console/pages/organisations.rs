@@ -1,4 +1,4 @@
-//! Organisations with servers or agents of their own.
+//! Organisations with their own servers or agents.
 
 use askama::Template;
 use serde::Deserialize;

@@ -59,7 +59,7 @@ fn type_of(schema: &Value) -> &str {
     }
 }
 
-/// Returns the input kind of an argument. `may_nest` gives objects and lists fields of their own.
+/// Returns the input kind of an argument. `may_nest` gives objects and lists their own fields.
 pub(super) fn kind_of(schema: &Value, may_nest: bool) -> FieldKind {
     if let Some(Value::Array(values)) = schema.get("enum") {
         return FieldKind::Choice(values.clone());

@@ -1,4 +1,4 @@
-//! Tests of `fault`: each fault is recorded with a code of its own.
+//! Tests of `fault`: each fault is recorded with its own code.
 
 use serde_json::json;
 

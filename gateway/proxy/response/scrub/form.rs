@@ -43,7 +43,7 @@ enum Meaning {
     Token,
     /// A protocol keyword. Only known secrets are redacted, patterns do not apply.
     Word,
-    /// Text, or an object with members of its own.
+    /// Text, or an object with its own members.
     Text,
 }
 

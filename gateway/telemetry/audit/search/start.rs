@@ -1,4 +1,4 @@
-//! The start of a search in the files of a trail: after the newest record that can match, found by
+//! The start of a search in a trail's files: after the newest record that can match, found by
 //! bisection, because numbers and times increase. Manual edits of a file may move the start too far
 //! back; `verify` detects them.
 

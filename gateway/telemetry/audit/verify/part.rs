@@ -50,7 +50,7 @@ impl<'a> Placed<'a> {
         Ok(placed)
     }
 
-    /// Opens the part for reading. Fails if rotation has meanwhile given its name to another file.
+    /// Opens the part for reading. Fails if rotation has since given its name to another file.
     pub(super) fn open(self) -> io::Result<Lines<'a>> {
         if let Some(held) = self.held {
             return Ok(held);

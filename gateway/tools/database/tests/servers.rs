@@ -97,7 +97,7 @@ fn start(command: &Command, folder: tempfile::TempDir, port: u16) -> Server {
     server
 }
 
-/// A certificate for 127.0.0.1, issued by an unknown authority.
+/// A certificate for 127.0.0.1, issued by an unknown CA.
 pub(crate) struct Identity {
     pub(crate) authority: String,
     certificate: String,
