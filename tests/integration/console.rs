@@ -17,7 +17,7 @@ pub(crate) fn get(path: &str) -> Request {
 }
 
 /// Returns a form as sent by a page of the console.
-fn form(at: SocketAddr, path: &str, fields: &[(&str, &str)]) -> Request {
+pub(crate) fn form(at: SocketAddr, path: &str, fields: &[(&str, &str)]) -> Request {
     let mut pairs = Vec::new();
     for (name, value) in fields {
         pairs.push(format!("{name}={value}"));
@@ -47,7 +47,7 @@ pub(crate) async fn sign_in(gate: &Gate, key: &str) -> String {
 }
 
 /// Returns the value of a hidden form field of this page.
-fn hidden_field(page: &Answer, name: &str) -> String {
+pub(crate) fn hidden_field(page: &Answer, name: &str) -> String {
     let text = page.text();
     let value = text.split(&format!("name=\"{name}\" value=\"")).nth(1).unwrap_or_default();
     value.split('"').next().unwrap_or_default().to_owned()

@@ -10,7 +10,7 @@ use crate::any_replica::{Replicas, modern_call, open_session};
 use crate::approvals::decision;
 use crate::compatibility::Server;
 use crate::connections::free_port;
-use crate::console::{get, sign_in};
+use crate::console::{form, get, hidden_field, sign_in};
 use crate::parked::asking;
 use crate::principals::By;
 use crate::rig::client::{Answer, Request, Stream};
@@ -292,6 +292,27 @@ async fn a_user_of_the_console_signs_in_at_each_replica() {
     assert_eq!(open(1, &cookie).await, 303);
     let other = sign_in(&replicas.gates[1], &replicas.ann).await;
     assert_eq!(open(1, &other).await, 200);
+}
+
+#[tokio::test]
+async fn a_console_result_is_shown_where_the_call_was_made() {
+    let server = Upstream::http(modern(&["t"])).await;
+    let replicas = pair(&server, "", none()).await;
+    let path = "/console/tools/a__t";
+    let cookie = sign_in(&replicas.gates[0], &replicas.ann).await;
+    let at = replicas.at(0);
+    let page = get(path).with("Cookie", &cookie).send(at).await;
+    let (token, number) = (hidden_field(&page, "token"), hidden_field(&page, "page"));
+    let call = form(at, path, &[("token", &token), ("page", &number)]);
+    let answer = call.with("Cookie", &cookie).send(at).await;
+    assert_eq!(answer.status, 303, "{}", answer.text());
+    let result = answer.header("location").unwrap().to_owned();
+    let mark = "id=\"outcome\"";
+    let shown = get(&result).with("Cookie", &cookie).send(at).await;
+    assert!(shown.status == 200 && shown.text().contains(mark), "{}", shown.text());
+    let other = sign_in(&replicas.gates[1], &replicas.ann).await;
+    let shown = get(&result).with("Cookie", &other).send(replicas.at(1)).await;
+    assert!(shown.status == 200 && !shown.text().contains(mark), "{}", shown.text());
 }
 
 /// A gateway without room for a session can still end it.
