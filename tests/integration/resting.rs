@@ -196,6 +196,8 @@ async fn a_server_of_an_organisation_has_so_much_memory_for_its_lists() {
     let folder = tempfile::tempdir().unwrap();
     let gate = start(folder.path()).await;
     create(&gate, "Many", &format!("http://{}/mcp", server.address), None).await;
+    until("its tools are listed", async || (!gate.tools("/mcp").await.0.is_empty()).then_some(()))
+        .await;
     let mut cursor = Value::Null;
     let (mut count, mut bytes) = (0, 0);
     loop {

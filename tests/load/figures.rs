@@ -133,8 +133,9 @@ impl Figures<'_> {
 
     async fn count(&mut self, program: &Program<'_>) {
         progress(&format!("allocations per call of {}", program.name));
-        let calls = if self.quick { COUNTED / 5 } else { COUNTED };
-        let counted = allocations::count(program, calls, self.folder).await;
+        // With fewer calls, work that occurs once in a run, such as a second read of the lists,
+        // would distort the figure.
+        let counted = allocations::count(program, COUNTED, self.folder).await;
         let counted = counted.map_err(|error| format!("{error:#}"));
         for (at, era) in Era::BOTH.into_iter().enumerate() {
             let mut add = |what: &str, unit, limit: Option<f64>, figure: fn(&PerCall) -> f64| {

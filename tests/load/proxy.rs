@@ -165,9 +165,11 @@ impl Gateway {
         folder: &Path,
     ) -> anyhow::Result<Command> {
         let file = folder.join(format!("{name}.yaml"));
-        // Built-in tools are off, so that the gateway's lists are as long as the upstream's.
+        // Built-in tools are off, so that the gateway's lists are as long as the upstream's. On a
+        // busy machine a gateway under valgrind may be ready before its server is connected.
         let config = format!(
-            "servers: {{ echo: {{ url: \"http://{}/mcp\" }} }}\nbuiltin:\n  system: false\n{}",
+            "servers: {{ echo: {{ url: \"http://{}/mcp\" }} }}\nbuiltin:\n  system: false\n\
+             admin: {{ ready: all }}\n{}",
             self.upstream, self.more
         );
         fs::write(&file, config).context("write the gateway's configuration")?;
