@@ -172,7 +172,7 @@ async fn the_store_is_reached_over_tls_as_a_user_with_few_rights() {
     tls::write_server(folder.path(), &authority);
     std::fs::write(folder.path().join("ca.pem"), authority.pem()).unwrap();
     let page = std::fs::read_to_string("../../docs/policy.md").unwrap();
-    let (_, rights) = page.split_once("A user needs `").unwrap();
+    let (_, rights) = page.split_once("A Redis user needs `").unwrap();
     let (commands, rest) = rights.split_once('`').unwrap();
     let (_, rest) = rest.split_once('`').unwrap();
     let (keys, _) = rest.split_once('`').unwrap();
