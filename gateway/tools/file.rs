@@ -19,9 +19,51 @@ mod write;
 
 use std::sync::Arc;
 
+use lockgate_upstream::BoxFuture;
+
+use crate::blocking::CancellationToken;
 use crate::server::ServerDefinition;
+use crate::tool::{Arguments, Client, Effect, Output, Tool, ToolError, ToolSpec};
 use config::Config;
 use place::Files;
+
+type Work = fn(&Files, &Arguments, &CancellationToken) -> Result<Output, ToolError>;
+
+/// A tool on the configured folders. Its work runs on a blocking thread.
+struct FileTool {
+    files: Arc<Files>,
+    spec: ToolSpec,
+    work: Work,
+}
+
+impl Tool for FileTool {
+    fn spec(&self) -> ToolSpec {
+        self.spec.clone()
+    }
+
+    fn run<'a>(
+        &'a self,
+        arguments: Arguments,
+        client: Client<'a>,
+    ) -> BoxFuture<'a, Result<Output, ToolError>> {
+        Box::pin(async move {
+            client.progress(0, None, None);
+            let files = Arc::clone(&self.files);
+            let work = self.work;
+            self.files.blocking.run(move |stop| work(&files, &arguments, stop)).await
+        })
+    }
+}
+
+/// Completes a spec with what all file tools share.
+fn tool(files: &Arc<Files>, spec: fn(&Files) -> ToolSpec, work: Work) -> Box<dyn Tool> {
+    let spec = spec(files).tags(&["files"]).timeout(files.config.limits.timeout);
+    let spec = match spec.effect {
+        Effect::Reads => spec.permissions(&["file:read"]),
+        Effect::Writes { .. } => spec.permissions(&["file:write"]),
+    };
+    Box::new(FileTool { files: Arc::clone(files), spec, work })
+}
 
 pub(crate) fn build(config: &Config) -> Result<ServerDefinition, String> {
     let files = Arc::new(Files::open(config)?);
@@ -38,13 +80,13 @@ pub(crate) fn build(config: &Config) -> Result<ServerDefinition, String> {
     Ok(ServerDefinition {
         instructions,
         tools: vec![
-            Box::new(read::Read(Arc::clone(&files))),
-            Box::new(write::Write(Arc::clone(&files))),
-            Box::new(list::List(Arc::clone(&files))),
-            Box::new(stat::Stat(Arc::clone(&files))),
-            Box::new(search::Search(Arc::clone(&files))),
-            Box::new(relocate::Move(Arc::clone(&files))),
-            Box::new(delete::Delete(Arc::clone(&files))),
+            tool(&files, read::spec, read::read),
+            tool(&files, write::spec, write::write),
+            tool(&files, list::spec, list::list),
+            tool(&files, stat::spec, stat::stat),
+            tool(&files, search::spec, search::search),
+            tool(&files, relocate::spec, relocate::relocate),
+            tool(&files, delete::spec, delete::delete),
         ],
         provider: Some(Arc::new(resources::Resources::new(files))),
         backing: None,

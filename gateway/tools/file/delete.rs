@@ -3,9 +3,7 @@
 //! Roots cannot be deleted.
 
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 
-use lockgate_upstream::BoxFuture;
 use rustix::fs::{self, AtFlags, Dir, FileType};
 use rustix::io::Errno;
 use serde_json::json;
@@ -14,63 +12,45 @@ use super::place::{FilePlace, Files, join, kind, path_schema, words};
 use super::root::{enter, look};
 use super::walk::{Next, Walk};
 use crate::blocking::CancellationToken;
-use crate::tool::{Arguments, Client, Effect, Output, Tool, ToolError, ToolSpec};
+use crate::tool::{Arguments, Effect, Output, ToolError, ToolSpec};
 
 /// Maximum number of paths in the result.
 const MAX_NAMED_PATHS: usize = 1000;
 /// Maximum depth of a deleted folder.
 const MAX_DEPTH: usize = 80;
 
-pub(super) struct Delete(pub(super) Arc<Files>);
-
-impl Tool for Delete {
-    fn spec(&self) -> ToolSpec {
-        ToolSpec::new(
-            "file/delete",
-            "Delete a file or folder",
-            "Deletes a file, a link or an empty folder; with `recursive` a folder and everything \
-                in it, which cannot be undone. Returns the deleted paths. A root cannot be \
-                deleted.",
-        )
-        .input(
-            json!({
-                "path": path_schema("The file or folder"),
-                "recursive": {
-                    "type": "boolean",
-                    "default": false,
-                    "description": "Also the contents of the folder",
-                },
-            }),
-            &["path"],
-        )
-        .output(
-            json!({
-                "path": {"type": "string"},
-                "type": {"type": "string"},
-                "count": {"type": "integer"},
-                "deleted": {"type": "array", "items": {"type": "string"}},
-            }),
-            &["path", "type", "count", "deleted"],
-        )
-        .effect(Effect::Writes { destructive: true, idempotent: false })
-        .tags(&["files"])
-        .permissions(&["file:write"])
-        .timeout(self.0.config.limits.timeout)
-    }
-
-    fn run<'a>(
-        &'a self,
-        arguments: Arguments,
-        _: Client<'a>,
-    ) -> BoxFuture<'a, Result<Output, ToolError>> {
-        Box::pin(async move {
-            let files = Arc::clone(&self.0);
-            self.0.blocking.run(move |stop| delete(&files, &arguments, stop)).await
-        })
-    }
+pub(super) fn spec(_: &Files) -> ToolSpec {
+    ToolSpec::new(
+        "file/delete",
+        "Delete a file or folder",
+        "Deletes a file, a link or an empty folder; with `recursive` a folder and everything \
+            in it, which cannot be undone. Returns the deleted paths. A root cannot be \
+            deleted.",
+    )
+    .input(
+        json!({
+            "path": path_schema("The file or folder"),
+            "recursive": {
+                "type": "boolean",
+                "default": false,
+                "description": "Also the contents of the folder",
+            },
+        }),
+        &["path"],
+    )
+    .output(
+        json!({
+            "path": {"type": "string"},
+            "type": {"type": "string"},
+            "count": {"type": "integer"},
+            "deleted": {"type": "array", "items": {"type": "string"}},
+        }),
+        &["path", "type", "count", "deleted"],
+    )
+    .effect(Effect::Writes { destructive: true, idempotent: false })
 }
 
-fn delete(
+pub(super) fn delete(
     files: &Files,
     arguments: &Arguments,
     stop: &CancellationToken,

@@ -1,69 +1,48 @@
 //! `file/list`: the contents of a folder, paginated. Links are listed as links and never followed.
 
-use std::sync::Arc;
-
-use lockgate_upstream::BoxFuture;
 use serde_json::{Value, json};
 
 use super::place::{Files, describe, entry_schema, kind, path_schema};
 use super::walk::{Next, Walk};
 use crate::blocking::CancellationToken;
-use crate::tool::{Arguments, Client, Output, Tool, ToolError, ToolSpec, list_schema};
+use crate::tool::{Arguments, Output, ToolError, ToolSpec, list_schema};
 
 const MAX_PAGE: u64 = 1000;
 
-pub(super) struct List(pub(super) Arc<Files>);
-
-impl Tool for List {
-    fn spec(&self) -> ToolSpec {
-        ToolSpec::new(
-            "file/list",
-            "List a folder",
-            "Lists the contents of a folder by name; with `recursive` also those of the folders \
-                in it. Without `path` it lists the first root and names all of them. Names that \
-                begin with a dot are left out unless `hidden`. `next` is the `offset` of the next \
-                page, if any; `partial` means that some entries were skipped.",
-        )
-        .input(
-            json!({
-                "path": path_schema("The folder"),
-                "recursive": {"type": "boolean", "default": false},
-                "hidden": {"type": "boolean", "default": false},
-                "metadata": {
-                    "type": "boolean",
-                    "default": true,
-                    "description": "Sizes and dates besides path and type",
-                },
-                "offset": {"type": "integer", "minimum": 0, "default": 0},
-                "limit": {"type": "integer", "minimum": 1, "maximum": MAX_PAGE, "default": 200},
-            }),
-            &[],
-        )
-        .output(
-            json!({
-                "path": {"type": "string"},
-                "entries": list_schema(entry_schema(), &["path", "type"]),
-                "roots": roots_schema(),
-                "next": {"type": "integer"},
-                "partial": {"type": "boolean"},
-            }),
-            &["path", "entries", "partial"],
-        )
-        .tags(&["files"])
-        .permissions(&["file:read"])
-        .timeout(self.0.config.limits.timeout)
-    }
-
-    fn run<'a>(
-        &'a self,
-        arguments: Arguments,
-        _: Client<'a>,
-    ) -> BoxFuture<'a, Result<Output, ToolError>> {
-        Box::pin(async move {
-            let files = Arc::clone(&self.0);
-            self.0.blocking.run(move |stop| list(&files, &arguments, stop)).await
-        })
-    }
+pub(super) fn spec(_: &Files) -> ToolSpec {
+    ToolSpec::new(
+        "file/list",
+        "List a folder",
+        "Lists the contents of a folder by name; with `recursive` also those of the folders \
+            in it. Without `path` it lists the first root and names all of them. Names that \
+            begin with a dot are left out unless `hidden`. `next` is the `offset` of the next \
+            page, if any; `partial` means that some entries were skipped.",
+    )
+    .input(
+        json!({
+            "path": path_schema("The folder"),
+            "recursive": {"type": "boolean", "default": false},
+            "hidden": {"type": "boolean", "default": false},
+            "metadata": {
+                "type": "boolean",
+                "default": true,
+                "description": "Sizes and dates besides path and type",
+            },
+            "offset": {"type": "integer", "minimum": 0, "default": 0},
+            "limit": {"type": "integer", "minimum": 1, "maximum": MAX_PAGE, "default": 200},
+        }),
+        &[],
+    )
+    .output(
+        json!({
+            "path": {"type": "string"},
+            "entries": list_schema(entry_schema(), &["path", "type"]),
+            "roots": roots_schema(),
+            "next": {"type": "integer"},
+            "partial": {"type": "boolean"},
+        }),
+        &["path", "entries", "partial"],
+    )
 }
 
 fn roots_schema() -> Value {
@@ -71,7 +50,7 @@ fn roots_schema() -> Value {
     list_schema(root, &["path", "write"])
 }
 
-fn list(
+pub(super) fn list(
     files: &Files,
     arguments: &Arguments,
     stop: &CancellationToken,

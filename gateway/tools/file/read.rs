@@ -2,65 +2,46 @@
 //! number of bytes per call.
 
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 
-use lockgate_upstream::BoxFuture;
 use rustix::fs::{Stat, fstat};
 use serde_json::{Value, json};
 
 use super::encoding::{Encoding, NAMES};
 use super::place::{FilePlace, Files, describe, kind, path_schema};
-use crate::tool::{Arguments, Client, Output, Tool, ToolError, ToolSpec};
+use crate::blocking::CancellationToken;
+use crate::tool::{Arguments, Output, ToolError, ToolSpec};
 
-pub(super) struct Read(pub(super) Arc<Files>);
-
-impl Tool for Read {
-    fn spec(&self) -> ToolSpec {
-        let limit = self.0.config.limits.read_bytes;
-        ToolSpec::new(
-            "file/read",
-            "Read a file",
-            format!(
-                "Reads a file, whole or in part, at most {limit} bytes at once. Text is returned \
-                    as UTF-8; use `encoding` base64 or hex for other files. `offset` and `length` \
-                    count bytes; `head` or `tail` return the first or last lines instead. `next` \
-                    is the `offset` of the next part, if any; `truncated` means that `tail` has \
-                    more lines before the first.",
-            ),
-        )
-        .input(input_schema(), &["path"])
-        .output(
-            json!({
-                "path": {"type": "string"},
-                "type": {"type": "string"},
-                "mimeType": {"type": "string"},
-                "size": {"type": "integer"},
-                "modified": {"type": "string"},
-                "encoding": {"enum": NAMES},
-                "offset": {"type": "integer"},
-                "length": {"type": "integer"},
-                "next": {"type": "integer"},
-                "truncated": {"type": "boolean"},
-                "content": {"type": "string"},
-            }),
-            &["path", "type", "size", "modified", "encoding", "offset", "length", "content"],
-        )
-        .tags(&["files"])
-        .permissions(&["file:read"])
-        .timeout(self.0.config.limits.timeout)
-        .cap(limit.saturating_mul(14).saturating_add(1 << 16))
-    }
-
-    fn run<'a>(
-        &'a self,
-        arguments: Arguments,
-        _: Client<'a>,
-    ) -> BoxFuture<'a, Result<Output, ToolError>> {
-        Box::pin(async move {
-            let files = Arc::clone(&self.0);
-            self.0.blocking.run(move |_| read(&files, &arguments)).await
-        })
-    }
+pub(super) fn spec(files: &Files) -> ToolSpec {
+    let limit = files.config.limits.read_bytes;
+    ToolSpec::new(
+        "file/read",
+        "Read a file",
+        format!(
+            "Reads a file, whole or in part, at most {limit} bytes at once. Text is returned \
+                as UTF-8; use `encoding` base64 or hex for other files. `offset` and `length` \
+                count bytes; `head` or `tail` return the first or last lines instead. `next` \
+                is the `offset` of the next part, if any; `truncated` means that `tail` has \
+                more lines before the first.",
+        ),
+    )
+    .input(input_schema(), &["path"])
+    .output(
+        json!({
+            "path": {"type": "string"},
+            "type": {"type": "string"},
+            "mimeType": {"type": "string"},
+            "size": {"type": "integer"},
+            "modified": {"type": "string"},
+            "encoding": {"enum": NAMES},
+            "offset": {"type": "integer"},
+            "length": {"type": "integer"},
+            "next": {"type": "integer"},
+            "truncated": {"type": "boolean"},
+            "content": {"type": "string"},
+        }),
+        &["path", "type", "size", "modified", "encoding", "offset", "length", "content"],
+    )
+    .cap(limit.saturating_mul(14).saturating_add(1 << 16))
 }
 
 /// The requested part of a file.
@@ -120,7 +101,11 @@ impl FoundPart {
     }
 }
 
-fn read(files: &Files, arguments: &Arguments) -> Result<Output, ToolError> {
+pub(super) fn read(
+    files: &Files,
+    arguments: &Arguments,
+    _: &CancellationToken,
+) -> Result<Output, ToolError> {
     let place = files.find(arguments.text("path")?)?;
     let (file, stat) = open(files, &place)?;
     let encoding = Encoding::of(arguments.text("encoding")?);

@@ -2,9 +2,7 @@
 //! requested, and follows no links.
 
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 
-use lockgate_upstream::BoxFuture;
 use rustix::fs::{self, FileType};
 use rustix::io::Errno;
 use serde_json::json;
@@ -13,52 +11,34 @@ use super::delete::may_change_all;
 use super::place::{Files, kind, path_schema};
 use super::root::look;
 use crate::blocking::CancellationToken;
-use crate::tool::{Arguments, Client, Effect, Output, Tool, ToolError, ToolSpec};
+use crate::tool::{Arguments, Effect, Output, ToolError, ToolSpec};
 
-pub(super) struct Move(pub(super) Arc<Files>);
-
-impl Tool for Move {
-    fn spec(&self) -> ToolSpec {
-        ToolSpec::new(
-            "file/move",
-            "Move or rename",
-            "Moves or renames a file or folder within the writable folders, and creates the \
-                target's folders. Fails if the target exists, unless `overwrite` (files only).",
-        )
-        .input(
-            json!({
-                "from": path_schema("The file or folder"),
-                "to": path_schema("Its new path, with its name"),
-                "overwrite": {"type": "boolean", "default": false}
-            }),
-            &["from", "to"],
-        )
-        .output(
-            json!({
-                "from": {"type": "string"}, "to": {"type": "string"}, "type": {"type": "string"},
-                "replaced": {"type": "boolean"}
-            }),
-            &["from", "to", "type", "replaced"],
-        )
-        .effect(Effect::Writes { destructive: true, idempotent: false })
-        .tags(&["files"])
-        .permissions(&["file:write"])
-        .timeout(self.0.config.limits.timeout)
-    }
-
-    fn run<'a>(
-        &'a self,
-        arguments: Arguments,
-        _: Client<'a>,
-    ) -> BoxFuture<'a, Result<Output, ToolError>> {
-        Box::pin(async move {
-            let files = Arc::clone(&self.0);
-            self.0.blocking.run(move |stop| relocate(&files, &arguments, stop)).await
-        })
-    }
+pub(super) fn spec(_: &Files) -> ToolSpec {
+    ToolSpec::new(
+        "file/move",
+        "Move or rename",
+        "Moves or renames a file or folder within the writable folders, and creates the \
+            target's folders. Fails if the target exists, unless `overwrite` (files only).",
+    )
+    .input(
+        json!({
+            "from": path_schema("The file or folder"),
+            "to": path_schema("Its new path, with its name"),
+            "overwrite": {"type": "boolean", "default": false}
+        }),
+        &["from", "to"],
+    )
+    .output(
+        json!({
+            "from": {"type": "string"}, "to": {"type": "string"}, "type": {"type": "string"},
+            "replaced": {"type": "boolean"}
+        }),
+        &["from", "to", "type", "replaced"],
+    )
+    .effect(Effect::Writes { destructive: true, idempotent: false })
 }
 
-fn relocate(
+pub(super) fn relocate(
     files: &Files,
     arguments: &Arguments,
     stop: &CancellationToken,

@@ -2,10 +2,8 @@
 //! follows no links, and skips binary files.
 
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 
 use globset::{GlobBuilder, GlobMatcher};
-use lockgate_upstream::BoxFuture;
 use rustix::fs::{Mode, OFlags, fstat, openat};
 use serde_json::{Value, json};
 
@@ -13,7 +11,7 @@ use super::place::{Files, describe, entry_schema, kind, path_schema};
 use super::read::part;
 use super::walk::{FoundFile, Next, Walk};
 use crate::blocking::CancellationToken;
-use crate::tool::{Arguments, Client, Output, Tool, ToolError, ToolSpec, first_chars, list_schema};
+use crate::tool::{Arguments, Output, ToolError, ToolSpec, first_chars, list_schema};
 
 const MAX_MATCHES: u64 = 1000;
 /// Maximum size of a searched file, and maximum number of bytes per search.
@@ -24,60 +22,41 @@ const MAX_SHOWN_CHARS: usize = 300;
 /// Maximum number of matches per file.
 const MAX_MATCHES_PER_FILE: usize = 50;
 
-pub(super) struct Search(pub(super) Arc<Files>);
-
-impl Tool for Search {
-    fn spec(&self) -> ToolSpec {
-        // Entries as in `list`, or lines.
-        let mut found = entry_schema();
-        found["line"] = json!({"type": "integer"});
-        found["text"] = json!({"type": "string"});
-        ToolSpec::new(
-            "file/search",
-            "Search files",
-            "Finds files below a folder by `glob` (`*.rs`, `src/**/*.md`; a glob without `/` is \
-                matched against names), lines in them by `text`, or both. Returns paths, and line \
-                numbers with the lines. `partial` means that it stopped early: narrow the search.",
-        )
-        .input(
-            json!({
-                "path": path_schema("Where to begin; default the first root"),
-                "glob": {"type": "string", "minLength": 1, "maxLength": 500},
-                "text": {
-                    "type": "string",
-                    "minLength": 1,
-                    "maxLength": 500,
-                    "description": "Plain text, not a pattern",
-                },
-                "ignore_case": {"type": "boolean", "default": false},
-                "hidden": {"type": "boolean", "default": false},
-                "limit": {"type": "integer", "minimum": 1, "maximum": MAX_MATCHES, "default": 100},
-            }),
-            &[],
-        )
-        .output(
-            json!({
-                "path": {"type": "string"}, "matches": list_schema(found, &["path"]),
-                "looked": {"type": "integer"}, "partial": {"type": "boolean"}
-            }),
-            &["path", "matches", "looked", "partial"],
-        )
-        .tags(&["files"])
-        .permissions(&["file:read"])
-        .timeout(self.0.config.limits.timeout)
-    }
-
-    fn run<'a>(
-        &'a self,
-        arguments: Arguments,
-        client: Client<'a>,
-    ) -> BoxFuture<'a, Result<Output, ToolError>> {
-        Box::pin(async move {
-            let files = Arc::clone(&self.0);
-            client.progress(0, None, Some("searching"));
-            self.0.blocking.run(move |stop| search(&files, &arguments, stop)).await
-        })
-    }
+pub(super) fn spec(_: &Files) -> ToolSpec {
+    // Entries as in `list`, or lines.
+    let mut found = entry_schema();
+    found["line"] = json!({"type": "integer"});
+    found["text"] = json!({"type": "string"});
+    ToolSpec::new(
+        "file/search",
+        "Search files",
+        "Finds files below a folder by `glob` (`*.rs`, `src/**/*.md`; a glob without `/` is \
+            matched against names), lines in them by `text`, or both. Returns paths, and line \
+            numbers with the lines. `partial` means that it stopped early: narrow the search.",
+    )
+    .input(
+        json!({
+            "path": path_schema("Where to begin; default the first root"),
+            "glob": {"type": "string", "minLength": 1, "maxLength": 500},
+            "text": {
+                "type": "string",
+                "minLength": 1,
+                "maxLength": 500,
+                "description": "Plain text, not a pattern",
+            },
+            "ignore_case": {"type": "boolean", "default": false},
+            "hidden": {"type": "boolean", "default": false},
+            "limit": {"type": "integer", "minimum": 1, "maximum": MAX_MATCHES, "default": 100},
+        }),
+        &[],
+    )
+    .output(
+        json!({
+            "path": {"type": "string"}, "matches": list_schema(found, &["path"]),
+            "looked": {"type": "integer"}, "partial": {"type": "boolean"}
+        }),
+        &["path", "matches", "looked", "partial"],
+    )
 }
 
 struct Hunt {
@@ -91,7 +70,7 @@ struct Hunt {
     partial: bool,
 }
 
-fn search(
+pub(super) fn search(
     files: &Files,
     arguments: &Arguments,
     stop: &CancellationToken,

@@ -1,60 +1,37 @@
 //! `file/stat`: the attributes of a file or folder. Links are not followed.
 
-use std::sync::Arc;
-
 use lockgate_text::date;
-use lockgate_upstream::BoxFuture;
 use serde_json::json;
 
 use super::place::{Files, describe, path_schema};
 use super::root::look;
-use crate::tool::{Arguments, Client, Output, Tool, ToolError, ToolSpec};
+use crate::blocking::CancellationToken;
+use crate::tool::{Arguments, Output, ToolError, ToolSpec};
 
-pub(super) struct Stat(pub(super) Arc<Files>);
-
-impl Tool for Stat {
-    fn spec(&self) -> ToolSpec {
-        ToolSpec::new(
-            "file/stat",
-            "Describe a file",
-            "Returns the type (`file`, `folder`, `symlink`, `other`), size in bytes, dates (UTC), \
-                permissions and number of names of a file or folder, and whether it can be \
-                changed here.",
-        )
-        .input(json!({"path": path_schema("The file or folder")}), &["path"])
-        .output(
-            json!({
-                "path": {"type": "string"},
-                "type": {"type": "string"},
-                "mimeType": {"type": "string"},
-                "size": {"type": "integer"},
-                "modified": {"type": "string"},
-                "accessed": {"type": "string"},
-                "changed": {"type": "string"},
-                "mode": {"type": "string"},
-                "links": {"type": "integer"},
-                "writable": {"type": "boolean"},
-            }),
-            &[
-                "path", "type", "size", "modified", "accessed", "changed", "mode", "links",
-                "writable",
-            ],
-        )
-        .tags(&["files"])
-        .permissions(&["file:read"])
-        .timeout(self.0.config.limits.timeout)
-    }
-
-    fn run<'a>(
-        &'a self,
-        arguments: Arguments,
-        _: Client<'a>,
-    ) -> BoxFuture<'a, Result<Output, ToolError>> {
-        Box::pin(async move {
-            let files = Arc::clone(&self.0);
-            self.0.blocking.run(move |_| stat(&files, arguments.text("path")?)).await
-        })
-    }
+pub(super) fn spec(_: &Files) -> ToolSpec {
+    ToolSpec::new(
+        "file/stat",
+        "Describe a file",
+        "Returns the type (`file`, `folder`, `symlink`, `other`), size in bytes, dates (UTC), \
+            permissions and number of names of a file or folder, and whether it can be \
+            changed here.",
+    )
+    .input(json!({"path": path_schema("The file or folder")}), &["path"])
+    .output(
+        json!({
+            "path": {"type": "string"},
+            "type": {"type": "string"},
+            "mimeType": {"type": "string"},
+            "size": {"type": "integer"},
+            "modified": {"type": "string"},
+            "accessed": {"type": "string"},
+            "changed": {"type": "string"},
+            "mode": {"type": "string"},
+            "links": {"type": "integer"},
+            "writable": {"type": "boolean"},
+        }),
+        &["path", "type", "size", "modified", "accessed", "changed", "mode", "links", "writable"],
+    )
 }
 
 #[allow(
@@ -62,7 +39,12 @@ impl Tool for Stat {
     trivial_numeric_casts,
     reason = "the fields have other types on other systems"
 )]
-fn stat(files: &Files, path: &str) -> Result<Output, ToolError> {
+pub(super) fn stat(
+    files: &Files,
+    arguments: &Arguments,
+    _: &CancellationToken,
+) -> Result<Output, ToolError> {
+    let path = arguments.text("path")?;
     let place = files.find(path)?;
     let stat = if place.names.is_empty() {
         let root = place.explain(place.root.folder(&[]))?;

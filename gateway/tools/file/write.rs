@@ -3,9 +3,7 @@
 //! file do not change.
 
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 
-use lockgate_upstream::BoxFuture;
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use serde_json::json;
@@ -14,71 +12,53 @@ use super::encoding::{Encoding, NAMES};
 use super::place::{FilePlace, Files, describe, path_schema};
 use super::root::look;
 use crate::blocking::CancellationToken;
-use crate::tool::{Arguments, Client, Effect, Output, Tool, ToolError, ToolSpec};
+use crate::tool::{Arguments, Effect, Output, ToolError, ToolSpec};
 
 /// Maximum number of restarts of an append while others create and remove the file.
 const MAX_ATTEMPTS: usize = 8;
 
-pub(super) struct Write(pub(super) Arc<Files>);
-
-impl Tool for Write {
-    fn spec(&self) -> ToolSpec {
-        let limit = self.0.config.limits.write_bytes;
-        ToolSpec::new(
-            "file/write",
-            "Write a file",
-            format!(
-                "Writes a file of at most {limit} bytes and creates the folders it is in. `mode`: \
-                    `replace` (the default) writes the whole file in one step, `create` fails if \
-                    it exists already, `append` adds to its end. Returns its size and whether it \
-                    is new.",
-            ),
-        )
-        .input(
-            json!({
-                "path": path_schema("The file"),
-                "content": {"type": "string", "description": "The content, in `encoding`"},
-                "encoding": {"type": "string", "enum": NAMES, "default": "utf-8"},
-                "mode": {
-                    "type": "string",
-                    "enum": ["replace", "create", "append"],
-                    "default": "replace",
-                },
-            }),
-            &["path", "content"],
-        )
-        .output(
-            json!({
-                "path": {"type": "string"},
-                "type": {"type": "string"},
-                "mimeType": {"type": "string"},
-                "size": {"type": "integer"},
-                "modified": {"type": "string"},
-                "written": {"type": "integer"},
-                "created": {"type": "boolean"},
-                "foldersMade": {"type": "integer"},
-            }),
-            &["path", "type", "size", "modified", "written", "created", "foldersMade"],
-        )
-        .effect(Effect::Writes { destructive: true, idempotent: false })
-        .tags(&["files"])
-        .permissions(&["file:write"])
-        .timeout(self.0.config.limits.timeout)
-    }
-
-    fn run<'a>(
-        &'a self,
-        arguments: Arguments,
-        _: Client<'a>,
-    ) -> BoxFuture<'a, Result<Output, ToolError>> {
-        Box::pin(async move {
-            let files = Arc::clone(&self.0);
-            self.0.blocking.run(move |stop| write(&files, &arguments, stop)).await
-        })
-    }
+pub(super) fn spec(files: &Files) -> ToolSpec {
+    let limit = files.config.limits.write_bytes;
+    ToolSpec::new(
+        "file/write",
+        "Write a file",
+        format!(
+            "Writes a file of at most {limit} bytes and creates the folders it is in. `mode`: \
+                `replace` (the default) writes the whole file in one step, `create` fails if \
+                it exists already, `append` adds to its end. Returns its size and whether it \
+                is new.",
+        ),
+    )
+    .input(
+        json!({
+            "path": path_schema("The file"),
+            "content": {"type": "string", "description": "The content, in `encoding`"},
+            "encoding": {"type": "string", "enum": NAMES, "default": "utf-8"},
+            "mode": {
+                "type": "string",
+                "enum": ["replace", "create", "append"],
+                "default": "replace",
+            },
+        }),
+        &["path", "content"],
+    )
+    .output(
+        json!({
+            "path": {"type": "string"},
+            "type": {"type": "string"},
+            "mimeType": {"type": "string"},
+            "size": {"type": "integer"},
+            "modified": {"type": "string"},
+            "written": {"type": "integer"},
+            "created": {"type": "boolean"},
+            "foldersMade": {"type": "integer"},
+        }),
+        &["path", "type", "size", "modified", "written", "created", "foldersMade"],
+    )
+    .effect(Effect::Writes { destructive: true, idempotent: false })
 }
 
-fn write(
+pub(super) fn write(
     files: &Files,
     arguments: &Arguments,
     stop: &CancellationToken,
