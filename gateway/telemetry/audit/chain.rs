@@ -1,20 +1,13 @@
-//! The chain: every record has a number, and some carry a hash over all bytes since the previous
-//! hash and over that hash itself. Long inputs hash several times as fast as short inputs, so a
-//! batch gets a single hash, and a long batch several. Without a key, any reader can compute the
-//! hash (BLAKE3); with a key, only its owner can.
+//! The chain: every record has a number, and a hash over the previous record's hash and its own
+//! bytes. Without a key, any reader can compute the hash (BLAKE3); with a key, only its owner can.
 
 /// The hash before the first record.
 pub(super) const GENESIS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
-/// Records of this many bytes get a hash even within a batch, to localise changes.
-const SPAN_BYTES: usize = 16 * 1024;
 /// Maximum length of a written record, with its hash and line break.
 pub(super) const MAX_LINE: usize = 64 * 1024;
-/// Maximum number of bytes that one hash covers.
-pub(super) const MAX_SPAN: usize = SPAN_BYTES + MAX_LINE;
 /// The separator between a record and its hash.
 const HASH: &[u8] = b",\"hash\":\"";
 const HASH_DIGITS: usize = 64;
-const END: &[u8] = b"}\n";
 
 /// The key derivation context that makes 32 bytes of the configured key of any length. `b3sum
 /// --derive-key` with this context gives the same key.
@@ -41,8 +34,6 @@ pub(super) struct Chain {
     seal: Seal,
     tip: Tip,
     bytes: Vec<u8>,
-    /// Offset of the first pending record without a hash.
-    open: usize,
 }
 
 impl Default for Tip {
@@ -86,52 +77,42 @@ impl Seal {
         }
     }
 
-    /// Returns the hash in the last of these lines, if it is correct for all of them. The last line
-    /// must have no line break.
-    pub(super) fn check(&self, lines: &[u8]) -> Option<Hex> {
-        let (hashed, claimed) = split(lines)?;
-        let hash = hex(&self.digest(hashed));
-        if hash != *claimed {
-            return None;
-        }
-        Some(Hex(hash))
+    /// Returns the hash of a record after the record with the hash `prev`.
+    fn hash(&self, prev: &Hex, record: &[u8]) -> Hex {
+        let mut hasher = match &self.0 {
+            Some(key) => blake3::Hasher::new_keyed(key),
+            None => blake3::Hasher::new(),
+        };
+        hasher.update(&prev.0).update(record);
+        Hex(hex(&hasher.finalize()))
+    }
+
+    /// Returns the hash in a line without its break, if it is correct after the hash `prev`.
+    pub(super) fn check(&self, prev: &Hex, line: &[u8]) -> Option<Hex> {
+        let (record, claimed) = split(line)?;
+        let hash = self.hash(prev, record);
+        if hash.0 == *claimed { Some(hash) } else { None }
     }
 }
 
 impl Chain {
     /// Continues after `tip`, with capacity for `room` bytes.
     pub(super) fn new(seal: Seal, tip: Tip, room: usize) -> Self {
-        Self { seal, tip, bytes: Vec::with_capacity(room), open: 0 }
+        Self { seal, tip, bytes: Vec::with_capacity(room) }
     }
 
     /// Adds a record with the members that `write` appends, each after a comma.
     pub(super) fn add(&mut self, write: impl FnOnce(&mut Vec<u8>, &Seal)) {
         self.tip.seq += 1;
+        let begin = self.bytes.len();
         self.bytes.extend_from_slice(b"{\"seq\":");
         self.bytes.extend_from_slice(itoa::Buffer::new().format(self.tip.seq).as_bytes());
         write(&mut self.bytes, &self.seal);
-        self.bytes.extend_from_slice(END);
-        if self.bytes.len() - self.open >= SPAN_BYTES {
-            self.close();
-        }
-    }
-
-    /// Adds a hash over all unhashed records to the last record.
-    pub(super) fn close(&mut self) {
-        if self.open == self.bytes.len() {
-            return;
-        }
-        self.bytes.truncate(self.bytes.len() - END.len());
-        self.bytes.extend_from_slice(b",\"prev\":\"");
-        self.bytes.extend_from_slice(&self.tip.hash.0);
-        self.bytes.push(b'"');
-        let hash = hex(&self.seal.digest(self.bytes.get(self.open..).unwrap_or(&[])));
+        let record = self.bytes.get(begin..).unwrap_or(&[]);
+        self.tip.hash = self.seal.hash(&self.tip.hash, record);
         self.bytes.extend_from_slice(HASH);
-        self.bytes.extend_from_slice(&hash);
-        self.bytes.push(b'"');
-        self.bytes.extend_from_slice(END);
-        self.open = self.bytes.len();
-        self.tip.hash = Hex(hash);
+        self.bytes.extend_from_slice(&self.tip.hash.0);
+        self.bytes.extend_from_slice(b"\"}\n");
     }
 
     pub(super) fn bytes(&self) -> &[u8] {
@@ -140,9 +121,7 @@ impl Chain {
 
     /// Clears the pending records after they are written.
     pub(super) fn clear(&mut self) {
-        debug_assert_eq!(self.open, self.bytes.len(), "records without a hash are written");
         self.bytes.clear();
-        self.open = 0;
     }
 
     pub(super) fn tip(&self) -> &Tip {
@@ -167,14 +146,15 @@ fn digit(half: u8) -> u8 {
     if half < 10 { b'0' + half } else { b'a' - 10 + half }
 }
 
-/// Returns whether a line without its break carries a hash.
-pub(super) fn is_closed(line: &[u8]) -> bool {
-    split(line).is_some()
+/// Returns the hash that a line without its break carries. It is not verified.
+pub(super) fn claimed(line: &[u8]) -> Option<Hex> {
+    let (_, digits) = split(line)?;
+    Hex::parse(std::str::from_utf8(digits).ok()?)
 }
 
-/// Splits lines without the last break into the hashed bytes and the hash in the last line.
-fn split(lines: &[u8]) -> Option<(&[u8], &[u8; HASH_DIGITS])> {
-    let rest = lines.strip_suffix(b"\"}")?;
+/// Splits a line without its break into the hashed bytes and the hash.
+fn split(line: &[u8]) -> Option<(&[u8], &[u8; HASH_DIGITS])> {
+    let rest = line.strip_suffix(b"\"}")?;
     let (before, hash) = rest.split_last_chunk()?;
     Some((before.strip_suffix(HASH)?, hash))
 }

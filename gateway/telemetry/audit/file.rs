@@ -32,7 +32,7 @@ const LOCK_PAUSE: Duration = Duration::from_millis(50);
 pub(super) struct ChainEnd {
     /// The last writer did not record its end.
     pub(super) unclean: bool,
-    /// Bytes of removed records without a hash: the writer ended before it wrote the hash.
+    /// Bytes of a removed incomplete record: the writer ended before it wrote the rest.
     pub(super) torn: u64,
     /// Records that the anchor covers but the file lacks: the file was truncated.
     pub(super) missing: Option<Range>,
@@ -232,7 +232,7 @@ fn is_link(path: &Path) -> bool {
     matches!(fs::symlink_metadata(path), Ok(there) if there.is_symlink())
 }
 
-/// Finds the end of the chain, in the file or in the last rotated file. Removes unhashed records.
+/// Finds the end of the chain, in the file or in the last rotated file. Removes an incomplete record.
 fn find_tip(
     file: &mut File,
     path: &Path,
@@ -274,7 +274,7 @@ fn take(lock: &File) -> io::Result<()> {
     Err(io::Error::other("another process is writing to it"))
 }
 
-/// Removes the bytes after the last hash, and adds a missing line break.
+/// Removes the bytes after the last record, and adds a missing line break.
 fn mend(file: &mut File, end: &End) -> io::Result<u64> {
     let torn = cut(file, end.at)?;
     if end.unbroken {
@@ -292,7 +292,7 @@ fn cut(file: &File, at: u64) -> io::Result<u64> {
     Ok(torn)
 }
 
-/// Empties a file without a hash, if it can only hold an incomplete first record.
+/// Empties a file without a record, if it can only hold an incomplete first record.
 fn cut_first(file: &mut File) -> io::Result<u64> {
     let len = without_zeros(file, MAX_ZEROS)?;
     let most = MAX_LINE as u64;

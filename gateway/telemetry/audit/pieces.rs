@@ -9,13 +9,12 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::chain::{Hex, MAX_LINE, MAX_SPAN, Seal, is_closed};
+use super::chain::{Hex, MAX_LINE, Seal, claimed};
 
 /// Number of digits in the suffix of a rotated file's name.
 const NUMBER_DIGITS: usize = 16;
-/// Bytes read from the end of a file: the span of the last hash, the hash before it, and an
-/// incomplete write.
-const MAX_END: usize = 2 * MAX_SPAN + MAX_LINE;
+/// Bytes read from the end of a file: the last record, the record before it, and an incomplete one.
+const MAX_END: usize = 3 * MAX_LINE;
 /// Maximum number of trailing zeros taken for lost writes.
 pub(super) const MAX_ZEROS: u64 = 1 << 30;
 
@@ -99,26 +98,27 @@ fn read_name(name: &OsStr, own: &str) -> Option<u64> {
     number.parse().ok()
 }
 
-/// The last record of a file with a hash.
+/// The last record of a file.
 pub(super) struct End {
-    /// The bytes the hash covers, and the hash, without the last line break.
-    lines: Vec<u8>,
-    /// The offset at which `lines` end in the file.
+    /// The line, without its break.
+    line: Vec<u8>,
+    /// The hash of the record before it, if it is in the file or in the line.
+    prev: Option<Hex>,
+    /// The offset at which the line ends in the file.
     pub(super) at: u64,
     /// Only the last line break is missing.
     pub(super) unbroken: bool,
 }
 
 impl End {
-    /// Returns the last record and its hash, if the hash is correct.
+    /// Returns the record and its hash, if the hash is correct.
     pub(super) fn record(&self, seal: &Seal) -> Option<(Value, Hex)> {
-        let hash = seal.check(&self.lines)?;
-        let last = self.lines.rsplit(|b| *b == b'\n').next()?;
-        Some((serde_json::from_slice(last).ok()?, hash))
+        let hash = seal.check(self.prev.as_ref()?, &self.line)?;
+        Some((serde_json::from_slice(&self.line).ok()?, hash))
     }
 }
 
-/// Finds the end of a file. Returns `None` if there is no hash, or if more follows it than an
+/// Finds the last record of a file. Returns `None` if there is none, or if more follows it than an
 /// interrupted writer leaves.
 pub(super) fn end(file: &mut File) -> io::Result<Option<End>> {
     let len = without_zeros(file, MAX_ZEROS)?;
@@ -126,28 +126,31 @@ pub(super) fn end(file: &mut File) -> io::Result<Option<End>> {
     let mut bytes = Vec::new();
     file.take(len - skipped).read_to_end(&mut bytes)?;
     let mut before = None;
-    let mut last = None;
+    let mut end = None;
     let mut at = 0;
-    for line in bytes.split_inclusive(|b| *b == b'\n') {
-        at += line.len();
-        // The writer may have ended right before the last line break, which no hash covers.
-        if is_closed(without_break(line)) {
-            (before, last) = (last, Some(at));
+    for text in bytes.split_inclusive(|b| *b == b'\n') {
+        at += text.len();
+        // The writer may have ended right before the last line break.
+        let line = without_break(text);
+        if let Some(hash) = claimed(line) {
+            end = Some((line, before.replace(hash), at, line.len() == text.len()));
         }
     }
-    let Some(last) = last else { return Ok(None) };
-    if bytes.len() - last >= MAX_SPAN {
+    let Some((line, before, last, unbroken)) = end else { return Ok(None) };
+    if bytes.len() - last >= MAX_LINE {
         return Ok(None);
     }
-    let begin = match before {
-        Some(before) => before,
-        None if skipped == 0 => 0,
-        None => return Ok(None),
-    };
-    let lines = bytes.get(begin..last).unwrap_or(&[]);
-    let unbroken = !lines.ends_with(b"\n");
-    let lines = without_break(lines).to_vec();
-    Ok(Some(End { lines, at: skipped + last as u64, unbroken }))
+    let prev = prev_of(line).or(before);
+    Ok(Some(End { line: line.to_vec(), prev, at: skipped + last as u64, unbroken }))
+}
+
+/// Returns the hash of the previous record, which only `open` records contain.
+fn prev_of(line: &[u8]) -> Option<Hex> {
+    let record: Value = serde_json::from_slice(line).ok()?;
+    if record.get("kind")? != "open" {
+        return None;
+    }
+    Hex::parse(record.get("prev")?.as_str()?)
 }
 
 fn without_break(line: &[u8]) -> &[u8] {
@@ -172,31 +175,27 @@ pub(super) fn without_zeros(file: &mut File, most: u64) -> io::Result<u64> {
     Ok(if len > most { len } else { 0 })
 }
 
-/// Returns the first record of a file covered by a valid hash. If the beginning was cut off, the
-/// first hash does not verify, and a later record is returned.
+/// Returns the first record of a file that has a valid hash. If the beginning was cut off, it is a
+/// later record, because only `open` records contain the hash before them.
 pub(super) fn beginning(file: &mut File, seal: &Seal) -> io::Result<Option<Beginning>> {
     file.seek(SeekFrom::Start(0))?;
     let mut bytes = Vec::new();
-    file.take(2 * MAX_SPAN as u64).read_to_end(&mut bytes)?;
-    let mut begin = 0;
-    let mut at = 0;
-    for line in bytes.split_inclusive(|b| *b == b'\n') {
-        at += line.len();
-        if !is_closed(without_break(line)) {
-            continue;
+    file.take(3 * MAX_LINE as u64).read_to_end(&mut bytes)?;
+    let mut before = None;
+    for (at, text) in bytes.split_inclusive(|b| *b == b'\n').enumerate() {
+        let line = without_break(text);
+        if let Some(prev) = prev_of(line).or(before)
+            && seal.check(&prev, line).is_some()
+        {
+            return Ok(read_beginning(line, at == 0));
         }
-        let lines = without_break(bytes.get(begin..at).unwrap_or(&[]));
-        if seal.check(lines).is_some() {
-            return Ok(read_beginning(lines, begin == 0));
-        }
-        begin = at;
+        before = claimed(line);
     }
     Ok(None)
 }
 
-/// Parses the first of these lines; `is_first` if it is the file's first line.
-fn read_beginning(lines: &[u8], is_first: bool) -> Option<Beginning> {
-    let line = lines.split(|b| *b == b'\n').next()?;
+/// Parses a record; `is_first` if it is the file's first line.
+fn read_beginning(line: &[u8], is_first: bool) -> Option<Beginning> {
     let record: Value = serde_json::from_slice(line).ok()?;
     let opens = is_first && matches!(record.get("kind"), Some(kind) if kind == "open");
     let oldest = if opens { number(&record, "oldest") } else { None };
@@ -207,7 +206,7 @@ pub(super) fn number(record: &Value, key: &str) -> Option<u64> {
     record.get(key)?.as_u64()
 }
 
-/// Returns the number of the last record of a file covered by a valid hash.
+/// Returns the number of the last record of a file, if its hash is valid.
 fn last_number(file: &mut File, seal: &Seal) -> io::Result<Option<u64>> {
     let Some(end) = end(file)? else { return Ok(None) };
     let Some((record, _)) = end.record(seal) else { return Ok(None) };

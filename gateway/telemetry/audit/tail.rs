@@ -1,19 +1,19 @@
 //! Reads the records of a trail in order from a given number on, through the rotated files to the
-//! current file. Returns only lines covered by a hash, because a restart may remove the lines after
-//! the last hash. Hashes are not verified.
+//! current file. Returns only lines with a hash, because a restart may remove an incomplete last
+//! line. Hashes are not verified.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::chain::{MAX_LINE, MAX_SPAN, is_closed};
+use super::chain::{MAX_LINE, claimed};
 use super::file::{BEGIN, real_path};
 use super::pieces::{aside, numbered, open};
 
-/// Bytes per read. A block of this size contains a hash.
+/// Bytes per read. A block of this size contains a whole record.
 const BLOCK_BYTES: usize = 256 * 1024;
-const _: () = assert!(BLOCK_BYTES > MAX_SPAN);
+const _: () = assert!(BLOCK_BYTES > MAX_LINE);
 /// Bytes that contain any whole record.
 const PROBE_BYTES: u64 = 2 * MAX_LINE as u64;
 
@@ -148,9 +148,9 @@ impl Piece {
             records.lines.extend_from_slice(line);
             *next = number.saturating_add(1);
         }
-        // The writer never leaves this many bytes without a hash.
+        // No record is longer than the bytes kept here.
         let used =
-            if self.rest.len() == BLOCK_BYTES { end.max(BLOCK_BYTES - MAX_SPAN) } else { end };
+            if self.rest.len() == BLOCK_BYTES { end.max(BLOCK_BYTES - MAX_LINE) } else { end };
         self.rest.drain(..used);
         records
     }
@@ -163,7 +163,7 @@ fn find_end(bytes: &[u8]) -> usize {
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
         at += line.len();
         if let Some(line) = line.strip_suffix(b"\n")
-            && is_closed(line)
+            && claimed(line).is_some()
         {
             end = at;
         }

@@ -26,8 +26,8 @@ mod full;
 mod order;
 /// The parts being read: how many are open, and which stay open.
 mod parts;
-/// Records under one hash, and the effects of changes to them.
-mod spans;
+/// The hashes of records, and the effects of changes to them.
+mod records;
 /// Streams, which have no file.
 mod streams;
 /// Losses while the writer is stopped, and while it runs.
@@ -272,7 +272,7 @@ fn every_change_is_found() {
         (format!("{}{}\n", join(&all[..3]), "x".repeat(100_000)), 4, "cut off, or too long"),
         (good[..good.len() - 5].to_owned(), 10, "cut off"),
         (join(&all[..1]), 0, "records 2 to 10 are missing at the end"),
-        (format!("{good}{{\"seq\":11,\"kind\":\"decision\"}}\n"), 11, "no hash covers record 11"),
+        (format!("{good}{{\"seq\":11,\"kind\":\"decision\"}}\n"), 11, "record 11 has no hash"),
     ];
     for (text, line, words) in cases {
         fs::write(&path, &text).unwrap();
@@ -302,7 +302,6 @@ fn a_cut_end_is_noticed_at_the_next_start() {
     fs::write(&path, cut).unwrap();
     let trail = start(&config(&path));
     trail.close();
-    // Records no longer covered by a hash are removed as well.
     let open = lines(&path).iter().rposition(|line| line["kind"] == "open").unwrap();
     assert!((1..=6).contains(&open));
     let broken = verified(&path, None, &[]).broken.unwrap();

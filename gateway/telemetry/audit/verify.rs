@@ -1,25 +1,25 @@
-//! Verification of a trail: every hash, its predecessor, gapless numbers, and anchors kept
-//! elsewhere. Reports the first broken records, and any that could not be checked. The caller
-//! supplies the function that opens files.
+//! Verification of a trail: every hash, gapless numbers, and anchors kept elsewhere. Reports the
+//! first broken record, and any that could not be checked. The caller supplies the function that
+//! opens files.
 
 mod anchor;
 mod part;
+mod record;
 mod repeats;
 mod report;
-mod span;
 
 use std::io;
 
 use lockgate_text::count::count;
 
-use super::chain::{MAX_SPAN, Seal, Tip, is_closed};
+use super::chain::{Hex, Seal, Tip, claimed};
 pub use anchor::Anchor;
 use part::{Lines, Placed};
 pub use part::{Part, Text};
+pub use record::BrokenRecord;
+use record::{LinePlace, Record};
 use repeats::Repeats;
 pub use report::{Extent, Report};
-pub use span::BrokenRecord;
-use span::{LinePlace, Record, Span};
 
 /// Verifies all parts in the order of their first records.
 ///
@@ -39,11 +39,10 @@ pub fn verify(
         seal: Seal::new(key),
         anchors: held,
         extent,
-        span: Span::default(),
         tip: None,
+        keyed: false,
         seen: None,
         last: None,
-        skipped: false,
         stream: None,
         begun: false,
         kept_from: None,
@@ -97,15 +96,14 @@ struct Verifier<'a> {
     seal: Seal,
     anchors: Vec<HeldAnchor<'a>>,
     extent: Extent,
-    span: Span,
-    /// The last record covered by a hash.
+    /// The last record. Its hash is verified unless it is the first of a part.
     tip: Option<Tip>,
-    /// The first record, covered by a hash or not.
+    /// The last `open` record says that the chain has a key.
+    keyed: bool,
+    /// The first record, verified or not.
     seen: Option<u64>,
     /// The last record read.
     last: Option<u64>,
-    /// The first hash covers records that are not present.
-    skipped: bool,
     /// Whether the chain belongs to a stream, once known.
     stream: Option<bool>,
     /// The first record is an `open` record.
@@ -139,7 +137,7 @@ impl Verifier<'_> {
 
     /// Adds the line break of a file's last line if only that is missing, as the hash is complete.
     fn complete(&mut self, line: &mut Vec<u8>, place: &LinePlace) {
-        if is_closed(line) {
+        if claimed(line).is_some() {
             line.push(b'\n');
             let why = "the writer has not written it yet, was killed, or it was removed";
             self.report
@@ -170,21 +168,39 @@ impl Verifier<'_> {
         }
         self.repeats.add(seq, line);
         self.seen = self.seen.or(Some(seq));
-        if !self.renews(&record) {
-            if let Err(why) = self.follows(seq, &record) {
-                return Err(broken_at(place, Some(seq), &why));
-            }
-        } else if !self.span.records.is_empty() {
-            return Err(self.span.unhashed());
+        let renews = self.renews(&record);
+        if !renews && let Err(why) = self.follows(seq, &record) {
+            return Err(broken_at(place, Some(seq), &why));
         }
         self.last = Some(seq);
-        self.span.add(line, record, place);
-        if is_closed(whole) {
-            return self.close();
+        if record.text("kind") == "open" {
+            self.keyed = record.is("keyed");
         }
-        if self.span.len() > MAX_SPAN {
-            return Err(self.span.unhashed());
+        let Some(prev) = self.prev_of(&record, renews) else {
+            return match self.tip {
+                None => self.skip(seq, whole, place),
+                Some(_) => Err(broken_at(place, Some(seq), &self.describe_changed(seq, whole))),
+            };
+        };
+        if let Some(tip) = &self.tip
+            && !renews
+            && prev != tip.hash
+        {
+            let why = "the record before this one does not have the hash in `prev`";
+            return Err(broken_at(place, Some(seq), why));
         }
+        let Some(hash) = self.seal.check(&prev, whole) else {
+            return Err(broken_at(place, Some(seq), &self.describe_changed(seq, whole)));
+        };
+        if renews {
+            self.begin_chain();
+        }
+        self.compare_anchors(seq, &hash, place);
+        if let Err(why) = self.note(&record) {
+            return Err(broken_at(place, Some(seq), &why));
+        }
+        self.report.last_hash = Some(hash.as_str().to_owned());
+        self.tip = Some(Tip { seq, hash });
         Ok(())
     }
 
@@ -206,73 +222,73 @@ impl Verifier<'_> {
         }
     }
 
-    /// Verifies the span when its last record carries a hash.
-    fn close(&mut self) -> Result<(), BrokenRecord> {
-        let span = std::mem::take(&mut self.span);
-        let checked = (span.records.last(), self.seal.check(span.lines()));
-        let (Some(last), Some(hash)) = checked else {
-            if self.tip.is_none() && !self.skipped && span.lacks_beginning() {
-                self.skipped = true;
-                return self.skip(&span);
-            }
-            return Err(span.changed(!self.seal.is_keyed()));
-        };
+    /// Returns the hash before a record: in an `open` record its own, so that a chain can begin at
+    /// any file, and otherwise that of the last record.
+    fn prev_of(&self, record: &Record, renews: bool) -> Option<Hex> {
+        if record.text("kind") == "open" {
+            return Hex::parse(record.text("prev"));
+        }
         match &self.tip {
-            Some(tip) if self.stream != Some(false) && last.begins_stream() => {
-                if !self.report.closed {
-                    self.report.notes.push(format!(
-                        "a chain ends at record {} without a `close` record",
-                        tip.seq
-                    ));
-                }
-                self.report.chains += 1;
-            }
-            Some(tip) if last.text("prev") != tip.hash.as_str() => {
-                return Err(span
-                    .broken("the record before this one does not have the hash in `prev`".into()));
-            }
-            _ => {}
+            Some(tip) if !renews => Some(tip.hash.clone()),
+            _ => None,
         }
-        let end = last.number("seq").unwrap_or(0);
-        for record in &span.records {
-            let seq = record.number("seq");
-            for held in &mut self.anchors {
-                if Some(held.anchor.seq) != seq {
-                    continue;
-                }
-                // Only the last record has a verified hash; `hash` members of the others are
-                // ignored.
-                held.met |= held.anchor.seq == end && held.anchor.hash == hash.as_str();
-                let why = "an anchor has another hash for this record: the chain was rewritten";
-                held.other.get_or_insert_with(|| span.broken(why.into()));
-            }
-            if let Err(why) = self.note(record) {
-                return Err(span.broken(why));
-            }
-        }
-        self.report.last_hash = Some(hash.as_str().to_owned());
-        self.tip = Some(Tip { seq: end, hash });
-        Ok(())
     }
 
-    /// Handles records at the beginning with a wrong hash, or with a hash that covers absent
-    /// records too.
-    fn skip(&mut self, span: &Span) -> Result<(), BrokenRecord> {
-        let words = span.words();
+    fn describe_changed(&self, seq: u64, line: &[u8]) -> String {
+        if claimed(line).is_none() {
+            return format!("record {seq} has no hash: it was changed or added");
+        }
+        let key = if self.keyed && !self.seal.is_keyed() {
+            "the key of the chain is missing"
+        } else {
+            "the key is not the key of the chain"
+        };
+        format!("record {seq} does not match its hash: it was changed, or {key}")
+    }
+
+    /// Counts a further chain of a stream.
+    fn begin_chain(&mut self) {
+        if let Some(tip) = &self.tip
+            && !self.report.closed
+        {
+            let seq = tip.seq;
+            self.report
+                .notes
+                .push(format!("a chain ends at record {seq} without a `close` record"));
+        }
+        self.report.chains += 1;
+    }
+
+    fn compare_anchors(&mut self, seq: u64, hash: &Hex, place: &LinePlace) {
+        for held in &mut self.anchors {
+            if held.anchor.seq == seq {
+                held.met |= held.anchor.hash == hash.as_str();
+                let why = "an anchor has another hash for this record: the chain was rewritten";
+                held.other.get_or_insert_with(|| broken_at(place, Some(seq), why));
+            }
+        }
+    }
+
+    /// Handles a first record without the hash before it. Only a part may begin with one.
+    fn skip(&mut self, seq: u64, line: &[u8], place: &LinePlace) -> Result<(), BrokenRecord> {
+        let Some(hash) = claimed(line) else {
+            return Err(broken_at(place, Some(seq), &self.describe_changed(seq, line)));
+        };
         if self.extent == Extent::Part {
-            let why = "their hash also covers records that are not in these files";
-            self.report.notes.push(format!("{words} cannot be verified: {why}"));
+            let why = "the record before it is not in these files";
+            self.report.notes.push(format!("record {seq} cannot be verified: {why}"));
+            self.tip = Some(Tip { seq, hash });
             return Ok(());
         }
-        let last = span.first().unwrap_or(0).saturating_sub(1);
+        let last = seq.saturating_sub(1);
         let why = format!(
-            "records up to {last} are missing at the beginning, or {words} were changed; give all \
-                files of the trail, or `--part` if others are kept elsewhere"
+            "records up to {last} are missing at the beginning, or record {seq} was changed; give \
+                all files of the trail, or `--part` if others are kept elsewhere"
         );
         Err(BrokenRecord { seq: Some(last), why, ..BrokenRecord::default() })
     }
 
-    /// Evaluates a record covered by a hash.
+    /// Evaluates a verified record.
     fn note(&mut self, record: &Record) -> Result<(), String> {
         let kind = record.text("kind");
         if kind == "open" {
@@ -333,22 +349,6 @@ impl Verifier<'_> {
         }
     }
 
-    /// Handles records without a hash at the end. For a part, the hash may be elsewhere.
-    fn finish(&mut self) {
-        if self.span.records.is_empty() || self.report.broken.is_some() {
-            return;
-        }
-        match self.extent {
-            Extent::Whole => self.report.broken = Some(self.span.unhashed()),
-            Extent::Part => {
-                let words = self.span.words();
-                self.report.notes.push(format!(
-                    "{words} cannot be verified: no hash in these files covers them"
-                ));
-            }
-        }
-    }
-
     /// Returns a record that contradicts an anchor.
     fn find_other(&mut self) -> Option<BrokenRecord> {
         for held in &mut self.anchors {
@@ -361,7 +361,6 @@ impl Verifier<'_> {
 
     fn end(mut self) -> Report {
         self.begin();
-        self.finish();
         // A part of a stream may lack the chain of an anchor.
         if self.report.broken.is_none()
             && (self.extent == Extent::Whole || self.stream == Some(false))

@@ -14,8 +14,8 @@ use super::sink::Sink;
 
 /// Approximate bytes per write to a file.
 const WRITE_BYTES: usize = 256 * 1024;
-/// Approximate bytes per write to a stream. A pipe accepts a write of this size as a whole, with
-/// the hash, even if the process is killed.
+/// Approximate bytes per write to a stream. A pipe accepts a write of this size as a whole, even if
+/// the process is killed.
 const STREAM_PIECE: usize = 3 * 1024;
 /// Polling interval while records keep arriving, so that adding a record need not wake the writer.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
@@ -143,15 +143,13 @@ impl Writer {
         self.records += 1;
     }
 
-    /// Adds a record of the writer itself, with its own hash, such as the first and last of a file.
+    /// Adds a record of the writer itself, such as the first and last of a file.
     fn record(&mut self, kind: &str, more: impl FnOnce(&mut Vec<u8>)) {
-        self.chain.close();
         self.chain.add(|out, _| {
             event::head(out, self.clock.text(SystemTime::now()));
             event::plain(out, name!("kind"), kind);
             more(out);
         });
-        self.chain.close();
         self.records += 1;
     }
 
@@ -160,7 +158,9 @@ impl Writer {
         let output = self.sink.name();
         let keyed = self.chain.seal().is_keyed();
         let oldest = self.sink.oldest();
+        let prev = self.chain.tip().hash.clone();
         self.record("open", |out| {
+            event::plain(out, name!("prev"), prev.as_str());
             event::text(out, name!("why"), why);
             event::text(out, name!("output"), output);
             event::text(out, name!("version"), env!("CARGO_PKG_VERSION"));
@@ -223,7 +223,6 @@ impl Writer {
 
     /// Writes the pending records, retrying until it succeeds. Gives up only during shutdown.
     fn flush(&mut self) -> bool {
-        self.chain.close();
         let mut attempts = 0;
         while self.written < self.chain.bytes().len() {
             let rest = self.chain.bytes().get(self.written..).unwrap_or(&[]);

@@ -2,20 +2,20 @@
 
 use std::io::Write;
 
-use super::super::chain::{Chain, MAX_LINE, MAX_SPAN, Seal, Tip};
+use super::super::chain::MAX_LINE;
 use super::super::event::{self, name};
 use super::super::pieces::without_zeros;
-use super::spans::{chain, of, report};
+use super::records::{chain, lines_of, of, opened, report};
 use super::*;
 
-/// A writer that is killed during a write leaves whole or partial records after the last hash.
+/// A writer that is killed during a write leaves an incomplete record.
 #[test]
-fn what_no_hash_is_over_is_taken_away_at_the_next_start_and_said() {
+fn an_incomplete_record_is_removed_at_the_next_start_and_reported() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("audit.jsonl");
-    let rest = "{\"seq\":8,\"kind\":\"decision\"}\n{\"seq\":9,\"ki";
-    for rest in [rest, &rest[..30], &rest[..31], &rest[..5]] {
-        let good = chain(None, &[5, 1]).concat();
+    let rest = "{\"seq\":8,\"kind\":\"decision\"";
+    for rest in [rest, &rest[..12], &rest[..5]] {
+        let good = chain(None, 6).concat();
         fs::write(&path, format!("{good}{rest}")).unwrap();
         start(&config(&path)).close();
         let all = lines(&path);
@@ -35,13 +35,13 @@ fn what_no_hash_is_over_is_taken_away_at_the_next_start_and_said() {
     }
 }
 
-/// A writer that is killed right before the last line break leaves all bytes the hash covers.
+/// A writer that is killed right before the last line break leaves a whole record.
 #[test]
 fn a_last_line_without_its_break_gets_it_at_the_next_start() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("audit.jsonl");
-    for spans in [&[5, 3][..], &[]] {
-        let good = chain(None, spans).concat();
+    for many in [8, 0] {
+        let good = chain(None, many).concat();
         for zeros in [0, 20] {
             let bare = good.trim_end();
             fs::write(&path, [bare.as_bytes(), &vec![0; zeros as usize]].concat()).unwrap();
@@ -63,7 +63,7 @@ fn a_last_line_without_its_break_gets_it_at_the_next_start() {
         }
     }
     // A writer never leaves a wrong hash.
-    let changed = chain(None, &[5, 3]).concat().replace("\"seq\":9", "\"seq\":8");
+    let changed = chain(None, 8).concat().replace("\"seq\":9", "\"seq\":8");
     fs::write(&path, changed.trim_end()).unwrap();
     assert!(!verified(&path, None, &[]).intact);
     let refused = Trail::start(&config(&path), Arc::default(), Box::new(<[u8]>::to_vec))
@@ -76,7 +76,7 @@ fn a_last_line_without_its_break_gets_it_at_the_next_start() {
 /// Only the last line of a file may lack its break.
 #[test]
 fn a_line_without_its_break_is_the_last_of_its_file() {
-    let mut bare = chain(Some(KEY), &[2, 2]);
+    let mut bare = chain(Some(KEY), 4);
     for at in [2, 4] {
         bare[at].pop();
     }
@@ -86,17 +86,12 @@ fn a_line_without_its_break_is_the_last_of_its_file() {
     assert!(broken.line == 3 && broken.why.contains("not a record"), "{broken:?}");
     // A line break is required even after a maximal line, where it does not fit in the same read.
     let long = |bytes: usize| {
-        let mut chain = Chain::new(Seal::new(None), Tip::default(), 0);
-        chain.add(|out, _| out.extend_from_slice(br#","kind":"open","output":"file","oldest":1"#));
-        chain.close();
+        let mut chain = opened(None, "file");
         (0..2)
             .for_each(|_| chain.add(|out, _| event::plain(out, name!("kind"), &"x".repeat(bytes))));
-        chain.close();
-        String::from_utf8(chain.bytes().to_vec())
-            .unwrap()
-            .lines()
-            .map(str::to_owned)
-            .collect::<Vec<_>>()
+        let mut lines = lines_of(&chain);
+        lines.iter_mut().for_each(|line| line.truncate(line.len() - 1));
+        lines
     };
     let lines = long(MAX_LINE - long(20_000)[1].len() + 20_000);
     assert_eq!(lines[1].len(), MAX_LINE);
@@ -108,17 +103,17 @@ fn a_line_without_its_break_is_the_last_of_its_file() {
     assert!(!of(&[&bare[..3], &bare[3..]], Some(KEY), &[], Extent::Whole).intact);
 }
 
-/// A file that is no trail, or has more bytes after the last hash than a writer leaves, is not
+/// A file that is no trail, or has more bytes after the last record than a writer leaves, is not
 /// changed.
 #[test]
 fn a_file_that_is_no_trail_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("audit.jsonl");
-    let good = chain(None, &[5]).concat();
-    let long = format!("{good}{}", "{\"seq\":7}\n".repeat(MAX_SPAN / 10));
-    let changed = format!("{}{{\"seq\":7}}\n", good.replacen("decision", "decided", 1));
+    let good = chain(None, 5).concat();
+    let long = format!("{good}{}", "{\"seq\":7}\n".repeat(MAX_LINE / 10 + 1));
+    let changed = good.replace("\"seq\":6", "\"seq\":7");
     let own = r#"{"seq":1,"title":"mine","#;
-    let large = format!(r#"{{"seq":1,"time":"{}"#, "x".repeat(MAX_SPAN));
+    let large = format!(r#"{{"seq":1,"time":"{}"#, "x".repeat(MAX_LINE));
     for text in [
         "notes of mine",
         "notes\nof mine\n",
@@ -141,13 +136,13 @@ fn a_file_that_is_no_trail_is_left_alone() {
     }
 }
 
-/// After a power loss, zeros may replace the last writes, more than any hash covers.
+/// After a power loss, zeros may replace the last writes, many more than a record has.
 #[test]
 fn zeros_at_the_end_are_what_was_not_written() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("audit.jsonl");
     for zeros in [1, 100_000, 3_000_000] {
-        let good = chain(None, &[5]).concat();
+        let good = chain(None, 5).concat();
         fs::write(&path, [good.as_bytes(), b"{\"seq\":8,\"ki", &vec![0; zeros]].concat()).unwrap();
         start(&config(&path)).close();
         assert_eq!(lines(&path)[6]["torn_bytes"], 12 + zeros);

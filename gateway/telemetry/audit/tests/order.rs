@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixDatagram;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
-use super::super::chain::{Seal, is_closed};
+use super::super::chain::{Seal, claimed};
 use super::super::queue::Shared;
 use super::super::queue::{Draft, Queue};
 use super::super::sink::Sink;
@@ -98,10 +98,9 @@ fn an_old_file_stays_until_the_new_one_is_on_the_disk() {
 /// Maximum size of an atomic pipe write, according to POSIX.
 const PIPE_BUF: usize = 4096;
 
-/// A pipe accepts each write as a whole or not at all, so a killed process leaves whole lines that
-/// a hash covers.
+/// A pipe accepts each write as a whole or not at all, so a killed process leaves whole lines.
 #[test]
-fn a_stream_is_written_in_pieces_that_end_in_a_hash() {
+fn a_stream_is_written_in_pieces_of_whole_records() {
     let (from, to) = UnixDatagram::pair().unwrap();
     from.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     let queue = Queue::new(1000);
@@ -117,7 +116,7 @@ fn a_stream_is_written_in_pieces_that_end_in_a_hash() {
         let read = from.recv(&mut bytes).unwrap();
         assert!(read <= PIPE_BUF, "a piece of {read} bytes");
         let piece = String::from_utf8(bytes[..read].to_vec()).unwrap();
-        assert!(is_closed(piece.strip_suffix('\n').unwrap().as_bytes()), "{piece}");
+        assert!(claimed(piece.strip_suffix('\n').unwrap().as_bytes()).is_some(), "{piece}");
         pieces.push(piece);
         // Killed here.
         let text = pieces.concat();

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::io::{self, Cursor, Read};
 use std::rc::Rc;
 
-use super::spans::chain;
+use super::records::chain;
 use super::*;
 
 /// A text that counts open instances, and their maximum.
@@ -34,7 +34,7 @@ impl Drop for Counted {
 /// The number of open files is limited, unlike the files of a trail.
 #[test]
 fn few_files_are_open_at_once() {
-    let lines = chain(None, &[1; 2000]);
+    let lines = chain(None, 2000);
     let count = Rc::default();
     let part = |line: &String| {
         let (text, count) = (line.clone(), Rc::clone(&count));
@@ -54,7 +54,7 @@ fn few_files_are_open_at_once() {
 /// another file. This is no gap in the trail.
 #[test]
 fn a_file_that_is_set_aside_meanwhile_is_read_or_asked_for_again() {
-    let lines = chain(None, &[1; 9]);
+    let lines = chain(None, 9);
     let text =
         |from: usize, to: usize| Ok(Box::new(Cursor::new(lines[from..to].concat())) as Text<'_>);
     // Already opened for the second time, the old file is read.
@@ -83,7 +83,7 @@ fn a_file_that_is_set_aside_meanwhile_is_read_or_asked_for_again() {
 /// A pipe can be read only once.
 #[test]
 fn a_pipe_is_opened_once() {
-    let lines = chain(None, &[1; 9]);
+    let lines = chain(None, 9);
     let part = |lines: &[String]| {
         let text = Cell::new(Some(lines.concat()));
         let open = move || Ok(Box::new(Cursor::new(text.take().unwrap())) as Text<'static>);

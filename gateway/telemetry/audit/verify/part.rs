@@ -4,7 +4,7 @@
 use std::io::{self, BufRead, Read};
 
 use super::super::chain::MAX_LINE;
-use super::span::Record;
+use super::record::Record;
 
 /// The contents of a part.
 pub type Text<'a> = Box<dyn BufRead + 'a>;

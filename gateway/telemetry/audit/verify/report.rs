@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::span::BrokenRecord;
+use super::record::BrokenRecord;
 
 /// The result of a verification.
 #[derive(Debug, Default, Serialize)]

@@ -1,0 +1,85 @@
+//! Records as they are read.
+
+use std::fmt;
+
+use serde::Serialize;
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
+use serde_json::{Map, Value};
+
+use super::super::chain::GENESIS;
+
+/// A file name and line number.
+pub(super) type LinePlace = (String, u64);
+
+/// The first broken record.
+#[derive(Debug, Default, Serialize)]
+pub struct BrokenRecord {
+    pub file: String,
+    pub line: u64,
+    pub seq: Option<u64>,
+    pub why: String,
+}
+
+/// The members of a record. Duplicate names are rejected, because readers may use either value.
+pub(super) struct Record(Map<String, Value>);
+
+impl Record {
+    pub(super) fn parse(line: &[u8]) -> Option<Self> {
+        serde_json::from_slice(line).ok()
+    }
+
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.0.contains_key(key)
+    }
+
+    pub(super) fn text(&self, key: &str) -> &str {
+        match self.0.get(key) {
+            Some(Value::String(text)) => text,
+            _ => "",
+        }
+    }
+
+    pub(super) fn number(&self, key: &str) -> Option<u64> {
+        self.0.get(key)?.as_u64()
+    }
+
+    pub(super) fn is(&self, key: &str) -> bool {
+        self.0.get(key) == Some(&Value::Bool(true))
+    }
+
+    /// Returns whether the record is the first of a chain.
+    pub(super) fn is_fresh(&self) -> bool {
+        self.number("seq") == Some(1) && self.text("prev") == GENESIS && self.text("kind") == "open"
+    }
+
+    /// Returns whether the record is the first of a process that writes to a stream.
+    pub(super) fn begins_stream(&self) -> bool {
+        self.is_fresh() && self.text("output") != "file"
+    }
+}
+
+impl<'de> Deserialize<'de> for Record {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members;
+
+        impl<'de> Visitor<'de> for Members {
+            type Value = Record;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a record")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Record, A::Error> {
+                let mut members = Map::new();
+                while let Some((key, value)) = access.next_entry::<String, Value>()? {
+                    if members.insert(key, value).is_some() {
+                        return Err(A::Error::custom("duplicate member"));
+                    }
+                }
+                Ok(Record(members))
+            }
+        }
+
+        deserializer.deserialize_map(Members)
+    }
+}
