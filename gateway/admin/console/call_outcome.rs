@@ -75,7 +75,9 @@ impl CallOutcome {
 
     /// Returns the memory that the outcome occupies, in bytes.
     pub(crate) fn bytes(&self) -> usize {
-        self.parts.iter().map(CallPart::bytes).sum()
+        let fault = self.fault.as_ref().map_or(0, |fault| fault.cause.len());
+        let next = self.next.as_ref().map_or(0, |(address, _)| address.len());
+        self.parts.iter().map(CallPart::bytes).sum::<usize>() + fault + next
     }
 
     fn new(fault: Option<Fault>, parts: Vec<CallPart>) -> Self {

@@ -38,9 +38,10 @@ impl Fields {
         ""
     }
 
-    /// Returns the total size of names and values, in bytes.
+    /// Returns the memory that the fields occupy, in bytes.
     pub(crate) fn bytes(&self) -> usize {
-        self.0.iter().map(|(name, value)| name.len() + value.len()).sum()
+        let texts: usize = self.0.iter().map(|(name, value)| name.len() + value.len()).sum();
+        texts + self.0.len() * size_of::<(String, String)>()
     }
 
     /// Returns all values of this name, untrimmed.

@@ -20,6 +20,8 @@ use crate::headers::read_media_type;
 
 /// Maximum size of a form, in bytes.
 const MAX_FORM: usize = 1 << 20;
+/// Maximum number of fields of a form. Each takes more memory than its text.
+const MAX_FIELDS: usize = 2048;
 
 const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
@@ -80,6 +82,11 @@ pub(crate) fn is_form(headers: &HeaderMap) -> bool {
     read_media_type(headers) == Some("application/x-www-form-urlencoded")
 }
 
+/// Returns whether a form has more fields than allowed, before memory is allocated for them.
+fn has_too_many_fields(text: &[u8]) -> bool {
+    text.iter().filter(|byte| **byte == b'&').count() >= MAX_FIELDS
+}
+
 async fn read_form(
     state: &ConsoleState,
     request: Request,
@@ -101,6 +108,10 @@ async fn read_form(
         let detail = "A form may have at most 1 MiB. Nothing was changed.";
         return Err(PageError::new(StatusCode::PAYLOAD_TOO_LARGE, "The form is too large", detail));
     };
+    if has_too_many_fields(&text) {
+        let detail = "A form may have at most 2048 fields. Nothing was changed.";
+        return Err(PageError::new(StatusCode::PAYLOAD_TOO_LARGE, "The form is too large", detail));
+    }
     let fields = Fields::parse(&text);
     if !state.sessions.is_form_token(visitor, fields.get("token")) {
         let detail = "The form belongs to an earlier session. Go back, reload the page and send it \

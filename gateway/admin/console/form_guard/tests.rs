@@ -51,3 +51,10 @@ fn another_site_may_link_here_and_not_ask_in_the_background() {
         assert_eq!(is_hidden_use(&headers), expected, "{site:?} {mode:?}");
     }
 }
+
+#[test]
+fn a_form_of_many_small_fields_is_too_large() {
+    let most = "a&".repeat(MAX_FIELDS - 1);
+    assert!(!has_too_many_fields(most.as_bytes()));
+    assert!(has_too_many_fields(format!("{most}a&").as_bytes()));
+}

@@ -1,5 +1,7 @@
 //! Tests of `results`.
 
+use serde_json::Value;
+
 use super::*;
 
 fn notice(text: &str) -> Kept {
@@ -34,4 +36,15 @@ fn the_oldest_results_make_room() {
     let name = results.keep("ada", notice(&"x".repeat(MAX_BYTES / 2)));
     results.keep("ada", notice(&"x".repeat(MAX_BYTES / 2)));
     assert!(results.find("ada", &name).is_none(), "their bytes are bounded together");
+}
+
+#[test]
+fn the_memory_of_fields_and_errors_is_counted() {
+    let many = Fields::parse("a&".repeat(1000).as_bytes());
+    assert!(many.bytes() >= 1000 * size_of::<(String, String)>(), "{}", many.bytes());
+    let cause = "x".repeat(1 << 20);
+    let fault = crate::fault::Fault::new("call", "t", "", &cause);
+    let outcome = CallOutcome { fault: Some(fault), ..CallOutcome::of_result("t", &Value::Null) };
+    let call = KeptCall { name: String::new(), typed: many, outcome };
+    assert!(Kept::Call(Arc::new(call)).bytes() > 1 << 20);
 }
