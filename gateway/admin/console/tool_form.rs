@@ -17,6 +17,9 @@ const MAX_FIELDS: usize = 200;
 const MAX_DEPTH: usize = 5;
 /// Maximum number of rows of a list.
 const MAX_ROWS: usize = 50;
+/// Memory of a form's texts and choices, in bytes, beyond which no field is added. References let
+/// many fields share a large part of a schema, and each field copies it.
+const MAX_BYTES: usize = 4 << 20;
 
 /// An argument, or a part of an argument.
 #[derive(Clone, Debug)]
@@ -54,6 +57,8 @@ struct Source<'a> {
     typed: &'a Fields,
     /// The number of fields that may still be created.
     room: usize,
+    /// The number of bytes that their texts and choices may still take.
+    bytes: usize,
 }
 
 /// The location of a field: its label, its input, and the input that holds its entered value.
@@ -85,7 +90,7 @@ impl Place {
 
 /// Returns the form of a schema, with the entered values.
 pub(crate) fn make_fields(schema: &Value, typed: &Fields) -> Vec<FormField> {
-    let mut source = Source { root: schema, typed, room: MAX_FIELDS };
+    let mut source = Source { root: schema, typed, room: MAX_FIELDS, bytes: MAX_BYTES };
     let root = Place { name: String::new(), input: "arg".into(), from: "arg".into() };
     source.make_members(resolve(schema, schema), &root, None, 0)
 }
@@ -139,7 +144,7 @@ impl Source<'_> {
         } else {
             default_text(default)
         };
-        FormField {
+        let field = FormField {
             description: describe(schema, property),
             rules: rules_of(property, is_required),
             name: place.name.clone(),
@@ -149,6 +154,16 @@ impl Source<'_> {
             kind,
             value,
             children,
+        };
+        self.charge(field.bytes());
+        field
+    }
+
+    /// Charges a field to the memory of the form.
+    fn charge(&mut self, bytes: usize) {
+        self.bytes = self.bytes.saturating_sub(bytes);
+        if self.bytes == 0 {
+            self.room = 0;
         }
     }
 
@@ -192,6 +207,16 @@ fn is_required(schema: &Value, name: &str) -> bool {
 }
 
 impl FormField {
+    /// Returns the memory of the field's own texts and choices, in bytes.
+    fn bytes(&self) -> usize {
+        self.name.len()
+            + self.input.len()
+            + self.description.len()
+            + self.value.len()
+            + self.rules.pattern.len()
+            + self.kind.bytes()
+    }
+
     pub(crate) fn count(&self) -> usize {
         self.children.len()
     }

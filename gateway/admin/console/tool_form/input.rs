@@ -3,8 +3,14 @@
 use regex::RegexBuilder;
 use serde_json::{Number, Value};
 
-/// Maximum size of a compiled pattern, in bytes. The server checks larger patterns.
-const MAX_PATTERN: usize = 64 << 10;
+/// Maximum size of a compiled pattern, in bytes. Matching takes time proportional to this size
+/// times the length of the text, and patterns come from servers: larger patterns and longer texts
+/// are left to browsers and servers.
+const MAX_PATTERN: usize = 16 << 10;
+/// Maximum length of a pattern, in bytes.
+const MAX_PATTERN_TEXT: usize = 1 << 10;
+/// Maximum length of a text that is matched, in bytes.
+const MAX_MATCHED: usize = 256;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum FieldKind {
@@ -47,6 +53,13 @@ pub(crate) fn show_choice(value: &Value) -> String {
 }
 
 impl FieldKind {
+    /// Returns the memory of the choices, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        let Self::Choice(values) = self else { return 0 };
+        let texts: usize = values.iter().map(|value| show_choice(value).len()).sum();
+        texts + size_of_val(values.as_slice())
+    }
+
     pub(crate) fn choices(&self) -> Vec<String> {
         match self {
             Self::Choice(values) => values.iter().map(show_choice).collect(),
@@ -115,7 +128,8 @@ impl Rules {
             }
             _ => {}
         }
-        if self.pattern.is_empty() {
+        let is_matched = text.len() <= MAX_MATCHED && self.pattern.len() <= MAX_PATTERN_TEXT;
+        if self.pattern.is_empty() || !is_matched {
             return Ok(());
         }
         // Schema patterns are ECMAScript. Patterns that fail to compile here are left to browsers

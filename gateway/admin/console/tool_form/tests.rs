@@ -127,3 +127,26 @@ fn a_schema_that_refers_to_itself_ends() {
     let loops = json!({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}});
     assert!(make_fields(&loops, &Fields::default()).is_empty());
 }
+
+/// A server could otherwise make a small schema take gigabytes, and a short pattern seconds.
+#[test]
+fn the_memory_and_time_of_a_form_are_bounded() {
+    let mut properties = Map::new();
+    for at in 0..MAX_FIELDS {
+        properties.insert(at.to_string(), json!({"$ref": "#/$defs/shared"}));
+    }
+    for shared in [
+        json!({"enum": vec![0; 100_000]}),
+        json!({"type": "string", "default": "x".repeat(MAX_BYTES / 2)}),
+        json!({"type": "string", "pattern": "x".repeat(MAX_BYTES / 2)}),
+    ] {
+        let schema = json!({"properties": properties, "$defs": {"shared": shared}});
+        assert!(make_fields(&schema, &Fields::default()).len() <= 2, "{}", properties.len());
+    }
+    let schema = json!({"properties": {"a": {"type": "string", "pattern": "b"}}});
+    for (length, is_matched) in [(256, true), (257, false)] {
+        let typed = format!("arg.a={}", "a".repeat(length));
+        let mut fields = make_fields(&schema, &Fields::parse(typed.as_bytes()));
+        assert_eq!(read_arguments(&mut fields).is_none(), is_matched, "{length}");
+    }
+}
