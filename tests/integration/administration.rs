@@ -263,6 +263,19 @@ async fn nobody_finds_out_by_asking_what_the_trail_does_not_show_them() {
     .await;
     assert_eq!(count(&admin, "decision=deny&tool=a__u").await, 1);
     assert_eq!(count(&admin, "decision=deny&server=a").await, 0, "it is hidden from them");
+    let unknown = post("/api/tools/a__none/execute", &json!({})).by(&admin).send(at).await;
+    assert_eq!(unknown.status, 404, "{}", unknown.text());
+    let members = async |tool: &str| {
+        let query = format!("/api/audit?decision=deny&tool={tool}");
+        let found = get(&query).by(&admin).send(at).await.json();
+        let mut names = Vec::new();
+        for name in found["items"][0].as_object()?.keys() {
+            names.push(name.clone());
+        }
+        Some(names)
+    };
+    let expected = until("the other is on the record", async || members("a__none").await).await;
+    assert_eq!(members("a__u").await, Some(expected), "a hidden tool looks like an unknown one");
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! Search in the audit trail, newest records first: all records for operators, decisions and
 //! changes of their organisation for administrators. Servers and rules that hide an item are for
-//! operators only.
+//! operators only, so that a hidden item looks like an unknown one.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -165,6 +165,14 @@ fn text<'a>(record: &'a Members, name: &str) -> &'a str {
     }
 }
 
+/// Returns whether the caller was told that a policy denied the request, and not that the name is
+/// unknown.
+fn is_told(record: &Members) -> bool {
+    let reason = text(record, "reason");
+    let refusal = format!("refused by policy {}", text(record, "rule"));
+    reason.starts_with(&refusal) || reason.starts_with(&format!("the call was not made, {refusal}"))
+}
+
 /// The view of a caller on the trail.
 struct Reader {
     role: Role,
@@ -177,19 +185,24 @@ impl Reader {
         Self { role: caller.role, own: format!("{}/", caller.organisation()) }
     }
 
-    /// Returns whether a member is hidden. The server that hides an item is for operators.
+    /// Returns whether a member is hidden. The server and rule that hide an item are for operators;
+    /// a rule that a caller was told is not hidden.
     fn is_hidden(&self, record: &Members, name: &str) -> bool {
         match name {
             // Both reveal the activity of all organisations.
             "seq" | "call" => self.role != Role::Operator,
-            "server" => {
-                self.role != Role::Operator
-                    && text(record, "decision") == "deny"
-                    && !text(record, "server").starts_with(&self.own)
-            }
+            "server" => self.is_of_others_denial(record),
+            "rule" => self.is_of_others_denial(record) && !is_told(record),
             "prev" | "hash" => true,
             _ => false,
         }
+    }
+
+    /// Returns whether the record is of a denial at a server of the operator or an unknown one.
+    fn is_of_others_denial(&self, record: &Members) -> bool {
+        self.role != Role::Operator
+            && text(record, "decision") == "deny"
+            && !text(record, "server").starts_with(&self.own)
     }
 
     /// Returns the text of a member, or an empty one if hidden.

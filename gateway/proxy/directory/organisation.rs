@@ -76,7 +76,8 @@ impl DirectoryState {
         role: Role,
     ) -> Option<&BTreeSet<ServerId>> {
         let agent = self.agents.get(id)?;
-        // A key created for the agent can only use the agent's endpoint.
+        // A key created for the agent, by an administrator of the organisation. It opens the other
+        // endpoints like any key.
         let is_own_key = *principal.issuer == *KEY && principal.agent.as_deref() == Some(id);
         (is_own_key || agent.is_for(principal, role)).then_some(&agent.servers)
     }
