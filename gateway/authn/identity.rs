@@ -11,6 +11,9 @@ pub const LOCAL: &str = "local";
 pub const KEY: &str = "key";
 /// The issuer of callers without credentials, where these are accepted.
 pub const ANONYMOUS: &str = "anonymous";
+/// The beginning of the ids of agents. An API key with such an agent opens that agent's endpoint
+/// and nothing else, also once the agent is deleted.
+const AGENT_ID: &str = "agt_";
 /// The organisation of callers if their credential names none.
 pub const DEFAULT_ORGANISATION: &str = "default";
 
@@ -105,6 +108,14 @@ impl Identity {
     #[must_use]
     pub fn caller_id(&self) -> CallerId {
         self.id
+    }
+
+    /// Returns the agent whose endpoint is the only thing that the credential opens, if it is an
+    /// API key that was created for an agent.
+    #[must_use]
+    pub fn only_agent(&self) -> Option<&str> {
+        let agent = self.agent.as_deref()?;
+        if *self.issuer == *KEY && agent.starts_with(AGENT_ID) { Some(agent) } else { None }
     }
 
     /// Returns whether a scope was granted or implied. The user of this machine has every scope.

@@ -186,6 +186,11 @@ impl Directory {
         snapshot: &Snapshot,
         rights: &CallerRights,
     ) -> Option<Arc<View>> {
+        if let Some(agent) = rights.principal.only_agent()
+            && !endpoint.is_agent(agent)
+        {
+            return None;
+        }
         let shared = self.catalog.load();
         let organisation = self.organisation(rights.principal.organisation());
         if let Some(organisation) = &organisation {

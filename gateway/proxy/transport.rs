@@ -69,6 +69,10 @@ impl Endpoint {
         matches!(self, Self::Agent(_))
     }
 
+    pub(crate) fn is_agent(&self, id: &str) -> bool {
+        matches!(self, Self::Agent(agent) if agent.id() == id)
+    }
+
     /// Returns the endpoint's bytes for binding sealed tokens.
     pub(crate) fn bound(&self) -> &[u8] {
         match self {

@@ -219,6 +219,44 @@ async fn agents_have_what_is_assigned_to_them() {
     assert_eq!(rig.ask(user, "DELETE", &format!("/agents/{agent}"), Value::Null).await.status, 204);
 }
 
+/// A key with the id of an agent as its `agent` opens that agent's endpoint and nothing else.
+#[tokio::test]
+async fn a_key_of_an_agent_opens_its_endpoint_alone() {
+    let rig = Rig::new().await;
+    let acme = rig.acme.as_str();
+    let made = rig.create(acme, "Time").await;
+    let agent = rig.agent(acme, "Mine").await;
+    let other = rig.agent(acme, "Other").await;
+    for agent in [&agent, &other] {
+        let one = format!("/agents/{agent}/mcp-integrations/{}", id(&made));
+        assert_eq!(rig.ask(acme, "POST", &one, Value::Null).await.status, 200);
+    }
+    let made = rig.ask(acme, "POST", "/keys", json!({"name": "k", "agent": agent})).await.json();
+    let own = made["key"].as_str().unwrap();
+    let list = async |path: &str| {
+        let request = Request::modern(path, "tools/list", json!({})).by(own);
+        request.send(rig.gate.address).await.status
+    };
+    until("the key is in force", async || {
+        (list(&format!("/agents/{agent}/mcp")).await == 200).then_some(())
+    })
+    .await;
+    for path in ["/mcp", "/servers/time/mcp", &format!("/agents/{other}/mcp")] {
+        assert_eq!(list(path).await, 404, "{path}");
+    }
+    for path in ["/agents", "/servers", "/tools", "/me"] {
+        let answer = rig.ask(own, "GET", path, Value::Null).await;
+        assert_eq!(code(&answer), (403, "FORBIDDEN".into()), "{path}");
+    }
+    let path = format!("/agents/{agent}");
+    assert_eq!(rig.ask(acme, "DELETE", &path, Value::Null).await.status, 204);
+    until("the agent is gone", async || {
+        (list(&format!("/agents/{agent}/mcp")).await == 404).then_some(())
+    })
+    .await;
+    assert_eq!(list("/mcp").await, 404);
+}
+
 /// Every operation of the API description, as each caller outside the organisation: items get the
 /// response of missing items, and lists do not contain them.
 #[tokio::test]

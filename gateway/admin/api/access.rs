@@ -131,6 +131,10 @@ pub(crate) fn check_permission(
     match (permission, caller) {
         (Permission::Public, _) => Ok(()),
         (Permission::AtLeast(_), None) => Err(unknown_caller()),
+        (Permission::AtLeast(_), Some(caller)) if caller.principal.only_agent().is_some() => {
+            let detail = "this key was created for an agent and opens only the agent's endpoint";
+            Err(Problem::new(StatusCode::FORBIDDEN, "FORBIDDEN", detail))
+        }
         (Permission::AtLeast(least), Some(caller)) if caller.role >= least => Ok(()),
         (Permission::AtLeast(_), Some(_)) => {
             let detail = format!(

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
-use lockgate_authn::{KEY, Principal, Role};
+use lockgate_authn::{Principal, Role};
 use lockgate_upstream::ServerId;
 use parking_lot::Mutex;
 
@@ -76,9 +76,8 @@ impl DirectoryState {
         role: Role,
     ) -> Option<&BTreeSet<ServerId>> {
         let agent = self.agents.get(id)?;
-        // A key created for the agent, by an administrator of the organisation. It opens the other
-        // endpoints like any key.
-        let is_own_key = *principal.issuer == *KEY && principal.agent.as_deref() == Some(id);
+        // A key created for the agent, by an administrator of the organisation.
+        let is_own_key = principal.only_agent() == Some(id);
         (is_own_key || agent.is_for(principal, role)).then_some(&agent.servers)
     }
 }
