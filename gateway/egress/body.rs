@@ -3,23 +3,23 @@
 
 use std::fmt;
 use std::future::poll_fn;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
 
 use bytes::{Bytes, BytesMut};
-use http_body::{Body as _, Frame, SizeHint};
-use hyper::body::Incoming;
+use http::Response;
 
-use crate::http1::{Http1Connection, IdleConnections};
+use crate::error::SendError;
+use crate::http1::{Http1Connection, Http1Error, IdleConnections, ResponseHead};
+use crate::payload::Payload;
 
-/// The body of a response. Event streams use it as an [`http_body::Body`], frame by frame;
-/// [`Body::collect_limited`] reads it as a whole. Dropping it before its end closes the connection,
-/// which is how a modern MCP request is cancelled.
+/// The body of a response. Event streams read it piece by piece; [`Body::collect_limited`] reads it
+/// as a whole. Dropping it before its end closes the connection, which is how a modern MCP request
+/// is cancelled.
 pub struct Body {
-    incoming: Incoming,
     /// `None` once the end was reached.
-    held: Option<(Http1Connection, Arc<dyn IdleConnections>)>,
+    held: Option<Box<Http1Connection>>,
+    /// Takes the connection after the end, if it may serve further requests.
+    pool: Option<Arc<dyn IdleConnections>>,
 }
 
 /// An error while reading a body.
@@ -30,49 +30,52 @@ pub enum BodyError {
     TooLarge(usize),
     /// The connection broke, or the framing was wrong.
     #[error("reading the response failed: {0}")]
-    Broken(#[from] hyper::Error),
+    Broken(#[from] Http1Error),
 }
 
 impl Body {
     pub(crate) fn new(
-        incoming: Incoming,
-        link: Http1Connection,
-        pool: Arc<dyn IdleConnections>,
+        connection: Box<Http1Connection>,
+        pool: Option<Arc<dyn IdleConnections>>,
     ) -> Self {
-        let mut body = Self { incoming, held: Some((link, pool)) };
-        if body.incoming.is_end_stream() {
-            body.release();
-        }
+        let mut body = Self { held: Some(connection), pool };
+        body.release_at_end();
         body
     }
 
-    /// Returns the next frame; `None` at the end. Cancel safe.
-    pub async fn frame(&mut self) -> Option<Result<Frame<Bytes>, BodyError>> {
-        poll_fn(|cx| Pin::new(&mut *self).poll_frame(cx)).await
+    /// Returns the length of the rest, if known.
+    #[must_use]
+    pub fn length(&self) -> Option<u64> {
+        match &self.held {
+            Some(connection) => connection.length(),
+            None => Some(0),
+        }
+    }
+
+    /// Reports whether the end was reached.
+    #[must_use]
+    pub fn is_ended(&self) -> bool {
+        self.held.is_none()
     }
 
     /// Reads the whole body, with an error beyond `max` bytes before that much is buffered. A body
     /// that arrives in one piece is not copied; trailers are discarded.
     pub async fn collect_limited(mut self, max: usize) -> Result<Bytes, BodyError> {
-        if self.size_hint().lower() > max as u64 {
+        if self.length().is_some_and(|length| length > max as u64) {
             return Err(BodyError::TooLarge(max));
         }
         let mut first = Bytes::new();
-        while let Some(data) = self.data().await? {
+        if let Some(data) = self.data().await? {
             if data.len() > max {
                 return Err(BodyError::TooLarge(max));
             }
             first = data;
-            if !first.is_empty() {
-                break;
-            }
         }
         let Some(second) = self.data().await? else {
             return Ok(first);
         };
         // An announced length is reserved at once: it was checked against `max` above.
-        let rest =
-            usize::try_from(self.incoming.size_hint().exact().unwrap_or(0)).unwrap_or(0).min(max);
+        let rest = usize::try_from(self.length().unwrap_or(0)).unwrap_or(0).min(max);
         let mut whole = BytesMut::with_capacity(first.len() + second.len() + rest);
         whole.extend_from_slice(&first);
         let mut next = Some(second);
@@ -86,61 +89,80 @@ impl Body {
         Ok(whole.freeze())
     }
 
-    /// Returns the next bytes, possibly empty; `None` at the end. Trailers are discarded. Cancel
-    /// safe.
+    /// Returns the next bytes; `None` at the end. Trailers are discarded. Cancel safe.
     pub async fn data(&mut self) -> Result<Option<Bytes>, BodyError> {
-        while let Some(frame) = self.frame().await {
-            if let Ok(data) = frame?.into_data() {
-                return Ok(Some(data));
+        loop {
+            match self.arrival().await? {
+                Some(nothing) if nothing.is_empty() => {}
+                data => return Ok(data),
             }
         }
-        Ok(None)
     }
 
-    fn release(&mut self) {
-        if let Some((link, pool)) = self.held.take() {
-            pool.keep(link);
+    /// Returns the next bytes like [`Body::data`], but also whenever a part of them has arrived,
+    /// with an empty piece.
+    pub async fn arrival(&mut self) -> Result<Option<Bytes>, BodyError> {
+        let Some(connection) = &mut self.held else { return Ok(None) };
+        let data = poll_fn(|cx| connection.poll_data(cx)).await;
+        match data {
+            Ok(data) => {
+                self.release_at_end();
+                Ok(data)
+            }
+            Err(error) => {
+                self.held = None;
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Returns the connection to its pool after the last byte.
+    fn release_at_end(&mut self) {
+        let is_over = self.held.as_ref().is_some_and(|connection| connection.is_ended());
+        if is_over
+            && let Some(connection) = self.held.take()
+            && let Some(pool) = self.pool.take()
+            && connection.is_reusable()
+        {
+            pool.keep(connection);
         }
     }
 }
 
-impl http_body::Body for Body {
-    type Data = Bytes;
-    type Error = BodyError;
+/// An exchange without a response, and the request if none of it was written.
+pub(crate) struct FailedExchange {
+    pub(crate) cause: Http1Error,
+    pub(crate) unsent: Option<(Vec<u8>, Payload)>,
+}
 
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        let this = self.get_mut();
-        if this.held.is_none() {
-            return Poll::Ready(None);
-        }
-        let frame = ready!(Pin::new(&mut this.incoming).poll_frame(cx));
-        match frame {
-            Some(Ok(frame)) => {
-                if this.incoming.is_end_stream() {
-                    this.release();
-                }
-                Poll::Ready(Some(Ok(frame)))
-            }
-            Some(Err(error)) => {
-                this.held = None;
-                Poll::Ready(Some(Err(error.into())))
-            }
-            None => {
-                this.release();
-                Poll::Ready(None)
-            }
-        }
+/// Sends a request, and waits for the head of its response, which `read` reads. `is_head` states
+/// that its method is HEAD; `pool` takes the connection after the response.
+pub(crate) async fn exchange<T>(
+    mut connection: Box<Http1Connection>,
+    request: (Vec<u8>, Payload),
+    is_head: bool,
+    pool: Option<Arc<dyn IdleConnections>>,
+    read: impl Fn(&ResponseHead<'_, '_>) -> Result<T, Http1Error>,
+) -> Result<(T, Body), FailedExchange> {
+    connection.start(request);
+    match connection.receive_head(is_head, read).await {
+        Ok(head) => Ok((head, Body::new(connection, pool))),
+        Err(cause) => Err(FailedExchange { cause, unsent: connection.take_unsent() }),
     }
+}
 
-    fn is_end_stream(&self) -> bool {
-        self.held.is_none()
-    }
+/// Returns an empty response with the status, the version and the headers of a head.
+pub(crate) fn read_response(head: &ResponseHead<'_, '_>) -> Result<Response<()>, Http1Error> {
+    let mut response = Response::new(());
+    *response.status_mut() = head.status;
+    *response.version_mut() = head.version;
+    *response.headers_mut() = head.header_map()?;
+    Ok(response)
+}
 
-    fn size_hint(&self) -> SizeHint {
-        self.incoming.size_hint()
+impl From<FailedExchange> for SendError {
+    fn from(failed: FailedExchange) -> Self {
+        Self { sent: failed.unsent.is_none(), cause: failed.cause.into() }
     }
 }
 

@@ -7,6 +7,8 @@ use std::path::PathBuf;
 use lockgate_text::pem::FileError;
 use tokio::time::error::Elapsed;
 
+use crate::http1::Http1Error;
+
 /// A connector or an origin that cannot be built from its configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
@@ -91,7 +93,7 @@ pub enum Cause {
     #[error(transparent)]
     Connect(#[from] ConnectError),
     #[error("HTTP: {0}")]
-    Http(#[from] hyper::Error),
+    Http(#[from] Http1Error),
 }
 
 impl SendError {

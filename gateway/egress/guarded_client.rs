@@ -3,24 +3,19 @@
 //! does not apply to another.
 
 use std::fmt;
-use std::future::poll_fn;
 use std::net::{IpAddr, SocketAddr};
-use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri, header};
-use http_body::Body as _;
-
-use hyper::body::Incoming;
 use tokio::time::{Instant, timeout_at};
 use url::{Host, Position, Url};
 
-use crate::body::BodyError;
+use crate::body::{Body, exchange, read_response};
 use crate::connect::{Connector, look_up, open, some};
 use crate::error::{ConnectError, SendError, SetupError};
 use crate::guard::Guard;
-use crate::http1::Http1Connection;
+use crate::http1::{Http1Connection, write_request};
 use crate::payload::Payload;
 use crate::proxy::Proxy;
 use crate::resolve::Resolve;
@@ -64,7 +59,7 @@ impl GuardedClient {
         url: &Url,
         headers: HeaderMap,
         body: Bytes,
-    ) -> Result<Response<ResponseBody>, GuardedError> {
+    ) -> Result<Response<Body>, GuardedError> {
         let target = Target::new(url)?;
         let wrong = SetupError::Url("the host or path cannot be sent");
         let Ok(host) = HeaderValue::from_str(&url[Position::BeforeHost..Position::AfterPort])
@@ -74,21 +69,18 @@ impl GuardedClient {
         let Ok(uri) = url[Position::BeforePath..Position::AfterQuery].parse::<Uri>() else {
             return Err(wrong.into());
         };
+        let is_head = method == Method::HEAD;
         let mut request = Request::new(Payload::from(body));
         *request.method_mut() = method;
         *request.uri_mut() = uri;
         *request.headers_mut() = headers;
-        request.headers_mut().insert(header::HOST, host);
         request.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         let stream = self.connect(&target).await.map_err(SendError::unsent)?;
-        let mut link = Http1Connection::new(stream).await.map_err(SendError::unsent)?;
-        match link.send(request).await {
-            Ok(response) => Ok(response.map(|incoming| ResponseBody { incoming, _link: link })),
-            Err(mut error) => {
-                let sent = error.take_message().is_none();
-                Err(SendError { sent, cause: error.into_error().into() }.into())
-            }
-        }
+        let request = write_request(request, host);
+        let exchange =
+            exchange(Http1Connection::new(stream), request, is_head, None, read_response);
+        let (response, body) = exchange.await.map_err(SendError::from)?;
+        Ok(response.map(|()| body))
     }
 
     /// Opens a connection to an address permitted by the guard, directly or through its proxy.
@@ -133,35 +125,6 @@ impl fmt::Debug for GuardedClient {
             .field("guard", &self.guard)
             .field("proxy", &self.proxy)
             .finish_non_exhaustive()
-    }
-}
-
-/// The body of a response. Owns its connection, which is closed on drop.
-pub struct ResponseBody {
-    incoming: Incoming,
-    _link: Http1Connection,
-}
-
-impl ResponseBody {
-    /// Returns the next piece of the body as it was sent; `None` at the end. Cancel safe.
-    pub async fn chunk(&mut self) -> Result<Option<Bytes>, BodyError> {
-        loop {
-            match poll_fn(|cx| Pin::new(&mut self.incoming).poll_frame(cx)).await {
-                None => return Ok(None),
-                // Other frames are trailers.
-                Some(frame) => {
-                    if let Ok(data) = frame?.into_data() {
-                        return Ok(Some(data));
-                    }
-                }
-            }
-        }
-    }
-}
-
-impl fmt::Debug for ResponseBody {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ResponseBody").finish_non_exhaustive()
     }
 }
 

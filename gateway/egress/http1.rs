@@ -1,73 +1,273 @@
-//! An HTTP/1.1 connection and the task that drives it. The task ends with the connection, which
-//! closes when `Http1Connection` is dropped.
+//! An HTTP/1.1 connection that its caller drives: no task, no channel, and a single `writev` for a
+//! request that the socket accepts at once. Rejects responses on whose end parsers disagree.
 
+mod head;
+mod request;
+
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
-use http::{Request, Response};
-use hyper::body::Incoming;
-use hyper::client::conn::TrySendError;
-use hyper::client::conn::http1::{Builder, SendRequest};
-use hyper_util::rt::TokioIo;
-use tokio::task::JoinHandle;
+use bytes::{Buf, Bytes, BytesMut};
+use http::StatusCode;
+use tokio::io::{AsyncReadExt, AsyncWrite};
 
 use crate::payload::Payload;
 use crate::stream::Stream;
+use head::Framing;
+pub use head::ResponseHead;
+pub use request::RequestHead;
+pub(crate) use request::write_request;
 
-/// Longest response head in bytes. hyper's default is its whole read buffer, 400 kB.
+/// Longest response head in bytes, with all interim responses.
 const MAX_HEAD: usize = 64 << 10;
-/// Largest read-ahead of a connection in bytes, which no budget is charged for. hyper's default is
-/// 400 kB.
-const MAX_BUFFER: usize = 128 << 10;
+/// Longest line of a chunk's size, and longest trailer section, in bytes.
+const MAX_CHUNK_LINE: usize = 16 << 10;
+/// Largest read-ahead of a connection in bytes. A body of at most this length arrives in one piece,
+/// for which readers with a budget reserve memory before.
+pub const MAX_READ_AHEAD: usize = 128 << 10;
+/// Free space for a read of unknown length.
+const MIN_READ: usize = 8 << 10;
+
+/// Why an exchange failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Http1Error {
+    #[error("connection error: {0}")]
+    Io(#[from] io::Error),
+    #[error("connection closed before message completed")]
+    Incomplete,
+    #[error("invalid HTTP response: {0}")]
+    Invalid(&'static str),
+    #[error("the response head is too large")]
+    TooLarge,
+}
 
 /// The pool of connections waiting for their next request.
 pub(crate) trait IdleConnections: Send + Sync {
     /// Keeps a connection, or closes it if there are enough.
-    fn keep(self: Arc<Self>, connection: Http1Connection);
+    fn keep(self: Arc<Self>, connection: Box<Http1Connection>);
 }
 
-/// The sending side of a connection. Dropping it closes the socket, in any state of the exchange.
+/// A connection. Dropping it closes the socket, in any state of the exchange.
 pub(crate) struct Http1Connection {
-    sender: SendRequest<Payload>,
-    driver: JoinHandle<()>,
+    stream: Stream,
+    /// Received bytes that are not consumed.
+    input: BytesMut,
+    /// The head of the request, of which so many bytes are written.
+    head: Vec<u8>,
+    written: usize,
+    /// The rest of the request's body.
+    output: Payload,
+    /// The rest of the response's body.
+    framing: Framing,
+    is_reusable: bool,
 }
 
 impl Http1Connection {
-    /// Prepares a connected stream for HTTP/1.1. Sends nothing.
-    pub(crate) async fn new(stream: Stream) -> hyper::Result<Self> {
-        let mut builder = Builder::new();
-        builder.max_header_size(MAX_HEAD).max_buf_size(MAX_BUFFER);
-        let (sender, connection) = builder.handshake(TokioIo::new(stream)).await?;
-        let driver = tokio::spawn(async {
-            // Errors are reported to the waiting exchange.
-            let _ = connection.await;
-        });
-        Ok(Self { sender, driver })
+    pub(crate) fn new(stream: Stream) -> Box<Self> {
+        Box::new(Self {
+            stream,
+            input: BytesMut::new(),
+            head: Vec::new(),
+            written: 0,
+            output: Payload::default(),
+            framing: Framing::Ended,
+            is_reusable: true,
+        })
     }
 
-    /// Sends a request and waits for the response head. The error contains the request if none of
-    /// it was written: hyper checks for a close by the server before it takes a request, so a stale
-    /// connection does not lose the request.
-    pub(crate) async fn send(
+    /// Sets the next request.
+    pub(crate) fn start(&mut self, (head, body): (Vec<u8>, Payload)) {
+        self.head = head;
+        self.written = 0;
+        self.output = body;
+    }
+
+    /// Returns the request if none of it was written.
+    pub(crate) fn take_unsent(&mut self) -> Option<(Vec<u8>, Payload)> {
+        if self.written > 0 {
+            return None;
+        }
+        Some((std::mem::take(&mut self.head), std::mem::take(&mut self.output)))
+    }
+
+    /// Reports whether the request is written.
+    fn is_written(&self) -> bool {
+        self.written >= self.head.len() && self.output.len() == 0
+    }
+
+    /// Writes the request and receives the head of its response. `is_head` states that the request
+    /// method is HEAD.
+    pub(crate) async fn receive_head<T>(
         &mut self,
-        request: Request<Payload>,
-    ) -> Result<Response<Incoming>, TrySendError<Request<Payload>>> {
-        self.sender.try_send_request(request).await
+        is_head: bool,
+        read: impl Fn(&ResponseHead<'_, '_>) -> Result<T, Http1Error>,
+    ) -> Result<T, Http1Error> {
+        std::future::poll_fn(|cx| self.poll_written(cx)).await?;
+        let mut spent = 0;
+        loop {
+            let length = std::future::poll_fn(|cx| self.poll_head(spent, cx)).await?;
+            let head = self.read_head(length, is_head, &read)?;
+            self.input.advance(length);
+            spent += length;
+            if let Some(head) = head {
+                return Ok(head);
+            }
+        }
     }
 
-    /// Reports whether the last exchange is over on both sides, so that the next can start.
-    pub(crate) fn is_ready(&self) -> bool {
-        self.sender.is_ready()
+    /// Reads a head of this length; returns `None` for an interim response.
+    fn read_head<T>(
+        &mut self,
+        length: usize,
+        is_head: bool,
+        read: impl Fn(&ResponseHead<'_, '_>) -> Result<T, Http1Error>,
+    ) -> Result<Option<T>, Http1Error> {
+        let mut room = [const { MaybeUninit::uninit() }; head::MAX_HEADERS];
+        let head = ResponseHead::parse(self.input.get(..length).unwrap_or(&[]), &mut room)?;
+        if head.status == StatusCode::SWITCHING_PROTOCOLS {
+            return Err(Http1Error::Invalid("an unrequested change of protocol"));
+        }
+        if head.status.is_informational() {
+            return Ok(None);
+        }
+        self.framing = head.framing(is_head)?;
+        self.is_reusable &= head.is_persistent() && self.framing != Framing::UntilClose;
+        read(&head).map(Some)
     }
 
-    /// Reports whether no further exchange is possible.
-    pub(crate) fn is_closed(&self) -> bool {
-        self.sender.is_closed()
+    /// Reports whether the response is complete.
+    pub(crate) fn is_ended(&self) -> bool {
+        self.framing == Framing::Ended
+    }
+
+    /// Reports whether the next exchange can start once this one is complete.
+    pub(crate) fn is_reusable(&self) -> bool {
+        self.is_reusable && self.input.is_empty() && self.is_written()
+    }
+
+    /// Reports whether an idle connection is open, and the server has sent nothing on it.
+    pub(crate) fn is_quiet(&mut self) -> bool {
+        self.stream.is_quiet()
+    }
+
+    /// Returns the length of the rest of the body, if known.
+    pub(crate) fn length(&self) -> Option<u64> {
+        match self.framing {
+            Framing::Ended => Some(0),
+            Framing::Length(left) => Some(left),
+            _ => None,
+        }
+    }
+
+    /// Returns the next piece of the body; `None` at its end. An empty piece reports that bytes
+    /// have arrived.
+    pub(crate) fn poll_data(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<Bytes>, Http1Error>> {
+        loop {
+            self.framing.advance(&mut self.input)?;
+            let left = match self.framing {
+                Framing::Ended => return Poll::Ready(Ok(None)),
+                Framing::Length(left) | Framing::Chunk(left) => {
+                    usize::try_from(left).unwrap_or(usize::MAX)
+                }
+                _ => 1,
+            };
+            let is_short = matches!(self.framing, Framing::Length(_)) && left <= MAX_READ_AHEAD;
+            if !(is_short && self.input.len() < left)
+                && let Some(piece) = self.framing.take(&mut self.input)
+            {
+                // Recognises an end that has arrived; a fault is reported by the next call.
+                let _ = self.framing.advance(&mut self.input);
+                return Poll::Ready(Ok(Some(piece)));
+            }
+            let room = left.saturating_sub(self.input.len()).clamp(MIN_READ, MAX_READ_AHEAD);
+            if ready!(self.poll_read(room, cx))? == 0 {
+                return Poll::Ready(self.framing.close().map(|()| None));
+            }
+            if is_short && self.input.len() < left {
+                return Poll::Ready(Ok(Some(Bytes::new())));
+            }
+        }
+    }
+
+    /// Waits until the request is written, or the server answers before that.
+    fn poll_written(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Http1Error>> {
+        match self.poll_write(cx) {
+            Poll::Ready(Err(error)) if self.written == 0 => Poll::Ready(Err(error.into())),
+            Poll::Pending if self.written == 0 => Poll::Pending,
+            // The rest is written by `poll_read`, because a server may answer before it has read
+            // the request. So an answer before an error is read, too.
+            _ => Poll::Ready(Ok(())),
+        }
+    }
+
+    fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.is_written() {
+            let head = self.head.get(self.written..).unwrap_or(&[]);
+            let [first, second, third] = self.output.0.each_ref().map(|piece| &piece[..]);
+            let slices = [head, first, second, third].map(|part| IoSlice::new(part));
+            let mut count =
+                match ready!(Pin::new(&mut self.stream).poll_write_vectored(cx, &slices)) {
+                    Ok(0) => return self.fail_write(io::ErrorKind::WriteZero.into()),
+                    Ok(count) => count,
+                    Err(error) => return self.fail_write(error),
+                };
+            let part = count.min(head.len());
+            self.written += part;
+            count -= part;
+            for piece in &mut self.output.0 {
+                let part = count.min(piece.len());
+                piece.advance(part);
+                count -= part;
+            }
+        }
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    /// Gives up the rest of the request.
+    fn fail_write(&mut self, error: io::Error) -> Poll<io::Result<()>> {
+        self.is_reusable = false;
+        if self.written > 0 {
+            self.head.clear();
+            self.output = Payload::default();
+        }
+        Poll::Ready(Err(error))
+    }
+
+    /// Waits for a complete head and returns its length.
+    fn poll_head(&mut self, spent: usize, cx: &mut Context<'_>) -> Poll<Result<usize, Http1Error>> {
+        loop {
+            if let Some(length) = head::find_end(&self.input) {
+                return if spent + length > MAX_HEAD {
+                    Poll::Ready(Err(Http1Error::TooLarge))
+                } else {
+                    Poll::Ready(Ok(length))
+                };
+            }
+            if spent + self.input.len() > MAX_HEAD {
+                return Poll::Ready(Err(Http1Error::TooLarge));
+            }
+            if ready!(self.poll_read(MIN_READ, cx))? == 0 {
+                return Poll::Ready(Err(Http1Error::Incomplete));
+            }
+        }
+    }
+
+    /// Reads into at least `room` bytes of free space, and writes any rest of the request.
+    fn poll_read(&mut self, room: usize, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        if !self.is_written() {
+            // An error is reported by the read, unless the server has answered.
+            let _ = self.poll_write(cx);
+        }
+        self.input.reserve(room);
+        pin!(self.stream.read_buf(&mut self.input)).poll(cx)
     }
 }
 
-impl Drop for Http1Connection {
-    fn drop(&mut self) {
-        // hyper would only notice at its next poll; the server must see a cancelled call at once.
-        self.driver.abort();
-    }
-}
+#[cfg(test)]
+mod tests;

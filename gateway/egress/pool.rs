@@ -1,41 +1,24 @@
 //! Requests to an origin over a bounded stack of idle connections. A request is repeated only if
 //! none of it was sent.
-//!
-//! `examples/egress_cost.rs` decided which task drives a connection (microseconds of CPU per
-//! request, 1 KiB each way, loopback, two shared cores; range over three runs, each the median of
-//! five interleaved rounds; in `naive` the caller polls the connection):
-
-//
-// | runtime, callers | task per connection | naive | this pool |
-// |---|---|---|---|
-// | current_thread, 1 | 15.3–15.5 | 15.2–15.7 | 15.1–16.3 |
-// | current_thread, 8 | 8.4–11.8 | 9.1–12.4 | 9.0–12.4 |
-// | current_thread, 64 | 8.7–14.8 | 9.0–14.0 | 8.8–13.9 |
-// | multi_thread 2, 1 | 11.9–20.8 | 21.8–28.9 | 15.6–19.6 |
-// | multi_thread 2, 8 | 10.3–10.9 | 10.8–13.7 | 10.6–11.4 |
-// | multi_thread 2, 64 | 10.9–14.9 | 14.5–15.6 | 11.3–14.9 |
-//
-// A pool polled by its callers through a waker that swallows self-inflicted wake-ups was built too:
-// never clearly cheaper than tasks, and 1 to 5 µs dearer with 8 or more callers on one thread,
-// though system calls (one `writev`, one `recvfrom`) and instructions in user space (19 thousand,
-// 12 of them in hyper's reading and writing) are the same. So a task drives.
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use http::{HeaderValue, Request, Response, Uri, header};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri, header};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use url::{Position, Url};
 
 use crate::address::Policy;
-use crate::body::Body;
+use crate::body::{Body, FailedExchange, exchange, read_response};
 use crate::config::Config;
 use crate::connect::Connector;
 use crate::error::{SendError, SetupError};
-use crate::http1::{Http1Connection, IdleConnections};
+use crate::http1::{
+    Http1Connection, Http1Error, IdleConnections, RequestHead, ResponseHead, write_request,
+};
 use crate::payload::Payload;
 use crate::target::Target;
 
@@ -86,48 +69,62 @@ impl Origin {
         &self,
         request: impl Into<Box<Request<Payload>>>,
     ) -> Result<Response<Body>, SendError> {
-        // Boxed, so that no future on the way here holds it by value.
-        let mut request = request.into();
-        request.headers_mut().insert(header::HOST, self.0.host.clone());
+        let mut request = *request.into();
         if request.uri().authority().is_some() {
             *request.uri_mut() = match request.uri().path_and_query() {
                 Some(path) => Uri::from(path.clone()),
                 None => Uri::default(),
             };
         }
-        // Each failed attempt consumes an idle connection. The bound excludes connections returned
-        // during the loop.
-        for _ in 0..self.0.capacity {
-            let Some(link) = self.0.take() else { break };
-            match self.exchange(link, request).await {
-                Ok(response) => return Ok(response),
-                Err((_, Some(unsent))) => request = unsent,
-                Err((error, None)) => return Err(error),
-            }
-        }
-        let stream = match self.0.connector.connect(&self.0.target, self.0.policy).await {
-            Ok(stream) => stream,
-            Err(error) => return Err(SendError::unsent(error)),
-        };
-        let link = Http1Connection::new(stream).await.map_err(SendError::unsent)?;
-        self.exchange(link, request).await.map_err(|(error, _)| error)
+        let is_head = request.method() == Method::HEAD;
+        let request = write_request(request, self.0.host.clone());
+        let (response, body) = self.run(request, is_head, read_response).await?;
+        Ok(response.map(|()| body))
     }
 
-    /// Sends a request on a connection. The error contains the request if it may be sent on
-    /// another.
-    async fn exchange(
+    /// Returns the head of a POST to the origin's URL with these headers, to be used repeatedly.
+    #[must_use]
+    pub fn post_head(&self, mut headers: HeaderMap) -> RequestHead {
+        headers.insert(header::HOST, self.0.host.clone());
+        let target = self.0.uri.path_and_query().map_or("/", |target| target.as_str());
+        RequestHead::new(&Method::POST, target, &headers)
+    }
+
+    /// Sends a request, and waits for the head of its response, which `read` reads. Otherwise like
+    /// [`Origin::send`].
+    pub async fn post<T>(
         &self,
-        mut link: Http1Connection,
-        request: Box<Request<Payload>>,
-    ) -> Result<Response<Body>, (SendError, Option<Box<Request<Payload>>>)> {
-        match link.send(*request).await {
-            Ok(response) => Ok(response.map(|incoming| Body::new(incoming, link, self.0.clone()))),
-            Err(mut error) => {
-                let unsent = error.take_message();
-                let sent = unsent.is_none();
-                let error = SendError { sent, cause: error.into_error().into() };
-                Err((error, unsent.map(Box::new)))
+        head: RequestHead,
+        body: Payload,
+        read: impl Fn(&ResponseHead<'_, '_>) -> Result<T, Http1Error>,
+    ) -> Result<(T, Body), SendError> {
+        let head = head.with_length(body.len());
+        self.run((head, body), false, read).await
+    }
+
+    async fn run<T>(
+        &self,
+        mut request: (Vec<u8>, Payload),
+        is_head: bool,
+        read: impl Fn(&ResponseHead<'_, '_>) -> Result<T, Http1Error>,
+    ) -> Result<(T, Body), SendError> {
+        let mut attempts = 0;
+        loop {
+            // Each failed attempt consumes an idle connection. The bound excludes connections
+            // returned during the loop.
+            let idle = if attempts < self.0.capacity { self.0.take() } else { None };
+            let is_new = idle.is_none();
+            let connection = match idle {
+                Some(connection) => connection,
+                // Boxed because it is rare, to keep the future of a request small.
+                None => Box::pin(self.0.connect()).await?,
+            };
+            match exchange(connection, request, is_head, Some(self.0.clone()), &read).await {
+                Ok(response) => return Ok(response),
+                Err(FailedExchange { unsent: Some(unsent), .. }) if !is_new => request = unsent,
+                Err(failed) => return Err(failed.into()),
             }
+            attempts += 1;
         }
     }
 
@@ -135,8 +132,8 @@ impl Origin {
     pub fn idle(&self) -> usize {
         let mut open = 0;
         for shelf in &self.0.shelves {
-            for idle in &shelf.lock().idle {
-                open += usize::from(!idle.link.is_closed());
+            for idle in &mut shelf.lock().idle {
+                open += usize::from(idle.connection.is_quiet());
             }
         }
         open
@@ -161,8 +158,8 @@ pub(crate) struct Pool {
     uri: Uri,
     capacity: usize,
     idle_timeout: Duration,
-    /// A shelf per thread, up to `SHELVES_PER_ORIGIN`: a connection is driven by the thread that
-    /// made it, so a call on the same thread wakes no other.
+    /// A shelf per thread, up to `SHELVES_PER_ORIGIN`: the runtime of the thread that opened a
+    /// connection watches its socket, so a call on the same thread wakes no other.
     shelves: [Mutex<Shelf>; SHELVES_PER_ORIGIN],
 }
 
@@ -175,7 +172,7 @@ struct Shelf {
 }
 
 struct Idle {
-    link: Http1Connection,
+    connection: Box<Http1Connection>,
     since: Instant,
 }
 
@@ -192,20 +189,23 @@ fn slot() -> usize {
 }
 
 impl Pool {
+    async fn connect(&self) -> Result<Box<Http1Connection>, SendError> {
+        match self.connector.connect(&self.target, self.policy).await {
+            Ok(stream) => Ok(Http1Connection::new(stream)),
+            Err(error) => Err(SendError::unsent(error)),
+        }
+    }
+
     fn shelf(&self, slot: usize) -> &Mutex<Shelf> {
         &self.shelves[slot % SHELVES_PER_ORIGIN]
     }
 
-    /// Takes the most recently used ready connection. A connection stays if its driver has not yet
-    /// processed the end of the last exchange; closed and expired connections are removed.
-    fn take(&self) -> Option<Http1Connection> {
+    /// Takes the most recently used connection; closed and expired connections are removed.
+    fn take(&self) -> Option<Box<Http1Connection>> {
         let mut shelf = self.shelf(slot()).lock();
-        while let Some(at) =
-            shelf.idle.iter().rposition(|idle| idle.link.is_ready() || idle.link.is_closed())
-        {
-            let found = shelf.idle.remove(at);
-            if !found.link.is_closed() && found.since.elapsed() < self.idle_timeout {
-                return Some(found.link);
+        while let Some(mut found) = shelf.idle.pop() {
+            if found.since.elapsed() < self.idle_timeout && found.connection.is_quiet() {
+                return Some(found.connection);
             }
         }
         None
@@ -240,22 +240,19 @@ async fn sweep(pool: std::sync::Weak<Pool>, slot: usize, first: Duration) {
 }
 
 impl IdleConnections for Pool {
-    fn keep(self: Arc<Self>, link: Http1Connection) {
-        if link.is_closed() {
-            return;
-        }
+    fn keep(self: Arc<Self>, connection: Box<Http1Connection>) {
         let since = Instant::now();
         let slot = slot();
         let mut shelf = self.shelf(slot).lock();
         if shelf.idle.len() >= self.capacity {
-            shelf.idle.retain(|idle| !idle.link.is_closed());
+            shelf.idle.retain_mut(|idle| idle.connection.is_quiet());
         }
         if shelf.idle.len() >= self.capacity {
             drop(shelf);
-            drop(link);
+            drop(connection);
             return;
         }
-        shelf.idle.push(Idle { link, since });
+        shelf.idle.push(Idle { connection, since });
         if !shelf.swept {
             shelf.swept = true;
             drop(shelf);

@@ -2,7 +2,7 @@
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
@@ -26,6 +26,21 @@ impl Stream {
 
     pub(crate) fn tls(tls: TlsStream<TcpStream>) -> Self {
         Self(Inner::Tls(Box::new(tls)))
+    }
+
+    /// Reports whether the stream is open and has no bytes to read, as far as detected. Makes no
+    /// system call unless something has arrived.
+    pub(crate) fn is_quiet(&mut self) -> bool {
+        let mut byte = [0];
+        match &mut self.0 {
+            Inner::Plain(tcp) => {
+                matches!(tcp.try_read(&mut byte), Err(e) if e.kind() == io::ErrorKind::WouldBlock)
+            }
+            Inner::Tls(tls) => {
+                let mut cx = Context::from_waker(Waker::noop());
+                Pin::new(tls).poll_read(&mut cx, &mut ReadBuf::new(&mut byte)).is_pending()
+            }
+        }
     }
 }
 

@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
-use lockgate_egress::Payload;
 use lockgate_protocol::capabilities::Offers;
 use lockgate_protocol::jsonrpc::{ErrorObject, Outcome, Response};
 use lockgate_protocol::meta::Sender;
@@ -29,7 +28,7 @@ use tokio::sync::oneshot;
 use crate::call::LogLevel;
 use crate::duplex::Duplex;
 use crate::failure::{UpstreamError, UpstreamErrorKind};
-use crate::http::{Extra, HttpTransport, Post, status_failure};
+use crate::http::{HttpTransport, Message, Post, status_failure};
 use crate::identity_assertion::IdentityAssertion;
 use crate::outstanding::Outstanding;
 use crate::process::Child;
@@ -77,7 +76,7 @@ pub(crate) struct Peer {
 /// A request, serialized for its transport.
 enum Written<'a> {
     Line(&'a Arc<Duplex>, Bytes),
-    Post(&'a Arc<HttpTransport>, Box<http::Request<Payload>>),
+    Post(&'a Arc<HttpTransport>, Message),
 }
 
 impl ServerTransport {
@@ -213,8 +212,12 @@ impl Connection {
         let written = match &self.transport {
             ServerTransport::Duplex(duplex) => Written::Line(duplex, outbound::joined(text)),
             ServerTransport::Http(transport) => {
-                let headers = headers(&ask, modern);
-                Written::Post(transport, transport.message(headers, text, ask.assertion.as_deref()))
+                let mut message = transport.message(text, ask.assertion.as_deref());
+                describe_trace(&mut message.head, ask.outbound.trace);
+                if modern {
+                    describe_request(&mut message.head, ask.method, ask.target, ask.params);
+                }
+                Written::Post(transport, message)
             }
         };
         let Ask { method, channel, sink, tool, assertion, limit, .. } = ask;
@@ -238,7 +241,14 @@ impl Connection {
                     let channel = channel.as_ref();
                     let sink = sink.as_deref();
                     let by = assertion.as_deref();
-                    let post = Post { id: Some(id), message, channel, sink, assertion: by };
+                    let post = Post {
+                        id: Some(id),
+                        message,
+                        channel,
+                        sink,
+                        assertion: by,
+                        keeps_headers: false,
+                    };
                     // Closing the stream does not cancel a call at a legacy server: it needs a
                     // notification.
                     let told = (!modern && method != Method::Initialize).then_some(transport);
@@ -330,15 +340,6 @@ async fn post_for(
         Some(response) if posted.status.as_u16() != 401 => Ok(response),
         _ => Err(status_failure(&posted, transport.has_session())),
     }
-}
-
-fn headers(ask: &Ask<'_>, modern: bool) -> Extra {
-    let mut headers = Extra::new();
-    describe_trace(&mut headers, ask.outbound.trace);
-    if modern {
-        describe_request(&mut headers, ask.method, ask.target, ask.params);
-    }
-    headers
 }
 
 /// Returns the error for a request of the gateway that the server refused.

@@ -20,7 +20,7 @@ use serde_json::Value;
 use crate::config::EraChoice;
 use crate::connection::{Peer, ServerTransport};
 use crate::failure::{UpstreamError, UpstreamErrorKind};
-use crate::http::{Extra, HttpTransport, Post, Posted, status_failure};
+use crate::http::{HttpTransport, Post, Posted, status_failure};
 use crate::status::{Stage, StageError};
 
 /// Timeout of a probe. Silence means legacy on stdio, and a failure over HTTP.
@@ -174,17 +174,10 @@ async fn probe(transport: &ServerTransport, intro: &Introduction, id: u64) -> Pr
             }
         }
         ServerTransport::Http(transport) => {
-            let headers = Extra::from_iter([
-                (
-                    HeaderName::from_static(modern::VERSION_HEADER),
-                    HeaderValue::from_static(revision.as_str()),
-                ),
-                (
-                    HeaderName::from_static(modern::METHOD_HEADER),
-                    HeaderValue::from_static(Method::Discover.as_str()),
-                ),
-            ]);
-            let post = Post { id: Some(id), ..Post::note(transport.message(headers, text, None)) };
+            let mut message = transport.message(text, None);
+            message.head.add(modern::VERSION_HEADER, revision.as_str().as_bytes());
+            message.head.add(modern::METHOD_HEADER, Method::Discover.as_str().as_bytes());
+            let post = Post { id: Some(id), ..Post::note(message) };
             match tokio::time::timeout(PROBE_TIMEOUT, transport.post(post)).await {
                 Err(_) => Probe::Nothing(
                     UpstreamError::new(
@@ -290,8 +283,8 @@ async fn initialize(
             (duplex.request(3, line, None, None, false).await?, None)
         }
         ServerTransport::Http(transport) => {
-            let post =
-                Post { id: Some(3), ..Post::note(transport.message(Extra::new(), text, None)) };
+            let message = transport.message(text, None);
+            let post = Post { id: Some(3), keeps_headers: true, ..Post::note(message) };
             let posted = transport.post(post).await?;
             let session = posted.headers.get(modern::SESSION_HEADER).cloned();
             match posted.response {
@@ -335,7 +328,7 @@ async fn confirm(transport: &ServerTransport) {
     match transport {
         ServerTransport::Duplex(duplex) => drop(duplex.notify(outbound::joined(text), None)),
         ServerTransport::Http(transport) => {
-            let post = Post::note(transport.message(Extra::new(), text, None));
+            let post = Post::note(transport.message(text, None));
             if let Err(failure) = transport.post(post).await {
                 tracing::debug!(%failure, "notifications/initialized did not reach the server");
             }

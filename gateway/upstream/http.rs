@@ -15,25 +15,25 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
 use http::{
-    HeaderMap, HeaderName, HeaderValue, Method as Verb, Request as HttpRequest, StatusCode,
+    HeaderMap, HeaderName, HeaderValue, Method as Verb, Request as HttpRequest, StatusCode, Version,
 };
-use lockgate_egress::{Body, Origin, Payload};
-use lockgate_protocol::jsonrpc::{Message, Response};
+use lockgate_egress::{Body, Http1Error, Origin, Payload, RequestHead, ResponseHead};
+use lockgate_protocol::jsonrpc::{Message as Received, Response};
+use lockgate_protocol::meta;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::outbound::{self, Pieces};
-use lockgate_protocol::sse;
-use smallvec::SmallVec;
+use lockgate_protocol::{modern, sse};
 use tokio::task::JoinSet;
 
 use crate::call::ClientChannel;
 use crate::failure::{UpstreamError, UpstreamErrorKind};
-use crate::identity_assertion::{Identification, IdentityAssertion};
+use crate::identity_assertion::{IDENTITY_HEADER, Identification, IdentityAssertion};
 use crate::inbox::Inbox;
 use crate::incoming::{self, EventReader, Intake, ReadBody};
 use crate::open_questions::OpenQuestions;
 use crate::settings::Settings;
 
-pub(crate) use post::{Post, Posted};
+pub(crate) use post::{Message, Post, Posted};
 pub use status::HTTP_STATUS;
 pub(crate) use status::status_failure;
 
@@ -52,15 +52,41 @@ pub(crate) struct HttpTransport {
     questions: Arc<OpenQuestions>,
     /// Headers of every request: configured headers, `Accept`, `Content-Type`, `User-Agent`, and in
     /// the legacy era the session id and version once known.
-    base: ArcSwap<HeaderMap>,
+    base: ArcSwap<Base>,
     /// Present for a server that requires the identity of callers.
     identification: Option<Identification>,
     /// The HTTP version of the last response.
     version: AtomicU8,
 }
 
-/// Additional headers of a message. A list, because there are few.
-pub(crate) type Extra = SmallVec<[(HeaderName, HeaderValue); 4]>;
+/// The headers of every request, and the head of a POST with them.
+struct Base {
+    headers: HeaderMap,
+    head: RequestHead,
+}
+
+/// The headers of a response that concern its body.
+struct Head {
+    status: StatusCode,
+    version: Version,
+    media: Media,
+    /// Empty for status 200, unless requested.
+    headers: HeaderMap,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Media {
+    EventStream,
+    Html,
+    Other,
+}
+
+impl Base {
+    fn new(origin: &Origin, headers: HeaderMap) -> Self {
+        let head = origin.post_head(headers.clone());
+        Self { headers, head }
+    }
+}
 
 impl HttpTransport {
     pub(crate) fn new(
@@ -71,16 +97,20 @@ impl HttpTransport {
         intake: Intake,
         identification: Option<Identification>,
     ) -> Self {
-        // Room for all headers of a request: clones keep the capacity.
-        let mut base = HeaderMap::with_capacity(16);
+        let mut base = HeaderMap::new();
         base.insert(
             USER_AGENT,
             HeaderValue::from_static(concat!("lockgate/", env!("CARGO_PKG_VERSION"))),
         );
-        base.extend(configured);
+        for (name, value) in &configured {
+            // Set for each request; `config` refuses the other headers that the gateway sets.
+            if name != meta::TRACEPARENT && name != meta::TRACESTATE {
+                base.insert(name.clone(), value.clone());
+            }
+        }
         base.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
         base.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        let base = ArcSwap::from_pointee(base);
+        let base = ArcSwap::from_pointee(Base::new(&origin, base));
         let version = AtomicU8::new(0);
         Self {
             origin,
@@ -96,55 +126,57 @@ impl HttpTransport {
 
     /// Adds headers to all later requests (version, legacy session id).
     pub(crate) fn carry(&self, headers: HeaderMap) {
-        let mut base = HeaderMap::clone(&self.base.load());
+        let mut base = self.base.load().headers.clone();
         base.extend(headers);
-        self.base.store(Arc::new(base));
+        self.base.store(Arc::new(Base::new(&self.origin, base)));
     }
 
     pub(crate) fn has_session(&self) -> bool {
-        self.base.load().contains_key(lockgate_protocol::modern::SESSION_HEADER)
+        self.base.load().headers.contains_key(modern::SESSION_HEADER)
     }
 
+    /// Returns a request without a body, on behalf of the caller, or of the connection's owner.
     fn request(
         &self,
         verb: Verb,
-        extra: Extra,
-        text: impl Into<Payload>,
         assertion: Option<&dyn IdentityAssertion>,
     ) -> HttpRequest<Payload> {
-        let mut request = HttpRequest::new(text.into());
+        let mut request = HttpRequest::new(Payload::default());
         *request.method_mut() = verb;
         *request.uri_mut() = self.origin.uri().clone();
         let headers = request.headers_mut();
-        headers.clone_from(&self.base.load());
-        for (name, value) in extra {
-            headers.insert(name, value);
-        }
+        headers.clone_from(&self.base.load().headers);
+        headers.remove(CONTENT_TYPE);
         if let Some(identification) = &self.identification {
             identification.add(headers, assertion);
         }
         request
     }
 
-    /// Builds the POST request for a message, on behalf of the caller, or of the connection's
+    /// Prepares the POST request for a message, on behalf of the caller, or of the connection's
     /// owner.
     pub(crate) fn message(
         &self,
-        headers: Extra,
         text: Pieces,
         assertion: Option<&dyn IdentityAssertion>,
-    ) -> Box<HttpRequest<Payload>> {
-        Box::new(self.request(Verb::POST, headers, text, assertion))
+    ) -> Message {
+        let mut head = self.base.load().head.extended();
+        if let Some(identification) = &self.identification
+            && let Some(value) = identification.sign(assertion)
+        {
+            head.add(IDENTITY_HEADER, value.as_bytes());
+        }
+        Message { head, text: text.into() }
     }
 
     pub(crate) async fn post(self: &Arc<Self>, post: Post<'_>) -> Result<Posted, UpstreamError> {
-        let Post { id, message, channel, sink, assertion } = post;
-        let response = self.origin.send(message).await?;
+        let Post { id, message: Message { head, text }, channel, sink, assertion, .. } = post;
+        let keeps = post.keeps_headers;
+        let answered = self.origin.post(head, text, |head| read_head(head, keeps));
+        let (head, body) = answered.await?;
         self.inbox.heard();
-        let (head, body) = response.into_parts();
         self.note_version(head.version);
-        let streams = is_event_stream(&head.headers);
-        let response = if streams && head.status.is_success() {
+        let response = if head.media == Media::EventStream && head.status.is_success() {
             match id {
                 Some(id) => Some(Box::pin(self.follow(body, id, channel, assertion)).await?),
                 None => None,
@@ -155,8 +187,7 @@ impl HttpTransport {
             let max = self.settings.load().limits.response_bytes;
             match incoming::read_body(body, max, &self.intake, &*self.inbox, destination).await? {
                 ReadBody::Whole(text) => {
-                    let foreign = describe_foreign(&head.headers);
-                    self.read_response(text, id, head.status, foreign).await?
+                    self.read_response(text, id, head.status, head.media).await?
                 }
                 ReadBody::Streamed => Some(Response::taken()),
             }
@@ -171,7 +202,7 @@ impl HttpTransport {
         text: Bytes,
         id: Option<u64>,
         status: StatusCode,
-        foreign: &'static str,
+        media: Media,
     ) -> Result<Option<Response>, UpstreamError> {
         if text.is_empty() {
             return Ok(None);
@@ -179,7 +210,7 @@ impl HttpTransport {
         let id = id.unwrap_or(0);
         let depth = self.settings.load().limits.depth;
         match self.intake.parse(text, depth).await? {
-            Ok(Message::Response(response))
+            Ok(Received::Response(response))
                 if response.number() == Some(id) || response.id().is_none() =>
             {
                 Ok(Some(response))
@@ -190,7 +221,8 @@ impl HttpTransport {
             )
             .after_send()),
             Err(_) if status.is_success() => {
-                Err(UpstreamError::new(UpstreamErrorKind::Garbage, foreign).after_send())
+                Err(UpstreamError::new(UpstreamErrorKind::Garbage, media.describe_foreign())
+                    .after_send())
             }
             _ => Ok(None),
         }
@@ -258,7 +290,7 @@ impl HttpTransport {
     }
 
     /// Parses the message in an event, if any.
-    async fn read_event(&self, event: sse::Event) -> Result<Option<Message>, UpstreamError> {
+    async fn read_event(&self, event: sse::Event) -> Result<Option<Received>, UpstreamError> {
         if event.data.is_empty() {
             return Ok(None);
         }
@@ -275,29 +307,29 @@ impl HttpTransport {
     /// Dispatches a message of a stream. Returns the message if it is the expected response.
     fn take(
         self: &Arc<Self>,
-        message: Message,
+        message: Received,
         id: Option<u64>,
         channel: Option<&Arc<dyn ClientChannel>>,
         questions: &mut JoinSet<()>,
     ) -> Option<Response> {
         match message {
             // An error without an id can only concern the request that the stream belongs to.
-            Message::Response(response)
+            Received::Response(response)
                 if id.is_some() && (response.number() == id || response.id().is_none()) =>
             {
                 return Some(response);
             }
-            Message::Response(_) => tracing::debug!("response with an unknown id dropped"),
-            Message::Notification(note) => match (note.method, channel) {
+            Received::Response(_) => tracing::debug!("response with an unknown id dropped"),
+            Received::Notification(note) => match (note.method, channel) {
                 (Method::Progress, Some(channel)) => channel.progress(&note),
                 (Method::Cancelled, _) if self.questions.take_back(&note) => {}
                 _ => self.inbox.notification(note, channel.cloned()),
             },
-            Message::Request(question) if !self.inbox.answers() => {
+            Received::Request(question) if !self.inbox.answers() => {
                 tracing::debug!(method = %question.method_name(), "request of a modern server \
                     dropped");
             }
-            Message::Request(question) => {
+            Received::Request(question) => {
                 while questions.try_join_next().is_some() {}
                 if questions.len() < MAX_QUESTIONS {
                     let id = question.id_bytes();
@@ -306,7 +338,7 @@ impl HttpTransport {
                     let transport = Arc::clone(self);
                     questions.spawn(async move {
                         let Some(text) = answer.await else { return };
-                        let message = transport.message(Extra::new(), outbound::whole(text), None);
+                        let message = transport.message(outbound::whole(text), None);
                         if let Err(failure) = transport.post(Post::note(message)).await {
                             tracing::debug!(%failure, "an answer did not reach the server");
                         }
@@ -324,15 +356,15 @@ impl HttpTransport {
         last_id: Option<&str>,
         assertion: Option<&dyn IdentityAssertion>,
     ) -> Result<Option<Body>, UpstreamError> {
-        let mut extra = Extra::new();
-        extra.push((ACCEPT, HeaderValue::from_static("text/event-stream")));
+        let mut request = self.request(Verb::GET, assertion);
+        let headers = request.headers_mut();
+        headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
         if let Some(value) = last_id.and_then(|id| HeaderValue::from_str(id).ok()) {
-            extra.push((HeaderName::from_static("last-event-id"), value));
+            headers.insert(HeaderName::from_static("last-event-id"), value);
         }
-        let mut request = self.request(Verb::GET, extra, Bytes::new(), assertion);
-        request.headers_mut().remove(CONTENT_TYPE);
         let response = self.origin.send(request).await?;
-        let streams = response.status() == StatusCode::OK && is_event_stream(response.headers());
+        let media = response.headers().get(CONTENT_TYPE).map(|value| Media::read(value.as_bytes()));
+        let streams = response.status() == StatusCode::OK && media == Some(Media::EventStream);
         if response.status() == StatusCode::NOT_FOUND && self.has_session() {
             let words = "the server no longer has the session";
             return Err(UpstreamError::new(UpstreamErrorKind::SessionLost, words));
@@ -383,7 +415,7 @@ impl HttpTransport {
     /// Ends a legacy session. A server's refusal (405) is ignored.
     pub(crate) async fn delete(&self) {
         if self.has_session() {
-            let request = self.request(Verb::DELETE, Extra::new(), Bytes::new(), None);
+            let request = self.request(Verb::DELETE, None);
             if let Ok(response) = self.origin.send(request).await {
                 let _ = response.into_body().collect_limited(64 * 1024).await;
             }
@@ -391,21 +423,38 @@ impl HttpTransport {
     }
 }
 
-/// Returns the error message for a body that is not JSON-RPC.
-fn describe_foreign(headers: &HeaderMap) -> &'static str {
-    let media_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    match media_type {
-        Some(name) if name.starts_with("text/html") => {
-            "the server's response is an HTML page, not a JSON-RPC message"
+impl Media {
+    fn read(content_type: &[u8]) -> Self {
+        let kind = content_type.split(|&b| b == b';').next().unwrap_or(b"").trim_ascii();
+        if kind.eq_ignore_ascii_case(b"text/event-stream") {
+            Self::EventStream
+        } else if kind.starts_with(b"text/html") {
+            Self::Html
+        } else {
+            Self::Other
         }
-        _ => "the server's response is not a JSON-RPC message",
+    }
+
+    /// Returns the error message for a body that is not JSON-RPC.
+    fn describe_foreign(self) -> &'static str {
+        match self {
+            Self::Html => "the server's response is an HTML page, not a JSON-RPC message",
+            Self::EventStream | Self::Other => "the server's response is not a JSON-RPC message",
+        }
     }
 }
 
-fn is_event_stream(headers: &HeaderMap) -> bool {
-    let Some(value) = headers.get(CONTENT_TYPE) else { return false };
-    let kind = value.as_bytes().split(|&b| b == b';').next().unwrap_or(b"");
-    kind.trim_ascii().eq_ignore_ascii_case(b"text/event-stream")
+fn read_head(head: &ResponseHead<'_, '_>, keeps_headers: bool) -> Result<Head, Http1Error> {
+    Ok(Head {
+        status: head.status,
+        version: head.version,
+        media: head.values("content-type").next().map_or(Media::Other, Media::read),
+        headers: if keeps_headers || head.status != StatusCode::OK {
+            head.header_map()?
+        } else {
+            HeaderMap::new()
+        },
+    })
 }
 
 /// Parses the configured headers and marks them as sensitive.

@@ -27,10 +27,14 @@ impl Identification {
     /// Adds the header on behalf of the caller, or of the connection's owner.
     pub(crate) fn add(&self, headers: &mut HeaderMap, caller: Option<&dyn IdentityAssertion>) {
         static NAME: HeaderName = HeaderName::from_static(IDENTITY_HEADER);
-        let assertion = caller.unwrap_or(&*self.owner);
-        if let Some(mut value) = assertion.sign_for(&self.audience) {
+        if let Some(mut value) = self.sign(caller) {
             value.set_sensitive(true);
             headers.insert(NAME.clone(), value);
         }
+    }
+
+    /// Returns the value of the header.
+    pub(crate) fn sign(&self, caller: Option<&dyn IdentityAssertion>) -> Option<HeaderValue> {
+        caller.unwrap_or(&*self.owner).sign_for(&self.audience)
     }
 }

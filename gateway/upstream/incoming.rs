@@ -11,7 +11,7 @@ use lockgate_admission::budget::Budget;
 use lockgate_admission::buffer::Buffer;
 use lockgate_admission::reader::Reader;
 use lockgate_admission::{CallerId, CpuPool};
-use lockgate_egress::{Body, BodyError};
+use lockgate_egress::{Body, BodyError, MAX_READ_AHEAD};
 use lockgate_protocol::jsonrpc::{self, Message, MessageError, SentBy};
 use lockgate_protocol::sse::{Assembly, Decoder, Event};
 
@@ -119,20 +119,25 @@ pub(crate) async fn read_body(
     inbox: &dyn Inbox,
     mut destination: Option<(&dyn ResponseSink, u64)>,
 ) -> Result<ReadBody, UpstreamError> {
-    let announced = http_body::Body::size_hint(&body).lower();
+    let announced = body.length().unwrap_or(0);
     if announced > max as u64 {
         return Err(too_large(max));
     }
-    let Some(first) = next_piece(&mut body).await? else {
+    let mut reader = Reader::new(&intake.budget);
+    let expected = usize::try_from(announced).unwrap_or(usize::MAX);
+    if expected <= MAX_READ_AHEAD {
+        // It arrives in one piece, so its memory is held before.
+        reader.hold(expected).await?;
+    }
+    let Some(first) = next_or_dropped(&mut body, inbox, &reader).await? else {
         return Ok(ReadBody::Whole(Bytes::new()));
     };
     inbox.heard();
     if first.len() > max {
         return Err(too_large(max));
     }
-    let mut reader = Reader::new(&intake.budget);
     reader.hold(first.len()).await?;
-    let Some(second) = next_piece(&mut body).await? else {
+    let Some(second) = next_or_dropped(&mut body, inbox, &reader).await? else {
         return Ok(ReadBody::Whole(reader.finish(first, 0)));
     };
     let length = usize::try_from(announced).ok().filter(|&announced| announced > 0);
@@ -156,17 +161,25 @@ pub(crate) async fn read_body(
             drop((whole, reader));
             return Box::pin(stream_rest(body, left, inbox, sink, filter)).await;
         }
-        next = if reader.is_known() {
-            tokio::select! {
-                biased;
-                _ = reader.told() => return Err(UpstreamError::no_memory()),
-                piece = next_piece(&mut body) => piece?,
-            }
-        } else {
-            next_piece(&mut body).await?
-        };
+        next = next_or_dropped(&mut body, inbox, &reader).await?;
     }
     Ok(ReadBody::Whole(reader.finish(whole.take(), 0)))
+}
+
+/// Returns the next bytes, or an error if the message is evicted meanwhile.
+async fn next_or_dropped(
+    body: &mut Body,
+    inbox: &dyn Inbox,
+    reader: &Reader,
+) -> Result<Option<Bytes>, UpstreamError> {
+    if !reader.is_known() {
+        return next_piece(body, inbox).await;
+    }
+    tokio::select! {
+        biased;
+        _ = reader.told() => Err(UpstreamError::no_memory()),
+        piece = next_piece(body, inbox) => piece,
+    }
 }
 
 /// Starts streaming an answer, if the sink accepts it.
@@ -192,7 +205,7 @@ async fn stream_rest(
     sink: &dyn ResponseSink,
     mut filter: PieceFilter<'_>,
 ) -> Result<ReadBody, UpstreamError> {
-    while let Some(piece) = next_piece(&mut body).await? {
+    while let Some(piece) = next_piece(&mut body, inbox).await? {
         inbox.heard();
         let Some(rest) = left.checked_sub(piece.len()) else {
             let words = "the server's response is larger than limits.response_bytes";
@@ -221,10 +234,11 @@ async fn stream_rest(
     }
 }
 
-async fn next_piece(body: &mut Body) -> Result<Option<Bytes>, UpstreamError> {
+/// Returns the next bytes; `None` at the end. Empty pieces only report that bytes have arrived.
+async fn next_piece(body: &mut Body, inbox: &dyn Inbox) -> Result<Option<Bytes>, UpstreamError> {
     loop {
-        match body.data().await {
-            Ok(Some(piece)) if piece.is_empty() => {}
+        match body.arrival().await {
+            Ok(Some(piece)) if piece.is_empty() => inbox.heard(),
             Ok(piece) => return Ok(piece),
             Err(error) => return Err(body_failure(&error)),
         }
@@ -309,15 +323,7 @@ impl EventReader {
                 }
             }
             let Some(body) = self.body.as_mut() else { return Ok(None) };
-            let piece = if self.reader.is_known() {
-                tokio::select! {
-                    biased;
-                    _ = self.reader.told() => return Err(UpstreamError::no_memory()),
-                    piece = next_piece(body) => piece?,
-                }
-            } else {
-                next_piece(body).await?
-            };
+            let piece = next_or_dropped(body, &*self.inbox, &self.reader).await?;
             let Some(piece) = piece else {
                 self.body = None;
                 continue;
@@ -343,7 +349,7 @@ impl EventReader {
     /// Drains the stream in the background, so that its connection can be reused.
     pub(crate) fn drain(mut self) {
         let Some(mut body) = self.body.take() else { return };
-        let rest = async move { while let Some(Ok(_)) = body.frame().await {} };
+        let rest = async move { while let Ok(Some(_)) = body.data().await {} };
         let mut rest = Box::pin(tokio::time::timeout(DRAIN_TIMEOUT, rest));
         if rest.as_mut().now_or_never().is_none() {
             tokio::spawn(rest);

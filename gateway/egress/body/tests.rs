@@ -20,11 +20,11 @@ async fn frames_come_as_they_are_sent_and_the_end_gives_the_connection_back() {
     let origin = origin(server.port, &config());
     let mut body = origin.send(post(&origin, "")).await.unwrap().into_body();
     let mut parts = Vec::new();
-    while let Some(frame) = body.frame().await {
-        parts.push(frame.unwrap().into_data().unwrap());
+    while let Some(part) = body.data().await.unwrap() {
+        parts.push(part);
     }
     assert_eq!(parts.concat(), b"onetwo");
-    assert!(body.is_end_stream());
+    assert!(body.is_ended());
     assert_eq!(origin.idle(), 1);
 }
 
@@ -33,10 +33,10 @@ async fn dropping_a_stream_before_its_end_closes_the_connection() {
     let mut server = serve(&[&[STREAM, HOLD]]).await;
     let origin = origin(server.port, &config());
     let mut body = origin.send(post(&origin, "")).await.unwrap().into_body();
-    assert!(!body.is_end_stream());
+    assert!(!body.is_ended());
     tokio::select! {
         biased;
-        frame = body.frame() => panic!("{frame:?}"),
+        data = body.data() => panic!("{data:?}"),
         () = tokio::task::yield_now() => {}
     }
     drop(body);
@@ -61,8 +61,7 @@ async fn a_waiting_reader_is_woken_by_what_arrives_later() {
         tcp.read(&mut [0; 1]).await.unwrap()
     });
     let mut body = origin.send(post(&origin, "")).await.unwrap().into_body();
-    let reader =
-        tokio::spawn(async move { body.frame().await.unwrap().unwrap().into_data().unwrap() });
+    let reader = tokio::spawn(async move { body.data().await.unwrap().unwrap() });
     tokio::task::yield_now().await;
     go.send(()).unwrap();
     assert_eq!(reader.await.unwrap(), "later");
@@ -73,11 +72,8 @@ async fn a_waiting_reader_is_woken_by_what_arrives_later() {
 async fn collecting_stops_at_the_limit_announced_or_not() {
     let server = serve(&[
         &["HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n12345", HOLD],
-        &["HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\n12345\r\n0\r\n\r\n", HOLD],
-        &[
-            "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\n123\r\n2\r\n45\r\n0\r\n\r\n",
-            HOLD,
-        ],
+        &["HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\n12345\r\n", HOLD],
+        &["HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\n123\r\n2\r\n45\r\n", HOLD],
     ])
     .await;
     let origin = origin(server.port, &config());

@@ -38,7 +38,7 @@ async fn get(client: &GuardedClient, url: &str) -> Result<Vec<u8>, GuardedError>
     let response =
         client.send(Method::GET, &Url::parse(url).unwrap(), HeaderMap::new(), Bytes::new()).await?;
     let (mut page, mut whole) = (response.into_body(), Vec::new());
-    while let Some(chunk) = page.chunk().await.unwrap() {
+    while let Some(chunk) = page.data().await.unwrap() {
         whole.extend_from_slice(&chunk);
     }
     Ok(whole)

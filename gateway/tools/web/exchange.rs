@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use lockgate_egress::{Cause, Class, ConnectError, GuardedError, ResponseBody, classify};
+use lockgate_egress::{Body, Cause, Class, ConnectError, GuardedError, Http1Error, classify};
 use tokio::time::{Instant, timeout_at};
 use url::Url;
 
@@ -156,11 +156,11 @@ fn refused(from: &Url, words: &str) -> ToolError {
 /// Reads the body up to its limit. Returns it, and whether it was cut off.
 async fn read_body(
     headers: &HeaderMap,
-    page: &mut ResponseBody,
+    page: &mut Body,
     max: usize,
 ) -> Result<(Vec<u8>, bool), String> {
     let mut intake = Intake::new(headers, max)?;
-    while let Some(chunk) = page.chunk().await.map_err(|error| error.to_string())? {
+    while let Some(chunk) = page.data().await.map_err(|error| error.to_string())? {
         if !intake.take(&chunk)? {
             break;
         }
@@ -191,13 +191,13 @@ fn host(url: &Url) -> &str {
 fn failed(error: &GuardedError, url: &Url) -> ToolError {
     let host = host(url);
     if let GuardedError::Send(error) = error
-        && let Cause::Http(http) = &error.cause
-        && http.is_parse()
+        && let Cause::Http(http @ (Http1Error::Invalid(_) | Http1Error::TooLarge)) = &error.cause
     {
-        let what = if http.is_parse_too_large() {
-            "a response with more than 100 headers, or more than 64 KiB of headers"
-        } else {
-            "a response that is not HTTP"
+        let what = match http {
+            Http1Error::TooLarge => {
+                "a response with more than 100 headers, or more than 64 KiB of headers"
+            }
+            _ => "a response that is not HTTP",
         };
         return ToolError(format!("{host} sent {what}; the request may have been carried out"));
     }

@@ -10,7 +10,7 @@ use super::HttpTransport;
 impl HttpTransport {
     pub(crate) fn session(&self) -> Option<String> {
         let base = self.base.load();
-        let session = base.get(SESSION_HEADER)?;
+        let session = base.headers.get(SESSION_HEADER)?;
         session.to_str().ok().map(str::to_owned)
     }
 

@@ -3,35 +3,44 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderMap, Request, StatusCode};
-use lockgate_egress::Payload;
+use http::{HeaderMap, StatusCode};
+use lockgate_egress::{Payload, RequestHead};
 use lockgate_protocol::jsonrpc::Response;
 use lockgate_protocol::outbound;
 
-use super::{Extra, HttpTransport};
+use super::HttpTransport;
 use crate::call::{ClientChannel, ResponseSink};
 use crate::identity_assertion::IdentityAssertion;
+
+/// A message and the head of its POST request.
+pub(crate) struct Message {
+    pub(crate) head: RequestHead,
+    pub(super) text: Payload,
+}
 
 pub(crate) struct Post<'a> {
     /// The id of the request in `message`; `None` for notifications and responses.
     pub(crate) id: Option<u64>,
-    pub(crate) message: Box<Request<Payload>>,
+    pub(crate) message: Message,
     pub(crate) channel: Option<&'a Arc<dyn ClientChannel>>,
     /// Receives a large answer in a plain body.
     pub(crate) sink: Option<&'a dyn ResponseSink>,
     /// The requester's identity; `None` for the connection's owner.
     pub(crate) assertion: Option<&'a dyn IdentityAssertion>,
+    /// Whether the headers of a response with status 200 are needed.
+    pub(crate) keeps_headers: bool,
 }
 
 impl Post<'_> {
     /// Creates the POST of a message without a response.
-    pub(crate) fn note(message: Box<Request<Payload>>) -> Self {
-        Self { id: None, message, channel: None, sink: None, assertion: None }
+    pub(crate) fn note(message: Message) -> Self {
+        Self { id: None, message, channel: None, sink: None, assertion: None, keeps_headers: false }
     }
 }
 
 pub(crate) struct Posted {
     pub(crate) status: StatusCode,
+    /// Empty for status 200, unless requested.
     pub(crate) headers: HeaderMap,
     /// The response with the request's id, or an error without an id.
     pub(crate) response: Option<Response>,
@@ -42,7 +51,7 @@ impl HttpTransport {
     /// owner.
     pub(crate) fn notify(self: &Arc<Self>, text: Bytes, assertion: Option<&dyn IdentityAssertion>) {
         let transport = Arc::clone(self);
-        let message = self.message(Extra::new(), outbound::whole(text), assertion);
+        let message = self.message(outbound::whole(text), assertion);
         tokio::spawn(async move {
             if let Err(failure) = transport.post(Post::note(message)).await {
                 tracing::debug!(%failure, "a notification did not reach the server");
