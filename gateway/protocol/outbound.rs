@@ -15,7 +15,10 @@ use crate::write::{self, Object};
 pub struct Outbound<'a> {
     /// The client's request; its other members of `params` and `_meta` are copied.
     pub request: Option<&'a Request>,
-    /// Members of `params` with another value on this hop (JSON text); `None` omits the member.
+    /// The server's own name, URI or task id: the value of [`Method::target`] on this hop.
+    pub target: Option<&'a str>,
+    /// Other members of `params` with another value on this hop (JSON text); `None` omits the
+    /// member.
     pub replaced: &'a [(&'a str, Option<Vec<u8>>)],
     /// The sender's description, for modern servers.
     pub sender: Option<Sender<'a>>,
@@ -50,7 +53,7 @@ impl Outbound<'_> {
         out.extend_from_slice(b",\"method\":\"");
         out.extend_from_slice(method.as_str().as_bytes());
         out.extend_from_slice(b"\",\"params\":");
-        let gap = self.write_params(&mut out, id);
+        let gap = self.write_params(&mut out, id, method);
         out.push(b'}');
         let all = Bytes::from(out);
         match (gap, self.request) {
@@ -61,9 +64,13 @@ impl Outbound<'_> {
         }
     }
 
-    fn write_params(&self, out: &mut Vec<u8>, id: u64) -> Gap {
+    fn write_params(&self, out: &mut Vec<u8>, id: u64, method: Method) -> Gap {
         let mut gap = None;
         let mut params = Object::open(out);
+        let target = method.target().zip(self.target);
+        if let Some((name, value)) = target {
+            params.string(name, value);
+        }
         for (name, value) in self.replaced {
             if let Some(value) = value {
                 params.raw(name, value);
@@ -73,7 +80,8 @@ impl Outbound<'_> {
             let text = &request.text;
             for member in request.params() {
                 let name = member.name_bytes(text);
-                if *name == *b"_meta" || self.replaces(&name) {
+                let is_target = target.is_some_and(|(key, _)| *name == *key.as_bytes());
+                if *name == *b"_meta" || is_target || self.replaces(&name) {
                     continue;
                 }
                 let key = member.key.of(text);

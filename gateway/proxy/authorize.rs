@@ -16,7 +16,6 @@ use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::sealed::Purpose;
-use lockgate_protocol::write;
 use lockgate_upstream::Upstream;
 
 use crate::context::RequestContext;
@@ -123,11 +122,10 @@ fn authorize_tool(context: &RequestContext) -> Result<Permitted, RequestError> {
     if let Some(schema) = &entry.arguments {
         check_arguments(context, schema, &judged).map_err(|p| p.of_server(&entry.slug))?;
     }
-    let permitted =
-        permit_round(context, Arc::clone(&entry.server), entry.item.key.to_string(), "name")?
-            .with_metrics(entry.metrics.clone())
-            .with_listed(context.view.shown(entry))
-            .with_task(context.request.param("task").is_some(), task_use);
+    let permitted = permit_round(context, Arc::clone(&entry.server), Arc::clone(&entry.item.key))?
+        .with_metrics(entry.metrics.clone())
+        .with_listed(context.view.shown(entry))
+        .with_task(context.request.param("task").is_some(), task_use);
     Ok(permitted.with_judgement(judged))
 }
 
@@ -151,12 +149,8 @@ fn authorize_prompt(context: &RequestContext) -> Result<Permitted, RequestError>
         return Err(answer_missing(context, unknown_name(context, TargetKind::Prompt, &name)));
     };
     let judged = evaluate(context, &seen.verdict, &seen.entry.target(TargetKind::Prompt))?;
-    let permitted = permit_round(
-        context,
-        Arc::clone(&seen.entry.server),
-        seen.entry.item.key.to_string(),
-        "name",
-    )?;
+    let entry = &seen.entry;
+    let permitted = permit_round(context, Arc::clone(&entry.server), Arc::clone(&entry.item.key))?;
     Ok(permitted.with_listed(context.view.shown(&seen.entry)).with_judgement(judged))
 }
 
@@ -167,17 +161,16 @@ fn authorize_resource(context: &RequestContext) -> Result<Permitted, RequestErro
         return Err(answer_missing(context, unknown));
     };
     let judged = evaluate(context, &found.verdict, &found.target(TargetKind::Resource))?;
-    Ok(permit_round(context, found.server, found.own, "uri")?.with_judgement(judged))
+    Ok(permit_round(context, found.server, found.own.into())?.with_judgement(judged))
 }
 
 /// Permits a request, which may continue an earlier call.
 fn permit_round(
     context: &RequestContext,
     server: Arc<dyn Upstream>,
-    target: String,
-    key: &'static str,
+    target: Arc<str>,
 ) -> Result<Permitted, RequestError> {
-    let mut replaced = vec![(key, Some(write::quoted(&target)))];
+    let mut replaced = Vec::new();
     let mut parked = None;
     let mut answer = None;
     if tokens::is_next_round(&context.request) {
@@ -211,14 +204,14 @@ fn authorize_task(context: &RequestContext) -> Result<Permitted, RequestError> {
     };
     let held = admit(&context.snapshot, &context.rights, context.request.method)?;
     let method = context.request.method;
-    let mut replaced = vec![("taskId", Some(write::quoted(&task.own)))];
+    let mut replaced = Vec::new();
     if let Some(responses) = context.request.param("inputResponses") {
         replaced.push((
             "inputResponses",
             Some(tokens::take_answers(context, responses, answers::take_unremembered)?),
         ));
     }
-    let permitted = Permitted::new(task.server, method, task.own, replaced);
+    let permitted = Permitted::new(task.server, method, task.own.into(), replaced);
     Ok(permitted.with_held(held).with_response(task.response))
 }
 

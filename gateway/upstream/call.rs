@@ -23,7 +23,8 @@ pub struct Call<'a> {
     pub target: &'a str,
     /// The client's request; members of its `params` are copied unless replaced.
     pub request: &'a Request,
-    /// Replacements for members of `params` on this hop, as JSON text; `None` omits the member.
+    /// Replacements for other members of `params` on this hop, as JSON text; `None` omits the
+    /// member.
     pub replaced: &'a [(&'a str, Option<Vec<u8>>)],
     pub caller: &'a Caller,
     /// The caller's identity and permissions, for built-in servers; `None` for calls without a

@@ -236,6 +236,7 @@ impl Shared {
             target: call.method.target().map(|_| call.target),
             outbound: Outbound {
                 request: Some(call.request),
+                target: Some(call.target),
                 replaced: call.replaced,
                 sender: None,
                 progress: wants_progress,

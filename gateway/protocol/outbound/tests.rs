@@ -27,10 +27,9 @@ fn a_large_member_is_passed_on_without_a_copy() {
     ] {
         let arguments = json!({"text": "x".repeat(length)});
         let request = request(&arguments);
-        let name = [("name", Some(b"\"tool\"".to_vec()))];
         let outbound = Outbound {
             request: Some(&request),
-            replaced: &name,
+            target: Some("tool"),
             progress: true,
             ..Outbound::default()
         };

@@ -35,7 +35,7 @@ pub(super) fn authorize_completion(context: &RequestContext) -> Result<Permitted
     }
     object.close();
     let replaced = vec![("ref", Some(own_reference))];
-    Ok(Permitted::new(server, Method::Complete, own, replaced).with_judgement(judged))
+    Ok(Permitted::new(server, Method::Complete, own.into(), replaced).with_judgement(judged))
 }
 
 /// The prompt or resource in `params.ref`.

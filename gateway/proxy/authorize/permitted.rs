@@ -44,8 +44,8 @@ pub(crate) struct Permitted {
     server: Arc<dyn Upstream>,
     method: Method,
     /// The server's own name, URI or task id.
-    target: String,
-    /// Members of `params` that are replaced for the server.
+    target: Arc<str>,
+    /// Other members of `params` that are replaced for the server.
     replaced: Vec<Replaced>,
     metrics: Option<Arc<ToolMetrics>>,
     /// The listed name, under which records are searched; tools and prompts only.
@@ -73,7 +73,7 @@ impl Permitted {
     pub(super) fn new(
         server: Arc<dyn Upstream>,
         method: Method,
-        target: String,
+        target: Arc<str>,
         replaced: Vec<Replaced>,
     ) -> Self {
         Self {
@@ -275,7 +275,7 @@ impl Permitted {
             replaced,
             server: Arc::clone(&self.server),
             method: self.method,
-            target: self.target.clone(),
+            target: Arc::clone(&self.target),
             metrics: self.metrics.clone(),
             listed: self.listed.clone(),
             rule: self.rule.clone(),
