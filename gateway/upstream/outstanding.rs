@@ -1,7 +1,6 @@
 //! Requests that may explain a server's silence: some servers process requests sequentially, so
 //! that only the timeouts of their calls distinguish slow from hung.
 
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -15,8 +14,8 @@ pub(crate) struct Outstanding(Mutex<OutstandingState>);
 
 #[derive(Debug, Default)]
 struct OutstandingState {
-    /// Number of waiting requests by timeout.
-    waiting: BTreeMap<Duration, usize>,
+    /// Number of waiting requests by timeout, of which there are few. Keeps its memory.
+    waiting: Vec<(Duration, usize)>,
     /// The longest time that an abandoned request may still take, because the server may be
     /// processing it.
     abandoned: Option<Duration>,
@@ -36,7 +35,7 @@ impl OutstandingState {
     }
 
     fn longest(&self) -> Duration {
-        let waiting = self.waiting.last_key_value().map(|(limit, _)| *limit);
+        let waiting = self.waiting.iter().map(|(limit, _)| *limit).max();
         waiting.max(self.abandoned).unwrap_or_default()
     }
 }
@@ -45,10 +44,12 @@ impl Outstanding {
     pub(crate) fn begin(&self, limit: Duration) -> Unanswered<'_> {
         let mut state = self.0.lock();
         if state.is_empty() {
-            *state =
-                OutstandingState { since: Some(Instant::now()), ..OutstandingState::default() };
+            state.since = Some(Instant::now());
         }
-        *state.waiting.entry(limit).or_default() += 1;
+        match state.waiting.iter_mut().find(|(other, _)| *other == limit) {
+            Some((_, count)) => *count += 1,
+            None => state.waiting.push((limit, 1)),
+        }
         Unanswered { outstanding: Some(self), limit }
     }
 
@@ -77,10 +78,12 @@ impl Outstanding {
 
     fn leave(&self, limit: Duration, is_abandoned: bool) {
         let mut state = self.0.lock();
-        if let Some(count) = state.waiting.get_mut(&limit) {
+        if let Some(at) = state.waiting.iter().position(|(other, _)| *other == limit)
+            && let Some((_, count)) = state.waiting.get_mut(at)
+        {
             *count -= 1;
             if *count == 0 {
-                state.waiting.remove(&limit);
+                state.waiting.swap_remove(at);
             }
         }
         if is_abandoned {
