@@ -56,8 +56,11 @@ pub(crate) async fn answer_request<H: Handler, F: Fallback>(
     let tag = Tag::new(given.as_ref().map(HeaderValue::as_bytes), Some(arrival));
     let given = if tag.given().is_some() { given } else { None };
     context.state.set_version(version);
-    let mut response =
-        lockgate_telemetry::request::within(tag, route_request(&context, request)).await;
+    let mut response = {
+        // Pinned here, because a future that is passed as an argument is stored twice.
+        let routed = std::pin::pin!(route_request(&context, request));
+        lockgate_telemetry::request::within(tag, routed).await
+    };
     if let Ok(response) = &response {
         context.handler.record_response(response.status());
     }
@@ -111,13 +114,16 @@ async fn route_request<H: Handler, F: Fallback>(
     };
     let reacted = match route {
         Route::Mcp(endpoint) => answer_mcp(context, endpoint, request, active).await,
-        Route::Sse(endpoint) => crate::sse::open_stream(context, endpoint, request, active).await,
-        Route::Messages => crate::sse::answer_message(context, request).await,
+        // All but calls are boxed, because a future is moved as a whole when it is started.
+        Route::Sse(endpoint) => {
+            Box::pin(crate::sse::open_stream(context, endpoint, request, active)).await
+        }
+        Route::Messages => Box::pin(crate::sse::answer_message(context, request)).await,
         Route::Metadata => match context.handler.metadata(request.uri().path()) {
             Some(document) => answer_metadata(&request, document),
-            None => return Ok(call_fallback(context, request, active).await),
+            None => return Ok(Box::pin(call_fallback(context, request, active)).await),
         },
-        Route::Fallback => return Ok(call_fallback(context, request, active).await),
+        Route::Fallback => return Ok(Box::pin(call_fallback(context, request, active)).await),
     };
     let mut response = match reacted {
         Ok(response) => response,
@@ -227,6 +233,17 @@ async fn answer_mcp<H: Handler, F: Fallback>(
         let reply = charge_reply(&*context.handler, reply, &mut held);
         return Ok(build_response(reply, keep_alive, held));
     }
+    Box::pin(answer_without_body(context, endpoint, request, active)).await
+}
+
+/// Answers the MCP requests that have no body: GET, DELETE and OPTIONS.
+async fn answer_without_body<H: Handler, F: Fallback>(
+    context: &ConnectionContext<H, F>,
+    endpoint: Endpoint,
+    request: Request<IncomingBody>,
+    active: ActiveRequest,
+) -> Result<ListenerResponse<F>, ListenerError> {
+    let keep_alive = context.listener.config.keep_alive;
     let kind = match *request.method() {
         Method::GET => ExchangeKind::Get,
         Method::DELETE => ExchangeKind::Delete,

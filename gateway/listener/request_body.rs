@@ -85,15 +85,31 @@ where
             }
         }
     });
-    if !complete.await? {
-        // From here on only received bytes are charged, because declared bytes may never arrive.
-        let unfinished = bounds.unfinished.begin(bounds.connection, bounds.principal);
-        let mut reader = Reader::new(held.by().budget());
-        count(&mut received, &mut reader, &mut held).await?;
-        read_rest(body, bounds, unfinished, &mut received, &mut reader, &mut held).await?;
-        if received.total > MAX_MEDIUM_MESSAGE {
-            return Ok((reader.finish(received.into_bytes(), 0), held));
-        }
+    if complete.await? {
+        return Ok((received.into_bytes(), held));
+    }
+    // Boxed because it is rare, to keep the future of a request small.
+    Box::pin(read_late(body, bounds, received, held)).await
+}
+
+/// Reads a body that did not arrive with its headers.
+async fn read_late<B, P>(
+    body: Pin<&mut B>,
+    bounds: BodyBounds<'_>,
+    mut received: Received,
+    mut held: Hold<P>,
+) -> Result<(Bytes, Hold<P>), ListenerError>
+where
+    B: Body<Data = Bytes>,
+    P: HasBudget,
+{
+    // From here on only received bytes are charged, because declared bytes may never arrive.
+    let unfinished = bounds.unfinished.begin(bounds.connection, bounds.principal);
+    let mut reader = Reader::new(held.by().budget());
+    count(&mut received, &mut reader, &mut held).await?;
+    read_rest(body, bounds, unfinished, &mut received, &mut reader, &mut held).await?;
+    if received.total > MAX_MEDIUM_MESSAGE {
+        return Ok((reader.finish(received.into_bytes(), 0), held));
     }
     Ok((received.into_bytes(), held))
 }

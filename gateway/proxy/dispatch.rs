@@ -60,7 +60,7 @@ pub(crate) async fn answer_request(gateway: &Arc<Gateway>, context: Box<RequestC
         }
         Method::TasksList if task::has_legacy_tasks(&context) => {
             let tasks = match admit_list(gateway, &context) {
-                Ok(()) => task::list(gateway, &context, forward_nested).await,
+                Ok(()) => Box::pin(task::list(gateway, &context, forward_nested)).await,
                 Err(problem) => Err(problem),
             };
             let answer = tasks.map(|tasks| write::result(context.request.id(), &tasks).into());
@@ -121,7 +121,8 @@ async fn forward_request(gateway: &Arc<Gateway>, context: Box<RequestContext>) -
     gateway.record_caller(&context.principal, &**permitted.server());
     match &context.session {
         None if !may_stream(&context) => run_modern(gateway, context, permitted).await,
-        None => stream_modern(gateway, context, permitted).await,
+        // Boxed because it is rare, to keep the future of a request small.
+        None => Box::pin(stream_modern(gateway, context, permitted)).await,
         Some(session) => {
             let session = Arc::clone(session);
             run_legacy(gateway, context, permitted, session).await

@@ -83,7 +83,11 @@ pub(crate) async fn receive(
                     Err(reply) => return *reply,
                 };
             match method {
-                Method::Subscribe => write_noted(&id, &context, subscribe(gateway, &context).await),
+                Method::Subscribe => {
+                    // Boxed because it is rare, to keep the future of a request small.
+                    let subscribed = Box::pin(subscribe(gateway, &context)).await;
+                    write_noted(&id, &context, subscribed)
+                }
                 Method::Unsubscribe => write_noted(&id, &context, unsubscribe(gateway, &context)),
                 _ => dispatch::answer_request(gateway, context).await,
             }
@@ -191,9 +195,10 @@ async fn await_lists(
     if session.interactive && !session.interactive_awaited.load(Ordering::Relaxed) {
         if let Some(view) = gateway.directory.view(&session.endpoint, snapshot, rights) {
             let directory = &gateway.directory;
-            directory
-                .wait_for_interactive(organisation, &view.servers, Era::Legacy, deadline)
-                .await;
+            let wait =
+                directory.wait_for_interactive(organisation, &view.servers, Era::Legacy, deadline);
+            // Boxed because it is rare, to keep the future of a request small.
+            Box::pin(wait).await;
         }
         session.interactive_awaited.store(true, Ordering::Relaxed);
     }

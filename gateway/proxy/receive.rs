@@ -95,7 +95,9 @@ impl Gateway {
         let message = match parsed {
             Ok(message) => message,
             Err(MessageError::Invalid { what: EnvelopeError::Batch, .. }) => {
-                return batch::receive_batch(self, &snapshot, &principal, &exchange, &body).await;
+                let batch = batch::receive_batch(self, &snapshot, &principal, &exchange, &body);
+                // Boxed because it is rare, to keep the future of a request small.
+                return Box::pin(batch).await;
             }
             Err(refusal) => {
                 let (problem, reply) = RequestError::unreadable(&refusal, &body);

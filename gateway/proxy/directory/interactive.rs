@@ -75,7 +75,8 @@ impl Directory {
         if set.interactive_known.load(Ordering::Acquire) == before {
             return false;
         }
-        self.wait_for_interactive(organisation, &set.get(), Era::Modern, deadline).await;
+        // Boxed because it is rare, to keep the future of a request small.
+        Box::pin(self.wait_for_interactive(organisation, &set.get(), Era::Modern, deadline)).await;
         let after = self.version_of(own);
         set.interactive_known.store(after, Ordering::Release);
         before != after

@@ -72,9 +72,13 @@ impl ServerSet {
         is_about: impl Fn(&dyn Upstream) -> bool,
         deadline: Duration,
     ) {
-        if self.settled.load(Ordering::Acquire) {
-            return;
+        if !self.settled.load(Ordering::Acquire) {
+            // Boxed because it is rare, to keep the future of a request small.
+            Box::pin(self.wait_until_known(is_about, deadline)).await;
         }
+    }
+
+    async fn wait_until_known(&self, is_about: impl Fn(&dyn Upstream) -> bool, deadline: Duration) {
         let mut wanted = Vec::new();
         {
             let known = self.known.lock();
