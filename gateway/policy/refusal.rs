@@ -10,3 +10,8 @@ pub struct Refusal(pub String);
 pub(crate) fn refused<T>(judged: Result<T, String>) -> Result<T, Refusal> {
     judged.map_err(Refusal)
 }
+
+/// Refuses with a message.
+pub(crate) fn no<T>(words: impl Into<String>) -> Result<T, Refusal> {
+    Err(Refusal(words.into()))
+}

@@ -1,36 +1,30 @@
-//! The `sql` rule: the SQL that an argument may contain. A statement is split into tokens as the
-//! named database splits it, parsed, and walked node by node; anything not known to be harmless is
-//! refused. The rule cannot see the effects of a server's views, operators, casts and triggers:
+//! The `sql` rule: the SQL that an argument may contain. A statement is parsed and walked node by
+//! node; anything not known to be harmless is refused. The server receives the text that the parser
+//! prints. The rule cannot see the effects of a server's views, operators, casts and triggers:
 //! where these matter, restrict the database role of the server.
 
+mod canonical;
 mod cast;
 mod expression;
 mod from;
 mod functions;
-mod lex;
-mod lexer;
 mod limit;
 mod metered;
 mod names;
-mod operators;
+mod nesting;
 mod query;
-mod quoted;
 mod reserved;
-mod rewrite;
 mod rows;
 mod spec;
 mod values;
 mod write;
 
 use sqlparser::ast::{AnalyzeFormatKind, Statement, UtilityOption};
-use sqlparser::dialect::{self, MySqlDialect, PostgreSqlDialect, SQLiteDialect};
-use sqlparser::parser::{Parser, ParserError};
-use sqlparser::tokenizer::Token;
 
 use crate::Refusal;
-use lexer::no;
+use crate::refusal::no;
+use canonical::Reader;
 pub(crate) use metered::Effort;
-use metered::Metered;
 use names::Named;
 pub use spec::{Dialect, Functions, Kind, MAX_BYTES, MissingLimit, Names, Spec};
 
@@ -39,11 +33,6 @@ const MAX_ROWS: u64 = 1_000_000_000;
 const STATEMENTS_OF_OTHERS: &str = "information_schema.{processlist,innodb_*}";
 /// Length limit of each list of a rule.
 const MAX_ENTRIES: usize = 1000;
-const PARSER_DEPTH: usize = 150;
-
-/// The refusal of a statement that exceeds the limits on parsing.
-const TOO_LONG: &str = "the SQL statement takes too long to parse: use fewer parentheses, check \
-    that each is closed, and send fewer statements at once";
 
 /// A compiled rule.
 #[derive(Clone, Debug)]
@@ -61,8 +50,11 @@ pub struct Sql {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checked {
     pub kind: Kind,
-    /// The statement with the limit that it lacked, which must be sent in place of the original.
-    pub rewritten: Option<String>,
+    /// The canonical text, with a limit if it lacked one, which must be sent in place of the
+    /// original.
+    pub text: String,
+    /// The number of rows that the statement requests at most, if it is a query with such a limit.
+    pub limit: Option<u64>,
 }
 
 impl Sql {
@@ -127,64 +119,25 @@ impl Sql {
                 self.max_bytes
             ));
         }
-        if effort.is_spent() {
-            return no(TOO_LONG);
-        }
-        let lexed = lex::lex(text, self.dialect)?;
-        if self.max_rows.is_some() {
-            limit::no_all(&lexed.tokens)?;
-        }
-        let statement = self.parse(rewrite::rewrite(lexed.tokens, self.dialect), effort)?;
+        let reader = Reader { dialect: self.dialect, effort };
+        let mut statement = reader.read(text)?;
         let kind = self.statement(&statement)?;
-        let rewritten = match (&statement, self.max_rows) {
-            (Statement::Query(query), Some(most)) => {
+        let mut limit = None;
+        if let Statement::Query(query) = &mut statement {
+            if let Some(most) = self.max_rows {
                 let hold = limit::Hold { most, missing: self.missing_limit, dialect: self.dialect };
-                hold.query(query, &text[..lexed.end])?
+                hold.query(query)?;
             }
-            _ => None,
-        };
-        Ok(Checked { kind, rewritten })
+            limit = limit::rows(query);
+        }
+        let text = reader.write(&statement, text)?;
+        Ok(Checked { kind, text, limit })
     }
 
     /// Returns whether the function with this name, in lower case, is allowed.
     #[must_use]
     pub fn allows_function(&self, lower: &str) -> bool {
         self.named.has_function(lower)
-    }
-
-    fn parse(&self, tokens: Vec<Token>, effort: &Effort) -> Result<Statement, Refusal> {
-        let dialect: &'static dyn dialect::Dialect = match self.dialect {
-            Dialect::Postgres => &PostgreSqlDialect {},
-            Dialect::Mysql => &MySqlDialect {},
-            Dialect::Sqlite => &SQLiteDialect {},
-        };
-        let dialect = Metered::new(dialect, tokens.len(), effort);
-        let mut parser =
-            Parser::new(&dialect).with_recursion_limit(PARSER_DEPTH).with_tokens(tokens);
-        // Not `parse_statements`, which stops at END and ignores the rest.
-        let parsed = parser.parse_statement();
-        if dialect.is_spent() {
-            return no(TOO_LONG);
-        }
-        let statement = match parsed {
-            Ok(statement) => statement,
-            Err(ParserError::RecursionLimitExceeded) => {
-                return no("the SQL statement is nested too deeply: reduce the nesting");
-            }
-            Err(ParserError::TokenizerError(words) | ParserError::ParserError(words)) => {
-                return no(format!(
-                    "the SQL statement cannot be parsed ({}): write it in plainer SQL",
-                    names::short(&words)
-                ));
-            }
-        };
-        match parser.peek_token().token {
-            Token::EOF => Ok(statement),
-            rest => no(format!(
-                "the SQL statement cannot be parsed from {} on: write it in plainer SQL",
-                names::cut(&rest.to_string(), 40)
-            )),
-        }
     }
 
     fn statement(&self, statement: &Statement) -> Result<Kind, Refusal> {
@@ -263,10 +216,9 @@ impl Sql {
 
 /// Returns whether an option of EXPLAIN only affects the output.
 fn is_harmless(option: &UtilityOption) -> bool {
-    const SHOWING: [&str; 8] =
-        ["costs", "verbose", "format", "summary", "settings", "buffers", "memory", "generic_plan"];
+    const SHOWING: &str = "costs verbose format summary settings buffers memory generic_plan";
     let UtilityOption { name, arg: _ } = option;
-    reserved::has(&SHOWING, &name.value)
+    reserved::has(SHOWING, &name.value)
 }
 
 fn keyword(kind: &Kind) -> &'static str {

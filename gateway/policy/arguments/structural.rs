@@ -67,7 +67,11 @@ impl Structural {
                 None
             }
             Self::Path(rule) => rule.check_argument(text(value)?, pass.reads)?,
-            Self::Sql(rule) => rule.check_within(text(value)?, &pass.effort)?.rewritten,
+            Self::Sql(rule) => {
+                let sent = text(value)?;
+                let checked = rule.check_within(sent, &pass.effort)?.text;
+                (checked != sent).then_some(checked)
+            }
             Self::Url(rule) => {
                 rule.check(text(value)?)?;
                 None

@@ -4,10 +4,17 @@
 
 use sqlparser::ast::{ArrayElemTypeDef, DataType};
 
-use super::lexer::no;
 use super::names::{Named, cut};
+use super::reserved::has;
 use crate::Refusal;
+use crate::refusal::no;
 
+/// The words of types.
+const WORDS: &str = "CHARACTER CHAR VARYING VARCHAR NVARCHAR TEXT UUID JSON JSONB TSVECTOR TSQUERY \
+    BINARY VARBINARY BLOB BYTES BYTEA BIT VARBIT NUMERIC DECIMAL DEC UNSIGNED FLOAT FLOAT4 FLOAT8 \
+    REAL DOUBLE PRECISION TINYINT INT2 SMALLINT MEDIUMINT INT INT4 INT8 INTEGER BIGINT SIGNED \
+    BOOL BOOLEAN DATE TIME DATETIME TIMESTAMP WITH WITHOUT ZONE TIMETZ TIMESTAMPTZ INTERVAL YEAR \
+    MONTH DAY HOUR MINUTE SECOND TO REGCLASS POINT LINE LSEG BOX PATH POLYGON CIRCLE";
 /// Nesting limit of array types.
 const MAX_DEPTH: usize = 6;
 
@@ -27,83 +34,10 @@ pub(super) fn check(named: &Named, data_type: &DataType) -> Result<(), Refusal> 
     no(format!("the type {} is not allowed", cut(&data_type.to_string(), 60)))
 }
 
+/// Returns whether a type is built in, by the words and numbers of its printed form.
 fn is_plain(data_type: &DataType) -> bool {
-    is_text(data_type) || is_number(data_type) || is_other(data_type)
-}
-
-fn is_text(data_type: &DataType) -> bool {
-    use DataType as T;
-    matches!(
-        data_type,
-        T::Character(_)
-            | T::Char(_)
-            | T::CharacterVarying(_)
-            | T::CharVarying(_)
-            | T::Varchar(_)
-            | T::Nvarchar(_)
-            | T::Text
-            | T::Uuid
-            | T::JSON
-            | T::JSONB
-            | T::TsVector
-            | T::TsQuery
-            | T::Binary(_)
-            | T::Varbinary(_)
-            | T::Blob(_)
-            | T::Bytes(_)
-            | T::Bytea
-            | T::Bit(_)
-            | T::BitVarying(_)
-            | T::VarBit(_)
-    )
-}
-
-fn is_number(data_type: &DataType) -> bool {
-    use DataType as T;
-    matches!(
-        data_type,
-        T::Numeric(_)
-            | T::Decimal(_)
-            | T::Dec(_)
-            | T::DecimalUnsigned(_)
-            | T::DecUnsigned(_)
-            | T::Float(_)
-            | T::Float4
-            | T::Float8
-            | T::Real
-            | T::Double(_)
-            | T::DoublePrecision
-            | T::TinyInt(_)
-            | T::Int2(_)
-            | T::SmallInt(_)
-            | T::MediumInt(_)
-            | T::Int(_)
-            | T::Int4(_)
-            | T::Int8(_)
-            | T::Integer(_)
-            | T::BigInt(_)
-            | T::IntUnsigned(_)
-            | T::IntegerUnsigned(_)
-            | T::BigIntUnsigned(_)
-            | T::Signed
-            | T::SignedInteger
-            | T::Unsigned
-            | T::UnsignedInteger
-    )
-}
-
-fn is_other(data_type: &DataType) -> bool {
-    use DataType as T;
-    matches!(
-        data_type,
-        T::Bool
-            | T::Boolean
-            | T::Date
-            | T::Time(..)
-            | T::Datetime(_)
-            | T::Timestamp(..)
-            | T::Interval { .. }
-            | T::Regclass
-            | T::GeometricType(_)
-    )
+    let printed = data_type.to_string();
+    let mut words = printed.split([' ', '(', ')', ',']);
+    !printed.is_empty()
+        && words.all(|word| has(WORDS, word) || word.bytes().all(|b| b.is_ascii_digit()))
 }

@@ -10,12 +10,12 @@ use sqlparser::ast::{
 
 use super::cast;
 use super::functions::OF_ROWS;
-use super::lexer::no;
 use super::query::{Walk, plain_wildcard};
 use super::reserved::{has, is_value};
 use super::spec::Dialect;
 use super::values::{is_prefix, literal, operator};
 use crate::Refusal;
+use crate::refusal::no;
 
 impl Walk<'_> {
     pub(super) fn expressions<'e>(
@@ -49,7 +49,7 @@ impl Walk<'_> {
                 self.rows.field(self.named, idents);
                 self.idents(idents)
             }
-            Expr::Value(value) => literal(value),
+            Expr::Value(value) => literal(self.named.dialect(), value),
             Expr::Nested(inner)
             | Expr::IsFalse(inner)
             | Expr::IsNotFalse(inner)
@@ -192,7 +192,7 @@ impl Walk<'_> {
             }
             Expr::TypedString(TypedString { data_type, value, uses_odbc_syntax: false }) => {
                 cast::check(self.named, data_type)?;
-                literal(value)
+                literal(self.named.dialect(), value)
             }
             Expr::Interval(interval) => self.interval(interval),
             Expr::Collate { expr, collation } => {
@@ -205,7 +205,7 @@ impl Walk<'_> {
             }
             Expr::MatchAgainst { columns, match_value, opt_search_modifier: _ } => {
                 columns.iter().try_for_each(|column| self.named.object(column))?;
-                literal(match_value)
+                literal(self.named.dialect(), match_value)
             }
             Expr::MemberOf(MemberOf { value, array }) => self.expressions([&**value, &**array]),
             _ => no("an expression is not allowed here: write it in plainer SQL"),
@@ -221,7 +221,7 @@ impl Walk<'_> {
             fractional_seconds_precision: _,
         } = interval;
         match (self.named.dialect(), &**value) {
-            (Dialect::Postgres, Expr::Value(value)) => literal(value),
+            (Dialect::Postgres, Expr::Value(value)) => literal(self.named.dialect(), value),
             (Dialect::Mysql, value) if leading_field.is_some() => self.expression(value),
             _ => no("an interval has the wrong form: in PostgreSQL it is a text, in MySQL it has \
                 a unit"),
@@ -293,7 +293,9 @@ impl Walk<'_> {
             FunctionArgumentClause::IgnoreOrRespectNulls(_)
             | FunctionArgumentClause::JsonNullClause(_) => Ok(()),
             FunctionArgumentClause::OrderBy(orders) => self.orders(orders),
-            FunctionArgumentClause::Separator(separator) => literal(separator),
+            FunctionArgumentClause::Separator(separator) => {
+                literal(self.named.dialect(), separator)
+            }
             FunctionArgumentClause::Limit(limit) => self.expression(limit),
             FunctionArgumentClause::JsonReturningClause(JsonReturningClause { data_type }) => {
                 cast::check(self.named, data_type)
@@ -311,7 +313,7 @@ impl Walk<'_> {
             let value = match argument {
                 // `xmlparse(CONTENT a)`
                 FunctionArg::Named { name, arg, operator: FunctionArgOperator::Space } => {
-                    if !has(&["content", "document"], &name.value) {
+                    if !has("content document", &name.value) {
                         return no("xmlparse takes CONTENT or DOCUMENT, and then the text");
                     }
                     arg

@@ -10,11 +10,11 @@ use sqlparser::ast::{
 
 use super::cast;
 use super::expression::bare;
-use super::lexer::no;
 use super::query::Walk;
 use super::reserved::is_call;
 use super::spec::Dialect;
 use crate::Refusal;
+use crate::refusal::no;
 
 impl Walk<'_> {
     pub(super) fn table_with_joins(&mut self, table: &TableWithJoins) -> Result<(), Refusal> {

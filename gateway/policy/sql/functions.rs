@@ -99,19 +99,8 @@ const SQLITE: &str = "acosh asinh atanh bm25 changes char cosh date datetime for
     random regexp sinh snippet sqlite_version string_agg strftime tanh time timediff total trunc \
     typeof unhex unicode unistr unixepoch unlikely concat";
 
-/// Functions that MySQL or MariaDB reads as stored functions if a space precedes the parenthesis.
-const JOINED: &str = "adddate bit_and bit_or bit_xor cast count cume_dist curdate curtime date_add \
-    date_sub dense_rank extract first_value group_concat json_arrayagg json_objectagg lag lead max \
-    mid min now nth_value ntile percent_rank position rank row_number std stddev stddev_pop \
-    stddev_samp subdate substr substring sum sysdate trim var_pop var_samp variance";
-
 /// The schema of PostgreSQL's own functions.
 const CATALOG: &str = "pg_catalog.";
-
-/// Returns whether MySQL requires the parenthesis of a call directly after this word.
-pub(super) fn is_joined(word: &str) -> bool {
-    JOINED.split_whitespace().any(|joined| joined.eq_ignore_ascii_case(word))
-}
 
 /// Returns the names of a dialect's functions, in lower case.
 pub(super) fn of(dialect: Dialect) -> impl Iterator<Item = &'static str> {

@@ -7,11 +7,11 @@ use globset::{Glob, GlobSet, GlobSetBuilder};
 use sqlparser::ast::{Ident, ObjectName, ObjectNamePart};
 
 use super::functions::Functions;
-use super::lexer::no;
 use super::reserved::{has, is_reserved};
 use super::spec::{Dialect, Names, Spec};
 use crate::Refusal;
-use known::{MYSQL_SYSTEM, SQLITE_SYSTEM, TYPES};
+use crate::refusal::no;
+use known::{MYSQL_SYSTEM, SQLITE_SYSTEM, is_type};
 
 #[derive(Clone, Debug)]
 pub(super) struct Named {
@@ -101,12 +101,12 @@ impl Named {
     fn is_system(&self, schema: &str, table: &str) -> bool {
         match self.dialect {
             Dialect::Postgres => table.starts_with("pg_") || schema.starts_with("pg_"),
-            Dialect::Mysql => MYSQL_SYSTEM.contains(&schema),
+            Dialect::Mysql => has(MYSQL_SYSTEM, schema),
             Dialect::Sqlite => {
                 let own = ["sqlite_master", "sqlite_schema"];
                 (table.starts_with("sqlite_") && !own.contains(&table))
                     || table.starts_with("pragma_")
-                    || SQLITE_SYSTEM.contains(&table)
+                    || has(SQLITE_SYSTEM, table)
             }
         }
     }
@@ -147,7 +147,7 @@ impl Named {
             return Ok(());
         }
         let known = match parts.as_slice() {
-            [only] => TYPES.contains(&only.exact.as_str()) || self.functions.adds(&only.exact),
+            [only] => is_type(&only.exact) || self.functions.adds(&only.exact),
             [schema, _] if schema.exact == "pg_catalog" => true,
             [schema, only] => self.functions.adds(&format!("{}.{}", schema.exact, only.exact)),
             _ => false,
@@ -331,11 +331,6 @@ pub(super) fn default_is_told(spec: &Spec) -> Result<(), String> {
         }
     }
     Ok(())
-}
-
-/// Returns whether an unquoted word is a PostgreSQL type that the parser does not know.
-pub(super) fn is_type(word: &str) -> bool {
-    has(&TYPES, word)
 }
 
 /// Formats a name for a message: shortened, on one line.

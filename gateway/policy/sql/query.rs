@@ -9,10 +9,10 @@ use sqlparser::ast::{
     WildcardAdditionalOptions, With,
 };
 
-use super::lexer::no;
 use super::names::Named;
 use super::rows::Rows;
 use crate::Refusal;
+use crate::refusal::no;
 
 const MAX_DEPTH: usize = 160;
 

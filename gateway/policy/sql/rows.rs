@@ -7,10 +7,10 @@
 use sqlparser::ast::{Ident, TableAlias};
 
 use super::functions::OF_ROWS;
-use super::lexer::no;
 use super::names::{Named, short};
 use super::spec::Dialect;
 use crate::Refusal;
+use crate::refusal::no;
 
 /// Column names that listed functions define. None of them is also a function.
 const NAMED: [(&str, &[&str]); 9] = [

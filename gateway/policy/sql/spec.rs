@@ -55,7 +55,7 @@ pub enum Dialect {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// SELECT, VALUES and TABLE, and EXPLAIN of them; never ANALYZE, which runs them.
+    /// SELECT and VALUES, and EXPLAIN of them; never ANALYZE, which runs them.
     Select,
     /// EXPLAIN of any allowed statement.
     Explain,

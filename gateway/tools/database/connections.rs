@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockgate_policy::sql::{Dialect, Functions, Kind, Spec, Sql};
+use lockgate_policy::sql::{Checked, Dialect, Functions, Kind, Spec, Sql};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
@@ -154,10 +154,10 @@ impl Shared {
 }
 
 impl DatabaseConnection {
-    /// Rejects statements other than a safe SELECT or its EXPLAIN.
-    pub(super) fn check(&self, sql: &str) -> Result<Kind, ToolError> {
+    /// Rejects statements other than a safe SELECT or its EXPLAIN. Returns the text to run.
+    pub(super) fn check(&self, sql: &str) -> Result<Checked, ToolError> {
         let refusal = match self.rule.check(sql) {
-            Ok(checked) => return Ok(checked.kind),
+            Ok(checked) => return Ok(checked),
             Err(refusal) => refusal.0,
         };
         match hint::hint(self.dialect, sql) {

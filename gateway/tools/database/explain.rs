@@ -49,8 +49,8 @@ impl Tool for Explain {
     ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
             let connection = self.0.find_connection(&arguments)?;
-            let sql = arguments.text("sql")?;
-            if connection.check(sql)? == Kind::Explain {
+            let checked = connection.check(arguments.text("sql")?)?;
+            if checked.kind == Kind::Explain {
                 return Err(ToolError::new(
                     "this tool explains a SELECT: send it without EXPLAIN, or send it all to \
                         `query`",
@@ -61,7 +61,7 @@ impl Tool for Explain {
                 Dialect::Mysql => mysql::EXPLAIN,
                 Dialect::Sqlite => "EXPLAIN QUERY PLAN",
             };
-            let ask = self.0.ask(format!("{word} {sql}"), &arguments)?;
+            let ask = self.0.ask(format!("{word} {}", checked.text), &arguments)?;
             let answer = connection.run(&ask, Some(&Owner::of(&client))).await?;
             let plan = match connection.dialect {
                 Dialect::Sqlite => answer.objects().into(),

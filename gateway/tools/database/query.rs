@@ -57,8 +57,7 @@ impl Tool for Query {
                 "truncated": {
                     "type": ["string", "null"],
                     "description": "Why rows are missing: max_rows or max_bytes; or may be \
-                        missing: limit, the LIMIT at the statement's end, which a policy may have \
-                        added",
+                        missing: limit, that of the statement, which a policy may have added",
                 },
                 "duration_ms": {"type": "number"},
             }),
@@ -77,15 +76,15 @@ impl Tool for Query {
     ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
             let connection = self.0.find_connection(&arguments)?;
-            let sql = arguments.text("sql")?;
-            connection.check(sql)?;
-            let ask = self.0.ask(sql.to_owned(), &arguments)?;
+            let checked = connection.check(arguments.text("sql")?)?;
+            let ask = self.0.ask(checked.text, &arguments)?;
             let began = Instant::now();
             let answer = connection.run(&ask, Some(&Owner::of(&client))).await?;
             let duration = (began.elapsed().as_secs_f64() * 1e6).round() / 1e3;
             let columns = answer.columns_json();
             let count = answer.rows.len();
-            let truncated = answer.truncated.or_else(|| find_reached_limit(sql, count));
+            let is_full = checked.limit.is_some_and(|most| count as u64 >= most);
+            let truncated = answer.truncated.or_else(|| is_full.then_some("limit"));
             Ok(json!({
                 "columns": columns, "rows": answer.rows, "row_count": count,
                 "truncated": truncated, "duration_ms": duration
@@ -93,12 +92,4 @@ impl Tool for Query {
             .into())
         })
     }
-}
-
-/// Returns `limit` if the statement ends with a line `LIMIT n`, as added by policies with
-/// `max_rows`, and that many rows were returned: there may be more.
-fn find_reached_limit(sql: &str, rows: usize) -> Option<&'static str> {
-    let last = sql.lines().next_back()?;
-    let most: usize = last.strip_prefix("LIMIT ")?.parse().ok()?;
-    (rows >= most).then_some("limit")
 }

@@ -70,7 +70,6 @@ SELECT status, count(*) FROM orders GROUP BY status WITH ROLLUP
 SELECT * FROM customers USE INDEX (PRIMARY) WHERE id = 1
 SELECT name COLLATE utf8mb4_bin FROM customers
 SELECT find_in_set('b', 'a,b,c'), field('b', 'a', 'b'), instr('abc', 'b'), locate('b', 'abc')
-SELECT x'4142', 0x4142, b'101'
 SELECT * FROM (SELECT id, name FROM customers) AS c WHERE c.id > 0
 SELECT SQL_NO_CACHE id FROM orders
 SELECT * FROM customers WHERE name IS NOT NULL AND city <> '' AND id != 5
