@@ -40,7 +40,6 @@ impl Condition {
             Err(errors) => return Err(format!("is not a valid condition: {}", plain(&errors))),
         };
         let findings = inspect::inspect(program.expression())?;
-        comparisons::check(program.expression())?;
         let base = context_with_patterns(&findings.patterns)?;
         let condition = Self { program, base, findings };
         condition.try_samples()?;

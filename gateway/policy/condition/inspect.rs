@@ -6,29 +6,10 @@ use cel::IdedExpr;
 use cel::common::ast::operators::{EQUALS, IN, INDEX, NOT_EQUALS};
 use cel::common::ast::{EntryExpr, Expr, LiteralValue};
 
+use super::comparisons::{self, Kind, MEMBERS, Operand};
 use crate::names::find_near;
 
-/// The variables, with the members of those that have fixed members.
-const VARIABLES: [(&str, &[&str]); 4] = [
-    (
-        "subject",
-        &[
-            "issuer",
-            "id",
-            "principal",
-            "organisation",
-            "roles",
-            "scopes",
-            "agent",
-            "certificates",
-            "anonymous",
-        ],
-    ),
-    ("target", &["kind", "server", "name", "exposed", "category", "annotations"]),
-    ("endpoint", &[]),
-    ("arguments", &[]),
-];
-const ANNOTATIONS: [&str; 4] = ["read_only", "destructive", "idempotent", "open_world"];
+const VARIABLES: [&str; 4] = ["subject", "target", "endpoint", "arguments"];
 /// The functions that a condition may call, besides operators.
 const FUNCTIONS: [&str; 14] = [
     "size",
@@ -154,7 +135,7 @@ impl Walk<'_> {
         let result = match &node.expr {
             Expr::Unspecified | Expr::Literal(_) => Ok(()),
             Expr::Ident(name) => self.variable(name),
-            Expr::Select(select) => self.member(&select.operand, &select.field),
+            Expr::Select(select) => self.member(&select.operand, &select.field, select.test),
             Expr::Call(call) => self.call(&call.func_name, call.target.as_deref(), &call.args),
             Expr::List(list) => {
                 self.findings.items += list.elements.len();
@@ -211,37 +192,74 @@ impl Walk<'_> {
         if self.is_local(name) {
             return Ok(());
         }
-        let mut names = Vec::with_capacity(VARIABLES.len());
-        for (known, _) in VARIABLES {
-            if known == name {
+        match VARIABLES.into_iter().find(|known| *known == name) {
+            Some(known) => {
                 self.findings.variables.insert(known);
-                return Ok(());
+                Ok(())
             }
-            names.push(known);
+            None => Err(unknown("variable", name, &VARIABLES)),
         }
-        Err(unknown("variable", name, &names))
     }
 
     fn is_local(&self, name: &str) -> bool {
         self.local.iter().any(|(local, _)| local == name)
     }
 
-    fn member(&mut self, operand: &IdedExpr, field: &str) -> Result<(), String> {
+    fn member(&mut self, operand: &IdedExpr, field: &str, test: bool) -> Result<(), String> {
         self.expression(operand)?;
         self.named(operand, field);
-        let known: &[&str] = match &operand.expr {
-            Expr::Ident(name) if !self.is_local(name) => members_of(name),
-            Expr::Select(outer) if outer.field == "annotations" => match &outer.operand.expr {
-                Expr::Ident(name) if name == "target" => &ANNOTATIONS,
-                _ => &[],
-            },
-            _ => &[],
-        };
-        if known.is_empty() || known.contains(&field) {
-            Ok(())
-        } else {
-            Err(unknown("member", field, known))
+        if self.fixed_member(operand, field)? && test {
+            return Err(format!(
+                "tests whether `{field}` exists, which is always true: without a value it is empty"
+            ));
         }
+        Ok(())
+    }
+
+    /// Refuses a member that callers, targets and annotations do not have. Returns whether the
+    /// operand is one of them.
+    fn fixed_member(&self, operand: &IdedExpr, field: &str) -> Result<bool, String> {
+        let Some(path) = self.fixed(operand) else { return Ok(false) };
+        let mut known = Vec::new();
+        for (member, _) in MEMBERS {
+            if let Some((parent, name)) = member.rsplit_once('.')
+                && parent == path
+            {
+                known.push(name);
+            }
+        }
+        if known.is_empty() || known.contains(&field) {
+            Ok(!known.is_empty())
+        } else {
+            Err(unknown("member", field, &known))
+        }
+    }
+
+    /// Returns the path of a member of a caller or target, such as `subject.id`.
+    fn fixed(&self, node: &IdedExpr) -> Option<String> {
+        let (operand, name) = match &node.expr {
+            Expr::Ident(name) => return (!self.is_local(name)).then(|| name.clone()),
+            Expr::Select(select) => (&*select.operand, select.field.as_str()),
+            Expr::Call(call) if call.func_name == INDEX => match call.args.as_slice() {
+                [operand, index] => (operand, text(index)?),
+                _ => return None,
+            },
+            _ => return None,
+        };
+        Some([self.fixed(operand)?.as_str(), ".", name].concat())
+    }
+
+    /// Returns the part of an expression that comparisons are checked for.
+    fn operand<'e>(&self, node: &'e IdedExpr) -> Operand<'e> {
+        let kind = match &node.expr {
+            Expr::Literal(literal) => Some(Kind::of(literal)),
+            Expr::List(_) => Some(Kind::List),
+            Expr::Call(call) if call.func_name != INDEX => Kind::of_function(&call.func_name),
+            _ => self.fixed(node).and_then(|path| {
+                MEMBERS.iter().find(|(member, _)| *member == path).map(|(_, kind)| *kind)
+            }),
+        };
+        Operand { kind, text: text(node) }
     }
 
     /// Returns the path in the arguments that an expression refers to, if that is static.
@@ -296,6 +314,7 @@ impl Walk<'_> {
         match (name, arguments) {
             (INDEX, [operand, index]) => {
                 if let Some(name) = text(index) {
+                    self.fixed_member(operand, name)?;
                     self.named(operand, name);
                 }
             }
@@ -305,6 +324,7 @@ impl Walk<'_> {
                 }
                 if let Expr::List(list) = &list.expr {
                     for with in &list.elements {
+                        comparisons::check(EQUALS, &self.operand(item), &self.operand(with))?;
                         self.compared(item, with);
                     }
                 }
@@ -319,20 +339,12 @@ impl Walk<'_> {
         if let Some(target) = target {
             self.expression(target)?;
         }
-        for part in arguments {
-            self.expression(part)?;
-        }
-        Ok(())
-    }
-}
-
-fn members_of(variable: &str) -> &'static [&'static str] {
-    for (known, members) in VARIABLES {
-        if known == variable {
-            return members;
+        arguments.iter().try_for_each(|part| self.expression(part))?;
+        match arguments {
+            [left, right] => comparisons::check(name, &self.operand(left), &self.operand(right)),
+            _ => Ok(()),
         }
     }
-    &[]
 }
 
 fn below(mut place: Vec<String>, step: &str) -> Vec<String> {
