@@ -106,12 +106,12 @@ impl Operations for App {
         Ok(())
     }
 
-    fn approve_pins(&self, approved: &[ApprovedPin]) -> Result<(), ApprovalError> {
+    fn decide_pins(&self, decided: &[ApprovedPin], is_approved: bool) -> Result<(), ApprovalError> {
         let file = self.api.lock().pins_file.clone();
         let Some(file) = file else {
             return Err(ApprovalError::Unwritable("nothing is pinned".to_owned()));
         };
-        pins_file::approve(&file, approved)
+        pins_file::decide(&file, decided, is_approved)
     }
 
     fn audit_file(&self) -> Option<PathBuf> {

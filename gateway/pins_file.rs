@@ -17,18 +17,26 @@ const MAX_BYTES: usize = 48 << 20;
 /// Maximum bytes of one organisation's tools, so that it cannot take the room of others.
 const MAX_OF_ORGANISATION: usize = 4 << 20;
 
-/// Adds tools to the current file.
-pub(crate) fn approve(file: &Path, approved: &[ApprovedPin]) -> Result<(), ApprovalError> {
+/// Adds approved or rejected tools to the current file.
+pub(crate) fn decide(
+    file: &Path,
+    decided: &[ApprovedPin],
+    is_approved: bool,
+) -> Result<(), ApprovalError> {
     let _changing = CHANGING.lock();
     let mut lock = match read(file) {
         Ok(lock) => lock,
         Err(error) => return Err(describe(&error)),
     };
-    for one in approved {
-        lock.approve(&one.server, &one.tool, one.pin.clone());
+    for one in decided {
+        if is_approved {
+            lock.approve(&one.server, &one.tool, one.pin.clone());
+        } else {
+            lock.reject(&one.server, &one.tool, &one.pin.fingerprint);
+        }
     }
-    let mut own = approved.iter().filter(|one| one.organisation.is_some());
-    if own.any(|one| is_full(&lock, &one.server)) || lock.names().count() > MAX_PINS {
+    let mut own = decided.iter().filter(|one| one.organisation.is_some());
+    if own.any(|one| is_full(&lock, &one.server)) || lock.size() > MAX_PINS {
         return Err(ApprovalError::Full);
     }
     let text = lock.write();

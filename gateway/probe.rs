@@ -87,8 +87,10 @@ fn count(catalog: &Catalog) -> Result<Offered, ProbeFailure> {
         prompts: catalog.items(ListKind::Prompts).len(),
     };
     if offered.tools + offered.resources + offered.prompts == 0 {
-        let refused = catalog.omitted.iter().find_map(|line| line.strip_prefix("tools: "));
-        let words = refused.unwrap_or("the server offers no tool, no resource and no prompt");
+        let words = catalog
+            .refused
+            .as_deref()
+            .unwrap_or("the server offers no tool, no resource and no prompt");
         return Err(fail(ProbeStage::List, words));
     }
     Ok(offered)

@@ -388,15 +388,32 @@ fn is_reached_alike(old: &IntegrationSnapshot, new: &IntegrationSnapshot) -> boo
     old.slug == new.slug && old.url == new.url && old.credential == new.credential
 }
 
-/// Describes an agent for the request path, by the servers of integrations that have a client.
+/// Describes an agent for the request path, by the operator's servers and those of integrations
+/// that have a client.
 fn describe_agent(agent: &AgentSnapshot, integrations: &Integrations) -> AgentServers {
-    let mut servers = BTreeSet::new();
-    for id in &agent.integrations {
-        if let Some(connected) = integrations.get(id) {
-            servers.insert(ServerId::of(&*connected.client));
+    let mut hidden = BTreeMap::new();
+    for (id, tools) in &agent.hidden {
+        if let Some(server) = find_server_id(id, integrations) {
+            hidden.insert(server, tools.clone());
         }
     }
-    let owner =
-        AgentOwner { issuer: agent.owner.issuer.clone(), subject: agent.owner.subject.clone() };
-    AgentServers { id: agent.id.to_string(), owner, servers }
+    AgentServers {
+        id: agent.id.to_string(),
+        owner: AgentOwner {
+            issuer: agent.owner.issuer.clone(),
+            subject: agent.owner.subject.clone(),
+        },
+        servers: agent.servers.iter().filter_map(|id| find_server_id(id, integrations)).collect(),
+        hidden,
+    }
+}
+
+/// Returns the server of an agent's record: an integration with a client, or a server of the
+/// operator by its slug.
+fn find_server_id(id: &str, integrations: &Integrations) -> Option<ServerId> {
+    match integrations.get(id) {
+        Some(connected) => Some(ServerId::of(&*connected.client)),
+        None if id.starts_with("int_") => None,
+        None => Some(ServerId::shared(id)),
+    }
 }

@@ -4,6 +4,7 @@
 
 mod accepted;
 pub(crate) mod access;
+mod agent_servers;
 mod agents;
 pub(crate) mod answer;
 mod approvals;

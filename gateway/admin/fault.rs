@@ -1,7 +1,8 @@
 //! Faults of servers and calls: one table of sentences and fixes, by the stage that failed. The
 //! API, the console and the command line all read it.
 
-use lockgate_upstream::{ListKind, StageError, Upstream};
+use lockgate_proxy::Gateway;
+use lockgate_upstream::{StageError, UNREADABLE_LISTS, Upstream, UpstreamState};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -167,6 +168,12 @@ const TABLE: &[Row] = &[
         "{} offers no tools, prompts or resources.",
         "Check the configuration of the server: it may require a credential to list its tools.",
     ),
+    row(
+        "list",
+        "not enough memory",
+        "The lists of {} need more memory than there is.",
+        "Earlier lists stay in use. Remove tools from the server, or give the gateway more memory.",
+    ),
     row("list", "", "{} did not list its tools.", "Look for the request in the log of the server."),
     row(
         "run",
@@ -259,17 +266,36 @@ impl Fault {
         Self::new(trouble.step(), name, &trouble.words, &cause)
     }
 
-    /// Returns the fault of a connected server that refuses to list its tools. It has no tools, and
-    /// `omitted` has the cause.
+    /// Returns the fault of a server, without details that the caller may not read. A connected
+    /// server has a fault if its lists could not be read the last time, or most calls fail.
     #[must_use]
-    pub fn of_list(server: &dyn Upstream, is_operator: bool) -> Option<Self> {
-        let catalog = server.catalog();
-        if !catalog.items(ListKind::Tools).is_empty() {
-            return None;
+    pub fn find(
+        gateway: &Gateway,
+        server: &dyn Upstream,
+        is_operator: bool,
+        sees_figures: bool,
+    ) -> Option<Self> {
+        let status = server.status();
+        match (status.state, &status.trouble) {
+            (UpstreamState::Disabled, _) => return None,
+            (_, Some(trouble)) => {
+                return Some(Self::of_server(server.slug(), trouble, is_operator));
+            }
+            (UpstreamState::Connected | UpstreamState::Resting, None) => {}
+            (_, None) => return None,
         }
-        let refused = catalog.omitted.iter().find_map(|line| line.strip_prefix("tools: "))?;
-        let cause = if is_operator { refused } else { "the server refused `tools/list`" };
-        Some(Self::new("list", server.slug(), refused, cause))
+        if let Some(words) = &status.list_failure {
+            let cause = if is_operator { words } else { UNREADABLE_LISTS };
+            return Some(Self::new("list", server.slug(), words, cause));
+        }
+        let (failed, calls) = gateway.failing_calls_of(server)?;
+        // The number of calls to a shared server would reveal the activity of other organisations.
+        let cause = if sees_figures {
+            format!("{failed} of {calls} calls failed in the last 5 minutes")
+        } else {
+            "most calls failed in the last 5 minutes".to_owned()
+        };
+        Some(Self::new("call", server.slug(), "", &cause))
     }
 }
 

@@ -21,7 +21,7 @@ const SHORT_FINGERPRINT: usize = 12;
 
 #[derive(clap::Subcommand, Clone)]
 pub(crate) enum Command {
-    /// Show how the tools of all servers differ from the lock file; exit code 1 if they do
+    /// Show how the tools of all servers differ from the lock file; exit code 1 if they need a review
     Diff,
     /// Write the current definitions of tools into the lock file
     Approve {
@@ -31,6 +31,11 @@ pub(crate) enum Command {
         /// All tools of all servers; tools that no longer exist are removed
         #[arg(long, conflicts_with = "names")]
         all: bool,
+    },
+    /// Keep the current definitions of tools hidden, without a further review until they change
+    Reject {
+        /// As for `approve`
+        names: Vec<String>,
     },
 }
 
@@ -72,6 +77,18 @@ pub(crate) fn run(
                 write(file, &new.write())?;
             }
             lines.push(format!("{}: {}", file.display(), count(new.names().count(), "tool")));
+            Ok((lines.join("\n"), ExitCode::SUCCESS))
+        }
+        Command::Reject { names } => {
+            let mut new = lock.clone();
+            let mut lines = Vec::new();
+            for one in choose(names, &offered)? {
+                if lock.standing(&one.slug, &one.tool, &one.pin.fingerprint) != Standing::Approved {
+                    lines.push(format!("rejected {}", pin::name(&one.slug, &one.tool)));
+                    new.reject(&one.slug, &one.tool, &one.pin.fingerprint);
+                }
+            }
+            write(file, &new.write())?;
             Ok((lines.join("\n"), ExitCode::SUCCESS))
         }
     }
@@ -184,7 +201,9 @@ fn diff(
     for name in gone {
         entries.push((name.as_str(), "gone", String::new(), Vec::new(), Vec::new()));
     }
-    let code = if entries.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    let rejected = Standing::Rejected.as_str();
+    let is_decided = entries.iter().all(|(_, standing, ..)| *standing == rejected);
+    let code = if is_decided { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     if json {
         let mut all = Vec::new();
         for (name, standing, fingerprint, changes, findings) in entries {

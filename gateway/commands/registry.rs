@@ -89,6 +89,13 @@ enum AuthMethod {
     BearerToken,
 }
 
+/// The state of a switch.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SwitchState {
+    On,
+    Off,
+}
+
 /// Commands for agents.
 #[derive(Subcommand)]
 pub(crate) enum Agents {
@@ -119,6 +126,23 @@ pub(crate) enum Agents {
     Available {
         /// The id or the name, as `list` shows it
         id: String,
+    },
+    /// List the servers that an agent has or could have
+    Servers {
+        /// The id or the name, as `list` shows it
+        id: String,
+    },
+    /// Switch a server, or one of its tools, on or off for an agent
+    Switch {
+        /// The id or the name of the agent
+        id: String,
+        /// The slug of the server, as `servers` shows it
+        server: String,
+        #[arg(value_enum)]
+        state: SwitchState,
+        /// The server's own name of a tool
+        #[arg(long, value_name = "NAME")]
+        tool: Option<String>,
     },
     /// Assign an integration to an agent
     Assign {
@@ -158,6 +182,7 @@ const MAX_SECRET: u64 = 64 * 1024;
 const INTEGRATION: &[&str] = &["id", "state", "name", "slug", "reason"];
 const PREDEFINED: &[&str] = &["slug", "name", "authMethod", "description"];
 const AGENT: &[&str] = &["id", "name", "endpoint", "owner"];
+const AGENT_SERVER: &[&str] = &["server", "assigned", "state", "name", "hiddenTools"];
 const ORGANISATION: &[&str] = &["id", "integrations", "agents"];
 
 impl Integrations {
@@ -257,6 +282,18 @@ impl Agents {
             Self::Available { id } => {
                 let path = ["agents", id, INTEGRATIONS, "available"];
                 Question::new(Method::GET, &path, INTEGRATION)
+            }
+            Self::Servers { id } => {
+                Question::new(Method::GET, &["agents", id, "servers"], AGENT_SERVER)
+            }
+            Self::Switch { id, server, state, tool } => {
+                let is_on = *state == SwitchState::On;
+                let body = match tool {
+                    Some(tool) => json!({"tools": {tool: is_on}}),
+                    None => json!({"assigned": is_on}),
+                };
+                let path = ["agents", id, "servers", server];
+                Question::new(Method::PATCH, &path, AGENT_SERVER).with(body)
             }
             Self::Assign { id, integration } => {
                 let path = ["agents", id, INTEGRATIONS, integration];

@@ -22,6 +22,9 @@ const MIN_WIDTH: usize = 16;
 const UP: [UpstreamState; 3] =
     [UpstreamState::Connected, UpstreamState::Resting, UpstreamState::Disabled];
 
+/// The state of a connected server that fails to list or to answer calls.
+const FAILING: &str = "failing";
+
 pub(crate) struct Servers(Vec<Value>);
 
 impl Servers {
@@ -29,7 +32,7 @@ impl Servers {
         let flagged_tools = gateway.flagged_tools();
         let mut servers = Vec::new();
         for server in gateway.servers() {
-            servers.push(describe_server(&*server, &flagged_tools));
+            servers.push(describe_server(gateway, &*server, &flagged_tools));
         }
         Self(servers)
     }
@@ -61,6 +64,9 @@ impl Servers {
         let mut rows = Vec::new();
         for server in &self.0 {
             let mut row = keys.map(|key| cell(server, key)).to_vec();
+            if is_failing(server) {
+                row[1] = FAILING.to_owned();
+            }
             row.extend(bounds(server));
             rows.push(row);
         }
@@ -74,7 +80,14 @@ impl Servers {
 
 fn is_up(server: &Value) -> bool {
     let state = cell(server, "state");
-    UP.iter().any(|up| up.as_str() == state)
+    UP.iter().any(|up| up.as_str() == state) && !is_failing(server)
+}
+
+/// Reports whether a server has a fault although it is connected.
+fn is_failing(server: &Value) -> bool {
+    let state = cell(server, "state");
+    let has_fault = server["fault"].is_object() || server["trouble"].is_string();
+    has_fault && UP.iter().any(|up| up.as_str() == state)
 }
 
 /// Returns a line for each unavailable server, with the reason.
@@ -98,7 +111,11 @@ pub(crate) fn missing(gateway: &Arc<Gateway>) -> Vec<String> {
     lines
 }
 
-fn describe_server(server: &dyn Upstream, flagged_tools: &[FlaggedTool]) -> Value {
+fn describe_server(
+    gateway: &Gateway,
+    server: &dyn Upstream,
+    flagged_tools: &[FlaggedTool],
+) -> Value {
     let status = server.status();
     let catalog = server.catalog();
     let mut flagged = Vec::new();
@@ -127,11 +144,7 @@ fn describe_server(server: &dyn Upstream, flagged_tools: &[FlaggedTool]) -> Valu
         described["revision"] = peer.revision.as_str().into();
         described["transport"] = peer.transport.into();
     }
-    let fault = match &status.trouble {
-        Some(trouble) => Some(Fault::of_server(server.slug(), trouble, true)),
-        None => Fault::of_list(server, true),
-    };
-    if let Some(fault) = fault {
+    if let Some(fault) = Fault::find(gateway, server, true, true) {
         described["fault"] = serde_json::to_value(fault).unwrap_or_default();
     }
     if let Some(trouble) = &status.trouble {
@@ -161,7 +174,11 @@ fn remarks(server: &Value) -> String {
             out.push_str(&format!("\n  | {}", plain(line.as_str().unwrap_or(""))));
         }
     }
-    if let Some(fix) = server["fault"]["fix"].as_str() {
+    let fault = &server["fault"];
+    if let (true, Some(cause)) = (is_failing(server), fault["cause"].as_str()) {
+        out.push_str(&format!("\n\n{} {}", cell(fault, "summary"), plain(cause)));
+    }
+    if let Some(fix) = fault["fix"].as_str() {
         out.push_str(&format!("\n{name}: {fix}"));
     }
     for flagged_tool in list(server, "suspects") {
@@ -180,6 +197,11 @@ pub(crate) fn cell(server: &Value, key: &str) -> String {
     match server.get(key) {
         Some(Value::String(text)) => plain(text),
         Some(Value::Number(n)) => n.to_string(),
+        Some(Value::Bool(is_so)) => if *is_so { "yes" } else { "no" }.to_owned(),
+        Some(Value::Array(items)) if items.iter().all(Value::is_string) && !items.is_empty() => {
+            let items: Vec<&str> = items.iter().filter_map(Value::as_str).collect();
+            plain(&items.join(", "))
+        }
         _ => "-".into(),
     }
 }
@@ -364,15 +386,16 @@ fn table_line(cells: &[impl AsRef<str>], widths: &[usize]) -> String {
 
 fn coloured(line: &str, row: &[String]) -> String {
     let states = [
-        (UpstreamState::Connected, 32),
-        (UpstreamState::Failed, 31),
-        (UpstreamState::Unresponsive, 31),
-        (UpstreamState::NeedsAuth, 33),
-        (UpstreamState::Pending, 33),
+        (UpstreamState::Connected.as_str(), 32),
+        (UpstreamState::Failed.as_str(), 31),
+        (UpstreamState::Unresponsive.as_str(), 31),
+        (FAILING, 31),
+        (UpstreamState::NeedsAuth.as_str(), 33),
+        (UpstreamState::Pending.as_str(), 33),
     ];
     let Some(cell) = row.get(1) else { return line.to_owned() };
     for (state, code) in states {
-        if cell == state.as_str() {
+        if cell == state {
             return line.replacen(cell, &format!("\x1b[{code}m{cell}\x1b[0m"), 1);
         }
     }

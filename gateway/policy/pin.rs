@@ -48,6 +48,8 @@ pub enum Standing {
     New,
     /// In the lock file with another definition.
     Changed,
+    /// Reviewed with this definition, and kept hidden.
+    Rejected,
 }
 
 impl Standing {
@@ -57,6 +59,7 @@ impl Standing {
             Self::Approved => "approved",
             Self::New => "new",
             Self::Changed => "changed",
+            Self::Rejected => "rejected",
         }
     }
 }
@@ -66,6 +69,8 @@ impl Standing {
 pub struct Lock {
     /// By `server/tool`, with the tool's name at its server.
     pins: BTreeMap<String, Pin>,
+    /// Fingerprints of rejected definitions, by the same names.
+    rejected: BTreeMap<String, String>,
 }
 
 /// One approved definition.
@@ -82,6 +87,8 @@ pub struct Pin {
 struct File {
     version: u32,
     tools: BTreeMap<String, Pin>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    rejected: BTreeMap<String, String>,
 }
 
 /// A lock file and the reactions to deviations from it.
@@ -150,7 +157,7 @@ impl Lock {
         if file.version != PIN_VERSION {
             return Err(format!("it has version {}, not {PIN_VERSION}", file.version));
         }
-        if file.tools.len() > MAX_PINS {
+        if file.tools.len().max(file.rejected.len()) > MAX_PINS {
             return Err(format!("it has more than {MAX_PINS} tools"));
         }
         let mut pins = BTreeMap::new();
@@ -164,13 +171,14 @@ impl Lock {
             }
             pins.insert(name, Pin { definition, ..pin });
         }
-        Ok(Self { pins })
+        Ok(Self { pins, rejected: file.rejected })
     }
 
     /// Returns the text of the lock file. Equal content yields equal text.
     #[must_use]
     pub fn write(&self) -> String {
-        let file = File { version: PIN_VERSION, tools: self.pins.clone() };
+        let rejected = self.rejected.clone();
+        let file = File { version: PIN_VERSION, tools: self.pins.clone(), rejected };
         let mut text = serde_json::to_string_pretty(&file).unwrap_or_default();
         text.push('\n');
         text
@@ -183,12 +191,26 @@ impl Lock {
 
     /// Approves a definition.
     pub fn approve(&mut self, slug: &str, tool: &str, pin: Pin) {
-        self.pins.insert(name(slug, tool), pin);
+        let name = name(slug, tool);
+        self.rejected.remove(&name);
+        self.pins.insert(name, pin);
+    }
+
+    /// Keeps a definition hidden, without a further review, until the tool changes again.
+    pub fn reject(&mut self, slug: &str, tool: &str, fingerprint: &str) {
+        self.rejected.insert(name(slug, tool), fingerprint.to_owned());
     }
 
     /// Removes a tool. Returns whether it was in the lock file.
     pub fn forget(&mut self, name: &str) -> bool {
+        self.rejected.remove(name);
         self.pins.remove(name).is_some()
+    }
+
+    /// Returns the greater of the numbers of approved and of rejected tools.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.pins.len().max(self.rejected.len())
     }
 
     /// Returns the names of all tools as `server/tool`, in order.
@@ -205,14 +227,21 @@ impl Lock {
                 bytes += name.len() + pin.definition.to_string().len();
             }
         }
+        for (name, fingerprint) in &self.rejected {
+            if name.starts_with(prefix) {
+                bytes += name.len() + fingerprint.len();
+            }
+        }
         bytes
     }
 
     #[must_use]
     pub fn standing(&self, slug: &str, tool: &str, fingerprint: &str) -> Standing {
+        let rejected = self.rejected.get(&name(slug, tool));
         match self.pin(slug, tool) {
-            None => Standing::New,
             Some(pin) if pin.fingerprint == fingerprint => Standing::Approved,
+            _ if rejected.is_some_and(|rejected| rejected == fingerprint) => Standing::Rejected,
+            None => Standing::New,
             Some(_) => Standing::Changed,
         }
     }
@@ -234,6 +263,7 @@ impl Pins {
             Standing::Approved => Reaction::Allow,
             Standing::New => self.new,
             Standing::Changed => self.changed,
+            Standing::Rejected => Reaction::Quarantine,
         }
     }
 }

@@ -105,6 +105,7 @@ impl Gateway {
             rule: &join_names(&call.rules),
             issuer: &call.requester.issuer,
             subject: &call.requester.subject,
+            organisation: call.requester.named_organisation(),
             by: &format!("{}|{}", approver.issuer, approver.subject),
             server: call.shown["server"].as_str().unwrap_or(""),
             name: call.shown["tool"].as_str().unwrap_or(""),

@@ -68,6 +68,10 @@ impl CallerView for RequestCallerView<'_> {
         self.context.view.servers.values().cloned().collect()
     }
 
+    fn calls_fail(&self, server: &dyn Upstream) -> bool {
+        self.gateway.failing_calls_of(server).is_some()
+    }
+
     fn items(&self, kind: ListKind) -> Vec<VisibleItem> {
         let view = &self.context.view;
         let mut visible = Vec::new();

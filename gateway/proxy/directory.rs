@@ -22,6 +22,7 @@ use lockgate_upstream::{Announcement, Event, Events, ServerId, Upstream};
 use parking_lot::Mutex;
 use tokio::sync::broadcast;
 
+use crate::agent_servers::AgentServers;
 use crate::catalog::{Catalog, Layers, Selection, Servers, View, Viewing};
 use crate::flagged_tools::log_new_flagged_tools;
 use crate::rights::CallerRights;
@@ -32,7 +33,6 @@ pub(crate) use about::About;
 pub(crate) use changes::{Change, ChangeReceiver, Changes};
 use organisation::DirectoryState;
 pub(crate) use organisation::Organisation;
-pub use organisation::{AgentOwner, AgentServers};
 pub(crate) use own_view::Seeing;
 use server_set::ServerSet;
 use wakes::Wakes;

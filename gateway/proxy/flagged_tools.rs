@@ -106,7 +106,7 @@ pub(crate) fn log_new_flagged_tools(before: &Catalog, after: &Catalog, pins: &Pi
     for flagged_tool in fresh.by_ref().take(MAX_TOLD) {
         let FlaggedTool { server, tool, standing, quarantined, findings, .. } = flagged_tool;
         let told = match standing {
-            None | Some(Standing::Approved) => false,
+            None | Some(Standing::Approved | Standing::Rejected) => false,
             Some(standing) => pins.reaction(standing) != Reaction::Allow,
         };
         let standing = match standing {

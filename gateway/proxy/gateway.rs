@@ -17,9 +17,10 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::activity::Activity;
+use crate::agent_servers::AgentServers;
 use crate::approvals::Approvals;
 use crate::daily_calls::{CallsByDay, DailyCalls};
-use crate::directory::{AgentServers, Directory};
+use crate::directory::Directory;
 use crate::flagged_tools::{self, FlaggedTool, PinChange};
 use crate::modern_clients::ModernClients;
 use crate::parked::ParkedCalls;

@@ -2,6 +2,7 @@
 //! era. Opens no sockets or files.
 
 mod activity;
+mod agent_servers;
 mod answers;
 mod approvals;
 mod approve;
@@ -65,12 +66,13 @@ mod visible;
 #[cfg(test)]
 mod tests;
 
+pub use activity::ActivityPosition;
+pub use agent_servers::{AgentOwner, AgentServers};
 pub use approvals::announced::{Announcement, WaitingApproval};
 pub use approvers::ApproverError;
 pub use config::{Config, Limits, Names, Replicas};
 pub use daily_calls::{CallCount, CallsByDay};
 pub use decisions::{DecisionQuestion, TargetState, TooManyJudgements};
-pub use directory::{AgentOwner, AgentServers};
 pub use flagged_tools::{FlaggedTool, PinChange};
 pub use gateway::Gateway;
 pub use identity_assertions::GatewayAssertion;

@@ -11,6 +11,7 @@ use lockgate_telemetry::{RecentCalls, ServerFigures, ToolMetrics};
 use lockgate_upstream::{ListKind, Upstream};
 use tokio::sync::{broadcast, watch};
 
+use crate::activity::ActivityPosition;
 use crate::catalog::{View, organisation_of};
 use crate::directory::About;
 use crate::gateway::Gateway;
@@ -18,12 +19,19 @@ use crate::rights::CallerRights;
 use crate::tool_news::{EndedCall, NamedTool, ToolChange};
 use crate::transport::Endpoint;
 
+/// Steps of recent calls that decide whether calls fail: those of 5 minutes, and the current step.
+const CALL_STEPS: usize = 11;
+/// Minimum of calls within these steps.
+const MIN_CALLS: u64 = 5;
+
 /// A tool that a caller may use.
 #[derive(Clone)]
 pub struct VisibleTool {
     pub server: Arc<dyn Upstream>,
     /// The tool's exposed name.
     pub exposed: Arc<str>,
+    /// The server's own name of the tool.
+    pub own: Arc<str>,
     /// The definition as JSON.
     pub text: Bytes,
     /// The tool's call metrics.
@@ -66,6 +74,19 @@ impl Gateway {
         self.metrics.recent_calls(organisation_of(server), server.slug())
     }
 
+    /// Returns the failed calls and all calls of the last 5 minutes, if there were at least 5 and
+    /// at least half of them failed.
+    #[must_use]
+    pub fn failing_calls_of(&self, server: &dyn Upstream) -> Option<(u64, u64)> {
+        let steps = self.recent_calls_of(server);
+        let (mut failed, mut calls) = (0, 0);
+        for step in steps.iter().rev().take(CALL_STEPS) {
+            calls += step.calls;
+            failed += step.failed;
+        }
+        (calls >= MIN_CALLS && failed * 2 >= calls).then_some((failed, calls))
+    }
+
     /// Returns the number of legacy sessions of an organisation, or of all.
     #[must_use]
     pub fn count_sessions(&self, organisation: Option<&str>) -> usize {
@@ -97,6 +118,7 @@ impl Gateway {
             tools.push(VisibleTool {
                 server: Arc::clone(&entry.server),
                 exposed: Arc::clone(view.shown(entry)),
+                own: Arc::clone(&entry.item.key),
                 text: entry.item.text.clone(),
                 metrics: entry.metrics.clone(),
             });
@@ -141,8 +163,14 @@ impl Gateway {
     /// Subscribes to signals that requests of an organisation's members, or of all callers, were
     /// decided or ended.
     #[must_use]
-    pub fn activity(&self, organisation: Option<&str>) -> watch::Receiver<()> {
+    pub fn activity(&self, organisation: Option<&str>) -> watch::Receiver<u64> {
         self.activity.listen(organisation)
+    }
+
+    /// Returns the position in these signals, from which a later subscriber can continue.
+    #[must_use]
+    pub fn activity_position(&self, organisation: Option<&str>) -> ActivityPosition {
+        self.activity.position(organisation)
     }
 
     /// Returns whether a caller sees a tool, or would see the tool if it existed.

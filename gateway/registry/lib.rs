@@ -36,7 +36,7 @@ mod waiting_lists;
 
 pub use actor::{Actor, ChangeOptions, Changed, PrincipalKey, Role, Warning};
 pub use agent::{Agent, NewAgent};
-pub use assignments::Assignment;
+pub use assignments::{AgentServer, AgentServerChange, Assignment};
 pub use auth::Auth;
 pub use catalogue::{Catalogue, CatalogueEntry};
 pub use error::{InvalidField, RegistryError};
@@ -48,7 +48,8 @@ pub use registry::{Registry, UrlCheck};
 pub use rotate::Rotation;
 pub use set::{IntegrationSet, WantedIntegration, WantedSource};
 pub use snapshot::{
-    AgentSnapshot, Credential, CredentialState, IntegrationSnapshot, OrganisationSnapshot,
+    AgentSnapshot, Credential, CredentialState, HiddenTools, IntegrationSnapshot,
+    OrganisationSnapshot,
 };
 
 pub use lockgate_store::{

@@ -1,7 +1,10 @@
 //! Lists of an organisation: filtered, sorted and paginated. Everything is read from memory.
 
+use std::collections::BTreeSet;
+
 use crate::actor::Actor;
 use crate::agent::Agent;
+use crate::assignments::AgentServer;
 use crate::error::RegistryError;
 use crate::field;
 use crate::integration::{Integration, IntegrationKind};
@@ -146,6 +149,29 @@ impl Registry {
         Ok(assigned)
     }
 
+    /// Returns the servers of an agent that are assigned or have hidden tools.
+    ///
+    /// # Errors
+    /// [`RegistryError::AgentNotFound`].
+    pub fn list_agent_servers(
+        &self,
+        actor: &Actor,
+        agent: &str,
+    ) -> Result<Vec<AgentServer>, RegistryError> {
+        self.agent(actor, agent)?;
+        let state = self.state(&actor.organisation);
+        let mut hidden = state.hidden.get(agent).cloned().unwrap_or_default();
+        let mut servers = Vec::new();
+        for server in state.list_assigned(agent) {
+            let tools = hidden.remove(server).unwrap_or_default();
+            servers.push(describe(agent, server, true, tools));
+        }
+        for (server, tools) in hidden {
+            servers.push(describe(agent, &server, false, tools));
+        }
+        Ok(servers)
+    }
+
     /// Returns the ids of an organisation's agents that have an integration, sorted.
     #[must_use]
     pub fn agents_with(&self, organisation: &str, integration: &str) -> Vec<String> {
@@ -180,6 +206,15 @@ impl Registry {
         }
         available.sort_by_cached_key(|integration| field::name_key(&integration.name));
         Ok(available)
+    }
+}
+
+fn describe(agent: &str, server: &str, is_assigned: bool, hidden: BTreeSet<String>) -> AgentServer {
+    AgentServer {
+        agent: agent.to_owned(),
+        server: server.to_owned(),
+        is_assigned,
+        hidden_tools: hidden.into_iter().collect(),
     }
 }
 

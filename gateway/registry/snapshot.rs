@@ -1,7 +1,7 @@
 //! The data plane's immutable view of an organisation, replaced as a whole. Credentials are
 //! decrypted here and nowhere else.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use lockgate_store::{Field, IntegrationRecord, OrganisationRecords, Secret, Vault, VaultError};
@@ -77,15 +77,21 @@ pub struct Credential {
 pub struct AgentSnapshot {
     pub id: Arc<str>,
     pub owner: PrincipalKey,
-    /// Ids of integrations, enabled or not, in the order of assignment.
-    pub integrations: Vec<Arc<str>>,
+    /// Ids of integrations, enabled or not, and slugs of the operator's servers, in the order of
+    /// assignment.
+    pub servers: Vec<Arc<str>>,
+    pub hidden: HiddenTools,
 }
 
+/// The own names of tools that are hidden from an agent, by the id of an integration or the slug of
+/// a server of the operator.
+pub type HiddenTools = BTreeMap<String, BTreeSet<String>>;
+
 impl OrganisationSnapshot {
-    /// Builds a snapshot. `assigned` lists ids of integrations by agent id.
+    /// Builds a snapshot. `assigned` lists servers by agent id, and `hidden` tools.
     pub(crate) fn new(
         records: &OrganisationRecords,
-        assigned: &HashMap<String, Vec<String>>,
+        (assigned, hidden): (&HashMap<String, Vec<String>>, &HashMap<String, HiddenTools>),
         vault: &Vault,
         catalogue: &Catalogue,
         before: Option<&Self>,
@@ -108,10 +114,10 @@ impl OrganisationSnapshot {
         }
         let mut agents = Vec::with_capacity(records.agents.len());
         for record in &records.agents {
-            let mut integrations = Vec::new();
+            let mut servers = Vec::new();
             if let Some(own) = assigned.get(&record.id) {
                 for id in own {
-                    integrations.push(id.as_str().into());
+                    servers.push(id.as_str().into());
                 }
             }
             agents.push(Arc::new(AgentSnapshot {
@@ -120,7 +126,8 @@ impl OrganisationSnapshot {
                     issuer: record.owner_issuer.clone(),
                     subject: record.owner_subject.clone(),
                 },
-                integrations,
+                servers,
+                hidden: hidden.get(&record.id).cloned().unwrap_or_default(),
             }));
         }
         Self {

@@ -9,7 +9,7 @@ use crate::agent::Agent;
 use crate::catalogue::Catalogue;
 use crate::integration::Integration;
 use crate::organisation::Organisation;
-use crate::snapshot::OrganisationSnapshot;
+use crate::snapshot::{HiddenTools, OrganisationSnapshot};
 
 /// An organisation as of a revision.
 #[derive(Debug, Default, PartialEq)]
@@ -17,8 +17,11 @@ pub(crate) struct OrganisationState {
     pub(crate) created_at: i64,
     pub(crate) integrations: Vec<Integration>,
     pub(crate) agents: Vec<Agent>,
-    /// Ids of integrations by agent id, in the order of assignment.
+    /// Ids of integrations and slugs of the operator's servers by agent id, in the order of
+    /// assignment.
     pub(crate) assigned: HashMap<String, Vec<String>>,
+    /// Hidden tools by agent id.
+    pub(crate) hidden: HashMap<String, HiddenTools>,
     pub(crate) snapshot: Arc<OrganisationSnapshot>,
     /// Kept if the catalogue determines parts of the state, to rebuild it when the catalogue
     /// changes.
@@ -36,7 +39,12 @@ impl OrganisationState {
         let mut assigned: HashMap<String, Vec<String>> = HashMap::new();
         for assignment in &records.assignments {
             let list = assigned.entry(assignment.agent.clone()).or_default();
-            list.push(assignment.integration.clone());
+            list.push(assignment.server.clone());
+        }
+        let mut hidden: HashMap<String, HiddenTools> = HashMap::new();
+        for record in &records.hidden_tools {
+            let servers = hidden.entry(record.agent.clone()).or_default();
+            servers.entry(record.server.clone()).or_default().insert(record.tool.clone());
         }
         let mut integrations = Vec::with_capacity(records.integrations.len());
         for record in &records.integrations {
@@ -47,13 +55,15 @@ impl OrganisationState {
             agents.push(Agent::from_record(record));
         }
         let before = before.map(|before| &*before.snapshot);
-        let snapshot = OrganisationSnapshot::new(records, &assigned, vault, catalogue, before);
+        let snapshot =
+            OrganisationSnapshot::new(records, (&assigned, &hidden), vault, catalogue, before);
         let follows = records.integrations.iter().any(|record| record.catalogue.is_some());
         Self {
             created_at: records.created_at,
             integrations,
             agents,
             assigned,
+            hidden,
             snapshot: Arc::new(snapshot),
             records: if follows { Some(Arc::new(records.clone())) } else { None },
         }

@@ -36,7 +36,9 @@ pub use gateways::GatewayMark;
 pub use known_lists::{KnownLists, MAX_LISTS};
 pub use maintain::{Inventory, Restored};
 pub use read::{FoundRecords, Reader};
-pub use record::{AgentRecord, AssignmentRecord, IntegrationRecord, OrganisationRecords};
+pub use record::{
+    AgentRecord, AssignmentRecord, HiddenToolRecord, IntegrationRecord, OrganisationRecords,
+};
 pub use secret::Secret;
 pub use vault::{Field, MIN_KEY, Vault, VaultError, digest};
 

@@ -36,6 +36,8 @@ const REPLACE: &str = "
     UPDATE clock SET revision = MAX(revision, (SELECT revision FROM copy.clock)) + 1,
         epoch = lower(hex(randomblob(16)));
     DELETE FROM main.outcomes;
+    DELETE FROM main.agent_hidden_tools;
+    DELETE FROM main.agent_servers;
     DELETE FROM main.assignments;
     DELETE FROM main.agents;
     DELETE FROM main.integrations;
@@ -44,6 +46,8 @@ const REPLACE: &str = "
     INSERT INTO main.integrations SELECT * FROM copy.integrations;
     INSERT INTO main.agents SELECT * FROM copy.agents;
     INSERT INTO main.assignments SELECT * FROM copy.assignments;
+    INSERT INTO main.agent_servers SELECT * FROM copy.agent_servers;
+    INSERT INTO main.agent_hidden_tools SELECT * FROM copy.agent_hidden_tools;
     DELETE FROM main.integration_calls;
     INSERT INTO main.integration_calls SELECT * FROM copy.integration_calls;
     UPDATE main.organisations SET revision = (SELECT revision FROM main.clock);

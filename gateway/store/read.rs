@@ -10,7 +10,9 @@ use sqlx::{Any, AnyConnection, Connection, Row, Transaction};
 use crate::database::{Store, within};
 use crate::error::StoreError;
 use crate::file::Identity;
-use crate::record::{AgentRecord, AssignmentRecord, IntegrationRecord, OrganisationRecords};
+use crate::record::{
+    AgentRecord, AssignmentRecord, HiddenToolRecord, IntegrationRecord, OrganisationRecords,
+};
 use crate::schema::{self, Dialect};
 
 const CLOCK: &str = "SELECT revision, epoch FROM clock WHERE id = 1";
@@ -21,8 +23,11 @@ const IDS: &str = "SELECT id FROM organisations";
 const INTEGRATIONS: &str =
     "SELECT * FROM integrations WHERE organisation = $1 ORDER BY created_at, id";
 const AGENTS: &str = "SELECT * FROM agents WHERE organisation = $1 ORDER BY created_at, id";
-const ASSIGNMENTS: &str = "SELECT agent, integration FROM assignments WHERE organisation = $1 \
-    ORDER BY created_at, integration";
+const ASSIGNMENTS: &str = "SELECT agent, integration AS server, created_at FROM assignments \
+    WHERE organisation = $1 UNION ALL SELECT agent, server, created_at FROM agent_servers \
+    WHERE organisation = $1 ORDER BY created_at, server";
+const HIDDEN_TOOLS: &str =
+    "SELECT agent, server, tool FROM agent_hidden_tools WHERE organisation = $1 ORDER BY tool";
 
 /// The position of a reader, and its connection.
 #[derive(Default)]
@@ -216,8 +221,14 @@ async fn read_organisation(
     }
     for row in rows(transaction, ASSIGNMENTS, &records.id).await? {
         let agent = row.try_get("agent")?;
-        let integration = row.try_get("integration")?;
-        records.assignments.push(AssignmentRecord { agent, integration });
+        let server = row.try_get("server")?;
+        records.assignments.push(AssignmentRecord { agent, server });
+    }
+    for row in rows(transaction, HIDDEN_TOOLS, &records.id).await? {
+        let agent = row.try_get("agent")?;
+        let server = row.try_get("server")?;
+        let tool = row.try_get("tool")?;
+        records.hidden_tools.push(HiddenToolRecord { agent, server, tool });
     }
     Ok(())
 }

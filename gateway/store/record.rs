@@ -41,11 +41,22 @@ pub struct AgentRecord {
     pub updated_at: i64,
 }
 
-/// A row of `assignments`.
+/// A row of `assignments` or `agent_servers`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AssignmentRecord {
     pub agent: String,
-    pub integration: String,
+    /// The id of an integration, or the slug of a server of the operator.
+    pub server: String,
+}
+
+/// A row of `agent_hidden_tools`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HiddenToolRecord {
+    pub agent: String,
+    /// As in [`AssignmentRecord`].
+    pub server: String,
+    /// The server's own name of the tool.
+    pub tool: String,
 }
 
 /// All rows of an organisation, as of the same moment.
@@ -58,6 +69,7 @@ pub struct OrganisationRecords {
     pub integrations: Vec<IntegrationRecord>,
     pub agents: Vec<AgentRecord>,
     pub assignments: Vec<AssignmentRecord>,
+    pub hidden_tools: Vec<HiddenToolRecord>,
     /// Ids of unreadable rows, which are left out.
     pub unreadable: Vec<String>,
 }

@@ -24,7 +24,7 @@ struct Migration {
 }
 
 /// In order; the first creates schema 1. Published migrations never change.
-const MIGRATIONS: [Migration; 4] = [
+const MIGRATIONS: [Migration; 5] = [
     Migration {
         sqlite: include_str!("migrations/sqlite/0001.sql"),
         postgres: include_str!("migrations/postgres/0001.sql"),
@@ -40,6 +40,10 @@ const MIGRATIONS: [Migration; 4] = [
     Migration {
         sqlite: include_str!("migrations/sqlite/0004.sql"),
         postgres: include_str!("migrations/postgres/0004.sql"),
+    },
+    Migration {
+        sqlite: include_str!("migrations/sqlite/0005.sql"),
+        postgres: include_str!("migrations/postgres/0005.sql"),
     },
 ];
 

@@ -85,6 +85,7 @@ impl Server {
             since: SystemTime::now(),
             peer: Some(peer),
             trouble: None,
+            list_failure: None,
             restarts: 0,
             last_good: None,
         };

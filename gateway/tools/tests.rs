@@ -176,6 +176,10 @@ impl CallerView for Rig {
         self.is_operator
     }
 
+    fn calls_fail(&self, _: &dyn Upstream) -> bool {
+        false
+    }
+
     fn servers(&self) -> Vec<Arc<dyn Upstream>> {
         self.builtin.servers().into_iter().filter(|s| !self.hidden.contains(&s.slug())).collect()
     }

@@ -29,6 +29,9 @@ pub trait CallerView: Send + Sync {
     /// Returns the servers visible at the caller's endpoint.
     fn servers(&self) -> Vec<Arc<dyn Upstream>>;
 
+    /// Reports whether most recent calls of a server failed.
+    fn calls_fail(&self, server: &dyn Upstream) -> bool;
+
     /// Returns the items of a list as exposed to the caller.
     fn items(&self, kind: ListKind) -> Vec<VisibleItem>;
 

@@ -39,6 +39,8 @@ pub struct Catalog {
     pub public: bool,
     /// Whether any tool declares headers that repeat its arguments.
     pub has_headers: bool,
+    /// Why the server refused `tools/list`, if so.
+    pub refused: Option<String>,
     /// Omitted items and the reasons (over a limit, invalid header annotations, no name).
     pub omitted: Vec<String>,
     /// When the lists were read, if that was by an earlier process or client.

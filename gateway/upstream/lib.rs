@@ -79,7 +79,9 @@ pub use process::{Group, guard, outlive_signals};
 pub use server_id::ServerId;
 pub use shared::Surroundings;
 pub use single_client::SingleClient;
-pub use status::{BreakerState, Peer, Stage, StageError, Stats, Status, UpstreamState};
+pub use status::{
+    BreakerState, Peer, Stage, StageError, Stats, Status, UNREADABLE_LISTS, UpstreamState,
+};
 
 use std::sync::Arc;
 

@@ -23,6 +23,9 @@ const MAX_KEY: usize = 8 * 1024;
 /// Number of omitted items per page that are reported with a reason.
 const MAX_TOLD: usize = 20;
 
+/// The error of lists that exceed the gateway's memory for lists.
+pub(crate) const NO_LIST_MEMORY: &str = "not enough memory for its lists";
+
 fn method(kind: ListKind) -> Method {
     match kind {
         ListKind::Tools => Method::ToolsList,
@@ -138,6 +141,9 @@ impl Reading<'_> {
                 if failure.kind == failure::UpstreamErrorKind::Garbage && !failure.sent =>
             {
                 self.omit(&failure.words);
+                if self.kind == ListKind::Tools {
+                    self.catalog.refused = Some(failure.words.into_owned());
+                }
                 Ok(None)
             }
             Err(failure) => Err(failure),
@@ -203,9 +209,8 @@ impl Reading<'_> {
                     break;
                 }
                 Err(NoRoom::OfAll) => {
-                    let words = "not enough memory for its lists";
-                    return Err(UpstreamError::new(failure::UpstreamErrorKind::NoMemory, words)
-                        .after_send());
+                    let kind = failure::UpstreamErrorKind::NoMemory;
+                    return Err(UpstreamError::new(kind, NO_LIST_MEMORY).after_send());
                 }
             }
         }

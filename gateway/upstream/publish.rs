@@ -23,6 +23,7 @@ impl Shared {
     pub(crate) fn publish(&self, mut catalog: Catalog) {
         self.read_at.store(self.now_ms(), Ordering::Relaxed);
         self.interactive.complete(&mut catalog);
+        self.set_list_failure(catalog.refused.as_deref());
         self.replace_catalog(catalog);
     }
 

@@ -20,7 +20,8 @@ pub(crate) const CARRIED: &[u8] = concat!(
 )
 .as_bytes();
 
-/// Reads the lists again. An error means that the connection is lost.
+/// Reads the lists again; the status reports whether they could be read. An error means that the
+/// connection is lost.
 pub(crate) async fn refresh(shared: &Arc<Shared>, connection: &Connection) -> Result<(), String> {
     let before = shared.catalog.load_full();
     // Changes announced from here on cause another read.
@@ -54,8 +55,7 @@ async fn read_again(shared: &Shared, connection: &Connection) -> Result<(), Stri
                     | UpstreamErrorKind::NoMemory
             ) =>
         {
-            tracing::warn!(server = %shared.id, %failure, "its lists could not be refreshed; the \
-                previous lists stay in use");
+            shared.set_list_failure(Some(&failure.words));
         }
         Ok(Err(failure)) => return Err(failure.words.to_string()),
         // It may be busy with other requests, and the old lists remain usable.

@@ -9,6 +9,8 @@ const SETTLE_DELAY: Duration = Duration::from_millis(250);
 const MAX_PAUSE: Duration = Duration::from_secs(1);
 /// Time without announcements that resets the pause.
 const QUIET_PERIOD: Duration = Duration::from_secs(5);
+/// Interval between reads while the lists cannot be read.
+const RETRY_INTERVAL: Duration = Duration::from_secs(30);
 
 pub(crate) struct Rereading {
     due: Option<Instant>,
@@ -56,6 +58,11 @@ impl Rereading {
     pub(crate) fn read(&mut self, began: Instant, ended: Instant) {
         self.pause = (self.pause * 2).min(MAX_PAUSE).max(ended.duration_since(began));
         (self.due, self.ended) = (None, Some(ended));
+    }
+
+    /// Schedules another read after lists could not be read.
+    pub(crate) fn retry(&mut self, now: Instant) {
+        self.due.get_or_insert(now + RETRY_INTERVAL);
     }
 
     /// Waits until a read is due; pending while nothing was announced. Cancel safe.

@@ -164,6 +164,7 @@ fn first_status(config: &Config) -> Status {
         since: SystemTime::now(),
         peer: None,
         trouble: None,
+        list_failure: None,
         restarts: 0,
         last_good: None,
     }
@@ -284,16 +285,29 @@ impl Shared {
         self.status.rcu(|old| {
             let mut new = Status::clone(old);
             change(&mut new);
-            if new.state != old.state {
+            if new.state != old.state || new.fails_to_list() != old.fails_to_list() {
                 new.since = SystemTime::now();
-                if old.state == UpstreamState::Connected {
-                    new.last_good = Some(new.since);
-                }
+            }
+            if new.state != old.state && old.state == UpstreamState::Connected {
+                new.last_good = Some(new.since);
             }
             new
         });
         self.changed.notify_waiters();
         let _ = self.events().send(Event::Changed { server: self.id.clone() });
+    }
+
+    /// Records whether the lists could be read: the failure, or `None`.
+    pub(crate) fn set_list_failure(&self, words: Option<&str>) {
+        let words = words.map(|words| self.hide_credentials(words));
+        if self.status.load().list_failure == words {
+            return;
+        }
+        if let Some(words) = &words {
+            tracing::warn!(server = %self.id, "its lists could not be read: {words}; the previous \
+                lists stay in use");
+        }
+        self.set_status(|status| status.list_failure.clone_from(&words));
     }
 
     pub(crate) fn fail(&self, state: UpstreamState, trouble: &StageError) {

@@ -19,6 +19,8 @@ pub struct Status {
     pub peer: Option<Peer>,
     /// Why it is not connected, if so.
     pub trouble: Option<StageError>,
+    /// Why the latest read of its lists failed, if so; earlier lists stay in use.
+    pub list_failure: Option<String>,
     /// Starts and connects after the first.
     pub restarts: u64,
     /// When it was last connected, if it is not now.
@@ -184,6 +186,9 @@ impl Stage {
     }
 }
 
+/// The reason of a failure to list that is safe to publish.
+pub const UNREADABLE_LISTS: &str = "its lists could not be read";
+
 /// Substrings of an error's words, the corresponding reason that is safe to publish, and the failed
 /// step of connecting, if it is more precise than the stage.
 const REASONS: &[(&str, &str, Option<&str>)] = &[
@@ -247,7 +252,7 @@ impl StageError {
                 Stage::Start => "it could not be started",
                 Stage::Connect => "it could not be reached",
                 Stage::Handshake => "it did not complete the handshake",
-                Stage::Discovery => "its lists could not be read",
+                Stage::Discovery => UNREADABLE_LISTS,
                 Stage::Run => "the connection to it was lost",
             },
             |(_, reason, _)| *reason,
@@ -279,6 +284,9 @@ impl Status {
     pub fn reason(&self) -> String {
         match (self.state, &self.trouble) {
             (UpstreamState::Disabled, _) => "it is switched off".to_owned(),
+            (UpstreamState::Connected | UpstreamState::Resting, None) if self.fails_to_list() => {
+                format!("list failed: {UNREADABLE_LISTS}")
+            }
             (UpstreamState::Connected, _) => "it is connected".to_owned(),
             (_, Some(trouble)) => {
                 format!("{} failed: {}", trouble.stage.as_str(), trouble.reason())
@@ -286,6 +294,12 @@ impl Status {
             (UpstreamState::Resting, None) => "it is connected on demand".to_owned(),
             (_, None) => "still starting".to_owned(),
         }
+    }
+
+    /// Reports whether the latest read of its lists failed.
+    #[must_use]
+    pub fn fails_to_list(&self) -> bool {
+        self.list_failure.is_some()
     }
 
     /// Reports whether it may recover without intervention.

@@ -17,6 +17,7 @@ use crate::connection::{Ask, Connection, ServerTransport};
 use crate::failure::{UpstreamError, UpstreamErrorKind};
 use crate::handshake::HandshakeError;
 use crate::interactive_catalog;
+use crate::lists::NO_LIST_MEMORY;
 use crate::open::{Role, open};
 use crate::receiver::Over;
 use crate::refresh::{CARRIED, refresh};
@@ -167,8 +168,9 @@ async fn connect(shared: &Arc<Shared>) -> Result<(Arc<Connection>, Over), Handsh
         return Err(HandshakeError::new(stage, words));
     };
     let (connection, catalog, over) = up?;
-    if let Some(catalog) = catalog {
-        shared.publish(catalog);
+    match catalog {
+        Some(catalog) => shared.publish(catalog),
+        None => shared.set_list_failure(Some(NO_LIST_MEMORY)),
     }
     let peer = describe_peer(&connection);
     tracing::info!(
@@ -241,11 +243,7 @@ async fn bring_up(
     let reading = lists::read(&connection, &limits, CARRIED, shared.hold_lists());
     let catalog = match reading.await {
         Ok(catalog) => Some(catalog),
-        Err(failure) if failure.kind == UpstreamErrorKind::NoMemory => {
-            tracing::warn!(server = %shared.id, %failure, "not enough memory for its lists; the \
-                previous lists stay in use");
-            None
-        }
+        Err(failure) if failure.kind == UpstreamErrorKind::NoMemory => None,
         Err(failure) => {
             return Err(HandshakeError {
                 needs_auth: failure.kind == UpstreamErrorKind::NeedsAuth,
@@ -281,6 +279,9 @@ async fn stay(shared: &Arc<Shared>, connection: &Arc<Connection>, over: &Over) -
                     return words;
                 }
                 rereading.read(began, Instant::now());
+                if shared.status.load().fails_to_list() {
+                    rereading.retry(Instant::now());
+                }
             }
         }
     }

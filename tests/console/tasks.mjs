@@ -36,6 +36,14 @@ const TASKS = {
     const endpoint = await hands.page.locator('.code pre').first().textContent();
     const tools = await listTools(endpoint, world.key);
     holds(tools.some((name) => name.startsWith(`notes-${mark}__`)), `${endpoint} lists ${tools}`);
+    // A server of the operator, without one of its tools.
+    await hands.press('switch', 'tracker');
+    await hands.page.locator('[role=switch][aria-checked=true][aria-label="tracker"]').waitFor();
+    await hands.press('link', 'Tools of tracker');
+    await hands.press('switch', 'close_issue');
+    await hands.page.locator('[role=switch][aria-checked=false][aria-label="close_issue"]').waitFor();
+    const fewer = await listTools(endpoint, world.key);
+    holds(fewer.includes('tracker__find_issue') && !fewer.includes('tracker__close_issue'), `${endpoint} lists ${fewer}`);
     world.agentPath = new URL(hands.page.url()).pathname;
   },
 
@@ -320,8 +328,9 @@ const TASKS = {
     holds((await change.locator('ins').textContent()).includes(mark), 'what is new of it is marked');
     holds((await cross()).error, 'the changed tool is hidden');
     await hands.press('button', /^Keep hidden/);
-    await hands.see('Nothing was approved: 1 tool stays as it is.');
+    await hands.see('Kept hidden: 1 tool, until the definition changes again.');
     holds((await cross()).error, 'the changed tool is hidden still');
+    await hands.see('These tools need a review again when their definition changes.');
     // It changes once more while somebody reads.
     world.ferry.tools = [tool('cross', `Crosses the lake, for ${mark}.`)];
     const other = await hands.page.context().newPage();

@@ -15,6 +15,7 @@ mod rig;
 
 mod addresses;
 mod administration;
+mod administrators;
 mod alike;
 mod any_replica;
 mod api;

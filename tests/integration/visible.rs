@@ -1,6 +1,8 @@
 //! Information about servers for operators and callers: limits, breakers, failure messages, and the
 //! request id in log lines.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use crate::rig::client::Request;
 use crate::rig::gate::command;
 use crate::rig::upstream::modern;
@@ -141,6 +143,57 @@ async fn a_failure_says_what_failed_and_where() {
     let missing = listed["_meta"]["lockgate/degraded"].to_string();
     assert!(missing.contains("connect failed: the connection was refused"), "{listed}");
     plain.abort();
+}
+
+/// A server whose lists cannot be read again has a fault in the API, at the tool and on the command
+/// line, although its earlier lists still serve; the next good read ends it.
+#[tokio::test]
+async fn a_list_that_cannot_be_read_again_is_a_fault() {
+    const CHANGED: &str = "\n{\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}";
+    let turns = AtomicUsize::new(0);
+    let usual = modern(&["t"]);
+    let lists = Upstream::lines(move |heard| match heard.method() {
+        "tools/list" if turns.fetch_add(1, Ordering::SeqCst) == 1 => {
+            let result = json!({"resultType": "complete", "ttlMs": 0, "cacheScope": "private"});
+            Say::Text("", heard.result(result).to_string().into_bytes())
+        }
+        "tools/list" | "tools/call" => {
+            let Say::Json(answer) = usual(heard) else { unreachable!("it answers") };
+            Say::Text("", format!("{answer}{CHANGED}").into_bytes())
+        }
+        _ => usual(heard),
+    })
+    .await;
+    let gate = Gate::start(json!({
+        "builtin": {"system": true, "example": false}, "servers": {"lists": lists.config()},
+    }))
+    .await;
+    let described = async || {
+        let shown = Request::bare("GET", "/api/servers/lists", "").send(gate.address).await;
+        shown.json()
+    };
+    let failing = until("the lists cannot be read", async || {
+        Some(described().await).filter(|server| server["fault"].is_object())
+    })
+    .await;
+    assert_eq!((&failing["state"], &failing["stage"]), (&json!("connected"), &json!("list")));
+    assert_eq!(failing["fault"]["summary"], "lists did not list its tools.");
+    let cause = "The result of tools/list has no `tools`.";
+    assert_eq!(failing["fault"]["cause"], cause);
+    assert_eq!(failing["reason"], "list failed: its lists could not be read");
+    let told = shown(&gate, "lists").await;
+    assert_eq!(told["failedStage"], "list", "{told}");
+    let url = format!("http://{}", gate.address);
+    let run = tokio::task::spawn_blocking(move || {
+        command().args(["servers", "--url", &url]).output().unwrap()
+    });
+    let output = run.await.unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("failing") && text.contains("list failed"), "{text}");
+    assert!(!output.status.success());
+    // The earlier list serves, and with the next good one all is well.
+    assert_eq!(gate.call("lists__t").await.code(), 0);
+    until("the lists were read", async || described().await["fault"].is_null().then_some(())).await;
 }
 
 /// A log line about a request carries the client's request id, or a generated id.

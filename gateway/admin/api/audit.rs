@@ -150,8 +150,10 @@ impl Filter {
     fn is_of_organisation(&self, record: &Members) -> bool {
         let Some(wanted) = &self.organisation else { return true };
         match (text(record, "kind"), record.get("organisation")) {
-            ("decision" | "change", Some(Value::String(organisation))) => organisation == wanted,
-            ("decision", _) => DEFAULT_ORGANISATION == wanted,
+            ("decision" | "approval" | "change", Some(Value::String(organisation))) => {
+                organisation == wanted
+            }
+            ("decision" | "approval", _) => DEFAULT_ORGANISATION == wanted,
             // A change without an organisation concerns shared objects.
             _ => false,
         }

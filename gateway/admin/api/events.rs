@@ -4,6 +4,7 @@
 
 use std::collections::HashSet;
 use std::convert::Infallible;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,7 +25,7 @@ use tokio::time::{Instant, sleep_until};
 use super::access::{Caller, Permission, check_permission};
 use super::journal::News;
 use super::problem::Problem;
-use super::query::{Query, flag, number};
+use super::query::{Query, flag};
 use super::servers::visible_servers;
 use super::state::{ApiState, Shared};
 use crate::headers::read_header;
@@ -64,7 +65,7 @@ pub(crate) struct Follower {
 
 /// The state of a subscription to decisions.
 struct Decisions {
-    news: watch::Receiver<()>,
+    news: watch::Receiver<u64>,
     /// The time of the next event, if there were decisions.
     due: Option<Instant>,
     told: Option<Instant>,
@@ -77,10 +78,70 @@ pub(crate) struct EventsQuery {
     /// For administrators: include `decided`.
     #[serde(default, deserialize_with = "flag")]
     decisions: Option<bool>,
-    /// The known number of calls that wait for the caller's approval. If it differs, `approvals` is
-    /// sent at once.
-    #[serde(default, deserialize_with = "number")]
-    approvals: Option<usize>,
+    /// The `position` of `GET /me`: events since then are sent first. Without effect on a reader
+    /// that sends `Last-Event-ID`, except for `approvals`.
+    #[serde(default)]
+    #[param(max_length = 64)]
+    position: Option<String>,
+}
+
+/// A position in the events of a caller, as `GET /me` returns it.
+#[derive(Clone, Debug)]
+pub(crate) struct Position {
+    /// The id of the newest event.
+    event: String,
+    /// The mark of the calls that wait for the caller's approval.
+    approvals: String,
+    /// The count of decisions, if it was requested.
+    decisions: Option<u64>,
+}
+
+impl Position {
+    /// Returns the current position. With `decisions`, waits until the audit trail has the records
+    /// of the decisions before it.
+    pub(crate) async fn now(state: &Arc<ApiState>, caller: &Caller, decisions: bool) -> Self {
+        state.journal.follow(&state.gateway);
+        let mut count = None;
+        if decisions {
+            let found = state.gateway.activity_position(decisions_scope(caller));
+            let told = found.told.is_some_and(|told| told.elapsed() < SETTLE_DELAY);
+            if found.is_new || told {
+                tokio::time::sleep(SETTLE_DELAY).await;
+            }
+            count = Some(found.count);
+        }
+        Self {
+            event: state.journal.newest_id(caller.organisation()),
+            approvals: state.journal.mark_of(&list_waiting(state, caller)),
+            decisions: count,
+        }
+    }
+
+    /// Parses a position; unknown parts count as changed.
+    fn parse(text: &str) -> Self {
+        let mut parts = text.split('-');
+        let mut next = || parts.next().unwrap_or("").to_owned();
+        let (event, approvals, decisions) = (next(), next(), next());
+        Self { event, approvals, decisions: u64::from_str_radix(&decisions, 16).ok() }
+    }
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.event, self.approvals)?;
+        match self.decisions {
+            Some(count) => write!(f, "-{count:x}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Returns the organisation whose decisions an administrator follows; `None` for all.
+fn decisions_scope(caller: &Caller) -> Option<&str> {
+    match caller.role {
+        Role::Operator => None,
+        Role::Admin | Role::User => Some(caller.organisation()),
+    }
 }
 
 /// An event for a reader.
@@ -133,12 +194,17 @@ pub(crate) async fn follow_events(
     if wants_decisions {
         check_permission(Permission::AtLeast(Role::Admin), Some(&caller))?;
     }
-    let last = read_header(&headers, "last-event-id");
+    let known = query.position.as_deref().map(Position::parse);
+    let returned = read_header(&headers, "last-event-id");
+    let last = returned.or(known.as_ref().map(|known| known.event.as_str()));
     let mut follower = Follower::new(state, caller, last)?;
     if wants_decisions {
-        follower.listen_to_decisions();
+        let counted = known.as_ref().and_then(|known| known.decisions);
+        follower.listen_to_decisions(counted.filter(|_| returned.is_none()));
     }
-    if query.approvals.is_some_and(|known| known != follower.waiting.len()) {
+    if let Some(known) = known
+        && known.approvals != follower.state.journal.mark_of(&follower.waiting)
+    {
         follower.waiting = vec![String::new()];
         follower.approvals.mark_changed();
     }
@@ -216,13 +282,13 @@ impl Follower {
         })
     }
 
-    /// Subscribes an administrator to decisions.
-    fn listen_to_decisions(&mut self) {
-        let own = match self.caller.role {
-            Role::Operator => None,
-            Role::Admin | Role::User => Some(self.caller.organisation()),
-        };
-        let news = self.state.gateway.activity(own);
+    /// Subscribes an administrator to decisions. If there were some since `counted`, an event is
+    /// due.
+    fn listen_to_decisions(&mut self, counted: Option<u64>) {
+        let mut news = self.state.gateway.activity(decisions_scope(&self.caller));
+        if counted.is_some_and(|counted| counted != *news.borrow()) {
+            news.mark_changed();
+        }
         self.decisions = Some(Decisions { news, due: None, told: None });
     }
 
@@ -308,7 +374,7 @@ impl Follower {
             self.decisions = None;
             self.caller.role = role;
             if role >= Role::Admin {
-                self.listen_to_decisions();
+                self.listen_to_decisions(None);
             }
         }
         self.caller.role = role;

@@ -25,6 +25,9 @@ const MAX_OWN: usize = 128;
 /// Maximum number of organisations with events.
 const MAX_ORGANISATIONS: usize = 1024;
 
+/// The number before the first event.
+const BEFORE_ALL: u64 = u64::MAX;
+
 /// The newest events of the gateway.
 pub(crate) struct Journal {
     kept: Mutex<Kept>,
@@ -99,9 +102,19 @@ impl Journal {
         format!("{:016x}", self.ids.hash_one(number))
     }
 
+    /// Returns the id of the newest event for readers of this organisation.
+    pub(crate) fn newest_id(&self, organisation: &str) -> String {
+        let kept = self.kept.lock();
+        let own = kept.own.get(organisation).map_or(0, Events::end);
+        self.id_of(own.max(kept.shared.end()).wrapping_sub(1))
+    }
+
     /// Returns the number after the event with this id, for a reader of this organisation. `None`
     /// if the event is lost.
     pub(crate) fn find_next(&self, organisation: &str, id: &str) -> Option<u64> {
+        if self.id_of(BEFORE_ALL) == id {
+            return Some(0);
+        }
         let kept = self.kept.lock();
         let own = kept.own.get(organisation);
         for events in own.into_iter().chain([&kept.shared]) {
@@ -112,6 +125,11 @@ impl Journal {
             }
         }
         None
+    }
+
+    /// Returns a mark that differs if the ids differ.
+    pub(crate) fn mark_of(&self, ids: &[String]) -> String {
+        format!("{:016x}", self.ids.hash_one(ids))
     }
 
     /// Returns the first event from this number on, for readers of this organisation. `Err` with

@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::access::{Caller, Permission};
+use super::events::Position;
+use super::query::{Query, flag};
 use super::state::Shared;
 
 /// The caller of the API.
@@ -29,11 +31,34 @@ pub(crate) struct Me {
     pub(crate) endpoint: String,
     /// Calls that wait for the caller's approval.
     pub(crate) approvals: usize,
+    /// The current position in the caller's events, for `GET /events`.
+    pub(crate) position: String,
+}
+
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct MeQuery {
+    /// For administrators: `position` includes `decided`.
+    #[serde(default, deserialize_with = "flag")]
+    decisions: Option<bool>,
 }
 
 /// Returns the caller.
-#[utoipa::path(get, path = "/me", tag = "api", responses((status = 200, body = Me)))]
-pub(crate) async fn show_me(State(state): Shared, caller: Caller) -> Json<Me> {
+#[utoipa::path(
+    get,
+    path = "/me",
+    tag = "api",
+    params(MeQuery),
+    responses((status = 200, body = Me))
+)]
+pub(crate) async fn show_me(
+    State(state): Shared,
+    caller: Caller,
+    Query(query): Query<MeQuery>,
+) -> Json<Me> {
+    let decisions = query.decisions.unwrap_or(false) && caller.role >= Role::Admin;
+    let position = Position::now(&state, &caller, decisions).await.to_string();
     let principal = &caller.principal;
     let settings = state.operations.settings();
     let mut grants: Vec<String> = principal.roles.iter().map(ToString::to_string).collect();
@@ -55,5 +80,6 @@ pub(crate) async fn show_me(State(state): Shared, caller: Caller) -> Json<Me> {
         scopes,
         endpoint: format!("{}/mcp", caller.base),
         approvals: state.gateway.list_approvals(principal).len(),
+        position,
     })
 }

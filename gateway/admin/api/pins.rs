@@ -1,6 +1,6 @@
-//! Tools that need a review: not approved, changed since, or with hidden text; their differences
-//! and their approval, which applies only to the reviewed definition. Operators approve tools of
-//! the operator's servers, and administrators those of their organisation.
+//! Tools that need a review: not approved, changed since, or with hidden text; their differences,
+//! and their approval or rejection, which applies only to the reviewed definition. Operators decide
+//! on tools of the operator's servers, and administrators on those of their organisation.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,9 +21,10 @@ use utoipa::ToSchema;
 use super::access::Caller;
 use super::body::Body;
 use super::conditions::{ChangeQuery, OrganisationQuery, make_actor};
-use super::page::{Page, PageQuery};
+use super::figures::rank_number;
+use super::page::{Page, PageQuery, Sorting};
 use super::problem::Problem;
-use super::query::{Query, number};
+use super::query::{Query, flag, number};
 use super::state::{ApiState, ApprovalError, ApprovedPin, Shared};
 
 /// Maximum number of tools per approval.
@@ -89,18 +90,49 @@ pub(crate) struct PinsQuery {
     #[serde(default)]
     #[param(max_length = 256)]
     server: Option<String>,
+    /// Tools that were rejected, instead of those that need a review.
+    #[serde(default, deserialize_with = "flag")]
+    rejected: Option<bool>,
+    /// Default `name`.
+    #[serde(default)]
+    #[param(inline)]
+    sort: Option<PinSort>,
+}
+
+/// The sort key of tools that need a review.
+#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum PinSort {
+    Name,
+    /// Those with the most findings first.
+    Findings,
 }
 
 impl PinsQuery {
     fn admits(&self, flagged_tool: &FlaggedTool) -> bool {
-        match &self.server {
-            Some(server) => *server == flagged_tool.slug,
-            None => true,
-        }
+        let is_rejected = flagged_tool.standing == Some(Standing::Rejected);
+        let is_of_server = self.server.as_ref().is_none_or(|server| *server == flagged_tool.slug);
+        is_of_server && is_rejected == self.rejected.unwrap_or(false)
     }
 
-    fn into_page(self) -> PageQuery {
-        PageQuery { limit: self.limit, cursor: self.cursor, search: self.search }
+    fn cut<T: AsRef<Pin>>(self, all: Vec<T>) -> Result<Page<T>, Problem> {
+        let page = PageQuery { limit: self.limit, cursor: self.cursor, search: self.search };
+        let rank = |one: &T| rank_number(one.as_ref().findings.len() as u64);
+        let sorting = Sorting { rank: Box::new(rank), descending: true };
+        let is_ranked = matches!(self.sort, Some(PinSort::Findings));
+        page.cut_sorted(all, |one| &one.as_ref().name, is_ranked.then_some(&sorting))
+    }
+}
+
+impl AsRef<Pin> for Pin {
+    fn as_ref(&self) -> &Pin {
+        self
+    }
+}
+
+impl AsRef<Pin> for PinDifference {
+    fn as_ref(&self) -> &Pin {
+        &self.pin
     }
 }
 
@@ -120,7 +152,7 @@ pub(crate) struct PinDifference {
     after: Value,
 }
 
-/// Tools to approve.
+/// Tools to approve or to reject.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PinApproval {
@@ -128,7 +160,7 @@ pub(crate) struct PinApproval {
     tools: Vec<ToolToApprove>,
 }
 
-/// A tool to approve, with the reviewed definition.
+/// A tool to approve or to reject, with the reviewed definition.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ToolToApprove {
@@ -138,11 +170,14 @@ pub(crate) struct ToolToApprove {
     fingerprint: String,
 }
 
-/// The approved tools.
+/// The decided tools.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct ApprovedTools {
+pub(crate) struct DecidedTools {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     approved: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    rejected: Vec<String>,
     /// Set if this was a dry run.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     dry_run: bool,
@@ -174,7 +209,7 @@ pub(crate) async fn list_pins(
     for flagged_tool in all {
         pins.push(Pin::new(flagged_tool));
     }
-    Ok(Json(query.into_page().cut(pins, |pin| &pin.name)?))
+    Ok(Json(query.cut(pins)?))
 }
 
 /// Lists the differences between tools and their approved definitions.
@@ -203,7 +238,7 @@ pub(crate) async fn list_pin_differences(
             all.push(PinDifference { pin: Pin::new(flagged_tool), changes, before, after });
         }
     }
-    Ok(Json(query.into_page().cut(all, |one| &one.pin.name)?))
+    Ok(Json(query.cut(all)?))
 }
 
 /// Approves tools with the reviewed definitions: all of them, or none.
@@ -214,7 +249,7 @@ pub(crate) async fn list_pin_differences(
     params(ChangeQuery, OrganisationQuery),
     request_body = PinApproval,
     responses(
-        (status = 200, body = ApprovedTools),
+        (status = 200, body = DecidedTools),
         (status = 404, description = "No such tool is waiting for approval"),
         (status = 409, description = "The definition of a tool has changed, or pins are not \
             configured"),
@@ -225,27 +260,64 @@ pub(crate) async fn approve_pins(
     caller: Caller,
     Query(query): Query<ChangeQuery>,
     Body(body): Body<PinApproval>,
-) -> Result<Json<ApprovedTools>, Problem> {
+) -> Result<Json<DecidedTools>, Problem> {
+    decide(state, caller, &query, body, Standing::Approved).await
+}
+
+/// Rejects tools with the reviewed definitions: all of them, or none.
+///
+/// A rejected tool stays hidden and needs no further review until its definition changes.
+#[utoipa::path(
+    post,
+    path = "/pins/reject",
+    tag = "pins",
+    params(ChangeQuery, OrganisationQuery),
+    request_body = PinApproval,
+    responses(
+        (status = 200, body = DecidedTools),
+        (status = 404, description = "No such tool is waiting for approval"),
+        (status = 409, description = "The definition of a tool has changed, or pins are not \
+            configured"),
+    )
+)]
+pub(crate) async fn reject_pins(
+    State(state): Shared,
+    caller: Caller,
+    Query(query): Query<ChangeQuery>,
+    Body(body): Body<PinApproval>,
+) -> Result<Json<DecidedTools>, Problem> {
+    decide(state, caller, &query, body, Standing::Rejected).await
+}
+
+/// Approves or rejects tools.
+async fn decide(
+    state: Arc<ApiState>,
+    caller: Caller,
+    query: &ChangeQuery,
+    body: PinApproval,
+    decision: Standing,
+) -> Result<Json<DecidedTools>, Problem> {
     let actor = make_actor(&caller);
     let chosen = choose(&list_changes(&state, &caller, &actor)?, &body.tools)?;
-    let mut approved = Vec::with_capacity(body.tools.len());
-    for tool in body.tools {
-        approved.push(tool.name);
-    }
-    if query.is_trial() {
-        return Ok(Json(ApprovedTools { approved, dry_run: true }));
+    let is_approved = decision == Standing::Approved;
+    let names = body.tools.into_iter().map(|tool| tool.name).collect();
+    let (approved, rejected) = if is_approved { (names, Vec::new()) } else { (Vec::new(), names) };
+    let dry_run = query.is_trial();
+    let decided = DecidedTools { approved, rejected, dry_run };
+    if dry_run {
+        return Ok(Json(decided));
     }
     let place = reserve_change(&state)?;
     // A separate task, so that a client that disconnects does not leave a change without a record.
     let made = tokio::spawn(async move {
         let operations = Arc::clone(&state.operations);
         let pins = chosen.clone();
-        let written = tokio::task::spawn_blocking(move || operations.approve_pins(&pins)).await;
-        match written {
+        let write = move || operations.decide_pins(&pins, is_approved);
+        match tokio::task::spawn_blocking(write).await {
             Ok(Ok(())) => {
-                record(place, &actor, &chosen);
-                wait_until_approved(&state, &chosen).await;
-                Ok(Json(ApprovedTools { approved, dry_run: false }))
+                record(place, &actor, &chosen, is_approved);
+                wait_until_applied(&state, &chosen, decision).await;
+                Ok(Json(decided))
             }
             Ok(Err(error)) => Err(describe_error(error)),
             Err(_) => Err(unwritable()),
@@ -338,20 +410,27 @@ fn choose(all: &[PinChange], wanted: &[ToolToApprove]) -> Result<Vec<ApprovedPin
     Ok(chosen)
 }
 
-fn record(place: Option<audit::ChangePlace>, actor: &Actor, chosen: &[ApprovedPin]) {
+fn record(
+    place: Option<audit::ChangePlace>,
+    actor: &Actor,
+    chosen: &[ApprovedPin],
+    is_approved: bool,
+) {
+    let (action, label) =
+        if is_approved { ("approve pins", "approved") } else { ("reject pins", "rejected") };
     let principal = &actor.principal;
     let who = format!("{}|{}", principal.issuer, principal.subject);
     let organisation = &*actor.organisation;
-    tracing::info!(target: "audit", action = "approve pins", who, organisation, "changed");
+    tracing::info!(target: "audit", action, who, organisation, "changed");
     let Some(place) = place else { return };
     let mut tools = Vec::new();
     for one in chosen {
         let fingerprint = &one.pin.fingerprint;
         tools.push(json!({"name": name(&one.server, &one.tool), "fingerprint": fingerprint}));
     }
-    let after = json!({"approved": tools}).to_string();
+    let after = json!({label: tools}).to_string();
     place.record(&audit::Change {
-        action: "approve pins",
+        action,
         issuer: &principal.issuer,
         subject: &principal.subject,
         organisation: Some(organisation),
@@ -361,23 +440,23 @@ fn record(place: Option<audit::ChangePlace>, actor: &Actor, chosen: &[ApprovedPi
 }
 
 /// Waits until the gateway applies the file, which is watched like all files of the configuration.
-async fn wait_until_approved(state: &ApiState, chosen: &[ApprovedPin]) {
+async fn wait_until_applied(state: &ApiState, chosen: &[ApprovedPin], decision: Standing) {
     let end = Instant::now() + APPLY_TIMEOUT;
-    while Instant::now() < end && chosen.iter().any(|one| still_waits(state, one)) {
+    while Instant::now() < end && chosen.iter().any(|one| still_waits(state, one, decision)) {
         sleep(APPLY_CHECK_INTERVAL).await;
     }
 }
 
-fn still_waits(state: &ApiState, approved: &ApprovedPin) -> bool {
-    let Some(all) = state.gateway.pin_changes(approved.organisation.as_deref()) else {
+fn still_waits(state: &ApiState, decided: &ApprovedPin, decision: Standing) -> bool {
+    let Some(all) = state.gateway.pin_changes(decided.organisation.as_deref()) else {
         return false;
     };
     for one in all {
-        if one.lock_server == approved.server
-            && one.flagged_tool.tool == approved.tool
-            && one.pin.fingerprint == approved.pin.fingerprint
+        if one.lock_server == decided.server
+            && one.flagged_tool.tool == decided.tool
+            && one.pin.fingerprint == decided.pin.fingerprint
         {
-            return true;
+            return one.flagged_tool.standing != Some(decision);
         }
     }
     false

@@ -22,8 +22,9 @@ use super::rejection::record_rejection;
 use super::state::{ApiState, Operations};
 use super::table::Table;
 use super::{
-    agents, approvals, assignments, audit, document, events, integrations, keys, mcp, me, offers,
-    organisations, pins, policies, recent, server_set, servers, sessions, settings, switch, tools,
+    agent_servers, agents, approvals, assignments, audit, document, events, integrations, keys,
+    mcp, me, offers, organisations, pins, policies, recent, server_set, servers, sessions,
+    settings, switch, tools,
 };
 use crate::console::sessions::Sessions;
 use lockgate_proxy::Gateway;
@@ -76,6 +77,7 @@ pub(crate) fn table() -> Table {
         .add(ADMIN, routes!(pins::list_pins))
         .add(ADMIN, routes!(pins::list_pin_differences))
         .add(ADMIN, routes!(pins::approve_pins))
+        .add(ADMIN, routes!(pins::reject_pins))
         .add(USER, routes!(events::follow_events));
     add_organisations(gateway)
 }
@@ -97,6 +99,8 @@ fn add_organisations(table: Table) -> Table {
         .add(ADMIN, routes!(integrations::reconnect_integration))
         .add(ADMIN, routes!(integrations::check_mcp))
         .add(USER, routes!(agents::list_agents, agents::create_agent))
+        .add(USER, routes!(agent_servers::list_servers))
+        .add(USER, routes!(agent_servers::show_server, agent_servers::change_server))
         .add(USER, routes!(agents::show_agent, agents::rename_agent, agents::delete_agent))
         .add(USER, routes!(assignments::list_assigned))
         .add(USER, routes!(assignments::list_available))

@@ -8,7 +8,6 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use lockgate_authn::Role;
-use lockgate_proxy::Gateway;
 use lockgate_upstream::{ListKind, Upstream, UpstreamState as ServerState};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -37,10 +36,10 @@ pub(crate) struct Server {
     /// `pending`, `connected`, `unresponsive`, `needs-auth`, `failed`, `disabled` or
     /// `resting`.
     state: &'static str,
-    /// The stage that failed: `start`, `dns`, `connect`, `tls`, `http`, `auth`, `handshake`, `list`
-    /// or `run`.
+    /// The stage that failed: `start`, `dns`, `connect`, `tls`, `http`, `auth`, `handshake`,
+    /// `list`, `run` or `call`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    stage: Option<&'static str>,
+    stage: Option<String>,
     /// The cause of this state.
     reason: String,
     /// The failure, its cause and the fix; absent if the server works. A connected server has a
@@ -106,9 +105,10 @@ impl Server {
         let status = server.status();
         let catalog = server.catalog();
         let peer = status.peer.as_ref();
-        let stage = status.trouble.as_ref().map(|trouble| trouble.step());
         let organization_id = server.organisation().map(ToString::to_string);
         let sees_figures = may_see_figures(caller, server);
+        let is_operator = caller.role == Role::Operator;
+        let fault = Fault::find(&state.gateway, server, is_operator, sees_figures);
         // The time changes with every call, including those of other callers.
         let last_heard = if sees_figures { last_heard(server) } else { None };
         let metrics = if sees_figures {
@@ -123,17 +123,14 @@ impl Server {
             },
             _ => status.last_good.map(write_time),
         };
-        let operator = match caller.role {
-            Role::Operator => Some(Internals::new(server)),
-            Role::Admin | Role::User => None,
-        };
+        let operator = if is_operator { Some(Internals::new(server)) } else { None };
         Self {
             name: server.slug().to_owned(),
             organization_id,
             state: status.state.as_str(),
-            stage,
+            stage: fault.as_ref().map(|fault| fault.stage.clone()),
             reason: status.reason(),
-            fault: find_fault(&state.gateway, caller, server),
+            fault,
             since: status.since_text(),
             last_good,
             last_heard,
@@ -196,50 +193,6 @@ impl Internals {
         let load = server.stats().map(|stats| stats.json());
         Self { trouble, stderr, omitted: server.catalog().omitted.clone(), load }
     }
-}
-
-/// Steps of recent calls that count: those of 5 minutes, and the current step.
-const CALL_STEPS: usize = 11;
-/// Minimum of calls within these steps for a fault.
-const MIN_CALLS: u64 = 5;
-
-/// Returns the fault of a server, without details that the caller may not read.
-pub(crate) fn find_fault(
-    gateway: &Gateway,
-    caller: &Caller,
-    server: &dyn Upstream,
-) -> Option<Fault> {
-    let status = server.status();
-    let is_operator = caller.role == Role::Operator;
-    match (status.state, &status.trouble) {
-        (ServerState::Disabled, _) => None,
-        (ServerState::Resting | ServerState::Connected, None) => {
-            let list_fault = Fault::of_list(server, is_operator);
-            list_fault.or_else(|| find_call_fault(gateway, caller, server))
-        }
-        (_, Some(trouble)) => Some(Fault::of_server(server.slug(), trouble, is_operator)),
-        (_, None) => None,
-    }
-}
-
-fn find_call_fault(gateway: &Gateway, caller: &Caller, server: &dyn Upstream) -> Option<Fault> {
-    let steps = gateway.recent_calls_of(server);
-    let mut calls = 0;
-    let mut failed = 0;
-    for step in steps.iter().rev().take(CALL_STEPS) {
-        calls += step.calls;
-        failed += step.failed;
-    }
-    if calls < MIN_CALLS || failed * 2 < calls {
-        return None;
-    }
-    // The number of calls to a shared server would reveal the activity of other organisations.
-    let cause = if may_see_figures(caller, server) {
-        format!("{failed} of {calls} calls failed in the last 5 minutes")
-    } else {
-        "most calls failed in the last 5 minutes".to_owned()
-    };
-    Some(Fault::new("call", server.slug(), "", &cause))
 }
 
 fn last_heard(server: &dyn Upstream) -> Option<String> {

@@ -63,7 +63,7 @@ pub enum KeyChangeError {
     Unwritable(String),
 }
 
-/// A tool that is approved with its current definition.
+/// A tool that is approved or rejected with its current definition.
 #[derive(Clone, Debug)]
 pub struct ApprovedPin {
     /// The server's name in the lock file.
@@ -124,11 +124,12 @@ pub trait Operations: Send + Sync + 'static {
     /// Returns a [`KeyChangeError`] if the file was not changed.
     fn change_keys(&self, change: &KeyChange) -> Result<(), KeyChangeError>;
 
-    /// Writes tools to the lock file atomically. The gateway applies the file soon after.
+    /// Writes approved or rejected tools to the lock file atomically. The gateway applies the file
+    /// soon after.
     ///
     /// # Errors
     /// Returns an [`ApprovalError`] if the file was not changed.
-    fn approve_pins(&self, approved: &[ApprovedPin]) -> Result<(), ApprovalError>;
+    fn decide_pins(&self, decided: &[ApprovedPin], is_approved: bool) -> Result<(), ApprovalError>;
 
     /// Returns the file that the audit trail is written to, if any.
     fn audit_file(&self) -> Option<PathBuf>;

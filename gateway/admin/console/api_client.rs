@@ -26,8 +26,12 @@ const MAX_ANSWER: usize = 8 << 20;
 /// Error code of a response above [`MAX_ANSWER`].
 pub(crate) const TOO_LARGE: &str = "ANSWER_TOO_LARGE";
 /// Request headers that the API reads.
-const PASSED_ON: [HeaderName; 3] =
-    [HOST, HeaderName::from_static("traceparent"), HeaderName::from_static("tracestate")];
+const PASSED_ON: [HeaderName; 4] = [
+    HOST,
+    HeaderName::from_static("last-event-id"),
+    HeaderName::from_static("traceparent"),
+    HeaderName::from_static("tracestate"),
+];
 
 /// A client of the API for one visitor, stored in the extensions of the request.
 #[derive(Clone)]

@@ -54,10 +54,7 @@ const SECTIONS: [(&str, &[SectionRow]); 5] = [
             ("/console/pins", "Changes", Role::Admin),
         ],
     ),
-    (
-        "Records",
-        &[("/console/activity", "Activity", Role::Admin), ("/console/audit", "Audit", Role::Admin)],
-    ),
+    ("Records", &[(ACTIVITY, "Activity", Role::Admin), ("/console/audit", "Audit", Role::Admin)]),
     (
         "Settings",
         &[
@@ -69,6 +66,7 @@ const SECTIONS: [(&str, &[SectionRow]); 5] = [
     ),
 ];
 const APPROVALS: &str = "/console/approvals";
+const ACTIVITY: &str = "/console/activity";
 
 /// The query parameter with the name of the last form's result.
 const SAID: &str = "said";
@@ -89,6 +87,8 @@ pub(crate) struct Layout {
     pub(crate) notice: Option<Notice>,
     /// The number of calls that wait for the visitor's approval.
     pub(crate) waiting: usize,
+    /// The position in the events of the visitor before the page was rendered.
+    pub(crate) position: String,
     /// Unique to this response; carried by scripts and by elements that htmx processes.
     pub(crate) nonce: String,
     /// The key under which results of this visitor are stored.
@@ -190,6 +190,7 @@ impl Layout {
             results: Arc::clone(&state.results),
             notice: None,
             waiting: 0,
+            position: String::new(),
             nonce: hex::encode(&random::<16>().ok()?),
             token: mask(&token).ok()?,
             owner: token,
@@ -250,8 +251,11 @@ impl Layout {
         if let Some(api) = api
             && let Ok(path) = ApiPath::new(&["api", "me"])
         {
-            let me: Me = api.get(&path).await.unwrap_or_default();
+            // Read before the content of the page, so that its stream continues from there.
+            let decisions = if self.address.starts_with(ACTIVITY) { "true" } else { "" };
+            let me: Me = api.get(&path.with("decisions", decisions)).await.unwrap_or_default();
             self.waiting = me.approvals;
+            self.position = me.position;
         }
         let fields = Fields::parse(query.as_bytes());
         if let Some(Kept::Notice(notice)) = self.find_kept(fields.get(SAID)) {

@@ -66,7 +66,7 @@ fn add_catalog(table: PageTable) -> PageTable {
         .page(ADMIN, "/integrations/{id}/delete", integration::show_deletion)
         .action(ADMIN, "/integrations/{id}/delete", integration::delete_integration)
         .page(ADMIN, "/pins", pins::list_pins)
-        .action(ADMIN, "/pins", pins::approve)
+        .action(ADMIN, "/pins", pins::decide)
         .page(USER, "/tools", tools::list_tools)
         .page(USER, "/tools/{name}", tool::show_tool)
         .action(USER, "/tools/{name}", tool::try_tool)
@@ -81,7 +81,7 @@ fn add_catalog(table: PageTable) -> PageTable {
         .action(USER, "/agents/{id}", agent::rename_agent)
         .page(USER, "/agents/{id}/delete", agent::show_deletion)
         .action(USER, "/agents/{id}/delete", agent::delete_agent)
-        .action(USER, "/agents/{id}/integrations/{integration}", agent::switch_integration)
+        .action(USER, "/agents/{id}/servers/{server}", agent::switch_server)
 }
 
 fn add_records(table: PageTable) -> PageTable {

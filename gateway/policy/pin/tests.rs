@@ -89,6 +89,22 @@ fn earlier_pins_stay_where_there_was_nothing_else_to_cover() {
 }
 
 #[test]
+fn a_rejected_definition_stays_so_until_the_tool_changes() {
+    let mut lock = Lock::default();
+    lock.approve("s", "read", pin(&json!({"name": "read"})));
+    let changed = pin(&tool());
+    lock.reject("s", "read", &changed.fingerprint);
+    let mut lock = Lock::read(&lock.write()).unwrap();
+    assert_eq!(lock.standing("s", "read", &changed.fingerprint), Standing::Rejected);
+    assert_eq!(lock.standing("s", "read", "blake3:0"), Standing::Changed);
+    assert_eq!(lock.standing("s", "write", &changed.fingerprint), Standing::New);
+    assert_eq!(Pins::default().reaction(Standing::Rejected), Reaction::Quarantine);
+    lock.approve("s", "read", changed.clone());
+    assert_eq!(lock.standing("s", "read", &changed.fingerprint), Standing::Approved);
+    assert!(!lock.write().contains("rejected"), "an approval ends the rejection");
+}
+
+#[test]
 fn reactions_follow_the_standing() {
     let pins = Pins { changed: Reaction::Report, ..Pins::default() };
     assert_eq!(pins.reaction(Standing::Approved), Reaction::Allow);

@@ -48,6 +48,7 @@ impl Asking<'_> {
             rule: &rule,
             issuer: &context.principal.issuer,
             subject: &context.principal.subject,
+            organisation: context.principal.named_organisation(),
             by: &people,
             server: &permitted.server().qualified_name(),
             name: tool,

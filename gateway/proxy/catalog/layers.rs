@@ -17,6 +17,7 @@ use super::keep::KEEP_MS;
 use super::rendered::Rendered;
 use super::view::{Degraded, View};
 use super::{Catalog, Declared};
+use crate::agent_servers::AgentServers;
 use crate::rights::CallerRights;
 
 /// The catalogs that a caller may see.
@@ -31,7 +32,7 @@ pub(crate) struct Layers<'a> {
 pub(crate) enum Selection<'a> {
     All,
     One(&'a str),
-    Assigned(&'a BTreeSet<ServerId>),
+    Assigned(&'a AgentServers),
 }
 
 #[derive(Clone, Copy)]
@@ -45,17 +46,27 @@ struct Chosen<'a> {
     slug: &'a Slug,
     server: &'a Arc<dyn Upstream>,
     declared: Option<&'a Declared>,
+    /// The own names of tools that the selection hides.
+    hidden: Option<&'a BTreeSet<String>>,
 }
 
 type ChosenServers<'a> = BTreeMap<&'a str, Chosen<'a>>;
 
-impl Selection<'_> {
+impl<'a> Selection<'a> {
     fn includes(self, server: &dyn Upstream) -> bool {
         match self {
             Self::All => true,
             Self::One(only) => only == server.slug(),
             // By id, because an operator's server may have the same slug by now.
-            Self::Assigned(servers) => servers.contains(&ServerId::of(server)),
+            Self::Assigned(agent) => agent.servers.contains(&ServerId::of(server)),
+        }
+    }
+
+    /// Returns the tools of a server that are hidden.
+    fn hidden(self, server: &dyn Upstream) -> Option<&'a BTreeSet<String>> {
+        match self {
+            Self::All | Self::One(_) => None,
+            Self::Assigned(agent) => agent.hidden.get(&ServerId::of(server)),
         }
     }
 }
@@ -63,7 +74,7 @@ impl Selection<'_> {
 impl<'a> Layers<'a> {
     /// Builds a caller's view of these servers. `None` for a single server that shows the caller
     /// nothing.
-    pub(crate) fn view(self, selection: Selection<'_>, viewing: Viewing<'_>) -> Option<View> {
+    pub(crate) fn view(self, selection: Selection<'a>, viewing: Viewing<'_>) -> Option<View> {
         let chosen = self.choose(selection);
         let namespaced = !matches!(selection, Selection::One(_));
         let seen = ListKind::ALL.map(|kind| self.find_visible(kind, &chosen, viewing));
@@ -78,13 +89,14 @@ impl<'a> Layers<'a> {
         std::iter::once(self.shared).chain(self.own)
     }
 
-    fn choose(self, selection: Selection<'_>) -> ChosenServers<'a> {
+    fn choose(self, selection: Selection<'a>) -> ChosenServers<'a> {
         let mut chosen = ChosenServers::new();
         for catalog in self.catalogs() {
             for (slug, server) in &catalog.servers {
                 if selection.includes(&**server) {
                     let declared = catalog.declared.get(slug);
-                    let one = Chosen { slug, server, declared };
+                    let hidden = selection.hidden(&**server);
+                    let one = Chosen { slug, server, declared, hidden };
                     chosen.entry(slug.as_str()).or_insert(one);
                 }
             }
@@ -101,7 +113,7 @@ impl<'a> Layers<'a> {
     ) -> Vec<ViewEntry> {
         let mut visible = Vec::new();
         for entry in self.shared.items(kind) {
-            if is_chosen(chosen, entry) {
+            if is_chosen(chosen, kind, entry) {
                 visible.extend(judge_entry(viewing, kind, entry));
             }
         }
@@ -114,7 +126,7 @@ impl<'a> Layers<'a> {
         }
         let taken = self.find_taken_names(kind, own);
         for entry in own {
-            if is_chosen(chosen, entry) {
+            if is_chosen(chosen, kind, entry) {
                 let entry = rename_taken(entry, &taken, viewing.naming);
                 visible.extend(judge_entry(viewing, kind, &entry));
             }
@@ -171,11 +183,11 @@ impl<'a> Layers<'a> {
     }
 }
 
-fn is_chosen(chosen: &ChosenServers<'_>, entry: &CatalogEntry) -> bool {
-    match chosen.get(entry.slug.as_str()) {
-        Some(chosen) => Arc::ptr_eq(chosen.server, &entry.server),
-        None => false,
-    }
+fn is_chosen(chosen: &ChosenServers<'_>, kind: ListKind, entry: &CatalogEntry) -> bool {
+    let Some(chosen) = chosen.get(entry.slug.as_str()) else { return false };
+    let is_hidden = kind == ListKind::Tools
+        && chosen.hidden.is_some_and(|hidden| hidden.contains(&*entry.item.key));
+    Arc::ptr_eq(chosen.server, &entry.server) && !is_hidden
 }
 
 fn rename_taken<'a>(

@@ -11,33 +11,9 @@ use lockgate_upstream::ServerId;
 use parking_lot::Mutex;
 
 use super::server_set::ServerSet;
+use crate::agent_servers::AgentServers;
 use crate::catalog::Catalog;
 use crate::single_principal::SinglePrincipal;
-
-/// The servers that are assigned to an agent.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AgentServers {
-    pub id: String,
-    pub owner: AgentOwner,
-    /// May include servers that do not exist.
-    pub servers: BTreeSet<ServerId>,
-}
-
-/// The principal, in the agent's organisation, that owns the agent.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AgentOwner {
-    pub issuer: String,
-    pub subject: String,
-}
-
-impl AgentServers {
-    /// Returns whether a member of the organisation may use the agent.
-    fn is_for(&self, principal: &Principal, role: Role) -> bool {
-        let is_owner =
-            *self.owner.issuer == *principal.issuer && *self.owner.subject == *principal.subject;
-        is_owner || role >= Role::Admin
-    }
-}
 
 pub(crate) struct Organisation {
     pub(crate) name: Arc<str>,
@@ -67,18 +43,18 @@ impl DirectoryState {
         Some(&self.agents.get(id)?.servers)
     }
 
-    /// Returns the servers of an agent if this member of the organisation may use it. Unknown
+    /// Returns an agent if this member of the organisation may use it. Unknown
     /// agents and those of others are not distinguished.
     pub(crate) fn find_agent(
         &self,
         id: &str,
         principal: &Principal,
         role: Role,
-    ) -> Option<&BTreeSet<ServerId>> {
+    ) -> Option<&AgentServers> {
         let agent = self.agents.get(id)?;
         // A key created for the agent, by an administrator of the organisation.
         let is_own_key = principal.only_agent() == Some(id);
-        (is_own_key || agent.is_for(principal, role)).then_some(&agent.servers)
+        (is_own_key || agent.is_for(principal, role)).then_some(agent)
     }
 }
 

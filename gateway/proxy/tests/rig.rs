@@ -2,6 +2,7 @@
 
 mod server;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,6 +41,7 @@ pub(super) fn agent(id: &str, owner: &str, servers: &[&str]) -> AgentServers {
         id: id.into(),
         owner: AgentOwner { issuer: "https://issuer.test".into(), subject: owner.into() },
         servers: servers.iter().map(server_id).collect(),
+        hidden: BTreeMap::new(),
     }
 }
 

@@ -45,7 +45,7 @@ async fn what_is_assigned_reaches_the_snapshot() {
     assert_eq!(rig.registry.list_assigned(&ann, &agent).unwrap()[0], two);
     assert_eq!(rig.registry.list_available(&ann, &agent).unwrap()[0], one);
     let snapshot = rig.registry.snapshot("acme");
-    let own: Vec<&str> = snapshot.agents[0].integrations.iter().map(|id| &**id).collect();
+    let own: Vec<&str> = snapshot.agents[0].servers.iter().map(|id| &**id).collect();
     assert_eq!(own, [two.id.as_str()]);
     assert_eq!(snapshot.agents[0].owner, ann.principal);
 
@@ -57,7 +57,7 @@ async fn what_is_assigned_reaches_the_snapshot() {
     assert!(rig.registry.list_assigned(&ann, &agent).unwrap().is_empty());
     rig.registry.assign(&ann, &agent, &one.id, &plain()).await.unwrap();
     rig.registry.delete_integration(&acme, &one.id, &plain()).await.unwrap();
-    assert!(rig.registry.snapshot("acme").agents[0].integrations.is_empty());
+    assert!(rig.registry.snapshot("acme").agents[0].servers.is_empty());
 }
 
 #[tokio::test]

@@ -98,6 +98,9 @@ impl Change<'_> {
 
     /// Deletes an integration and its assignments.
     pub async fn delete_integration(&mut self, id: &str) -> Result<(), StoreError> {
+        let sql = "DELETE FROM agent_hidden_tools WHERE organisation = $1 AND server = $2";
+        let query = sqlx::query(sql).bind(self.organisation.clone()).bind(id.to_owned());
+        self.run(query).await?;
         let sql = "DELETE FROM integrations WHERE organisation = $1 AND id = $2";
         let query = sqlx::query(sql).bind(self.organisation.clone()).bind(id.to_owned());
         self.run(query).await?;

@@ -88,6 +88,8 @@ pub struct Approval<'a> {
     pub rule: &'a str,
     pub issuer: &'a str,
     pub subject: &'a str,
+    /// The caller's organisation, if its credential names one.
+    pub organisation: Option<&'a str>,
     /// The approver, as `issuer|subject`; empty if none has decided.
     pub by: &'a str,
     pub server: &'a str,
@@ -213,6 +215,7 @@ pub(super) fn approval(out: &mut Vec<u8>, about: &Approval<'_>) {
     text(out, name!("rule"), about.rule);
     text(out, name!("issuer"), about.issuer);
     text(out, name!("who"), about.subject);
+    maybe(out, name!("organisation"), about.organisation);
     if !about.by.is_empty() {
         text(out, name!("by"), about.by);
     }

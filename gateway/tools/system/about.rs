@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use lockgate_protocol::revision::Revision;
-use lockgate_upstream::{BoxFuture, ListKind, Upstream, UpstreamState};
+use lockgate_upstream::{BoxFuture, ListKind, UNREADABLE_LISTS, Upstream, UpstreamState};
 use serde_json::{Value, json};
 
 use super::caller_view;
@@ -139,7 +139,12 @@ impl Tool for Servers {
             let mut all = Vec::new();
             for server in caller_view.servers() {
                 let counts = counts.get(server.slug()).unwrap_or(&[0; 4]);
-                all.push(describe(&*server, *counts));
+                let mut described = describe(&*server, *counts);
+                if described["failedStage"].is_null() && caller_view.calls_fail(&*server) {
+                    described["failedStage"] = "call".into();
+                    described["failedReason"] = "most recent calls failed".into();
+                }
+                all.push(described);
             }
             Ok(json!({"servers": all}).into())
         })
@@ -170,6 +175,9 @@ fn describe(server: &dyn Upstream, [tools, prompts, resources, templates]: [usiz
     if let Some(trouble) = &status.trouble {
         described["failedStage"] = trouble.stage.as_str().into();
         described["failedReason"] = trouble.reason().into();
+    } else if status.fails_to_list() {
+        described["failedStage"] = "list".into();
+        described["failedReason"] = UNREADABLE_LISTS.into();
     }
     described
 }

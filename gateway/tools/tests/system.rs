@@ -101,6 +101,7 @@ impl Upstream for Failing {
             since,
             peer: Some(peer),
             trouble: Some(trouble),
+            list_failure: None,
             restarts: 3,
             last_good: None,
         })
@@ -160,6 +161,10 @@ impl CallerView for Sees {
 
     fn organisation(&self) -> Option<&str> {
         None
+    }
+
+    fn calls_fail(&self, _: &dyn Upstream) -> bool {
+        false
     }
 
     fn servers(&self) -> Vec<Arc<dyn Upstream>> {

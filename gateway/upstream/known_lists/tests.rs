@@ -33,6 +33,7 @@ fn catalog() -> Catalog {
         ttl_ms: Some(60_000),
         public: true,
         has_headers: true,
+        refused: None,
         omitted: vec!["tools: one more".to_owned()],
         read_at: None,
         memory: ListMemory::default(),

@@ -57,7 +57,7 @@ pub(crate) struct Integration {
     state: &'static str,
     /// The stage that failed, as for servers.
     #[serde(skip_serializing_if = "Option::is_none")]
-    stage: Option<&'static str>,
+    stage: Option<String>,
     /// The cause of this state.
     reason: String,
     /// The failure, its cause and the fix; absent if the server works.
@@ -145,12 +145,8 @@ impl<'a> States<'a> {
         let status = server.status();
         Described {
             state: status.state.as_str(),
-            stage: status.trouble.as_ref().map(|trouble| trouble.step()),
             reason: status.reason(),
-            fault: status
-                .trouble
-                .as_ref()
-                .map(|trouble| Fault::of_server(&stored.slug, trouble, false)),
+            fault: Fault::find(self.gateway, &**server, false, true),
         }
     }
 }
@@ -176,14 +172,13 @@ impl Obstacle {
 
 struct Described {
     state: &'static str,
-    stage: Option<&'static str>,
     reason: String,
     fault: Option<Fault>,
 }
 
 impl Described {
     fn new(state: &'static str, reason: &str) -> Self {
-        Self { state, stage: None, reason: reason.to_owned(), fault: None }
+        Self { state, reason: reason.to_owned(), fault: None }
     }
 }
 
@@ -209,7 +204,7 @@ impl Integration {
             created_at: write_time(stored.created_at),
             updated_at: write_time(stored.updated_at),
             state: now.state,
-            stage: now.stage,
+            stage: now.fault.as_ref().map(|fault| fault.stage.clone()),
             reason: now.reason,
             fault: now.fault,
             warnings: Vec::new(),

@@ -64,6 +64,19 @@ fn events_of_one_organisation_push_out_no_others() {
 }
 
 #[test]
+fn a_reader_goes_on_from_the_newest_event_of_its_own() {
+    let journal = Journal::new();
+    let start = journal.newest_id("acme");
+    assert_eq!(journal.find_next("acme", &start), Some(0));
+    journal.record(of(Some("globex")));
+    assert_eq!(journal.newest_id("acme"), start, "it is of others");
+    journal.record(of(None));
+    assert_eq!(journal.find_next("acme", &journal.newest_id("acme")), Some(2));
+    assert_ne!(journal.newest_id("acme"), start);
+    assert_eq!(journal.find_next("acme", &start), Some(0), "and reads what came since");
+}
+
+#[test]
 fn of_so_many_organisations_events_are_kept() {
     let journal = Journal::new();
     for number in 0..=MAX_ORGANISATIONS {

@@ -3,22 +3,44 @@
 use askama::Template;
 use axum::extract::Path;
 use axum::http::{HeaderMap, Method, StatusCode};
+use serde::Deserialize;
 use serde_json::json;
 
 use super::agents::Agent;
-use super::integration::Integration;
 use crate::console::api_client::{ApiClient, ApiError, ApiPath, List, sentence};
-use crate::console::diagnosis::Severity;
+use crate::console::diagnosis::{ServerState, Severity};
 use crate::console::error::{PageResult, render, show};
-use crate::console::fields::FormFields;
+use crate::console::fields::{FormFields, QueryFields};
 use crate::console::layout::Layout;
 use crate::console::redirect::redirect;
 use crate::console::snippets::{Snippet, find_address, make_snippets};
+use crate::fault::Fault;
 
-/// A server, and whether it is assigned to the agent.
-pub(crate) struct Switch {
-    pub(crate) integration: Integration,
-    pub(crate) is_on: bool,
+/// A server that the agent has or could have, as returned by the API.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct AgentServer {
+    server: String,
+    name: String,
+    assigned: bool,
+    state: String,
+    fault: Option<Fault>,
+    hidden_tools: Vec<String>,
+    tools: Vec<AgentTool>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct AgentTool {
+    name: String,
+    enabled: bool,
+}
+
+impl AgentServer {
+    /// Returns the state as on the page of the server.
+    fn shown(&self) -> ServerState {
+        ServerState { state: self.state.clone(), fault: self.fault.clone(), ..Default::default() }
+    }
 }
 
 #[derive(Template)]
@@ -27,7 +49,9 @@ struct AgentPage<'a> {
     layout: &'a Layout,
     agent: Agent,
     address: String,
-    switches: Vec<Switch>,
+    servers: Vec<AgentServer>,
+    /// The server whose tools are shown.
+    open: AgentServer,
     snippets: Vec<Snippet>,
     /// The entered name and its mistake.
     name: &'a str,
@@ -46,33 +70,29 @@ pub(crate) async fn show_agent(
     api: ApiClient,
     headers: HeaderMap,
     Path(id): Path<String>,
+    QueryFields(fields): QueryFields,
 ) -> PageResult {
-    show(&load_page(&layout, &api, &headers, &id).await?)
+    show(&load_page(&layout, &api, &headers, (&id, fields.get("server"))).await?)
 }
 
 async fn load_page<'a>(
     layout: &'a Layout,
     api: &ApiClient,
     headers: &HeaderMap,
-    id: &str,
+    (id, open): (&str, &str),
 ) -> Result<AgentPage<'a>, ApiError> {
     let agent: Agent = api.get(&agent_path(id)?).await?;
-    let assigned = ApiPath::new(&["api", "agents", id, "mcp-integrations"])?;
-    let assigned: List<Integration> = api.get(&assigned).await?;
-    let others = ApiPath::new(&["api", "agents", id, "mcp-integrations", "available"])?;
-    let others: List<Integration> = api.get(&others).await?;
-    let mut switches = Vec::new();
-    for integration in assigned.items {
-        switches.push(Switch { integration, is_on: true });
+    let path = ApiPath::new(&["api", "agents", id, "servers"])?;
+    let List { items: mut servers, .. }: List<AgentServer> = api.get(&path).await?;
+    servers.sort_by(|one, other| (!one.assigned, &one.name).cmp(&(!other.assigned, &other.name)));
+    let mut shown = AgentServer::default();
+    if !open.is_empty() {
+        shown = api.get(&ApiPath::new(&["api", "agents", id, "servers", open])?).await?;
     }
-    for integration in others.items {
-        switches.push(Switch { integration, is_on: false });
-    }
-    switches.sort_by(|one, other| one.integration.name.cmp(&other.integration.name));
     let address = find_address(&agent.endpoint, headers);
     let needs_key = matches!(&layout.who, Some(who) if who.has_session);
     let snippets = make_snippets(&agent.name, &address, None, needs_key);
-    Ok(AgentPage { layout, agent, address, switches, snippets, name: "", mistake: "" })
+    Ok(AgentPage { layout, agent, address, servers, open: shown, snippets, name: "", mistake: "" })
 }
 
 fn agent_path(id: &str) -> Result<ApiPath, ApiError> {
@@ -98,7 +118,7 @@ pub(crate) async fn rename_agent(
         Err(error) => return Err(error.into()),
     };
     let mistake = sentence(&error.detail);
-    let page = load_page(&layout, &api, &headers, &id).await?;
+    let page = load_page(&layout, &api, &headers, (&id, "")).await?;
     render(StatusCode::UNPROCESSABLE_ENTITY, &AgentPage { name, mistake: &mistake, ..page })
 }
 
@@ -124,15 +144,22 @@ pub(crate) async fn delete_agent(
     Ok(layout.redirect_with(page, Severity::Good, "The agent was deleted."))
 }
 
-/// Assigns an integration to an agent, or removes the assignment.
-pub(crate) async fn switch_integration(
+/// Assigns a server to an agent or unassigns it, or switches a tool of it on or off.
+pub(crate) async fn switch_server(
     api: ApiClient,
-    Path((id, integration)): Path<(String, String)>,
+    Path((id, server)): Path<(String, String)>,
     FormFields(fields): FormFields,
 ) -> PageResult {
-    let method = if fields.get("on") == "yes" { Method::POST } else { Method::DELETE };
-    let path = ApiPath::new(&["api", "agents", &id, "mcp-integrations", &integration])?;
-    api.change(method, &path, None, None).await?;
-    let page = ApiPath::new(&["console", "agents", &id])?;
-    Ok(redirect(&format!("{}#switch-{integration}", page.as_str())))
+    let is_on = fields.get("on") == "yes";
+    let tool = fields.get("tool");
+    let body =
+        if tool.is_empty() { json!({"assigned": is_on}) } else { json!({"tools": {tool: is_on}}) };
+    let path = ApiPath::new(&["api", "agents", &id, "servers", &server])?;
+    api.change(Method::PATCH, &path, Some(&body), None).await?;
+    let page = ApiPath::new(&["console", "agents", &id])?.with("server", fields.get("open"));
+    let mark = match tool {
+        "" => format!("switch-{server}"),
+        _ => format!("tool-{}", fields.get("at").parse::<u16>().unwrap_or(1)),
+    };
+    Ok(redirect(&format!("{}#{mark}", page.as_str())))
 }

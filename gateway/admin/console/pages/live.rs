@@ -26,9 +26,9 @@ pub(crate) async fn follow_events(
     QueryFields(fields): QueryFields,
 ) -> Response {
     let path = match ApiPath::new(&["api", "events"]) {
-        Ok(path) => path
-            .with("decisions", fields.get("decisions"))
-            .with("approvals", fields.get("approvals")),
+        Ok(path) => {
+            path.with("decisions", fields.get("decisions")).with("position", fields.get("position"))
+        }
         Err(error) => return PageError::from(error).into_response(),
     };
     let (head, events) = api.open(&path).await.into_parts();

@@ -46,6 +46,8 @@ struct PinsPage<'a> {
     total: usize,
     /// Tools with suspicious text that are approved or need no approval.
     suspects: Vec<Pin>,
+    /// Tools that were rejected and stay hidden.
+    rejected: Vec<Pin>,
     next: Option<String>,
     /// Pinning is not configured.
     is_unpinned: bool,
@@ -75,8 +77,14 @@ impl Pin {
         match self.standing.as_deref() {
             Some("new") => "not approved yet",
             Some("changed") => "changed since it was approved",
+            Some("rejected") => "kept hidden",
             _ => "has suspicious text",
         }
+    }
+
+    /// Returns the form value that identifies the displayed definition.
+    fn reference(&self) -> String {
+        format!("{} {}", self.fingerprint, self.name)
     }
 
     fn waits(&self) -> bool {
@@ -110,11 +118,6 @@ impl Changed {
         self.found.contains(row)
     }
 
-    /// Returns the form value that identifies the displayed definition.
-    fn reference(&self) -> String {
-        format!("{} {}", self.pin.fingerprint, self.pin.name)
-    }
-
     fn severity(&self) -> Severity {
         if self.pin.quarantined { Severity::Waiting } else { Severity::Off }
     }
@@ -133,6 +136,7 @@ pub(crate) async fn find_pins(
     server: &str,
 ) -> Result<(usize, Option<Pin>), ApiError> {
     let path = ApiPath::new(&["api", "pins"])?.with("limit", "1").with("server", server);
+    let path = path.with("sort", "findings");
     let found: List<Pin> = api.get(&path).await?;
     Ok((found.total, found.items.into_iter().next()))
 }
@@ -160,6 +164,7 @@ async fn show_pins(
         .with("search", search)
         .with("server", server)
         .with("limit", PART)
+        .with("sort", "findings")
         .with("cursor", after);
     let mut page = PinsPage {
         layout,
@@ -168,6 +173,7 @@ async fn show_pins(
         changed: Vec::new(),
         total: 0,
         suspects: Vec::new(),
+        rejected: Vec::new(),
         next: None,
         is_unpinned: false,
         refusal,
@@ -189,6 +195,8 @@ async fn show_pins(
         let found: List<Pin> = api.get(&path).await?;
         page.suspects = found.items;
         page.suspects.retain(|pin| !pin.waits());
+        let found: List<Pin> = api.get(&path.with("rejected", "true")).await?;
+        page.rejected = found.items;
     }
     render(status, &page)
 }
@@ -200,7 +208,6 @@ fn compare(pins: Vec<Pin>) -> Vec<Changed> {
         let found = find_rows(&comparison, &pin.findings);
         changed.push(Changed { pin, comparison, found });
     }
-    changed.sort_by_key(|one| std::cmp::Reverse(one.pin.findings.len()));
     changed
 }
 
@@ -218,8 +225,8 @@ fn describe_count(count: usize) -> String {
     if count == 1 { "1 tool".to_owned() } else { format!("{count} tools") }
 }
 
-/// Approves all displayed definitions or none of them, or leaves them hidden.
-pub(crate) async fn approve(
+/// Approves all displayed definitions or none of them, or keeps them hidden.
+pub(crate) async fn decide(
     layout: Layout,
     api: ApiClient,
     QueryFields(query): QueryFields,
@@ -230,21 +237,20 @@ pub(crate) async fn approve(
         let Some((fingerprint, name)) = reference.split_once(' ') else { continue };
         tools.push(json!({"name": name, "fingerprint": fingerprint}));
     }
-    let count = tools.len();
+    let count = describe_count(tools.len());
     let page = ApiPath::new(&["console", "pins"])?
         .with("server", query.get("server"))
         .with("q", query.get("q"));
-    if form.get("action") == "hide" {
-        let text = format!("Nothing was approved: {} stays as it is.", describe_count(count));
-        return Ok(layout.redirect_with(page, Severity::Off, &text));
-    }
-    let path = ApiPath::new(&["api", "pins", "approve"])?;
+    let (action, severity, text) = if form.get("action") == "hide" {
+        let text = format!("Kept hidden: {count}, until the definition changes again.");
+        ("reject", Severity::Off, text)
+    } else {
+        ("approve", Severity::Good, format!("Approved: {count} as shown."))
+    };
+    let path = ApiPath::new(&["api", "pins", action])?;
     let body = json!({"tools": tools});
     let refusal = match api.change(Method::POST, &path, Some(&body), None).await {
-        Ok(_) => {
-            let text = format!("Approved: {} as shown.", describe_count(count));
-            return Ok(layout.redirect_with(page, Severity::Good, &text));
-        }
+        Ok(_) => return Ok(layout.redirect_with(page, severity, &text)),
         Err(error) => match error.code.as_str() {
             "PIN_CHANGED" => {
                 "A tool changed again while you were reading. Nothing was approved. The current \

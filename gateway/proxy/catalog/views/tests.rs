@@ -48,6 +48,7 @@ impl Upstream for Scripted {
             since,
             peer: None,
             trouble: None,
+            list_failure: None,
             restarts: 0,
             last_good: None,
         })

@@ -147,7 +147,8 @@ impl Upstream for Named {
         let since = SystemTime::UNIX_EPOCH;
         let (peer, trouble, restarts) = (Some(peer), None, 0);
         let state = if self.rests() { UpstreamState::Resting } else { UpstreamState::Connected };
-        Arc::new(Status { state, since, peer, trouble, restarts, last_good: None })
+        let (list_failure, last_good) = (None, None);
+        Arc::new(Status { state, since, peer, trouble, list_failure, restarts, last_good })
     }
 
     fn catalog(&self) -> Arc<lockgate_upstream::Catalog> {

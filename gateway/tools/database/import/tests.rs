@@ -33,6 +33,10 @@ impl CallerView for Person {
         self.organisation
     }
 
+    fn calls_fail(&self, _: &dyn Upstream) -> bool {
+        false
+    }
+
     fn servers(&self) -> Vec<Arc<dyn Upstream>> {
         Vec::new()
     }

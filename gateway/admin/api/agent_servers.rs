@@ -1,0 +1,282 @@
+//! Servers of an agent: those of its organisation and of the operator that the caller sees, whether
+//! they are assigned, and the tools that are switched off for the agent.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use lockgate_authn::Role;
+use lockgate_registry::{AgentServer as Stored, AgentServerChange};
+use lockgate_upstream::Upstream;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::access::Caller;
+use super::body::Body;
+use super::change::{Change, Terms};
+use super::conditions::{ChangeQuery, CreationHeaders, OrganisationQuery, make_actor};
+use super::figures::may_see_figures;
+use super::page::Page;
+use super::problem::Problem;
+use super::servers::{unknown_server, visible_servers};
+use super::state::{ApiState, Shared};
+use crate::fault::Fault;
+
+/// A server of an agent.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct AgentServer {
+    /// The namespace of its tools.
+    server: String,
+    /// The display name.
+    name: String,
+    /// Absent for servers of the configuration.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    integration_id: Option<String>,
+    /// Whether the agent's endpoint offers it.
+    assigned: bool,
+    /// As for servers.
+    state: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fault: Option<Fault>,
+    /// The server's own names of the tools that the agent can neither list nor call.
+    hidden_tools: Vec<String>,
+    /// The tools that the caller may use. Only in the response for a single server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tools: Option<Vec<AgentTool>>,
+    /// Set if this was a dry run.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    dry_run: bool,
+}
+
+/// A tool of a server of an agent.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct AgentTool {
+    /// The server's own name.
+    name: String,
+    /// Whether the agent may list and call it.
+    enabled: bool,
+}
+
+/// A change of a server of an agent; omitted members are unchanged.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AgentServerPatch {
+    /// Whether the agent's endpoint offers the server.
+    #[serde(default)]
+    assigned: Option<bool>,
+    /// Tools to switch on (`true`) or off (`false`), by the server's own names.
+    #[serde(default)]
+    tools: BTreeMap<String, bool>,
+}
+
+/// The servers that can be assigned to an agent.
+struct Candidates {
+    /// The servers that the caller sees, by slug.
+    servers: HashMap<String, Arc<dyn Upstream>>,
+    /// Ids and names of integrations, by slug.
+    integrations: HashMap<String, (String, String)>,
+}
+
+impl Candidates {
+    fn of(state: &ApiState, caller: &Caller, agent: &str) -> Result<Self, Problem> {
+        let registry = state.registry()?;
+        let actor = make_actor(caller);
+        let mut integrations = HashMap::new();
+        let mut known = registry.list_assigned(&actor, agent)?;
+        known.extend(registry.list_available(&actor, agent)?);
+        for integration in known {
+            integrations.insert(integration.slug, (integration.id, integration.name));
+        }
+        let mut servers = HashMap::new();
+        for server in visible_servers(state, caller) {
+            if server.organisation().is_none() {
+                integrations.remove(server.slug());
+            }
+            servers.insert(server.slug().to_owned(), server);
+        }
+        for server in state.gateway.servers_of(caller.organisation()) {
+            if integrations.contains_key(server.slug()) {
+                servers.entry(server.slug().to_owned()).or_insert(server);
+            }
+        }
+        Ok(Self { servers, integrations })
+    }
+
+    /// Returns the key of a server in the registry; `None` for a server that the caller cannot see.
+    fn find_key<'a>(&'a self, slug: &'a str) -> Option<&'a str> {
+        match self.integrations.get(slug) {
+            Some((id, _)) => Some(id),
+            None => self.servers.get(slug).map(|_| slug),
+        }
+    }
+
+    fn describe(
+        &self,
+        state: &ApiState,
+        caller: &Caller,
+        slug: &str,
+        stored: Option<Stored>,
+    ) -> AgentServer {
+        let (mut label, mut fault) = ("disabled", None);
+        if let Some(server) = self.servers.get(slug) {
+            label = server.status().state.as_str();
+            let is_operator = caller.role == Role::Operator;
+            let sees_figures = may_see_figures(caller, &**server);
+            fault = Fault::find(&state.gateway, &**server, is_operator, sees_figures);
+        }
+        let integration = self.integrations.get(slug);
+        let (assigned, hidden_tools) = match stored {
+            Some(stored) => (stored.is_assigned, stored.hidden_tools),
+            None => (false, Vec::new()),
+        };
+        AgentServer {
+            server: slug.to_owned(),
+            name: integration.map_or(slug, |(_, name)| name).to_owned(),
+            integration_id: integration.map(|(id, _)| id.clone()),
+            assigned,
+            state: label,
+            fault,
+            hidden_tools,
+            tools: None,
+            dry_run: false,
+        }
+    }
+}
+
+impl AgentServer {
+    /// Adds the tools that the caller may use.
+    async fn with_tools(mut self, state: &ApiState, caller: &Caller) -> Self {
+        let mut tools = Vec::new();
+        for name in list_tools(state, caller, &self.server).await {
+            let enabled = !self.hidden_tools.iter().any(|hidden| *hidden == *name);
+            tools.push(AgentTool { name: name.to_string(), enabled });
+        }
+        self.tools = Some(tools);
+        self
+    }
+}
+
+/// Returns the own names of the tools of a server that the caller may use.
+async fn list_tools(state: &ApiState, caller: &Caller, slug: &str) -> Vec<Arc<str>> {
+    let mut tools = state.gateway.visible_tools(&caller.principal).await;
+    tools.retain(|tool| tool.server.slug() == slug);
+    tools.into_iter().map(|tool| tool.own).collect()
+}
+
+/// Returns the stored servers of an agent by their keys.
+fn list_stored(
+    state: &ApiState,
+    caller: &Caller,
+    id: &str,
+) -> Result<HashMap<String, Stored>, Problem> {
+    let mut stored = HashMap::new();
+    for server in state.registry()?.list_agent_servers(&make_actor(caller), id)? {
+        stored.insert(server.server.clone(), server);
+    }
+    Ok(stored)
+}
+
+/// Lists the servers that an agent has or could have: those of the configuration, as far as policy
+/// lets the caller see them, and those of the organisation.
+#[utoipa::path(
+    get,
+    path = "/agents/{id}/servers",
+    tag = "agents",
+    params(("id" = String, Path), OrganisationQuery),
+    responses(
+        (status = 200, body = Page<AgentServer>),
+        (status = 404, description = "Not found"),
+    )
+)]
+pub(crate) async fn list_servers(
+    State(state): Shared,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Json<Page<AgentServer>>, Problem> {
+    let candidates = Candidates::of(&state, &caller, &id)?;
+    let mut stored = list_stored(&state, &caller, &id)?;
+    let mut slugs: Vec<&String> = candidates.servers.keys().collect();
+    slugs.extend(candidates.integrations.keys());
+    slugs.sort();
+    slugs.dedup();
+    let mut items = Vec::with_capacity(slugs.len());
+    for slug in slugs {
+        let own = candidates.find_key(slug).and_then(|key| stored.remove(key));
+        items.push(candidates.describe(&state, &caller, slug, own));
+    }
+    Ok(Json(Page { total: items.len(), items, next_cursor: None }))
+}
+
+/// Returns a server of an agent, with its tools.
+#[utoipa::path(
+    get,
+    path = "/agents/{id}/servers/{server}",
+    tag = "agents",
+    params(("id" = String, Path), ("server" = String, Path), OrganisationQuery),
+    responses((status = 200, body = AgentServer), (status = 404, description = "Not found"))
+)]
+pub(crate) async fn show_server(
+    State(state): Shared,
+    caller: Caller,
+    Path((id, slug)): Path<(String, String)>,
+) -> Result<Json<AgentServer>, Problem> {
+    let candidates = Candidates::of(&state, &caller, &id)?;
+    let key = candidates.find_key(&slug).ok_or_else(unknown_server)?;
+    let stored = list_stored(&state, &caller, &id)?.remove(key);
+    let server = candidates.describe(&state, &caller, &slug, stored);
+    Ok(Json(server.with_tools(&state, &caller).await))
+}
+
+/// Assigns a server to an agent or unassigns it, and switches tools of it on or off.
+///
+/// A tool that is off answers at the agent's endpoint like one that does not exist.
+#[utoipa::path(
+    patch,
+    path = "/agents/{id}/servers/{server}",
+    tag = "agents",
+    params(
+        ("id" = String, Path),
+        ("server" = String, Path),
+        ChangeQuery,
+        OrganisationQuery,
+        CreationHeaders,
+    ),
+    request_body = AgentServerPatch,
+    responses(
+        (status = 200, body = AgentServer),
+        (status = 400, description = "The integration is disabled"),
+        (status = 404, description = "No such agent, server or tool"),
+        (status = 409, description = "A limit is reached"),
+    )
+)]
+pub(crate) async fn change_server(
+    State(state): Shared,
+    Path((id, slug)): Path<(String, String)>,
+    change: Change,
+    Body(patch): Body<AgentServerPatch>,
+) -> Result<Json<AgentServer>, Problem> {
+    let caller = &change.caller;
+    let candidates = Candidates::of(&state, caller, &id)?;
+    let key = candidates.find_key(&slug).ok_or_else(unknown_server)?.to_owned();
+    if patch.tools.values().any(|is_on| !is_on) {
+        let known = list_tools(&state, caller, &slug).await;
+        for (tool, is_on) in &patch.tools {
+            if !is_on && !known.iter().any(|known| **known == **tool) {
+                let detail = "there is no such tool; GET /api/agents/{id}/servers/{server} lists \
+                    them";
+                return Err(Problem::not_found("TOOL_NOT_FOUND", detail));
+            }
+        }
+    }
+    let wanted = AgentServerChange { is_assigned: patch.assigned, tools: patch.tools };
+    let changed = change
+        .make("change server of agent", |Terms { registry, actor, options }| async move {
+            registry.change_agent_server(&actor, &id, &key, wanted, &options).await
+        })
+        .await?;
+    let is_dry_run = changed.is_dry_run;
+    let server = candidates.describe(&state, caller, &slug, changed.after);
+    Ok(Json(AgentServer { dry_run: is_dry_run, ..server.with_tools(&state, caller).await }))
+}
