@@ -33,7 +33,9 @@ impl Rereading {
         if self.due.is_none() && now > ended + QUIET_PERIOD.max(self.pause) {
             self.pause = SETTLE_DELAY;
         }
-        self.due.get_or_insert(soon.max(ended + self.pause));
+        // Sooner than a retry, which may be due later.
+        let at = soon.max(ended + self.pause);
+        self.due = Some(self.due.map_or(at, |due| due.min(at)));
     }
 
     /// Schedules a read after a change for a client, which may use it at once: the first read

@@ -32,7 +32,7 @@ const TASKS = {
     await hands.press('button', 'Create agent');
     await hands.press('switch', `Notes ${mark}`);
     await hands.page.locator(`[role=switch][aria-checked=true][aria-label="Notes ${mark}"]`).waitFor();
-    equal(await hands.page.evaluate(() => document.activeElement.getAttribute('aria-label')), `Notes ${mark}`, 'the focus stays on the switch');
+    await expectFocus(hands, `switch-notes-${mark}`);
     const endpoint = await hands.page.locator('.code pre').first().textContent();
     const tools = await listTools(endpoint, world.key);
     holds(tools.some((name) => name.startsWith(`notes-${mark}__`)), `${endpoint} lists ${tools}`);

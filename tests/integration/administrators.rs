@@ -94,7 +94,8 @@ async fn agents_have_servers_of_the_operator_and_tools_that_are_off() {
     let id = made["id"].as_str().unwrap();
     let (mcp, servers) = (format!("/agents/{id}/mcp"), format!("/api/agents/{id}/servers"));
     let own = format!("{servers}/a");
-    assert!(gate.tools(&mcp).await.0.is_empty(), "nothing is assigned yet");
+    let list = async || gate.modern(&mcp, "tools/list", json!({})).await.code();
+    assert_eq!(list().await, -32601, "nothing is assigned yet");
     let assigned = patch(&gate, &own, json!({"assigned": true})).await;
     assert_eq!(assigned.status, 200, "{}", assigned.text());
     assert_eq!(gate.tools(&mcp).await.0, ["a__t", "a__u"]);
@@ -127,7 +128,7 @@ async fn agents_have_servers_of_the_operator_and_tools_that_are_off() {
     patch(&gate, &own, json!({"tools": {"u": true}})).await;
     assert_eq!(gate.tools(&mcp).await.0, ["a__t", "a__u"]);
     patch(&gate, &own, json!({"assigned": false})).await;
-    assert!(gate.tools(&mcp).await.0.is_empty());
+    assert_eq!(list().await, -32601);
 }
 
 /// A server that policy hides from the owner of an agent is unknown to it.
