@@ -2,9 +2,9 @@
 //! each enabled integration, and the agents. A change touches only the changed parts of a single
 //! organisation.
 
-mod daily_calls;
 mod known_lists;
 mod switch;
+mod usage;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -28,6 +28,7 @@ use tokio::sync::broadcast::error::RecvError;
 use url::Url;
 
 use known_lists::Memory;
+use usage::UsageWriter;
 
 use crate::retiring::Retiring;
 
@@ -81,6 +82,7 @@ pub(crate) struct Tenants {
     retiring: Retiring,
     /// Stored credentials that cannot be decrypted, by organisation; each is recorded once.
     unopened: Mutex<HashMap<Arc<str>, Vec<Unopened>>>,
+    usage: UsageWriter,
 }
 
 /// An integration's id, its version, and why its stored credentials cannot be decrypted.
@@ -148,11 +150,12 @@ impl Tenants {
             organisations: Mutex::default(),
             retiring: Retiring::default(),
             unopened: Mutex::default(),
+            usage: UsageWriter::default(),
         });
         let changes = tenants.registry.changes();
         tenants.adopt_all();
         let follower = Arc::clone(&tenants);
-        tokio::spawn(async move { tokio::join!(follower.follow(changes), follower.keep_calls()) });
+        tokio::spawn(async move { tokio::join!(follower.follow(changes), follower.keep_usage()) });
         let registry = Arc::clone(&tenants.registry);
         tokio::spawn(async move { registry.follow().await });
         tenants
@@ -362,7 +365,7 @@ impl Tenants {
         for task in closing {
             let _ = task.await;
         }
-        self.keep_last_calls().await;
+        self.keep_last_usage().await;
         self.registry.close().await;
     }
 }

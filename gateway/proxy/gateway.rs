@@ -19,7 +19,6 @@ use tokio_util::sync::CancellationToken;
 use crate::activity::Activity;
 use crate::agent_servers::AgentServers;
 use crate::approvals::Approvals;
-use crate::daily_calls::{CallsByDay, DailyCalls};
 use crate::directory::Directory;
 use crate::flagged_tools::{self, FlaggedTool, PinChange};
 use crate::modern_clients::ModernClients;
@@ -33,6 +32,7 @@ use crate::snapshot::Snapshot;
 use crate::streams::{OpenStream, Streams, TooManyStreams};
 use crate::transport::{Endpoint, Exchange};
 use crate::unix_time;
+use crate::usage::{Usage, UsageCount};
 use lockgate_admission::budget::Budget;
 
 /// Subscriptions in progress per principal, over all of its `subscriptions/listen` streams.
@@ -62,8 +62,8 @@ pub struct Gateway {
     pub(crate) approvals: Approvals,
     pub(crate) single_principal: SinglePrincipal,
     pub(crate) activity: Activity,
-    /// Calls of organisations' servers that are not stored yet.
-    pub(crate) daily_calls: DailyCalls,
+    /// Calls and denials that were not taken yet.
+    pub(crate) usage: Usage,
     pub(crate) budget: Arc<Budget>,
     /// Thread pool for work that would block request threads.
     pub(crate) cpu_pool: Arc<CpuPool>,
@@ -179,15 +179,15 @@ impl Gateway {
         Arc::clone(&self.metrics)
     }
 
-    /// Takes the call counts of organisations' servers since the last take.
+    /// Takes the counts of calls and denials since the last take.
     #[must_use]
-    pub fn take_daily_calls(&self) -> CallsByDay {
-        self.daily_calls.take()
+    pub fn take_usage(&self) -> Vec<UsageCount> {
+        self.usage.take()
     }
 
-    /// Merges counts that could not be stored back in.
-    pub fn put_back_daily_calls(&self, counts: CallsByDay) {
-        self.daily_calls.put_back(counts);
+    /// Forgets series of calls and denials that are no longer used.
+    pub fn trim_usage(&self) {
+        self.usage.trim();
     }
 
     /// Waits until each of the operator's servers has connected or failed, or the deadline passes.

@@ -64,7 +64,7 @@ impl Gateway {
             approvals: Approvals::default(),
             single_principal: SinglePrincipal::default(),
             activity: Activity::default(),
-            daily_calls: Default::default(),
+            usage: Default::default(),
             budget,
             cpu_pool: Arc::new(CpuPool::new(cpu_pool)),
             metrics,

@@ -32,6 +32,7 @@ mod set;
 mod slug;
 mod snapshot;
 mod state;
+mod usage;
 mod waiting_lists;
 
 pub use actor::{Actor, ChangeOptions, Changed, PrincipalKey, Role, Warning};
@@ -51,9 +52,11 @@ pub use snapshot::{
     AgentSnapshot, Credential, CredentialState, HiddenTools, IntegrationSnapshot,
     OrganisationSnapshot,
 };
+pub use usage::UsageStanding;
 
 pub use lockgate_store::{
-    Config, DailyCalls, KEPT_DAYS, Keys, KnownLists, Secret, StoreError, StorePlace, VaultError,
+    Config, DailyCalls, KEPT_DAYS, Keys, KnownLists, STATE, Secret, StoreError, StorePlace,
+    USAGE_BUCKETS, UsageCounts, UsageFilter, UsageGroup, UsageKey, UsageRow, VaultError,
 };
 
 #[cfg(test)]

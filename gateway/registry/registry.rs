@@ -17,6 +17,7 @@ use crate::error::InvalidField;
 use crate::organisation::Organisation;
 use crate::snapshot::OrganisationSnapshot;
 use crate::state::OrganisationState;
+use crate::usage::WaitingUsage;
 use crate::waiting_lists::WaitingLists;
 
 /// Interval at which the store is polled for changes by other gateways, besides any notifications.
@@ -49,6 +50,7 @@ pub struct Registry {
     /// Organisations take turns at changes.
     pub(crate) turns: Arc<ConcurrencyLimit>,
     pub(crate) waiting_lists: WaitingLists,
+    pub(crate) waiting_usage: WaitingUsage,
 }
 
 /// Why the store cannot be used at present. A store may be readable but not writable.
@@ -81,6 +83,7 @@ impl Registry {
             is_loaded: AtomicBool::new(false),
             turns: ConcurrencyLimit::new(TURNS, Charge::Turns, None),
             waiting_lists: WaitingLists::default(),
+            waiting_usage: WaitingUsage::default(),
         });
         match registry.refresh().await {
             Err(error) if error.is_lasting() => return Err(error),

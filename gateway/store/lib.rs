@@ -24,6 +24,7 @@ mod read;
 mod record;
 mod schema;
 mod secret;
+mod usage;
 mod vault;
 
 pub use change::{Change, Owner, Reservation};
@@ -40,6 +41,9 @@ pub use record::{
     AgentRecord, AssignmentRecord, HiddenToolRecord, IntegrationRecord, OrganisationRecords,
 };
 pub use secret::Secret;
+pub use usage::{
+    CALL, STATE, USAGE_BUCKETS, UsageCounts, UsageFilter, UsageGroup, UsageKey, UsageRow,
+};
 pub use vault::{Field, MIN_KEY, Vault, VaultError, digest};
 
 #[cfg(test)]

@@ -50,6 +50,8 @@ const REPLACE: &str = "
     INSERT INTO main.agent_hidden_tools SELECT * FROM copy.agent_hidden_tools;
     DELETE FROM main.integration_calls;
     INSERT INTO main.integration_calls SELECT * FROM copy.integration_calls;
+    DELETE FROM main.call_usage;
+    INSERT INTO main.call_usage SELECT * FROM copy.call_usage;
     UPDATE main.organisations SET revision = (SELECT revision FROM main.clock);
     UPDATE main.integrations SET version = (SELECT revision FROM main.clock);
     UPDATE main.agents SET version = (SELECT revision FROM main.clock);

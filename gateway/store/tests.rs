@@ -9,6 +9,7 @@ mod lost;
 mod maintain;
 mod postgres;
 mod read;
+mod usage;
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -7,6 +7,7 @@
 
 pub mod audit;
 mod batches;
+mod call_durations;
 mod call_trace;
 mod collector;
 mod config;
@@ -33,6 +34,7 @@ mod spans;
 mod statuses;
 mod trace;
 
+pub use call_durations::{DURATION_BUCKETS, DurationCounts, estimate_percentile, find_bucket};
 pub use call_trace::CallTrace;
 pub use collector::{ExportError, Way};
 pub use config::{Config, Export, Format};

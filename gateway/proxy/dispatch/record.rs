@@ -10,16 +10,17 @@ use lockgate_telemetry::audit::{self, Decision, Record, Ticket};
 use lockgate_telemetry::{
     CallTrace, Denial, FailureType, Outcome, ToolMetrics, TraceContext, Unknown,
 };
-use lockgate_upstream::ServerId;
 
 use super::hiding::{find_hiding_rule, read_reference};
 use crate::authorize::Permitted;
+use crate::catalog::organisation_of;
 use crate::context::RequestContext;
 use crate::gateway::Gateway;
 use crate::rejections::classify;
 use crate::rescue::RequestError;
 use crate::tool_news::EndedCall;
 use crate::transport::Endpoint;
+use crate::usage::Series;
 
 /// Records a request that policy refused. The caller of a hidden item gets the error of an unknown
 /// item; the record names the rule that hides the item.
@@ -80,10 +81,12 @@ fn count_denial(
 ) {
     let metrics = &gateway.metrics;
     if let Some(rule) = hiding_rule {
+        gateway.usage.deny(&context.principal, rule, Denial::Hidden);
         return metrics.denied(rule, Denial::Hidden);
     }
     if let Some(rule) = &problem.rule {
         metrics.denied(rule, problem.denial);
+        gateway.usage.deny(&context.principal, rule, problem.denial);
         if let Some(tool) = find_counters(context) {
             tool.record(Outcome::Denied, Duration::ZERO);
         }
@@ -143,6 +146,7 @@ pub(crate) fn audit_allow<'a>(
 ) -> Result<Option<Ticket<'a>>, RequestError> {
     if let Some(would) = permitted.would() {
         gateway.metrics.denied(&would.rule, Denial::DryRun);
+        gateway.usage.deny(&context.principal, &would.rule, Denial::DryRun);
     }
     let Some(trail) = &gateway.audit else { return Ok(None) };
     let name = name_of(context, permitted);
@@ -233,13 +237,26 @@ fn ended(context: &RequestContext, outcome: Outcome, duration: Duration) -> Opti
     })
 }
 
+fn find_series(
+    gateway: &Gateway,
+    context: &RequestContext,
+    permitted: &Permitted,
+) -> Option<Arc<Series>> {
+    if context.request.method != Method::ToolsCall {
+        return None;
+    }
+    let server = &**permitted.server();
+    let of = (organisation_of(server), server.slug());
+    Some(gateway.usage.of_call(&context.principal, of, permitted.target()))
+}
+
 /// The record of a running call. If dropped before an outcome is set, the call counts as cancelled.
 pub(super) struct CallRecord<'a> {
     gateway: &'a Gateway,
     context: &'a RequestContext,
     tool: Option<Arc<ToolMetrics>>,
-    /// The organisation's server, for counting tool calls by day.
-    counted: Option<ServerId>,
+    /// The counters of the caller's calls to the tool.
+    series: Option<Arc<Series>>,
     trace: Option<TraceContext>,
     ticket: Option<Ticket<'a>>,
     rule: Option<Arc<str>>,
@@ -271,12 +288,7 @@ impl<'a> CallRecord<'a> {
             gateway,
             context,
             tool: permitted.metrics(),
-            counted: match permitted.server().organisation() {
-                Some(_) if context.request.method == Method::ToolsCall => {
-                    Some(ServerId::of(&**permitted.server()))
-                }
-                _ => None,
-            },
+            series: find_series(gateway, context, permitted),
             trace,
             ticket: audit_allow(gateway, context, permitted, trace_id)?,
             rule: permitted.rule().cloned(),
@@ -332,8 +344,8 @@ impl Drop for CallRecord<'_> {
                 tool.server().failed(failure);
             }
         }
-        if let Some(server) = self.counted.take() {
-            self.gateway.daily_calls.count(server, self.failure_type().is_some());
+        if let Some(series) = &self.series {
+            series.count(self.outcome, self.failure_type().is_some(), duration);
         }
         if let Some(ticket) = self.ticket.take() {
             ticket.finish(self.outcome, duration);

@@ -1,0 +1,332 @@
+//! Calls by series and time step. Counting them is not a change: it takes no revision. Gateways add
+//! to each other's counts, and rows are deleted when they expire.
+
+use std::fmt::Write;
+use std::sync::LazyLock;
+
+use sqlx::any::AnyRow;
+use sqlx::{AssertSqlSafe, Row};
+
+use crate::database::{Store, within, within_background};
+use crate::error::StoreError;
+
+/// The number of buckets of durations.
+pub const USAGE_BUCKETS: usize = 36;
+/// The kind of rows that count calls.
+pub const CALL: &str = "call";
+/// The kind of rows that count samples of a server's state. Other kinds are reasons of denials.
+pub const STATE: &str = "state";
+
+/// Columns that name a series, in the order of the primary key after `step`.
+const NAMES: [&str; 7] = ["at", "kind", "organisation", "server", "name", "issuer", "subject"];
+/// Rows of a group by names, the largest first.
+const MAX_ROWS: usize = 100;
+/// Rows of a group by time.
+const MAX_TIMES: usize = 50_000;
+
+const DROP_OLD: &str = "DELETE FROM call_usage WHERE expires <= $1";
+
+static ADD: LazyLock<String> = LazyLock::new(|| {
+    let mut columns = "step, at, kind, organisation, server, name, issuer, subject, expires, \
+        calls, failed"
+        .to_owned();
+    let mut values = "$1".to_owned();
+    let mut sums = "calls = call_usage.calls + excluded.calls, \
+        failed = call_usage.failed + excluded.failed"
+        .to_owned();
+    for parameter in 2..=11 + USAGE_BUCKETS {
+        let _ = write!(values, ", ${parameter}");
+    }
+    for bucket in 0..USAGE_BUCKETS {
+        let _ = write!(columns, ", b{bucket}");
+        let _ = write!(sums, ", b{bucket} = call_usage.b{bucket} + excluded.b{bucket}");
+    }
+    format!(
+        "INSERT INTO call_usage ({columns}) VALUES ({values}) \
+        ON CONFLICT (step, at, kind, organisation, server, name, issuer, subject) \
+        DO UPDATE SET {sums}"
+    )
+});
+
+/// The names of a series and its time step. In a group, names by which it does not group are empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct UsageKey {
+    /// The start, in seconds since 1970.
+    pub at: i64,
+    /// Seconds.
+    pub step: i64,
+    /// [`CALL`], [`STATE`] or the reason of a denial.
+    pub kind: String,
+    /// The organisation of the caller; of the server for states, empty if it is the operator's.
+    pub organisation: String,
+    /// `slug` or `organisation/slug`; empty for denials.
+    pub server: String,
+    /// The tool or the rule.
+    pub name: String,
+    pub issuer: String,
+    pub subject: String,
+}
+
+/// The counts of a series; for states, samples and those in which the server was down.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UsageCounts {
+    pub calls: i64,
+    pub failed: i64,
+    pub durations: [i64; USAGE_BUCKETS],
+}
+
+impl Default for UsageCounts {
+    fn default() -> Self {
+        Self { calls: 0, failed: 0, durations: [0; USAGE_BUCKETS] }
+    }
+}
+
+impl UsageCounts {
+    pub fn add(&mut self, other: &Self) {
+        self.calls += other.calls;
+        self.failed += other.failed;
+        for (count, more) in self.durations.iter_mut().zip(other.durations) {
+            *count += more;
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UsageRow {
+    pub key: UsageKey,
+    pub counts: UsageCounts,
+}
+
+/// The rows of a query, and the names that are kept apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UsageGroup {
+    /// Calls by time.
+    Time,
+    /// Calls by server.
+    Server,
+    /// Calls by server and tool.
+    Tool,
+    /// Calls by organisation and caller.
+    Caller,
+    /// Denials by rule and reason.
+    Rule,
+    /// Calls by time and server, without durations.
+    ServerTime,
+    /// States by time and server, of the operator's servers too.
+    StateTime,
+}
+
+impl UsageGroup {
+    fn columns(self) -> &'static [&'static str] {
+        match self {
+            Self::Time => &["at"],
+            Self::Server => &["server"],
+            Self::Tool => &["server", "name"],
+            Self::Caller => &["organisation", "issuer", "subject"],
+            Self::Rule => &["kind", "name"],
+            Self::ServerTime | Self::StateTime => &["at", "server"],
+        }
+    }
+
+    fn has_durations(self) -> bool {
+        matches!(self, Self::Time | Self::Server | Self::Tool | Self::Caller)
+    }
+
+    /// Returns whether rows are in the order of time, not of counts.
+    #[must_use]
+    pub fn is_by_time(self) -> bool {
+        matches!(self, Self::Time | Self::ServerTime | Self::StateTime)
+    }
+
+    /// Returns the maximum number of rows.
+    #[must_use]
+    pub fn limit(self) -> usize {
+        if self.is_by_time() { MAX_TIMES } else { MAX_ROWS }
+    }
+
+    fn has_kind(self, kind: &str) -> bool {
+        match self {
+            Self::Rule => kind != CALL && kind != STATE,
+            Self::StateTime => kind == STATE,
+            _ => kind == CALL,
+        }
+    }
+
+    fn write_sql(self) -> String {
+        let mut selected = String::new();
+        for name in NAMES {
+            let _ = match (self.columns().contains(&name), name) {
+                (true, _) => write!(selected, "{name}, "),
+                (false, "at") => write!(selected, "CAST(0 AS BIGINT) AS at, "),
+                (false, _) => write!(selected, "CAST('' AS TEXT) AS {name}, "),
+            };
+        }
+        selected.push_str("CAST(SUM(calls) AS BIGINT) AS calls");
+        selected.push_str(", CAST(SUM(failed) AS BIGINT) AS failed");
+        if self.has_durations() {
+            for bucket in 0..USAGE_BUCKETS {
+                let _ = write!(selected, ", CAST(SUM(b{bucket}) AS BIGINT) AS b{bucket}");
+            }
+        }
+        let (kind, shared) = match self {
+            Self::Rule => ("kind NOT IN ('call', 'state')", ""),
+            Self::StateTime => ("kind = 'state'", " OR organisation = ''"),
+            _ => ("kind = 'call'", ""),
+        };
+        let columns = self.columns().join(", ");
+        let order =
+            if self.is_by_time() { columns.clone() } else { format!("SUM(calls) DESC, {columns}") };
+        format!(
+            "SELECT {selected} FROM call_usage WHERE step = $1 AND at >= $2 AND {kind} \
+            AND (CAST($3 AS TEXT) = '' OR organisation = $3{shared}) \
+            AND (CAST($4 AS TEXT) = '' OR server = $4 OR server = $5) \
+            AND (CAST($6 AS TEXT) = '' OR issuer = $6 AND subject = $7) \
+            GROUP BY {columns} ORDER BY {order} LIMIT {}",
+            self.limit()
+        )
+    }
+}
+
+/// The selected rows. Empty texts select all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UsageFilter {
+    pub step: i64,
+    /// The first time step.
+    pub from: i64,
+    pub organisation: String,
+    /// Two spellings of a server.
+    pub servers: [String; 2],
+    pub issuer: String,
+    pub subject: String,
+}
+
+impl UsageFilter {
+    /// Returns the key of the group that a row belongs to, if it is selected: the equivalent of
+    /// the query for rows in memory.
+    #[must_use]
+    pub fn find_group(&self, group: UsageGroup, key: &UsageKey) -> Option<UsageKey> {
+        let is_shared = group == UsageGroup::StateTime && key.organisation.is_empty();
+        let is_selected = key.step == self.step
+            && key.at >= self.from
+            && group.has_kind(&key.kind)
+            && (self.organisation.is_empty() || self.organisation == key.organisation || is_shared)
+            && (self.servers[0].is_empty() || self.servers.contains(&key.server))
+            && (self.issuer.is_empty() || self.issuer == key.issuer && self.subject == key.subject);
+        if !is_selected {
+            return None;
+        }
+        let mut masked = UsageKey { step: self.step, ..UsageKey::default() };
+        for column in group.columns() {
+            match *column {
+                "at" => masked.at = key.at,
+                "kind" => masked.kind.clone_from(&key.kind),
+                "organisation" => masked.organisation.clone_from(&key.organisation),
+                "server" => masked.server.clone_from(&key.server),
+                "name" => masked.name.clone_from(&key.name),
+                "issuer" => masked.issuer.clone_from(&key.issuer),
+                _ => masked.subject.clone_from(&key.subject),
+            }
+        }
+        Some(masked)
+    }
+}
+
+impl UsageRow {
+    fn from_row(row: &AnyRow, step: i64, has_durations: bool) -> sqlx::Result<Self> {
+        let key = UsageKey {
+            at: row.try_get("at")?,
+            step,
+            kind: row.try_get("kind")?,
+            organisation: row.try_get("organisation")?,
+            server: row.try_get("server")?,
+            name: row.try_get("name")?,
+            issuer: row.try_get("issuer")?,
+            subject: row.try_get("subject")?,
+        };
+        let mut counts = UsageCounts {
+            calls: row.try_get("calls")?,
+            failed: row.try_get("failed")?,
+            ..UsageCounts::default()
+        };
+        if has_durations {
+            for (bucket, count) in counts.durations.iter_mut().enumerate() {
+                *count = row.try_get(NAMES.len() + 2 + bucket)?;
+            }
+        }
+        Ok(Self { key, counts })
+    }
+}
+
+impl Store {
+    /// Returns whether there is a database. The first change creates a SQLite file.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the file was removed.
+    pub fn exists(&self) -> Result<bool, StoreError> {
+        Ok(self.file().is_none() || self.identify()?.is_some())
+    }
+
+    /// Adds counts with their expiry, all or none, and drops rows that have expired at `now`.
+    /// Returns `false`, and stores nothing, if there is no database yet.
+    pub async fn add_usage(&self, all: &[(UsageRow, i64)], now: i64) -> Result<bool, StoreError> {
+        if !self.exists()? {
+            return Ok(false);
+        }
+        let pool = self.pool().await?;
+        within_background(async {
+            let mut transaction = self.answer(pool.begin().await)?;
+            for (UsageRow { key, counts }, expires) in all {
+                let mut add = sqlx::query(ADD.as_str()).bind(key.step).bind(key.at);
+                let names = [
+                    &key.kind,
+                    &key.organisation,
+                    &key.server,
+                    &key.name,
+                    &key.issuer,
+                    &key.subject,
+                ];
+                for name in names {
+                    add = add.bind(name.clone());
+                }
+                add = add.bind(*expires).bind(counts.calls).bind(counts.failed);
+                for count in counts.durations {
+                    add = add.bind(count);
+                }
+                self.answer(add.execute(&mut *transaction).await)?;
+            }
+            let drop_old = sqlx::query(DROP_OLD).bind(now);
+            self.answer(drop_old.execute(&mut *transaction).await)?;
+            match transaction.commit().await {
+                Ok(()) => Ok(true),
+                Err(error) => Err(StoreError::of_commit(&error, self.file())),
+            }
+        })
+        .await
+    }
+
+    /// Returns the selected rows, summed by group. `None` if there is no database yet.
+    pub async fn sum_usage(
+        &self,
+        group: UsageGroup,
+        filter: &UsageFilter,
+    ) -> Result<Option<Vec<UsageRow>>, StoreError> {
+        if !self.exists()? {
+            return Ok(None);
+        }
+        let pool = self.pool().await?;
+        within(async {
+            let UsageFilter { step, from, organisation, servers: [server, other], issuer, subject } =
+                filter;
+            let mut query = sqlx::query(AssertSqlSafe(group.write_sql())).bind(*step).bind(*from);
+            for text in [organisation, server, other, issuer, subject] {
+                query = query.bind(text.clone());
+            }
+            let mut summed = Vec::new();
+            for row in &self.answer(query.fetch_all(&pool).await)? {
+                summed.push(self.answer(UsageRow::from_row(row, *step, group.has_durations()))?);
+            }
+            Ok(Some(summed))
+        })
+        .await
+    }
+}
