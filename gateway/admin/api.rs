@@ -48,6 +48,7 @@ pub(crate) mod state;
 mod switch;
 mod table;
 pub(crate) mod tools;
+pub(crate) mod usage;
 
 use std::sync::Arc;
 

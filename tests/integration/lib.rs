@@ -94,6 +94,7 @@ mod tls;
 mod traces;
 mod trpc;
 mod trust;
+mod usage;
 mod valid;
 mod validation;
 mod visible;

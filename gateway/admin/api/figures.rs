@@ -128,7 +128,7 @@ pub(crate) fn write_time(time: SystemTime) -> String {
 }
 
 /// Converts a duration, with a precision of microseconds.
-fn to_ms(time: Option<Duration>) -> Option<f64> {
+pub(crate) fn to_ms(time: Option<Duration>) -> Option<f64> {
     Some(time?.as_micros() as f64 / 1e3)
 }
 

@@ -24,7 +24,7 @@ use super::table::Table;
 use super::{
     agent_servers, agents, approvals, assignments, audit, document, events, integrations, keys,
     mcp, me, offers, organisations, pins, policies, recent, server_set, servers, sessions,
-    settings, switch, tools,
+    settings, switch, tools, usage,
 };
 use crate::console::sessions::Sessions;
 use lockgate_proxy::Gateway;
@@ -39,6 +39,9 @@ const KEY_TURNS: Bounds = Bounds { running: 1, waiting: 64 };
 /// Concurrent searches of the audit trail, per organisation and in total; operators have the same
 /// total.
 const SEARCHES: (usize, usize) = (1, 2);
+
+/// Concurrent reads of usage, per organisation and in total.
+const USAGE_READS: (usize, usize) = (2, 3);
 
 pub(crate) fn table() -> Table {
     let gateway = Table::new()
@@ -67,6 +70,7 @@ pub(crate) fn table() -> Table {
         .add(ADMIN, routes!(keys::revoke_key))
         .add(ADMIN, routes!(sessions::list_sessions))
         .add(ADMIN, routes!(sessions::end_session))
+        .add(ADMIN, routes!(usage::show_usage))
         .add(ADMIN, routes!(audit::search_audit))
         .add(OPERATOR, routes!(audit::verify_audit))
         .add(USER, routes!(approvals::list_approvals))
@@ -129,6 +133,7 @@ pub(crate) fn make_router(
         probes: Places::new(MAX_PROBES, usize::MAX),
         searches: Places::new(SEARCHES.0, SEARCHES.1),
         operator_searches: Places::new(SEARCHES.1, SEARCHES.1),
+        usage_reads: Places::new(USAGE_READS.0, USAGE_READS.1),
         key_turns: ConcurrencyLimit::new(KEY_TURNS, Charge::Turns, None),
     });
     let routes = routes

@@ -184,6 +184,8 @@ pub(crate) struct ApiState {
     pub(crate) searches: Arc<Places>,
     /// A separate limit for operators, so that organisations cannot block their searches.
     pub(crate) operator_searches: Arc<Places>,
+    /// Limit on concurrent reads of usage, which sum many rows of the store.
+    pub(crate) usage_reads: Arc<Places>,
     /// Limit on changes of the keys file. Organisations take turns.
     pub(crate) key_turns: Arc<ConcurrencyLimit>,
 }

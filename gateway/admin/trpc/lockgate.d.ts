@@ -98,6 +98,37 @@ export interface Status {
   activeSessions: number;
 }
 
+export interface UsageFigures {
+  calls: number;
+  failed: number;
+  /** Milliseconds, within 19 % from 0.5 ms to 65 s; absent without a call that reached a server. */
+  p50Ms?: number;
+  p95Ms?: number;
+}
+
+/** Calls of the caller's organisation; for operators, all. Times are RFC 3339. */
+export interface Usage {
+  window: '1h' | '24h' | '7d';
+  stepSeconds: number;
+  from: string;
+  until: string;
+  /** Set if the figures are in memory alone: the start of the count. */
+  since?: string;
+  writtenAt?: string;
+  total: UsageFigures;
+  steps: (UsageFigures & { at: string })[];
+  /** The 100 with the most calls. */
+  items: (UsageFigures & { server?: string; tool?: string; organizationId?: string; issuer?: string; subject?: string; name?: string })[];
+  otherCalls: number;
+  denials: { rule: string; reason: string; count: number }[];
+  /** The last 24 hours of servers. */
+  servers: {
+    name: string;
+    organizationId?: string;
+    hours: { at: string; state: 'ok' | 'failing' | 'down' | 'no-data'; calls: number; failed: number; downPercent: number }[];
+  }[];
+}
+
 export interface Tool {
   name: string;
   server: string;
@@ -164,6 +195,7 @@ export type AppRouter = TRPCBuiltRouter<
   TRPCDecorateCreateRouterOptions<{
     mcp: {
       status: Query<void, Status>;
+      usage: Query<{ window?: '1h' | '24h' | '7d'; by?: 'server' | 'tool' | 'caller'; server?: string; principal?: string } | void, Usage>;
       listTools: Query<{ category?: string; server?: string; cursor?: string } | void, ToolList>;
       executeTool: Mutation<{ name: string; arguments?: Record<string, unknown> }, ToolResult>;
       file: {

@@ -14,6 +14,7 @@ pub(crate) enum ProcedureKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Status,
+    Usage,
     ListTools,
     ExecuteTool,
     /// A tool of the built-in server of a category, as `category/name`.
@@ -74,6 +75,16 @@ const fn mutation(path: &'static str, input: Input, action: Action) -> Procedure
 
 pub(crate) const ALL: &[Procedure] = &[
     query("mcp.status", Input::Nothing, Action::Status),
+    query(
+        "mcp.usage",
+        Input::Exactly(&[
+            optional("window", Form::OneOf(&["1h", "24h", "7d"])),
+            optional("by", Form::OneOf(&["server", "tool", "caller"])),
+            SERVER,
+            optional("principal", Form::Text),
+        ]),
+        Action::Usage,
+    ),
     query(
         "mcp.listTools",
         Input::Exactly(&[optional("category", Form::Text), SERVER, optional("cursor", Form::Text)]),

@@ -14,7 +14,7 @@ use super::answer::Outcome;
 use super::code::Code;
 use super::failure::TrpcError;
 use super::procedures::{Action, Procedure};
-use crate::api::access::Caller;
+use crate::api::access::{Caller, Permission, check_permission};
 use crate::api::answer::{count, estimate_tree};
 use crate::api::builtin_tools::{find_spellings, is_category};
 use crate::api::call::{CallError, CallResult, Params, param, send};
@@ -23,6 +23,7 @@ use crate::api::problem::Problem;
 use crate::api::servers::{Server, visible_servers};
 use crate::api::state::ApiState;
 use crate::api::tools::{SeenTool, Tool};
+use crate::api::usage::load_usage;
 
 /// Tools per page.
 const MAX_PAGE: usize = 200;
@@ -55,6 +56,7 @@ pub(crate) async fn run(
     let call = ToolCalls { state, caller, headers };
     match procedure.action {
         Action::Status => write(state, &describe_status(state, caller).await).await,
+        Action::Usage => show_usage(state, caller, members).await,
         Action::ListTools => list_tools(state, caller, &members).await,
         Action::ExecuteTool => {
             let name = read_text(&members, "name").unwrap_or("");
@@ -138,6 +140,15 @@ async fn describe_status(state: &ApiState, caller: &Caller) -> Value {
         status["requests"]["successRate"] = (succeeded as f64 / total as f64).into();
     }
     status
+}
+
+async fn show_usage(state: &ApiState, caller: &Caller, members: Map<String, Value>) -> Outcome {
+    check_permission(Permission::AtLeast(Role::Admin), Some(caller))?;
+    let query = match serde_json::from_value(Value::Object(members)) {
+        Ok(query) => query,
+        Err(error) => return Err(TrpcError::bad_request(error.to_string())),
+    };
+    write(state, &load_usage(state, caller, &query).await?).await
 }
 
 async fn list_tools(state: &ApiState, caller: &Caller, members: &Map<String, Value>) -> Outcome {

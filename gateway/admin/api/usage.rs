@@ -1,0 +1,441 @@
+//! Calls, errors and durations over an hour, a day or a week, denials by rule, and the state of
+//! servers over the day: all for operators, those of its own callers for an organisation.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use lockgate_authn::Role;
+use lockgate_registry::{
+    Registry, USAGE_BUCKETS, UsageCounts, UsageFilter, UsageGroup, UsageKey, UsageRow,
+};
+use lockgate_telemetry::{DURATION_BUCKETS, Denial, estimate_percentile};
+use lockgate_text::date;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::access::Caller;
+use super::conditions::OrganisationQuery;
+use super::figures::to_ms;
+use super::names::KeyNames;
+use super::problem::Problem;
+use super::query::Query;
+use super::servers::visible_servers;
+use super::state::{ApiState, Shared};
+
+const _: () = assert!(USAGE_BUCKETS == DURATION_BUCKETS);
+
+const HOUR: i64 = 3600;
+/// Hours of a server's day.
+const DAY: i64 = 24;
+/// Servers with their day.
+const MAX_SERVERS: usize = 100;
+/// Minimum of calls in an hour for failing calls, as for the state of a server.
+const MIN_CALLS: i64 = 5;
+
+#[derive(Clone, Debug, Default, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[into_params(parameter_in = Query)]
+pub(crate) struct UsageQuery {
+    /// Default `24h`.
+    #[serde(default)]
+    #[param(inline)]
+    window: UsageWindow,
+    /// The grouping of `items`. Default `server`.
+    #[serde(default)]
+    #[param(inline)]
+    by: UsageBy,
+    /// Only calls to this server.
+    #[serde(default)]
+    #[param(max_length = 512)]
+    server: Option<String>,
+    /// Only calls of this caller: `issuer|subject`.
+    #[serde(default)]
+    #[param(max_length = 1024)]
+    principal: Option<String>,
+}
+
+/// A time span up to now.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, ToSchema)]
+pub(crate) enum UsageWindow {
+    /// In steps of 5 minutes.
+    #[serde(rename = "1h")]
+    Hour,
+    /// In steps of an hour.
+    #[default]
+    #[serde(rename = "24h")]
+    Day,
+    /// In steps of an hour.
+    #[serde(rename = "7d")]
+    Week,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum UsageBy {
+    #[default]
+    Server,
+    Tool,
+    Caller,
+}
+
+/// Calls of tools that ended within a time span, by servers, tools or callers.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Usage {
+    window: UsageWindow,
+    /// Seconds per step.
+    step_seconds: i64,
+    /// RFC 3339.
+    from: String,
+    until: String,
+    /// Set if the figures are kept in memory alone, because the store is not in use: the start of
+    /// the count (RFC 3339).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    since: Option<String>,
+    /// The last time that this gateway wrote its figures to the store (RFC 3339).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    written_at: Option<String>,
+    total: CallFigures,
+    /// Every step, from the oldest to the current one.
+    steps: Vec<UsageStep>,
+    /// The 100 with the most calls.
+    items: Vec<UsageItem>,
+    /// Calls that are not in `items`.
+    other_calls: i64,
+    /// The 100 rules with the most denials.
+    denials: Vec<UsageDenial>,
+    /// The last 24 hours of up to 100 servers that the caller may see.
+    servers: Vec<ServerDay>,
+}
+
+/// Outcomes and durations of calls.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = UsageFigures)]
+pub(crate) struct CallFigures {
+    calls: i64,
+    failed: i64,
+    /// Milliseconds, within 19 % from 0.5 ms to 65 s. Absent without a call that reached a server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    p50_ms: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    p95_ms: Option<f64>,
+}
+
+/// Calls of one time step.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct UsageStep {
+    /// The start (RFC 3339).
+    at: String,
+    #[serde(flatten)]
+    figures: CallFigures,
+}
+
+/// Calls of a server, a tool or a caller.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct UsageItem {
+    /// `name`, or `organisation/name`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    server: String,
+    /// The server's own name of the tool; absent for tools that are counted together.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    tool: String,
+    /// The organisation of the caller.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    organization_id: String,
+    /// Issuer and subject are absent for callers that are counted together.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    issuer: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    subject: String,
+    /// The name of the caller's key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    #[serde(flatten)]
+    figures: CallFigures,
+}
+
+/// Denials by a rule.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct UsageDenial {
+    /// Empty for rules that are counted together.
+    rule: String,
+    /// `policy`, `hidden` (operators only), `rate`, `scopes`, `approval`, or `dry_run` for rules on
+    /// trial.
+    reason: String,
+    count: i64,
+}
+
+/// The last 24 hours of a server.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ServerDay {
+    name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    organization_id: Option<String>,
+    /// From the oldest to the current one.
+    hours: Vec<ServerHour>,
+}
+
+/// An hour of a server.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ServerHour {
+    /// The start (RFC 3339).
+    at: String,
+    state: HourState,
+    calls: i64,
+    failed: i64,
+    /// The share of the hour's samples in which it was down, in percent.
+    down_percent: i64,
+}
+
+/// The state of a server in an hour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum HourState {
+    Ok,
+    /// At least half of 5 or more calls failed, or it was down for a part of the hour.
+    Failing,
+    /// It was down for at least half of the hour.
+    Down,
+    /// Not connected, not called, or not recorded.
+    NoData,
+}
+
+impl UsageWindow {
+    /// Returns the seconds per step and the number of steps.
+    fn steps(self) -> (i64, i64) {
+        match self {
+            Self::Hour => (300, 12),
+            Self::Day => (HOUR, DAY),
+            Self::Week => (HOUR, 7 * DAY),
+        }
+    }
+}
+
+impl CallFigures {
+    fn new(counts: &UsageCounts) -> Self {
+        let durations = counts.durations.map(|count| u64::try_from(count).unwrap_or(0));
+        Self {
+            calls: counts.calls,
+            failed: counts.failed,
+            p50_ms: to_ms(estimate_percentile(&durations, 50)),
+            p95_ms: to_ms(estimate_percentile(&durations, 95)),
+        }
+    }
+}
+
+impl UsageItem {
+    fn new(row: UsageRow, names: &KeyNames) -> Self {
+        let UsageKey { organisation, server, name: tool, issuer, subject, .. } = row.key;
+        Self {
+            name: names.find(&issuer, &subject).map(str::to_owned),
+            server,
+            tool,
+            organization_id: organisation,
+            issuer,
+            subject,
+            figures: CallFigures::new(&row.counts),
+        }
+    }
+}
+
+impl HourState {
+    fn new(calls: &UsageCounts, samples: &UsageCounts) -> Self {
+        let is_failing = calls.calls >= MIN_CALLS && calls.failed * 2 >= calls.calls;
+        match samples.failed {
+            down if down > 0 && down * 2 >= samples.calls => Self::Down,
+            down if down > 0 || is_failing => Self::Failing,
+            _ if samples.calls + calls.calls > 0 => Self::Ok,
+            _ => Self::NoData,
+        }
+    }
+}
+
+/// Returns the calls, errors and durations of a time span.
+///
+/// Those of the callers of the organisation; for operators, all. Includes all gateways on the same
+/// store, with a delay of a few seconds, and the last 8 days.
+#[utoipa::path(
+    get,
+    path = "/usage",
+    tag = "usage",
+    params(UsageQuery, OrganisationQuery),
+    responses((status = 200, body = Usage))
+)]
+pub(crate) async fn show_usage(
+    State(state): Shared,
+    caller: Caller,
+    Query(query): Query<UsageQuery>,
+) -> Result<Json<Usage>, Problem> {
+    Ok(Json(load_usage(&state, &caller, &query).await?))
+}
+
+pub(crate) async fn load_usage(
+    state: &ApiState,
+    caller: &Caller,
+    query: &UsageQuery,
+) -> Result<Usage, Problem> {
+    let registry = state.registry()?;
+    let Some(_place) = state.usage_reads.enter(&Arc::from(caller.organisation())) else {
+        let detail = "too many requests for usage are running: retry in a moment";
+        let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "OVERLOADED", detail);
+        return Err(problem.retry_after(2));
+    };
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = i64::try_from(now.as_secs()).unwrap_or(0);
+    let (step, count) = query.window.steps();
+    let filter = make_filter(caller, query, (step, count, now))?;
+    let by = match query.by {
+        UsageBy::Server => UsageGroup::Server,
+        UsageBy::Tool => UsageGroup::Tool,
+        UsageBy::Caller => UsageGroup::Caller,
+    };
+    let times = registry.sum_usage(UsageGroup::Time, &filter).await?;
+    let rows = registry.sum_usage(by, &filter).await?;
+    let denials = list_denials(&registry, caller, &filter).await?;
+    let servers = list_days(state, caller, query, now).await?;
+    let mut total = UsageCounts::default();
+    for row in &times {
+        total.add(&row.counts);
+    }
+    let names = KeyNames::of(state, caller);
+    let listed: i64 = rows.iter().map(|row| row.counts.calls).sum();
+    let standing = registry.usage_standing();
+    Ok(Usage {
+        window: query.window,
+        step_seconds: step,
+        from: date::of_seconds(filter.from),
+        until: date::of_seconds(now),
+        since: standing.since.map(date::of_seconds),
+        written_at: standing.written.map(date::of_seconds),
+        total: CallFigures::new(&total),
+        steps: list_steps(&times, filter.from, (step, count)),
+        items: rows.into_iter().map(|row| UsageItem::new(row, &names)).collect(),
+        other_calls: (total.calls - listed).max(0),
+        denials,
+        servers,
+    })
+}
+
+/// Returns the filter for the last `count` steps.
+fn make_filter(
+    caller: &Caller,
+    query: &UsageQuery,
+    (step, count, now): (i64, i64, i64),
+) -> Result<UsageFilter, Problem> {
+    let organisation = if caller.sees_all() { "" } else { caller.organisation() };
+    let server = query.server.as_deref().unwrap_or("");
+    let (issuer, subject) = match &query.principal {
+        None => ("", ""),
+        Some(principal) => match principal.split_once('|') {
+            Some((issuer, subject)) if !issuer.is_empty() => (issuer, subject),
+            _ => {
+                let detail = "`principal`: must be `issuer|subject`, as in `items`";
+                return Err(Problem::new(StatusCode::BAD_REQUEST, "INVALID_QUERY", detail));
+            }
+        },
+    };
+    Ok(UsageFilter {
+        step,
+        from: now - now.rem_euclid(step) - (count - 1) * step,
+        organisation: organisation.to_owned(),
+        servers: [server.to_owned(), format!("{}/{server}", caller.organisation())],
+        issuer: issuer.to_owned(),
+        subject: subject.to_owned(),
+    })
+}
+
+/// Returns all steps, also those without calls.
+fn list_steps(rows: &[UsageRow], from: i64, (step, count): (i64, i64)) -> Vec<UsageStep> {
+    let known: HashMap<i64, &UsageCounts> =
+        rows.iter().map(|row| (row.key.at, &row.counts)).collect();
+    let nothing = UsageCounts::default();
+    let mut steps = Vec::new();
+    for index in 0..count {
+        let at = from + index * step;
+        let counts = known.get(&at).copied().unwrap_or(&nothing);
+        steps.push(UsageStep { at: date::of_seconds(at), figures: CallFigures::new(counts) });
+    }
+    steps
+}
+
+/// Returns the denials by rule. They have no server or caller, so these filters do not apply. Rules
+/// that hide an item are for operators only.
+async fn list_denials(
+    registry: &Registry,
+    caller: &Caller,
+    filter: &UsageFilter,
+) -> Result<Vec<UsageDenial>, Problem> {
+    let filter = UsageFilter {
+        servers: Default::default(),
+        issuer: String::new(),
+        subject: String::new(),
+        ..filter.clone()
+    };
+    let mut denials = Vec::new();
+    for row in registry.sum_usage(UsageGroup::Rule, &filter).await? {
+        if row.key.kind != Denial::Hidden.as_str() || caller.role == Role::Operator {
+            let UsageKey { kind: reason, name: rule, .. } = row.key;
+            denials.push(UsageDenial { rule, reason, count: row.counts.calls });
+        }
+    }
+    Ok(denials)
+}
+
+/// Returns the last 24 hours of the servers that the caller may see.
+async fn list_days(
+    state: &ApiState,
+    caller: &Caller,
+    query: &UsageQuery,
+    now: i64,
+) -> Result<Vec<ServerDay>, Problem> {
+    let registry = state.registry()?;
+    let mut servers = visible_servers(state, caller);
+    if let Some(wanted) = &query.server {
+        servers.retain(|server| server.slug() == wanted || server.qualified_name() == *wanted);
+    }
+    servers.sort_by(|a, b| a.slug().cmp(b.slug()));
+    servers.truncate(MAX_SERVERS);
+    let query = UsageQuery { principal: None, ..query.clone() };
+    let filter = make_filter(caller, &query, (HOUR, DAY, now))?;
+    let calls = index(registry.sum_usage(UsageGroup::ServerTime, &filter).await?);
+    let samples = index(registry.sum_usage(UsageGroup::StateTime, &filter).await?);
+    let nothing = UsageCounts::default();
+    let mut days = Vec::new();
+    for server in servers {
+        let mut hours = Vec::new();
+        for hour in 0..DAY {
+            let key = (filter.from + hour * HOUR, server.qualified_name().into_owned());
+            let samples = samples.get(&key).unwrap_or(&nothing);
+            let calls = calls.get(&key).unwrap_or(&nothing);
+            hours.push(ServerHour {
+                at: date::of_seconds(key.0),
+                state: HourState::new(calls, samples),
+                calls: calls.calls,
+                failed: calls.failed,
+                down_percent: (samples.failed * 100).checked_div(samples.calls).unwrap_or(0),
+            });
+        }
+        days.push(ServerDay {
+            name: server.slug().to_owned(),
+            organization_id: server.organisation().map(ToString::to_string),
+            hours,
+        });
+    }
+    Ok(days)
+}
+
+/// Returns counts by time and server.
+fn index(rows: Vec<UsageRow>) -> HashMap<(i64, String), UsageCounts> {
+    rows.into_iter().map(|row| ((row.key.at, row.key.server), row.counts)).collect()
+}
+
+#[cfg(test)]
+mod tests;
