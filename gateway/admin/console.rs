@@ -29,6 +29,7 @@ mod shown;
 mod sign_in;
 mod snippets;
 mod tool_form;
+mod usage;
 mod visitor;
 
 pub use attempts::Attempts;

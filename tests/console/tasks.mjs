@@ -366,6 +366,26 @@ const TASKS = {
     await hands.see('Allowed');
   },
 
+  async 'read the usage of a server, a tool and a caller'(hands, world) {
+    await callTool(`${world.gateway.origin}/mcp`, world.key, 'tracker__find_issue', { words: 'usage' });
+    await hands.press('link', 'Usage');
+    const cell = hands.page.getByRole('link', { name: 'tracker', exact: true });
+    await until('the call is counted', async () => {
+      await hands.page.reload();
+      return (await cell.count()) > 0;
+    });
+    equal(await hands.page.locator('main svg[role=img]').first().getAttribute('aria-label').then((label) => label.includes('highest')), true, 'a plot says its figures');
+    holds(await hands.page.getByRole('img', { name: /^tracker in the last 24 hours: .*ok/ }).count() === 1, 'the strip has words');
+    await hands.press('link', 'tracker');
+    await hands.page.getByRole('cell', { name: 'find_issue', exact: true }).waitFor();
+    await hands.press('link', 'Callers');
+    holds((await hands.page.locator('table th[scope=row]').allTextContents()).length > 0, 'callers are listed');
+    await hands.press('link', '7 days');
+    equal(new URL(hands.page.url()).search, '?window=7d&by=caller&server=tracker');
+    await hands.press('link', 'Show all calls');
+    equal(new URL(hands.page.url()).search, '?window=7d&by=caller');
+  },
+
   async 'follow live activity'(hands, world, mark) {
     let loads = 0;
     const count = (request) => { loads += request.url().includes('/console/activity') ? 1 : 0; };

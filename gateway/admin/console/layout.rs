@@ -54,7 +54,14 @@ const SECTIONS: [(&str, &[SectionRow]); 5] = [
             ("/console/pins", "Changes", Role::Admin),
         ],
     ),
-    ("Records", &[(ACTIVITY, "Activity", Role::Admin), ("/console/audit", "Audit", Role::Admin)]),
+    (
+        "Records",
+        &[
+            (ACTIVITY, "Activity", Role::Admin),
+            ("/console/usage", "Usage", Role::Admin),
+            ("/console/audit", "Audit", Role::Admin),
+        ],
+    ),
     (
         "Settings",
         &[

@@ -25,3 +25,4 @@ pub(crate) mod sessions;
 pub(crate) mod settings;
 pub(crate) mod tool;
 pub(crate) mod tools;
+pub(crate) mod usage;

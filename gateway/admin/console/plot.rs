@@ -11,8 +11,28 @@ const HEIGHT: f64 = 48.0;
 const LEAST: f64 = 1.5;
 /// The title of plots of failed calls.
 const ERRORS: &str = "Errors";
-/// Bars of a full plot; with fewer steps, its left side is empty.
-const BARS: usize = 61;
+/// The steps of recent calls.
+const RECENT: PlotSpan = PlotSpan {
+    bars: 61,
+    step: "30 s",
+    words: "30 minutes",
+    start: "30 min ago",
+    times: Vec::new(),
+};
+
+/// The time steps of a plot.
+#[derive(Clone)]
+pub(crate) struct PlotSpan {
+    /// Bars of a full plot; with fewer steps, its left side is empty.
+    pub(crate) bars: usize,
+    /// The length of a step, and of all.
+    pub(crate) step: &'static str,
+    pub(crate) words: &'static str,
+    /// The left end of the axis.
+    pub(crate) start: &'static str,
+    /// The starts of the steps; empty for steps of 30 s up to now.
+    pub(crate) times: Vec<String>,
+}
 
 /// A bar chart of one metric.
 pub(crate) struct Plot {
@@ -21,6 +41,7 @@ pub(crate) struct Plot {
     pub(crate) unit: &'static str,
     /// From the oldest to the newest; `None` for a step without data.
     values: Vec<Option<f64>>,
+    pub(crate) span: PlotSpan,
 }
 
 /// Returns plots of the calls of the last half hour, or none if there were no calls.
@@ -51,7 +72,17 @@ pub(crate) struct Bar {
 
 impl Plot {
     pub(crate) fn new(title: &'static str, unit: &'static str, values: Vec<Option<f64>>) -> Self {
-        Self { title, unit, values }
+        Self::over(RECENT, title, unit, values)
+    }
+
+    /// Creates a plot of other time steps.
+    pub(crate) fn over(
+        span: PlotSpan,
+        title: &'static str,
+        unit: &'static str,
+        values: Vec<Option<f64>>,
+    ) -> Self {
+        Self { title, unit, values, span }
     }
 
     /// Returns whether this is a plot of errors, which has the colour of failures.
@@ -60,12 +91,12 @@ impl Plot {
     }
 
     pub(crate) fn width(&self) -> f64 {
-        BARS as f64 * STEP
+        self.span.bars as f64 * STEP
     }
 
     pub(crate) fn bars(&self) -> Vec<Bar> {
         let most = self.most();
-        let first = BARS.saturating_sub(self.values.len());
+        let first = self.span.bars.saturating_sub(self.values.len());
         let mut bars = Vec::new();
         for (at, value) in self.values.iter().enumerate() {
             let value = match *value {
@@ -104,14 +135,15 @@ impl Plot {
         }
     }
 
-    /// Returns the steps above zero, the newest first: the time since each began, and its value.
+    /// Returns the steps above zero, the newest first: the start or the time since, and the value.
     pub(crate) fn rows(&self) -> Vec<(String, String)> {
         let mut rows = Vec::new();
         for (back, value) in self.values.iter().rev().enumerate() {
             if matches!(value, Some(value) if *value > 0.0) {
-                let ago = match back {
-                    0 => "now".to_owned(),
-                    _ => format!("{} min {} s ago", back / 2, back % 2 * 30),
+                let ago = match self.span.times.iter().rev().nth(back) {
+                    Some(time) => time.clone(),
+                    None if back == 0 => "now".to_owned(),
+                    None => format!("{} min {} s ago", back / 2, back % 2 * 30),
                 };
                 rows.push((ago, self.write(*value)));
             }

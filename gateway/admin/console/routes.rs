@@ -21,7 +21,7 @@ use super::page_table::PageTable;
 use super::pages::{
     access, activity, agent, agents, approvals, audit, cases, catalogue_entry, integration,
     integrations, keys, live, organisation, organisations, overview, parts, pins, server, servers,
-    sessions, settings, tool, tools,
+    sessions, settings, tool, tools, usage,
 };
 use super::redirect::{SIGN_IN, redirect};
 use super::sent_forms::SentForms;
@@ -97,6 +97,7 @@ fn add_records(table: PageTable) -> PageTable {
         .action(OPERATOR, "/audit/verify", audit::verify_trail)
         .page(ADMIN, "/audit/{time}", audit::show_record)
         .page(ADMIN, "/activity", activity::show_activity)
+        .page(ADMIN, "/usage", usage::show_usage)
         .page(ADMIN, "/keys", keys::list_keys)
         .page(ADMIN, "/keys/new", keys::show_form)
         .action(ADMIN, "/keys/new", keys::create_key)

@@ -14,6 +14,7 @@ use crate::console::diagnosis::{NextStep, ServerState, Severity};
 use crate::console::error::{PageResult, show};
 use crate::console::layout::Layout;
 use crate::console::plot::{Plot, plot_calls};
+use crate::console::usage::{Usage, load_usage};
 
 #[derive(Template)]
 #[template(path = "server.html")]
@@ -28,6 +29,8 @@ struct ServerPage<'a> {
     address: &'a str,
     /// Empty before the first call.
     plots: Vec<Plot>,
+    /// The last 24 hours, for administrators.
+    usage: Option<Usage>,
     /// The integration, if the visitor's organisation added the server and the visitor may edit it.
     integration: Option<Integration>,
     /// The number of tools to review and the first of them, for visitors allowed to approve.
@@ -46,6 +49,7 @@ pub(crate) async fn show_server(
         _ => None,
     };
     let pins = if layout.is_admin() { find_pins(&api, &name).await? } else { (0, None) };
+    let usage = load_day(&layout, &api, &name).await;
     let mut limits = Vec::new();
     if let Some(internals) = &server.operator
         && let Some(load) = &internals.load
@@ -59,12 +63,21 @@ pub(crate) async fn show_server(
         prompts: load_prompts(&api, &name).await?,
         resources: load_resources(&api, &name).await?,
         plots: plot_calls(&server.recent),
+        usage,
         integration,
         pins,
         address: &layout.address,
         layout: &layout,
         server: &server,
     })
+}
+
+/// Returns the usage of the server over the day. Without it, the page shows the rest.
+async fn load_day(layout: &Layout, api: &ApiClient, name: &str) -> Option<Usage> {
+    if !layout.is_admin() {
+        return None;
+    }
+    load_usage(api, &[("server", name)]).await.ok()
 }
 
 /// Returns the limits of the server and their use.

@@ -131,6 +131,7 @@ async fn every_page_runs_nothing_but_the_files_of_the_console() {
         "/console/keys/new",
         "/console/audit",
         "/console/activity",
+        "/console/usage",
         "/console/organisations",
         "/console/pins",
         "/console/settings",

@@ -1,0 +1,279 @@
+//! Usage as returned by the API, with its texts: figures with units, plots of the time span, and
+//! strips that draw the state of a server over the day.
+
+use serde::Deserialize;
+
+use super::api_client::{ApiClient, ApiError, ApiPath};
+use super::plot::{Plot, PlotSpan};
+
+/// Width of a cell of a strip with its gap, in units of the drawing.
+const CELL: usize = 10;
+const HEIGHT: usize = 16;
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Usage {
+    pub(crate) window: String,
+    pub(crate) until: String,
+    pub(crate) since: Option<String>,
+    pub(crate) written_at: Option<String>,
+    pub(crate) total: Figures,
+    steps: Vec<Step>,
+    pub(crate) items: Vec<Item>,
+    pub(crate) other_calls: u64,
+    pub(crate) denials: Vec<DenialCount>,
+    pub(crate) servers: Vec<ServerDay>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Figures {
+    pub(crate) calls: u64,
+    pub(crate) failed: u64,
+    p50_ms: Option<f64>,
+    p95_ms: Option<f64>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Step {
+    at: String,
+    #[serde(flatten)]
+    figures: Figures,
+}
+
+/// The calls of a server, a tool or a caller.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Item {
+    pub(crate) server: String,
+    pub(crate) tool: String,
+    pub(crate) organization_id: String,
+    pub(crate) issuer: String,
+    pub(crate) subject: String,
+    pub(crate) name: Option<String>,
+    #[serde(flatten)]
+    pub(crate) figures: Figures,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct DenialCount {
+    pub(crate) rule: String,
+    reason: String,
+    pub(crate) count: u64,
+}
+
+/// The last 24 hours of a server.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ServerDay {
+    pub(crate) name: String,
+    pub(crate) organization_id: Option<String>,
+    pub(crate) hours: Vec<Hour>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Hour {
+    pub(crate) at: String,
+    /// `ok`, `failing`, `down` or `no-data`; the CSS class of the cell.
+    pub(crate) state: String,
+    pub(crate) calls: u64,
+    pub(crate) failed: u64,
+    pub(crate) down_percent: u64,
+}
+
+/// A cell of a strip. States differ in height, so that they do not depend on colours.
+pub(crate) struct Cell {
+    pub(crate) class: String,
+    pub(crate) x: usize,
+    pub(crate) y: usize,
+    pub(crate) height: usize,
+}
+
+/// Returns the usage of a time span, with these filters of the API.
+pub(crate) async fn load_usage(
+    api: &ApiClient,
+    filters: &[(&str, &str)],
+) -> Result<Usage, ApiError> {
+    let mut path = ApiPath::new(&["api", "usage"])?;
+    for (name, value) in filters {
+        path = path.with(name, value);
+    }
+    api.get(&path).await
+}
+
+impl Figures {
+    pub(crate) fn error_rate(&self) -> String {
+        match self.calls {
+            0 => "–".to_owned(),
+            calls => format!("{:.1}", self.failed as f64 * 100.0 / calls as f64),
+        }
+    }
+
+    pub(crate) fn p50(&self) -> String {
+        write_ms(self.p50_ms)
+    }
+
+    pub(crate) fn p95(&self) -> String {
+        write_ms(self.p95_ms)
+    }
+}
+
+fn write_ms(ms: Option<f64>) -> String {
+    match ms {
+        None => "–".to_owned(),
+        Some(ms) if ms < 10.0 => format!("{ms:.1}"),
+        Some(ms) => format!("{ms:.0}"),
+    }
+}
+
+impl Usage {
+    /// Returns plots of the calls, or none if there were no calls.
+    pub(crate) fn plots(&self) -> Vec<Plot> {
+        if self.total.calls == 0 {
+            return Vec::new();
+        }
+        let (step, words, start) = match self.window.as_str() {
+            "1h" => ("5 min", "hour", "1 h ago"),
+            "7d" => ("hour", "7 days", "7 d ago"),
+            _ => ("hour", "24 hours", "24 h ago"),
+        };
+        let mut span = PlotSpan { bars: self.steps.len(), step, words, start, times: Vec::new() };
+        let mut values = [const { Vec::new() }; 4];
+        for Step { at, figures } in &self.steps {
+            span.times.push(at.clone());
+            values[0].push(Some(figures.calls as f64));
+            values[1].push(Some(figures.failed as f64));
+            values[2].push(figures.p50_ms);
+            values[3].push(figures.p95_ms);
+        }
+        let [calls, failed, p50, p95] = values;
+        vec![
+            Plot::over(span.clone(), "Calls", "", calls),
+            Plot::over(span.clone(), "Errors", "", failed),
+            Plot::over(span.clone(), "Latency, p50", "ms", p50),
+            Plot::over(span, "Latency, p95", "ms", p95),
+        ]
+    }
+
+    /// Returns the day of the server of an item, if the visitor may see it.
+    pub(crate) fn find_day(&self, item: &Item) -> Option<&ServerDay> {
+        self.servers.iter().find(|day| day.qualified_name() == item.server)
+    }
+
+    /// Returns servers that were not called in the time span, but have data of the day.
+    pub(crate) fn idle_days(&self) -> Vec<&ServerDay> {
+        let mut idle = Vec::new();
+        for day in &self.servers {
+            let name = day.qualified_name();
+            if day.has_data() && !self.items.iter().any(|item| item.server == name) {
+                idle.push(day);
+            }
+        }
+        idle
+    }
+}
+
+impl Item {
+    /// Returns the name of the caller; the id if it has none.
+    pub(crate) fn caller_text(&self) -> &str {
+        match (&self.name, self.issuer.as_str()) {
+            (Some(name), _) => name,
+            (None, "") => "other callers",
+            (None, "local") => "this machine",
+            (None, "anonymous") => "anonymous",
+            (None, _) => &self.subject,
+        }
+    }
+
+    pub(crate) fn principal(&self) -> String {
+        format!("{}|{}", self.issuer, self.subject)
+    }
+}
+
+impl DenialCount {
+    pub(crate) fn reason_text(&self) -> &str {
+        match self.reason.as_str() {
+            "policy" => "denied",
+            "hidden" => "hidden item",
+            "rate" => "rate limit",
+            "scopes" => "missing scope",
+            "approval" => "not approved",
+            "dry_run" => "on trial, not denied",
+            other => other,
+        }
+    }
+}
+
+impl ServerDay {
+    fn qualified_name(&self) -> String {
+        match &self.organization_id {
+            Some(organisation) => format!("{organisation}/{}", self.name),
+            None => self.name.clone(),
+        }
+    }
+
+    pub(crate) fn has_data(&self) -> bool {
+        self.hours.iter().any(|hour| hour.state != "no-data")
+    }
+
+    pub(crate) fn width(&self) -> usize {
+        self.hours.len() * CELL
+    }
+
+    pub(crate) fn cells(&self) -> Vec<Cell> {
+        let mut cells = Vec::new();
+        for (index, hour) in self.hours.iter().enumerate() {
+            let height = match hour.state.as_str() {
+                "ok" => HEIGHT / 4,
+                "failing" => HEIGHT / 2,
+                "down" => HEIGHT,
+                _ => 1,
+            };
+            let class = hour.state.clone();
+            cells.push(Cell { class, x: index * CELL, y: HEIGHT - height, height });
+        }
+        cells
+    }
+
+    /// Returns the number of hours in each state, in words.
+    pub(crate) fn summary(&self) -> String {
+        let mut parts = Vec::new();
+        for (state, words) in
+            [("ok", "ok"), ("failing", "failing"), ("down", "down"), ("no-data", "without data")]
+        {
+            let count = self.hours.iter().filter(|hour| hour.state == state).count();
+            if count > 0 {
+                parts.push(format!("{count} h {words}"));
+            }
+        }
+        parts.join(", ")
+    }
+
+    /// Returns the summary, with the starts of hours that were failing or down.
+    pub(crate) fn label(&self) -> String {
+        let mut label = format!("{} in the last 24 hours: {}", self.name, self.summary());
+        for hour in &self.hours {
+            if matches!(hour.state.as_str(), "failing" | "down") {
+                label.push_str(&format!("; {} from {} UTC", hour.state, hour.time()));
+            }
+        }
+        label
+    }
+}
+
+impl Hour {
+    /// Returns the start as hours and minutes in UTC.
+    pub(crate) fn time(&self) -> &str {
+        self.at.get(11..16).unwrap_or("")
+    }
+
+    pub(crate) fn state_text(&self) -> &str {
+        if self.state == "no-data" { "no data" } else { &self.state }
+    }
+}
+
+#[cfg(test)]
+mod tests;
