@@ -55,6 +55,7 @@ impl Reader<'_> {
         let mut ended = false;
         for sent in self.split(text)? {
             match self.plain(sent)? {
+                Token::Whitespace(_) if matches!(plain.last(), Some(Token::Whitespace(_))) => {}
                 Token::Whitespace(_) => plain.push(Token::Whitespace(Whitespace::Space)),
                 Token::SemiColon => ended = true,
                 _ if ended => {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockgate_policy::sql::{Checked, Dialect, Functions, Kind, Spec, Sql};
+use lockgate_policy::sql::{Checked, Dialect, Functions, Spec, Sql};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 

@@ -85,7 +85,7 @@ fn what_has_two_meanings_is_refused() {
         (&[MYSQL], r#"SELECT "a\"""#),
         (&[MYSQL], "SELECT 1--1"),
         (&[MYSQL], "SELECT count (a)"),
-        (&[MYSQL], "SELECT Now/**/()"),
+        (&[MYSQL], "SELECT Now /**/ ()"),
         (&[MYSQL], "SELECT @a"),
         (&[MYSQL], "SELECT `a``b`"),
         (&[SQLITE], "SELECT N'a'"),
