@@ -210,7 +210,7 @@ impl Http1Connection {
         while !self.is_written() {
             let head = self.head.get(self.written..).unwrap_or(&[]);
             let [first, second, third] = self.output.0.each_ref().map(|piece| &piece[..]);
-            let slices = [head, first, second, third].map(|part| IoSlice::new(part));
+            let slices = [head, first, second, third].map(IoSlice::new);
             let mut count =
                 match ready!(Pin::new(&mut self.stream).poll_write_vectored(cx, &slices)) {
                     Ok(0) => return self.fail_write(io::ErrorKind::WriteZero.into()),

@@ -66,6 +66,7 @@ fn the_types_are_those_of_the_procedures() {
         };
         let output = match procedure.action {
             Action::Status => "Status",
+            Action::Usage => "Usage",
             Action::ListTools => "ToolList",
             Action::FollowEvents => "Event",
             Action::ExecuteTool | Action::Tool(..) | Action::FetchPage => "ToolResult",

@@ -1,7 +1,7 @@
 //! Tests of `http1`: each response is also read by hyper, which must agree unless it is laxer, and
 //! no way to split or change a response may cause a panic or another body.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 use http::{HeaderMap, HeaderValue, Method, Request};
 use http_body_util::{BodyExt, Empty};
