@@ -21,7 +21,7 @@ const SHORT_FINGERPRINT: usize = 12;
 
 #[derive(clap::Subcommand, Clone)]
 pub(crate) enum Command {
-    /// Show how the tools of all servers differ from the lock file; exit code 1 if they need a review
+    /// Show how the tools of all servers differ from the lock file; exit code 1 if one needs review
     Diff,
     /// Write the current definitions of tools into the lock file
     Approve {

@@ -315,10 +315,11 @@ impl Store {
         }
         let pool = self.pool().await?;
         within(async {
-            let UsageFilter { step, from, organisation, servers: [server, other], issuer, subject } =
-                filter;
-            let mut query = sqlx::query(AssertSqlSafe(group.write_sql())).bind(*step).bind(*from);
-            for text in [organisation, server, other, issuer, subject] {
+            let statement = AssertSqlSafe(group.write_sql());
+            let mut query = sqlx::query(statement).bind(filter.step).bind(filter.from);
+            let [server, other] = &filter.servers;
+            let texts = [&filter.organisation, server, other, &filter.issuer, &filter.subject];
+            for text in texts {
                 query = query.bind(text.clone());
             }
             let mut summed = Vec::new();

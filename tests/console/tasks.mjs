@@ -369,6 +369,7 @@ const TASKS = {
   async 'read the usage of a server, a tool and a caller'(hands, world) {
     await callTool(`${world.gateway.origin}/mcp`, world.key, 'tracker__find_issue', { words: 'usage' });
     await hands.press('link', 'Usage');
+    await hands.page.waitForURL(/console\/usage/);
     const cell = hands.page.getByRole('link', { name: 'tracker', exact: true });
     await until('the call is counted', async () => {
       await hands.page.reload();

@@ -119,7 +119,8 @@ impl Candidates {
         slug: &str,
         stored: Option<Stored>,
     ) -> AgentServer {
-        let (mut label, mut fault) = ("disabled", None);
+        let mut label = "disabled";
+        let mut fault = None;
         if let Some(server) = self.servers.get(slug) {
             label = server.status().state.as_str();
             let is_operator = caller.role == Role::Operator;
@@ -190,7 +191,7 @@ fn list_stored(
         (status = 404, description = "Not found"),
     )
 )]
-pub(crate) async fn list_servers(
+pub(crate) async fn list_agent_servers(
     State(state): Shared,
     caller: Caller,
     Path(id): Path<String>,
@@ -217,7 +218,7 @@ pub(crate) async fn list_servers(
     params(("id" = String, Path), ("server" = String, Path), OrganisationQuery),
     responses((status = 200, body = AgentServer), (status = 404, description = "Not found"))
 )]
-pub(crate) async fn show_server(
+pub(crate) async fn show_agent_server(
     State(state): Shared,
     caller: Caller,
     Path((id, slug)): Path<(String, String)>,
@@ -251,7 +252,7 @@ pub(crate) async fn show_server(
         (status = 409, description = "A limit is reached"),
     )
 )]
-pub(crate) async fn change_server(
+pub(crate) async fn change_agent_server(
     State(state): Shared,
     Path((id, slug)): Path<(String, String)>,
     change: Change,

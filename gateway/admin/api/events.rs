@@ -120,9 +120,10 @@ impl Position {
     /// Parses a position; unknown parts count as changed.
     fn parse(text: &str) -> Self {
         let mut parts = text.split('-');
-        let mut next = || parts.next().unwrap_or("").to_owned();
-        let (event, approvals, decisions) = (next(), next(), next());
-        Self { event, approvals, decisions: u64::from_str_radix(&decisions, 16).ok() }
+        let event = parts.next().unwrap_or("").to_owned();
+        let approvals = parts.next().unwrap_or("").to_owned();
+        let decisions = u64::from_str_radix(parts.next().unwrap_or(""), 16).ok();
+        Self { event, approvals, decisions }
     }
 }
 

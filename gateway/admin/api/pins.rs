@@ -117,11 +117,14 @@ impl PinsQuery {
 
     fn cut<T: AsRef<Pin>>(self, all: Vec<T>) -> Result<Page<T>, Problem> {
         let page = PageQuery { limit: self.limit, cursor: self.cursor, search: self.search };
-        let rank = |one: &T| rank_number(one.as_ref().findings.len() as u64);
-        let sorting = Sorting { rank: Box::new(rank), descending: true };
+        let sorting = Sorting { rank: Box::new(rank_findings::<T>), descending: true };
         let is_ranked = matches!(self.sort, Some(PinSort::Findings));
         page.cut_sorted(all, |one| &one.as_ref().name, is_ranked.then_some(&sorting))
     }
+}
+
+fn rank_findings<T: AsRef<Pin>>(one: &T) -> String {
+    rank_number(one.as_ref().findings.len() as u64)
 }
 
 impl AsRef<Pin> for Pin {
@@ -312,8 +315,9 @@ async fn decide(
     let made = tokio::spawn(async move {
         let operations = Arc::clone(&state.operations);
         let pins = chosen.clone();
-        let write = move || operations.decide_pins(&pins, is_approved);
-        match tokio::task::spawn_blocking(write).await {
+        let written =
+            tokio::task::spawn_blocking(move || operations.decide_pins(&pins, is_approved));
+        match written.await {
             Ok(Ok(())) => {
                 record(place, &actor, &chosen, is_approved);
                 wait_until_applied(&state, &chosen, decision).await;

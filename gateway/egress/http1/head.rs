@@ -84,10 +84,11 @@ impl<'h, 'a> ResponseHead<'h, 'a> {
         let mut map = HeaderMap::with_capacity(self.headers.len());
         for header in self.headers {
             let name = HeaderName::from_bytes(header.name.as_bytes());
-            let (Ok(name), Ok(value)) = (name, HeaderValue::from_bytes(header.value)) else {
-                return Err(Http1Error::Invalid("a header cannot be read"));
+            let value = HeaderValue::from_bytes(header.value);
+            match (name, value) {
+                (Ok(name), Ok(value)) => map.append(name, value),
+                _ => return Err(Http1Error::Invalid("a header cannot be read")),
             };
-            map.append(name, value);
         }
         Ok(map)
     }

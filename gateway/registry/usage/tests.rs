@@ -44,15 +44,21 @@ fn short_steps_are_kept_two_hours_states_26_and_hours_eight_days() {
     }
 }
 
+/// Returns the number of rows, and the start of the count.
+fn bounds(usage: &WaitingUsage) -> (usize, i64) {
+    let waiting = usage.0.lock();
+    (waiting.rows.len(), waiting.since)
+}
+
 #[test]
 fn beyond_the_bound_the_oldest_rows_go_and_the_start_of_the_count_moves() {
     let usage = WaitingUsage::default();
     usage.add(&[counted(CALL, "old", 1)], NOON, NOON);
     let many: Vec<_> = (0..MAX_ROWS / 2).map(|at| counted(CALL, &at.to_string(), 1)).collect();
     usage.add(&many[1..], NOON + HOUR, NOON + HOUR);
-    assert_eq!((usage.0.lock().rows.len(), usage.0.lock().since), (MAX_ROWS, NOON));
+    assert_eq!(bounds(&usage), (MAX_ROWS, NOON));
     usage.add(&many[..1], NOON + HOUR, NOON + HOUR);
-    assert_eq!((usage.0.lock().rows.len(), usage.0.lock().since), (MAX_ROWS, NOON + HOUR));
+    assert_eq!(bounds(&usage), (MAX_ROWS, NOON + HOUR));
     assert_eq!(sum(&usage, HOUR, 0), [(NOON + HOUR, (MAX_ROWS / 2) as i64)]);
 }
 

@@ -232,7 +232,8 @@ fn is_link(path: &Path) -> bool {
     matches!(fs::symlink_metadata(path), Ok(there) if there.is_symlink())
 }
 
-/// Finds the end of the chain, in the file or in the last rotated file. Removes an incomplete record.
+/// Finds the end of the chain, in the file or in the last rotated file. Removes an incomplete
+/// record.
 fn find_tip(
     file: &mut File,
     path: &Path,

@@ -73,6 +73,7 @@ fn api() -> Router {
         .route("/api/keys", list(empty.clone()))
         .route("/api/sessions", list(empty.clone()))
         .route("/api/audit", list(empty.clone()))
+        .route("/api/usage", list(json!({})))
         .route("/api/prompts", list(empty.clone()))
         .route("/api/resources", list(empty.clone()))
         .route("/api/agents", list(empty.clone()))
