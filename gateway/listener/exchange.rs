@@ -233,7 +233,7 @@ async fn answer_mcp<H: Handler, F: Fallback>(
         let reply = charge_reply(&*context.handler, reply, &mut held);
         return Ok(build_response(reply, keep_alive, held));
     }
-    Box::pin(answer_without_body(context, endpoint, request, active)).await
+    answer_without_body(context, endpoint, request, active).await
 }
 
 /// Answers the MCP requests that have no body: GET, DELETE and OPTIONS.

@@ -273,7 +273,11 @@ async fn nothing_of_an_organisation_shows_in_another() {
             let verb = verb(method);
             let own = at(path, &agent, id(&made));
             let nothing = at(path, NO_AGENT, NO_INTEGRATION);
-            let body = if verb == "PATCH" { json!({"name": "x"}) } else { Value::Null };
+            let body = match verb {
+                "PATCH" if path.ends_with("/servers/{server}") => json!({"assigned": true}),
+                "PATCH" => json!({"name": "x"}),
+                _ => Value::Null,
+            };
             for stranger in [&rig.other, &rig.other_user, &rig.user] {
                 // A user sees the integrations of the organisation, but not the agents of others.
                 if *stranger == rig.user && !path.starts_with("/agents/{id}") {
