@@ -28,7 +28,6 @@ use tokio::sync::broadcast::error::RecvError;
 use url::Url;
 
 use known_lists::Memory;
-use usage::UsageWriter;
 
 use crate::retiring::Retiring;
 
@@ -59,6 +58,17 @@ struct WantedClient<'a> {
     old: Option<&'a Connected>,
     /// Whether the integration is connected, not switched off by an operator.
     is_on: bool,
+}
+
+/// Calls and failed calls by organisation, slug and days since 1970.
+type CallsByDay = HashMap<(String, String, i64), (i64, i64)>;
+
+/// Counts of usage that are not passed on yet.
+#[derive(Default)]
+struct UsageWriter {
+    daily: Mutex<CallsByDay>,
+    /// Time of the last take, in seconds since 1970; 0 before the first.
+    taken: Mutex<i64>,
 }
 
 /// An organisation's state in this gateway.

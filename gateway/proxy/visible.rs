@@ -79,7 +79,8 @@ impl Gateway {
     #[must_use]
     pub fn failing_calls_of(&self, server: &dyn Upstream) -> Option<(u64, u64)> {
         let steps = self.recent_calls_of(server);
-        let (mut failed, mut calls) = (0, 0);
+        let mut failed = 0;
+        let mut calls = 0;
         for step in steps.iter().rev().take(CALL_STEPS) {
             calls += step.calls;
             failed += step.failed;

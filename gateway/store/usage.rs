@@ -324,7 +324,11 @@ impl Store {
             }
             let mut summed = Vec::new();
             for row in &self.answer(query.fetch_all(&pool).await)? {
-                summed.push(self.answer(UsageRow::from_row(row, *step, group.has_durations()))?);
+                summed.push(self.answer(UsageRow::from_row(
+                    row,
+                    filter.step,
+                    group.has_durations(),
+                ))?);
             }
             Ok(Some(summed))
         })

@@ -1,16 +1,14 @@
 //! Passes counts of calls and states of servers to the registry, periodically and at shutdown, and
 //! the calls of integrations by day. Failed writes are retried.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use lockgate_proxy::{CALL, UsageCount};
 use lockgate_registry::{DailyCalls, STATE, StoreError, UsageCounts, UsageKey};
 use lockgate_upstream::{Upstream, UpstreamState};
-use parking_lot::Mutex;
 
-use super::Tenants;
+use super::{CallsByDay, Tenants};
 
 /// Interval between writes.
 const WRITE_INTERVAL: i64 = 5;
@@ -24,17 +22,6 @@ const MAX_SAMPLED: usize = 4000;
 const STEP: i64 = 300;
 const HOUR: i64 = 3600;
 const DAY: i64 = 86_400;
-
-/// Calls and failed calls by organisation, slug and days since 1970.
-type CallsByDay = HashMap<(String, String, i64), (i64, i64)>;
-
-/// The counts that are not passed on yet.
-#[derive(Default)]
-pub(super) struct UsageWriter {
-    daily: Mutex<CallsByDay>,
-    /// Time of the last take, in seconds since 1970; 0 before the first.
-    taken: Mutex<i64>,
-}
 
 impl Tenants {
     /// Writes counts periodically. Never returns.

@@ -228,7 +228,6 @@ impl Shared {
             Some(headers) => headers.values(call.arguments().unwrap_or(b"{}")),
             None => Vec::new(),
         };
-        let wants_progress = matches!(&channel, Some(client) if client.wants_progress());
         let log_level = call.caller.log_level.map(crate::call::LogLevel::as_str);
         let ask = Ask {
             id,
@@ -239,7 +238,7 @@ impl Shared {
                 target: Some(call.target),
                 replaced: call.replaced,
                 sender: None,
-                progress: wants_progress,
+                progress: matches!(&channel, Some(client) if client.wants_progress()),
                 log_level,
                 trace: position,
             },

@@ -205,21 +205,7 @@ impl Connection {
     ) -> impl Future<Output = Result<Response, UpstreamError>> + Send + use<'a> {
         let id = ask.id.unwrap_or_else(|| self.mint_id());
         let modern = self.era() == Era::Modern;
-        let revision = self.peer.revision.as_str();
-        let sender = Sender { revision, capabilities: ask.capabilities, info: &self.info };
-        let sender = if modern { Some(sender) } else { None };
-        let text = Outbound { sender, ..ask.outbound }.write(id, ask.method);
-        let written = match &self.transport {
-            ServerTransport::Duplex(duplex) => Written::Line(duplex, outbound::joined(text)),
-            ServerTransport::Http(transport) => {
-                let mut message = transport.message(text, ask.assertion.as_deref());
-                describe_trace(&mut message.head, ask.outbound.trace);
-                if modern {
-                    describe_request(&mut message.head, ask.method, ask.target, ask.params);
-                }
-                Written::Post(transport, message)
-            }
-        };
+        let written = self.write(id, &ask, modern);
         let Ask { method, channel, sink, tool, assertion, limit, .. } = ask;
         let labels = OperationLabels { method: method.as_str(), ..self.labels() };
         let metrics = Arc::clone(&self.receiver.metrics);
@@ -267,6 +253,25 @@ impl Connection {
                 self.receiver.stale.notify_one();
             }
             Ok(response)
+        }
+    }
+
+    /// Writes a request for the transport, in the server's era.
+    fn write(&self, id: u64, ask: &Ask<'_>, modern: bool) -> Written<'_> {
+        let revision = self.peer.revision.as_str();
+        let sender = Sender { revision, capabilities: ask.capabilities, info: &self.info };
+        let sender = if modern { Some(sender) } else { None };
+        let text = Outbound { sender, ..ask.outbound }.write(id, ask.method);
+        match &self.transport {
+            ServerTransport::Duplex(duplex) => Written::Line(duplex, outbound::joined(text)),
+            ServerTransport::Http(transport) => {
+                let mut message = transport.message(text, ask.assertion.as_deref());
+                describe_trace(&mut message.head, ask.outbound.trace);
+                if modern {
+                    describe_request(&mut message.head, ask.method, ask.target, ask.params);
+                }
+                Written::Post(transport, message)
+            }
         }
     }
 

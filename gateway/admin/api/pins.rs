@@ -115,7 +115,7 @@ impl PinsQuery {
         is_of_server && is_rejected == self.rejected.unwrap_or(false)
     }
 
-    fn cut<T: AsRef<Pin>>(self, all: Vec<T>) -> Result<Page<T>, Problem> {
+    fn cut<T: AsRef<Pin> + 'static>(self, all: Vec<T>) -> Result<Page<T>, Problem> {
         let page = PageQuery { limit: self.limit, cursor: self.cursor, search: self.search };
         let sorting = Sorting { rank: Box::new(rank_findings::<T>), descending: true };
         let is_ranked = matches!(self.sort, Some(PinSort::Findings));

@@ -124,11 +124,15 @@ impl Server {
             _ => status.last_good.map(write_time),
         };
         let operator = if is_operator { Some(Internals::new(server)) } else { None };
+        let stage = match &fault {
+            Some(fault) => Some(fault.stage.clone()),
+            None => None,
+        };
         Self {
             name: server.slug().to_owned(),
             organization_id,
             state: status.state.as_str(),
-            stage: fault.as_ref().map(|fault| fault.stage.clone()),
+            stage,
             reason: status.reason(),
             fault,
             since: status.since_text(),

@@ -308,13 +308,15 @@ pub(crate) async fn load_usage(
     let names = KeyNames::of(state, caller);
     let listed: i64 = rows.iter().map(|row| row.counts.calls).sum();
     let standing = registry.usage_standing();
+    let since = standing.since.map(date::of_seconds);
+    let written_at = standing.written.map(date::of_seconds);
     Ok(Usage {
         window: query.window,
         step_seconds: step,
         from: date::of_seconds(filter.from),
         until: date::of_seconds(now),
-        since: standing.since.map(date::of_seconds),
-        written_at: standing.written.map(date::of_seconds),
+        since,
+        written_at,
         total: CallFigures::new(&total),
         steps: list_steps(&times, filter.from, (step, count)),
         items: rows.into_iter().map(|row| UsageItem::new(row, &names)).collect(),

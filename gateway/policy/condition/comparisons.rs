@@ -151,7 +151,8 @@ pub(super) fn check(operator: &str, left: &Operand<'_>, right: &Operand<'_>) -> 
 }
 
 fn comparable(left: &Operand<'_>, right: &Operand<'_>, never: &str) -> Result<(), String> {
-    let (Some(left), Some(right)) = (left.kind, right.kind) else { return Ok(()) };
+    let Some(left) = left.kind else { return Ok(()) };
+    let Some(right) = right.kind else { return Ok(()) };
     let left = left.shown();
     let right = right.shown();
     if left == right {

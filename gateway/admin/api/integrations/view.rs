@@ -188,9 +188,10 @@ impl Integration {
         let is_custom = stored.kind == IntegrationKind::Custom;
         let now = states.describe(&stored);
         let (auth_method, header_name) = describe_auth(&stored.auth);
+        let server_url = stored.url.filter(|_| may_change);
         Self {
             r#type: if is_custom { "custom" } else { "predefined" },
-            server_url: stored.url.filter(|_| may_change),
+            server_url,
             predefined: stored.catalogue,
             auth_method,
             header_name: header_name.filter(|_| may_change),
