@@ -1,6 +1,7 @@
 //! An HTTP/1.1 connection that its caller drives: no task, no channel, and a single `writev` for a
 //! request that the socket accepts at once. Rejects responses on whose end parsers disagree.
 
+mod error;
 mod head;
 mod request;
 
@@ -16,6 +17,7 @@ use tokio::io::{AsyncReadExt, AsyncWrite};
 
 use crate::payload::Payload;
 use crate::stream::Stream;
+pub use error::Http1Error;
 use head::Framing;
 pub use head::ResponseHead;
 pub use request::RequestHead;
@@ -23,26 +25,11 @@ pub(crate) use request::write_request;
 
 /// Longest response head in bytes, with all interim responses.
 const MAX_HEAD: usize = 64 << 10;
-/// Longest line of a chunk's size, and longest trailer section, in bytes.
-const MAX_CHUNK_LINE: usize = 16 << 10;
 /// Largest read-ahead of a connection in bytes. A body of at most this length arrives in one piece,
 /// for which readers with a budget reserve memory before.
 pub const MAX_READ_AHEAD: usize = 128 << 10;
 /// Free space for a read of unknown length.
 const MIN_READ: usize = 8 << 10;
-
-/// Why an exchange failed.
-#[derive(Debug, thiserror::Error)]
-pub enum Http1Error {
-    #[error("connection error: {0}")]
-    Io(#[from] io::Error),
-    #[error("connection closed before message completed")]
-    Incomplete,
-    #[error("invalid HTTP response: {0}")]
-    Invalid(&'static str),
-    #[error("the response head is too large")]
-    TooLarge,
-}
 
 /// The pool of connections waiting for their next request.
 pub(crate) trait IdleConnections: Send + Sync {

@@ -34,6 +34,7 @@ mod snapshot;
 mod state;
 mod usage;
 mod waiting_lists;
+mod waiting_usage;
 
 pub use actor::{Actor, ChangeOptions, Changed, PrincipalKey, Role, Warning};
 pub use agent::{Agent, NewAgent};

@@ -17,8 +17,8 @@ use crate::error::InvalidField;
 use crate::organisation::Organisation;
 use crate::snapshot::OrganisationSnapshot;
 use crate::state::OrganisationState;
-use crate::usage::WaitingUsage;
 use crate::waiting_lists::WaitingLists;
+use crate::waiting_usage::WaitingUsage;
 
 /// Interval at which the store is polled for changes by other gateways, besides any notifications.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);

@@ -91,7 +91,7 @@ impl Base {
 impl HttpTransport {
     pub(crate) fn new(
         origin: Origin,
-        configured: HeaderMap,
+        configured: &HeaderMap,
         settings: Arc<Settings>,
         inbox: Arc<dyn Inbox>,
         intake: Intake,
@@ -102,7 +102,7 @@ impl HttpTransport {
             USER_AGENT,
             HeaderValue::from_static(concat!("lockgate/", env!("CARGO_PKG_VERSION"))),
         );
-        for (name, value) in &configured {
+        for (name, value) in configured {
             // Set for each request; `config` refuses the other headers that the gateway sets.
             if name != meta::TRACEPARENT && name != meta::TRACESTATE {
                 base.insert(name.clone(), value.clone());

@@ -225,7 +225,7 @@ async fn carry(
             };
             let transport = HttpTransport::new(
                 origin.clone(),
-                headers.clone(),
+                headers,
                 Arc::clone(&shared.config),
                 Arc::clone(inbox),
                 intake(shared),

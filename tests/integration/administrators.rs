@@ -28,7 +28,7 @@ fn code(answer: &Answer) -> (u16, String) {
 async fn administrators_see_the_rule_of_a_denial_and_who_approved() {
     // With a condition, because only the operator sees the rule that hides a tool.
     let no_read =
-        "{ name: no-read, effect: deny, what: { words: [read] }, when: '!has(arguments.n)' }";
+        "{ name: no-read, effect: deny, what: { words: [read] }, when: 'has(arguments.n)' }";
     let policies = format!("{ONE}  - {no_read}\n");
     let audit = json!({"audit": {"output": "file", "file": "audit.jsonl"}});
     let rig = Rig::new(&policies, audit).await;

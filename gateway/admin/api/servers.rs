@@ -124,10 +124,7 @@ impl Server {
             _ => status.last_good.map(write_time),
         };
         let operator = if is_operator { Some(Internals::new(server)) } else { None };
-        let stage = match &fault {
-            Some(fault) => Some(fault.stage.clone()),
-            None => None,
-        };
+        let stage = fault.as_ref().map(|fault| fault.stage.clone());
         Self {
             name: server.slug().to_owned(),
             organization_id,

@@ -7,8 +7,10 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Version};
 use httparse::{Header, ParserConfig};
 
-use super::{Http1Error, MAX_CHUNK_LINE};
+use super::error::Http1Error;
 
+/// Longest line of a chunk's size, and longest trailer section, in bytes.
+const MAX_CHUNK_LINE: usize = 16 << 10;
 /// Most headers of a response.
 pub(super) const MAX_HEADERS: usize = 100;
 

@@ -250,9 +250,13 @@ fn every_operation(role: Role) -> (Router, Arc<AtomicUsize>) {
         let method = Method::try_from(operation.method.to_uppercase().as_str()).unwrap();
         let is_admitted = admits(operation.permission, role);
         let asked = Arc::clone(&asked);
+        let body = match operation.path.as_str() {
+            "/usage" => json!({}),
+            _ => json!({"items": [], "total": 0, "key": "lg", "id": "x", "whole": true}),
+        };
         let answer = move || {
             asked.fetch_add(1, Ordering::Relaxed);
-            let body = json!({"items": [], "total": 0, "key": "lg", "id": "x", "whole": true});
+            let body = body.clone();
             let status = if is_admitted { StatusCode::OK } else { StatusCode::FORBIDDEN };
             std::future::ready((status, Json(body)))
         };
