@@ -380,11 +380,12 @@ const TASKS = {
     await hands.press('link', 'tracker');
     await hands.page.getByRole('cell', { name: 'find_issue', exact: true }).waitFor();
     await hands.press('link', 'Callers');
-    holds((await hands.page.locator('table th[scope=row]').allTextContents()).length > 0, 'callers are listed');
+    await hands.page.waitForURL((url) => url.search === '?window=24h&by=caller&server=tracker');
+    await hands.page.locator('table th[scope=row]').first().waitFor();
     await hands.press('link', '7 days');
-    equal(new URL(hands.page.url()).search, '?window=7d&by=caller&server=tracker');
+    await hands.page.waitForURL((url) => url.search === '?window=7d&by=caller&server=tracker');
     await hands.press('link', 'Show all calls');
-    equal(new URL(hands.page.url()).search, '?window=7d&by=caller');
+    await hands.page.waitForURL((url) => url.search === '?window=7d&by=caller');
   },
 
   async 'follow live activity'(hands, world, mark) {
