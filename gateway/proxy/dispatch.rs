@@ -199,7 +199,10 @@ async fn run_modern(
     });
     tokio::select! {
         biased;
-        (context, answer) = &mut work => write_reply(&context, answer),
+        (context, answer) = &mut work => match Relay::ended(Some(&relay), &answer) {
+            Some(reply) => reply,
+            None => write_reply(&context, answer),
+        },
         (relay, pieces) = Relay::pieces(Some(&relay)) => stream_message(relay, work, pieces),
     }
 }
@@ -267,13 +270,16 @@ async fn run_legacy(
     let mut work = Detached::new(work, server, Arc::clone(&channel));
     tokio::select! {
         biased;
-        (context, answer) = &mut work => match (channel.stream(), answer) {
-            (None, Err(problem)) if problem.is_withdrawn() => silence(),
-            (None, answer) => write_reply(&context, answer),
-            (Some(log), answer) => {
-                finish_stream(&log, &context, answer);
-                stream_call(gateway, &session, &log)
-            }
+        (context, answer) = &mut work => match Relay::ended(relay.as_ref(), &answer) {
+            Some(reply) => reply,
+            None => match (channel.stream(), answer) {
+                (None, Err(problem)) if problem.is_withdrawn() => silence(),
+                (None, answer) => write_reply(&context, answer),
+                (Some(log), answer) => {
+                    finish_stream(&log, &context, answer);
+                    stream_call(gateway, &session, &log)
+                }
+            },
         },
         log = channel.begun() => {
             let rest = Arc::clone(&log);

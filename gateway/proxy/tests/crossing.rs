@@ -124,3 +124,20 @@ async fn news_of_a_server_reach_its_own_organisation_alone() {
         assert!(more.is_none(), "nothing else was told");
     }
 }
+
+/// A response that begins and ends in one poll of its call.
+#[tokio::test]
+async fn a_response_that_has_already_arrived_reaches_its_client() {
+    let rig = Rig::new();
+    let acme = server(Some("acme"), "github", &["stream"]);
+    rig.set("acme", &[acme], Vec::new()).await;
+    for is_legacy in [false, true] {
+        let client = rig.client("acme", "ann");
+        let client = if is_legacy { client.legacy().await } else { client };
+        let got = client.call("github__stream").await.json();
+        assert_eq!(
+            (&got["id"], &got["result"]["content"][0]["text"]),
+            (&json!(1), &json!("whole"))
+        );
+    }
+}

@@ -15,6 +15,12 @@ use lockgate_upstream::{
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
+/// The two parts of the answer of the tool `stream`.
+const LARGE_ANSWER: (&str, &str) = (
+    r#"{"jsonrpc":"2.0","id":0,"result":{"content":[{"type":"text","text":"who"#,
+    r#"le"}],"resultType":"complete"}}"#,
+);
+
 pub(in crate::tests) struct Named {
     id: ServerId,
     catalog: Mutex<Arc<lockgate_upstream::Catalog>>,
@@ -155,6 +161,10 @@ impl Upstream for Named {
         Arc::clone(&self.catalog.lock())
     }
 
+    fn streams_answers(&self) -> bool {
+        true
+    }
+
     fn calls(&self) -> &Arc<ConcurrencyLimit> {
         &self.calls
     }
@@ -162,6 +172,15 @@ impl Upstream for Named {
     fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Answer, UpstreamError>> {
         Box::pin(async move {
             let result = self.answer(&call);
+            if call.target == "stream"
+                && let Some(sink) = &call.sink
+            {
+                // All of it has arrived: there is nothing to wait for.
+                let (start, rest) = LARGE_ANSWER;
+                assert!(sink.begin(0, start.as_bytes()));
+                sink.write(rest.into()).await.unwrap();
+                sink.finish().await.unwrap();
+            }
             let kind = match result["resultType"].as_str() {
                 Some("input_required") => AnswerKind::InputRequired,
                 Some("task") => AnswerKind::Task,
