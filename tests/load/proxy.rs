@@ -3,8 +3,10 @@
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
@@ -25,6 +27,8 @@ pub struct Server {
 const READY_TIMEOUT: Duration = Duration::from_secs(20);
 /// The same under valgrind, which first reads all debug information.
 pub const VALGRIND_READY_TIMEOUT: Duration = Duration::from_secs(180);
+/// Ports of the measured programs, below the usual ephemeral ports.
+const PORTS: Range<u16> = 10_000..30_000;
 
 pub fn echo_command(tools: usize, eras: Eras, address: SocketAddr) -> anyhow::Result<Command> {
     let mut command = Command::new(std::env::current_exe().context("find this program")?);
@@ -196,7 +200,11 @@ pub async fn ready(
     loop {
         process.check()?;
         match tokio::time::timeout(patience, probe(address, path)).await.context("no answer")? {
-            Ok(()) => return Ok(Server { process, address }),
+            Ok(()) => {
+                // The answer may come from another program that has taken the port.
+                process.check()?;
+                return Ok(Server { process, address });
+            }
             Err(error) if Instant::now() > deadline => {
                 bail!("{address} is not ready: {error:#}\n{}", process.said());
             }
@@ -215,8 +223,16 @@ async fn probe(address: SocketAddr, path: Option<&str>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns a loopback address with a port that was free a moment ago.
+/// Returns a loopback address with a port that was free a moment ago. A program under valgrind
+/// binds it seconds later, so the port is below those that the system gives to other programs.
 pub fn free_address() -> anyhow::Result<SocketAddr> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("find a free port")?;
-    listener.local_addr().context("read the address")
+    static GIVEN: AtomicU32 = AtomicU32::new(0);
+    for _ in 0..PORTS.len() {
+        let number = std::process::id().wrapping_mul(64) + GIVEN.fetch_add(1, Ordering::Relaxed);
+        let port = PORTS.start + u16::try_from(number % PORTS.len() as u32)?;
+        if let Ok(listener) = TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
+            return listener.local_addr().context("read the address");
+        }
+    }
+    bail!("no port from {} to {} is free", PORTS.start, PORTS.end)
 }
