@@ -33,7 +33,7 @@ pub(crate) struct RequestContext {
     /// Trace position of the exchange, or of the request that caused this request.
     pub(crate) trace: Option<TraceContext>,
     /// Metrics and span; `None` for requests of the gateway itself.
-    pub(crate) operation: Option<Box<ServerOperation>>,
+    pub(crate) operation: Option<ServerOperation>,
     /// Legacy: handle for cancellation by the client, until the call takes it over.
     pub(crate) running: Option<Running>,
     /// Whether the response may be streamed.

@@ -102,7 +102,7 @@ fn write_reply(context: &RequestContext, answer: Result<Text, RequestError>) -> 
                 Transport::Trpc if is_call => problem.without_result(),
                 Transport::Mcp | Transport::Rest | Transport::Trpc => problem,
             };
-            server_operation::refuse(context.operation.as_deref(), &problem);
+            server_operation::refuse(context.operation.as_ref(), &problem);
             problem.reply(Some(context.request.id()), context.era())
         }
     }
@@ -364,7 +364,7 @@ async fn call_server(
     if let Err(problem) = &answer {
         record.outcome = problem.outcome;
         record.failure = problem.failure_type();
-        server_operation::refuse(context.operation.as_deref(), problem);
+        server_operation::refuse(context.operation.as_ref(), problem);
     }
     answer
 }

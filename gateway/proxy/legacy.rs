@@ -41,7 +41,7 @@ pub(crate) async fn receive(
     principal: Principal,
     session: Arc<Session>,
     exchange: &Exchange,
-    (request, operation): (Request, Box<ServerOperation>),
+    (request, operation): (Request, ServerOperation),
 ) -> Reply {
     operation.set_protocol(session.revision, Some(&session.id));
     if let Some(problem) = check_version(&exchange.headers) {
@@ -102,7 +102,7 @@ async fn prepare_request(
     principal: Principal,
     session: Arc<Session>,
     exchange: &Exchange,
-    (request, operation): (Request, Box<ServerOperation>),
+    (request, operation): (Request, ServerOperation),
 ) -> Result<Box<RequestContext>, Box<Reply>> {
     let rights = CallerRights::new(&snapshot.policy, principal.clone(), &session.endpoint);
     // Registered first, so that the client can also cancel the wait for servers.
@@ -161,7 +161,7 @@ fn write_done(id: &[u8], result: Result<(), RequestError>) -> Reply {
 /// Writes such a reply and records an error in the request's span.
 fn write_noted(id: &[u8], context: &RequestContext, result: Result<(), RequestError>) -> Reply {
     if let Err(problem) = &result {
-        server_operation::refuse(context.operation.as_deref(), problem);
+        server_operation::refuse(context.operation.as_ref(), problem);
     }
     write_done(id, result)
 }

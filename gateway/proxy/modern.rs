@@ -2,6 +2,7 @@
 //! basic/versioning.mdx, basic/transports/streamable-http.mdx (2026-07-28). The order of the checks
 //! is part of the behaviour.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, StatusCode};
@@ -39,7 +40,7 @@ pub(crate) async fn receive(
     principal: Principal,
     exchange: &Exchange,
     request: Request,
-    operation: Box<ServerOperation>,
+    operation: ServerOperation,
 ) -> Reply {
     if request.id().is_empty() {
         // Over HTTP a modern client cancels by closing its stream, so its notifications have no
@@ -185,12 +186,12 @@ fn read_log_level(raw: &[u8]) -> Result<LogLevel, RequestError> {
 }
 
 /// Checks the `_meta` members required in every modern request, and returns the protocol version.
-fn check_meta(request: &Request) -> Result<String, RequestError> {
+fn check_meta(request: &Request) -> Result<Cow<'_, str>, RequestError> {
     let Some(version) = request.meta_str(meta::PROTOCOL_VERSION) else {
         return Err(missing_meta(meta::PROTOCOL_VERSION));
     };
     match request.meta(meta::CLIENT_CAPABILITIES) {
-        Some(capabilities) if capabilities.starts_with(b"{") => Ok(version.into_owned()),
+        Some(capabilities) if capabilities.starts_with(b"{") => Ok(version),
         _ => Err(missing_meta(meta::CLIENT_CAPABILITIES)),
     }
 }

@@ -18,6 +18,7 @@ use lockgate_protocol::scan::{self, Member};
 use lockgate_protocol::write::{self, Object};
 use lockgate_upstream::{Answer, AnswerKind};
 use serde_json::Value;
+use smallvec::SmallVec;
 
 use crate::authorize::Permitted;
 use crate::context::RequestContext;
@@ -94,7 +95,7 @@ pub(crate) fn write_response(
 }
 
 struct Members<'a> {
-    kept: Vec<&'a Member>,
+    kept: SmallVec<[&'a Member; 8]>,
     /// Members with new values, by key.
     changed: Vec<(&'a [u8], Vec<u8>)>,
     /// The server's questions, if any.
@@ -109,7 +110,7 @@ fn rewrite_members<'a>(
     let text = &answer.text;
     let rule = permitted.response();
     let slug = if context.view.namespaced { Some(permitted.server().slug()) } else { None };
-    let mut members = Members { kept: Vec::new(), changed: Vec::new(), requests: None };
+    let mut members = Members { kept: SmallVec::new(), changed: Vec::new(), requests: None };
     for member in answer.members() {
         let name = member.name_bytes(text);
         let own = member.value.of(text);

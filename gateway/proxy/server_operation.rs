@@ -30,24 +30,25 @@ struct OperationState {
     labels: OperationLabels,
     /// The called tool, if it exists.
     tool: Option<Arc<ToolMetrics>>,
-    /// Set if tracing is enabled.
-    span: Option<OperationSpan>,
+    /// Set if tracing is enabled. Boxed, so that other requests do not carry its size.
+    span: Option<Box<OperationSpan>>,
 }
 
 impl ServerOperation {
-    pub(crate) fn begin(gateway: &Gateway, exchange: &Exchange, request: &Request) -> Box<Self> {
+    pub(crate) fn begin(gateway: &Gateway, exchange: &Exchange, request: &Request) -> Self {
         let labels = OperationLabels {
             method: request.method.as_str(),
             revision: None,
             network: find_network(exchange),
             ending: Ending::Success,
         };
-        let span = gateway.tracer.as_ref().map(|tracer| begin_span(tracer, exchange, request));
-        Box::new(Self {
+        let tracer = gateway.tracer.as_ref();
+        let span = tracer.map(|tracer| Box::new(begin_span(tracer, exchange, request)));
+        Self {
             metrics: Arc::clone(&gateway.metrics),
             began: Instant::now(),
             state: Mutex::new(OperationState { labels, tool: None, span }),
-        })
+        }
     }
 
     /// Sets the trace of the log's request scope: that of the span, or else the client's.
