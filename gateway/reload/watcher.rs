@@ -9,8 +9,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use futures_util::{FutureExt, StreamExt};
-use inotify::{EventStream, Inotify, WatchDescriptor, WatchMask};
+use rustix::fd::OwnedFd;
+use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 
 /// Writes within this time cause a single reload.
 const SETTLE_DELAY: Duration = Duration::from_millis(200);
@@ -28,17 +30,22 @@ const MAX_LINKS: usize = 40;
 /// A watcher of folders, because editors and Kubernetes replace files rather than writing into
 /// them.
 pub(super) struct Watcher {
-    events: EventStream<[u8; 4096]>,
-    watched: BTreeMap<PathBuf, WatchDescriptor>,
+    inotify: AsyncFd<OwnedFd>,
+    watched: BTreeMap<PathBuf, i32>,
     /// The folders that were logged as not watched.
     told: BTreeSet<PathBuf>,
 }
 
 impl Watcher {
     /// Creates a watcher. Requires a runtime.
+    #[allow(deprecated, reason = "the replacement is `unsafe`; an owned descriptor is sound here")]
     pub(super) fn new() -> io::Result<Self> {
-        let events = Inotify::init()?.into_event_stream([0; 4096])?;
-        Ok(Self { events, watched: BTreeMap::new(), told: BTreeSet::new() })
+        let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+        Ok(Self {
+            inotify: AsyncFd::new(inotify)?,
+            watched: BTreeMap::new(),
+            told: BTreeSet::new(),
+        })
     }
 
     /// Watches the folders of these files, including missing files, and stops watching all others.
@@ -58,20 +65,20 @@ impl Watcher {
     fn watch(&mut self, ways: &Ways) {
         // Opening, reading and writing are left out: each use of a database beside the
         // configuration would cause a wakeup.
-        let names = WatchMask::CLOSE_WRITE
-            | WatchMask::CREATE
-            | WatchMask::DELETE
-            | WatchMask::MOVED_FROM
-            | WatchMask::MOVED_TO
-            | WatchMask::ATTRIB;
-        let itself = WatchMask::MOVE_SELF
-            | WatchMask::DELETE_SELF
-            | WatchMask::ONLYDIR
-            | WatchMask::MASK_ADD;
+        let names = WatchFlags::CLOSE_WRITE
+            | WatchFlags::CREATE
+            | WatchFlags::DELETE
+            | WatchFlags::MOVED_FROM
+            | WatchFlags::MOVED_TO
+            | WatchFlags::ATTRIB;
+        let itself = WatchFlags::MOVE_SELF
+            | WatchFlags::DELETE_SELF
+            | WatchFlags::ONLYDIR
+            | WatchFlags::MASK_ADD;
         let mut watched = BTreeMap::new();
         for (folder, matters) in &ways.folders {
-            match self.events.watches().add(folder, if *matters { names | itself } else { itself })
-            {
+            let flags = if *matters { names | itself } else { itself };
+            match inotify::add_watch(self.inotify.get_ref(), folder, flags) {
                 Ok(watch) => {
                     self.told.remove(folder);
                     watched.insert(folder.clone(), watch);
@@ -91,7 +98,7 @@ impl Watcher {
         for old in self.watched.values() {
             if !watched.values().any(|new| new == old) {
                 // Fails if the folder is gone, because the kernel has removed the watch already.
-                let _ = self.events.watches().remove(old.clone());
+                let _ = inotify::remove_watch(self.inotify.get_ref(), *old);
             }
         }
         self.watched = watched;
@@ -100,13 +107,28 @@ impl Watcher {
     /// Waits for a change and for it to settle, or for the time of the next check. Returns whether
     /// an event occurred; the folders have to be checked in both cases.
     pub(super) async fn changed(&mut self) -> Option<bool> {
-        match tokio::time::timeout(CHECK_INTERVAL, self.events.next()).await {
-            Ok(event) => drop(event?.ok()?),
+        match tokio::time::timeout(CHECK_INTERVAL, self.inotify.readable()).await {
+            Ok(ready) => drop(ready.ok()?),
             Err(_) => return Some(false),
         }
         tokio::time::sleep(SETTLE_DELAY).await;
-        while let Some(Some(Ok(_))) = self.events.next().now_or_never() {}
+        self.discard_events().ok()?;
         Some(true)
+    }
+
+    /// Reads the events that have occurred. Their content is not of interest.
+    fn discard_events(&self) -> io::Result<()> {
+        let mut events = [0; 4096];
+        loop {
+            let read = self
+                .inotify
+                .try_io(Interest::READABLE, |inotify| Ok(rustix::io::read(inotify, &mut events)?));
+            match read {
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
     }
 }
 
