@@ -49,10 +49,13 @@ impl Way {
                 Ok(pem) => pem,
                 Err(error) => return Err(unusable(file, &error)),
             };
-            client = match reqwest::Certificate::from_pem_bundle(&pem) {
-                Ok(authorities) => client.tls_certs_merge(authorities),
+            let authorities = match reqwest::Certificate::from_pem_bundle(&pem) {
+                Ok(authorities) => authorities,
                 Err(error) => return Err(unusable(file, &error)),
             };
+            for authority in authorities {
+                client = client.add_root_certificate(authority);
+            }
         }
         Ok(client)
     }
