@@ -1,7 +1,7 @@
-//! Outbound connections: every socket to another host is opened here, except those of the MySQL
-//! driver and the OpenTelemetry exporter. Names are resolved once, all addresses are checked, and
-//! the connection goes to a checked address. No proxy from the environment, no redirects, no
-//! cookies, no decompression, no added header but `Host`.
+//! Outbound connections: every socket to another host is opened here, except those of the store,
+//! the MySQL driver and the OpenTelemetry exporter. Names are resolved once, all addresses are
+//! checked, and the connection goes to a checked address. No proxy from the environment, no
+//! redirects, no cookies, no decompression, no added header but `Host`.
 
 mod address;
 mod authorities_file;

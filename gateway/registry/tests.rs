@@ -20,6 +20,14 @@ use tempfile::TempDir;
 
 use crate::*;
 
+/// Runs statements on the database in a folder, and returns the number of rows that the last one
+/// changed.
+fn run_on(folder: &std::path::Path, sql: &str) -> u64 {
+    let database = rusqlite::Connection::open(folder.join("lockgate.db")).unwrap();
+    database.execute_batch(sql).unwrap();
+    database.changes()
+}
+
 const KEY: &str = "a-key-of-the-ring-that-is-long-enough";
 
 /// A registry with its own store.

@@ -5,14 +5,14 @@
 mod agents;
 mod integrations;
 
-use sqlx::any::{AnyArguments, AnyRow};
-use sqlx::query::Query;
-use sqlx::{Any, AnyPool, Row, Transaction};
+use std::sync::Arc;
 
 use crate::clock::now;
 use crate::database::{Store, within};
 use crate::error::StoreError;
+use crate::pool::{Pool, Transaction};
 use crate::schema::Dialect;
+use crate::value::{Row, Value};
 
 /// Time for which an outcome is kept for retries, in milliseconds.
 const OUTCOME_AGE: i64 = 24 * 3600 * 1000;
@@ -57,7 +57,7 @@ pub struct Reservation {
 /// A change in progress, which is rolled back on drop without [`Self::commit`].
 pub struct Change<'a> {
     store: &'a Store,
-    pub(crate) transaction: Transaction<'static, Any>,
+    pub(crate) transaction: Transaction,
     organisation: String,
     now: i64,
     is_first: bool,
@@ -69,10 +69,7 @@ impl Store {
         let pool = self.pool().await?;
         within(async {
             let now = now();
-            let (transaction, is_first) = match begin(&pool, organisation, now).await {
-                Err(sqlx::Error::PoolTimedOut) => return Err(self.explain_waiting().await),
-                begun => self.answer(begun)?,
-            };
+            let (transaction, is_first) = begin(&pool, organisation, now).await?;
             let organisation = organisation.to_owned();
             Ok(Change { store: self, transaction, organisation, now, is_first })
         })
@@ -88,9 +85,9 @@ impl Store {
         }
         let pool = self.pool().await?;
         loop {
-            let purge = sqlx::query(PURGE).bind(now()).bind(MAX_PURGED);
-            let purged = self.ask(purge.execute(&pool)).await?;
-            if purged.rows_affected() < MAX_PURGED.unsigned_abs() {
+            let values = [now().into(), MAX_PURGED.into()];
+            let purged = within(pool.execute(PURGE, &values)).await?;
+            if purged < MAX_PURGED.unsigned_abs() {
                 return Ok(());
             }
         }
@@ -99,18 +96,18 @@ impl Store {
 
 /// Begins a transaction, and returns whether it is the organisation's first.
 async fn begin(
-    pool: &AnyPool,
+    pool: &Arc<Pool>,
     organisation: &str,
     now: i64,
-) -> sqlx::Result<(Transaction<'static, Any>, bool)> {
+) -> Result<(Transaction, bool), StoreError> {
     let mut transaction = pool.begin().await?;
     // Writing first takes the lock, so that no other change occurs before the commit.
-    let revision: i64 = sqlx::query_scalar(NEXT_REVISION).fetch_one(&mut *transaction).await?;
-    let touch = sqlx::query(TOUCH).bind(organisation).bind(revision);
-    let is_first = touch.execute(&mut *transaction).await?.rows_affected() == 0;
+    let revision: i64 = transaction.scalar(NEXT_REVISION, &[]).await?;
+    let touched = transaction.execute(TOUCH, &[organisation.into(), revision.into()]).await?;
+    let is_first = touched == 0;
     if is_first {
-        let insert = sqlx::query(INSERT).bind(organisation).bind(revision).bind(now);
-        insert.execute(&mut *transaction).await?;
+        let values = [organisation.into(), revision.into(), now.into()];
+        transaction.execute(INSERT, &values).await?;
     }
     Ok((transaction, is_first))
 }
@@ -131,8 +128,7 @@ impl Change<'_> {
 
     /// Deletes the organisation. Returns `false` if it has integrations or agents.
     pub async fn delete_organisation(&mut self) -> Result<bool, StoreError> {
-        let query = sqlx::query(DELETE).bind(self.organisation.clone());
-        Ok(self.run(query).await? > 0)
+        Ok(self.run(DELETE, &[(&self.organisation).into()]).await? > 0)
     }
 
     /// Finds the outcome of this principal's change with this idempotency key.
@@ -141,13 +137,12 @@ impl Change<'_> {
         owner: Owner<'_>,
         key: &str,
     ) -> Result<Option<Reservation>, StoreError> {
-        let query = sqlx::query(FIND_OUTCOME).bind(self.organisation.clone());
-        let query = query.bind(owner.issuer.to_owned()).bind(owner.subject.to_owned());
-        let query = query.bind(key.to_owned()).bind(self.now);
-        let Some(row) = self.find(query).await? else { return Ok(None) };
-        let digest = self.store.answer(row.try_get("digest"))?;
-        let outcome = self.store.answer(row.try_get("outcome"))?;
-        Ok(Some(Reservation { digest, outcome }))
+        let Owner { issuer, subject } = owner;
+        let organisation = &self.organisation;
+        let values =
+            [organisation.into(), issuer.into(), subject.into(), key.into(), self.now.into()];
+        let Some(row) = self.find(FIND_OUTCOME, &values).await? else { return Ok(None) };
+        Ok(Some(Reservation { digest: row.get("digest")?, outcome: row.get("outcome")? }))
     }
 
     /// Keeps the outcome of a change for a day. Drops the oldest outcomes above the maximum.
@@ -157,13 +152,19 @@ impl Change<'_> {
         key: &str,
         kept: &Reservation,
     ) -> Result<(), StoreError> {
-        let query = sqlx::query(KEEP_OUTCOME).bind(self.organisation.clone());
-        let query = query.bind(owner.issuer.to_owned()).bind(owner.subject.to_owned());
-        let query = query.bind(key.to_owned()).bind(kept.digest.clone());
-        let query = query.bind(kept.outcome.clone()).bind(self.now + OUTCOME_AGE);
-        self.run(query).await?;
-        let oldest = sqlx::query(DROP_OLDEST).bind(self.organisation.clone());
-        self.run(oldest.bind(MAX_OUTCOMES)).await?;
+        let organisation = &self.organisation;
+        let values = [
+            organisation.into(),
+            owner.issuer.into(),
+            owner.subject.into(),
+            key.into(),
+            (&kept.digest).into(),
+            (&kept.outcome).into(),
+            (self.now + OUTCOME_AGE).into(),
+        ];
+        let oldest = [organisation.into(), MAX_OUTCOMES.into()];
+        self.run(KEEP_OUTCOME, &values).await?;
+        self.run(DROP_OLDEST, &oldest).await?;
         Ok(())
     }
 
@@ -174,39 +175,27 @@ impl Change<'_> {
     pub async fn commit(self) -> Result<(), StoreError> {
         let Self { store, mut transaction, .. } = self;
         if store.dialect == Dialect::Postgres {
-            store.ask(sqlx::raw_sql("NOTIFY lockgate").execute(&mut *transaction)).await?;
+            within(transaction.run("NOTIFY lockgate")).await?;
         }
-        let committed = within(async {
-            match transaction.commit().await {
-                Ok(()) => Ok(()),
-                Err(error) => Err(StoreError::of_commit(&error, store.file())),
-            }
-        });
-        match committed.await {
+        match within(transaction.commit()).await {
             Err(StoreError::Unavailable(reason)) => Err(StoreError::Unknown(reason)),
             committed => committed,
         }
     }
 
     pub async fn roll_back(self) -> Result<(), StoreError> {
-        let Self { store, transaction, .. } = self;
-        store.ask(transaction.rollback()).await
+        within(self.transaction.roll_back()).await
     }
 
-    async fn find(
-        &mut self,
-        query: Query<'_, Any, AnyArguments>,
-    ) -> Result<Option<AnyRow>, StoreError> {
-        self.store.ask(query.fetch_optional(&mut *self.transaction)).await
+    async fn find(&mut self, sql: &str, values: &[Value]) -> Result<Option<Row>, StoreError> {
+        within(self.transaction.find(sql, values)).await
     }
 
-    async fn run(&mut self, query: Query<'_, Any, AnyArguments>) -> Result<u64, StoreError> {
-        let done = self.store.ask(query.execute(&mut *self.transaction)).await?;
-        Ok(done.rows_affected())
+    async fn run(&mut self, sql: &str, values: &[Value]) -> Result<u64, StoreError> {
+        within(self.transaction.execute(sql, values)).await
     }
 
-    async fn count(&mut self, query: Query<'_, Any, AnyArguments>) -> Result<i64, StoreError> {
-        let row = self.store.ask(query.fetch_one(&mut *self.transaction)).await?;
-        self.store.answer(row.try_get(0))
+    async fn count(&mut self, sql: &str, values: &[Value]) -> Result<i64, StoreError> {
+        within(self.transaction.scalar(sql, values)).await
     }
 }

@@ -1,11 +1,9 @@
 //! Calls of integrations by day. Counting them is not a change: it takes no revision. They are
 //! deleted with their integration, or after [`KEPT_DAYS`]. Gateways add to each other's counts.
 
-use sqlx::Row;
-use sqlx::any::AnyRow;
-
-use crate::database::{Store, within_background};
+use crate::database::{Store, within, within_background};
 use crate::error::StoreError;
+use crate::value::Row;
 
 /// Number of days kept, including today.
 pub const KEPT_DAYS: i64 = 90;
@@ -33,13 +31,13 @@ pub struct DailyCalls {
 }
 
 impl DailyCalls {
-    fn from_row(organisation: &str, integration: &str, row: &AnyRow) -> sqlx::Result<Self> {
+    fn from_row(organisation: &str, integration: &str, row: &Row) -> Result<Self, StoreError> {
         Ok(Self {
             organisation: organisation.to_owned(),
             integration: integration.to_owned(),
-            day: row.try_get("day")?,
-            calls: row.try_get("calls")?,
-            failed: row.try_get("failed")?,
+            day: row.get("day")?,
+            calls: row.get("calls")?,
+            failed: row.get("failed")?,
         })
     }
 }
@@ -49,19 +47,20 @@ impl Store {
     pub async fn add_calls(&self, all: &[DailyCalls], today: i64) -> Result<(), StoreError> {
         let pool = self.pool().await?;
         within_background(async {
-            let mut transaction = self.answer(pool.begin().await)?;
+            let mut transaction = pool.begin().await?;
             for counted in all {
-                let add = sqlx::query(ADD).bind(counted.integration.clone());
-                let add = add.bind(counted.organisation.clone()).bind(counted.day);
-                let add = add.bind(counted.calls).bind(counted.failed);
-                self.answer(add.execute(&mut *transaction).await)?;
+                let DailyCalls { organisation, integration, day, calls, failed } = counted;
+                let values = [
+                    integration.into(),
+                    organisation.into(),
+                    (*day).into(),
+                    (*calls).into(),
+                    (*failed).into(),
+                ];
+                transaction.execute(ADD, &values).await?;
             }
-            let drop_old = sqlx::query(DROP_OLD).bind(today - KEPT_DAYS);
-            self.answer(drop_old.execute(&mut *transaction).await)?;
-            match transaction.commit().await {
-                Ok(()) => Ok(()),
-                Err(error) => Err(StoreError::of_commit(&error, self.file())),
-            }
+            transaction.execute(DROP_OLD, &[(today - KEPT_DAYS).into()]).await?;
+            transaction.commit().await
         })
         .await
     }
@@ -76,12 +75,8 @@ impl Store {
             return Ok(Vec::new());
         }
         let pool = self.pool().await?;
-        let list = sqlx::query(LIST).bind(integration.to_owned()).bind(organisation.to_owned());
-        let rows = self.ask(list.bind(day).fetch_all(&pool)).await?;
-        let mut counted = Vec::with_capacity(rows.len());
-        for row in &rows {
-            counted.push(self.answer(DailyCalls::from_row(organisation, integration, row))?);
-        }
-        Ok(counted)
+        let values = [integration.into(), organisation.into(), day.into()];
+        let rows = within(pool.list(LIST, &values)).await?;
+        rows.iter().map(|row| DailyCalls::from_row(organisation, integration, row)).collect()
     }
 }

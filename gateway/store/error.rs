@@ -1,8 +1,8 @@
 //! Errors of the store. Messages include the remedy, but no address, password or stored value.
 
-use std::error::Error as _;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+
+use lockgate_postgres::WireError;
 
 use crate::vault::VaultError;
 
@@ -104,81 +104,69 @@ impl StoreError {
         }
     }
 
-    /// Classifies the error of a commit. Without a response from the database, the result is
-    /// unknown.
-    pub(crate) fn of_commit(error: &sqlx::Error, file: Option<&Path>) -> Self {
-        match Self::of(error, file) {
-            // Reported by the database itself, so the change was not made.
-            known if matches!(error, sqlx::Error::Database(_)) && !known.is_away() => known,
-            other => Self::Unknown(other.to_string()),
+    /// Returns the error of an operation during shutdown.
+    pub(crate) fn stopping() -> Self {
+        Self::Unavailable("the gateway is stopping".into())
+    }
+
+    /// Returns the error of a failed commit: its result is unknown, unless the database reported
+    /// that it rejects the commit.
+    pub(crate) fn of_commit(self) -> Self {
+        match self {
+            Self::Unavailable(_) => Self::Unknown(self.to_string()),
+            known => known,
         }
     }
 
-    fn is_away(&self) -> bool {
-        matches!(self, Self::Unavailable(_))
+    /// Returns the error of TLS with a server.
+    pub(crate) fn of_tls(why: &str) -> Self {
+        let why = if why.contains("not valid for name") {
+            "the certificate is for another host"
+        } else {
+            why
+        };
+        Self::Unavailable(format!(
+            "TLS: {why} (in `store.url`, sslrootcert=FILE names a private authority, and \
+             sslmode=disable disables TLS)"
+        ))
     }
 
-    /// Classifies an error of the database; `file` is the SQLite file.
-    pub(crate) fn of(error: &sqlx::Error, file: Option<&Path>) -> Self {
-        match (error, file) {
-            (sqlx::Error::Database(database), Some(file)) => Self::of_sqlite(&**database, file),
-            (sqlx::Error::Database(database), None) => of_postgres(&**database),
-            (sqlx::Error::PoolTimedOut, _) => Self::Busy("no connection within the time limit"),
-            // TLS reports an invalid certificate this way.
-            (sqlx::Error::Io(error), None) if error.kind() == ErrorKind::InvalidData => {
-                of_tls(&error.to_string())
+    /// Classifies an error of SQLite.
+    pub(crate) fn of_sqlite(error: &rusqlite::Error, file: &Path) -> Self {
+        let (code, message) = match error {
+            rusqlite::Error::SqliteFailure(code, message) => (code.extended_code, message.clone()),
+            rusqlite::Error::SqlInputError { error, msg, .. } => {
+                (error.extended_code, Some(msg.clone()))
             }
-            (sqlx::Error::Io(error), _) => Self::Unavailable(error.kind().to_string()),
-            (sqlx::Error::Tls(_), _) => match error.source() {
-                Some(why) => of_tls(&why.to_string()),
-                None => of_tls("TLS"),
-            },
-            (sqlx::Error::PoolClosed | sqlx::Error::WorkerCrashed, _) => {
-                Self::Unavailable("the gateway is stopping".into())
-            }
-            (sqlx::Error::Configuration(_), _) => {
-                Self::Unavailable("`store.url` is not a valid PostgreSQL URL".into())
-            }
-            _ => Self::Refused("its response is not supported".into()),
-        }
-    }
-
-    fn of_sqlite(error: &dyn sqlx::error::DatabaseError, file: &Path) -> Self {
-        let code = error.code().unwrap_or_default().parse().unwrap_or(0_u32);
+            _ => (0, None),
+        };
+        let message = message.unwrap_or_else(|| error.to_string());
         // The low byte is the primary code (sqlite.org/rescode.html).
         match code & 0xff {
             5 | 6 => Self::Busy("another program has locked it"),
             8 | 14 => Self::ReadOnly(file.to_owned()),
-            11 => Self::Damaged { file: file.to_owned(), reason: error.message().to_owned() },
+            11 => Self::Damaged { file: file.to_owned(), reason: message },
             13 => Self::Full,
             26 => Self::Foreign(file.to_owned()),
             10 => Self::Unavailable("its file cannot be read or written".into()),
-            _ => Self::Refused(error.message().to_owned()),
+            _ => Self::Refused(message),
         }
     }
 }
 
-/// Maps the error of a database result; `file` is the SQLite file.
-pub(crate) fn answer<T>(answer: sqlx::Result<T>, file: Option<&Path>) -> Result<T, StoreError> {
-    answer.map_err(|error| StoreError::of(&error, file))
-}
-
-fn of_tls(why: &str) -> StoreError {
-    let why = if why.contains("not valid for name") {
-        "the certificate is for another host"
-    } else {
-        why
-    };
-    StoreError::Unavailable(format!(
-        "TLS: {why} (in `store.url`, sslrootcert=FILE names a private authority, and \
-         sslmode=disable disables TLS)"
-    ))
+impl From<WireError> for StoreError {
+    fn from(error: WireError) -> Self {
+        match error {
+            WireError::Lost(why) => Self::Unavailable(why),
+            WireError::Large => Self::Unavailable("its response is too large".into()),
+            WireError::Refused { code, message } => of_postgres(&code, message),
+        }
+    }
 }
 
 /// Classifies an error code of PostgreSQL (appendix A of its manual).
-fn of_postgres(error: &dyn sqlx::error::DatabaseError) -> StoreError {
-    let code = error.code().unwrap_or_default().into_owned();
-    match code.as_str() {
+fn of_postgres(code: &str, message: String) -> StoreError {
+    match code {
         "53100" => StoreError::Full,
         "25006" => StoreError::Standby,
         "28000" | "28P01" => StoreError::Unavailable("it rejected the user or the password".into()),
@@ -193,6 +181,6 @@ fn of_postgres(error: &dyn sqlx::error::DatabaseError) -> StoreError {
             StoreError::Unavailable(format!("it returned the error {code}"))
         }
         "55P03" | "40001" | "40P01" => StoreError::Busy("a conflict with other changes"),
-        _ => StoreError::Refused(error.message().to_owned()),
+        _ => StoreError::Refused(message),
     }
 }

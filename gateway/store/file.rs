@@ -1,11 +1,9 @@
-//! SQLite files: their identification and their URLs. The first bytes are checked beforehand, so
+//! SQLite files and their identification. The first bytes are checked beforehand, so
 //! that a foreign file is not even opened as a database.
 
 use std::io::{ErrorKind, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-
-use url::Url;
 
 use crate::error::StoreError;
 use crate::folder;
@@ -63,19 +61,6 @@ fn is_missing(kind: ErrorKind) -> bool {
 
 fn unreadable(file: &Path, error: &std::io::Error) -> StoreError {
     StoreError::Unavailable(format!("{} cannot be read ({})", file.display(), error.kind()))
-}
-
-/// Returns the URL of a file in the form that sqlx requires.
-pub(crate) fn url(file: &Path, access: Access) -> Result<Url, StoreError> {
-    let Ok(path) = Url::from_file_path(file) else {
-        return Err(StoreError::ReadOnly(file.to_owned()));
-    };
-    let mode = match access {
-        Access::Read => "ro",
-        Access::Write => "rw",
-    };
-    Url::parse(&format!("sqlite://{}?mode={mode}", path.path()))
-        .map_err(|_| StoreError::ReadOnly(file.to_owned()))
 }
 
 /// Creates a missing folder and file with access for their owner alone.

@@ -3,10 +3,11 @@
 
 use std::time::Duration;
 
-use sqlx::postgres::PgListener;
 use tokio::task::JoinHandle;
 
 use crate::database::Store;
+use crate::error::StoreError;
+use crate::postgres::PostgresConnection;
 
 /// Timeout for connecting and subscribing.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -14,9 +15,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 /// A waiter for changes by other gateways.
 pub struct Follower<'a> {
     store: &'a Store,
-    listener: Option<PgListener>,
+    listener: Option<PostgresConnection>,
     /// A task, so that it continues when `wait` is cancelled.
-    connecting: Option<JoinHandle<Option<PgListener>>>,
+    connecting: Option<JoinHandle<Option<PostgresConnection>>>,
 }
 
 impl Drop for Follower<'_> {
@@ -58,15 +59,15 @@ impl Follower<'_> {
             self.listener = Some(listener);
         }
         let Some(listener) = &mut self.listener else { return false };
-        matches!(listener.try_recv().await, Ok(Some(_)))
+        listener.wait_for_notification().await.is_ok()
     }
 }
 
-async fn listen(url: String) -> Option<PgListener> {
+async fn listen(url: String) -> Option<PostgresConnection> {
     let listening = async {
-        let mut listener = PgListener::connect(&url).await?;
-        listener.listen("lockgate").await?;
-        Ok::<_, sqlx::Error>(listener)
+        let mut listener = PostgresConnection::open(&url).await?;
+        listener.run("LISTEN lockgate").await?;
+        Ok::<_, StoreError>(listener)
     };
     tokio::time::timeout(CONNECT_TIMEOUT, listening).await.ok()?.ok()
 }

@@ -1,9 +1,8 @@
 //! The gateways that share this database, each with a fingerprint of its secret, to detect
 //! gateways with different secrets. Rows have no secret, address or name.
 
-use sqlx::{AnyConnection, Row};
-
 use crate::clock::now;
+use crate::connection::Connection;
 use crate::database::{Store, within};
 use crate::error::StoreError;
 use crate::schema::Dialect;
@@ -42,14 +41,13 @@ impl Store {
         }
         let pool = self.pool().await?;
         within(async {
-            let mut transaction = self.answer(pool.begin().await)?;
-            let now = self.answer(read_time(&mut transaction, self.dialect).await)?;
-            let drop_gone = sqlx::query(DROP_GONE).bind(now - LIFE);
-            self.answer(drop_gone.execute(&mut *transaction).await)?;
-            let renew = sqlx::query(RENEW).bind(own.id.clone()).bind(own.fingerprint.clone());
-            self.answer(renew.bind(now).execute(&mut *transaction).await)?;
-            let listed = self.answer(list(&mut transaction).await)?;
-            self.answer(transaction.commit().await)?;
+            let mut transaction = pool.begin().await?;
+            let now = read_time(&mut transaction, self.dialect).await?;
+            transaction.execute(DROP_GONE, &[(now - LIFE).into()]).await?;
+            let values = [(&own.id).into(), (&own.fingerprint).into(), now.into()];
+            transaction.execute(RENEW, &values).await?;
+            let listed = list(&mut transaction).await?;
+            transaction.commit().await?;
             Ok(listed)
         })
         .await
@@ -61,24 +59,24 @@ impl Store {
     /// [`StoreError`].
     pub async fn forget_gateway(&self, id: &str) -> Result<(), StoreError> {
         let pool = self.pool().await?;
-        self.ask(sqlx::query(FORGET).bind(id.to_owned()).execute(&pool)).await?;
+        within(pool.execute(FORGET, &[id.into()])).await?;
         Ok(())
     }
 }
 
-async fn read_time(connection: &mut AnyConnection, dialect: Dialect) -> sqlx::Result<i64> {
+async fn read_time(connection: &mut Connection, dialect: Dialect) -> Result<i64, StoreError> {
     match dialect {
         Dialect::Sqlite => Ok(now()),
-        Dialect::Postgres => sqlx::query_scalar(NOW).fetch_one(connection).await,
+        Dialect::Postgres => connection.scalar(NOW, &[]).await,
     }
 }
 
-async fn list(connection: &mut AnyConnection) -> sqlx::Result<Vec<GatewayMark>> {
-    let rows = sqlx::query(LIST).fetch_all(connection).await?;
+async fn list(connection: &mut Connection) -> Result<Vec<GatewayMark>, StoreError> {
+    let rows = connection.list(LIST, &[]).await?;
     let mut gateways = Vec::with_capacity(rows.len());
     for row in rows {
-        let fingerprint = row.try_get("fingerprint")?;
-        gateways.push(GatewayMark { id: row.try_get("id")?, fingerprint });
+        let fingerprint = row.get("fingerprint")?;
+        gateways.push(GatewayMark { id: row.get("id")?, fingerprint });
     }
     Ok(gateways)
 }

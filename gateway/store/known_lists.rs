@@ -1,11 +1,9 @@
 //! The last good lists of integrations, for use after a restart. Storing them is not a change: it
 //! takes no revision and notifies no gateway. They are deleted with their integration.
 
-use sqlx::Row;
-use sqlx::any::AnyRow;
-
 use crate::database::{Store, within, within_background};
 use crate::error::StoreError;
+use crate::value::Row;
 
 /// Maximum size of the lists of an integration, in bytes.
 pub const MAX_LISTS: usize = 1 << 20;
@@ -34,13 +32,13 @@ pub struct KnownLists {
 }
 
 impl KnownLists {
-    fn from_row(row: &AnyRow) -> sqlx::Result<Self> {
+    fn from_row(row: &Row) -> Result<Self, StoreError> {
         Ok(Self {
-            organisation: row.try_get("organisation")?,
-            integration: row.try_get("integration")?,
-            version: row.try_get("version")?,
-            read_at: row.try_get("read_at")?,
-            content: row.try_get("content")?,
+            organisation: row.get("organisation")?,
+            integration: row.get("integration")?,
+            version: row.get("version")?,
+            read_at: row.get("read_at")?,
+            content: row.get("content")?,
         })
     }
 }
@@ -51,17 +49,22 @@ impl Store {
     pub async fn keep_lists(&self, all: &[KnownLists]) -> Result<(), StoreError> {
         let pool = self.pool().await?;
         within_background(async {
-            let mut transaction = self.answer(pool.begin().await)?;
+            let mut transaction = pool.begin().await?;
             for lists in all {
                 if lists.content.len() > MAX_LISTS {
                     continue;
                 }
-                let keep = sqlx::query(KEEP).bind(lists.integration.clone());
-                let keep = keep.bind(lists.organisation.clone()).bind(lists.version);
-                let keep = keep.bind(lists.read_at).bind(lists.content.clone());
-                self.answer(keep.execute(&mut *transaction).await)?;
+                let KnownLists { organisation, integration, version, read_at, content } = lists;
+                let values = [
+                    integration.into(),
+                    organisation.into(),
+                    (*version).into(),
+                    (*read_at).into(),
+                    content.into(),
+                ];
+                transaction.execute(KEEP, &values).await?;
             }
-            self.answer(transaction.commit().await)
+            transaction.commit().await
         })
         .await
     }
@@ -76,12 +79,7 @@ impl Store {
             return Ok(None);
         }
         let pool = self.pool().await?;
-        within(async {
-            let find = sqlx::query(FIND).bind(integration.to_owned()).bind(organisation.to_owned());
-            let found = self.answer(find.fetch_optional(&pool).await)?;
-            let Some(row) = found else { return Ok(None) };
-            Ok(Some(self.answer(KnownLists::from_row(&row))?))
-        })
-        .await
+        let found = within(pool.list(FIND, &[integration.into(), organisation.into()])).await?;
+        found.first().map(KnownLists::from_row).transpose()
     }
 }

@@ -10,6 +10,7 @@
 mod change;
 mod clock;
 mod config;
+mod connection;
 mod daily_calls;
 mod database;
 mod error;
@@ -20,11 +21,15 @@ mod gateways;
 mod known_lists;
 mod maintain;
 mod own_key;
+mod pool;
+mod postgres;
 mod read;
 mod record;
 mod schema;
 mod secret;
+mod sqlite;
 mod usage;
+mod value;
 mod vault;
 
 pub use change::{Change, Owner, Reservation};

@@ -3,13 +3,13 @@
 
 use std::path::Path;
 
-use sqlx::{AnyConnection, Connection, Executor, Row};
-
 use crate::config::StorePlace;
+use crate::connection::Connection;
 use crate::database::Store;
-use crate::error::{self, StoreError};
+use crate::error::StoreError;
 use crate::file::{self, Access, Draft};
 use crate::schema::NEWEST_VERSION;
+use crate::value::Value;
 
 /// The content of an intact database.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -73,20 +73,19 @@ impl Store {
             return Ok(Inventory::default());
         };
         if let Some(file) = self.file() {
-            let row = self.answer(connection.fetch_one("PRAGMA integrity_check(1)").await)?;
-            let said: String = self.answer(row.try_get(0))?;
-            if said != "ok" {
-                return Err(StoreError::Damaged { file: file.to_owned(), reason: said });
+            let reason: String = connection.scalar("PRAGMA integrity_check(1)", &[]).await?;
+            if reason != "ok" {
+                return Err(StoreError::Damaged { file: file.to_owned(), reason });
             }
         }
         let mut counts = [0; COUNTS.len()];
         for (count, sql) in counts.iter_mut().zip(COUNTS) {
-            *count = self.answer(sqlx::query_scalar(sql).fetch_one(&mut connection).await)?;
+            *count = connection.scalar(sql, &[]).await?;
         }
         if schema == NEWEST_VERSION {
             self.check_rows(&mut connection).await?;
         }
-        self.answer(connection.close().await)?;
+        connection.close().await;
         let [organisations, integrations, agents, assignments] = counts;
         Ok(Inventory { schema, organisations, integrations, agents, assignments })
     }
@@ -106,7 +105,7 @@ impl Store {
         };
         let draft = Draft::new(to, ".part")?;
         copy_into(&mut connection, draft.path()).await?;
-        self.answer(connection.close().await)?;
+        connection.close().await;
         let inventory = at(draft.path()).check().await?;
         draft.keep_as(to)?;
         Ok(inventory)
@@ -135,7 +134,7 @@ impl Store {
         // unchanged.
         let draft = Draft::new(file, ".restoring")?;
         copy_into(&mut source, draft.path()).await?;
-        self.answer(source.close().await)?;
+        source.close().await;
         let copy = at(draft.path());
         copy.pool().await?;
         copy.close().await;
@@ -143,8 +142,8 @@ impl Store {
         self.pool().await?;
         let before = self.check().await?;
         let mut connection = self.connect(Access::Write).await?;
-        self.answer(replace(&mut connection, draft.path()).await)?;
-        self.answer(connection.close().await)?;
+        replace(&mut connection, draft.path()).await?;
+        connection.close().await;
         Ok(Restored { before, after: self.check().await? })
     }
 
@@ -176,7 +175,7 @@ fn at(file: &Path) -> Store {
 
 /// Opens a backup with its WAL, and rejects a file without a store, which would replace everything
 /// by nothing.
-async fn open_backup(from: &Path) -> Result<AnyConnection, StoreError> {
+async fn open_backup(from: &Path) -> Result<Connection, StoreError> {
     let found = match at(from).look().await {
         Err(StoreError::Foreign(_)) => return Err(no_store(from)),
         found => found?,
@@ -184,8 +183,7 @@ async fn open_backup(from: &Path) -> Result<AnyConnection, StoreError> {
     let Some((mut connection, _)) = found else { return Err(no_store(from)) };
     // A main file copied without its WAL may lack every change.
     let changes = "SELECT COALESCE(MAX(revision), 0) FROM clock";
-    let changes = sqlx::query_scalar(changes).fetch_one(&mut connection).await;
-    let changes: i64 = error::answer(changes, Some(from))?;
+    let changes: i64 = connection.scalar(changes, &[]).await?;
     if changes > 0 { Ok(connection) } else { Err(no_store(from)) }
 }
 
@@ -198,16 +196,18 @@ fn no_store(from: &Path) -> StoreError {
 }
 
 /// Copies all data visible to a connection into an empty file.
-async fn copy_into(connection: &mut AnyConnection, to: &Path) -> Result<(), StoreError> {
-    let copied = sqlx::query("VACUUM INTO $1").bind(to.display().to_string());
-    error::answer(copied.execute(connection).await, Some(to))?;
+async fn copy_into(connection: &mut Connection, to: &Path) -> Result<(), StoreError> {
+    connection.execute("VACUUM INTO $1", &[path_value(to)]).await?;
     Ok(())
 }
 
-async fn replace(connection: &mut AnyConnection, copy: &Path) -> sqlx::Result<()> {
-    let attach = sqlx::query("ATTACH DATABASE $1 AS copy").bind(copy.display().to_string());
-    attach.execute(&mut *connection).await?;
-    let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
-    sqlx::raw_sql(REPLACE).execute(&mut *transaction).await?;
-    transaction.commit().await
+async fn replace(connection: &mut Connection, copy: &Path) -> Result<(), StoreError> {
+    connection.execute("ATTACH DATABASE $1 AS copy", &[path_value(copy)]).await?;
+    connection.run("BEGIN IMMEDIATE").await?;
+    connection.run(REPLACE).await?;
+    connection.run("COMMIT").await
+}
+
+fn path_value(path: &Path) -> Value {
+    path.display().to_string().as_str().into()
 }

@@ -4,9 +4,7 @@
 
 use std::collections::HashSet;
 
-use sqlx::any::AnyRow;
-use sqlx::{Any, AnyConnection, Connection, Row, Transaction};
-
+use crate::connection::Connection;
 use crate::database::{Store, within};
 use crate::error::StoreError;
 use crate::file::Identity;
@@ -14,6 +12,7 @@ use crate::record::{
     AgentRecord, AssignmentRecord, HiddenToolRecord, IntegrationRecord, OrganisationRecords,
 };
 use crate::schema::{self, Dialect};
+use crate::value::Row;
 
 const CLOCK: &str = "SELECT revision, epoch FROM clock WHERE id = 1";
 const ORGANISATIONS: &str =
@@ -32,7 +31,7 @@ const HIDDEN_TOOLS: &str =
 /// The position of a reader, and its connection.
 #[derive(Default)]
 pub struct Reader {
-    connection: Option<AnyConnection>,
+    connection: Option<Connection>,
     identity: Option<Identity>,
     /// Epoch of the previous read; empty if everything must be read.
     epoch: String,
@@ -84,7 +83,7 @@ impl Store {
     }
 
     /// Connects to the newest schema; `None` if nothing has been stored yet.
-    async fn connect_reader(&self) -> Result<Option<AnyConnection>, StoreError> {
+    async fn connect_reader(&self) -> Result<Option<Connection>, StoreError> {
         let Some((connection, found)) = self.look().await? else { return Ok(None) };
         if found == schema::NEWEST_VERSION {
             return Ok(Some(connection));
@@ -98,7 +97,7 @@ impl Store {
 
     async fn read_over(
         &self,
-        connection: &mut AnyConnection,
+        connection: &mut Connection,
         reader: &mut Reader,
         take: &mut (impl FnMut(FoundRecords) + Send),
     ) -> Result<(), StoreError> {
@@ -107,14 +106,14 @@ impl Store {
             Dialect::Sqlite => "BEGIN",
             Dialect::Postgres => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
         };
-        let mut transaction = self.ask(connection.begin_with(begin)).await?;
-        let (revision, epoch) = self.ask(read_clock(&mut transaction)).await?;
+        within(connection.run(begin)).await?;
+        let (revision, epoch) = within(read_clock(connection)).await?;
         let is_whole = epoch != reader.epoch || revision < reader.revision;
         let since = if is_whole { i64::MIN } else { reader.revision };
         if since < revision {
             let mut changed = HashSet::new();
-            for mut records in self.ask(list_changed(&mut transaction, since)).await? {
-                self.ask(read_organisation(&mut transaction, &mut records)).await?;
+            for mut records in within(list_changed(connection, since)).await? {
+                within(read_organisation(connection, &mut records)).await?;
                 if !is_whole {
                     reader.revision = records.revision;
                 }
@@ -126,75 +125,66 @@ impl Store {
             } else {
                 reader.known.extend(changed);
             }
-            let is_one_gone = self.ask(forget_deleted(&mut transaction, &mut reader.known)).await?;
+            let is_one_gone = within(forget_deleted(connection, &mut reader.known)).await?;
             if is_whole || is_one_gone {
                 take(FoundRecords::All(reader.known.clone()));
             }
         }
         reader.epoch = epoch;
         reader.revision = revision;
-        self.ask(transaction.rollback()).await
+        within(connection.run("ROLLBACK")).await
     }
 
     /// Checks that every row can be read.
-    pub(crate) async fn check_rows(
-        &self,
-        connection: &mut AnyConnection,
-    ) -> Result<(), StoreError> {
-        let mut transaction = self.ask(connection.begin()).await?;
+    pub(crate) async fn check_rows(&self, connection: &mut Connection) -> Result<(), StoreError> {
+        within(connection.run("BEGIN")).await?;
         let mut unreadable = Vec::new();
-        for mut records in self.ask(list_changed(&mut transaction, i64::MIN)).await? {
-            self.ask(read_organisation(&mut transaction, &mut records)).await?;
+        for mut records in within(list_changed(connection, i64::MIN)).await? {
+            within(read_organisation(connection, &mut records)).await?;
             unreadable.append(&mut records.unreadable);
         }
-        self.ask(transaction.rollback()).await?;
+        within(connection.run("ROLLBACK")).await?;
         if unreadable.is_empty() {
             return Ok(());
         }
         Err(StoreError::Refused(format!("these rows cannot be read: {}", unreadable.join(", "))))
     }
-
-    /// Applies the deadline to a query, and maps its error.
-    pub(crate) async fn ask<T>(
-        &self,
-        asked: impl Future<Output = sqlx::Result<T>>,
-    ) -> Result<T, StoreError> {
-        within(async { self.answer(asked.await) }).await
-    }
 }
 
-async fn read_clock(transaction: &mut Transaction<'_, Any>) -> sqlx::Result<(i64, String)> {
-    let row = sqlx::query(CLOCK).fetch_one(&mut **transaction).await?;
-    Ok((row.try_get("revision")?, row.try_get("epoch")?))
+async fn read_clock(connection: &mut Connection) -> Result<(i64, String), StoreError> {
+    let Some(row) = connection.find(CLOCK, &[]).await? else {
+        return Err(StoreError::Refused("its clock is missing".into()));
+    };
+    Ok((row.get("revision")?, row.get("epoch")?))
 }
 
 /// Removes deleted organisations from `known`, and returns whether there were any. A deletion
 /// leaves no row with a revision, but fewer rows than are known.
 async fn forget_deleted(
-    transaction: &mut Transaction<'_, Any>,
+    connection: &mut Connection,
     known: &mut HashSet<String>,
-) -> sqlx::Result<bool> {
-    let count: i64 = sqlx::query_scalar(COUNT).fetch_one(&mut **transaction).await?;
+) -> Result<bool, StoreError> {
+    let count: i64 = connection.scalar(COUNT, &[]).await?;
     if usize::try_from(count).is_ok_and(|count| count == known.len()) {
         return Ok(false);
     }
-    let ids: Vec<String> = sqlx::query_scalar(IDS).fetch_all(&mut **transaction).await?;
-    *known = ids.into_iter().collect();
+    let rows = connection.list(IDS, &[]).await?;
+    *known = rows.iter().map(Row::first).collect::<Result<_, _>>()?;
     Ok(true)
 }
 
 /// Lists the organisations with a greater revision, without their rows.
 async fn list_changed(
-    transaction: &mut Transaction<'_, Any>,
+    connection: &mut Connection,
     since: i64,
-) -> sqlx::Result<Vec<OrganisationRecords>> {
-    let rows = sqlx::query(ORGANISATIONS).bind(since).fetch_all(&mut **transaction).await?;
+) -> Result<Vec<OrganisationRecords>, StoreError> {
+    let rows = connection.list(ORGANISATIONS, &[since.into()]).await?;
     let mut changed = Vec::with_capacity(rows.len());
     for row in rows {
         changed.push(OrganisationRecords {
-            id: row.try_get("id")?,
-            revision: row.try_get("revision")?,
-            created_at: row.try_get("created_at")?,
+            id: row.get("id")?,
+            revision: row.get("revision")?,
+            created_at: row.get("created_at")?,
             ..OrganisationRecords::default()
         });
     }
@@ -204,46 +194,46 @@ async fn list_changed(
 /// Reads the rows of an organisation. An unreadable row is recorded and left out, so that the
 /// others remain available.
 async fn read_organisation(
-    transaction: &mut Transaction<'_, Any>,
+    connection: &mut Connection,
     records: &mut OrganisationRecords,
-) -> sqlx::Result<()> {
-    for row in rows(transaction, INTEGRATIONS, &records.id).await? {
+) -> Result<(), StoreError> {
+    for row in rows(connection, INTEGRATIONS, &records.id).await? {
         match IntegrationRecord::from_row(&row) {
             Ok(record) => records.integrations.push(record),
             Err(error) => note_unreadable(records, &row, &error),
         }
     }
-    for row in rows(transaction, AGENTS, &records.id).await? {
+    for row in rows(connection, AGENTS, &records.id).await? {
         match AgentRecord::from_row(&row) {
             Ok(record) => records.agents.push(record),
             Err(error) => note_unreadable(records, &row, &error),
         }
     }
-    for row in rows(transaction, ASSIGNMENTS, &records.id).await? {
-        let agent = row.try_get("agent")?;
-        let server = row.try_get("server")?;
+    for row in rows(connection, ASSIGNMENTS, &records.id).await? {
+        let agent = row.get("agent")?;
+        let server = row.get("server")?;
         records.assignments.push(AssignmentRecord { agent, server });
     }
-    for row in rows(transaction, HIDDEN_TOOLS, &records.id).await? {
-        let agent = row.try_get("agent")?;
-        let server = row.try_get("server")?;
-        let tool = row.try_get("tool")?;
+    for row in rows(connection, HIDDEN_TOOLS, &records.id).await? {
+        let agent = row.get("agent")?;
+        let server = row.get("server")?;
+        let tool = row.get("tool")?;
         records.hidden_tools.push(HiddenToolRecord { agent, server, tool });
     }
     Ok(())
 }
 
-fn note_unreadable(records: &mut OrganisationRecords, row: &AnyRow, error: &sqlx::Error) {
-    let id = row.try_get("id").unwrap_or_else(|_| "a row without an id".to_owned());
+fn note_unreadable(records: &mut OrganisationRecords, row: &Row, error: &StoreError) {
+    let id = row.get("id").unwrap_or_else(|_| "a row without an id".to_owned());
     tracing::error!(id, organisation = records.id, %error, "a stored row cannot be read and is \
         ignored");
     records.unreadable.push(id);
 }
 
 async fn rows(
-    transaction: &mut Transaction<'_, Any>,
-    sql: &'static str,
+    connection: &mut Connection,
+    sql: &str,
     organisation: &str,
-) -> sqlx::Result<Vec<AnyRow>> {
-    sqlx::query(sql).bind(organisation.to_owned()).fetch_all(&mut **transaction).await
+) -> Result<Vec<Row>, StoreError> {
+    connection.list(sql, &[organisation.into()]).await
 }

@@ -1,8 +1,8 @@
 //! Rows as they are stored. Times are milliseconds since 1970. Names have a second form for
 //! comparison.
 
-use sqlx::Row;
-use sqlx::any::AnyRow;
+use crate::error::StoreError;
+use crate::value::Row;
 
 /// A row of `integrations`, with sealed credentials.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,39 +75,39 @@ pub struct OrganisationRecords {
 }
 
 impl IntegrationRecord {
-    pub(crate) fn from_row(row: &AnyRow) -> sqlx::Result<Self> {
+    pub(crate) fn from_row(row: &Row) -> Result<Self, StoreError> {
         Ok(Self {
-            id: row.try_get("id")?,
-            organisation: row.try_get("organisation")?,
-            slug: row.try_get("slug")?,
-            name: row.try_get("name")?,
-            name_key: row.try_get("name_key")?,
-            kind: row.try_get("kind")?,
-            catalogue: row.try_get("catalogue")?,
-            url: row.try_get("url")?,
-            auth: row.try_get("auth")?,
-            auth_header: row.try_get("auth_header")?,
-            sealed: row.try_get("sealed")?,
-            enabled: row.try_get::<i64, _>("enabled")? != 0,
-            version: row.try_get("version")?,
-            created_at: row.try_get("created_at")?,
-            updated_at: row.try_get("updated_at")?,
+            id: row.get("id")?,
+            organisation: row.get("organisation")?,
+            slug: row.get("slug")?,
+            name: row.get("name")?,
+            name_key: row.get("name_key")?,
+            kind: row.get("kind")?,
+            catalogue: row.get("catalogue")?,
+            url: row.get("url")?,
+            auth: row.get("auth")?,
+            auth_header: row.get("auth_header")?,
+            sealed: row.get("sealed")?,
+            enabled: row.get::<i64>("enabled")? != 0,
+            version: row.get("version")?,
+            created_at: row.get("created_at")?,
+            updated_at: row.get("updated_at")?,
         })
     }
 }
 
 impl AgentRecord {
-    pub(crate) fn from_row(row: &AnyRow) -> sqlx::Result<Self> {
+    pub(crate) fn from_row(row: &Row) -> Result<Self, StoreError> {
         Ok(Self {
-            id: row.try_get("id")?,
-            organisation: row.try_get("organisation")?,
-            name: row.try_get("name")?,
-            name_key: row.try_get("name_key")?,
-            owner_issuer: row.try_get("owner_issuer")?,
-            owner_subject: row.try_get("owner_subject")?,
-            version: row.try_get("version")?,
-            created_at: row.try_get("created_at")?,
-            updated_at: row.try_get("updated_at")?,
+            id: row.get("id")?,
+            organisation: row.get("organisation")?,
+            name: row.get("name")?,
+            name_key: row.get("name_key")?,
+            owner_issuer: row.get("owner_issuer")?,
+            owner_subject: row.get("owner_subject")?,
+            version: row.get("version")?,
+            created_at: row.get("created_at")?,
+            updated_at: row.get("updated_at")?,
         })
     }
 }

@@ -3,12 +3,10 @@
 //! this program is rejected.
 
 use std::ops::RangeInclusive;
-use std::path::Path;
-
-use sqlx::{AnyConnection, Connection};
 
 use crate::clock::now;
-use crate::error::{self, StoreError};
+use crate::connection::Connection;
+use crate::error::StoreError;
 
 /// The SQL dialect, for statements that differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,21 +60,20 @@ const PROBE: &str = "UPDATE clock SET revision = revision WHERE id = 0";
 
 /// Migrates the database to a schema version, which is [`NEWEST_VERSION`] except in tests.
 pub(crate) async fn migrate(
-    connection: &mut AnyConnection,
+    connection: &mut Connection,
     dialect: Dialect,
-    file: Option<&Path>,
     to: i64,
 ) -> Result<(), StoreError> {
     let begin = match dialect {
         Dialect::Sqlite => "BEGIN IMMEDIATE",
         Dialect::Postgres => "BEGIN",
     };
-    let mut transaction = error::answer(connection.begin_with(begin).await, file)?;
-    let found = error::answer(lock_version(&mut transaction, dialect).await, file)?;
+    connection.run(begin).await?;
+    let found = lock_version(connection, dialect).await?;
     refuse_newer(found)?;
-    error::answer(apply(&mut transaction, dialect, found + 1..=to).await, file)?;
-    error::answer(sqlx::raw_sql(PROBE).execute(&mut *transaction).await, file)?;
-    error::answer(transaction.commit().await, file)
+    apply(connection, dialect, found + 1..=to).await?;
+    connection.run(PROBE).await?;
+    connection.run("COMMIT").await
 }
 
 /// Rejects a schema of a newer program.
@@ -89,9 +86,9 @@ pub(crate) fn refuse_newer(found: i64) -> Result<(), StoreError> {
 
 /// Returns the schema version without changing anything; 0 without a schema.
 pub(crate) async fn read_version(
-    connection: &mut AnyConnection,
+    connection: &mut Connection,
     dialect: Dialect,
-) -> sqlx::Result<i64> {
+) -> Result<i64, StoreError> {
     let history = match dialect {
         Dialect::Sqlite => "SELECT COUNT(*) FROM sqlite_master WHERE name = 'schema_history'",
         Dialect::Postgres => {
@@ -99,7 +96,7 @@ pub(crate) async fn read_version(
                 AND tablename = 'schema_history'"
         }
     };
-    let is_there: i64 = sqlx::query_scalar(history).fetch_one(&mut *connection).await?;
+    let is_there: i64 = connection.scalar(history, &[]).await?;
     if is_there == 0 {
         return Ok(0);
     }
@@ -107,25 +104,25 @@ pub(crate) async fn read_version(
 }
 
 /// Locks the schema and returns its version.
-async fn lock_version(connection: &mut AnyConnection, dialect: Dialect) -> sqlx::Result<i64> {
+async fn lock_version(connection: &mut Connection, dialect: Dialect) -> Result<i64, StoreError> {
     if dialect == Dialect::Postgres {
-        sqlx::raw_sql(TAKE_LOCK).execute(&mut *connection).await?;
+        connection.run(TAKE_LOCK).await?;
     }
-    sqlx::raw_sql(HISTORY).execute(&mut *connection).await?;
+    connection.run(HISTORY).await?;
     newest_version(connection).await
 }
 
-async fn newest_version(connection: &mut AnyConnection) -> sqlx::Result<i64> {
+async fn newest_version(connection: &mut Connection) -> Result<i64, StoreError> {
     let newest = "SELECT COALESCE(MAX(version), 0) FROM schema_history";
-    sqlx::query_scalar(newest).fetch_one(connection).await
+    connection.scalar(newest, &[]).await
 }
 
 /// Runs the migrations to these schema versions.
 async fn apply(
-    connection: &mut AnyConnection,
+    connection: &mut Connection,
     dialect: Dialect,
     schemas: RangeInclusive<i64>,
-) -> sqlx::Result<()> {
+) -> Result<(), StoreError> {
     for (version, migration) in (1..).zip(&MIGRATIONS) {
         if !schemas.contains(&version) {
             continue;
@@ -134,10 +131,9 @@ async fn apply(
             Dialect::Sqlite => migration.sqlite,
             Dialect::Postgres => migration.postgres,
         };
-        sqlx::raw_sql(script).execute(&mut *connection).await?;
+        connection.run(script).await?;
         let applied = "INSERT INTO schema_history (version, applied_at) VALUES ($1, $2)";
-        let applied = sqlx::query(applied).bind(version).bind(now());
-        applied.execute(&mut *connection).await?;
+        connection.execute(applied, &[version.into(), now().into()]).await?;
     }
     Ok(())
 }

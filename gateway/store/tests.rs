@@ -9,6 +9,7 @@ mod lost;
 mod maintain;
 mod postgres;
 mod read;
+mod tls;
 mod usage;
 
 use std::sync::OnceLock;
@@ -16,8 +17,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use postgres::Postgres;
-use sqlx::Connection;
 
+use crate::connection::Connection;
+use crate::file::Access;
 use crate::record::{AgentRecord, IntegrationRecord, OrganisationRecords};
 use crate::{FoundRecords, Owner, Reader, Reservation, Store, StoreError, StorePlace};
 
@@ -36,6 +38,17 @@ impl Store {
         })
         .await?;
         Ok(changed)
+    }
+
+    /// Runs statements as a gateway would, in a transaction.
+    async fn run(&self, sql: &str) {
+        let mut transaction = self.pool().await.unwrap().begin().await.unwrap();
+        transaction.run(sql).await.unwrap();
+        transaction.commit().await.unwrap();
+    }
+
+    async fn count(&self, sql: &str) -> i64 {
+        self.connect(Access::Read).await.unwrap().scalar(sql, &[]).await.unwrap()
     }
 }
 
@@ -58,10 +71,9 @@ async fn new_database() -> Option<String> {
     static DATABASES: AtomicUsize = AtomicUsize::new(0);
     let url = SERVER.get_or_init(Postgres::start_for_all).as_ref()?.url();
     let name = format!("test{}", DATABASES.fetch_add(1, Ordering::Relaxed));
-    sqlx::any::install_default_drivers();
-    let mut connection = sqlx::AnyConnection::connect(&url).await.unwrap();
-    let make = sqlx::AssertSqlSafe(format!("CREATE DATABASE {name}"));
-    sqlx::raw_sql(make).execute(&mut connection).await.unwrap();
+    let place = StorePlace::Postgres(url.clone());
+    let mut connection = Connection::open(&place, Access::Write).await.unwrap();
+    connection.run(&format!("CREATE DATABASE {name}")).await.unwrap();
     Some(format!("{}/{name}", url.trim_end_matches("/postgres")))
 }
 
@@ -259,9 +271,9 @@ async fn programs_that_start_together_migrate_once() {
 }
 
 async fn schema_versions(store: &Store) -> Vec<i64> {
-    let pool = store.pool().await.unwrap();
     let sql = "SELECT version FROM schema_history ORDER BY version";
-    sqlx::query_scalar(sql).fetch_all(&pool).await.unwrap()
+    let rows = store.pool().await.unwrap().list(sql, &[]).await.unwrap();
+    rows.iter().map(|row| row.first().unwrap()).collect()
 }
 
 #[tokio::test]
@@ -270,7 +282,7 @@ async fn a_newer_schema_is_refused_with_both_numbers() {
         let store = Store::new(place.clone());
         add(&store, "acme", "one").await;
         let newer = "INSERT INTO schema_history (version, applied_at) VALUES (999, 0)";
-        sqlx::query(newer).execute(&store.pool().await.unwrap()).await.unwrap();
+        store.run(newer).await;
         let error = Store::new(place).load_changed(0).await.unwrap_err();
         assert!(error.is_lasting());
         let words = error.to_string();

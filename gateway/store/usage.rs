@@ -4,11 +4,9 @@
 use std::fmt::Write;
 use std::sync::LazyLock;
 
-use sqlx::any::AnyRow;
-use sqlx::{AssertSqlSafe, Row};
-
 use crate::database::{Store, within, within_background};
 use crate::error::StoreError;
+use crate::value::{Row, Value};
 
 /// The number of buckets of durations.
 pub const USAGE_BUCKETS: usize = 36;
@@ -232,28 +230,40 @@ impl UsageFilter {
 }
 
 impl UsageRow {
-    fn from_row(row: &AnyRow, step: i64, has_durations: bool) -> sqlx::Result<Self> {
+    fn from_row(row: &Row, step: i64, has_durations: bool) -> Result<Self, StoreError> {
         let key = UsageKey {
-            at: row.try_get("at")?,
+            at: row.get("at")?,
             step,
-            kind: row.try_get("kind")?,
-            organisation: row.try_get("organisation")?,
-            server: row.try_get("server")?,
-            name: row.try_get("name")?,
-            issuer: row.try_get("issuer")?,
-            subject: row.try_get("subject")?,
+            kind: row.get("kind")?,
+            organisation: row.get("organisation")?,
+            server: row.get("server")?,
+            name: row.get("name")?,
+            issuer: row.get("issuer")?,
+            subject: row.get("subject")?,
         };
         let mut counts = UsageCounts {
-            calls: row.try_get("calls")?,
-            failed: row.try_get("failed")?,
+            calls: row.get("calls")?,
+            failed: row.get("failed")?,
             ..UsageCounts::default()
         };
         if has_durations {
             for (bucket, count) in counts.durations.iter_mut().enumerate() {
-                *count = row.try_get(NAMES.len() + 2 + bucket)?;
+                *count = row.read(NAMES.len() + 2 + bucket, "of durations")?;
             }
         }
         Ok(Self { key, counts })
+    }
+
+    /// Returns the parameters of [`ADD`].
+    fn to_values(&self, expires: i64) -> Vec<Value> {
+        let Self { key, counts } = self;
+        let UsageKey { at, step, kind, organisation, server, name, issuer, subject } = key;
+        let names = [kind, organisation, server, name, issuer, subject];
+        let mut values = vec![Value::from(*step), Value::from(*at)];
+        values.extend(names.map(Value::from));
+        values.extend([expires, counts.calls, counts.failed].map(Value::from));
+        values.extend(counts.durations.map(Value::from));
+        values
     }
 }
 
@@ -274,32 +284,12 @@ impl Store {
         }
         let pool = self.pool().await?;
         within_background(async {
-            let mut transaction = self.answer(pool.begin().await)?;
-            for (UsageRow { key, counts }, expires) in all {
-                let mut add = sqlx::query(ADD.as_str()).bind(key.step).bind(key.at);
-                let names = [
-                    &key.kind,
-                    &key.organisation,
-                    &key.server,
-                    &key.name,
-                    &key.issuer,
-                    &key.subject,
-                ];
-                for name in names {
-                    add = add.bind(name.clone());
-                }
-                add = add.bind(*expires).bind(counts.calls).bind(counts.failed);
-                for count in counts.durations {
-                    add = add.bind(count);
-                }
-                self.answer(add.execute(&mut *transaction).await)?;
-            }
-            let drop_old = sqlx::query(DROP_OLD).bind(now);
-            self.answer(drop_old.execute(&mut *transaction).await)?;
-            match transaction.commit().await {
-                Ok(()) => Ok(true),
-                Err(error) => Err(StoreError::of_commit(&error, self.file())),
-            }
+            let mut transaction = pool.begin().await?;
+            let rows = all.iter().map(|(row, expires)| row.to_values(*expires)).collect();
+            transaction.execute_each(&ADD, rows).await?;
+            transaction.execute(DROP_OLD, &[now.into()]).await?;
+            transaction.commit().await?;
+            Ok(true)
         })
         .await
     }
@@ -315,20 +305,13 @@ impl Store {
         }
         let pool = self.pool().await?;
         within(async {
-            let statement = AssertSqlSafe(group.write_sql());
-            let mut query = sqlx::query(statement).bind(filter.step).bind(filter.from);
+            let mut values = vec![filter.step.into(), filter.from.into()];
             let [server, other] = &filter.servers;
             let texts = [&filter.organisation, server, other, &filter.issuer, &filter.subject];
-            for text in texts {
-                query = query.bind(text.clone());
-            }
+            values.extend(texts.map(Value::from));
             let mut summed = Vec::new();
-            for row in &self.answer(query.fetch_all(&pool).await)? {
-                summed.push(self.answer(UsageRow::from_row(
-                    row,
-                    filter.step,
-                    group.has_durations(),
-                ))?);
+            for row in pool.list(&group.write_sql(), &values).await? {
+                summed.push(UsageRow::from_row(&row, filter.step, group.has_durations())?);
             }
             Ok(Some(summed))
         })

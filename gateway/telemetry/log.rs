@@ -5,7 +5,6 @@ use std::fmt::{self, Write as _};
 use std::io::{self, IsTerminal, Write};
 
 use lockgate_text::unseen::{Unseen, unseen};
-use tracing::level_filters::LevelFilter;
 use tracing_subscriber::field::MakeExt;
 use tracing_subscriber::fmt::format::{Writer, debug_fn};
 use tracing_subscriber::layer::SubscriberExt;
@@ -18,9 +17,6 @@ use crate::log_lists::write_lists;
 use crate::log_records::LogExport;
 use crate::metrics::Metrics;
 use crate::request;
-
-/// Target of the notices of PostgreSQL servers, such as "already exists, skipping".
-const NOTICES: &str = "sqlx::postgres::notice";
 
 /// A handle to the log level, and to the exported lines.
 #[derive(Clone, Debug)]
@@ -41,7 +37,7 @@ pub enum LogError {
 /// Sends the events of the whole process to stderr, and queues them for [`Guard::export`] if a
 /// collector is configured. Fails if called twice.
 pub fn init(config: &Config) -> Result<Guard, LogError> {
-    let (filter, level) = reload::Layer::new(make_filter(&config.level)?);
+    let (filter, level) = reload::Layer::new(EnvFilter::try_new(&config.level)?);
     let output = layer(config.format, io::stderr().is_terminal(), io::stderr);
     let exported = if config.otlp_logs.is_some() { Some(LogExport::new()) } else { None };
     let subscriber = tracing_subscriber::registry()
@@ -60,7 +56,7 @@ pub fn init(config: &Config) -> Result<Guard, LogError> {
 impl Guard {
     /// Replaces the filter. An invalid filter changes nothing.
     pub fn set_level(&self, level: &str) -> Result<(), LogError> {
-        let filter = make_filter(level)?;
+        let filter = EnvFilter::try_new(level)?;
         match self.level.reload(filter) {
             Ok(()) => Ok(()),
             Err(_) => Err(LogError::Twice),
@@ -82,16 +78,6 @@ impl Guard {
             exported.flush().await;
         }
     }
-}
-
-/// Builds the filter of a level. Notices of PostgreSQL, which have level `info`, are shown only at
-/// `debug`.
-fn make_filter(level: &str) -> Result<EnvFilter, tracing_subscriber::filter::ParseError> {
-    let filter = EnvFilter::try_new(level)?;
-    if filter.max_level_hint() > Some(LevelFilter::INFO) || level.contains(NOTICES) {
-        return Ok(filter);
-    }
-    Ok(filter.add_directive(format!("{NOTICES}=warn").parse()?))
 }
 
 type Output<S> = Box<dyn Layer<S> + Send + Sync>;

@@ -7,18 +7,19 @@ use crate::tree::{File, files, hold};
 
 /// Each layer with the layers it may import. `config` imports every layer for its `Config` type;
 /// the root package imports all of them.
-const TABLE: [(&str, &[&str]); 16] = [
+const TABLE: [(&str, &[&str]); 17] = [
     ("text", &[]),
     ("admission", &[]),
     ("protocol", &["text"]),
     ("policy", &["text"]),
+    ("postgres", &[]),
     ("telemetry", &["text"]),
     ("egress", &["text"]),
     ("authn", &["text", "admission", "egress"]),
     ("limits", &["text", "policy", "egress"]),
     ("upstream", &["text", "admission", "protocol", "egress", "telemetry"]),
-    ("tools", &["text", "admission", "protocol", "policy", "egress", "upstream"]),
-    ("store", &["text"]),
+    ("tools", &["text", "admission", "protocol", "policy", "postgres", "egress", "upstream"]),
+    ("store", &["text", "postgres"]),
     ("registry", &["text", "admission", "store"]),
     ("proxy", &["text", "admission", "protocol", "authn", "policy", "upstream", "telemetry"]),
     ("listener", &["text", "admission", "protocol", "authn", "proxy", "telemetry"]),
@@ -43,6 +44,7 @@ const TABLE: [(&str, &[&str]); 16] = [
             "admission",
             "protocol",
             "policy",
+            "postgres",
             "telemetry",
             "egress",
             "authn",

@@ -6,10 +6,7 @@ use super::*;
 
 /// Fills the store directly, because the same through the API would take many changes.
 async fn fill(rig: &Rig, sql: &'static str) {
-    let url = format!("sqlite://{}", rig.folder.path().join("lockgate.db").display());
-    let pool = sqlx::AnyPool::connect(&url).await.unwrap();
-    sqlx::raw_sql(sql).execute(&pool).await.unwrap();
-    pool.close().await;
+    run_on(rig.folder.path(), sql);
     rig.registry.refresh().await.unwrap();
 }
 

@@ -1,7 +1,5 @@
 //! Stores that cannot be used.
 
-use sqlx::Connection;
-
 use super::*;
 
 #[tokio::test]
@@ -39,14 +37,10 @@ async fn a_place_that_cannot_be_written_refuses_changes_with_the_way_out() {
 }
 
 /// Makes a database read-only, or writable again.
-async fn set_read_only(url: &str, is_read_only: bool) {
+fn set_read_only(server: &postgres::Postgres, is_read_only: bool) {
     let state = if is_read_only { "on" } else { "off" };
-    let mut connection = sqlx::AnyConnection::connect(url).await.unwrap();
-    let own = "SET default_transaction_read_only = off".to_owned();
-    let all = format!("ALTER ROLE postgres SET default_transaction_read_only = {state}");
-    for sql in [own, all] {
-        sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(&mut connection).await.unwrap();
-    }
+    let change = format!("ALTER ROLE postgres SET default_transaction_read_only = {state}");
+    server.run_sql(&format!("BEGIN READ WRITE; {change}; COMMIT"));
 }
 
 #[tokio::test]
@@ -64,7 +58,7 @@ async fn what_can_only_be_read_is_served_and_said_until_a_change_is_made() {
     let first = open(&config).await;
     first.create_integration(&acme, new("One"), &plain()).await.unwrap();
     first.close().await;
-    set_read_only(&postgres.url(), true).await;
+    set_read_only(&postgres, true);
     let registry = open(&config).await;
     assert_eq!(registry.snapshot("acme").integrations.len(), 1);
     for _ in 0..2 {
@@ -75,7 +69,7 @@ async fn what_can_only_be_read_is_served_and_said_until_a_change_is_made() {
         registry.refresh().await.unwrap();
         assert!(registry.trouble().unwrap().contains("standby"));
     }
-    set_read_only(&postgres.url(), false).await;
+    set_read_only(&postgres, false);
     registry.refresh().await.unwrap();
     assert!(registry.trouble().is_some(), "nobody has written");
     registry.create_integration(&acme, new("Two"), &plain()).await.unwrap();

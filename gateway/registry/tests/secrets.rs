@@ -86,10 +86,7 @@ async fn a_row_that_was_moved_or_led_elsewhere_in_the_database_does_not_open() {
     for sql in tampered {
         let copy = tempfile::tempdir().unwrap();
         rig.copy_to(copy.path());
-        let url = format!("sqlite://{}/lockgate.db", copy.path().display());
-        let pool = sqlx::AnyPool::connect(&url).await.unwrap();
-        assert_eq!(sqlx::raw_sql(sql).execute(&pool).await.unwrap().rows_affected(), 1);
-        pool.close().await;
+        assert_eq!(run_on(copy.path(), sql), 1);
         let registry = open(&file_config(&copy, &[KEY])).await;
         assert!(matches!(credential(&registry), CredentialState::Unusable(_)), "{sql}");
     }
@@ -189,11 +186,7 @@ async fn an_address_that_is_stored_in_no_form_is_given_anew() {
     let id = rig.create(&acme, new("One")).await.id;
     let copy = tempfile::tempdir().unwrap();
     rig.copy_to(copy.path());
-    let url = format!("sqlite://{}/lockgate.db", copy.path().display());
-    let pool = sqlx::AnyPool::connect(&url).await.unwrap();
-    let sql = "UPDATE integrations SET url = 'no address'";
-    assert_eq!(sqlx::raw_sql(sql).execute(&pool).await.unwrap().rows_affected(), 1);
-    pool.close().await;
+    assert_eq!(run_on(copy.path(), "UPDATE integrations SET url = 'no address'"), 1);
     let registry = open(&file_config(&copy, &[KEY])).await;
     assert!(registry.snapshot("acme").integrations.is_empty());
     let name = IntegrationPatch { name: Some("Two".to_owned()), ..patch() };

@@ -1,9 +1,10 @@
 //! Rows of integrations within a change.
 
 use super::Change;
-
+use crate::database::within;
 use crate::error::StoreError;
 use crate::record::IntegrationRecord;
+use crate::value::Row;
 
 const INSERT_INTEGRATION: &str = "INSERT INTO integrations (id, organisation, slug, name, \
     name_key, kind, catalogue, url, auth, auth_header, sealed, enabled, version, created_at, \
@@ -20,25 +21,20 @@ impl Change<'_> {
         id: &str,
     ) -> Result<Option<IntegrationRecord>, StoreError> {
         let sql = "SELECT * FROM integrations WHERE organisation = $1 AND id = $2";
-        let query = sqlx::query(sql).bind(self.organisation.clone()).bind(id.to_owned());
-        let Some(row) = self.find(query).await? else { return Ok(None) };
-        Ok(Some(self.store.answer(IntegrationRecord::from_row(&row))?))
+        let values = [(&self.organisation).into(), id.into()];
+        let Some(row) = self.find(sql, &values).await? else { return Ok(None) };
+        Ok(Some(IntegrationRecord::from_row(&row)?))
     }
 
     pub async fn list_integrations(&mut self) -> Result<Vec<IntegrationRecord>, StoreError> {
         let sql = "SELECT * FROM integrations WHERE organisation = $1 ORDER BY id";
-        let query = sqlx::query(sql).bind(self.organisation.clone());
-        let mut records = Vec::new();
-        for row in self.store.ask(query.fetch_all(&mut *self.transaction)).await? {
-            records.push(self.store.answer(IntegrationRecord::from_row(&row))?);
-        }
-        Ok(records)
+        self.rows(sql).await?.iter().map(IntegrationRecord::from_row).collect()
     }
 
     /// Returns whether an integration of any organisation has this id.
     pub async fn is_integration_anywhere(&mut self, id: &str) -> Result<bool, StoreError> {
         let sql = "SELECT COUNT(*) FROM integrations WHERE id = $1";
-        Ok(self.count(sqlx::query(sql).bind(id.to_owned())).await? > 0)
+        Ok(self.count(sql, &[id.into()]).await? > 0)
     }
 
     /// Returns whether another integration of the organisation has this name.
@@ -49,29 +45,42 @@ impl Change<'_> {
     ) -> Result<bool, StoreError> {
         let sql = "SELECT COUNT(*) FROM integrations WHERE organisation = $1 AND name_key = $2 \
             AND id <> $3";
-        let query = sqlx::query(sql).bind(self.organisation.clone());
-        let query = query.bind(name_key.to_owned()).bind(but.to_owned());
-        Ok(self.count(query).await? > 0)
+        let values = [(&self.organisation).into(), name_key.into(), but.into()];
+        Ok(self.count(sql, &values).await? > 0)
     }
 
     pub async fn list_slugs(&mut self) -> Result<Vec<String>, StoreError> {
         let sql = "SELECT slug FROM integrations WHERE organisation = $1";
-        let query = sqlx::query_scalar(sql).bind(self.organisation.clone());
-        self.store.ask(query.fetch_all(&mut *self.transaction)).await
+        self.rows(sql).await?.iter().map(Row::first).collect()
+    }
+
+    /// Runs a statement with the organisation as its parameter.
+    async fn rows(&mut self, sql: &str) -> Result<Vec<Row>, StoreError> {
+        within(self.transaction.list(sql, &[(&self.organisation).into()])).await
     }
 
     pub async fn insert_integration(
         &mut self,
         record: &IntegrationRecord,
     ) -> Result<(), StoreError> {
-        let IntegrationRecord { id, slug, name, name_key, kind, catalogue, url, .. } =
-            record.clone();
-        let IntegrationRecord { auth, auth_header, sealed, .. } = record.clone();
-        let query = sqlx::query(INSERT_INTEGRATION).bind(id).bind(self.organisation.clone());
-        let query = query.bind(slug).bind(name).bind(name_key).bind(kind).bind(catalogue);
-        let query = query.bind(url).bind(auth).bind(auth_header).bind(sealed);
-        let query = query.bind(i64::from(record.enabled)).bind(record.version);
-        self.run(query.bind(record.created_at).bind(record.updated_at)).await?;
+        let values = [
+            (&record.id).into(),
+            (&self.organisation).into(),
+            (&record.slug).into(),
+            (&record.name).into(),
+            (&record.name_key).into(),
+            (&record.kind).into(),
+            (&record.catalogue).into(),
+            (&record.url).into(),
+            (&record.auth).into(),
+            (&record.auth_header).into(),
+            (&record.sealed).into(),
+            i64::from(record.enabled).into(),
+            record.version.into(),
+            record.created_at.into(),
+            record.updated_at.into(),
+        ];
+        self.run(INSERT_INTEGRATION, &values).await?;
         Ok(())
     }
 
@@ -80,30 +89,37 @@ impl Change<'_> {
         &mut self,
         record: &IntegrationRecord,
     ) -> Result<(), StoreError> {
-        let IntegrationRecord { id, name, name_key, url, auth, auth_header, sealed, .. } =
-            record.clone();
-        let query = sqlx::query(UPDATE_INTEGRATION).bind(id).bind(self.organisation.clone());
-        let query = query.bind(name).bind(name_key).bind(url).bind(auth).bind(auth_header);
-        let query = query.bind(sealed).bind(i64::from(record.enabled));
-        self.run(query.bind(record.version).bind(record.updated_at)).await?;
+        let values = [
+            (&record.id).into(),
+            (&self.organisation).into(),
+            (&record.name).into(),
+            (&record.name_key).into(),
+            (&record.url).into(),
+            (&record.auth).into(),
+            (&record.auth_header).into(),
+            (&record.sealed).into(),
+            i64::from(record.enabled).into(),
+            record.version.into(),
+            record.updated_at.into(),
+        ];
+        self.run(UPDATE_INTEGRATION, &values).await?;
         Ok(())
     }
 
     /// Transfers the lists of an old version to a new version for the same server.
     pub async fn carry_lists(&mut self, id: &str, old: i64, new: i64) -> Result<(), StoreError> {
-        let query = sqlx::query(CARRY_LISTS).bind(id.to_owned()).bind(self.organisation.clone());
-        self.run(query.bind(old).bind(new)).await?;
+        let values = [id.into(), (&self.organisation).into(), old.into(), new.into()];
+        self.run(CARRY_LISTS, &values).await?;
         Ok(())
     }
 
     /// Deletes an integration and its assignments.
     pub async fn delete_integration(&mut self, id: &str) -> Result<(), StoreError> {
         let sql = "DELETE FROM agent_hidden_tools WHERE organisation = $1 AND server = $2";
-        let query = sqlx::query(sql).bind(self.organisation.clone()).bind(id.to_owned());
-        self.run(query).await?;
+        let values = [(&self.organisation).into(), id.into()];
+        self.run(sql, &values).await?;
         let sql = "DELETE FROM integrations WHERE organisation = $1 AND id = $2";
-        let query = sqlx::query(sql).bind(self.organisation.clone()).bind(id.to_owned());
-        self.run(query).await?;
+        self.run(sql, &values).await?;
         Ok(())
     }
 }

@@ -47,11 +47,9 @@ async fn a_file_of_somebody_else_is_refused_and_left_alone() {
     assert_eq!(std::fs::read(&text).unwrap(), before);
 
     let other = folder.path().join("other.db");
-    let url = format!("sqlite://{}?mode=rwc", other.display());
-    sqlx::any::install_default_drivers();
-    let pool = sqlx::AnyPool::connect(&url).await.unwrap();
-    sqlx::raw_sql("CREATE TABLE songs (name TEXT)").execute(&pool).await.unwrap();
-    pool.close().await;
+    let made = rusqlite::Connection::open(&other).unwrap();
+    made.execute_batch("CREATE TABLE songs (name TEXT)").unwrap();
+    drop(made);
     let error = store(&other).load_changed(0).await.unwrap_err();
     assert!(matches!(error, StoreError::Foreign(_)) && error.is_lasting(), "{error:?}");
 }

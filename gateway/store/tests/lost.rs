@@ -72,7 +72,7 @@ async fn a_commit_that_the_database_refuses_was_not_made() {
     let mut change = store.begin("acme").await.unwrap();
     let refuse = "CREATE TABLE once (id INT UNIQUE DEFERRABLE INITIALLY DEFERRED); \
         INSERT INTO once VALUES (1), (1)";
-    sqlx::raw_sql(refuse).execute(&mut *change.transaction).await.unwrap();
+    change.transaction.run(refuse).await.unwrap();
     let error = change.commit().await.unwrap_err();
     assert!(matches!(error, StoreError::Refused(_)), "{error:?}");
     assert!(store.load_changed(0).await.unwrap().is_empty());

@@ -3,8 +3,6 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use sqlx::Connection;
-
 use super::{add, agent, new_database};
 use crate::{Store, StoreError, StorePlace};
 
@@ -13,13 +11,8 @@ fn store(file: &Path) -> Store {
 }
 
 /// Runs statements on any file.
-async fn run_on(file: &Path, statements: &str) {
-    sqlx::any::install_default_drivers();
-    let url = format!("sqlite://{}?mode=rwc", file.display());
-    let mut connection = sqlx::AnyConnection::connect(&url).await.unwrap();
-    let statements = sqlx::AssertSqlSafe(statements.to_owned());
-    sqlx::raw_sql(statements).execute(&mut connection).await.unwrap();
-    connection.close().await.unwrap();
+fn run_on(file: &Path, statements: &str) {
+    rusqlite::Connection::open(file).unwrap().execute_batch(statements).unwrap();
 }
 
 fn names(folder: &Path) -> Vec<String> {
@@ -40,14 +33,14 @@ async fn what_holds_no_store_replaces_nothing() {
     add(&working, "acme", "one").await;
 
     std::fs::write(path("empty.db"), "").unwrap();
-    run_on(&path("tables of others.db"), "CREATE TABLE clock (id, revision)").await;
-    run_on(&path("no tables.db"), "VACUUM").await;
-    run_on(&path("ours by its mark.db"), crate::file::CLAIM).await;
+    run_on(&path("tables of others.db"), "CREATE TABLE clock (id, revision)");
+    run_on(&path("no tables.db"), "VACUUM");
+    run_on(&path("ours by its mark.db"), crate::file::CLAIM);
     let part =
         "CREATE TABLE schema_history (version BIGINT); INSERT INTO schema_history VALUES (1);
         CREATE TABLE clock (id BIGINT, revision BIGINT, epoch TEXT);
         CREATE TABLE organisations (id TEXT)";
-    run_on(&path("no clock.db"), &format!("{}; {part}", crate::file::CLAIM)).await;
+    run_on(&path("no clock.db"), &format!("{}; {part}", crate::file::CLAIM));
     // Like `cp` from a running gateway: all data are still in the WAL.
     std::fs::copy(&own, path("without its wal.db")).unwrap();
     std::os::unix::fs::symlink(&own, path("itself.db")).unwrap();
@@ -167,7 +160,7 @@ async fn a_copy_under_way_is_not_written_over() {
 async fn a_database_of_others_keeps_every_byte() {
     let folder = tempfile::tempdir().unwrap();
     let other = folder.path().join("songs.db");
-    run_on(&other, "CREATE TABLE songs (name TEXT)").await;
+    run_on(&other, "CREATE TABLE songs (name TEXT)");
     let before = std::fs::read(&other).unwrap();
     let backup = folder.path().join("copy.db");
     let errors = [
@@ -188,7 +181,7 @@ async fn a_database_of_others_keeps_every_byte() {
 async fn a_look_changes_no_schema() {
     let folder = tempfile::tempdir().unwrap();
     let own = folder.path().join("own.db");
-    run_on(&own, crate::file::CLAIM).await;
+    run_on(&own, crate::file::CLAIM);
     let before = std::fs::read(&own).unwrap();
     assert_eq!(store(&own).check().await.unwrap().schema, 0);
     let error = store(&own).back_up(&folder.path().join("copy.db")).await.unwrap_err();
@@ -197,9 +190,8 @@ async fn a_look_changes_no_schema() {
     assert_eq!(names(folder.path()), ["own.db"]);
 
     let Some(url) = new_database().await else { return };
-    assert_eq!(Store::new(StorePlace::Postgres(url.clone())).check().await.unwrap().schema, 0);
-    let mut connection = sqlx::AnyConnection::connect(&url).await.unwrap();
+    let store = Store::new(StorePlace::Postgres(url));
+    assert_eq!(store.check().await.unwrap().schema, 0);
     let sql = "SELECT COUNT(*) FROM pg_namespace WHERE nspname = 'lockgate'";
-    let found: i64 = sqlx::query_scalar(sql).fetch_one(&mut connection).await.unwrap();
-    assert_eq!(found, 0);
+    assert_eq!(store.count(sql).await, 0);
 }

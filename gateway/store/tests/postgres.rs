@@ -49,7 +49,7 @@ impl Postgres {
     }
 
     /// Starts a server that presents this certificate and requires TLS.
-    #[allow(dead_code, reason = "for the tests of the whole gateway alone")]
+    #[allow(dead_code, reason = "not for the tests of the registry")]
     pub(crate) fn start_with_tls(certificate: &str, key: &str) -> Option<Self> {
         let mut server = Self::start()?;
         server.stop();
@@ -100,6 +100,14 @@ impl Postgres {
         let mut server = Self { port, folder: keep(folder), watch: None };
         server.run();
         Some(server)
+    }
+
+    /// Runs statements with `psql`.
+    #[allow(dead_code, reason = "for the tests of the registry alone")]
+    pub(crate) fn run_sql(&self, sql: &str) {
+        let mut psql = Command::new(program("psql").unwrap());
+        psql.args(["--no-psqlrc", "--quiet", "-v", "ON_ERROR_STOP=1", "-c", sql]).arg(self.url());
+        assert!(psql.status().unwrap().success(), "{sql}");
     }
 
     pub(crate) fn url(&self) -> String {

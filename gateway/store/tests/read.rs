@@ -68,7 +68,7 @@ async fn a_clock_that_goes_back_has_everything_read() {
             DELETE FROM integrations WHERE slug = 'two'; \
             DELETE FROM integrations WHERE organisation = 'other'; \
             DELETE FROM organisations WHERE id = 'other'";
-        sqlx::raw_sql(back).execute(&store.pool().await.unwrap()).await.unwrap();
+        store.run(back).await;
         known.look(&store).await.unwrap();
         assert_eq!(known.shown(), "acme: one");
         add(&store, "acme", "three").await;
@@ -88,7 +88,7 @@ async fn another_epoch_has_everything_read() {
         // Like a dump of another gateway restored with `psql`, with a clock that is ahead.
         let other = "UPDATE clock SET revision = 9, epoch = 'another'; \
             UPDATE integrations SET slug = 'changed'";
-        sqlx::raw_sql(other).execute(&store.pool().await.unwrap()).await.unwrap();
+        store.run(other).await;
         known.look(&store).await.unwrap();
         assert_eq!(known.shown(), "acme: changed");
     })
@@ -152,7 +152,7 @@ async fn a_row_that_cannot_be_read_is_left_out_alone() {
     add(&store, "acme", "two").await;
     add(&store, "other", "one").await;
     let odd = "UPDATE integrations SET version = 'many' WHERE slug = 'two'";
-    sqlx::raw_sql(odd).execute(&store.pool().await.unwrap()).await.unwrap();
+    store.run(odd).await;
     let mut known = KnownRecords::default();
     known.look(&store).await.unwrap();
     assert_eq!(known.shown(), "acme: one; other: one");
@@ -177,7 +177,7 @@ async fn what_can_be_read_and_not_written_is_read() {
         add(&first, "acme", "one").await;
         let standby = "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET \
             default_transaction_read_only = on', current_database()); END $$";
-        sqlx::raw_sql(standby).execute(&first.pool().await.unwrap()).await.unwrap();
+        first.run(standby).await;
         databases.push(Store::new(StorePlace::Postgres(url)));
     }
     for store in databases {
@@ -201,13 +201,11 @@ async fn outcomes_of_one_principal_are_bounded_and_the_oldest_go() {
         let many = "INSERT INTO outcomes (organisation, issuer, subject, key, digest, outcome, \
             expires_at) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE \
             i < 1200) SELECT 'acme', 'key', 'ann', 'k' || i, 'd', '{}', i FROM n";
-        sqlx::raw_sql(many).execute(&mut *change.transaction).await.unwrap();
+        change.transaction.run(many).await.unwrap();
         change.keep_outcome(OWNER, "new", &kept).await.unwrap();
         change.commit().await.unwrap();
         let count = "SELECT COUNT(*) FROM outcomes";
-        let pool = store.pool().await.unwrap();
-        let counted: i64 = sqlx::query_scalar(count).fetch_one(&pool).await.unwrap();
-        assert_eq!(counted, 1000);
+        assert_eq!(store.count(count).await, 1000);
         let mut change = store.begin("acme").await.unwrap();
         assert_eq!(change.find_outcome(OWNER, "new").await.unwrap(), Some(kept.clone()));
         assert_eq!(change.find_outcome(OWNER, "k1200").await.unwrap(), None, "its time is over");
@@ -215,8 +213,7 @@ async fn outcomes_of_one_principal_are_bounded_and_the_oldest_go() {
         change.keep_outcome(OWNER, "k1200", &kept).await.unwrap();
         change.commit().await.unwrap();
         store.purge_outcomes().await.unwrap();
-        let counted: i64 = sqlx::query_scalar(count).fetch_one(&pool).await.unwrap();
-        assert_eq!(counted, 2);
+        assert_eq!(store.count(count).await, 2);
     })
     .await;
 }

@@ -131,3 +131,22 @@ async fn rows_are_kept_until_they_expire_and_in_backups() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn rows_of_several_batches_are_all_counted() {
+    on_both(async |place| {
+        let store = Store::new(place);
+        add(&store, "acme", "one").await;
+        let mut all = Vec::new();
+        for at in 0..250 {
+            all.push((row(at * 300, CALL, "acme", ["time", "now", "ann"], at + 1), 1_000_000));
+        }
+        store.add_usage(&all, 0).await.unwrap();
+        let found =
+            store.sum_usage(UsageGroup::Time, &filter(0, "", "", "")).await.unwrap().unwrap();
+        let written: Vec<_> = all.iter().map(|(row, _)| row.counts.calls).collect();
+        let read: Vec<_> = found.iter().map(|row| row.counts.calls).collect();
+        assert_eq!(read, written);
+    })
+    .await;
+}

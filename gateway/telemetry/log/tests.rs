@@ -77,27 +77,6 @@ fn a_json_line_has_lists_and_numbers() {
     assert!(logged(Format::Text, "info", act).contains("stderr=[\"one"));
 }
 
-/// Notices of PostgreSQL are logged at `info` by its library, but shown only at `debug`.
-#[test]
-fn remarks_of_postgres_are_for_debug() {
-    let act = || tracing::info!(target: "sqlx::postgres::notice", "already exists, skipping");
-    for (level, is_shown) in [
-        ("info", false),
-        ("warn", false),
-        ("debug", true),
-        ("info,sqlx::postgres::notice=info", true),
-    ] {
-        let lines = Buffer::default();
-        let output = lines.clone();
-        let subscriber = tracing_subscriber::registry()
-            .with(make_filter(level).unwrap())
-            .with(layer(Format::Text, false, move || output.clone()));
-        tracing::subscriber::with_default(subscriber, act);
-        let text = String::from_utf8(lines.0.lock().clone()).unwrap();
-        assert_eq!(text.contains("skipping"), is_shown, "{level}: {text}");
-    }
-}
-
 #[test]
 fn text_without_a_terminal_has_no_colour() {
     let text = logged(Format::Text, "info", || tracing::error!(answer = 42, "plain"));

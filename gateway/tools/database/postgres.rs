@@ -2,10 +2,10 @@
 //! and always ends in ROLLBACK, through the extended protocol, under timeouts. Then the session is
 //! reset. Roles that may do more than read tables are rejected.
 
+mod dial;
 mod exchange;
 mod held;
 mod value;
-mod wire;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use fallible_iterator::FallibleIterator;
 use lockgate_egress::Connector;
+use lockgate_postgres::{Message, RowDescriptionBody, Session, WireError};
 use parking_lot::Mutex;
-use postgres_protocol::message::backend::{Message, RowDescriptionBody};
 use tokio::sync::Semaphore;
 
 use super::answer::{Answer, Ask, Column, unreachable};
@@ -22,7 +22,6 @@ use super::config::{Limits, Network};
 use crate::tool::ToolError;
 use exchange::{clean, forget, forgotten, own, parameter, row};
 use held::PostgresSlot;
-use wire::{Session, WireError};
 
 /// How long a caller waits for a connection of the pool.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -143,7 +142,7 @@ impl Postgres {
 
     /// Opens a session. Returns it with the role's excess privileges, if they matter.
     async fn look(&self) -> Result<(Session, String), WireError> {
-        let mut session = Session::open(&self.connector, &self.network).await?;
+        let mut session = dial::open(&self.connector, &self.network).await?;
         if self.network.privileged {
             return Ok((session, String::new()));
         }
@@ -228,10 +227,10 @@ impl Postgres {
         ask: &Ask,
     ) -> Result<Vec<(u32, Column)>, WireError> {
         session.add("BEGIN TRANSACTION READ ONLY")?;
-        session.prepare("", SETTINGS)?;
+        session.prepare("", SETTINGS, [])?;
         session.bind("", &[milliseconds(ask.timeout), milliseconds(self.limits.lock_timeout)])?;
         session.execute(0)?;
-        session.prepare("caller", &ask.sql)?;
+        session.prepare("caller", &ask.sql, [])?;
         session.sync();
         let mut described = None;
         let status = loop {

@@ -1,12 +1,10 @@
 //! Exchanges common to all statements: built-in statements, the reset of a session, and rows and
 //! parameters as text.
 
-use fallible_iterator::FallibleIterator;
-use postgres_protocol::message::backend::{DataRowBody, Message};
+use lockgate_postgres::{DataRowBody, Message, Session, WireError, read_texts};
 use serde_json::Value;
 
 use super::value;
-use super::wire::{Session, WireError};
 
 /// Queues the rollback of the transaction and the reset of all session state: locks, prepared
 /// statements, settings.
@@ -49,7 +47,7 @@ pub(super) async fn own(
     sql: &str,
     values: &[Option<String>],
 ) -> Result<Vec<Vec<Option<String>>>, WireError> {
-    session.prepare("", sql)?;
+    session.prepare("", sql, [])?;
     session.bind("", values)?;
     session.execute(0)?;
     session.sync();
@@ -65,7 +63,7 @@ pub(super) async fn own(
         match message {
             Message::DataRow(body) => {
                 let mut row = Vec::new();
-                for text in texts(&body)? {
+                for text in read_texts(&body)? {
                     row.push(text.map(str::to_owned));
                 }
                 rows.push(row);
@@ -76,25 +74,9 @@ pub(super) async fn own(
     }
 }
 
-fn texts(body: &DataRowBody) -> Result<Vec<Option<&str>>, WireError> {
-    let mut ranges = body.ranges();
-    let mut texts = Vec::new();
-    loop {
-        match ranges.next() {
-            Ok(Some(Some(range))) => {
-                let bytes = body.buffer().get(range).unwrap_or(&[]);
-                texts.push(std::str::from_utf8(bytes).ok());
-            }
-            Ok(Some(None)) => texts.push(None),
-            Ok(None) => return Ok(texts),
-            Err(_) => return Err(WireError::Lost("a row is damaged".into())),
-        }
-    }
-}
-
 pub(super) fn row(body: &DataRowBody, oids: &[u32]) -> Result<Vec<Value>, WireError> {
     let mut row = Vec::with_capacity(oids.len());
-    for (oid, text) in oids.iter().zip(texts(body)?) {
+    for (oid, text) in oids.iter().zip(read_texts(body)?) {
         row.push(match text {
             Some(text) => value::json(*oid, text),
             None => Value::Null,

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockgate_egress::Connector;
+use lockgate_postgres::Session;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::wire::Session;
+use super::dial;
 use crate::database::config::Network;
 
 /// Interval between two attempts to cancel a statement. A request that arrives between two steps of
@@ -37,7 +38,7 @@ impl Drop for PostgresSlot<'_> {
             runtime.spawn(async move {
                 let ended = async {
                     loop {
-                        session.handle.cancel(&connector, &network).await;
+                        dial::cancel(&session.handle, &connector, &network).await;
                         if tokio::time::timeout(CANCEL_INTERVAL, session.end()).await.is_ok() {
                             break;
                         }

@@ -1,26 +1,40 @@
-//! PostgreSQL's protocol, version 3: one session, the extended protocol only, all values as text.
-//! Validates every length, and buffers no message above the limits.
+//! A session: its start, its messages, and requests to cancel its statements.
 
 use std::io;
 
 use bytes::BytesMut;
 use fallible_iterator::FallibleIterator;
-use lockgate_egress::{Connector, Policy, Stream, Target};
 use postgres_protocol::IsNull;
 use postgres_protocol::authentication::md5_hash;
 use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, ScramSha256};
-use postgres_protocol::message::backend::{ErrorFields, Header, Message};
+use postgres_protocol::message::backend::{DataRowBody, ErrorFields, Header, Message};
 use postgres_protocol::message::frontend;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use crate::database::config::Network;
-use crate::tool::first_chars;
-
-/// Maximum size of messages other than rows.
+/// Maximum size of messages at the start of a session.
 const MAX_MESSAGE: usize = 1 << 20;
+/// Maximum length of a part of an error, in characters.
+const MAX_ERROR: usize = 500;
+
+/// A connection to a server, plain or encrypted.
+pub trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for S {}
+
+/// The credentials and settings of a new session.
+#[derive(Clone, Copy)]
+pub struct Login<'a> {
+    pub user: &'a str,
+    pub password: &'a str,
+    pub database: &'a str,
+    /// Whether the stream is encrypted. A password is never sent in clear text over others.
+    pub is_encrypted: bool,
+    /// Further parameters, such as `application_name`.
+    pub parameters: &'a [(&'a str, &'a str)],
+}
 
 #[derive(Debug)]
-pub(super) enum WireError {
+pub enum WireError {
     /// The session is lost or unusable.
     Lost(String),
     /// A message exceeds the limit. The messages after it cannot be read, so the session is
@@ -42,35 +56,34 @@ fn lost(error: impl std::fmt::Display) -> WireError {
 
 /// Identifies a session at its server, for a request to cancel its statement.
 #[derive(Debug)]
-pub(super) struct Handle {
+pub struct Handle {
     process: i32,
     secret: i32,
 }
 
-pub(super) struct Session {
-    stream: Stream,
+pub struct Session {
+    stream: Box<dyn ByteStream>,
     input: BytesMut,
-    pub(super) output: BytesMut,
-    pub(super) handle: Handle,
+    output: BytesMut,
+    pub handle: Handle,
     /// Maximum size of a received message.
-    pub(super) max_message: usize,
+    pub max_message: usize,
 }
 
 impl Session {
-    pub(super) async fn open(connector: &Connector, network: &Network) -> Result<Self, WireError> {
-        let stream = dial(connector, network).await?;
+    /// Logs in over a stream.
+    ///
+    /// # Errors
+    /// [`WireError`].
+    pub async fn start(stream: Box<dyn ByteStream>, login: Login<'_>) -> Result<Self, WireError> {
         let handle = Handle { process: 0, secret: 0 };
         let input = BytesMut::with_capacity(8192);
         let output = BytesMut::with_capacity(1024);
         let mut session = Self { stream, input, output, handle, max_message: MAX_MESSAGE };
-        let parameters = [
-            ("user", network.user.as_str()),
-            ("database", network.database.as_str()),
-            ("client_encoding", "UTF8"),
-            ("application_name", "lockgate"),
-        ];
+        let own = [("user", login.user), ("database", login.database), ("client_encoding", "UTF8")];
+        let parameters = own.iter().chain(login.parameters).copied();
         frontend::startup_message(parameters, &mut session.output)?;
-        session.log_in(network).await?;
+        session.log_in(login).await?;
         loop {
             match session.next().await? {
                 Message::BackendKeyData(key) => {
@@ -83,17 +96,17 @@ impl Session {
         }
     }
 
-    async fn log_in(&mut self, network: &Network) -> Result<(), WireError> {
-        let password = network.password.as_bytes();
+    async fn log_in(&mut self, login: Login<'_>) -> Result<(), WireError> {
+        let password = login.password.as_bytes();
         let mut scram = None;
         loop {
             match self.next().await? {
                 Message::AuthenticationOk => return Ok(()),
-                Message::AuthenticationCleartextPassword if network.tls => {
+                Message::AuthenticationCleartextPassword if login.is_encrypted => {
                     frontend::password_message(password, &mut self.output)?;
                 }
                 Message::AuthenticationMd5Password(body) => {
-                    let hash = md5_hash(network.user.as_bytes(), password, body.salt());
+                    let hash = md5_hash(login.user.as_bytes(), password, body.salt());
                     frontend::password_message(hash.as_bytes(), &mut self.output)?;
                 }
                 Message::AuthenticationSasl(body) => {
@@ -122,8 +135,19 @@ impl Session {
         }
     }
 
+    /// Queues statements without parameters, separated by semicolons.
+    ///
+    /// # Errors
+    /// They do not fit into a message.
+    pub fn query(&mut self, sql: &str) -> Result<(), WireError> {
+        Ok(frontend::query(sql, &mut self.output)?)
+    }
+
     /// Queues a statement without parameters and rows.
-    pub(super) fn add(&mut self, sql: &str) -> Result<(), WireError> {
+    ///
+    /// # Errors
+    /// It does not fit into a message.
+    pub fn add(&mut self, sql: &str) -> Result<(), WireError> {
         frontend::parse("", sql, [], &mut self.output)?;
         self.bind("", &[])?;
         frontend::execute("", 0, &mut self.output)?;
@@ -131,18 +155,26 @@ impl Session {
     }
 
     /// Queues the preparation of a statement, and a description of its parameters and columns.
-    pub(super) fn prepare(&mut self, name: &str, sql: &str) -> Result<(), WireError> {
-        frontend::parse(name, sql, [], &mut self.output)?;
+    /// The server infers types that are 0 or missing.
+    ///
+    /// # Errors
+    /// It does not fit into a message.
+    pub fn prepare(
+        &mut self,
+        name: &str,
+        sql: &str,
+        types: impl IntoIterator<Item = u32>,
+    ) -> Result<(), WireError> {
+        frontend::parse(name, sql, types, &mut self.output)?;
         frontend::describe(b'S', name, &mut self.output)?;
         Ok(())
     }
 
     /// Binds text to a prepared statement; all columns are returned as text.
-    pub(super) fn bind(
-        &mut self,
-        statement: &str,
-        values: &[Option<String>],
-    ) -> Result<(), WireError> {
+    ///
+    /// # Errors
+    /// The values do not fit into a message.
+    pub fn bind(&mut self, statement: &str, values: &[Option<String>]) -> Result<(), WireError> {
         let output = &mut self.output;
         match frontend::bind("", statement, [0], values, write_parameter, [0], output) {
             Ok(()) => Ok(()),
@@ -150,17 +182,43 @@ impl Session {
         }
     }
 
-    pub(super) fn execute(&mut self, max_rows: i32) -> Result<(), WireError> {
+    /// Queues the execution of the bound statement; 0 means all rows.
+    ///
+    /// # Errors
+    /// None in practice.
+    pub fn execute(&mut self, max_rows: i32) -> Result<(), WireError> {
         frontend::execute("", max_rows, &mut self.output)?;
         Ok(())
     }
 
-    pub(super) fn sync(&mut self) {
+    /// Queues the end of a group of messages.
+    pub fn sync(&mut self) {
         frontend::sync(&mut self.output);
     }
 
     /// Sends the queued messages, and returns the next relevant message.
-    pub(super) async fn next(&mut self) -> Result<Message, WireError> {
+    ///
+    /// # Errors
+    /// [`WireError`].
+    pub async fn next(&mut self) -> Result<Message, WireError> {
+        loop {
+            match self.receive().await? {
+                Message::NoticeResponse(_) | Message::NotificationResponse(_) => {}
+                message => return Ok(message),
+            }
+        }
+    }
+
+    /// Waits for a notification. Cancel-safe.
+    ///
+    /// # Errors
+    /// [`WireError`].
+    pub async fn wait_for_notification(&mut self) -> Result<(), WireError> {
+        while !matches!(self.receive().await?, Message::NotificationResponse(_)) {}
+        Ok(())
+    }
+
+    async fn receive(&mut self) -> Result<Message, WireError> {
         if !self.output.is_empty() {
             self.stream.write_all(&self.output).await?;
             self.stream.flush().await?;
@@ -175,7 +233,6 @@ impl Session {
                     return Err(WireError::Large);
                 }
                 match Message::parse(&mut self.input)? {
-                    Some(Message::NoticeResponse(_) | Message::NotificationResponse(_)) => continue,
                     Some(Message::ErrorResponse(body)) => return Err(refused(body.fields())),
                     Some(message) => return Ok(message),
                     None => {}
@@ -187,8 +244,11 @@ impl Session {
         }
     }
 
-    /// Reads until the server is ready. Returns the first refusal on the way.
-    pub(super) async fn ready(&mut self) -> Result<u8, WireError> {
+    /// Reads until the server is ready, and returns the state of the transaction.
+    ///
+    /// # Errors
+    /// [`WireError`], such as the first refusal on the way.
+    pub async fn ready(&mut self) -> Result<u8, WireError> {
         let mut first = None;
         loop {
             match self.next().await {
@@ -208,7 +268,7 @@ impl Session {
 
 impl Session {
     /// Closes the session, and waits until the server has ended it. Cancel-safe.
-    pub(super) async fn end(&mut self) {
+    pub async fn end(&mut self) {
         let _gone = self.stream.shutdown().await;
         // Discards rows in transit.
         while let Ok(1..) = self.stream.read_buf(&mut self.input).await {
@@ -218,33 +278,42 @@ impl Session {
 }
 
 impl Handle {
-    /// Requests the server to cancel the session's statement.
-    pub(super) async fn cancel(&self, connector: &Connector, network: &Network) {
-        let Ok(mut stream) = dial(connector, network).await else { return };
-        let mut buffer = BytesMut::new();
-        frontend::cancel_request(self.process, self.secret, &mut buffer);
-        // The server responds by closing. If the request is lost, the statement's timeout ends it.
-        if stream.write_all(&buffer).await.is_ok() && stream.flush().await.is_ok() {
-            let _closed = stream.read_u8().await;
-        }
+    /// Returns the request to cancel the session's statement, for a connection of its own. The
+    /// server responds by closing it.
+    #[must_use]
+    pub fn cancel_request(&self) -> BytesMut {
+        let mut request = BytesMut::new();
+        frontend::cancel_request(self.process, self.secret, &mut request);
+        request
     }
 }
 
-async fn dial(connector: &Connector, network: &Network) -> Result<Stream, WireError> {
-    let host = if network.host.contains(':') {
-        format!("[{}]", network.host)
-    } else {
-        network.host.clone()
-    };
-    let scheme = if network.tls { "https" } else { "http" };
-    let url = url::Url::parse(&format!("{scheme}://{host}:{}/", network.port)).map_err(lost)?;
-    let target = Target::new(&url).map_err(lost)?;
-    if !network.tls {
-        return connector.connect(&target, Policy::Operator).await.map_err(lost);
-    }
+/// Returns the request for TLS, which the server answers with `S` or `N`.
+#[must_use]
+pub fn ssl_request() -> BytesMut {
     let mut request = BytesMut::new();
     frontend::ssl_request(&mut request);
-    connector.connect_upgraded(&target, Policy::Operator, &request, b'S').await.map_err(lost)
+    request
+}
+
+/// Returns the columns of a row. Text that is not UTF-8 is left out.
+///
+/// # Errors
+/// [`WireError::Lost`] for a damaged row.
+pub fn read_texts(body: &DataRowBody) -> Result<Vec<Option<&str>>, WireError> {
+    let mut ranges = body.ranges();
+    let mut texts = Vec::new();
+    loop {
+        match ranges.next() {
+            Ok(Some(Some(range))) => {
+                let bytes = body.buffer().get(range).unwrap_or(&[]);
+                texts.push(std::str::from_utf8(bytes).ok());
+            }
+            Ok(Some(None)) => texts.push(None),
+            Ok(None) => return Ok(texts),
+            Err(_) => return Err(lost("a row is damaged")),
+        }
+    }
 }
 
 fn write_parameter(
@@ -271,7 +340,7 @@ fn refused(mut fields: ErrorFields<'_>) -> WireError {
             b'H' => &mut hint,
             _ => continue,
         };
-        *part = first_chars(&String::from_utf8_lossy(field.value_bytes()), 500).to_owned();
+        *part = String::from_utf8_lossy(field.value_bytes()).chars().take(MAX_ERROR).collect();
     }
     if !hint.is_empty() {
         message = format!("{message} ({hint})");
