@@ -150,7 +150,7 @@ impl Stand {
 /// Starts a server for the integrations in use.
 async fn start_fixture(program: &Path, folder: &Path) -> anyhow::Result<Server> {
     let fixture = program.with_file_name("fixture-server");
-    ensure!(fixture.exists(), "no {}: build lockgate-tests-support", fixture.display());
+    ensure!(fixture.exists(), "no {}: run tests/support/build", fixture.display());
     let address = proxy::free_address()?;
     let mut command = Command::new(fixture);
     command.arg("--http").arg(address.to_string());

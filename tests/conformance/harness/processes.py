@@ -31,7 +31,7 @@ def end_children(*_signal) -> None:
 
 
 def fixture_binary() -> Path:
-    return _binary("LOCKGATE_FIXTURE", "fixture-server", "cargo build -p lockgate-tests-support")
+    return _binary("LOCKGATE_FIXTURE", "fixture-server", "tests/support/build")
 
 
 def gateway_binary() -> Path:

@@ -24,7 +24,7 @@ pub fn program(name: &str) -> PathBuf {
     let path = own.parent().and_then(Path::parent).expect("a target folder").join(name);
     assert!(
         path.exists(),
-        "{} is missing; build it with `cargo build --workspace`",
+        "{} is missing; build it with `cargo build --workspace`, or with `tests/support/build`",
         path.display()
     );
     path
@@ -38,7 +38,12 @@ pub fn fixture(options: &[&str]) -> Value {
 
 /// Returns `lockgate` as a command without inherited settings in its environment.
 pub fn command() -> Command {
-    command_of(Command::new(program("lockgate")))
+    client_command("lockgate")
+}
+
+/// Returns a program as a command without inherited settings in its environment.
+pub fn client_command(name: &str) -> Command {
+    command_of(Command::new(program(name)))
 }
 
 fn command_of(mut command: Command) -> Command {
