@@ -2,6 +2,7 @@
 //! again, and is sent unchanged. SQLite's authorizer confirms that the compiled query only reads, and
 //! uses only permitted tables and functions.
 
+use std::cell::RefCell;
 use std::sync::{Arc, Mutex};
 
 use lockgate_policy::sql::{Dialect, Kind, MissingLimit, Names, Spec, Sql};
@@ -28,10 +29,10 @@ const TABLES: &str = "
 
 thread_local! {
     static RULES: Vec<Sql> = rules();
-    static DATABASE: Connection = {
+    static DATABASE: RefCell<Connection> = {
         let database = Connection::open_in_memory().unwrap();
         database.execute_batch(TABLES).unwrap();
-        database
+        RefCell::new(database)
     };
 }
 
@@ -103,7 +104,7 @@ fn only_read(text: &str, rule: &Sql, denied: bool) {
         }
         Authorization::Allow
     };
-    DATABASE.with(|database| {
+    DATABASE.with_borrow_mut(|database| {
         database.authorizer(Some(judge)).unwrap();
         let readonly = database.prepare(text).map(|statement| statement.readonly());
         database.authorizer(None::<fn(AuthContext<'_>) -> Authorization>).unwrap();

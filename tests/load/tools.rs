@@ -266,7 +266,7 @@ enum Ready<'a> {
     Echo,
     Get(SocketAddr),
     Select(rusqlite::Connection),
-    Direct(Peer, Template),
+    Direct(Peer, Box<Template>),
     Nothing,
 }
 
@@ -287,7 +287,7 @@ impl Bare {
                     face.tool,
                     r#"{"text":"hi"}"#,
                 )?;
-                Ready::Direct(peer, call)
+                Ready::Direct(peer, Box::new(call))
             }
             Self::Nothing => Ready::Nothing,
         })

@@ -81,7 +81,7 @@ fn blocking(
     ask: &Ask,
     gone: Arc<AtomicBool>,
 ) -> Result<Answer, ToolError> {
-    let connection = match open(path) {
+    let mut connection = match open(path) {
         Ok(connection) => connection,
         Err(error) => {
             tracing::warn!(?path, %error, "no database");
@@ -90,7 +90,7 @@ fn blocking(
             ));
         }
     };
-    if let Err(error) = confine(&connection, rule, lock_timeout, ask, gone) {
+    if let Err(error) = confine(&mut connection, rule, lock_timeout, ask, gone) {
         return Err(refused(&error, ask));
     }
     let mut batch = Batch::new(&connection, &ask.sql);
@@ -138,7 +138,7 @@ fn open(path: Option<&Path>) -> rusqlite::Result<Connection> {
 }
 
 fn confine(
-    connection: &Connection,
+    connection: &mut Connection,
     rule: Arc<Sql>,
     lock_timeout: Duration,
     ask: &Ask,
