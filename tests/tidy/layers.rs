@@ -7,12 +7,13 @@ use crate::tree::{File, files, hold};
 
 /// Each layer with the layers it may import. `config` imports every layer for its `Config` type;
 /// the root package imports all of them.
-const TABLE: [(&str, &[&str]); 17] = [
+const TABLE: [(&str, &[&str]); 18] = [
     ("text", &[]),
     ("admission", &[]),
     ("protocol", &["text"]),
     ("policy", &["text"]),
     ("postgres", &[]),
+    ("search", &["text"]),
     ("telemetry", &["text"]),
     ("egress", &["text"]),
     ("authn", &["text", "admission", "egress"]),
@@ -21,7 +22,10 @@ const TABLE: [(&str, &[&str]); 17] = [
     ("tools", &["text", "admission", "protocol", "policy", "postgres", "egress", "upstream"]),
     ("store", &["text", "postgres"]),
     ("registry", &["text", "admission", "store"]),
-    ("proxy", &["text", "admission", "protocol", "authn", "policy", "upstream", "telemetry"]),
+    (
+        "proxy",
+        &["text", "admission", "protocol", "search", "authn", "policy", "upstream", "telemetry"],
+    ),
     ("listener", &["text", "admission", "protocol", "authn", "proxy", "telemetry"]),
     (
         "admin",
@@ -45,6 +49,7 @@ const TABLE: [(&str, &[&str]); 17] = [
             "protocol",
             "policy",
             "postgres",
+            "search",
             "telemetry",
             "egress",
             "authn",
@@ -61,7 +66,7 @@ const TABLE: [(&str, &[&str]); 17] = [
 ];
 
 /// Layers without I/O, and the crates that would allow it.
-const PURE: [&str; 3] = ["text", "protocol", "policy"];
+const PURE: [&str; 4] = ["text", "protocol", "policy", "search"];
 const EFFECTS: [&str; 9] = [
     "axum",
     "hyper",

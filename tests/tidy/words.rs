@@ -74,7 +74,8 @@ fn nothing_is_left_for_later() {
 
 #[test]
 fn no_place_is_anybodys_own() {
-    hold(|_| true, 200, |file| found(&PLACES, &file.text));
+    // Questions of corpora name files.
+    hold(|file| !file.path.ends_with(".jsonl"), 200, |file| found(&PLACES, &file.text));
 }
 
 #[test]

@@ -1,0 +1,126 @@
+//! Search quality over the corpora of `tests/corpora/tool-search`, and its time.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    reason = "reads corpora, prints figures"
+)]
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::{Document, Index, Part, Query, Synonyms, find};
+
+/// Least hit@5 of each corpus: the share of questions for which one of the first five tools is
+/// right. The last two are measured where their files are present.
+const FLOORS: [(&str, f64); 4] =
+    [("bfcl", 0.86), ("livemcpbench", 0.62), ("stabletoolbench", 0.91), ("metatool", 0.64)];
+/// Corpora in the repository.
+const PRESENT: usize = 2;
+/// Tools in the measurement of time.
+const TOOLS: usize = 5_000;
+/// Limit on the time of a search, with room for an unoptimised build on a busy machine.
+const MAX_TIME: Duration = Duration::from_millis(200);
+
+struct Corpus {
+    tools: Vec<Value>,
+    questions: Vec<Value>,
+}
+
+fn load(name: &str) -> Option<Corpus> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/corpora/tool-search");
+    let text = std::fs::read_to_string(folder.join(format!("{name}.jsonl"))).ok()?;
+    let mut corpus = Corpus { tools: Vec::new(), questions: Vec::new() };
+    for line in text.lines() {
+        let value: Value = serde_json::from_str(line).unwrap();
+        let is_question = value.get("query").is_some();
+        if is_question { corpus.questions.push(value) } else { corpus.tools.push(value) }
+    }
+    Some(corpus)
+}
+
+fn text<'a>(value: &'a Value, name: &str) -> &'a str {
+    value[name].as_str().unwrap_or("")
+}
+
+fn document(tool: &Value) -> Document<'_> {
+    let mut parameters = Vec::new();
+    for (name, text) in tool["parameters"].as_object().into_iter().flatten() {
+        parameters.push((name.as_str(), text.as_str().unwrap()));
+    }
+    Document {
+        name: text(tool, "name"),
+        title: "",
+        server: text(tool, "server"),
+        description: text(tool, "description"),
+        parameters,
+    }
+}
+
+/// Answers are names of tools, or `server/name`.
+fn is_right(tool: &Value, question: &Value) -> bool {
+    let qualified = format!("{}/{}", text(tool, "server"), text(tool, "name"));
+    let answers = question["answers"].as_array().unwrap();
+    answers.iter().any(|answer| *answer == tool["name"] || *answer == *qualified)
+}
+
+fn measure(corpus: &Corpus) -> f64 {
+    let index = Index::build(corpus.tools.iter().map(document));
+    let parts = [Part { index: &index, includes: &|_| true }];
+    let synonyms = Synonyms::default();
+    let mut hits = 0;
+    for question in &corpus.questions {
+        let Ok(query) = Query::parse(text(question, "query"), &synonyms) else { continue };
+        let found = find(&parts, &query, 5);
+        let right =
+            found.iter().any(|hit| is_right(&corpus.tools[hit.document as usize], question));
+        hits += usize::from(right);
+    }
+    hits as f64 / corpus.questions.len() as f64
+}
+
+#[test]
+fn questions_find_a_right_tool_among_the_first_five() {
+    let mut present = 0;
+    for (name, floor) in FLOORS {
+        let Some(corpus) = load(name) else { continue };
+        present += 1;
+        let share = measure(&corpus);
+        let Corpus { tools, questions } = corpus;
+        println!("{name}: {} tools, {} questions, hit@5 {share:.3}", tools.len(), questions.len());
+        assert!(share >= floor, "{name}: {share:.4} < {floor}");
+    }
+    assert!(present >= PRESENT, "{present} corpora");
+}
+
+/// Prints the times of searches; run it in an optimised build for the figures of the documents.
+#[test]
+fn a_search_of_many_tools_is_quick() {
+    let mut tools = Vec::new();
+    let mut questions = Vec::new();
+    for (name, _) in FLOORS {
+        let Some(corpus) = load(name) else { continue };
+        tools.extend(corpus.tools);
+        questions.extend(corpus.questions.into_iter().take(500));
+    }
+    let begin = Instant::now();
+    let index = Index::build(tools.iter().cycle().take(TOOLS).map(document));
+    println!("built in {:?}, {} bytes", begin.elapsed(), index.weight());
+    let parts = [Part { index: &index, includes: &|_| true }];
+    let synonyms = Synonyms::default();
+    let mut times = Vec::new();
+    for question in &questions {
+        let begin = Instant::now();
+        if let Ok(query) = Query::parse(text(question, "query"), &synonyms) {
+            assert!(find(&parts, &query, 10).len() <= 10);
+            times.push(begin.elapsed());
+        }
+    }
+    times.sort_unstable();
+    let median = times[times.len() / 2];
+    let slow = times[times.len() * 99 / 100];
+    println!("{} searches: median {median:?}, p99 {slow:?}", times.len());
+    assert!(median < MAX_TIME, "{median:?}");
+}

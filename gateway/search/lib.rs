@@ -1,0 +1,14 @@
+//! Search for tools by words: BM25F over names, titles, servers, descriptions and parameters.
+//! In process and deterministic: equal tools and queries give equal results.
+
+mod find;
+mod index;
+mod query;
+mod words;
+
+pub use find::{Hit, Part, find};
+pub use index::{Builder, Document, Index};
+pub use query::{MAX_QUERY_BYTES, MAX_QUERY_TERMS, Query, QueryError, Synonyms};
+
+#[cfg(test)]
+mod corpora;
