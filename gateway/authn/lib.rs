@@ -288,6 +288,12 @@ impl Authenticator {
         }
     }
 
+    /// Returns the scopes of a key and, transitively, the scopes that they imply.
+    #[must_use]
+    pub fn expand_scopes(&self, granted: &[String]) -> Box<[Arc<str>]> {
+        self.needs.expand(granted.iter().map(String::as_str))
+    }
+
     /// Checks that the caller has the scopes that a call of a tool needs.
     ///
     /// # Errors

@@ -11,9 +11,7 @@ use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
 use lockgate_admission::budget::Hold;
 use lockgate_authn::{KEY_SET, WELL_KNOWN};
 use lockgate_protocol::write;
-use lockgate_proxy::transport::{
-    AgentPath, Endpoint, Exchange, ExchangeKind, Reply, Text, Transport,
-};
+use lockgate_proxy::transport::{Endpoint, Exchange, ExchangeKind, Reply, Text, Transport};
 use lockgate_telemetry::request::{Arrival, Tag};
 use tower::ServiceExt;
 
@@ -161,33 +159,12 @@ fn parse_route(path: &str, sse: bool) -> Route {
     if path.starts_with(WELL_KNOWN) || path.ends_with(KEY_SET) {
         return Route::Metadata;
     }
-    let Some((endpoint, transport)) = parse_endpoint(path) else { return Route::Fallback };
+    let Some((endpoint, transport)) = Endpoint::split_path(path) else { return Route::Fallback };
     match transport {
         "mcp" => Route::Mcp(endpoint),
         "sse" if sse => Route::Sse(endpoint),
         _ => Route::Fallback,
     }
-}
-
-/// Returns the endpoint of a server or agent, and the rest of the path.
-fn parse_endpoint(path: &str) -> Option<(Endpoint, &str)> {
-    let (kind, rest) = path.strip_prefix('/')?.split_once('/')?;
-    let (name, transport) = rest.split_once('/')?;
-    if !is_slug(name) {
-        return None;
-    }
-    let endpoint = match kind {
-        "servers" => Endpoint::Server(name.to_owned()),
-        "agents" => Endpoint::Agent(AgentPath::new(name)),
-        _ => return None,
-    };
-    Some((endpoint, transport))
-}
-
-/// Returns whether the slug needs no escape in a URL. The proxy checks whether it exists.
-fn is_slug(slug: &str) -> bool {
-    (1..=128).contains(&slug.len())
-        && slug.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.~".contains(&b))
 }
 
 async fn call_fallback<H: Handler, F: Fallback>(

@@ -1,18 +1,21 @@
 //! Explanations of policy decisions, and policy test cases, on the current policies and catalog. No
 //! server is called, and no rate limit is charged.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use lockgate_authn::Principal;
+use lockgate_authn::{DEFAULT_ORGANISATION, Principal};
 use lockgate_policy::cases::{Asked, Caller, Case};
 use lockgate_policy::{Explanation, Question, Target, TargetKind};
 use lockgate_protocol::name::Slug;
 use lockgate_protocol::uri;
-use lockgate_upstream::{ListKind, UpstreamState};
+use lockgate_upstream::{ListKind, Upstream, UpstreamState};
 
 use crate::catalog::Catalog;
+use crate::directory::{DirectoryState, select};
 use crate::gateway::Gateway;
 use crate::snapshot::Snapshot;
+use crate::transport::Endpoint;
 
 /// A request to explain.
 pub struct DecisionQuestion {
@@ -26,11 +29,19 @@ pub struct DecisionQuestion {
     pub arguments: Option<String>,
 }
 
-/// The state of a called name, regardless of policies.
+/// The state of a called name at an endpoint, regardless of policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TargetState {
     /// It exists; policies may hide it.
     Known,
+    /// The endpoint does not exist for the caller.
+    UnknownEndpoint,
+    /// The endpoint does not offer the server: it is not assigned to the agent.
+    Unassigned,
+    /// The tool is switched off for the agent.
+    SwitchedOff,
+    /// The credential lacks scopes that the tool requires.
+    MissingScope,
     /// The organisation has no server of this name.
     UnknownServer,
     /// The server does not offer it.
@@ -61,57 +72,88 @@ impl Gateway {
     ) -> Result<Result<Explanation, String>, TooManyJudgements> {
         let snapshot = self.snapshot();
         let catalog = self.directory.catalog();
-        self.judge_apart(asking, move || explain_one(&snapshot, &catalog, &question)).await
+        let organisation = question.subject.organisation.as_deref();
+        let own = self.directory.organisation(organisation.unwrap_or(DEFAULT_ORGANISATION));
+        let own = own.map(|own| (Arc::clone(&own.name), Arc::clone(&own.state().catalog)));
+        self.judge_apart(asking, move || explain_one(&snapshot, &catalog, own.as_ref(), &question))
+            .await
     }
 
-    /// Returns the state of `server/tool`, or of a name at `/mcp`, in an organisation, before
-    /// policies.
+    /// Returns the state of `server/tool`, or of a name at `/mcp`, for a caller at the endpoint
+    /// with this path, before policies.
     #[must_use]
-    pub fn find_tool_state(&self, organisation: &str, name: &str) -> TargetState {
+    pub fn find_tool_state(&self, caller: &Principal, path: &str, name: &str) -> TargetState {
+        let snapshot = self.snapshot();
+        let own = self.directory.organisation(caller.organisation());
+        let state = own.map(|own| own.state());
+        let endpoint = Endpoint::parse(path).filter(|endpoint| endpoint.is_open_to(caller));
+        let Some(endpoint) = endpoint else { return TargetState::UnknownEndpoint };
+        let Some(selection) = select(&endpoint, state.as_deref(), &snapshot, caller) else {
+            return TargetState::UnknownEndpoint;
+        };
+        if self.is_quarantined(caller.organisation(), name) {
+            return TargetState::Quarantined;
+        }
+        let (server, tool) = match self.find_named_tool(caller, state.as_deref(), name) {
+            Ok(found) => found,
+            Err(unknown) => return unknown,
+        };
+        if !selection.includes(&*server) {
+            return TargetState::Unassigned;
+        }
+        if let Some(hidden) = selection.hidden(&*server)
+            && hidden.contains(&*tool)
+        {
+            return TargetState::SwitchedOff;
+        }
+        let at = endpoint.resource();
+        match snapshot.authenticator.may_call(caller, server.slug(), &tool, at) {
+            Ok(()) => TargetState::Known,
+            Err(_) => TargetState::MissingScope,
+        }
+    }
+
+    /// Returns the scopes of a key and the scopes that they imply.
+    #[must_use]
+    pub fn expand_scopes(&self, granted: &[String]) -> Vec<Arc<str>> {
+        self.snapshot().authenticator.expand_scopes(granted).into_vec()
+    }
+
+    /// Returns whether the tool with this name, or `server/tool`, waits for approval.
+    fn is_quarantined(&self, organisation: &str, name: &str) -> bool {
         let mut flagged = self.flagged_tools();
         flagged.extend(self.flagged_tools_of(organisation));
-        for suspect in &flagged {
-            let is_named =
-                suspect.exposed == name || format!("{}/{}", suspect.slug, suspect.tool) == name;
-            if is_named && suspect.quarantined {
-                return TargetState::Quarantined;
-            }
-        }
-        match name.split_once('/') {
-            Some((slug, own)) => self.find_own_tool(organisation, slug, own),
-            None if self.lists_tool(organisation, name) => TargetState::Known,
-            None => TargetState::UnknownName,
-        }
+        flagged.iter().any(|tool| {
+            let is_named = tool.exposed == name || format!("{}/{}", tool.slug, tool.tool) == name;
+            is_named && tool.quarantined
+        })
     }
 
-    fn find_own_tool(&self, organisation: &str, slug: &str, own: &str) -> TargetState {
-        let servers = self.servers_for(organisation);
-        let Some(server) = servers.iter().find(|server| server.slug() == slug) else {
-            return TargetState::UnknownServer;
+    /// Returns the server and the own name of a tool, regardless of policies; the state of a name
+    /// without a tool is an error.
+    fn find_named_tool(
+        &self,
+        caller: &Principal,
+        state: Option<&DirectoryState>,
+        name: &str,
+    ) -> Result<(Arc<dyn Upstream>, Arc<str>), TargetState> {
+        let Some((slug, own)) = name.split_once('/') else {
+            return find_listed(&self.directory.catalog(), state, name)
+                .ok_or(TargetState::UnknownName);
         };
-        let catalog = server.catalog();
-        if catalog.items(ListKind::Tools).iter().any(|item| *item.key == *own) {
-            return TargetState::Known;
+        let servers = self.servers_for(caller.organisation());
+        let server = servers.into_iter().find(|server| server.slug() == slug);
+        let server = server.ok_or(TargetState::UnknownServer)?;
+        if server.catalog().items(ListKind::Tools).iter().any(|item| *item.key == *own) {
+            return Ok((server, own.into()));
         }
         let status = server.status();
-        match status.state {
+        Err(match status.state {
             UpstreamState::Connected | UpstreamState::Resting if status.trouble.is_none() => {
                 TargetState::UnknownName
             }
             _ => TargetState::Unavailable,
-        }
-    }
-
-    /// Returns whether a tool has this name at `/mcp`, regardless of policies.
-    fn lists_tool(&self, organisation: &str, exposed: &str) -> bool {
-        let shared = self.directory.catalog();
-        if shared.items(ListKind::Tools).iter().any(|entry| *entry.exposed == *exposed) {
-            return true;
-        }
-        let Some(own) = self.directory.organisation(organisation) else { return false };
-        let state = own.state();
-        let mut entries = state.catalog.items(ListKind::Tools).iter();
-        entries.any(|entry| *entry.exposed == *exposed)
+        })
     }
 
     /// Runs cases and returns each case's name and its deviations from the expected decision.
@@ -143,13 +185,20 @@ impl Gateway {
 fn explain_one(
     snapshot: &Snapshot,
     catalog: &Catalog,
+    own: Option<&(Arc<str>, Arc<Catalog>)>,
     question: &DecisionQuestion,
 ) -> Result<Explanation, String> {
-    let asked = find_asked(snapshot, catalog, question.kind, &question.name)?;
+    let DecisionQuestion { kind, name, .. } = question;
+    let kind = *kind;
+    let found = own.and_then(|(_, own)| find_entry(own, kind, name));
+    let (organisation, asked) = match (find_entry(catalog, kind, name), found) {
+        (None, Some(asked)) => (own.map(|(organisation, _)| &**organisation), asked),
+        _ => (None, find_asked(snapshot, catalog, kind, name)?),
+    };
     let target = Target {
-        kind: question.kind,
+        kind,
         server: &asked.server,
-        organisation: None,
+        organisation,
         exposed: &asked.exposed,
         own: &asked.own,
         category: asked.category.as_deref(),
@@ -180,6 +229,44 @@ fn try_one(snapshot: &Snapshot, catalog: &Catalog, case: &Case) -> Vec<String> {
     }
 }
 
+/// Returns the server and the own name of the tool with this name at `/mcp`.
+fn find_listed(
+    shared: &Catalog,
+    state: Option<&DirectoryState>,
+    exposed: &str,
+) -> Option<(Arc<dyn Upstream>, Arc<str>)> {
+    let own = state.map_or(&[][..], |state| state.catalog.items(ListKind::Tools));
+    let mut entries = shared.items(ListKind::Tools).iter().chain(own);
+    let entry = entries.find(|entry| *entry.exposed == *exposed)?;
+    Some((Arc::clone(&entry.server), Arc::clone(&entry.item.key)))
+}
+
+/// Resolves a name, or `server/name`, to a catalog entry.
+fn find_entry(catalog: &Catalog, kind: TargetKind, name: &str) -> Option<Asked> {
+    let list = match kind {
+        TargetKind::Tool => ListKind::Tools,
+        TargetKind::Prompt | TargetKind::PromptCompletion => ListKind::Prompts,
+        TargetKind::Resource => ListKind::Resources,
+        TargetKind::ResourceCompletion => ListKind::Templates,
+    };
+    let written = split_name(name);
+    let entry = catalog.items(list).iter().find(|entry| {
+        written == Some((&*entry.slug, &*entry.item.key)) || *entry.exposed == *name
+    })?;
+    let target = entry.target(kind);
+    Some(Asked {
+        server: target.server.to_owned(),
+        own: target.own.to_owned(),
+        exposed: target.exposed.to_owned(),
+        category: target.category.map(str::to_owned),
+        annotations: Some(target.annotations),
+    })
+}
+
+fn split_name(name: &str) -> Option<(&str, &str)> {
+    name.split_once('/').filter(|(server, _)| Slug::is_valid(server))
+}
+
 /// Resolves a name to a catalog entry, or to an assumed item of a server that is not there.
 fn find_asked(
     snapshot: &Snapshot,
@@ -187,27 +274,10 @@ fn find_asked(
     kind: TargetKind,
     name: &str,
 ) -> Result<Asked, String> {
-    let list = match kind {
-        TargetKind::Tool => ListKind::Tools,
-        TargetKind::Prompt | TargetKind::PromptCompletion => ListKind::Prompts,
-        TargetKind::Resource => ListKind::Resources,
-        TargetKind::ResourceCompletion => ListKind::Templates,
-    };
-    let written = name.split_once('/').filter(|(server, _)| Slug::is_valid(server));
-    for entry in catalog.items(list) {
-        let is_written = written == Some((&*entry.slug, &*entry.item.key));
-        if is_written || *entry.exposed == *name {
-            let target = entry.target(kind);
-            return Ok(Asked {
-                server: target.server.to_owned(),
-                own: target.own.to_owned(),
-                exposed: target.exposed.to_owned(),
-                category: target.category.map(str::to_owned),
-                annotations: Some(target.annotations),
-            });
-        }
+    if let Some(asked) = find_entry(catalog, kind, name) {
+        return Ok(asked);
     }
-    let Some((server, own)) = written else {
+    let Some((server, own)) = split_name(name) else {
         return Err(format!("`{name:.200}` does not exist; use server/name"));
     };
     let is_uri = matches!(kind, TargetKind::Resource | TargetKind::ResourceCompletion);

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use lockgate_authn::Principal;
 use lockgate_policy::pin::Pins;
 use lockgate_protocol::name::Naming;
 use lockgate_telemetry::Metrics;
@@ -31,8 +32,7 @@ use crate::tool_news::ToolNews;
 use crate::transport::Endpoint;
 pub(crate) use about::About;
 pub(crate) use changes::{Change, ChangeReceiver, Changes};
-use organisation::DirectoryState;
-pub(crate) use organisation::Organisation;
+pub(crate) use organisation::{DirectoryState, Organisation};
 pub(crate) use own_view::Seeing;
 use server_set::ServerSet;
 use wakes::Wakes;
@@ -186,9 +186,7 @@ impl Directory {
         snapshot: &Snapshot,
         rights: &CallerRights,
     ) -> Option<Arc<View>> {
-        if let Some(agent) = rights.principal.only_agent()
-            && !endpoint.is_agent(agent)
-        {
+        if !endpoint.is_open_to(&rights.principal) {
             return None;
         }
         let shared = self.catalog.load();
@@ -203,7 +201,7 @@ impl Directory {
         if let Some(known) = shared.views.get(None, endpoint, class) {
             return Some(known);
         }
-        let selection = select(endpoint, None, snapshot, rights)?;
+        let selection = select(endpoint, None, snapshot, &rights.principal)?;
         // Unknown endpoints are not cached: clients could make up any number of them.
         let viewing = Viewing { policy: &snapshot.policy, rights, naming: snapshot.naming };
         let view = Layers { shared: &shared, own: None }.view(selection, viewing)?;
@@ -219,7 +217,7 @@ impl Directory {
         snapshot: &Snapshot,
         rights: &CallerRights,
     ) -> Option<Arc<View>> {
-        let selection = select(endpoint, Some(state), snapshot, rights)?;
+        let selection = select(endpoint, Some(state), snapshot, &rights.principal)?;
         let class = rights.class.mark();
         if let Some(known) = shared.views.get(Some(state.number), endpoint, class) {
             return Some(known);
@@ -332,18 +330,18 @@ impl Directory {
 }
 
 /// Returns the servers of an endpoint; `None` if the endpoint does not exist for the caller.
-fn select<'a>(
+pub(crate) fn select<'a>(
     endpoint: &'a Endpoint,
     state: Option<&'a DirectoryState>,
     snapshot: &Snapshot,
-    rights: &CallerRights,
+    caller: &Principal,
 ) -> Option<Selection<'a>> {
     Some(match endpoint {
         Endpoint::All => Selection::All,
         Endpoint::Server(slug) => Selection::One(slug),
         Endpoint::Agent(agent) => {
-            let role = snapshot.authenticator.role_of(&rights.principal);
-            Selection::Assigned(state?.find_agent(agent.id(), &rights.principal, role)?)
+            let role = snapshot.authenticator.role_of(caller);
+            Selection::Assigned(state?.find_agent(agent.id(), caller, role)?)
         }
     })
 }

@@ -49,6 +49,31 @@ impl Endpoint {
         }
     }
 
+    /// Returns the endpoint with this path, which may not exist.
+    pub(crate) fn parse(path: &str) -> Option<Self> {
+        if path == "/mcp" {
+            return Some(Self::All);
+        }
+        let (endpoint, rest) = Self::split_path(path)?;
+        (rest == "mcp").then_some(endpoint)
+    }
+
+    /// Returns the endpoint of a server or agent, which may not exist, and the rest of the path.
+    #[must_use]
+    pub fn split_path(path: &str) -> Option<(Self, &str)> {
+        let (kind, rest) = path.strip_prefix('/')?.split_once('/')?;
+        let (name, rest) = rest.split_once('/')?;
+        if !is_plain(name) {
+            return None;
+        }
+        let endpoint = match kind {
+            "servers" => Self::Server(name.to_owned()),
+            "agents" => Self::Agent(AgentPath::new(name)),
+            _ => return None,
+        };
+        Some((endpoint, rest))
+    }
+
     /// Returns the endpoint as an OAuth resource.
     #[must_use]
     pub fn resource(&self) -> Resource<'_> {
@@ -69,8 +94,14 @@ impl Endpoint {
         matches!(self, Self::Agent(_))
     }
 
-    pub(crate) fn is_agent(&self, id: &str) -> bool {
-        matches!(self, Self::Agent(agent) if agent.id() == id)
+    /// Returns whether the caller's credential opens the endpoint, if it exists: a key created for
+    /// an agent opens only that agent's.
+    pub(crate) fn is_open_to(&self, caller: &Principal) -> bool {
+        match (caller.only_agent(), self) {
+            (None, _) => true,
+            (Some(only), Self::Agent(agent)) => agent.id() == only,
+            (Some(_), Self::All | Self::Server(_)) => false,
+        }
     }
 
     /// Returns the endpoint's bytes for binding sealed tokens.
@@ -81,6 +112,12 @@ impl Endpoint {
             Self::Agent(agent) => agent.0.as_bytes(),
         }
     }
+}
+
+/// Returns whether a name needs no escape in a URL.
+fn is_plain(name: &str) -> bool {
+    (1..=128).contains(&name.len())
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.~".contains(&b))
 }
 
 /// The transport of a request.

@@ -86,6 +86,57 @@ async fn patch(gate: &Gate, path: &str, body: Value) -> Answer {
     Request::bare("PATCH", path, body.to_string()).send(gate.address).await
 }
 
+/// The explanation of a call names servers that are not assigned to an agent, and tools that are
+/// off for it; for a key of an agent it concerns the agent's endpoint.
+#[tokio::test]
+async fn explanations_know_servers_and_tools_of_an_agent() {
+    let server = Upstream::http(modern(&["s", "t", "u"])).await;
+    let gate = Gate::start(json!({
+        "servers": {"a": server.config()},
+        "auth": {"keys_file": "keys.yaml", "scopes": {"tools": {"a/s": ["deploy"]}}},
+    }))
+    .await;
+    let operator = key(&gate, "operator", &["--role", "operator", "--scope", "deploy"]).await;
+    let ask = async |request: Request| request.by(&operator).send(gate.address).await;
+    let made = ask(post("/api/agents", &json!({"name": "Desk"}))).await.json();
+    let id = made["id"].as_str().unwrap();
+    let (mcp, own) = (format!("/agents/{id}/mcp"), format!("/api/agents/{id}/servers/a"));
+    let body = json!({"name": "desk", "agent": id});
+    let made = ask(post("/api/keys", &body)).await;
+    assert_eq!(made.status, 201, "{}", made.text());
+    let explain = async |body: Value| {
+        let answer = ask(post("/api/policies/explain", &body)).await.json();
+        [answer["target"].clone(), answer["at"].clone()]
+    };
+    let at_desk = async |tool: &str| {
+        let call = format!("a/{tool}");
+        let named = explain(json!({"call": call, "at": mcp})).await;
+        let by_key = explain(json!({"call": format!("a__{tool}"), "caller": "desk"})).await;
+        assert_eq!(named[1], *mcp);
+        assert_eq!(named, by_key, "{tool}");
+        named[0].clone()
+    };
+    assert_eq!(at_desk("u").await, "unassigned");
+    let wanted = json!({"assigned": true, "tools": {"u": false}});
+    let changed = ask(Request::bare("PATCH", &own, wanted.to_string())).await;
+    assert_eq!(changed.status, 200, "{}", changed.text());
+    assert_eq!(at_desk("t").await, "known");
+    assert_eq!(at_desk("u").await, "switched-off");
+    assert_eq!(at_desk("x").await, "unknown-tool");
+    for (body, target) in [
+        (json!({"call": "a/s", "caller": "desk"}), "missing-scope"),
+        (json!({"call": "a/s", "at": mcp}), "known"),
+        (json!({"call": "a/u"}), "known"),
+        (json!({"call": "a/u", "at": "/mcp", "caller": "desk"}), "unknown-endpoint"),
+        (json!({"call": "a/u", "at": "/agents/agt_none/mcp"}), "unknown-endpoint"),
+        (json!({"call": "a/u", "at": "/servers/b/mcp"}), "unassigned"),
+        (json!({"call": "a/u", "at": "/servers/a/mcp"}), "known"),
+        (json!({"call": "a/u", "at": "nowhere"}), "unknown-endpoint"),
+    ] {
+        assert_eq!(explain(body.clone()).await[0], target, "{body}");
+    }
+}
+
 /// Servers of the operator are assigned to agents, and a tool that is off for an agent answers byte
 /// for byte like an unknown one, in both eras.
 #[tokio::test]

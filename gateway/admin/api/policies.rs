@@ -6,9 +6,10 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use lockgate_authn::{DEFAULT_ORGANISATION, KEY, Principal};
+use lockgate_authn::{Identity, KEY, Principal};
 use lockgate_policy::TargetKind;
 use lockgate_policy::cases::{Caller as Subject, Case};
+use lockgate_proxy::transport::{AgentPath, Endpoint};
 use lockgate_proxy::{DecisionQuestion, TargetState, TooManyJudgements};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -37,7 +38,8 @@ pub(crate) struct Explain {
     /// Its organisation, roles and scopes apply.
     #[serde(default)]
     caller: Option<String>,
-    /// The path of the endpoint. Default `/mcp`.
+    /// The path of the endpoint. Default `/mcp`; for a key that was created for an agent, the
+    /// agent's endpoint.
     #[serde(default)]
     at: Option<String>,
     /// A tool, as `server/tool` or by its name at `/mcp`.
@@ -71,9 +73,13 @@ pub(crate) struct Explanation {
     rule: String,
     /// Whether the caller has a key or a console session. Other callers need a valid token.
     knows_caller: bool,
-    /// The state of the called name, regardless of policies: `known`, `unknown-server`,
-    /// `unknown-tool`, `unavailable` or `quarantined`.
+    /// The state of the called tool for the caller at the endpoint, regardless of policies:
+    /// `known`, `unknown-endpoint`, `unknown-server`, `unknown-tool`, `unavailable`,
+    /// `quarantined`, `unassigned` (the endpoint does not offer the server), `switched-off` (for
+    /// the agent) or `missing-scope`. Calls reach only `known` tools.
     target: &'static str,
+    /// The path of the endpoint.
+    at: String,
     /// The caller of the explained request.
     #[schema(value_type = Object)]
     caller: Value,
@@ -220,7 +226,7 @@ fn known_callers(state: &ApiState) -> Vec<(String, Subject)> {
             continue;
         }
         let roles = key.roles.iter().map(|role| role.as_str().into()).collect();
-        let scopes = key.scopes.iter().map(|scope| scope.as_str().into()).collect();
+        let scopes = state.gateway.expand_scopes(&key.scopes);
         let subject = Subject {
             issuer: KEY.to_owned(),
             subject: key.id.clone(),
@@ -262,6 +268,10 @@ fn join(words: &[Arc<str>]) -> Value {
 fn describe_target(target: TargetState) -> &'static str {
     match target {
         TargetState::Known => "known",
+        TargetState::UnknownEndpoint => "unknown-endpoint",
+        TargetState::Unassigned => "unassigned",
+        TargetState::SwitchedOff => "switched-off",
+        TargetState::MissingScope => "missing-scope",
         TargetState::UnknownServer => "unknown-server",
         TargetState::UnknownName => "unknown-tool",
         TargetState::Unavailable => "unavailable",
@@ -287,6 +297,15 @@ fn read_subject(principal: &Principal) -> Subject {
     }
 }
 
+fn make_principal(subject: &Subject) -> Principal {
+    let identity = Identity::new(&subject.issuer, &subject.subject);
+    let mut identity = identity.in_organisation(subject.organisation.as_deref());
+    identity.roles = subject.roles.clone().into();
+    identity.scopes = subject.scopes.clone().into();
+    identity.agent = subject.agent.as_deref().map(Into::into);
+    Principal::new(identity)
+}
+
 /// Returns the policies that decide on a request, and changes that would change the decision.
 #[utoipa::path(
     post,
@@ -304,18 +323,18 @@ pub(crate) async fn explain_decision(
     let arguments = question.arguments.as_ref().map(ToString::to_string);
     let (subject, knows_caller) = find_subject(&state, &caller, &question)?;
     let shown = describe_subject(&state, &subject);
-    let organisation = subject.organisation.as_deref().unwrap_or(DEFAULT_ORGANISATION);
+    let principal = make_principal(&subject);
+    let at = match (&question.at, principal.only_agent()) {
+        (Some(at), _) => at.clone(),
+        (None, Some(agent)) => Endpoint::Agent(AgentPath::new(agent)).path().into_owned(),
+        (None, None) => Endpoint::All.path().into_owned(),
+    };
     let target = match kind {
-        TargetKind::Tool => state.gateway.find_tool_state(organisation, name),
+        TargetKind::Tool => state.gateway.find_tool_state(&principal, &at, name),
         _ => TargetState::Known,
     };
-    let asked = DecisionQuestion {
-        kind,
-        name: name.to_owned(),
-        endpoint: question.at.as_deref().unwrap_or("/mcp").to_owned(),
-        subject,
-        arguments,
-    };
+    let asked =
+        DecisionQuestion { kind, name: name.to_owned(), endpoint: at.clone(), subject, arguments };
     let explained = state.gateway.explain(&caller.principal, asked).await;
     let explained = match explained {
         Ok(Ok(explained)) => Decided::from(explained),
@@ -329,6 +348,7 @@ pub(crate) async fn explain_decision(
         rule: explained.rule,
         knows_caller,
         target: describe_target(target),
+        at,
         caller: shown,
         words: explained.words,
         policies: explained.policies,

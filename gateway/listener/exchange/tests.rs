@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::StreamExt;
-use lockgate_proxy::transport::Outgoing;
+use lockgate_proxy::transport::{AgentPath, Outgoing};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::mpsc;
 

@@ -53,7 +53,7 @@ struct Chosen<'a> {
 type ChosenServers<'a> = BTreeMap<&'a str, Chosen<'a>>;
 
 impl<'a> Selection<'a> {
-    fn includes(self, server: &dyn Upstream) -> bool {
+    pub(crate) fn includes(self, server: &dyn Upstream) -> bool {
         match self {
             Self::All => true,
             Self::One(only) => only == server.slug(),
@@ -62,8 +62,8 @@ impl<'a> Selection<'a> {
         }
     }
 
-    /// Returns the tools of a server that are hidden.
-    fn hidden(self, server: &dyn Upstream) -> Option<&'a BTreeSet<String>> {
+    /// Returns the own names of tools of a server that are hidden.
+    pub(crate) fn hidden(self, server: &dyn Upstream) -> Option<&'a BTreeSet<String>> {
         match self {
             Self::All | Self::One(_) => None,
             Self::Assigned(agent) => agent.hidden.get(&ServerId::of(server)),

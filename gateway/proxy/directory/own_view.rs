@@ -42,7 +42,7 @@ impl Directory {
         let shared = self.catalog.load();
         let organisation = self.organisation(rights.principal.organisation());
         let state = organisation.map(|organisation| organisation.state());
-        let selection = select(endpoint, state.as_deref(), snapshot, rights)?;
+        let selection = select(endpoint, state.as_deref(), snapshot, &rights.principal)?;
         let number = state.as_ref().map(|state| state.number);
         let mark = compute_mark(rights.class.mark(), number, deltas);
         if let Some(known) = shared.views.get_of_client(number, endpoint, mark) {

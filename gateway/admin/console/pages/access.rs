@@ -6,6 +6,7 @@ use axum::http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::agents::Agent;
 use super::keys::load_keys;
 use crate::console::api_client::{ApiClient, ApiError, ApiPath, List, sentence};
 use crate::console::diagnosis::Severity;
@@ -21,6 +22,7 @@ struct Explanation {
     rule: String,
     knows_caller: bool,
     target: String,
+    at: String,
     caller: AskedCaller,
     words: Option<String>,
     policies: Vec<PolicyWord>,
@@ -61,6 +63,8 @@ struct AccessPage<'a> {
     caller_mistake: &'a str,
     /// Suggested callers.
     callers: Vec<String>,
+    /// Agents, whose endpoints are suggested.
+    agents: Vec<Agent>,
     explanation: Option<Explanation>,
 }
 
@@ -70,7 +74,7 @@ impl AccessPage<'_> {
         let Ok(mut path) = ApiPath::new(&["console", "access", "cases"]) else {
             return String::new();
         };
-        for name in ["call", "arguments"] {
+        for name in ["call", "arguments", "at"] {
             path = path.with(name, self.question.get(name));
         }
         if let Some(explanation) = &self.explanation
@@ -87,6 +91,10 @@ impl Explanation {
     /// Returns the outcome of a real call.
     fn headline(&self) -> &'static str {
         match (self.knows_caller, self.target.as_str(), self.decision.as_str()) {
+            (_, "unknown-endpoint", _) => "Unknown endpoint: the caller cannot open it",
+            (_, "unassigned", _) => "Not assigned: this endpoint does not offer the server",
+            (_, "switched-off", _) => "Switched off for the agent: not listed and not callable",
+            (_, "missing-scope", _) => "Denied: the credential lacks a scope for this tool",
             (_, "unknown-server", _) => "Unknown server: the call is refused as an unknown tool",
             (_, "unknown-tool", _) => "Unknown tool: the call is refused",
             (_, "quarantined", _) => "Hidden until the changed tool is approved",
@@ -110,8 +118,19 @@ impl Explanation {
         })
     }
 
+    /// Returns the endpoint, by the name of its agent if that is known.
+    fn endpoint_text(&self, agents: &[Agent]) -> String {
+        let mut known = agents.iter();
+        match known.find(|agent| agent.path() == self.at) {
+            Some(agent) => format!("the endpoint of {}", agent.name),
+            None => self.at.clone(),
+        }
+    }
+
     fn severity(&self) -> Severity {
         match (self.knows_caller, self.target.as_str(), self.decision.as_str()) {
+            (_, "missing-scope", _) => Severity::Denied,
+            (_, "unknown-endpoint" | "unassigned" | "switched-off", _) => Severity::Off,
             (_, "unknown-server" | "unknown-tool", _) | (false, ..) => Severity::Off,
             (_, "quarantined" | "unavailable", _) => Severity::Waiting,
             (.., "allow") => Severity::Good,
@@ -154,6 +173,13 @@ async fn list_callers(api: &ApiClient) -> Result<Vec<String>, ApiError> {
     Ok(callers)
 }
 
+/// Returns agents of the visitor's organisation; none while the store is unavailable.
+async fn list_agents(api: &ApiClient) -> Vec<Agent> {
+    let Ok(path) = ApiPath::new(&["api", "agents"]) else { return Vec::new() };
+    let found: Result<List<Agent>, ApiError> = api.get(&path.with("limit", "200")).await;
+    found.map(|found| found.items).unwrap_or_default()
+}
+
 /// A session as returned by the API.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -175,6 +201,7 @@ pub(crate) async fn explain(
         arguments_mistake: "",
         caller_mistake: "",
         callers: list_callers(&api).await?,
+        agents: list_agents(&api).await,
         explanation: None,
     };
     if question.get("call").is_empty() {
@@ -206,6 +233,9 @@ pub(crate) async fn explain(
 /// Returns the question in the format of the API. Without a caller it concerns the visitor.
 fn write_question(question: &Fields) -> Result<Value, String> {
     let mut asked = json!({"call": question.get("call")});
+    if !question.get("at").is_empty() {
+        asked["at"] = question.get("at").into();
+    }
     let arguments = question.get("arguments");
     if !arguments.is_empty() {
         let arguments: Result<Value, _> = serde_json::from_str(arguments);

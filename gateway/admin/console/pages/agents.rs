@@ -25,6 +25,11 @@ pub(crate) struct Agent {
 }
 
 impl Agent {
+    /// Returns the path of the endpoint.
+    pub(crate) fn path(&self) -> String {
+        format!("/agents/{}/mcp", self.id)
+    }
+
     /// Returns the name of the key that owns the agent, or `issuer|subject`.
     pub(crate) fn owner_text(&self) -> &str {
         self.owner_name.as_deref().unwrap_or(&self.owner)

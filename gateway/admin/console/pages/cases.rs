@@ -40,6 +40,9 @@ struct CasesPage<'a> {
 pub(crate) async fn show_form(layout: Layout, QueryFields(fields): QueryFields) -> PageResult {
     let call = if fields.has("call") { fields.get("call") } else { "server/tool" };
     let mut case = json!({"name": format!("{call} as it should be"), "call": call});
+    if !fields.get("at").is_empty() {
+        case["at"] = fields.get("at").into();
+    }
     let arguments = serde_json::from_str::<Value>(fields.get("arguments"));
     if let Ok(arguments) = arguments {
         case["arguments"] = arguments;
