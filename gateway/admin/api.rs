@@ -13,6 +13,7 @@ mod audit;
 mod body;
 pub(crate) mod builtin_tools;
 pub(crate) mod call;
+pub(crate) mod call_messages;
 mod change;
 mod conditions;
 mod document;

@@ -12,6 +12,7 @@ mod diagnosis;
 mod error;
 mod fields;
 mod form_guard;
+mod kept_call;
 mod layout;
 mod page_account;
 mod page_table;

@@ -45,6 +45,18 @@ const TASKS = {
     const fewer = await listTools(endpoint, world.key);
     holds(fewer.includes('tracker__find_issue') && !fewer.includes('tracker__close_issue'), `${endpoint} lists ${fewer}`);
     world.agentPath = new URL(hands.page.url()).pathname;
+    // Access answers for the endpoint of the agent.
+    await hands.press('link', 'Access');
+    await hands.type('Endpoint', `/agents/${world.agentPath.split('/').at(-1)}/mcp`);
+    for (const [called, words] of [
+      ['tracker/close_issue', 'Switched off for the agent'], ['ferry/cross', 'Not assigned: this endpoint does not offer the server'],
+      ['tracker/find_issue', /^Allowed$/],
+    ]) {
+      await hands.type('Tool', called);
+      await hands.press('button', 'Check access');
+      await hands.see(words);
+      await hands.see(`the endpoint of Desk ${mark}`);
+    }
   },
 
   async 'create a key for an agent, rename it and delete it'(hands, world, mark) {
@@ -209,6 +221,52 @@ const TASKS = {
     await until('it was called again', () => calls(hands.world) > before);
   },
 
+  async 'follow a long call, and cancel another'(hands, world) {
+    await hands.go('/console/tools/kiln__fire');
+    await hands.press('button', 'Call kiln__fire');
+    await hands.see('Running');
+    await hands.see('1 of 4: heating');
+    await expectFocus(hands, 'outcome');
+    holds((await hands.page.title()).startsWith('Running'), 'the title says that it runs');
+    world.kiln.progress(3, 'cooling');
+    await hands.see('3 of 4: cooling');
+    equal(await hands.page.getByRole('progressbar').getAttribute('value'), '75');
+    world.kiln.finish();
+    await hands.see('The pot is fired.');
+    await hands.page.locator('#outcome.good').waitFor();
+    // Messages of a call that has ended.
+    await hands.go('/console/tools/everything__test_tool_with_logging');
+    await hands.press('button', /^Call everything__/);
+    await hands.see('Tool with logging executed');
+    await hands.page.locator('#outcome summary', { hasText: 'Log messages' }).click();
+    await hands.see('Tool processing data');
+    const count = async () => {
+      const { result } = await callTool(`${world.gateway.origin}/mcp`, world.key, 'everything__test_cancelled_count');
+      return Number(result.content[0].text);
+    };
+    const before = await count();
+    await hands.go('/console/tools/everything__test_cancellation');
+    await hands.press('button', /^Call everything__/);
+    await hands.see('Running');
+    await hands.press('button', 'Cancel the call');
+    await hands.see('The call was cancelled.');
+    await expectFocus(hands, 'outcome');
+    await until('the server was told', async () => (await count()) > before);
+  },
+
+  async 'follow a long call without scripts'(hands, world) {
+    const profile = await openProfile(world.gateway, { javaScriptEnabled: false });
+    const page = await profile.context.newPage();
+    await page.goto('/console/sign-in?next=/console/tools/kiln__fire');
+    await page.getByLabel('API key').fill(world.key);
+    await page.getByRole('button', { name: 'Sign in' }).click();
+    await page.getByRole('button', { name: 'Call kiln__fire' }).click();
+    await page.getByText('1 of 4: heating').waitFor();
+    world.kiln.finish();
+    await page.getByText('The pot is fired.').waitFor();
+    await profile.context.close();
+  },
+
   async 'fill a form made from a schema'(hands) {
     await hands.go('/console/tools/tracker__file_issue');
     await hands.type('title required', 'Leak');
@@ -297,6 +355,25 @@ const TASKS = {
     await hands.see('Approved. The call is being made.');
     await expectFocus(hands, 'said');
     equal(result.content[0].text, `reopen_issue: {"id":${id}}`);
+  },
+
+  async 'an event between a page and its stream is not lost'(hands, world, mark) {
+    const caller = await world.gateway.key(`early ${mark}`);
+    await hands.go('about:blank');
+    const held = new Promise((resolve) => { hands.page.route('**/console/events?*', resolve, { times: 1 }); });
+    await hands.go('/console/approvals');
+    const stream = await held;
+    const leaving = new AbortController();
+    const call = callTool(`${world.gateway.origin}/mcp`, caller, 'tracker__reopen_issue', { id: 31 }, leaving.signal);
+    await until('the call waits', async () => {
+      const answer = await fetch(`${world.gateway.origin}/api/approvals`, { headers: { authorization: `Bearer ${world.key}` } });
+      return (await answer.json()).items.some((one) => one.callerName === `early ${mark}` || JSON.stringify(one).includes('31'));
+    });
+    equal(await hands.page.getByText(`Called by early ${mark}.`).count(), 0, 'the page is older than the call');
+    await stream.continue();
+    await hands.see(`Called by early ${mark}.`);
+    leaving.abort();
+    await call.catch(() => {});
   },
 
   async 'a call whose client left is marked'(hands, world, mark) {

@@ -86,6 +86,7 @@ export async function startTools(tools, answerCall) {
       'tools/list': state.tools && (() => ({ tools: state.tools })),
       'tools/call': () => answerCall(message.params),
     };
+    if (message.method === 'tools/call' && state.stream) return state.stream(response, message);
     if (state.refusal && message.method === state.refusal.method) {
       const error = JSON.stringify({ jsonrpc: '2.0', id: message.id, error: { code: -32603, message: state.refusal.words } });
       return response.writeHead(200, { 'content-type': 'application/json' }).end(error);
@@ -160,6 +161,20 @@ export async function startWorld(config = {}) {
   world.barge = await startTools([tool('load', 'Loads the barge.')], () => ({ content: [] }));
   const pins = mkdtempSync(join(tmpdir(), 'lockgate-pins-'));
   folders.add(pins);
+  world.kiln = await startTools([tool('fire', 'Fires a pot.')], () => ({}));
+  // It reports a step at once, and the next ones and its result when the test says so.
+  world.kiln.stream = (response, { id, params }) => {
+    const send = (message) => response.write(`data: ${JSON.stringify({ jsonrpc: '2.0', ...message })}\n\n`);
+    response.writeHead(200, { 'content-type': 'text/event-stream' });
+    world.kiln.progress = (progress, message) => send({
+      method: 'notifications/progress', params: { progressToken: params._meta.progressToken, progress, total: 4, message },
+    });
+    world.kiln.finish = () => {
+      send({ id, result: { content: [{ type: 'text', text: 'The pot is fired.' }] } });
+      response.end();
+    };
+    world.kiln.progress(1, 'heating');
+  };
   world.choir = (await startTools(null, () => ({}))).url;
   world.gateway = await Gateway.start({
     auth: { keys_file: 'keys.yaml' },
@@ -176,6 +191,7 @@ export async function startWorld(config = {}) {
       everything: { command: process.env.LOCKGATE_FIXTURE, args: ['--stdio'] },
       ferry: { url: world.ferry.url },
       barge: { url: world.barge.url },
+      kiln: { url: world.kiln.url },
       ledger: { url: `${await closedAddress()}/mcp` },
       archive: { url: 'http://archive.invalid/mcp' },
       wiki: { url: await startSite() },

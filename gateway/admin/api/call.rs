@@ -2,10 +2,13 @@
 //! steps, on behalf of the API's caller. The API has no other way to a server.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 
 use axum::Extension;
 use axum::body::Bytes;
+use axum::extract::FromRequestParts;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, WWW_AUTHENTICATE};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
@@ -15,12 +18,14 @@ use lockgate_protocol::modern::{METHOD_HEADER, NAME_HEADER, VERSION_HEADER};
 use lockgate_protocol::revision::Revision;
 use lockgate_protocol::{header, meta};
 use lockgate_proxy::transport::{Endpoint, Events, Exchange, ExchangeKind, Reply, Text, Transport};
+use lockgate_upstream::LogLevel;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
 use super::access::Caller;
 use super::answer::{CountsItself, GatewayAnswer, broken, read_answer};
+use super::call_messages::CallMessages;
 use super::failure::describe_failure;
 use super::problem::Problem;
 use super::state::ApiState;
@@ -38,6 +43,28 @@ struct Message<'a> {
     id: u8,
     method: &'a str,
     params: &'a Params,
+}
+
+/// The parts of an API request that concern its call.
+pub(crate) struct CallOrigin {
+    headers: HeaderMap,
+    /// Receives the messages of the call.
+    messages: Option<CallMessages>,
+}
+
+impl CallOrigin {
+    pub(crate) fn new(headers: HeaderMap) -> Self {
+        Self { headers, messages: None }
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for CallOrigin {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        let messages = parts.extensions.get().cloned();
+        Ok(Self { headers: parts.headers.clone(), messages })
+    }
 }
 
 /// An MCP result, as the gateway wrote it.
@@ -77,11 +104,11 @@ pub(crate) fn param(value: &Value) -> Result<Box<RawValue>, Problem> {
 pub(crate) async fn call(
     state: &ApiState,
     caller: &Caller,
-    sent: &HeaderMap,
+    origin: &CallOrigin,
     method: Method,
     params: Params,
 ) -> Result<CallResult, Problem> {
-    let answer = send(state, caller, sent, Transport::Rest, method, params).await;
+    let answer = send(state, caller, origin, Transport::Rest, method, params).await;
     answer.map_err(|error| error.problem)
 }
 
@@ -89,15 +116,19 @@ pub(crate) async fn call(
 pub(crate) async fn send(
     state: &ApiState,
     caller: &Caller,
-    sent: &HeaderMap,
+    origin: &CallOrigin,
     transport: Transport,
     method: Method,
     mut params: Params,
 ) -> Result<CallResult, CallError> {
     let target = read_target(method, &params);
-    let headers = write_headers(sent, method, target.as_deref())?;
+    let headers = write_headers(&origin.headers, method, target.as_deref())?;
     let revision = Revision::NEWEST_MODERN.as_str();
-    let own = json!({meta::PROTOCOL_VERSION: revision, meta::CLIENT_CAPABILITIES: {}});
+    let mut own = json!({meta::PROTOCOL_VERSION: revision, meta::CLIENT_CAPABILITIES: {}});
+    if origin.messages.is_some() {
+        own[meta::PROGRESS_TOKEN] = 1.into();
+        own[meta::LOG_LEVEL] = LogLevel::Info.as_str().into();
+    }
     params.insert("_meta".to_owned(), param(&own)?);
     let message = Message { jsonrpc: "2.0", id: 1, method: method.as_str(), params: &params };
     let Ok(message) = serde_json::to_vec(&message) else { return Err(broken().into()) };
@@ -118,7 +149,9 @@ pub(crate) async fn send(
             challenge = headers.get(WWW_AUTHENTICATE).cloned();
             (status, body)
         }
-        Reply::Stream { events, .. } => (StatusCode::OK, take_answer(events).await),
+        Reply::Stream { events, .. } => {
+            (StatusCode::OK, take_answer(events, origin.messages.as_ref()).await)
+        }
         Reply::StreamedMessage { .. } | Reply::Relayed { .. } | Reply::Empty { .. } => {
             return Err(broken().into());
         }
@@ -199,14 +232,17 @@ fn read_target(method: Method, params: &Params) -> Option<String> {
     serde_json::from_str(target.get()).ok()
 }
 
-/// Returns the last message of a stream, the response. Earlier ones are for clients that support
-/// them.
-async fn take_answer(mut events: Events) -> Text {
+/// Returns the last message of a stream, the response. Earlier ones are for readers of messages.
+async fn take_answer(mut events: Events, messages: Option<&CallMessages>) -> Text {
     let mut last = Text::default();
     while let Some(event) = events.next().await {
-        if !event.data.is_empty() {
-            last = event.data;
+        if event.data.is_empty() {
+            continue;
         }
+        if let (Some(messages), Text::Whole(text)) = (messages, &event.data) {
+            messages.add(text);
+        }
+        last = event.data;
     }
     last
 }

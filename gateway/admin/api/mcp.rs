@@ -1,13 +1,13 @@
 //! Methods of MCP for clients that post bare parameters and expect the bare result.
 
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
 
 use super::access::Caller;
 use super::body::Body;
-use super::call::{CallResult, Params, call};
+use super::call::{CallOrigin, CallResult, Params, call};
 use super::conditions::OrganisationQuery;
 use super::problem::Problem;
 use super::state::Shared;
@@ -31,7 +31,7 @@ pub(crate) async fn call_method(
     State(state): Shared,
     caller: Caller,
     Path(method): Path<String>,
-    headers: HeaderMap,
+    origin: CallOrigin,
     Body(params): Body<Params>,
 ) -> Result<CallResult, Problem> {
     let known = Method::parse(&method);
@@ -43,5 +43,5 @@ pub(crate) async fn call_method(
     if params.contains_key("_meta") {
         return Err(Problem::in_body("/_meta", "omit it: the gateway sets its own"));
     }
-    call(&state, &caller, &headers, known, params).await
+    call(&state, &caller, &origin, known, params).await
 }

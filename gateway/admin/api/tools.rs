@@ -3,7 +3,6 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
-use axum::http::HeaderMap;
 use lockgate_protocol::method::Method;
 use lockgate_proxy::VisibleTool;
 use serde::{Deserialize, Serialize};
@@ -14,7 +13,7 @@ use utoipa::ToSchema;
 use super::access::Caller;
 use super::body::Body;
 use super::builtin_tools::{OwnWords, is_category, rename_arguments};
-use super::call::{CallResult, Params, call, param};
+use super::call::{CallOrigin, CallResult, Params, call, param};
 use super::conditions::OrganisationQuery;
 use super::figures::{ToolMetrics, may_see_figures, rank_ms, rank_number};
 use super::page::{Page, PageQuery, SortOrder, Sorting, find_named};
@@ -327,7 +326,7 @@ pub(crate) async fn execute_tool(
     State(state): Shared,
     caller: Caller,
     Path(name): Path<String>,
-    headers: HeaderMap,
+    origin: CallOrigin,
     Body(execution): Body<Execution>,
 ) -> Result<CallResult, Problem> {
     let mut params = Params::new();
@@ -340,5 +339,5 @@ pub(crate) async fn execute_tool(
     };
     params.insert("name".to_owned(), param(&Value::String(name))?);
     params.insert("arguments".to_owned(), arguments);
-    call(&state, &caller, &headers, Method::ToolsCall, params).await
+    call(&state, &caller, &origin, Method::ToolsCall, params).await
 }

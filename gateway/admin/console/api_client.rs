@@ -18,6 +18,7 @@ use url::{Position, Url};
 
 use super::error::{PageError, TOO_MUCH};
 use super::page_account::{PageAccount, PageHold, ReadError};
+use crate::api::call_messages::CallMessages;
 use crate::fault::Fault;
 pub(crate) use crate::fault::sentence;
 
@@ -40,6 +41,8 @@ pub(crate) struct ApiClient {
     principal: Principal,
     headers: HeaderMap,
     hold: Arc<PageHold>,
+    /// Receives the messages of calls.
+    messages: Option<CallMessages>,
 }
 
 /// An error of the API.
@@ -148,7 +151,7 @@ impl ApiClient {
             }
         }
         let hold = Arc::new(account.begin(principal.caller_id()));
-        Self { routes, principal, headers, hold }
+        Self { routes, principal, headers, hold, messages: None }
     }
 
     /// Returns the value at a path.
@@ -178,6 +181,11 @@ impl ApiClient {
     {
         let answer = self.send(Method::POST, path, Some(body), None).await?;
         Ok(self.hold.read(answer).await?)
+    }
+
+    /// Returns a client whose calls send their messages to the reader.
+    pub(crate) fn with_messages(self, messages: CallMessages) -> Self {
+        Self { messages: Some(messages), ..self }
     }
 
     /// Returns the response as a stream, such as events.
@@ -234,6 +242,9 @@ impl ApiClient {
             request.headers_mut().insert(IF_MATCH, tag);
         }
         request.extensions_mut().insert(self.principal.clone());
+        if let Some(messages) = &self.messages {
+            request.extensions_mut().insert(messages.clone());
+        }
         Ok(request)
     }
 }

@@ -91,6 +91,17 @@ impl CallOutcome {
         Self::new(is_error.then(|| Fault::new("call", name, "isError", "")), parts)
     }
 
+    /// Creates the outcome of a call that the visitor cancelled.
+    pub(crate) fn cancelled() -> Self {
+        let fault = Fault {
+            stage: "call".into(),
+            summary: "The call was cancelled.".into(),
+            cause: String::new(),
+            fix: "The server was told to stop; it may have acted before.".into(),
+        };
+        Self::new(Some(fault), Vec::new())
+    }
+
     /// Marks a tool error as the denial of a policy.
     pub(crate) fn refused_by_policy(mut self, name: &str, arguments: &Value) -> Self {
         self.fault = Some(Fault::new("policy", name, "", ""));

@@ -20,9 +20,11 @@ use lockgate_text::hex;
 
 use super::api_client::{ApiClient, ApiPath};
 use super::assets::{ADDRESSES, Addresses};
+use super::call_outcome::CallOutcome;
 use super::diagnosis::Severity;
 use super::error::{PageError, render};
 use super::fields::Fields;
+use super::kept_call::KeptCall;
 use super::page_account::PageAccount;
 use super::redirect::redirect;
 use super::results::{Kept, Notice, Results};
@@ -30,6 +32,7 @@ use super::sent_forms::SentForms;
 use super::sessions::{Sessions, mask, random};
 use super::visitor::Visitor;
 use crate::api::access::Caller;
+use crate::api::call_messages::CallMessages;
 use crate::api::me::Me;
 
 /// The address, label and minimum role of a section.
@@ -74,6 +77,9 @@ const SECTIONS: [(&str, &[SectionRow]); 5] = [
 ];
 const APPROVALS: &str = "/console/approvals";
 const ACTIVITY: &str = "/console/activity";
+
+/// Maximum number of running calls of a visitor.
+pub(crate) const MAX_RUNNING: usize = 16;
 
 /// The query parameter with the name of the last form's result.
 const SAID: &str = "said";
@@ -239,6 +245,25 @@ impl Layout {
     /// Stores a result for the next page and returns its name.
     pub(crate) fn keep(&self, kept: Kept) -> String {
         self.results.keep(&self.owner, kept)
+    }
+
+    /// Starts a call and keeps it for the visitor, under the returned name.
+    pub(crate) fn start_call<F: Future<Output = CallOutcome> + Send + 'static>(
+        &self,
+        form: (&str, Fields),
+        make: impl FnOnce(CallMessages) -> F,
+    ) -> Result<(Arc<KeptCall>, String), PageError> {
+        if self.results.count_running(&self.owner) >= MAX_RUNNING {
+            let detail = format!(
+                "{MAX_RUNNING} of your calls are running: wait until one ends, or cancel one."
+            );
+            let title = "Too many running calls";
+            return Err(PageError::new(StatusCode::TOO_MANY_REQUESTS, title, detail));
+        }
+        let results = Arc::clone(&self.results);
+        let call = Arc::new(KeptCall::start(form, make, move || results.evict()));
+        let name = self.keep(Kept::Call(Arc::clone(&call)));
+        Ok((call, name))
     }
 
     /// Returns a stored result of this visitor.

@@ -8,9 +8,8 @@ use std::sync::Arc;
 use lockgate_text::hex;
 use parking_lot::Mutex;
 
-use super::call_outcome::CallOutcome;
 use super::diagnosis::Severity;
-use super::fields::Fields;
+use super::kept_call::KeptCall;
 use super::sessions::random;
 
 /// Maximum number of results of all visitors; the oldest are dropped.
@@ -32,19 +31,10 @@ pub(crate) struct Notice {
     pub(crate) text: String,
 }
 
-/// A finished call, with its form.
-pub(crate) struct KeptCall {
-    /// The name of the tool or prompt, or the URI of the resource.
-    pub(crate) name: String,
-    pub(crate) typed: Fields,
-    pub(crate) outcome: CallOutcome,
-}
-
 struct Entry {
     /// The unmasked token of the visitor's forms.
     owner: String,
     name: String,
-    bytes: usize,
     kept: Kept,
 }
 
@@ -57,7 +47,7 @@ impl Kept {
         BASE_BYTES
             + match self {
                 Self::Notice(notice) => notice.text.len(),
-                Self::Call(call) => call.outcome.bytes() + call.typed.bytes(),
+                Self::Call(call) => call.bytes(),
             }
     }
 }
@@ -68,16 +58,30 @@ impl Results {
         // Without random bytes the result is lost, and nothing else.
         let Ok(name) = random::<12>() else { return String::new() };
         let name = hex::encode(&name);
-        let bytes = kept.bytes();
         let owner = owner.to_owned();
+        self.0.lock().push_back(Entry { owner, name: name.clone(), kept });
+        self.evict();
+        name
+    }
+
+    /// Drops the oldest results above the limits, such as after a call has ended. A running call
+    /// that is dropped is cancelled.
+    pub(crate) fn evict(&self) {
         let mut entries = self.0.lock();
-        entries.push_back(Entry { owner, name: name.clone(), bytes, kept });
-        let mut total: usize = entries.iter().map(|entry| entry.bytes).sum();
+        let mut total: usize = entries.iter().map(|entry| entry.kept.bytes()).sum();
         while entries.len() > MAX_RESULTS || total > MAX_BYTES {
             let Some(oldest) = entries.pop_front() else { break };
-            total -= oldest.bytes;
+            total = total.saturating_sub(oldest.kept.bytes());
         }
-        name
+    }
+
+    /// Returns the number of running calls of a visitor.
+    pub(crate) fn count_running(&self, owner: &str) -> usize {
+        let entries = self.0.lock();
+        let own = entries.iter().filter(|entry| entry.owner == owner);
+        let running =
+            own.filter(|entry| matches!(&entry.kept, Kept::Call(call) if call.outcome().is_none()));
+        running.count()
     }
 
     /// Returns a result by name, if this visitor owns it.

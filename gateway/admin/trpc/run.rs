@@ -17,7 +17,7 @@ use super::procedures::{Action, Procedure};
 use crate::api::access::{Caller, Permission, check_permission};
 use crate::api::answer::{count, estimate_tree};
 use crate::api::builtin_tools::{find_spellings, is_category};
-use crate::api::call::{CallError, CallResult, Params, param, send};
+use crate::api::call::{CallError, CallOrigin, CallResult, Params, param, send};
 use crate::api::page::PageQuery;
 use crate::api::problem::Problem;
 use crate::api::servers::{Server, visible_servers};
@@ -53,7 +53,7 @@ pub(crate) async fn run(
         Action::Status => Map::new(),
         _ => check_input(procedure, given)?,
     };
-    let call = ToolCalls { state, caller, headers };
+    let call = ToolCalls { state, caller, origin: CallOrigin::new(headers.clone()) };
     match procedure.action {
         Action::Status => write(state, &describe_status(state, caller).await).await,
         Action::Usage => show_usage(state, caller, members).await,
@@ -221,7 +221,7 @@ fn describe_page(mut members: Map<String, Value>) -> Value {
 struct ToolCalls<'a> {
     state: &'a ApiState,
     caller: &'a Caller,
-    headers: &'a HeaderMap,
+    origin: CallOrigin,
 }
 
 impl ToolCalls<'_> {
@@ -255,7 +255,7 @@ impl ToolCalls<'_> {
         params.insert("arguments".to_owned(), arguments);
         let method = Method::ToolsCall;
         let transport = Transport::Trpc;
-        let sent = send(self.state, self.caller, self.headers, transport, method, params).await;
+        let sent = send(self.state, self.caller, &self.origin, transport, method, params).await;
         match sent {
             Ok(result) => check_complete(result),
             Err(error) if self.may_approve(&error, name) => {

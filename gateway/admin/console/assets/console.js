@@ -124,5 +124,8 @@
   const prepare = () => { prepareCopying(document); showAges(document); showFollowing(); showWaiting(); };
   prepare();
   setInterval(() => showAges(document), 30000);
-  document.addEventListener("htmx:after:swap", prepare);
+  document.addEventListener("htmx:after:swap", () => {
+    prepare();
+    if (document.activeElement === document.body) showResult();
+  });
 })();

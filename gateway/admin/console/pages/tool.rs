@@ -18,9 +18,10 @@ use crate::console::call_outcome::{CallOutcome, CallPart, Called};
 use crate::console::diagnosis::Severity;
 use crate::console::error::{PageError, PageResult, render, show};
 use crate::console::fields::{Fields, FormFields, QueryFields};
+use crate::console::kept_call::KeptCall;
 use crate::console::layout::Layout;
 use crate::console::redirect::redirect;
-use crate::console::results::{Kept, KeptCall};
+use crate::console::results::Kept;
 use crate::console::shown::{show_json, show_text};
 use crate::console::tool_form::{
     FieldKind, FormField, FormStep, list_steps, make_fields, note_mistake, read_arguments,
@@ -93,6 +94,12 @@ impl ToolPage<'_> {
                 matches!(step, FormStep::Open(field) | FormStep::Field(field)
                     if !field.mistake.is_empty())
             })
+    }
+
+    /// Returns the name of the call that runs.
+    fn running(&self) -> Option<&str> {
+        let (call, id) = self.call.as_ref()?;
+        call.outcome().is_none().then_some(id)
     }
 
     /// Returns whether the focus goes to an input, or to the button beside it.
@@ -192,6 +199,13 @@ async fn call(
         page.focus = find_focus(&fields, &typed);
         return show(&page);
     }
+    if typed.has("cancel") {
+        let id = typed.get("cancel");
+        if let Some(Kept::Call(call)) = layout.find_kept(id) {
+            call.cancel();
+        }
+        return redirect_to_call(kind, name, id);
+    }
     let (arguments, json_mistake) = match typed.get("json") {
         "" => (read_arguments(&mut fields), String::new()),
         json => match serde_json::from_str(json) {
@@ -200,26 +214,32 @@ async fn call(
             Err(error) => (None, format!("This must be JSON: {error}.")),
         },
     };
-    let mut outcome = None;
-    if let Some(arguments) = &arguments {
-        let began = Instant::now();
-        let mut made = make_call(layout, api, (kind, &tool), arguments).await;
-        made.milliseconds = began.elapsed().as_millis();
-        let cause = made.fault.as_ref().filter(|fault| fault.stage == "schema");
-        let is_noted = cause.is_some_and(|fault| note_mistake(&mut fields, &fault.cause));
-        if !is_noted {
-            outcome = Some(made);
+    if let Some(arguments) = arguments {
+        let api = api.clone();
+        let tool = tool.clone();
+        let is_operator = layout.is_operator();
+        let (call, id) = layout.start_call((name, typed.clone()), |messages| async move {
+            let began = Instant::now();
+            let api = api.with_messages(messages);
+            let mut made = make_call(&api, is_operator, (kind, &tool), &arguments).await;
+            made.milliseconds = began.elapsed().as_millis();
+            made
+        })?;
+        call.wait_briefly().await;
+        let fault = call.outcome().and_then(|outcome| outcome.fault.as_ref());
+        let cause = fault.filter(|fault| fault.stage == "schema");
+        if !cause.is_some_and(|fault| note_mistake(&mut fields, &fault.cause)) {
+            return redirect_to_call(kind, name, &id);
         }
     }
-    let Some(outcome) = outcome else {
-        let mut page = make_page(layout, kind, &tool, &fields);
-        page.json = typed.get("json");
-        page.json_mistake = json_mistake;
-        return render(StatusCode::UNPROCESSABLE_ENTITY, &page);
-    };
-    let kept = KeptCall { name: name.to_owned(), typed, outcome };
-    let id = layout.keep(Kept::Call(Arc::new(kept)));
-    let page = ApiPath::new(&["console", kind.segment(), name])?.with("call", &id);
+    let mut page = make_page(layout, kind, &tool, &fields);
+    page.json = typed.get("json");
+    page.json_mistake = json_mistake;
+    render(StatusCode::UNPROCESSABLE_ENTITY, &page)
+}
+
+fn redirect_to_call(kind: Callable, name: &str, id: &str) -> PageResult {
+    let page = ApiPath::new(&["console", kind.segment(), name])?.with("call", id);
     Ok(redirect(&format!("{}#outcome", page.as_str())))
 }
 
@@ -246,8 +266,8 @@ fn find_focus(fields: &[FormField], typed: &Fields) -> String {
 }
 
 async fn make_call(
-    layout: &Layout,
     api: &ApiClient,
+    is_operator: bool,
     (kind, tool): (Callable, &ToolDefinition),
     arguments: &Value,
 ) -> CallOutcome {
@@ -271,10 +291,9 @@ async fn make_call(
     match answer {
         Ok(result) => {
             let outcome = CallOutcome::of_result(name, &result);
-            explain_refusal(api, layout, (kind, name), arguments, outcome).await
+            explain_refusal(api, is_operator, (kind, name), arguments, outcome).await
         }
         Err(error) => {
-            let is_operator = layout.is_operator();
             let server = &tool.server;
             CallOutcome::of_error(&error, &Called { server, name, arguments, is_operator })
         }
@@ -285,12 +304,12 @@ async fn make_call(
 /// Only operators may have decisions explained, so only they see the difference.
 async fn explain_refusal(
     api: &ApiClient,
-    layout: &Layout,
+    is_operator: bool,
     (kind, name): (Callable, &str),
     arguments: &Value,
     outcome: CallOutcome,
 ) -> CallOutcome {
-    if !outcome.is_error() || !layout.is_operator() || kind != Callable::Tool {
+    if !outcome.is_error() || !is_operator || kind != Callable::Tool {
         return outcome;
     }
     let Ok(path) = ApiPath::new(&["api", "policies", "explain"]) else { return outcome };
@@ -363,7 +382,7 @@ pub(crate) async fn show_image(
     let Some(Kept::Call(call)) = layout.find_kept(&id) else {
         return Err(PageError::not_found(missing));
     };
-    match call.outcome.parts.get(part) {
+    match call.outcome().and_then(|outcome| outcome.parts.get(part)) {
         Some(CallPart::Image(kind, bytes)) => {
             let head = [(CONTENT_TYPE, kind.as_str()), (CACHE_CONTROL, "no-store")];
             Ok((head, bytes.clone()).into_response())

@@ -406,8 +406,14 @@ async fn call(console: &Router, token: &str) -> (StatusCode, String) {
     assert_eq!(status, StatusCode::SEE_OTHER, "{text}");
     let location = head.headers()[LOCATION].to_str().unwrap();
     let page = location.strip_suffix("#outcome").unwrap();
-    let (status, _, text) = ask(console, get_page(page)).await;
-    (status, text)
+    // A slow call is on its page until it ends.
+    loop {
+        let (status, _, text) = ask(console, get_page(page)).await;
+        if !text.contains("Running</span>") {
+            return (status, text);
+        }
+        tokio::task::yield_now().await;
+    }
 }
 
 #[tokio::test]
