@@ -38,6 +38,64 @@ async fn what_is_assigned_to_an_agent_is_bounded() {
     rig.registry.assign(&acme, &other, &one, &plain()).await.unwrap();
 }
 
+/// Changes a server of the operator for an agent.
+async fn change_server(
+    rig: &Rig,
+    agent: &str,
+    server: &str,
+    wanted: AgentServerChange,
+) -> Result<AgentServer, RegistryError> {
+    let acme = admin("acme");
+    let changed = rig.registry.change_agent_server(&acme, agent, server, wanted, &plain()).await?;
+    Ok(changed.after.unwrap())
+}
+
+fn assign(is_assigned: bool) -> AgentServerChange {
+    AgentServerChange { is_assigned: Some(is_assigned), ..AgentServerChange::default() }
+}
+
+fn hide(tools: std::ops::Range<usize>) -> AgentServerChange {
+    let tools = tools.map(|number| (format!("t{number}"), false)).collect();
+    AgentServerChange { is_assigned: None, tools }
+}
+
+#[tokio::test]
+async fn an_agent_has_256_servers_of_the_operator_and_no_more() {
+    let rig = Rig::new().await;
+    let agent = rig.agent(&admin("acme"), "Helper").await.id;
+    for number in 0..256 {
+        change_server(&rig, &agent, &format!("s{number}"), assign(true)).await.unwrap();
+    }
+    change_server(&rig, &agent, "s255", assign(true)).await.unwrap();
+    let error = change_server(&rig, &agent, "s256", assign(true)).await.unwrap_err();
+    let RegistryError::TooMany { what, most } = error else { panic!("{error:?}") };
+    assert_eq!((what, most), ("servers of one agent", 256));
+    change_server(&rig, &agent, "s7", assign(false)).await.unwrap();
+    change_server(&rig, &agent, "s256", assign(true)).await.unwrap();
+    let servers = &rig.registry.snapshot("acme").agents[0].servers;
+    assert_eq!(servers.len(), 256);
+}
+
+#[tokio::test]
+async fn an_agent_has_2000_hidden_tools_and_no_more() {
+    let rig = Rig::new().await;
+    let agent = rig.agent(&admin("acme"), "Helper").await.id;
+    change_server(&rig, &agent, "first", hide(0..1500)).await.unwrap();
+    let full = change_server(&rig, &agent, "second", hide(0..500)).await.unwrap();
+    assert_eq!(full.hidden_tools.len(), 500);
+    let error = change_server(&rig, &agent, "third", hide(0..1)).await.unwrap_err();
+    let RegistryError::TooMany { what, most } = error else { panic!("{error:?}") };
+    assert_eq!((what, most), ("hidden tools of one agent", 2000));
+    // Nothing of the refused change is kept, and a tool that is switched on makes room.
+    let swapped = AgentServerChange {
+        is_assigned: None,
+        tools: [("t0".to_owned(), true), ("t500".to_owned(), false)].into(),
+    };
+    let after = change_server(&rig, &agent, "second", swapped).await.unwrap();
+    assert_eq!(after.hidden_tools.len(), 500);
+    assert!(change_server(&rig, &agent, "third", hide(0..1)).await.is_err());
+}
+
 #[tokio::test]
 async fn what_is_no_id_asks_nobody() {
     let rig = Rig::new().await;
