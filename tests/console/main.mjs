@@ -3,6 +3,7 @@
 
 import { check, counts, endAll, send, until } from './check.mjs';
 import { closeBrowser, openBrowser } from './browser.mjs';
+import { checkClicks } from './clicks.mjs';
 import { checkFaults } from './faults.mjs';
 import { isWanted } from './filter.mjs';
 import { checkNewcomer } from './newcomer.mjs';
@@ -53,6 +54,7 @@ async function byMouse() {
   if (isWanted('sign-in')) await time('sign-in', checkSignIn);
   const world = await startWorld();
   await time('tasks by mouse', () => checkTasks(world, 'mouse'));
+  await time('clicks', () => checkClicks(world));
   if (!isWanted('pages')) return;
   await leaveCallWaiting(world);
   await time('pages', () => checkPages(world, isFull));
