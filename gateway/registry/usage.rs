@@ -27,7 +27,7 @@ impl Registry {
         let written = self.store.add_usage(&taken, now).await;
         match written {
             Ok(true) => usage.0.lock().written = Some(now),
-            // There is no database yet.
+            // There is no database yet, and no call to create it for.
             Ok(false) => usage.put_back(taken),
             // The counts may have been added, and losing them is better than counting them twice.
             Err(error @ StoreError::Unknown(_)) => {

@@ -1,5 +1,5 @@
-//! Calls by series and time step that are not stored yet. While there is no database, queries are
-//! answered from these.
+//! Calls by series and time step that are not stored yet. While there is no database, or none can
+//! be created, queries are answered from these.
 
 use std::collections::BTreeMap;
 

@@ -268,7 +268,7 @@ impl UsageRow {
 }
 
 impl Store {
-    /// Returns whether there is a database. The first change creates a SQLite file.
+    /// Returns whether there is a database. The first change or counted call creates a SQLite file.
     ///
     /// # Errors
     /// [`StoreError`] if the file was removed.
@@ -277,9 +277,10 @@ impl Store {
     }
 
     /// Adds counts with their expiry, all or none, and drops rows that have expired at `now`.
-    /// Returns `false`, and stores nothing, if there is no database yet.
+    /// Creates the database for calls and denials; returns `false`, and stores nothing, if there is
+    /// none yet and only states are counted.
     pub async fn add_usage(&self, all: &[(UsageRow, i64)], now: i64) -> Result<bool, StoreError> {
-        if !self.exists()? {
+        if !self.exists()? && all.iter().all(|(row, _)| row.key.kind == STATE) {
             return Ok(false);
         }
         let pool = self.pool().await?;

@@ -1,7 +1,7 @@
 // What people come for, from its beginning to its end: once with the mouse, once by keyboard alone.
 
 import { check, equal, holds, until } from './check.mjs';
-import { KeyboardHands, MouseHands, openProfile } from './browser.mjs';
+import { KeyboardHands, MouseHands, findViolations, openProfile } from './browser.mjs';
 import { isWanted } from './filter.mjs';
 import { tool } from './world.mjs';
 
@@ -454,6 +454,13 @@ const TASKS = {
     });
     equal(await hands.page.locator('main svg[role=img]').first().getAttribute('aria-label').then((label) => label.includes('highest')), true, 'a plot says its figures');
     holds(await hands.page.getByRole('img', { name: /^tracker in the last 24 hours: .*ok/ }).count() === 1, 'the strip has words');
+    // The overview has the figures and the day of each server.
+    await hands.go('/console');
+    const day = hands.page.getByRole('region', { name: 'Last 24 hours' });
+    await day.getByRole('img', { name: /^tracker in the last 24 hours: .*ok/ }).waitFor();
+    await day.getByText('Latency, p95').waitFor();
+    equal(await findViolations(hands.page), [], 'what axe finds on the overview');
+    await hands.follow(day.getByRole('link', { name: 'Open usage' }));
     await hands.press('link', 'tracker');
     await hands.page.getByRole('cell', { name: 'find_issue', exact: true }).waitFor();
     await hands.press('link', 'Callers');

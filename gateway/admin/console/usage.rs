@@ -9,6 +9,8 @@ use super::plot::{Plot, PlotSpan};
 /// Width of a cell of a strip with its gap, in units of the drawing.
 const CELL: usize = 10;
 const HEIGHT: usize = 16;
+/// Maximum number of strips on the overview.
+const MAX_STRIPS: usize = 8;
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -158,6 +160,14 @@ impl Usage {
         ]
     }
 
+    /// Returns servers with data of the day, those with the most bad hours first.
+    pub(crate) fn worst_days(&self) -> Vec<&ServerDay> {
+        let mut days: Vec<&ServerDay> = self.servers.iter().filter(|day| day.has_data()).collect();
+        days.sort_by_key(|day| std::cmp::Reverse(day.count_bad_hours()));
+        days.truncate(MAX_STRIPS);
+        days
+    }
+
     /// Returns the day of the server of an item, if the visitor may see it.
     pub(crate) fn find_day(&self, item: &Item) -> Option<&ServerDay> {
         self.servers.iter().find(|day| day.qualified_name() == item.server)
@@ -213,6 +223,10 @@ impl ServerDay {
             Some(organisation) => format!("{organisation}/{}", self.name),
             None => self.name.clone(),
         }
+    }
+
+    fn count_bad_hours(&self) -> usize {
+        self.hours.iter().filter(|hour| matches!(hour.state.as_str(), "failing" | "down")).count()
     }
 
     pub(crate) fn has_data(&self) -> bool {

@@ -19,6 +19,7 @@ use crate::console::error::{PageResult, show};
 use crate::console::layout::Layout;
 use crate::console::plot::{Plot, plot_calls};
 use crate::console::snippets::{Snippet, find_address, make_snippets};
+use crate::console::usage::{Usage, load_usage};
 
 /// Maximum number of problems of one kind that are listed.
 const MAX_SHOWN: usize = 16;
@@ -37,6 +38,8 @@ struct OverviewPage<'a> {
     now: Figures,
     /// Empty before the first call.
     plots: Vec<Plot>,
+    /// The last 24 hours, for administrators; without calls or states, nothing is shown.
+    usage: Option<Usage>,
     /// Steps before the first agent works; empty once all are done.
     steps: Vec<Step>,
     snippets: Vec<Snippet>,
@@ -102,6 +105,12 @@ pub(crate) async fn show_overview(
         add_keys(&mut matters, &load_keys(&api).await?.items);
     }
     let now: Figures = api.get(&ApiPath::new(&["api", "figures"])?).await?;
+    // Partial updates leave the day as it is.
+    let is_whole = !headers.contains_key("hx-request");
+    let mut usage = None;
+    if layout.is_admin() && is_whole {
+        usage = load_usage(&api, &[]).await.ok();
+    }
     let agents = ApiPath::new(&["api", "agents"])?.with("limit", "1");
     let agents: List<Agent> = api.get(&agents).await.unwrap_or_else(|_| List::empty());
     let steps = list_steps(&layout, &servers, agents.total > 0);
@@ -112,6 +121,7 @@ pub(crate) async fn show_overview(
         snippets: make_snippets("lockgate", &address, None, needs_key),
         plots: plot_calls(&now.recent),
         now,
+        usage,
         counts: count_states(&servers),
         matters,
         server_count,
