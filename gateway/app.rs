@@ -14,6 +14,7 @@ use anyhow::Context;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Response, StatusCode};
+use lockgate_accounts::Accounts;
 use lockgate_admin::{AnswerError, Approvals, LifeCycle, Ready};
 use lockgate_admission::budget::Budget;
 use lockgate_admission::{Pool, Pools};
@@ -41,6 +42,7 @@ use crate::secret_check::SecretCheck;
 use crate::switches::Switches;
 use crate::tenants::Tenants;
 use crate::trail;
+use crate::user_clients::UserClients;
 use crate::webhook::{Target, Webhook};
 
 pub(crate) type Clients = BTreeMap<String, Arc<Client>>;
@@ -57,6 +59,10 @@ pub(crate) struct App {
     certificate: OnceLock<CertificateWatch>,
     pub(crate) around: Surroundings,
     pub(crate) clients: Mutex<Clients>,
+    /// Grants of the gateway and of users at servers.
+    pub(crate) accounts: Arc<Accounts>,
+    /// The servers at which callers have their own accounts.
+    pub(crate) user_clients: Mutex<BTreeMap<String, Arc<UserClients>>>,
     pub(crate) switches: Switches,
     /// Held while the configured servers are replaced, so that changes are applied one at a time.
     pub(crate) changing: Mutex<()>,
@@ -121,6 +127,8 @@ impl App {
             certificate: OnceLock::new(),
             around,
             clients: Mutex::default(),
+            accounts: Accounts::new(Arc::clone(&outside.connector), config.egress.clone()),
+            user_clients: Mutex::default(),
             switches: Switches::default(),
             changing: Mutex::default(),
             retiring: Retiring::default(),
@@ -139,11 +147,18 @@ impl App {
             sources: OnceLock::new(),
             reload_wanted: Notify::new(),
         });
-        let builtin = app.builtin.prepare(&config.tools).map_err(anyhow::Error::msg)?;
-        let clients = app.clients(config)?;
-        app.builtin.adopt(builtin);
-        app.replace(clients);
+        app.start_servers(config)?;
         Ok(app)
+    }
+
+    fn start_servers(&self, config: &Config) -> anyhow::Result<()> {
+        let builtin = self.builtin.prepare(&config.tools).map_err(anyhow::Error::msg)?;
+        let accounts = self.accounts.prepare(&config.accounts);
+        let clients = self.clients(config, &accounts)?;
+        self.builtin.adopt(builtin);
+        self.accounts.adopt(accounts);
+        self.replace(clients);
+        Ok(())
     }
 
     /// Applies another configuration completely or not at all. Only servers with a changed entry
@@ -159,7 +174,8 @@ impl App {
         let rules = rules(config, Arc::clone(&authenticator), limiter, &self.signer);
         let rules = self.gateway.prepare(rules)?;
         let builtin = self.builtin.prepare(&config.tools).map_err(anyhow::Error::msg)?;
-        let clients = self.clients(config)?;
+        let accounts = self.accounts.prepare(&config.accounts);
+        let clients = self.clients(config, &accounts)?;
         let target = target(config, &self.outside)?;
         *self.authenticator.lock() = authenticator;
         self.webhook.adopt(target);
@@ -172,6 +188,7 @@ impl App {
         // Set after the authenticator: requests that create a key poll this until it is in force.
         *self.api.lock() = ApiSettings::new(config);
         self.builtin.adopt(builtin);
+        self.accounts.adopt(accounts);
         if let Some(registry) = &self.registry {
             registry.set_catalogue(config.catalogue.clone());
         }
@@ -183,6 +200,9 @@ impl App {
             }
         }
         self.replace(clients);
+        for users in self.user_clients.lock().values() {
+            users.reconfigure();
+        }
         Ok(())
     }
 
@@ -221,6 +241,9 @@ impl App {
         let mut closing = Vec::with_capacity(clients.len());
         for client in clients.into_values() {
             closing.push(tokio::spawn(async move { client.close().await }));
+        }
+        for users in std::mem::take(&mut *self.user_clients.lock()).into_values() {
+            closing.push(tokio::spawn(async move { users.close().await }));
         }
         self.retiring.close().await;
         for task in closing {
@@ -269,6 +292,7 @@ fn surround(
         cpu_pool: Arc::clone(gateway.cpu_pool()),
         info: info.to_string().into_bytes().into(),
         assertion: Some(Arc::new(GatewayAssertion(Arc::clone(signer)))),
+        authorization: None,
         guard: Shell::own_program(),
     }
 }

@@ -24,4 +24,5 @@ mod signed_post;
 mod switches;
 mod tenants;
 mod trail;
+mod user_clients;
 mod webhook;

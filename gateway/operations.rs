@@ -11,7 +11,7 @@ use lockgate_admin::{
 use lockgate_authn::key::Key;
 use lockgate_config::{Setting, ValuePlace};
 use lockgate_registry::Registry;
-use lockgate_upstream::{BoxFuture, Client, Config, Upstream, UpstreamState};
+use lockgate_upstream::{BoxFuture, Config, Upstream, UpstreamState};
 
 use crate::app::App;
 use crate::commands::verify;
@@ -83,7 +83,7 @@ impl Operations for App {
             return true;
         }
         let wanted = Config { enabled, ..Config::clone(&old.config()) };
-        let Ok(new) = Client::new(wanted, self.around.clone()) else { return false };
+        let Ok(new) = self.make_client(wanted, self.accounts.own(slug)) else { return false };
         self.switches.set(&old.config(), enabled);
         clients.insert(slug.to_owned(), new);
         self.replace(clients);

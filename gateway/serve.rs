@@ -1,6 +1,7 @@
 //! `lockgate serve` and `lockgate stdio`: the listeners and their threads, from the start of the
 //! process to its end.
 
+mod connect;
 mod console;
 mod greeting;
 mod routes;
@@ -58,17 +59,7 @@ pub(crate) fn serve(loaded: Loaded, sources: Sources) -> anyhow::Result<(String,
         if let Some(first) = servers.first() {
             greet(first.address(), &loaded.config, admin);
         }
-        let health = lockgate_admin::health_router(Arc::clone(&app));
-        app.gateway.admit_approvers();
-        let mut other = health.merge(routes::guarded_approvals(&app));
-        other = other.merge(lockgate_admin::page_router(Arc::clone(&app)));
-        if admin.is_none() {
-            other = other
-                .merge(routes::guarded_metrics(&app, loaded.config.admin.scrape_token.clone()));
-        }
-        if loaded.config.admin.api.on_clients_address {
-            other = other.merge(serve_applications(&app, &applications));
-        }
+        let other = client_routes(&loaded.config, &app, &applications, admin.is_none());
         let listener = &loaded.config.listener;
         let time_to_drain = (listener.drain, !listener.drains_when_idle);
         reload::watch(Arc::clone(&app), loaded, sources, log.clone(), signals.reload());
@@ -254,6 +245,29 @@ fn make_applications(app: &Arc<App>) -> anyhow::Result<Applications> {
     let operations: Arc<App> = Arc::clone(app);
     let made = Applications::new(Arc::clone(&app.gateway), operations);
     made.map_err(|NoRandomness| anyhow!("random numbers are unavailable on this machine"))
+}
+
+/// Returns the routes beside MCP on the clients' address.
+fn client_routes(
+    config: &Config,
+    app: &Arc<App>,
+    applications: &Applications,
+    has_metrics: bool,
+) -> Router {
+    app.gateway.admit_approvers();
+    let mut other = lockgate_admin::health_router(Arc::clone(app));
+    other = other.merge(routes::guarded_approvals(app));
+    other = other.merge(lockgate_admin::page_router(Arc::clone(app)));
+    if has_metrics {
+        other = other.merge(routes::guarded_metrics(app, config.admin.scrape_token.clone()));
+    }
+    if config.admin.api.on_clients_address {
+        other = other.merge(serve_applications(app, applications));
+    }
+    if config.accounts.public_url.is_some() {
+        other = other.merge(connect::guarded_pages(app, applications));
+    }
+    other
 }
 
 /// Returns the routes of the API and of the console built on it.

@@ -3,26 +3,48 @@
 
 use std::sync::Arc;
 
+use lockgate_accounts::{Account, PreparedAccounts};
 use lockgate_config::Config;
-use lockgate_upstream::{Client, Upstream};
+use lockgate_upstream::{Authorization, Client, ServerSetupError, Surroundings, Upstream};
 
 use super::{App, Clients};
+use crate::user_clients::{AccountAuthorization, UserClients};
 
 impl App {
     /// Returns a client for each configured server: the existing client if the server is reached in
     /// the same way, or a new, unstarted one.
-    pub(super) fn clients(&self, config: &Config) -> anyhow::Result<Clients> {
+    pub(super) fn clients(
+        &self,
+        config: &Config,
+        accounts: &PreparedAccounts,
+    ) -> anyhow::Result<Clients> {
         let old = self.clients.lock();
         let mut clients = Clients::new();
         for configured in &config.servers {
             let wanted = &*self.switches.apply(configured);
             let client = match old.get(&wanted.slug) {
-                Some(old) if old.config().is_reached_alike(wanted) => Arc::clone(old),
-                _ => Client::new(wanted.clone(), self.around.clone())?,
+                Some(old)
+                    if old.config().is_reached_alike(wanted)
+                        && (!wanted.has_authorization || accounts.is_kept(&wanted.slug)) =>
+                {
+                    Arc::clone(old)
+                }
+                _ => self.make_client(wanted.clone(), accounts.own(&wanted.slug))?,
             };
             clients.insert(wanted.slug.clone(), client);
         }
         Ok(clients)
+    }
+
+    /// Creates a client, with the gateway's own account at the server if it has one.
+    pub(crate) fn make_client(
+        &self,
+        wanted: lockgate_upstream::Config,
+        account: Option<Arc<Account>>,
+    ) -> Result<Arc<Client>, ServerSetupError> {
+        let authorization = account
+            .map(|account| Arc::new(AccountAuthorization(account)) as Arc<dyn Authorization>);
+        Client::new(wanted, Surroundings { authorization, ..self.around.clone() })
     }
 
     /// Starts the new clients and retires the old ones after their last calls. Until a new client
@@ -56,8 +78,36 @@ impl App {
             registry
                 .set_shared_slugs(slugs.chain(builtin.iter().map(|server| server.slug().into())));
         }
-        let clients = clients.into_values().map(|client| client as Arc<dyn Upstream>);
-        self.gateway.set_servers(clients.chain(builtin));
+        let servers = self.serve_users(clients);
+        self.gateway.set_servers(servers.into_iter().chain(builtin));
+    }
+
+    /// Returns the servers, with a client for each user where callers have their own accounts.
+    fn serve_users(&self, clients: Clients) -> Vec<Arc<dyn Upstream>> {
+        let mut servers: Vec<Arc<dyn Upstream>> = Vec::with_capacity(clients.len());
+        let mut known = self.user_clients.lock();
+        let mut old = std::mem::take(&mut *known);
+        for (slug, client) in clients {
+            let Some(listing) = self.accounts.listing_of(&slug) else {
+                servers.push(client);
+                continue;
+            };
+            let users = match old.remove(&slug) {
+                Some(users) if Arc::ptr_eq(users.listing(), &client) => users,
+                replaced => {
+                    if let Some(replaced) = replaced {
+                        replaced.retire(&self.retiring);
+                    }
+                    UserClients::new(client, listing, &self.around, &self.accounts)
+                }
+            };
+            servers.push(Arc::clone(&users) as Arc<dyn Upstream>);
+            known.insert(slug, users);
+        }
+        for users in old.into_values() {
+            users.retire(&self.retiring);
+        }
+        servers
     }
 
     /// Returns the settings of each configured server, with the operators' switches applied.

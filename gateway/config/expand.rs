@@ -29,6 +29,8 @@ const FILE_KEYS: &[&[&str]] = &[
     &["old_secrets", "*"],
     &["redis", "url"],
     &["secret"],
+    &["servers", "*", "auth", "client_key"],
+    &["servers", "*", "auth", "client_secret"],
     &["servers", "*", "headers", "*"],
     &["store", "keys", "*"],
     &["store", "url"],

@@ -358,7 +358,7 @@ fn is_definition(server: &Node) -> bool {
 
 /// Returns whether two entries define the same server.
 pub fn same(a: &Node, b: &Node) -> bool {
-    const KEYS: [&str; 6] = ["command", "args", "env", "cwd", "url", "headers"];
+    const KEYS: [&str; 7] = ["command", "args", "env", "cwd", "url", "headers", "auth"];
     KEYS.iter().all(|key| given(a, key) == given(b, key))
 }
 

@@ -72,6 +72,8 @@ pub struct Config {
     pub pins_file: Option<PathBuf>,
     /// By slug, in alphabetical order, including disabled servers.
     pub servers: Vec<lockgate_upstream::Config>,
+    /// Accounts at those servers.
+    pub accounts: lockgate_accounts::Config,
     /// Servers that organisations may add.
     pub catalogue: lockgate_registry::Catalogue,
 }

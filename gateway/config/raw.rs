@@ -20,6 +20,7 @@ mod policy;
 mod redis;
 mod replicas;
 mod server;
+mod server_auth;
 mod store;
 
 use std::collections::BTreeMap;
@@ -44,6 +45,7 @@ pub use policy::{Allow, Policy};
 pub use redis::Redis;
 pub use replicas::Replicas;
 pub use server::{Era, Inherited, Server, Sessions, Transport};
+pub use server_auth::{AuthDiscovery, AuthType, ServerAuth};
 pub use store::Store;
 
 /// Configuration of Lockgate.

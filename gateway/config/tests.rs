@@ -1,5 +1,6 @@
 //! End-to-end tests from files, environment and flags to a configuration or a report.
 
+mod accounts;
 mod catalogue;
 mod clients;
 mod documents;

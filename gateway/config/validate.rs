@@ -17,6 +17,7 @@ mod redis;
 mod replicas;
 mod secret;
 mod server;
+mod server_auth;
 mod sign_in;
 mod store;
 mod telemetry;
@@ -72,8 +73,9 @@ pub fn config(
     authn.sign_in = check.sign_in(root, &authn, &admin);
     authn.signer = check.identity(root, authn.public_url.as_ref());
     admin.webhook = check.webhook(&root.approvals, root.http.public_url.as_ref());
+    let accounts = check.accounts(root, authn.public_url.as_ref());
     if let Some(listener) = &mut listener {
-        adapt_listener(listener, bytes_in_flight, &admin);
+        adapt_listener(listener, bytes_in_flight, &admin, accounts.public_url.as_ref());
     }
     let policy = check.policy(root, &authn);
     let egress = check.egress(&root.egress, admin.api.role_holders.trusts_local);
@@ -84,12 +86,10 @@ pub fn config(
     let catalogue = check.catalogue(&root.catalogue);
     let tools = check.tools(root);
     let servers = check.servers(&root.servers, root.limits.depth.size(), &tools);
-    if check.wrong {
-        return None;
-    }
+    let listener = listener.filter(|_| !check.wrong)?;
     Some(Config {
         production: check.production,
-        listener: listener?,
+        listener,
         proxy,
         authn,
         policy,
@@ -101,6 +101,7 @@ pub fn config(
         pins_file,
         admin,
         servers,
+        accounts,
         catalogue,
     })
 }
@@ -110,12 +111,17 @@ fn adapt_listener(
     listener: &mut lockgate_listener::Config,
     bytes_in_flight: usize,
     admin: &lockgate_admin::Config,
+    connecting: Option<&url::Url>,
 ) {
     // A larger body would never fit.
     listener.limits.body_bytes = listener.limits.body_bytes.min(bytes_in_flight);
     if let Some(webhook) = &admin.webhook {
         // The approval page behind the webhook's links is the gateway's own.
         listener.origins.push(webhook.link_base.origin().ascii_serialization());
+    }
+    if let Some(url) = connecting {
+        // So are the pages that connect accounts.
+        listener.origins.push(url.origin().ascii_serialization());
     }
 }
 

@@ -27,6 +27,8 @@ pub const TOO_LARGE: i64 = -31013;
 pub const OVERLOADED: i64 = -31053;
 /// Gateway: the caller is not authenticated.
 pub const UNAUTHENTICATED: i64 = -31001;
+/// Gateway: the caller has to connect an account at the server first; `data.connect` has the link.
+pub const NEEDS_ACCOUNT: i64 = -31004;
 /// Gateway: the Host or Origin is not allowed.
 pub const FORBIDDEN: i64 = -31003;
 

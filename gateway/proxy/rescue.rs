@@ -1,6 +1,7 @@
 //! Conversion of every error of the request path into a response: code, HTTP status, message to the
 //! client. Log messages are written where the error is detected.
 
+mod account;
 mod approval;
 mod denial;
 mod failure;

@@ -86,7 +86,7 @@ async fn admit(
 
 /// Returns the visitor of a request: from a session with a valid key, or from the connection and
 /// headers.
-async fn find_visitor(
+pub(super) async fn find_visitor(
     app: &App,
     sessions: &Sessions,
     remote: &Remote,

@@ -39,7 +39,7 @@ use crate::known_lists::CatalogMemory;
 use crate::own_lists::OwnLists;
 use crate::shared::{ServerSetupError, Shared, Surroundings};
 use crate::status::{Stats, Status, UpstreamState};
-use crate::{Upstream, supervise};
+use crate::{Events, Upstream, supervise};
 
 /// A configured upstream server.
 pub struct Client {
@@ -114,6 +114,11 @@ impl Client {
         }
     }
 
+    /// Returns the channel of the server's events.
+    pub fn events(&self) -> &Events {
+        self.shared.events()
+    }
+
     /// Returns the current configuration.
     pub fn config(&self) -> Arc<Config> {
         self.shared.config.load_full()
@@ -170,6 +175,25 @@ impl Shared {
             }
         }
         result
+    }
+
+    /// Makes a call with a credential that changes: with a usable one, and once more with another
+    /// if the server refuses it, before the call has run.
+    async fn run_authorized(self: &Arc<Self>, call: &Call<'_>) -> Result<Answer, UpstreamError> {
+        let Some(authorization) = &self.around.authorization else { return self.run(call).await };
+        if let Err(words) = authorization.prepare().await {
+            return Err(UpstreamError::new(UpstreamErrorKind::NeedsAuth, words));
+        }
+        let used = authorization.header();
+        match self.run(call).await {
+            Err(failure) if failure.kind == UpstreamErrorKind::NeedsAuth => {
+                if authorization.renew(used).await {
+                    return self.run(call).await;
+                }
+                Err(failure)
+            }
+            answered => answered,
+        }
     }
 
     fn timeout_of(&self, call: &Call<'_>) -> Duration {
@@ -326,6 +350,9 @@ impl Upstream for Client {
     }
 
     fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Answer, UpstreamError>> {
+        if self.shared.around.authorization.is_some() {
+            return Box::pin(async move { self.shared.run_authorized(&call).await });
+        }
         Box::pin(async move { self.shared.run(&call).await })
     }
 

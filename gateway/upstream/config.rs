@@ -17,6 +17,8 @@ pub struct Config {
     pub transport: Transport,
     /// For HTTP: the audience of the identity assertions sent with each request; `None` sends none.
     pub identity: Option<Arc<str>>,
+    /// For HTTP: whether requests carry a credential that changes, in `Authorization`.
+    pub has_authorization: bool,
     /// For HTTP: the addresses that its host may resolve to.
     pub addresses: Policy,
     pub era: EraChoice,
@@ -158,6 +160,7 @@ impl Config {
             organisation,
             transport,
             identity,
+            has_authorization,
             addresses,
             era,
             enabled,
@@ -174,7 +177,7 @@ impl Config {
         } = self;
         (slug, organisation, transport, addresses)
             == (&other.slug, &other.organisation, &other.transport, &other.addresses)
-            && identity == &other.identity
+            && (identity, has_authorization) == (&other.identity, &other.has_authorization)
             && (era, enabled, sessions, rests_after)
                 == (&other.era, &other.enabled, &other.sessions, &other.rests_after)
     }
@@ -195,6 +198,7 @@ impl Config {
             transport,
             // Only the operator's own servers receive identity assertions.
             identity: None,
+            has_authorization: false,
             addresses,
             era: EraChoice::Auto,
             validates_arguments: false,

@@ -343,7 +343,10 @@ async fn post_for(
     }
     match posted.response {
         Some(response) if posted.status.as_u16() != 401 => Ok(response),
-        _ => Err(status_failure(&posted, transport.has_session())),
+        _ => {
+            transport.note_refusal(&posted);
+            Err(status_failure(&posted, transport.has_session()))
+        }
     }
 }
 

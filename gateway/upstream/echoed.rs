@@ -2,14 +2,18 @@
 //! in base64 at every offset. Other encodings are not detected.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use aho_corasick::{AhoCorasick, MatchKind};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use bytes::Bytes;
+use http::HeaderValue;
 use memchr::memmem::Finder;
+use parking_lot::Mutex;
 use url::Url;
 
+use crate::authorization::Authorization;
 use crate::config::Transport;
 
 /// Shortest secret. Shorter values would match parts of words.
@@ -31,25 +35,77 @@ pub(crate) struct Credentials {
     longest: usize,
 }
 
+/// The credentials that a server's messages are searched for.
+#[derive(Clone)]
+pub(crate) enum Searched {
+    Nothing,
+    Fixed(Arc<Credentials>),
+    Changing(Arc<ChangingCredentials>),
+}
+
+/// The current and the previous token of a server, and its configured credentials.
+pub(crate) struct ChangingCredentials {
+    authorization: Arc<dyn Authorization>,
+    configured: Vec<String>,
+    built: Mutex<Built>,
+}
+
+/// The credentials as of the last message.
+#[derive(Default)]
+struct Built {
+    token: Option<HeaderValue>,
+    before: Option<HeaderValue>,
+    credentials: Option<Arc<Credentials>>,
+}
+
+impl Searched {
+    pub(crate) fn of(transport: &Transport, authorization: Option<Arc<dyn Authorization>>) -> Self {
+        if let Some(authorization) = authorization {
+            let configured = configured(transport);
+            let built = Mutex::default();
+            let changing = ChangingCredentials { authorization, configured, built };
+            return Self::Changing(Arc::new(changing));
+        }
+        match Credentials::of(transport) {
+            Some(credentials) => Self::Fixed(Arc::new(credentials)),
+            None => Self::Nothing,
+        }
+    }
+
+    /// Returns the credentials in use now.
+    pub(crate) fn current(&self) -> Option<Arc<Credentials>> {
+        match self {
+            Self::Nothing => None,
+            Self::Fixed(credentials) => Some(Arc::clone(credentials)),
+            Self::Changing(changing) => Some(changing.current()),
+        }
+    }
+}
+
+impl ChangingCredentials {
+    pub(crate) fn current(&self) -> Arc<Credentials> {
+        let token = self.authorization.header();
+        let mut built = self.built.lock();
+        if let Some(credentials) = &built.credentials
+            && built.token == token
+        {
+            return Arc::clone(credentials);
+        }
+        built.before = std::mem::replace(&mut built.token, token);
+        let values = built.token.iter().chain(&built.before);
+        let texts = values.filter_map(|value| value.to_str().ok());
+        let texts = texts.chain(self.configured.iter().map(String::as_str));
+        let none = Credentials { any: None, finders: Vec::new(), longest: 1 };
+        let credentials = Arc::new(Credentials::new(texts).unwrap_or(none));
+        built.credentials = Some(Arc::clone(&credentials));
+        credentials
+    }
+}
+
 impl Credentials {
     /// Collects the credentials that a server is sent or started with; `None` if there are none.
     pub(crate) fn of(transport: &Transport) -> Option<Self> {
-        let parameters = match transport {
-            Transport::Stdio { .. } => BTreeMap::new(),
-            Transport::Http { url, .. } | Transport::Sse { url, .. } => parameters(url),
-        };
-        let (Transport::Stdio { env: named, .. }
-        | Transport::Http { headers: named, .. }
-        | Transport::Sse { headers: named, .. }) = transport;
-        let has_headers = !matches!(transport, Transport::Stdio { .. });
-        let mut values = Vec::new();
-        for (name, value) in named.iter().chain(&parameters) {
-            let is_random = has_headers && named.contains_key(name) && is_random(value);
-            if is_credential(name, value) || is_random {
-                values.push(value.as_str());
-            }
-        }
-        Self::new(values.into_iter())
+        Self::new(configured(transport).iter().map(String::as_str))
     }
 
     /// Builds all forms of the given values; `None` if there is nothing to search for.
@@ -127,19 +183,19 @@ impl AsRef<[u8]> for Clean {
 
 /// Removes credentials from an answer that is streamed in pieces: the end of each piece is held
 /// back while it could be the start of a credential.
-pub(crate) struct PieceFilter<'a> {
-    credentials: Option<&'a Credentials>,
+pub(crate) struct PieceFilter {
+    credentials: Option<Arc<Credentials>>,
     held: Vec<u8>,
 }
 
-impl<'a> PieceFilter<'a> {
-    pub(crate) fn new(credentials: Option<&'a Credentials>) -> Self {
+impl PieceFilter {
+    pub(crate) fn new(credentials: Option<Arc<Credentials>>) -> Self {
         Self { credentials, held: Vec::new() }
     }
 
     /// Adds a piece. Returns the bytes that can be forwarded.
     pub(crate) fn push(&mut self, piece: Bytes) -> Bytes {
-        let Some(credentials) = self.credentials else { return piece };
+        let Some(credentials) = &self.credentials else { return piece };
         let mut text = std::mem::take(&mut self.held);
         text.extend_from_slice(&piece);
         let (mut clean, written) = credentials.replaced(&text).unwrap_or((text, 0));
@@ -151,6 +207,26 @@ impl<'a> PieceFilter<'a> {
     pub(crate) fn finish(self) -> Bytes {
         self.held.into()
     }
+}
+
+/// Collects the configured credentials that a server is sent or started with.
+fn configured(transport: &Transport) -> Vec<String> {
+    let parameters = match transport {
+        Transport::Stdio { .. } => BTreeMap::new(),
+        Transport::Http { url, .. } | Transport::Sse { url, .. } => parameters(url),
+    };
+    let (Transport::Stdio { env: named, .. }
+    | Transport::Http { headers: named, .. }
+    | Transport::Sse { headers: named, .. }) = transport;
+    let has_headers = !matches!(transport, Transport::Stdio { .. });
+    let mut values = Vec::new();
+    for (name, value) in named.iter().chain(&parameters) {
+        let is_random = has_headers && named.contains_key(name) && is_random(value);
+        if is_credential(name, value) || is_random {
+            values.push(value.clone());
+        }
+    }
+    values
 }
 
 fn is_credential(name: &str, value: &str) -> bool {

@@ -1,7 +1,7 @@
 //! Errors of calls to upstreams: the cause, whether the call may have run, and a message.
 
 use std::borrow::Cow;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use lockgate_admission::reader::NoMemory;
 use lockgate_egress::SendError;
@@ -17,6 +17,20 @@ pub struct UpstreamError {
     pub words: Cow<'static, str>,
     /// When a retry makes sense.
     pub retry_after: Option<Duration>,
+    /// How the caller connects an account, if the call lacks one.
+    pub connect: Option<Box<ConnectPrompt>>,
+}
+
+/// The way for a caller to connect an account at a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConnectPrompt {
+    /// The page to open in a browser.
+    pub url: String,
+    /// The state of the account: `needs_connect` or `needs_scope`.
+    pub state: &'static str,
+    pub scopes: Vec<String>,
+    /// When the link expires.
+    pub expires_at: SystemTime,
 }
 
 /// The kind of a failure.
@@ -102,7 +116,7 @@ impl From<NoMemory> for UpstreamError {
 impl UpstreamError {
     #[must_use]
     pub fn new(kind: UpstreamErrorKind, words: impl Into<Cow<'static, str>>) -> Self {
-        Self { kind, sent: false, words: words.into(), retry_after: None }
+        Self { kind, sent: false, words: words.into(), retry_after: None, connect: None }
     }
 
     /// Returns the error for a message that did not fit into the memory budget.

@@ -191,7 +191,10 @@ async fn probe(transport: &ServerTransport, intro: &Introduction, id: u64) -> Pr
                     Probe::Foreign(failure)
                 }
                 Ok(Err(failure)) => Probe::Nothing(failure),
-                Ok(Ok(posted)) => judge_http(&posted),
+                Ok(Ok(posted)) => {
+                    transport.note_refusal(&posted);
+                    judge_http(&posted)
+                }
             }
         }
     }
@@ -286,6 +289,7 @@ async fn initialize(
             let message = transport.message(text, None);
             let post = Post { id: Some(3), keeps_headers: true, ..Post::note(message) };
             let posted = transport.post(post).await?;
+            transport.note_refusal(&posted);
             let session = posted.headers.get(modern::SESSION_HEADER).cloned();
             match posted.response {
                 Some(response) if !matches!(posted.status.as_u16(), 401 | 403) => {

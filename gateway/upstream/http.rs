@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method as Verb, Request as HttpRequest, StatusCode, Version,
 };
@@ -53,7 +53,7 @@ pub(crate) struct HttpTransport {
     /// Headers of every request: configured headers, `Accept`, `Content-Type`, `User-Agent`, and in
     /// the legacy era the session id and version once known.
     base: ArcSwap<Base>,
-    /// Present for a server that requires the identity of callers.
+    /// Present for a server with headers that are made for each request.
     identification: Option<Identification>,
     /// The HTTP version of the last response.
     version: AtomicU8,
@@ -131,6 +131,13 @@ impl HttpTransport {
         self.base.store(Arc::new(Base::new(&self.origin, base)));
     }
 
+    /// Records a response that refuses the credential.
+    pub(crate) fn note_refusal(&self, posted: &Posted) {
+        if let Some(identification) = &self.identification {
+            identification.note_refusal(posted.status, &posted.headers);
+        }
+    }
+
     pub(crate) fn has_session(&self) -> bool {
         self.base.load().headers.contains_key(modern::SESSION_HEADER)
     }
@@ -161,10 +168,13 @@ impl HttpTransport {
         assertion: Option<&dyn IdentityAssertion>,
     ) -> Message {
         let mut head = self.base.load().head.extended();
-        if let Some(identification) = &self.identification
-            && let Some(value) = identification.sign(assertion)
-        {
-            head.add(IDENTITY_HEADER, value.as_bytes());
+        if let Some(identification) = &self.identification {
+            if let Some(value) = identification.sign(assertion) {
+                head.add(IDENTITY_HEADER, value.as_bytes());
+            }
+            if let Some(value) = identification.authorize() {
+                head.add(AUTHORIZATION.as_str(), value.as_bytes());
+            }
         }
         Message { head, text: text.into() }
     }

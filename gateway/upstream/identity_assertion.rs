@@ -3,7 +3,10 @@
 
 use std::sync::Arc;
 
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+
+use crate::authorization::Authorization;
 
 /// The header with the identity assertion. Only the gateway sets it.
 pub const IDENTITY_HEADER: &str = "lockgate-identity";
@@ -15,26 +18,50 @@ pub trait IdentityAssertion: Send + Sync + 'static {
     fn sign_for(&self, audience: &Arc<str>) -> Option<HeaderValue>;
 }
 
-/// The identity assertions on a connection to a server that requires them.
+/// The headers of a connection that are made for each request: an identity assertion, a credential
+/// that may change, or both.
 #[derive(Clone)]
 pub(crate) struct Identification {
+    pub(crate) identity: Option<OwnIdentity>,
+    pub(crate) authorization: Option<Arc<dyn Authorization>>,
+}
+
+/// The identity assertions on a connection to a server that requires them.
+#[derive(Clone)]
+pub(crate) struct OwnIdentity {
     pub(crate) audience: Arc<str>,
     /// The connection's owner: a client, or the gateway itself on a shared connection.
     pub(crate) owner: Arc<dyn IdentityAssertion>,
 }
 
 impl Identification {
-    /// Adds the header on behalf of the caller, or of the connection's owner.
+    /// Adds the headers on behalf of the caller, or of the connection's owner.
     pub(crate) fn add(&self, headers: &mut HeaderMap, caller: Option<&dyn IdentityAssertion>) {
         static NAME: HeaderName = HeaderName::from_static(IDENTITY_HEADER);
         if let Some(mut value) = self.sign(caller) {
             value.set_sensitive(true);
             headers.insert(NAME.clone(), value);
         }
+        if let Some(value) = self.authorize() {
+            headers.insert(AUTHORIZATION, value);
+        }
     }
 
-    /// Returns the value of the header.
+    /// Returns the value of the header with the identity.
     pub(crate) fn sign(&self, caller: Option<&dyn IdentityAssertion>) -> Option<HeaderValue> {
-        caller.unwrap_or(&*self.owner).sign_for(&self.audience)
+        let identity = self.identity.as_ref()?;
+        caller.unwrap_or(&*identity.owner).sign_for(&identity.audience)
+    }
+
+    /// Returns the value of `Authorization`.
+    pub(crate) fn authorize(&self) -> Option<HeaderValue> {
+        self.authorization.as_ref()?.header()
+    }
+
+    /// Records a refusal of the credential.
+    pub(crate) fn note_refusal(&self, status: StatusCode, headers: &HeaderMap) {
+        if let (401 | 403, Some(authorization)) = (status.as_u16(), &self.authorization) {
+            authorization.note_refusal(status, headers);
+        }
     }
 }

@@ -16,7 +16,7 @@ use lockgate_protocol::jsonrpc::{self, Message, MessageError, SentBy};
 use lockgate_protocol::sse::{Assembly, Decoder, Event};
 
 use crate::call::{ResponseSink, SinkError};
-use crate::echoed::{Credentials, PieceFilter};
+use crate::echoed::{PieceFilter, Searched};
 use crate::failure::{UpstreamError, UpstreamErrorKind};
 use crate::inbox::Inbox;
 use crate::server_id::ServerId;
@@ -40,7 +40,7 @@ pub(crate) struct Intake {
     cpu_pool: Arc<CpuPool>,
     /// Identity used for fair queueing: the server within its organisation, or alone.
     server: CallerId,
-    credentials: Option<Arc<Credentials>>,
+    searched: Searched,
 }
 
 impl Intake {
@@ -51,11 +51,11 @@ impl Intake {
             Some(organisation) => CallerId::new(organisation, hasher.finish()),
             None => CallerId::alone(hasher.finish()),
         };
-        Self { budget, cpu_pool, server, credentials: None }
+        Self { budget, cpu_pool, server, searched: Searched::Nothing }
     }
 
-    pub(crate) fn with_credentials(self, credentials: Option<Arc<Credentials>>) -> Self {
-        Self { credentials, ..self }
+    pub(crate) fn searching(self, searched: Searched) -> Self {
+        Self { searched, ..self }
     }
 
     #[cfg(test)]
@@ -78,28 +78,25 @@ impl Intake {
         depth: usize,
     ) -> Result<Result<Message, MessageError>, UpstreamError> {
         if text.len() <= LARGE_MESSAGE {
-            return Ok(parse(text, depth, self.credentials.as_deref()));
+            return Ok(parse(text, depth, &self.searched));
         }
         // Boxed, as are all rare paths, to keep the future of a call small.
         Box::pin(async move {
             let Ok(turn) = self.cpu_pool.turn(self.server).await else {
                 return Err(UpstreamError::no_turn());
             };
-            let credentials = self.credentials.clone();
-            Ok(turn.run(move || parse(text, depth, credentials.as_deref())).await)
+            let searched = self.searched.clone();
+            Ok(turn.run(move || parse(text, depth, &searched)).await)
         })
         .await
     }
 }
 
-fn parse(
-    text: Bytes,
-    depth: usize,
-    credentials: Option<&Credentials>,
-) -> Result<Message, MessageError> {
-    let text = match credentials {
-        Some(credentials) => credentials.hide_in(text),
-        None => text,
+fn parse(text: Bytes, depth: usize, searched: &Searched) -> Result<Message, MessageError> {
+    let text = match searched {
+        Searched::Nothing => text,
+        Searched::Fixed(credentials) => credentials.hide_in(text),
+        Searched::Changing(changing) => changing.current().hide_in(text),
     };
     jsonrpc::parse(text, depth, SentBy::Server)
 }
@@ -183,16 +180,11 @@ async fn next_or_dropped(
 }
 
 /// Starts streaming an answer, if the sink accepts it.
-fn begin<'a>(
-    intake: &'a Intake,
-    sink: &dyn ResponseSink,
-    id: u64,
-    start: &[u8],
-) -> Option<PieceFilter<'a>> {
-    let mut filter = PieceFilter::new(intake.credentials.as_deref());
-    let taken = match &intake.credentials {
-        Some(_) => sink.begin(id, &filter.push(Bytes::copy_from_slice(start))),
-        None => sink.begin(id, start),
+fn begin(intake: &Intake, sink: &dyn ResponseSink, id: u64, start: &[u8]) -> Option<PieceFilter> {
+    let mut filter = PieceFilter::new(intake.searched.current());
+    let taken = match &intake.searched {
+        Searched::Nothing => sink.begin(id, start),
+        _ => sink.begin(id, &filter.push(Bytes::copy_from_slice(start))),
     };
     taken.then_some(filter)
 }
@@ -203,7 +195,7 @@ async fn stream_rest(
     mut left: usize,
     inbox: &dyn Inbox,
     sink: &dyn ResponseSink,
-    mut filter: PieceFilter<'_>,
+    mut filter: PieceFilter,
 ) -> Result<ReadBody, UpstreamError> {
     while let Some(piece) = next_piece(&mut body, inbox).await? {
         inbox.heard();

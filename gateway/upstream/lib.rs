@@ -7,6 +7,7 @@
 )]
 
 mod announced;
+mod authorization;
 mod breaker;
 mod call;
 mod caller_view;
@@ -55,6 +56,7 @@ mod status;
 mod supervise;
 mod topics;
 
+pub use authorization::Authorization;
 pub use call::{
     Answer, AnswerKind, BackChannel, Call, Caller, ClientChannel, ClientSession, LogLevel,
     QuestionError, ResponseSink, SinkError, Subscription,
@@ -66,7 +68,7 @@ pub use config::{
     Breaker, CLIENT_CONNECTIONS, CLIENT_PROCESSES, Config, EraChoice, Health, Limits, Sessions,
     Transport,
 };
-pub use failure::{UpstreamError, UpstreamErrorKind};
+pub use failure::{ConnectPrompt, UpstreamError, UpstreamErrorKind};
 pub use future::BoxFuture;
 pub use http::HTTP_STATUS;
 pub use identity_assertion::{IDENTITY_HEADER, IdentityAssertion};
@@ -77,7 +79,7 @@ pub use organisations::{OrganisationPart, Organisations};
 pub use own_lists::OwnLists;
 pub use process::{Group, guard, outlive_signals};
 pub use server_id::ServerId;
-pub use shared::Surroundings;
+pub use shared::{ServerSetupError, Surroundings};
 pub use single_client::SingleClient;
 pub use status::{
     BreakerState, Peer, Stage, StageError, Stats, Status, UNREADABLE_LISTS, UpstreamState,

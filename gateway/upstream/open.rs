@@ -31,6 +31,7 @@ const CLOSE_GRACE_PERIOD: Duration = Duration::from_secs(2);
 const MAX_OUTGOING: usize = 1024;
 
 /// The purpose of a connection.
+#[derive(Clone)]
 pub(crate) enum Role {
     /// Calls of all clients. Declares no capabilities, because a question could not be attributed
     /// to a client.
@@ -40,11 +41,22 @@ pub(crate) enum Role {
     Probe,
 }
 
+#[derive(Clone)]
 pub(crate) struct SessionRole {
     pub(crate) key: u64,
     pub(crate) session: Weak<dyn ClientSession>,
     pub(crate) capabilities: Value,
     pub(crate) assertion: Option<Arc<dyn IdentityAssertion>>,
+}
+
+impl Role {
+    /// Returns the identity of the client that the connection belongs to; `None` for the gateway.
+    fn owner(&self) -> Option<Arc<dyn IdentityAssertion>> {
+        match self {
+            Self::Session(client) => client.assertion.clone(),
+            Self::Shared | Self::Probe => None,
+        }
+    }
 }
 
 /// Returns the capabilities that the gateway forwards between legacy servers and clients.
@@ -57,7 +69,7 @@ pub(crate) async fn open(
     shared: &Shared,
     role: Role,
 ) -> Result<(Connection, Over), HandshakeError> {
-    let opened = open_there(shared, role).await;
+    let opened = open_authorized(shared, role).await;
     opened.map_err(|mut refused| {
         let config = shared.config.load();
         let (Transport::Http { url, .. } | Transport::Sse { url, .. }) = &config.transport else {
@@ -82,6 +94,28 @@ pub(crate) async fn open(
     })
 }
 
+/// Opens a connection with a usable credential, and once more with a new one if the server rejects
+/// it.
+async fn open_authorized(
+    shared: &Shared,
+    role: Role,
+) -> Result<(Connection, Over), HandshakeError> {
+    let Some(authorization) = &shared.around.authorization else {
+        return open_there(shared, role).await;
+    };
+    if let Err(words) = authorization.prepare().await {
+        let refused = HandshakeError::new(Stage::Connect, words);
+        return Err(HandshakeError { needs_auth: true, ..refused });
+    }
+    let used = authorization.header();
+    match open_there(shared, role.clone()).await {
+        Err(refused) if refused.needs_auth && authorization.renew(used).await => {
+            open_there(shared, role).await
+        }
+        opened => opened,
+    }
+}
+
 async fn open_there(shared: &Shared, role: Role) -> Result<(Connection, Over), HandshakeError> {
     let over = Over::default();
     let config = shared.config.load_full();
@@ -91,7 +125,7 @@ async fn open_there(shared: &Shared, role: Role) -> Result<(Connection, Over), H
         Role::Session(_) => (EraChoice::Legacy, &shared.stale),
         Role::Probe => (EraChoice::Legacy, &shared.interactive.stale),
     };
-    let identification = identify(shared, &role);
+    let identification = shared.identify(role.owner());
     let (behind, capabilities) = match role {
         Role::Shared => match &shared.around.single_client {
             None => (Behind::Anybody, json!({})),
@@ -161,21 +195,6 @@ fn choose_era(shared: &Shared, configured: EraChoice) -> EraChoice {
         return EraChoice::Legacy;
     }
     configured
-}
-
-/// Returns the identity for a server that requires it: the client's on its own connection,
-/// otherwise the gateway's.
-fn identify(shared: &Shared, role: &Role) -> Option<Identification> {
-    let audience = shared.config.load().identity.clone()?;
-    let client = match role {
-        Role::Session(client) => client.assertion.clone(),
-        Role::Shared | Role::Probe => None,
-    };
-    let owner = match client {
-        Some(client) => client,
-        None => shared.around.assertion.clone()?,
-    };
-    Some(Identification { audience, owner })
 }
 
 /// Adds the exit status of a child, and a hint if it may lack network settings.
@@ -266,7 +285,7 @@ async fn sse_transport(
 fn intake(shared: &Shared) -> Intake {
     let around = &shared.around;
     Intake::new(Arc::clone(&around.budget), Arc::clone(&around.cpu_pool), &shared.id)
-        .with_credentials(shared.credentials.clone())
+        .searching(shared.searched.clone())
 }
 
 fn bounds(config: &Config) -> Bounds {

@@ -18,13 +18,14 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::announced::Announced;
+use crate::authorization::Authorization;
 use crate::breaker::Breaker;
 use crate::catalog::Catalog;
 use crate::config::{Config, Transport};
 use crate::connection::{Connection, ServerTransport};
-use crate::echoed::Credentials;
+use crate::echoed::{Credentials, Searched};
 use crate::health::SilentEnds;
-use crate::identity_assertion::{Identification, IdentityAssertion};
+use crate::identity_assertion::{Identification, IdentityAssertion, OwnIdentity};
 use crate::interactive_state::InteractiveState;
 use crate::known_lists::CatalogMemory;
 use crate::last_heard::LastHeard;
@@ -60,6 +61,8 @@ pub struct Surroundings {
     pub info: Arc<[u8]>,
     /// Asserts the gateway's identity to servers that require it; `None` if no server does.
     pub assertion: Option<Arc<dyn IdentityAssertion>>,
+    /// The credential of a server's requests, if it changes; set for each such server.
+    pub authorization: Option<Arc<dyn Authorization>>,
     /// The program that runs between the gateway and a child process; it starts with
     /// [`crate::guard`].
     pub guard: PathBuf,
@@ -75,7 +78,7 @@ pub(crate) struct Shared {
     /// For HTTP and SSE: the destination and the configured headers.
     pub(crate) origin: Option<(Origin, HeaderMap)>,
     /// Secrets to remove from its messages.
-    pub(crate) credentials: Option<Arc<Credentials>>,
+    pub(crate) searched: Searched,
     pub(crate) live: ArcSwapOption<Connection>,
     pub(crate) status: ArcSwap<Status>,
     pub(crate) catalog: ArcSwap<Catalog>,
@@ -199,7 +202,7 @@ impl Shared {
                 slug: config.slug.as_str().into(),
             },
             origin,
-            credentials: Credentials::of(&config.transport).map(Arc::new),
+            searched: Searched::of(&config.transport, around.authorization.clone()),
             live: ArcSwapOption::empty(),
             status: ArcSwap::from_pointee(first_status(&config)),
             catalog: ArcSwap::default(),
@@ -329,17 +332,29 @@ impl Shared {
     fn hide_credentials(&self, words: &str) -> String {
         let Some((_, configured)) = &self.origin else { return words.to_owned() };
         let mut headers = configured.clone();
-        if let (Some(audience), Some(owner)) =
-            (&self.config.load().identity, &self.around.assertion)
-        {
-            Identification { audience: audience.clone(), owner: owner.clone() }
-                .add(&mut headers, None);
+        if let Some(identification) = self.identify(None) {
+            identification.add(&mut headers, None);
         }
         let values = headers.values().filter_map(|value| value.to_str().ok());
         match Credentials::new(values) {
             Some(credentials) => credentials.hide(words),
             None => words.to_owned(),
         }
+    }
+
+    /// Returns the headers made for each request on a connection of this owner, or of the gateway.
+    pub(crate) fn identify(
+        &self,
+        owner: Option<Arc<dyn IdentityAssertion>>,
+    ) -> Option<Identification> {
+        let authorization = self.around.authorization.clone();
+        let owner = owner.or_else(|| self.around.assertion.clone());
+        let parts = self.config.load().identity.clone().zip(owner);
+        let identity = parts.map(|(audience, owner)| OwnIdentity { audience, owner });
+        if identity.is_none() && authorization.is_none() {
+            return None;
+        }
+        Some(Identification { identity, authorization })
     }
 
     pub(crate) fn now_ms(&self) -> u64 {

@@ -54,7 +54,7 @@ pub(crate) async fn connect(
     let response = origin.send(get).await?;
     let status = response.status();
     if !status.is_success() {
-        return Err(read_status(status));
+        return Err(refuse(&response, identification.as_ref()));
     }
     if !is_event_stream(response.headers()) {
         return Err(UpstreamError::new(
@@ -94,6 +94,17 @@ pub(crate) async fn connect(
     ));
     exchange.spawn(read(stream, exchange.clone()));
     Ok(Duplex::over(exchange))
+}
+
+/// Returns the error for a refused stream.
+fn refuse<B>(
+    response: &http::Response<B>,
+    identification: Option<&Identification>,
+) -> UpstreamError {
+    if let Some(identification) = identification {
+        identification.note_refusal(response.status(), response.headers());
+    }
+    read_status(response.status())
 }
 
 /// Parses the endpoint named by the first event.

@@ -13,6 +13,7 @@
 
 mod rig;
 
+mod accounts;
 mod addresses;
 mod administration;
 mod administrators;

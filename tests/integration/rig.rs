@@ -1,6 +1,7 @@
 //! The test harness: the gateway as a process, scripted upstreams, and a client that sends exact
 //! bytes.
 
+pub mod authority;
 pub mod client;
 pub mod collector;
 pub mod gate;

@@ -8,7 +8,7 @@ use crate::tree::files;
 /// Prefixes of the keys that configure limits.
 const BOUNDS: [&str; 6] = ["limits.", "http.", "servers.NAME.", "egress.", "audit.queue", "admin."];
 /// Keys with these prefixes that limit nothing a request holds or waits for.
-const OTHERS: [&str; 33] = [
+const OTHERS: [&str; 34] = [
     "http.hosts",
     "http.origins",
     "http.public_url",
@@ -16,6 +16,7 @@ const OTHERS: [&str; 33] = [
     "http.forwarded_header",
     "http.sse",
     "http.privileged_ports",
+    "servers.NAME.auth.",
     "servers.NAME.command",
     "servers.NAME.args",
     "servers.NAME.env",

@@ -7,7 +7,7 @@ use crate::tree::{File, files, hold};
 
 /// Each layer with the layers it may import. `config` imports every layer for its `Config` type;
 /// the root package imports all of them.
-const TABLE: [(&str, &[&str]); 18] = [
+const TABLE: [(&str, &[&str]); 19] = [
     ("text", &[]),
     ("admission", &[]),
     ("protocol", &["text"]),
@@ -21,6 +21,7 @@ const TABLE: [(&str, &[&str]); 18] = [
     ("upstream", &["text", "admission", "protocol", "egress", "telemetry"]),
     ("tools", &["text", "admission", "protocol", "policy", "postgres", "egress", "upstream"]),
     ("store", &["text", "postgres"]),
+    ("accounts", &["egress", "store"]),
     ("registry", &["text", "admission", "store"]),
     (
         "proxy",
@@ -32,6 +33,7 @@ const TABLE: [(&str, &[&str]); 18] = [
         &[
             "text",
             "admission",
+            "accounts",
             "protocol",
             "authn",
             "policy",
@@ -57,6 +59,7 @@ const TABLE: [(&str, &[&str]); 18] = [
             "upstream",
             "tools",
             "store",
+            "accounts",
             "registry",
             "proxy",
             "listener",

@@ -122,6 +122,12 @@ impl SignIn {
         Some(HeaderMap::from_iter([(AUTHORIZATION, value)]))
     }
 
+    /// Returns the form with another page to return to.
+    #[must_use]
+    pub fn returning_to(self, next: String) -> Self {
+        Self { next, ..self }
+    }
+
     /// Starts the session of a visitor with a valid key.
     ///
     /// # Errors

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::leaf::{Seconds, Size, Text, Toggle, Whole};
+use super::server_auth::ServerAuth;
 
 /// Either `command` (a program that uses stdio) or `url`.
 #[derive(Default, Deserialize, JsonSchema)]
@@ -41,6 +42,8 @@ pub struct Server {
     /// Sends the caller's identity to the server, in a signed header `Lockgate-Identity` of each
     /// request over HTTP: see `identity.keys`.
     pub identity: Option<ServerIdentity>,
+    /// The account with which calls are made, over HTTP with OAuth.
+    pub auth: Option<ServerAuth>,
     /// Protocol era: `auto`, `modern` (2026-07-28) or `legacy` (up to 2025-11-25).
     pub era: Era,
     /// `true`: the arguments of a call are validated against the tool's `inputSchema` before it is

@@ -34,6 +34,8 @@ const SENSITIVE: &[&[&str]] = &[
     &["old_secrets"],
     &["redis", "url"],
     &["secret"],
+    &["servers", "*", "auth", "client_key"],
+    &["servers", "*", "auth", "client_secret"],
     &["servers", "*", "command"],
     &["servers", "*", "args"],
     &["servers", "*", "env"],

@@ -7,6 +7,7 @@ use lockgate_authn as authn;
 use url::Url;
 
 use super::Check;
+use super::server_auth::has_users;
 use crate::raw::given::{list_or, path_of, text_of, text_or};
 use crate::raw::leaf::{List, Text};
 use crate::raw::{self, Root};
@@ -249,7 +250,8 @@ impl Check<'_> {
             }
             return url;
         }
-        if root.auth.issuers.is_empty() && root.identity.keys.is_empty() {
+        let needs_none = root.auth.issuers.is_empty() && root.identity.keys.is_empty();
+        if needs_none && !has_users(root) {
             return None;
         }
         let listen = text_or(&root.listen, super::LISTEN).replace("localhost:", "127.0.0.1:");

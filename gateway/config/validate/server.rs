@@ -82,6 +82,7 @@ impl Check<'_> {
             rests_after: None,
             transport,
             identity,
+            has_authorization: raw.auth.is_some(),
             addresses: lockgate_egress::Policy::Operator,
             era: match raw.era {
                 raw::Era::Auto => EraChoice::Auto,

@@ -129,7 +129,7 @@ async fn park_call(
     let trace = record.call_trace();
     let answer = match parking::make_call(gateway, context, permitted, channel, trace).await? {
         Ok(answer) => answer,
-        Err(failure) => return Err(report(&**permitted.server(), &failure, record)),
+        Err(failure) => return Err(report(context, &**permitted.server(), &failure, record)),
     };
     match parking::ask_to_open(context, permitted, &answer) {
         Some(asked) => asked,
@@ -174,10 +174,15 @@ async fn make_call(
         timeout: None,
     };
     let server = &**permitted.server();
-    server.call(call).await.map_err(|failure| report(server, &failure, record))
+    server.call(call).await.map_err(|failure| report(context, server, &failure, record))
 }
 
-fn report(server: &dyn Upstream, failure: &UpstreamError, record: &CallRecord<'_>) -> RequestError {
+fn report(
+    context: &RequestContext,
+    server: &dyn Upstream,
+    failure: &UpstreamError,
+    record: &CallRecord<'_>,
+) -> RequestError {
     let ms = record.began.elapsed().as_millis();
     if failure.is_refusal() {
         // The refusing limit logs refusals in aggregate, so that retrying clients cannot flood the
@@ -186,7 +191,10 @@ fn report(server: &dyn Upstream, failure: &UpstreamError, record: &CallRecord<'_
     } else {
         tracing::info!(server = server.slug(), %failure, ms, "call failed");
     }
-    RequestError::of_call(server, failure)
+    match &failure.connect {
+        Some(prompt) => RequestError::needs_account(context, server.slug(), prompt),
+        None => RequestError::of_call(server, failure),
+    }
 }
 
 /// Renders the response for the client; a large response on the CPU pool, to keep this thread

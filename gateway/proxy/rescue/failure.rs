@@ -133,7 +133,7 @@ impl RequestError {
 #[must_use]
 pub fn classify_failure(reason: &str) -> FailureType {
     match reason {
-        "needs_auth" => FailureType::Authentication,
+        "needs_auth" | "needs_account" => FailureType::Authentication,
         "timeout" | "stalled" => FailureType::Timeout,
         "unavailable" | "connection_lost" | "session_lost" => FailureType::Connection,
         _ => FailureType::Execution,

@@ -43,13 +43,13 @@ fn short_values_and_other_words_stay() {
 #[test]
 fn a_credential_is_hidden_wherever_an_answer_is_cut() {
     let other = "another-secret-K9";
-    let credentials = Credentials::new([SECRET, other].into_iter()).unwrap();
+    let credentials = Arc::new(Credentials::new([SECRET, other].into_iter()).unwrap());
     let text =
         format!("{SECRET}{{\"a\":\"{SECRET}{SECRET} {other}\",\"b\":\"canary/3f9a\"}}{SECRET}");
     let whole = credentials.hide(&text);
     assert_eq!(whole.matches(HIDDEN).count(), 5);
     for size in 1..text.len() {
-        let mut filter = PieceFilter::new(Some(&credentials));
+        let mut filter = PieceFilter::new(Some(Arc::clone(&credentials)));
         let mut passed = Vec::new();
         for piece in text.as_bytes().chunks(size) {
             passed.extend(filter.push(Bytes::copy_from_slice(piece)));

@@ -117,6 +117,7 @@ fn around() -> Surroundings {
         cpu_pool: Arc::new(CpuPool::new(cpu_pool)),
         info: Arc::from(br#"{"name":"gate","version":"1"}"#.as_slice()),
         assertion: None,
+        authorization: None,
         guard: "/nowhere".into(),
     }
 }

@@ -21,7 +21,7 @@ use crate::call::ClientChannel;
 use crate::duplex::{Bounds, Duplex};
 use crate::failure::{UpstreamError, UpstreamErrorKind};
 use crate::future::BoxFuture;
-use crate::identity_assertion::{Identification, IdentityAssertion};
+use crate::identity_assertion::{Identification, IdentityAssertion, OwnIdentity};
 use crate::inbox::Inbox;
 use crate::incoming::Intake;
 
@@ -238,8 +238,8 @@ impl IdentityAssertion for Says {
 #[tokio::test]
 async fn each_post_says_for_whom_it_is_and_the_stream_whose_it_is() {
     let mut server = Server::start().await;
-    server.identification =
-        Some(Identification { audience: "crm".into(), owner: Arc::new(Says("gate")) });
+    let identity = OwnIdentity { audience: "crm".into(), owner: Arc::new(Says("gate")) };
+    server.identification = Some(Identification { identity: Some(identity), authorization: None });
     let (duplex, stream, _seen) = server.open().await;
     assert!(stream.headers.contains("lockgate-identity: gate for crm"), "{}", stream.headers);
     for (id, name) in [(1, "alice"), (2, "bob")] {

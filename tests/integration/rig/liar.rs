@@ -91,7 +91,7 @@ async fn answer(mut socket: TcpStream, says: Arc<Mutex<Says>>) {
 }
 
 /// Reads a request with the body length from its head.
-async fn read(socket: &mut TcpStream) -> String {
+pub async fn read(socket: &mut TcpStream) -> String {
     let mut text = Vec::new();
     loop {
         let whole = String::from_utf8_lossy(&text).into_owned();

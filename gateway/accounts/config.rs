@@ -1,0 +1,76 @@
+//! The validated configuration of accounts. Reads no files and no environment.
+
+use std::collections::BTreeMap;
+
+use lockgate_store::Secret;
+use url::Url;
+
+use crate::client_key::ClientKey;
+
+/// Accounts at all servers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Config {
+    /// The gateway's address for browsers; present if a server has accounts of users.
+    pub public_url: Option<Url>,
+    /// By the server's slug; servers without `auth` are absent.
+    pub servers: BTreeMap<String, ServerConfig>,
+}
+
+/// How the gateway authenticates at a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerConfig {
+    pub method: Method,
+    /// The server's address.
+    pub url: Url,
+    /// The only authorization server to use; `None` for the one that the server names.
+    pub issuer: Option<String>,
+    /// The client registered by the operator; `None` to register automatically.
+    pub client: Option<PreRegistered>,
+    /// The scopes that may be requested; `None` for those that the server asks for.
+    pub scopes: Option<Vec<String>>,
+    pub listing: Listing,
+}
+
+/// Source of the credential of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// The gateway's own account, for all callers.
+    ClientCredentials,
+    /// Each caller's own account (authorization code).
+    User,
+}
+
+/// Source of the lists of a server with accounts of users.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Listing {
+    /// The server's lists without a credential, or with the headers of the configuration.
+    #[default]
+    Server,
+    /// The lists of the first user that connects.
+    FirstUser,
+}
+
+/// A client that the operator registered at an authorization server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PreRegistered {
+    pub id: String,
+    pub authentication: Authentication,
+}
+
+/// How a client authenticates at the token endpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Authentication {
+    /// A public client.
+    None,
+    Secret(Secret),
+    /// `private_key_jwt` (RFC 7523).
+    Key(ClientKey),
+}
+
+impl Method {
+    /// Returns whether each caller has its own grant.
+    #[must_use]
+    pub fn is_per_user(self) -> bool {
+        self == Self::User
+    }
+}

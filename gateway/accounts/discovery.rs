@@ -1,0 +1,245 @@
+//! Finds the authorization server of a server (RFC 9728) and its endpoints (RFC 8414, OpenID
+//! Connect Discovery). Pages: basic/authorization/authorization-server-discovery.mdx (2026-07-28).
+
+use serde_json::Value;
+use url::Url;
+
+use crate::challenge::Challenge;
+use crate::error::AccountError;
+use crate::fetch::{Fetcher, check_scheme, shown};
+
+/// Maximum number of authorization servers that are tried.
+const MAX_ISSUERS: usize = 4;
+
+/// A protected resource, and its authorization server.
+#[derive(Clone, Debug)]
+pub(crate) struct Discovered {
+    /// The value of the parameter `resource`.
+    pub(crate) resource: String,
+    /// The scopes that the resource announces.
+    pub(crate) scopes: Option<Vec<String>>,
+    pub(crate) server: AuthorizationServer,
+}
+
+/// The metadata of an authorization server.
+#[derive(Clone, Debug)]
+pub(crate) struct AuthorizationServer {
+    pub(crate) issuer: String,
+    pub(crate) authorization: Option<Url>,
+    pub(crate) token: Url,
+    pub(crate) registration: Option<Url>,
+    /// Whether PKCE with S256 is announced.
+    pub(crate) has_s256: bool,
+    /// Whether authorization responses carry `iss`.
+    pub(crate) announces_issuer: bool,
+    /// Whether Client ID Metadata Documents are accepted.
+    pub(crate) takes_documents: bool,
+    pub(crate) scopes: Vec<String>,
+    /// `None` if not announced, which means `client_secret_basic`.
+    pub(crate) token_authentication: Option<Vec<String>>,
+}
+
+/// The metadata of a protected resource.
+struct Resource {
+    resource: String,
+    issuers: Vec<String>,
+    scopes: Option<Vec<String>>,
+}
+
+/// Finds the authorization server of the server at `url`. `issuer` is the only one permitted by the
+/// operator, if any.
+pub(crate) async fn discover(
+    fetcher: &Fetcher,
+    url: &Url,
+    challenge: Option<&Challenge>,
+    issuer: Option<&str>,
+) -> Result<Discovered, AccountError> {
+    let found = find_resource(fetcher, url, challenge).await?;
+    let (resource, issuers, scopes) = match found {
+        Some(found) => (found.resource, found.issuers, found.scopes),
+        None => (canonical(url), Vec::new(), None),
+    };
+    let issuers = match issuer {
+        Some(wanted) if issuers.is_empty() || issuers.iter().any(|issuer| issuer == wanted) => {
+            vec![wanted.to_owned()]
+        }
+        Some(wanted) => {
+            return Err(AccountError::Setup(format!(
+                "the server names the authorization server {:.200}, but `auth.issuer` is {wanted}",
+                issuers.join(", ")
+            )));
+        }
+        // Servers before 2025-06-18 are their own authorization server.
+        None if issuers.is_empty() => vec![origin_of(url)],
+        None => issuers,
+    };
+    let mut fault = None;
+    for issuer in issuers.iter().take(MAX_ISSUERS) {
+        match find_server(fetcher, issuer).await {
+            Ok(server) => return Ok(Discovered { resource, scopes, server }),
+            Err(error) => fault = Some(error),
+        }
+    }
+    Err(fault.unwrap_or(AccountError::Invalid("the server names no authorization server".into())))
+}
+
+/// Fetches the metadata of the protected resource: from the URL in the challenge, else from the
+/// well-known URLs.
+async fn find_resource(
+    fetcher: &Fetcher,
+    url: &Url,
+    challenge: Option<&Challenge>,
+) -> Result<Option<Resource>, AccountError> {
+    if let Some(place) = challenge.and_then(|challenge| challenge.resource_metadata.as_deref()) {
+        let Ok(place) = Url::parse(place) else {
+            return Err(AccountError::Invalid("`resource_metadata` is not a URL".into()));
+        };
+        return match fetcher.get(&place).await? {
+            Some(document) => read_resource(&document, url).map(Some),
+            None => {
+                Err(AccountError::Invalid(format!("there is no document at {}", shown(&place))))
+            }
+        };
+    }
+    let path = url.path().trim_end_matches('/');
+    let mut paths = vec![format!("/.well-known/oauth-protected-resource{path}")];
+    if !path.is_empty() {
+        paths.push("/.well-known/oauth-protected-resource".to_owned());
+    }
+    for path in paths {
+        if let Some(document) = fetcher.get(&at_path(url, &path)).await? {
+            return read_resource(&document, url).map(Some);
+        }
+    }
+    Ok(None)
+}
+
+fn read_resource(document: &Value, url: &Url) -> Result<Resource, AccountError> {
+    let resource = text(document, "resource").unwrap_or("");
+    if !is_same_or_parent(resource, url) {
+        return Err(AccountError::Invalid(format!(
+            "the resource metadata is for {resource:.200}, not for {}",
+            canonical(url)
+        )));
+    }
+    Ok(Resource {
+        resource: resource.to_owned(),
+        issuers: texts(document, "authorization_servers").unwrap_or_default(),
+        scopes: texts(document, "scopes_supported"),
+    })
+}
+
+/// Returns whether a resource identifies this server, or a parent of it at the same origin.
+fn is_same_or_parent(resource: &str, url: &Url) -> bool {
+    let Ok(resource) = Url::parse(resource) else { return false };
+    let path = resource.path().trim_end_matches('/');
+    let own = url.path().trim_end_matches('/');
+    resource.origin() == url.origin()
+        && resource.fragment().is_none()
+        && (resource.query().is_none() || resource.query() == url.query())
+        && (own == path || own.strip_prefix(path).is_some_and(|rest| rest.starts_with('/')))
+}
+
+/// Returns the canonical URI of a server, without a trailing slash.
+pub(crate) fn canonical(url: &Url) -> String {
+    let mut url = url.clone();
+    url.set_fragment(None);
+    let text: String = url.into();
+    text.trim_end_matches('/').to_owned()
+}
+
+fn origin_of(url: &Url) -> String {
+    url.origin().ascii_serialization()
+}
+
+fn at_path(url: &Url, path: &str) -> Url {
+    let mut url = url.clone();
+    url.set_path(path);
+    url.set_query(None);
+    url.set_fragment(None);
+    url
+}
+
+/// Fetches the metadata of an authorization server from its well-known URLs, in the order of the
+/// specification.
+async fn find_server(fetcher: &Fetcher, issuer: &str) -> Result<AuthorizationServer, AccountError> {
+    let Ok(base) = Url::parse(issuer) else {
+        return Err(AccountError::Invalid(format!("the issuer {issuer:.200} is not a URL")));
+    };
+    check_scheme(&base)?;
+    let mut fault = None;
+    for place in places(&base) {
+        match fetcher.get(&place).await {
+            Ok(Some(document)) => match read_server(&document, issuer) {
+                Ok(server) => return Ok(server),
+                Err(error) => fault = Some(error),
+            },
+            Ok(None) => {}
+            Err(error) => fault = Some(error),
+        }
+    }
+    let none = format!("the authorization server {} has no metadata", shown(&base));
+    Err(fault.unwrap_or(AccountError::Invalid(none)))
+}
+
+fn places(base: &Url) -> Vec<Url> {
+    let path = base.path().trim_end_matches('/');
+    let mut places = vec![
+        at_path(base, &format!("/.well-known/oauth-authorization-server{path}")),
+        at_path(base, &format!("/.well-known/openid-configuration{path}")),
+    ];
+    if !path.is_empty() {
+        places.push(at_path(base, &format!("{path}/.well-known/openid-configuration")));
+    }
+    places
+}
+
+fn read_server(document: &Value, issuer: &str) -> Result<AuthorizationServer, AccountError> {
+    let named = text(document, "issuer").unwrap_or("");
+    if named != issuer {
+        return Err(AccountError::Invalid(format!(
+            "the metadata of {issuer:.200} is for another issuer ({named:.200})"
+        )));
+    }
+    let Some(token) = endpoint(document, "token_endpoint")? else {
+        return Err(AccountError::Invalid(format!("{issuer:.200} has no token endpoint")));
+    };
+    let methods = texts(document, "code_challenge_methods_supported").unwrap_or_default();
+    Ok(AuthorizationServer {
+        issuer: issuer.to_owned(),
+        authorization: endpoint(document, "authorization_endpoint")?,
+        token,
+        registration: endpoint(document, "registration_endpoint")?,
+        has_s256: methods.iter().any(|method| method == "S256"),
+        announces_issuer: flag(document, "authorization_response_iss_parameter_supported"),
+        takes_documents: flag(document, "client_id_metadata_document_supported"),
+        scopes: texts(document, "scopes_supported").unwrap_or_default(),
+        token_authentication: texts(document, "token_endpoint_auth_methods_supported"),
+    })
+}
+
+fn endpoint(document: &Value, name: &str) -> Result<Option<Url>, AccountError> {
+    let Some(text) = text(document, name) else { return Ok(None) };
+    let Ok(url) = Url::parse(text) else {
+        return Err(AccountError::Invalid(format!("`{name}` is not a URL")));
+    };
+    check_scheme(&url)?;
+    Ok(Some(url))
+}
+
+fn text<'a>(document: &'a Value, name: &str) -> Option<&'a str> {
+    document.get(name)?.as_str()
+}
+
+fn texts(document: &Value, name: &str) -> Option<Vec<String>> {
+    let items = document.get(name)?.as_array()?;
+    let texts = items.iter().filter_map(Value::as_str);
+    Some(texts.map(str::to_owned).collect())
+}
+
+fn flag(document: &Value, name: &str) -> bool {
+    document.get(name) == Some(&Value::Bool(true))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,154 @@
+//! JSON documents and forms of authorization servers, through egress: 64 KiB, 10 s, no redirects.
+//! Hosts that the operator configured may be internal, all others must be public.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
+use lockgate_egress::{Config, Connector, Origin, Payload, Policy};
+use serde_json::Value;
+use url::{Host, Url};
+
+use crate::error::AccountError;
+
+/// Maximum size of a response, in bytes.
+const MAX_BYTES: usize = 64 * 1024;
+/// Timeout of a request, including connection setup.
+const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Sends the requests of OAuth on behalf of one server's accounts.
+#[derive(Clone)]
+pub(crate) struct Fetcher {
+    connector: Arc<Connector>,
+    config: Config,
+    /// Hosts in the operator's configuration.
+    trusted: Arc<[Host<String>]>,
+}
+
+impl Fetcher {
+    pub(crate) fn new(connector: Arc<Connector>, config: Config, trusted: &[&Url]) -> Self {
+        let mut hosts = Vec::with_capacity(trusted.len());
+        for url in trusted {
+            hosts.extend(url.host().map(|host| host.to_owned()));
+        }
+        Self { connector, config, trusted: hosts.into() }
+    }
+
+    /// Fetches a document; `None` if the server has none at this URL (4xx).
+    pub(crate) async fn get(&self, url: &Url) -> Result<Option<Value>, AccountError> {
+        let (status, body) = self.send(url, Request::new(Payload::default())).await?;
+        match status.as_u16() {
+            200 => read(url, &body).map(Some),
+            429 | 500.. => Err(unreachable(url, &format!("HTTP status {}", status.as_u16()))),
+            _ => Ok(None),
+        }
+    }
+
+    /// Posts a form and returns the status and the JSON response; `Null` for other responses.
+    pub(crate) async fn post_form(
+        &self,
+        url: &Url,
+        mut headers: HeaderMap,
+        form: String,
+    ) -> Result<(StatusCode, Value), AccountError> {
+        let kind = HeaderValue::from_static("application/x-www-form-urlencoded");
+        headers.insert(CONTENT_TYPE, kind);
+        self.post(url, headers, form.into()).await
+    }
+
+    /// Posts a JSON document, as [`Self::post_form`].
+    pub(crate) async fn post_json(
+        &self,
+        url: &Url,
+        document: &Value,
+    ) -> Result<(StatusCode, Value), AccountError> {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        self.post(url, headers, document.to_string().into()).await
+    }
+
+    async fn post(
+        &self,
+        url: &Url,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<(StatusCode, Value), AccountError> {
+        let mut request = Request::new(Payload::from(body));
+        *request.method_mut() = Method::POST;
+        *request.headers_mut() = headers;
+        let (status, body) = self.send(url, request).await?;
+        Ok((status, serde_json::from_slice(&body).unwrap_or(Value::Null)))
+    }
+
+    async fn send(
+        &self,
+        url: &Url,
+        request: Request<Payload>,
+    ) -> Result<(StatusCode, Bytes), AccountError> {
+        check_scheme(url)?;
+        match tokio::time::timeout(FETCH_TIMEOUT, self.exchange(url, request)).await {
+            Ok(answer) => answer.map_err(|error| unreachable(url, &error)),
+            Err(_) => {
+                let seconds = FETCH_TIMEOUT.as_secs();
+                Err(unreachable(url, &format!("no response within {seconds} s")))
+            }
+        }
+    }
+
+    async fn exchange(
+        &self,
+        url: &Url,
+        mut request: Request<Payload>,
+    ) -> Result<(StatusCode, Bytes), String> {
+        let connector = Arc::clone(&self.connector);
+        let origin = Origin::new(connector, url, self.policy_for(url), &self.config);
+        let origin = origin.map_err(|error| error.to_string())?;
+        *request.uri_mut() = origin.uri().clone();
+        request.headers_mut().insert(ACCEPT, HeaderValue::from_static("application/json"));
+        let response = origin.send(request).await.map_err(|error| error.to_string())?;
+        let status = response.status();
+        let body = response.into_body().collect_limited(MAX_BYTES).await;
+        Ok((status, body.map_err(|error| error.to_string())?))
+    }
+
+    fn policy_for(&self, url: &Url) -> Policy {
+        let host = url.host().map(|host| host.to_owned());
+        let is_trusted = host.is_some_and(|host| self.trusted.contains(&host));
+        if is_trusted { Policy::Operator } else { Policy::Public }
+    }
+}
+
+/// Rejects addresses that are neither https nor on this machine.
+pub(crate) fn check_scheme(url: &Url) -> Result<(), AccountError> {
+    let is_loopback = match url.host() {
+        Some(Host::Domain(name)) => name == "localhost",
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    };
+    if url.scheme() == "https" || url.scheme() == "http" && is_loopback {
+        return Ok(());
+    }
+    Err(AccountError::Invalid(format!("the address {} is not https", shown(url))))
+}
+
+/// Returns a URL for messages, without its query.
+pub(crate) fn shown(url: &Url) -> String {
+    let mut url = url.clone();
+    url.set_query(None);
+    url.set_fragment(None);
+    format!("{:.200}", url.as_str())
+}
+
+fn unreachable(url: &Url, why: &str) -> AccountError {
+    AccountError::Unreachable(format!("{}: {why}", shown(url)))
+}
+
+fn read(url: &Url, body: &[u8]) -> Result<Value, AccountError> {
+    match serde_json::from_slice(body) {
+        Ok(Value::Object(object)) => Ok(Value::Object(object)),
+        _ => Err(AccountError::Invalid(format!("{} is not a JSON object", shown(url)))),
+    }
+}

@@ -1,0 +1,33 @@
+//! Accounts at servers: OAuth 2.1 with the gateway as the client. Finds authorization servers,
+//! registers, obtains and refreshes tokens, and keeps each caller's grant apart from all others.
+//! Tokens, codes, verifiers and client secrets appear in no error and no log line.
+
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, reason = "tests make their own files and sockets")
+)]
+
+mod account;
+mod accounts;
+mod authorization;
+mod challenge;
+mod client_identity;
+mod client_key;
+mod config;
+mod connecting;
+mod discovery;
+mod error;
+mod fetch;
+mod holder;
+mod random;
+mod registration;
+mod server;
+mod token_endpoint;
+
+pub use account::{Account, AccountState};
+pub use accounts::{Accounts, PreparedAccounts};
+pub use client_key::{ClientKey, ClientKeyError};
+pub use config::{Authentication, Config, Listing, Method, PreRegistered, ServerConfig};
+pub use connecting::{CallbackQuery, Consent, Link, Started};
+pub use error::AccountError;
+pub use holder::Holder;

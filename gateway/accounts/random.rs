@@ -1,0 +1,29 @@
+//! Unguessable texts, and the challenge of PKCE.
+
+use aws_lc_rs::{digest, rand};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
+use crate::error::AccountError;
+
+/// Returns 43 characters with 256 random bits, which suit `state`, ids and PKCE verifiers.
+pub(crate) fn random_text() -> Result<String, AccountError> {
+    let mut bytes = [0; 32];
+    if rand::fill(&mut bytes).is_err() {
+        return Err(AccountError::Internal("random numbers are unavailable on this machine"));
+    }
+    Ok(URL_SAFE_NO_PAD.encode(bytes))
+}
+
+/// Returns the S256 challenge of a verifier (RFC 7636, section 4.2).
+pub(crate) fn pkce_challenge(verifier: &str) -> String {
+    URL_SAFE_NO_PAD.encode(digest::digest(&digest::SHA256, verifier.as_bytes()))
+}
+
+/// Returns a hash for lookups, so that their timing reveals nothing about the text.
+pub(crate) fn lookup_key(text: &str) -> [u8; 32] {
+    *blake3::hash(text.as_bytes()).as_bytes()
+}
+
+#[cfg(test)]
+mod tests;

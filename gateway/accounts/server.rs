@@ -1,0 +1,129 @@
+//! The state of OAuth at one server: its last challenge, its metadata, and the gateway's clients.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use lockgate_egress::Connector;
+use parking_lot::Mutex;
+use url::Url;
+
+use crate::challenge::Challenge;
+use crate::client_identity::ClientIdentity;
+use crate::config::ServerConfig;
+use crate::discovery::{AuthorizationServer, Discovered, discover};
+use crate::error::AccountError;
+use crate::fetch::Fetcher;
+use crate::registration::register;
+
+/// Lifetime of cached metadata.
+const METADATA_LIFETIME: Duration = Duration::from_secs(3600);
+/// Lifetime of cached metadata after a refused token.
+const MIN_LIFETIME: Duration = Duration::from_millis(500);
+
+pub(crate) struct AccountServer {
+    pub(crate) slug: String,
+    pub(crate) config: ServerConfig,
+    pub(crate) public_url: Option<Url>,
+    pub(crate) fetcher: Fetcher,
+    challenge: Mutex<Option<Challenge>>,
+    /// Locked during a fetch, so that concurrent callers share its result.
+    discovered: tokio::sync::Mutex<Option<(Instant, Arc<Discovered>)>>,
+    /// Dynamically registered clients by issuer.
+    registered: tokio::sync::Mutex<HashMap<String, ClientIdentity>>,
+}
+
+impl AccountServer {
+    pub(crate) fn new(
+        slug: &str,
+        config: &ServerConfig,
+        public_url: Option<&Url>,
+        connector: Arc<Connector>,
+        egress: &lockgate_egress::Config,
+    ) -> Self {
+        let issuer = config.issuer.as_deref().and_then(|issuer| Url::parse(issuer).ok());
+        let trusted: Vec<&Url> = std::iter::once(&config.url).chain(&issuer).collect();
+        Self {
+            slug: slug.to_owned(),
+            fetcher: Fetcher::new(connector, egress.clone(), &trusted),
+            config: config.clone(),
+            public_url: public_url.cloned(),
+            challenge: Mutex::default(),
+            discovered: tokio::sync::Mutex::default(),
+            registered: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// Returns whether the settings are the same.
+    pub(crate) fn is_alike(&self, config: &ServerConfig, public_url: Option<&Url>) -> bool {
+        self.config == *config && self.public_url.as_ref() == public_url
+    }
+
+    /// Records a challenge of the server.
+    pub(crate) fn note(&self, challenge: &Challenge) {
+        let mut known = self.challenge.lock();
+        let known = known.get_or_insert_default();
+        if challenge.resource_metadata.is_some() {
+            known.resource_metadata.clone_from(&challenge.resource_metadata);
+        }
+        // Scopes of an operation are recorded with the account that needs them.
+        if challenge.scope.is_some() && !challenge.is_insufficient_scope() {
+            known.scope.clone_from(&challenge.scope);
+        }
+    }
+
+    /// Returns the scopes of the server's last challenge.
+    pub(crate) fn challenged_scopes(&self) -> Vec<String> {
+        self.challenge.lock().as_ref().map(Challenge::scopes).unwrap_or_default()
+    }
+
+    /// Returns the server's authorization server. Concurrent callers share a single search.
+    pub(crate) async fn discovered(&self) -> Result<Arc<Discovered>, AccountError> {
+        let mut known = self.discovered.lock().await;
+        if let Some((at, found)) = &*known
+            && at.elapsed() < METADATA_LIFETIME
+        {
+            return Ok(Arc::clone(found));
+        }
+        let challenge = self.challenge.lock().clone();
+        let issuer = self.config.issuer.as_deref();
+        let found = discover(&self.fetcher, &self.config.url, challenge.as_ref(), issuer).await?;
+        let found = Arc::new(found);
+        *known = Some((Instant::now(), Arc::clone(&found)));
+        Ok(found)
+    }
+
+    /// Returns the gateway's client at an authorization server, and registers it if necessary.
+    pub(crate) async fn client(
+        &self,
+        server: &AuthorizationServer,
+    ) -> Result<ClientIdentity, AccountError> {
+        if let Some(client) = &self.config.client {
+            return Ok(client.clone());
+        }
+        let Some(public_url) = &self.public_url else {
+            return Err(AccountError::Setup("`http.public_url` is not set".into()));
+        };
+        let mut registered = self.registered.lock().await;
+        if let Some(client) = registered.get(&server.issuer) {
+            return Ok(client.clone());
+        }
+        let client = register(&self.fetcher, server, public_url).await?;
+        registered.insert(server.issuer.clone(), client.clone());
+        Ok(client)
+    }
+
+    /// Forgets metadata that was not fetched just now.
+    pub(crate) async fn forget_metadata(&self) {
+        let mut known = self.discovered.lock().await;
+        if matches!(&*known, Some((at, _)) if at.elapsed() > MIN_LIFETIME) {
+            *known = None;
+        }
+    }
+
+    /// Forgets metadata and registration after the authorization server rejected the client.
+    pub(crate) async fn forget_client(&self, issuer: &str) {
+        *self.discovered.lock().await = None;
+        self.registered.lock().await.remove(issuer);
+    }
+}

@@ -1,0 +1,112 @@
+//! Requests to a token endpoint, and their responses (RFC 6749, section 5). A request is sent once.
+
+use std::fmt;
+use std::time::Duration;
+
+use http::{HeaderValue, StatusCode};
+use lockgate_store::Secret;
+use serde_json::Value;
+
+use crate::client_identity::{ClientIdentity, write_form};
+use crate::discovery::AuthorizationServer;
+use crate::error::{AccountError, shown_code};
+use crate::fetch::Fetcher;
+
+/// Longest token that is accepted, in bytes.
+const MAX_TOKEN: usize = 16 * 1024;
+/// Longest lifetime that is believed.
+const MAX_LIFETIME: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// The response of a token endpoint.
+#[derive(Clone)]
+pub(crate) struct Tokens {
+    /// The value of `Authorization`.
+    pub(crate) header: HeaderValue,
+    pub(crate) lifetime: Option<Duration>,
+    pub(crate) refresh: Option<Secret>,
+    /// `None` if the granted scopes are those requested.
+    pub(crate) scopes: Option<Vec<String>>,
+}
+
+/// Shows no token.
+impl fmt::Debug for Tokens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tokens").field("lifetime", &self.lifetime).finish_non_exhaustive()
+    }
+}
+
+/// Requests tokens with the parameters of a grant type.
+pub(crate) async fn request_tokens(
+    fetcher: &Fetcher,
+    server: &AuthorizationServer,
+    client: &ClientIdentity,
+    parameters: &[(&str, &str)],
+) -> Result<Tokens, AccountError> {
+    let (headers, form) = write_form(client, server, parameters)?;
+    let (status, answer) = fetcher.post_form(&server.token, headers, form).await?;
+    read(status, &answer)
+}
+
+fn read(status: StatusCode, answer: &Value) -> Result<Tokens, AccountError> {
+    if status != StatusCode::OK {
+        return Err(read_error(status, answer));
+    }
+    let Some(token) = text(answer, "access_token") else {
+        return Err(AccountError::Invalid("the token response has no access token".into()));
+    };
+    if !text(answer, "token_type").unwrap_or("").eq_ignore_ascii_case("bearer") {
+        return Err(AccountError::Invalid("the token is not a bearer token".into()));
+    }
+    let header = write_header(token)?;
+    let refresh = text(answer, "refresh_token").filter(|token| token.len() <= MAX_TOKEN);
+    let scopes = text(answer, "scope").map(read_scopes);
+    let refresh = refresh.map(|token| Secret::new(token.to_owned()));
+    Ok(Tokens { header, lifetime: read_lifetime(answer), refresh, scopes })
+}
+
+fn read_scopes(text: &str) -> Vec<String> {
+    text.split_ascii_whitespace().map(str::to_owned).collect()
+}
+
+/// Returns the value of `Authorization` with a token.
+fn write_header(token: &str) -> Result<HeaderValue, AccountError> {
+    let is_sendable = token.len() <= MAX_TOKEN && token.bytes().all(|b| b.is_ascii_graphic());
+    let header = HeaderValue::from_str(&format!("Bearer {token}")).ok();
+    let Some(mut header) = header.filter(|_| is_sendable) else {
+        return Err(AccountError::Invalid("the access token cannot be sent in a header".into()));
+    };
+    header.set_sensitive(true);
+    Ok(header)
+}
+
+fn read_error(status: StatusCode, answer: &Value) -> AccountError {
+    match text(answer, "error") {
+        _ if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS => {
+            let status = status.as_u16();
+            AccountError::Unreachable(format!(
+                "the token endpoint answered with HTTP status {status}"
+            ))
+        }
+        Some("invalid_grant") => AccountError::InvalidGrant,
+        Some("invalid_client") => AccountError::InvalidClient,
+        Some(code) => AccountError::Refused(shown_code(code).into_owned()),
+        None if status == StatusCode::UNAUTHORIZED => AccountError::InvalidClient,
+        None => AccountError::Refused(format!("HTTP status {}", status.as_u16())),
+    }
+}
+
+/// Reads `expires_in`, which some servers send as text.
+fn read_lifetime(answer: &Value) -> Option<Duration> {
+    let seconds = match answer.get("expires_in")? {
+        Value::String(text) => text.parse().ok()?,
+        number => number.as_u64()?,
+    };
+    Some(Duration::from_secs(seconds).min(MAX_LIFETIME))
+}
+
+fn text<'a>(answer: &'a Value, name: &str) -> Option<&'a str> {
+    answer.get(name)?.as_str()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,274 @@
+//! The pages on which users connect their accounts at servers: consent, the way to the
+//! authorization server, and the way back. The composition root identifies the visitor, who can only connect an
+//! account for the same principal. No page has scripts or shows a token, a code or a text of the
+//! authorization server besides its issuer and error code.
+
+mod page;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::{Bytes, to_bytes};
+use axum::extract::{Path, RawQuery, Request, State};
+use axum::http::header::{CACHE_CONTROL, HeaderMap};
+use axum::http::{StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use lockgate_accounts::{AccountError, Accounts, CallbackQuery, Holder};
+use lockgate_authn::{ANONYMOUS, Principal};
+use lockgate_proxy::Gateway;
+use lockgate_telemetry::audit::{Change, ChangePlace};
+use serde_json::json;
+
+use crate::console::Sessions;
+use crate::console::fields::Fields;
+use crate::console::form_guard::{is_form, is_of_own_page};
+use crate::console::redirect::{redirect, set_cookie};
+use crate::console::visitor::{Visitor, cookies};
+use page::Page;
+
+/// Maximum size of the consent form, in bytes.
+const MAX_FORM: usize = 8 * 1024;
+/// Lifetime of the cookie that identifies the browser of an attempt, in seconds.
+const COOKIE_LIFETIME: u64 = 600;
+
+/// Receives news of accounts.
+pub trait AccountObserver: Send + Sync + 'static {
+    /// A holder has connected an account at a server.
+    fn connected(&self, server: &str, holder: &Holder);
+}
+
+/// The state of the pages.
+pub struct ConnectPages {
+    pub accounts: Arc<Accounts>,
+    pub sessions: Arc<Sessions>,
+    pub gateway: Arc<Gateway>,
+    pub observer: Arc<dyn AccountObserver>,
+}
+
+/// Returns the holder of a principal's accounts; `None` for callers that share an identity.
+#[must_use]
+pub fn holder_of(principal: &Principal) -> Option<Holder> {
+    if *principal.issuer == *ANONYMOUS {
+        return None;
+    }
+    Some(Holder::new(principal.organisation(), &principal.issuer, &principal.subject))
+}
+
+/// Creates the routes below the public address, for requests with their visitor as an extension.
+pub fn connect_router(pages: ConnectPages) -> Router {
+    let [callback, document] = Accounts::paths();
+    Router::new()
+        .route("/connect/{server}", get(show).post(start))
+        // Answered by the composition root, which starts the session.
+        .route("/connect/{server}/sign-in", post(refuse_sign_in))
+        .route(&format!("/{callback}"), get(finish))
+        .route(&format!("/{document}"), get(describe_client))
+        .with_state(Arc::new(pages))
+}
+
+/// Returns whether a path of these pages needs no visitor.
+#[must_use]
+pub fn is_open_page(path: &str) -> bool {
+    Accounts::paths().iter().any(|open| path.ends_with(open))
+}
+
+/// Returns the form for visitors that have not signed in, with the reason of a refusal.
+#[must_use]
+pub fn ask_for_key(server: &str, uri: &Uri, mistake: &str) -> Response {
+    let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
+    let action = format!("{server}/sign-in{query}");
+    Page::new("Sign in to connect your account").sign_in(&action, mistake).show()
+}
+
+async fn show(
+    State(pages): State<Arc<ConnectPages>>,
+    Path(server): Path<String>,
+    RawQuery(query): RawQuery,
+    uri: Uri,
+    request: Request,
+) -> Response {
+    let Some(visitor) = request.extensions().get::<Visitor>().cloned() else {
+        return ask_for_key(&server, &uri, "");
+    };
+    let query = Fields::parse(query.unwrap_or_default().as_bytes());
+    let holder = match check_visitor(&pages, &visitor, &server, query.get("link")) {
+        Ok(holder) => holder,
+        Err(page) => return *page,
+    };
+    match pages.accounts.describe(&server, &holder).await {
+        Ok(consent) => Page::new(format!("Connect your account at {server}"))
+            .consent(&visitor.principal, &consent, &pages.sessions.form_token(&visitor))
+            .show(),
+        Err(error) => refuse(&server, &error),
+    }
+}
+
+async fn refuse_sign_in(Path(server): Path<String>, uri: Uri) -> Response {
+    ask_for_key(&server, &uri, "Signing in is not possible here.")
+}
+
+/// Returns the holder for a visitor, if a link in the request was made for the same holder.
+fn check_visitor(
+    pages: &ConnectPages,
+    visitor: &Visitor,
+    server: &str,
+    link: &str,
+) -> Result<Holder, Box<Response>> {
+    let Some(holder) = holder_of(&visitor.principal) else {
+        let words = "Callers without credentials share an identity, so they cannot have accounts.";
+        return Err(fail(StatusCode::FORBIDDEN, "Sign in first", words));
+    };
+    if link.is_empty() {
+        return Ok(holder);
+    }
+    match pages.accounts.is_link_of(server, link, &holder) {
+        Some(true) => Ok(holder),
+        Some(false) => {
+            let words = "a link to connect an account was opened by another caller";
+            pages.gateway.record_refused_sign_in(words, &format!("/connect/{server}"));
+            let words = "It was made for another caller. Nothing was connected. Call a tool of the \
+                server yourself to get a link of your own.";
+            Err(fail(StatusCode::FORBIDDEN, "This link is not yours", words))
+        }
+        None => {
+            let words = "Call a tool of the server again to get another link.";
+            Err(fail(StatusCode::GONE, "This link has expired", words))
+        }
+    }
+}
+
+fn fail(status: StatusCode, title: &str, words: &str) -> Box<Response> {
+    Box::new(Page::new(title).status(status).line(words).show())
+}
+
+/// Redirects to the authorization server.
+async fn start(
+    State(pages): State<Arc<ConnectPages>>,
+    Path(server): Path<String>,
+    RawQuery(query): RawQuery,
+    uri: Uri,
+    request: Request,
+) -> Response {
+    let (parts, body) = request.into_parts();
+    let Some(visitor) = parts.extensions.get::<Visitor>().cloned() else {
+        return ask_for_key(&server, &uri, "");
+    };
+    let text = to_bytes(body, MAX_FORM).await.unwrap_or(Bytes::new());
+    let token = Fields::parse(&text).get("token").to_owned();
+    let is_own = is_of_own_page(&parts.uri, &parts.headers) && is_form(&parts.headers);
+    if !is_own || !pages.sessions.is_form_token(&visitor, &token) {
+        let words = "Another site or an earlier session sent this form. Nothing was connected. \
+            Reload the page and try again.";
+        return *fail(StatusCode::FORBIDDEN, "The form was refused", words);
+    }
+    let query = Fields::parse(query.unwrap_or_default().as_bytes());
+    let holder = match check_visitor(&pages, &visitor, &server, query.get("link")) {
+        Ok(holder) => holder,
+        Err(page) => return *page,
+    };
+    let Ok(place) = pages.gateway.reserve_change() else {
+        let words = "The audit trail cannot record it. Try again later.";
+        return *fail(StatusCode::SERVICE_UNAVAILABLE, "Connecting is not possible now", words);
+    };
+    match pages.accounts.start(&server, holder.clone()).await {
+        Ok(started) => {
+            record(place, "start connecting account", &holder, &server, None);
+            let mut response = redirect(started.url.as_str());
+            let (name, value) = started.cookie;
+            set_cookie(&mut response, &name, &value, COOKIE_LIFETIME);
+            page::protect(&mut response, None);
+            response
+        }
+        Err(error) => refuse(&server, &error),
+    }
+}
+
+/// Completes an authorization. The page is the same for every server.
+async fn finish(
+    State(pages): State<Arc<ConnectPages>>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Response {
+    let query = Fields::parse(query.unwrap_or_default().as_bytes());
+    let answer = CallbackQuery {
+        state: query.get_exact("state"),
+        code: given(&query, "code"),
+        iss: given(&query, "iss"),
+        error: given(&query, "error"),
+    };
+    let name = pages.accounts.cookie_name(answer.state).unwrap_or_default();
+    let cookie = cookies(&headers).find(|(key, _)| *key == name).map(|(_, value)| value);
+    let place = pages.gateway.reserve_change().ok().flatten();
+    let Some((server, holder, result)) = pages.accounts.finish(answer, cookie).await else {
+        let words = "a response of an authorization server belongs to no attempt of this browser";
+        pages.gateway.record_refused_sign_in(words, "/oauth/callback");
+        let words = "It was already used, it is too old, or it was started in another browser. \
+            Nothing was connected. Start again from the link.";
+        return *fail(StatusCode::BAD_REQUEST, "This response is not expected", words);
+    };
+    let mut response = match result {
+        Ok(()) => {
+            record(place, "connect account", &holder, &server, None);
+            pages.observer.connected(&server, &holder);
+            let words = "You can close this page and repeat the call.";
+            Page::new("Your account is connected").line(words).show()
+        }
+        Err(error) => {
+            record(place, "fail to connect account", &holder, &server, Some(&error));
+            refuse(&server, &error)
+        }
+    };
+    set_cookie(&mut response, &name, "", 0);
+    response
+}
+
+fn given<'a>(query: &'a Fields, name: &str) -> Option<&'a str> {
+    query.all(name).next()
+}
+
+/// Returns the page for a failure on the way.
+fn refuse(server: &str, error: &AccountError) -> Response {
+    tracing::warn!(server, "an account could not be connected: {error}");
+    let status = match error {
+        AccountError::Unreachable(_) => StatusCode::BAD_GATEWAY,
+        AccountError::Internal(_) => StatusCode::SERVICE_UNAVAILABLE,
+        _ => StatusCode::BAD_REQUEST,
+    };
+    let title = "Your account was not connected";
+    Page::new(title).status(status).line(format!("{error}.")).line("Nothing was stored.").show()
+}
+
+fn record(
+    place: Option<ChangePlace>,
+    action: &'static str,
+    holder: &Holder,
+    server: &str,
+    failure: Option<&AccountError>,
+) {
+    let failure = failure.map(ToString::to_string);
+    let after = json!({"server": server, "failure": failure}).to_string();
+    let who = format!("{}|{}", holder.issuer, holder.subject);
+    tracing::info!(target: "audit", action, who, server, "changed");
+    if let Some(place) = place {
+        place.record(&Change {
+            action,
+            issuer: &holder.issuer,
+            subject: &holder.subject,
+            organisation: Some(&holder.organisation),
+            before: None,
+            after: Some(&after),
+        });
+    }
+}
+
+/// Returns the Client ID Metadata Document, for authorization servers.
+async fn describe_client(State(pages): State<Arc<ConnectPages>>) -> Response {
+    match pages.accounts.client_document() {
+        Some(document) => {
+            let head = [(CACHE_CONTROL, "max-age=3600")];
+            (head, axum::Json(document)).into_response()
+        }
+        None => StatusCode::NOT_FOUND.into_response(),
+    }
+}

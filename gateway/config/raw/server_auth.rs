@@ -1,0 +1,53 @@
+//! `servers.NAME.auth`: the gateway as an OAuth client of a server. Holds secrets and so has no
+//! `Debug`.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::leaf::{List, Text};
+
+/// The account with which calls are made.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ServerAuth {
+    /// `user`: each caller connects its own account in a browser, and calls use no other.
+    /// `client_credentials`: the gateway's own account, for all callers. Required.
+    pub r#type: Option<AuthType>,
+    /// The only authorization server to use, by its exact `issuer`. Required with `client_id`.
+    /// Default: the one that the server names.
+    pub issuer: Option<Text>,
+    /// The gateway's client id there. Default with `user`: the gateway registers itself.
+    pub client_id: Option<Text>,
+    /// The client secret; none for a public client. A reference: `${CLIENT_SECRET}` or `file:PATH`.
+    pub client_secret: Option<Text>,
+    /// Instead of a secret, a private key (P-256, PEM, PKCS #8) that signs assertions
+    /// (`private_key_jwt`). A reference: `file:PATH` or `${CLIENT_KEY}`.
+    pub client_key: Option<Text>,
+    /// The `kid` of the assertions.
+    pub client_key_id: Option<Text>,
+    /// The scopes that may be requested. Default: those that the server asks for.
+    pub scopes: Option<List>,
+    /// With `user`, the credential that reads the lists: `none`, `static` (`headers`, which are
+    /// sent for no call) or `first_user` (the lists of the first user that connects, for all).
+    pub discovery: AuthDiscovery,
+}
+
+/// The source of the credential of calls.
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum AuthType {
+    User,
+    ClientCredentials,
+}
+
+/// The source of the credential for lists.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum AuthDiscovery {
+    #[default]
+    None,
+    Static,
+    FirstUser,
+}

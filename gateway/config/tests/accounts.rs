@@ -1,0 +1,88 @@
+//! Tests of `servers.NAME.auth`: one source of credentials for each server, and messages without
+//! secrets.
+
+use lockgate_accounts::{Authentication, Listing, Method};
+
+use super::TestConfig;
+
+const URL: &str = "url: 'https://crm.test/mcp'";
+const CLIENT: &str = "issuer: 'https://login.test', client_id: gate";
+const SECRET: &str = "Tops3cret-canary";
+
+fn given(server: &str, auth: &str) -> TestConfig {
+    let text = format!("servers: {{ crm: {{ {server}, auth: {{ {auth} }} }} }}\n");
+    TestConfig::files(&[("lockgate.yaml", &text), ("key.pem", "no key")]).env("SECRET", SECRET)
+}
+
+#[test]
+fn a_server_has_accounts_of_users_or_one_of_the_gateway() {
+    let loaded = given(URL, "type: user, discovery: first_user, scopes: [a, b]").loaded();
+    let accounts = &loaded.config.accounts;
+    assert_eq!(accounts.public_url.as_ref().unwrap().as_str(), "http://127.0.0.1:3001/");
+    let crm = &accounts.servers["crm"];
+    assert_eq!((crm.method, crm.listing), (Method::User, Listing::FirstUser));
+    assert_eq!(crm.scopes.as_deref(), Some(&["a".to_owned(), "b".to_owned()][..]));
+    assert_eq!((&crm.issuer, &crm.client), (&None, &None));
+    assert!(loaded.config.servers[0].has_authorization);
+
+    let auth = format!("type: client_credentials, {CLIENT}, client_secret: '${{SECRET}}'");
+    let loaded = given(URL, &auth).loaded();
+    assert!(loaded.warnings.is_empty(), "{:?}", loaded.warnings);
+    assert!(!format!("{loaded:?}").contains(SECRET));
+    let accounts = &loaded.config.accounts;
+    assert_eq!(accounts.public_url, None);
+    let client = accounts.servers["crm"].client.as_ref().unwrap();
+    assert_eq!(client.id, "gate");
+    assert!(matches!(&client.authentication, Authentication::Secret(_)));
+    let none = TestConfig::yaml("servers: { crm: { url: 'https://crm.test' } }").loaded();
+    assert!(none.config.accounts.servers.is_empty() && !none.config.servers[0].has_authorization);
+}
+
+#[test]
+fn settings_that_contradict_each_other_do_not_load() {
+    let own = "type: client_credentials";
+    let with_secret = format!("{own}, {CLIENT}, client_secret: '${{SECRET}}'");
+    for (server, auth, at, words) in [
+        (URL, "", "auth.type", "is required"),
+        (URL, "type: wif", "auth.type", "`user`"),
+        (URL, "type: user, grant: x", "auth", "grant"),
+        ("command: 'true'", "type: user", "servers.crm.auth", "only valid with `url`"),
+        ("url: 'http://crm.test'", "type: user", "servers.crm.auth", "plain http"),
+        (URL, own, "servers.crm.auth", "requires `client_id`"),
+        (URL, &format!("{own}, {CLIENT}"), "servers.crm.auth", "requires `client_id`"),
+        (URL, "type: user, client_id: gate", "auth.issuer", "is required with `client_id`"),
+        (URL, "type: user, issuer: 'http://login.test'", "auth.issuer", "must be an https://"),
+        (URL, "type: user, issuer: nowhere", "auth.issuer", "must be an https://"),
+        (URL, "type: user, client_secret: '${SECRET}'", "auth.client_secret", "requires `client_"),
+        (URL, &format!("type: user, {CLIENT}, client_key_id: a"), "client_key_id", "requires"),
+        (
+            URL,
+            &format!("{with_secret}, client_key: 'file:key.pem'"),
+            "auth.client_key",
+            "cannot be combined",
+        ),
+        (URL, &format!("{own}, {CLIENT}, client_key: 'file:key.pem'"), "client_key", "P-256"),
+        (URL, &format!("{with_secret}, discovery: first_user"), "auth.discovery", "type: user"),
+        (
+            "url: 'https://crm.test', headers: { authorization: x }",
+            &with_secret,
+            "servers.crm.headers",
+            "must not contain Authorization",
+        ),
+        (
+            "url: 'https://crm.test', headers: { X-Key: x }",
+            "type: user",
+            "servers.crm.headers",
+            "would be the same for all users",
+        ),
+    ] {
+        let messages = given(server, auth).messages();
+        let is_found = messages.iter().any(|line| line.contains(at) && line.contains(words));
+        assert!(is_found, "{auth}: {messages:?}");
+        assert!(!messages.join("\n").contains(SECRET), "{messages:?}");
+    }
+    let text = "listen: 0.0.0.0:3001\nauth: { anonymous: everywhere }\n\
+        servers: { crm: { url: 'https://crm.test', auth: { type: user } } }";
+    let messages = TestConfig::yaml(text).messages();
+    assert!(messages.iter().any(|line| line.contains("http.public_url")), "{messages:?}");
+}

@@ -1,0 +1,212 @@
+//! `servers.NAME.auth`: one source of credentials for each server, and no way for a secret to reach
+//! an authorization server that the operator did not name. No message quotes a secret.
+
+use std::collections::BTreeMap;
+
+use lockgate_accounts::{
+    Authentication, ClientKey, Config, Listing, Method, PreRegistered, ServerConfig,
+};
+use lockgate_store::Secret;
+use url::Url;
+
+use super::{Check, is_local};
+use crate::raw::given::text_of;
+use crate::raw::{AuthDiscovery, AuthType, Root, Server, ServerAuth};
+
+/// Maximum length of a client's id and secret in bytes.
+const MAX_CREDENTIAL: usize = 4096;
+const MAKE_KEY: &str = "generate one with `openssl genpkey -algorithm EC -pkeyopt \
+    ec_paramgen_curve:P-256 -out client.pem`, and use a reference: file:client.pem";
+
+/// Returns whether callers have their own accounts at a server.
+pub(super) fn has_users(root: &Root) -> bool {
+    let mut auths = root.servers.values().filter_map(|server| server.auth.as_ref());
+    auths.any(|auth| auth.r#type == Some(AuthType::User))
+}
+
+/// Returns the path of a key of `auth`.
+fn auth_key<'a>(slug: &'a str, key: &'a str) -> [&'a str; 4] {
+    ["servers", slug, "auth", key]
+}
+
+impl Check<'_> {
+    /// Returns the settings of accounts, for the servers that have them.
+    pub fn accounts(&mut self, root: &Root, public_url: Option<&Url>) -> Config {
+        let mut servers = BTreeMap::new();
+        for (slug, server) in &root.servers {
+            if let Some(auth) = &server.auth
+                && let Some(config) = self.server_auth(slug, server, auth)
+            {
+                servers.insert(slug.clone(), config);
+            }
+        }
+        let public_url = if has_users(root) { public_url.cloned() } else { None };
+        Config { public_url, servers }
+    }
+
+    fn server_auth(
+        &mut self,
+        slug: &str,
+        server: &Server,
+        raw: &ServerAuth,
+    ) -> Option<ServerConfig> {
+        let path = ["servers", slug, "auth"];
+        let Some(kind) = raw.r#type else {
+            let hint = "set `user` (each caller's own account) or `client_credentials`";
+            self.error(&auth_key(slug, "type"), "is required", hint);
+            return None;
+        };
+        let Some(url) = server.url.as_ref().and_then(|url| Url::parse(&url.0).ok()) else {
+            if server.url.is_none() {
+                self.error(&path, "is only valid with `url`", "remove it");
+            }
+            return None;
+        };
+        if url.scheme() != "https" && !is_local(&url) {
+            let what =
+                "is not possible over plain http: tokens would cross the network unencrypted";
+            self.error(&path, what, "use https:// in `url`");
+        }
+        self.auth_headers(slug, server, (kind, raw.discovery));
+        let issuer = self.account_issuer(slug, raw);
+        let client = self.account_client(slug, raw);
+        if kind == AuthType::ClientCredentials {
+            self.own_client(slug, raw, client.as_ref());
+        }
+        let scopes = raw.scopes.as_ref();
+        let scopes = scopes.map(|scopes| self.scope_list(&auth_key(slug, "scopes"), scopes));
+        Some(ServerConfig {
+            method: match kind {
+                AuthType::User => Method::User,
+                AuthType::ClientCredentials => Method::ClientCredentials,
+            },
+            url,
+            issuer,
+            client,
+            scopes,
+            listing: match raw.discovery {
+                AuthDiscovery::FirstUser => Listing::FirstUser,
+                AuthDiscovery::None | AuthDiscovery::Static => Listing::Server,
+            },
+        })
+    }
+
+    /// Checks that no header carries another credential on calls.
+    fn auth_headers(&mut self, slug: &str, server: &Server, kind: (AuthType, AuthDiscovery)) {
+        let path = ["servers", slug, "headers"];
+        let mut names = server.headers.keys();
+        let has_own = names.any(|name| name.eq_ignore_ascii_case("authorization"));
+        match kind {
+            (AuthType::ClientCredentials, discovery) => {
+                if has_own {
+                    self.error(&path, "must not contain Authorization with `auth`", "remove it");
+                }
+                if discovery != AuthDiscovery::None {
+                    self.error(
+                        &auth_key(slug, "discovery"),
+                        "is only valid with `type: user`",
+                        "remove it",
+                    );
+                }
+            }
+            (AuthType::User, AuthDiscovery::Static) => {}
+            (AuthType::User, _) if !server.headers.is_empty() => {
+                let what = "would be the same for all users, and calls with `auth.type: user` \
+                    carry the caller's credential alone";
+                let hint = "remove them, or set `auth.discovery: static` to read lists with them";
+                self.error(&path, what, hint);
+            }
+            (AuthType::User, _) => {}
+        }
+    }
+
+    fn account_issuer(&mut self, slug: &str, raw: &ServerAuth) -> Option<String> {
+        let path = auth_key(slug, "issuer");
+        let hint = "it is the `issuer` in the metadata of the authorization server, such as \
+            https://login.example.com";
+        let Some(issuer) = text_of(&raw.issuer) else {
+            if raw.client_id.is_some() {
+                let what = "is required with `client_id`, so that the client is used there alone";
+                self.error(&path, what, hint);
+            }
+            return None;
+        };
+        let url = Url::parse(&issuer).ok();
+        let url = url.filter(|url| url.query().is_none() && url.fragment().is_none());
+        if !url.is_some_and(|url| url.scheme() == "https" || is_local(&url)) {
+            let shown = self.shown(&path);
+            self.error(&path, format!("must be an https:// address{shown}"), hint);
+        }
+        Some(issuer)
+    }
+
+    fn account_client(&mut self, slug: &str, raw: &ServerAuth) -> Option<PreRegistered> {
+        let secrets = [
+            ("client_secret", raw.client_secret.is_some()),
+            ("client_key", raw.client_key.is_some()),
+            ("client_key_id", raw.client_key_id.is_some()),
+        ];
+        let Some(id) = text_of(&raw.client_id) else {
+            for (key, is_given) in secrets {
+                if is_given {
+                    self.error(&auth_key(slug, key), "requires `client_id`", "add it");
+                }
+            }
+            return None;
+        };
+        if id.is_empty() || id.len() > MAX_CREDENTIAL || !id.bytes().all(|b| b.is_ascii_graphic()) {
+            let hint = "it is the id that the authorization server assigned to the gateway";
+            self.error(&auth_key(slug, "client_id"), "is not a valid client id", hint);
+        }
+        if raw.client_secret.is_some() && raw.client_key.is_some() {
+            let what = "cannot be combined with `client_secret`";
+            self.error(&auth_key(slug, "client_key"), what, "keep one of them");
+        }
+        if raw.client_key_id.is_some() && raw.client_key.is_none() {
+            self.error(&auth_key(slug, "client_key_id"), "requires `client_key`", "remove it");
+        }
+        let authentication = match (&raw.client_secret, &raw.client_key) {
+            (Some(secret), _) => {
+                if secret.0.is_empty() || secret.0.len() > MAX_CREDENTIAL {
+                    let what = format!("must have 1 to {MAX_CREDENTIAL} bytes");
+                    self.error(
+                        &auth_key(slug, "client_secret"),
+                        what,
+                        "remove it for a public client",
+                    );
+                }
+                self.warn_of_literal(&auth_key(slug, "client_secret"));
+                Authentication::Secret(Secret::new(secret.0.clone()))
+            }
+            (None, Some(key)) => {
+                let Ok(key) = ClientKey::from_pem(&key.0, text_of(&raw.client_key_id)) else {
+                    let what = "is not a P-256 private key in PEM (PKCS #8)";
+                    self.error(&auth_key(slug, "client_key"), what, MAKE_KEY);
+                    return None;
+                };
+                self.warn_of_literal(&auth_key(slug, "client_key"));
+                Authentication::Key(key)
+            }
+            (None, None) => Authentication::None,
+        };
+        Some(PreRegistered { id, authentication })
+    }
+
+    fn warn_of_literal(&mut self, path: &[&str]) {
+        if self.is_literal(path) {
+            let hint = "use a reference: ${VAR} or file:PATH";
+            self.warning(path, "is written in plain text", hint);
+        }
+    }
+
+    /// Checks the client of the gateway's own account.
+    fn own_client(&mut self, slug: &str, raw: &ServerAuth, client: Option<&PreRegistered>) {
+        let is_public = client.is_none_or(|client| client.authentication == Authentication::None);
+        if raw.client_key.is_none() && is_public {
+            let path = ["servers", slug, "auth"];
+            let what = "requires `client_id` and `client_secret` or `client_key` with \
+                `client_credentials`";
+            self.error(&path, what, "register the gateway at the authorization server");
+        }
+    }
+}

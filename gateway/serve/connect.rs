@@ -1,0 +1,117 @@
+//! The pages on which users connect accounts, for visitors that are identified as the console's
+//! are: by a session, by the connection, or by an API key that they enter.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::request::Parts;
+use axum::http::{Method, StatusCode};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use lockgate_accounts::Holder;
+use lockgate_admin::console::{SessionRecord, Sessions, read_sign_in};
+use lockgate_admin::{
+    AccountObserver, Applications, ConnectPages, ask_for_key, connect_router, is_open_page,
+};
+use lockgate_listener::Remote;
+
+use super::console::find_visitor;
+use crate::app::App;
+
+impl AccountObserver for App {
+    fn connected(&self, server: &str, holder: &Holder) {
+        let users = self.user_clients.lock().get(server).cloned();
+        if let Some(users) = users {
+            users.connected(holder);
+        }
+    }
+}
+
+/// Returns the guarded routes, also below the path of the public address.
+pub(super) fn guarded_pages(app: &Arc<App>, applications: &Applications) -> Router {
+    let sessions = applications.sessions();
+    let observer: Arc<dyn AccountObserver> = Arc::clone(app) as _;
+    let router = connect_router(ConnectPages {
+        accounts: Arc::clone(&app.accounts),
+        sessions: Arc::clone(&sessions),
+        gateway: Arc::clone(&app.gateway),
+        observer,
+    });
+    let app = Arc::clone(app);
+    let guard = middleware::from_fn(move |request: Request, next: Next| {
+        let app = Arc::clone(&app);
+        let sessions = Arc::clone(&sessions);
+        async move { admit(&app, &sessions, request, next).await }
+    });
+    router.layer(guard)
+}
+
+async fn admit(app: &App, sessions: &Sessions, request: Request, next: Next) -> Response {
+    let (mut parts, body) = request.into_parts();
+    let Some(remote) = parts.extensions.get::<Remote>().cloned() else {
+        return StatusCode::UNAUTHORIZED.into_response();
+    };
+    if remote.lacks_encryption() {
+        let words = "accounts are connected over TLS: use https://\n";
+        return (StatusCode::MISDIRECTED_REQUEST, words).into_response();
+    }
+    if is_open_page(parts.uri.path()) {
+        return next.run(Request::from_parts(parts, Body::empty())).await;
+    }
+    if let Some(server) = find_sign_in(&parts) {
+        return sign_in(app, sessions, &remote, (parts, body), &server).await;
+    }
+    let Some(visitor) = find_visitor(app, sessions, &remote, &mut parts.headers).await else {
+        return next.run(Request::from_parts(parts, Body::empty())).await;
+    };
+    let (body, held) = match remote.read_body(app, body, &visitor.principal).await {
+        Ok(read) => read,
+        Err(answer) => return answer.map(Body::from),
+    };
+    parts.extensions.insert(visitor);
+    let response = next.run(Request::from_parts(parts, Body::from(body))).await;
+    drop(held);
+    response
+}
+
+/// Returns the server of a submitted sign-in form.
+fn find_sign_in(parts: &Parts) -> Option<String> {
+    let path = parts.uri.path().strip_suffix("/sign-in")?;
+    let (_, server) = path.rsplit_once("/connect/")?;
+    (parts.method == Method::POST && !server.contains('/')).then(|| server.to_owned())
+}
+
+/// Starts a session, and returns to the page.
+async fn sign_in(
+    app: &App,
+    sessions: &Sessions,
+    remote: &Remote,
+    (parts, body): (Parts, Body),
+    server: &str,
+) -> Response {
+    let refused = "This key is unknown, expired or revoked.";
+    let form = match read_sign_in(&parts, body).await {
+        Ok(form) => form,
+        Err(words) => return ask_for_key(server, &parts.uri, &words),
+    };
+    let Some(mut headers) = form.credential() else {
+        return ask_for_key(server, &parts.uri, refused);
+    };
+    let Ok(principal) = remote.admit(app, &mut headers).await else {
+        return ask_for_key(server, &parts.uri, refused);
+    };
+    let Some(record) = SessionRecord::reserve(&app.gateway) else {
+        return ask_for_key(server, &parts.uri, "The audit trail cannot record the sign-in.");
+    };
+    let query = parts.uri.query().map(|query| format!("?{query}")).unwrap_or_default();
+    let form = form.returning_to(format!("../{server}{query}"));
+    match form.begin(sessions, principal.clone(), &parts.headers) {
+        Ok(response) => {
+            record.signed_in(&principal);
+            response
+        }
+        Err(words) => ask_for_key(server, &parts.uri, &words),
+    }
+}

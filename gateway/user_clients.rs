@@ -1,0 +1,362 @@
+//! A server at which callers have their own accounts: a client for each holder of a grant, so that
+//! connections, sessions, limits, failures and the circuit breaker of one never concern another.
+//! The lists come from a separate client without any user's credential. There is no other credential to
+//! fall back to.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use http::{HeaderMap, HeaderValue, StatusCode};
+use lockgate_accounts::{Account, AccountError, AccountState, Accounts, Holder, Listing};
+use lockgate_admission::ConcurrencyLimit;
+use lockgate_authn::{ANONYMOUS, DEFAULT_ORGANISATION};
+use lockgate_upstream::{
+    Answer, Authorization, BoxFuture, Call, Caller, Catalog, Client, Config, ConnectPrompt, Event,
+    Instance, Stats, Status, Subscription, Surroundings, Transport, Upstream, UpstreamError,
+    UpstreamErrorKind, UpstreamState,
+};
+use parking_lot::Mutex;
+use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
+
+use crate::retiring::Retiring;
+
+/// Idle time after which a user's client is disconnected.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
+/// Events of users' clients that may wait.
+const MAX_EVENTS: usize = 64;
+
+/// An account as the credential of a client.
+pub(crate) struct AccountAuthorization(pub(crate) Arc<Account>);
+
+impl Authorization for AccountAuthorization {
+    fn header(&self) -> Option<HeaderValue> {
+        self.0.header()
+    }
+
+    fn prepare(&self) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(async move { self.0.prepare().await.map_err(|error| error.to_string()) })
+    }
+
+    fn note_refusal(&self, status: StatusCode, headers: &HeaderMap) {
+        let challenges = headers.get_all(http::header::WWW_AUTHENTICATE).iter();
+        self.0.note_refusal(status, challenges.filter_map(|value| value.to_str().ok()));
+    }
+
+    fn renew(&self, rejected: Option<HeaderValue>) -> BoxFuture<'_, bool> {
+        Box::pin(async move { self.0.renew(rejected.as_ref()).await.is_ok() })
+    }
+}
+
+/// The clients of one server.
+pub(crate) struct UserClients {
+    /// Reads the lists and carries no user's credential.
+    listing: Arc<Client>,
+    source: Listing,
+    around: Surroundings,
+    accounts: Arc<Accounts>,
+    open: Arc<Mutex<HashMap<Holder, UserClient>>>,
+}
+
+#[derive(Clone)]
+struct UserClient {
+    client: Arc<Client>,
+    account: Arc<Account>,
+    used: Instant,
+}
+
+impl UserClients {
+    pub(crate) fn new(
+        listing: Arc<Client>,
+        source: Listing,
+        around: &Surroundings,
+        accounts: &Arc<Accounts>,
+    ) -> Arc<Self> {
+        let (events, receiver) = broadcast::channel(MAX_EVENTS);
+        let around = Surroundings { events, single_client: None, ..around.clone() };
+        let accounts = Arc::clone(accounts);
+        Arc::new_cyclic(|this: &std::sync::Weak<Self>| {
+            tokio::spawn(follow(this.clone(), receiver));
+            Self { listing, source, around, accounts, open: Arc::default() }
+        })
+    }
+
+    pub(crate) fn listing(&self) -> &Arc<Client> {
+        &self.listing
+    }
+
+    /// Applies changed settings of the server.
+    pub(crate) fn reconfigure(&self) {
+        let config = self.config();
+        for user in self.open.lock().values() {
+            user.client.reconfigure(config.clone());
+        }
+    }
+
+    /// Ends the clients after their last calls.
+    pub(crate) fn retire(&self, retiring: &Retiring) {
+        for (_, user) in self.open.lock().drain() {
+            retiring.retire(user.client);
+        }
+    }
+
+    /// Ends a holder's connections and calls at once: the grant is gone or has been replaced.
+    pub(crate) fn end(&self, holder: &Holder) {
+        if let Some(user) = self.open.lock().remove(holder) {
+            tokio::spawn(async move { user.client.close().await });
+        }
+    }
+
+    /// Connects the client of a holder that has just connected an account, if its lists are needed.
+    pub(crate) fn connected(&self, holder: &Holder) {
+        if self.source == Listing::FirstUser
+            && self.listing.catalog().version == 0
+            && let Ok(user) = self.find(holder)
+        {
+            user.client.revive();
+        }
+    }
+
+    /// Returns the settings of users' clients: those of the server, without its headers.
+    fn config(&self) -> Config {
+        let mut config = Config::clone(&self.listing.config());
+        if let Transport::Http { headers, .. } | Transport::Sse { headers, .. } =
+            &mut config.transport
+        {
+            headers.clear();
+        }
+        config.rests_after = Some(IDLE_TIMEOUT);
+        config
+    }
+
+    /// Returns the client of a holder, or how the holder connects an account.
+    fn find(&self, holder: &Holder) -> Result<UserClient, UpstreamError> {
+        let account = self.accounts.find(self.slug(), holder);
+        let Some(account) = account.filter(|account| account.is_connected()) else {
+            self.end(holder);
+            return Err(self.prompt(holder, None));
+        };
+        let mut open = self.open.lock();
+        if let Some(user) = open.get_mut(holder)
+            && Arc::ptr_eq(&user.account, &account)
+        {
+            user.used = Instant::now();
+            return Ok(user.clone());
+        }
+        let config = self.config();
+        if open.len() >= config.limits.client_connections {
+            make_room(&mut open)?;
+        }
+        let authorization: Arc<dyn Authorization> =
+            Arc::new(AccountAuthorization(Arc::clone(&account)));
+        let around = Surroundings { authorization: Some(authorization), ..self.around.clone() };
+        let client = Client::new(config, around)
+            .map_err(|error| UpstreamError::new(UpstreamErrorKind::Unavailable, error.words))?;
+        client.start();
+        let user = UserClient { client, account, used: Instant::now() };
+        open.insert(holder.clone(), user.clone());
+        Ok(user)
+    }
+
+    /// Returns the error for a holder that has to connect an account, or to grant more scopes.
+    fn prompt(&self, holder: &Holder, account: Option<&Account>) -> UpstreamError {
+        let words = "the caller has to connect an account at the server";
+        let mut error = UpstreamError::new(UpstreamErrorKind::NeedsAuth, words);
+        let state = account.map_or(AccountState::NeedsConnect, Account::state);
+        let scopes = account.map(Account::needed_scopes).unwrap_or_default();
+        match self.accounts.link(self.slug(), holder) {
+            Ok(link) => {
+                let state = match state {
+                    AccountState::NeedsScope => state,
+                    _ => AccountState::NeedsConnect,
+                };
+                error.connect = Some(Box::new(ConnectPrompt {
+                    url: link.url.into(),
+                    state: state.as_str(),
+                    scopes,
+                    expires_at: link.expires_at,
+                }));
+            }
+            Err(refused) => error.words = refused.to_string().into(),
+        }
+        error
+    }
+
+    /// Returns the error for a caller whose account has no usable token.
+    fn refuse(&self, holder: &Holder, account: &Account, error: &AccountError) -> UpstreamError {
+        if error.is_transient() {
+            let words = format!("the token of the caller's account could not be renewed: {error}");
+            let failure = UpstreamError::new(UpstreamErrorKind::Overloaded, words);
+            return failure.retry_after(Duration::from_secs(5));
+        }
+        if *error == AccountError::Forbidden {
+            let words = "the server refuses access with the caller's account";
+            return UpstreamError::new(UpstreamErrorKind::Garbage, words);
+        }
+        self.prompt(holder, Some(account))
+    }
+
+    async fn call_as(&self, holder: &Holder, call: Call<'_>) -> Result<Answer, UpstreamError> {
+        let UserClient { client, account, .. } = self.find(holder)?;
+        match client.call(call).await {
+            Err(failure) if failure.kind == UpstreamErrorKind::NeedsAuth => {
+                Err(self.refuse(holder, &account, &account.trouble()))
+            }
+            answered => answered,
+        }
+    }
+}
+
+/// Ends the least recently used client without running calls.
+fn make_room(open: &mut HashMap<Holder, UserClient>) -> Result<(), UpstreamError> {
+    let idle = open.iter().filter(|(_, user)| {
+        user.client.stats().is_none_or(|stats| stats.running + stats.waiting == 0)
+    });
+    let oldest = idle.min_by_key(|(_, user)| user.used).map(|(holder, _)| holder.clone());
+    let Some(user) = oldest.and_then(|holder| open.remove(&holder)) else {
+        let words = "all connections for users are in use (servers.NAME.client_connections)";
+        let failure = UpstreamError::new(UpstreamErrorKind::ClientConnections, words);
+        return Err(failure.retry_after(Duration::from_secs(5)));
+    };
+    tokio::spawn(async move { user.client.close().await });
+    Ok(())
+}
+
+/// Forwards the events of users' clients that name a session. Others, such as log messages, concern
+/// one user, and their receivers are not known. Takes over the first lists if they are needed.
+async fn follow(clients: std::sync::Weak<UserClients>, mut events: broadcast::Receiver<Event>) {
+    loop {
+        let event = match events.recv().await {
+            Ok(event) => event,
+            Err(RecvError::Lagged(_)) => continue,
+            Err(RecvError::Closed) => return,
+        };
+        let Some(clients) = clients.upgrade() else { return };
+        match event {
+            Event::Changed { .. } if clients.source == Listing::FirstUser => clients.take_lists(),
+            Event::Updated { session: Some(_), .. } => {
+                let _ = clients.listing.events().send(event);
+            }
+            _ => {}
+        }
+    }
+}
+
+impl UserClients {
+    /// Serves the lists of the first user that has connected.
+    fn take_lists(&self) {
+        if self.listing.catalog().version > 0 {
+            return;
+        }
+        let open = self.open.lock();
+        let found = open.values().find(|user| user.client.catalog().version > 0);
+        if let Some(user) = found {
+            self.listing.continue_from(&user.client);
+        }
+    }
+}
+
+impl Upstream for UserClients {
+    fn slug(&self) -> &str {
+        self.listing.slug()
+    }
+
+    fn instance(&self) -> Instance {
+        self.listing.instance()
+    }
+
+    /// Returns the status of the connection for lists. Without a credential it may be refused,
+    /// which is no failure of the server.
+    fn status(&self) -> Arc<Status> {
+        let status = self.listing.status();
+        if status.state != UpstreamState::NeedsAuth {
+            return status;
+        }
+        Arc::new(Status { state: UpstreamState::Resting, trouble: None, ..Status::clone(&status) })
+    }
+
+    fn catalog(&self) -> Arc<Catalog> {
+        self.listing.catalog()
+    }
+
+    fn stats(&self) -> Option<Stats> {
+        self.listing.stats()
+    }
+
+    fn calls(&self) -> &Arc<ConcurrencyLimit> {
+        self.listing.calls()
+    }
+
+    fn validates_arguments(&self) -> bool {
+        self.listing.validates_arguments()
+    }
+
+    fn streams_answers(&self) -> bool {
+        self.listing.streams_answers()
+    }
+
+    fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Answer, UpstreamError>> {
+        Box::pin(async move {
+            if !self.listing.config().enabled {
+                return self.listing.call(call).await;
+            }
+            let Some(view) = call.caller_view else {
+                let words = "the request has no caller, so it has no account at the server";
+                return Err(UpstreamError::new(UpstreamErrorKind::NeedsAuth, words));
+            };
+            if view.issuer() == ANONYMOUS {
+                let words =
+                    "callers without credentials share an identity, so they have no account";
+                return Err(UpstreamError::new(UpstreamErrorKind::NeedsAuth, words));
+            }
+            let organisation = view.organisation().unwrap_or(DEFAULT_ORGANISATION);
+            let holder = Holder::new(organisation, view.issuer(), view.subject());
+            self.call_as(&holder, call).await
+        })
+    }
+
+    /// Rejects subscriptions: they are not attributed to a holder.
+    fn subscribe<'a>(
+        &'a self,
+        _: &'a str,
+        _: &'a Caller,
+    ) -> BoxFuture<'a, Result<Subscription, UpstreamError>> {
+        let words = "subscriptions are not available at a server with accounts of users";
+        let refused = Err(UpstreamError::new(UpstreamErrorKind::Garbage, words));
+        Box::pin(std::future::ready(refused))
+    }
+
+    fn unsubscribe<'a>(&'a self, _: &'a str, _: Subscription) -> BoxFuture<'a, ()> {
+        Box::pin(std::future::ready(()))
+    }
+
+    fn touch(&self) {
+        self.listing.touch();
+    }
+
+    fn revive(&self) {
+        self.listing.revive();
+    }
+
+    fn tell_roots_changed(&self, session: u64) {
+        for user in self.open.lock().values() {
+            user.client.tell_roots_changed(session);
+        }
+    }
+
+    fn forget_session(&self, session: u64) {
+        for user in self.open.lock().values() {
+            user.client.forget_session(session);
+        }
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let open = std::mem::take(&mut *self.open.lock());
+            for user in open.into_values() {
+                user.client.close().await;
+            }
+        })
+    }
+}

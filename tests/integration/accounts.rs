@@ -1,0 +1,432 @@
+//! Accounts at servers (rows A-06 to A-12): the gateway's own, and those of users. No call carries a
+//! credential of another caller, and no token, code or secret appears in an output.
+
+use std::net::SocketAddr;
+
+use crate::rig::authority::{Authority, fields};
+use crate::rig::client::Request;
+use crate::rig::gate::create_key;
+use crate::rig::{Answer, Gate, Upstream, Value, json, until};
+
+const PUBLIC: &str = "http://127.0.0.1:9";
+const CANARIES: [&str; 4] = ["canary-access", "canary-refresh", "canary-code", "canary-secret"];
+
+struct World {
+    authority: Authority,
+    server: Upstream,
+    gate: Gate,
+}
+
+fn user_config(server: &Upstream, more: Value) -> Value {
+    let mut auth = json!({"type": "user"});
+    for (key, value) in more.as_object().unwrap() {
+        auth[key] = value.clone();
+    }
+    json!({
+        "servers": {"a": server.with(json!({"auth": auth}))}, "http": {"public_url": PUBLIC},
+        "audit": {"file": "audit.jsonl"},
+    })
+}
+
+impl World {
+    /// Starts a server whose lists need no account, and whose calls need one of the user.
+    async fn start(keys: bool, more: Value) -> Self {
+        let authority = Authority::start().await;
+        let server = Upstream::verbs(authority.server(true)).await;
+        authority.protect(&format!("http://{}/mcp", server.address));
+        let mut config = user_config(&server, more);
+        if keys {
+            config["auth"] = json!({"keys_file": "keys.yaml"});
+        }
+        let gate = Gate::start(config).await;
+        Self { authority, server, gate }
+    }
+
+    fn at(&self) -> SocketAddr {
+        self.gate.address
+    }
+
+    /// Fails if any output of the gateway contains a token, a code or a secret.
+    fn assert_no_canary(&self, answers: &[&Answer]) {
+        let mut outputs = vec![self.gate.log()];
+        let audit = self.gate.folder.path().join("audit.jsonl");
+        outputs.push(std::fs::read_to_string(audit).unwrap());
+        outputs.extend(answers.iter().map(|answer| answer.text()));
+        for output in outputs {
+            for canary in CANARIES {
+                assert!(!output.contains(canary), "{canary}: {output}");
+            }
+        }
+    }
+}
+
+/// A caller with an API key, or the local user, and its browser.
+struct User<'a> {
+    world: &'a World,
+    key: Option<String>,
+    cookie: Option<String>,
+}
+
+impl<'a> User<'a> {
+    fn local(world: &'a World) -> Self {
+        Self { world, key: None, cookie: None }
+    }
+
+    async fn with_key(world: &'a World, name: &str) -> Self {
+        let key = create_key(&world.gate, name).await;
+        Self { world, key: Some(key), cookie: None }
+    }
+
+    async fn call(&self, tool: &str) -> Answer {
+        let params = json!({"name": tool, "arguments": {}});
+        let mut request = Request::modern("/mcp", "tools/call", params);
+        if let Some(key) = &self.key {
+            request = request.with("Authorization", &format!("Bearer {key}"));
+        }
+        request.send(self.world.at()).await
+    }
+
+    /// Calls the tool, and returns the text of its successful result.
+    async fn name_at_server(&self) -> String {
+        let result = self.call("a__t").await.result();
+        assert_eq!(result.get("isError"), None, "{result}");
+        result["content"][0]["text"].as_str().unwrap().to_owned()
+    }
+
+    /// Calls the tool, and returns the prompt to connect an account.
+    async fn prompt(&self) -> Value {
+        let result = self.call("a__t").await.result();
+        assert_eq!(result["isError"], true, "{result}");
+        let prompt = result["_meta"]["io.github.lockgate/connect"].clone();
+        let text = result["content"][0]["text"].as_str().unwrap();
+        assert!(text.contains(prompt["url"].as_str().unwrap()), "{text}");
+        prompt
+    }
+
+    /// Opens a link as the user's browser does, and enters the key if the page asks for it.
+    async fn open(&mut self, link: &str) -> Answer {
+        let path = link.strip_prefix(PUBLIC).unwrap();
+        let page = self.browser("GET", path, "").send(self.world.at()).await;
+        if page.status != 401 {
+            return page;
+        }
+        let (page, query) = path.split_once('?').unwrap_or((path, ""));
+        let key = format!("key={}", self.key.clone().unwrap());
+        let signed_in = self.browser("POST", &format!("{page}/sign-in?{query}"), &key);
+        let signed_in = signed_in.send(self.world.at()).await;
+        assert_eq!(signed_in.status, 303, "{}", signed_in.text());
+        let cookie = signed_in.header("set-cookie").unwrap();
+        self.cookie = Some(cookie.split(';').next().unwrap().to_owned());
+        self.browser("GET", path, "").send(self.world.at()).await
+    }
+
+    fn browser(&self, verb: &'static str, path: &str, body: &str) -> Request {
+        let host = self.world.at().to_string();
+        let mut request = Request::bare(verb, path, body).with("Host", &host);
+        if verb == "POST" {
+            request = request
+                .with("Content-Type", "application/x-www-form-urlencoded")
+                .with("Origin", &format!("http://{host}"))
+                .with("Sec-Fetch-Site", "same-origin");
+        }
+        match &self.cookie {
+            Some(cookie) => request.with("Cookie", cookie),
+            None => request,
+        }
+    }
+
+    /// Opens the link and confirms; returns the redirect to the authorization server.
+    async fn start(&mut self, link: &str) -> (String, String) {
+        let page = self.open(link).await;
+        assert_eq!(page.status, 200, "{}", page.text());
+        assert!(page.text().contains(&self.world.authority.url), "{}", page.text());
+        let text = page.text();
+        let token = text.split("name=\"token\" value=\"").nth(1).expect("a form");
+        let token = token.split('"').next().unwrap();
+        let path = link.strip_prefix(PUBLIC).unwrap();
+        let started = self.browser("POST", path, &format!("token={token}"));
+        let started = started.send(self.world.at()).await;
+        assert_eq!(started.status, 303, "{}", started.text());
+        let cookie = started.header("set-cookie").unwrap().split(';').next().unwrap();
+        (started.header("location").unwrap().to_owned(), cookie.to_owned())
+    }
+
+    async fn come_back(&self, query: &str, cookie: &str) -> Answer {
+        let path = format!("/oauth/callback?{query}");
+        self.browser("GET", &path, "").with("Cookie", cookie).send(self.world.at()).await
+    }
+
+    /// Connects an account of this name at the server.
+    async fn connect(&mut self, name: &str) -> Answer {
+        let prompt = self.prompt().await;
+        let (url, cookie) = self.start(prompt["url"].as_str().unwrap()).await;
+        let query = self.world.authority.approve(&url, name);
+        let done = self.come_back(&query, &cookie).await;
+        assert_eq!(done.status, 200, "{}", done.text());
+        done
+    }
+}
+
+#[tokio::test]
+async fn the_gateways_own_account_is_used_and_renewed_once() {
+    let authority = Authority::start().await;
+    let server = Upstream::verbs(authority.server(false)).await;
+    authority.protect(&format!("http://{}/mcp", server.address));
+    let auth = json!({
+        "type": "client_credentials", "issuer": authority.url, "client_id": "gate", "client_secret": "canary-secret",
+        "scopes": ["mcp"],
+    });
+    let gate = Gate::start(json!({"servers": {"a": server.with(json!({"auth": auth}))}})).await;
+    assert_eq!(gate.call("a__t").await.result()["content"][0]["text"], "gateway");
+    let requests = authority.grants("client_credentials");
+    assert_eq!(requests.len(), 1);
+    assert_eq!(requests[0]["resource"], format!("http://{}/mcp", server.address));
+    assert_eq!(requests[0]["scope"], "mcp");
+    let head = &authority.heard("/token")[0].head.to_ascii_lowercase();
+    // gate:canary-secret
+    assert!(head.contains("authorization: basic z2f0ztpjyw5hcnktc2vjcmv0"), "{head}");
+    for heard in server.heard() {
+        assert!(heard.verb == "GET" || authority.subject_of(&heard).is_some(), "{heard:?}");
+    }
+    authority.expire("gateway");
+    assert_eq!(gate.call("a__t").await.result()["content"][0]["text"], "gateway");
+    assert_eq!(authority.grants("client_credentials").len(), 2);
+    for canary in CANARIES {
+        assert!(!gate.log().contains(canary), "{}", gate.log());
+    }
+}
+
+#[tokio::test]
+async fn a_user_connects_an_account_and_calls_with_it() {
+    let world = World::start(false, json!({})).await;
+    let (names, _) = world.gate.tools("/mcp").await;
+    assert_eq!(names, ["a__t"]);
+    let mut user = User::local(&world);
+    let prompt = user.prompt().await;
+    assert_eq!((&prompt["server"], &prompt["state"]), (&json!("a"), &json!("needs_connect")));
+    let link = prompt["url"].as_str().unwrap().to_owned();
+    assert!(link.starts_with(&format!("{PUBLIC}/connect/a?link=")), "{link}");
+    assert_eq!(world.server.count("tools/call"), 0);
+    let page = user.open(&link).await;
+    let resource = format!("http://{}/mcp", world.server.address);
+    for (header, value) in [
+        ("cache-control", "no-store"),
+        ("referrer-policy", "no-referrer"),
+        ("x-content-type-options", "nosniff"),
+    ] {
+        assert_eq!(page.header(header), Some(value));
+    }
+    let policy = page.header("content-security-policy").unwrap();
+    assert!(policy.contains("default-src 'none'") && !policy.contains("script"), "{policy}");
+    let (url, cookie) = user.start(&link).await;
+    let query = fields(url.split_once('?').unwrap().1);
+    assert_eq!(query["resource"], resource);
+    assert_eq!(query["redirect_uri"], format!("{PUBLIC}/oauth/callback"));
+    assert_eq!(query["scope"], "mcp offline_access");
+    assert!(query["state"].len() >= 22 && !url.contains("verifier"));
+    let done = user.come_back(&world.authority.approve(&url, "anna"), &cookie).await;
+    assert_eq!(done.status, 200, "{}", done.text());
+    assert_eq!(user.name_at_server().await, "anna");
+    let exchanged = &world.authority.grants("authorization_code")[0];
+    assert_eq!(exchanged["resource"], resource);
+    assert!(exchanged["code_verifier"].len() >= 43);
+    // The registration announces exactly one redirect URI.
+    let registered: Value =
+        serde_json::from_str(&world.authority.heard("/register")[0].body).unwrap();
+    assert_eq!(registered["redirect_uris"], json!([format!("{PUBLIC}/oauth/callback")]));
+    assert_eq!(registered["application_type"], "native");
+    world.assert_no_canary(&[&page, &done]);
+}
+
+#[tokio::test]
+async fn a_rejected_token_is_renewed_once_and_a_lost_grant_asks_again() {
+    let world = World::start(false, json!({})).await;
+    let mut user = User::local(&world);
+    user.connect("anna").await;
+    assert_eq!(user.name_at_server().await, "anna");
+    world.authority.expire("anna");
+    assert_eq!(user.name_at_server().await, "anna");
+    let refreshed = world.authority.grants("refresh_token");
+    assert_eq!(refreshed.len(), 1);
+    assert_eq!(refreshed[0]["resource"], format!("http://{}/mcp", world.server.address));
+    // A failure of the authorization server ends no grant.
+    world.authority.expire("anna");
+    world.authority.break_tokens(Some((503, json!({}))));
+    let failed = user.call("a__t").await;
+    assert_eq!(failed.json()["error"]["data"]["reason"], "overloaded", "{}", failed.text());
+    world.authority.break_tokens(None);
+    assert_eq!(user.name_at_server().await, "anna");
+    // A refusal of the grant does.
+    world.authority.expire("anna");
+    world.authority.break_tokens(Some((400, json!({"error": "invalid_grant"}))));
+    assert_eq!(user.prompt().await["state"], "needs_connect");
+    let refused = world.authority.heard("/token").len();
+    user.prompt().await;
+    assert_eq!(world.authority.heard("/token").len(), refused);
+    world.authority.break_tokens(None);
+    user.connect("anna").await;
+    assert_eq!(user.name_at_server().await, "anna");
+    world.assert_no_canary(&[&failed]);
+}
+
+#[tokio::test]
+async fn callers_use_their_own_accounts_alone() {
+    let world = World::start(true, json!({})).await;
+    let mut anna = User::with_key(&world, "anna").await;
+    let mut ben = User::with_key(&world, "ben").await;
+    anna.connect("anna").await;
+    // Anna's account is no account of Ben.
+    let links = ben.prompt().await;
+    // The link of another caller connects nothing.
+    let stolen = anna.open(links["url"].as_str().unwrap()).await;
+    assert_eq!(stolen.status, 403, "{}", stolen.text());
+    ben.connect("ben").await;
+    let mut running = tokio::task::JoinSet::new();
+    for number in 0..200 {
+        let user = if number % 2 == 0 { &anna } else { &ben };
+        let expected = if number % 2 == 0 { "anna" } else { "ben" };
+        let params = json!({"name": "a__t", "arguments": {}});
+        let request = Request::modern("/mcp", "tools/call", params)
+            .with("Authorization", &format!("Bearer {}", user.key.as_ref().unwrap()));
+        let at = world.at();
+        running.spawn(async move {
+            let result = request.send(at).await.result();
+            assert_eq!(result["content"][0]["text"], expected, "{result}");
+        });
+        if number == 100 {
+            world.authority.expire("ben");
+        }
+    }
+    while let Some(done) = running.join_next().await {
+        done.unwrap();
+    }
+    assert_eq!(world.authority.grants("refresh_token").len(), 1);
+    // No key of a caller reached the server.
+    for heard in world.server.heard() {
+        let header = heard.header("authorization").unwrap_or("Bearer canary-access");
+        assert!(header.starts_with("Bearer canary-access"), "{header}");
+    }
+    world.assert_no_canary(&[&stolen]);
+}
+
+#[tokio::test]
+async fn responses_that_no_attempt_expects_are_rejected_without_a_request() {
+    let world = World::start(false, json!({})).await;
+    let mut user = User::local(&world);
+    let prompt = user.prompt().await;
+    let link = prompt["url"].as_str().unwrap();
+    let (url, cookie) = user.start(link).await;
+    let query = world.authority.approve(&url, "anna");
+    let (name, value) = cookie.split_once('=').unwrap();
+    for (case, query, cookie) in [
+        ("no cookie", query.clone(), "x=y".to_owned()),
+        ("another browser", query.clone(), format!("{name}=x{value}")),
+        ("unknown state", query.replace("state=", "state=x"), cookie.clone()),
+        ("no state", "code=canary-code-1".to_owned(), cookie.clone()),
+    ] {
+        let refused = user.come_back(&query, &cookie).await;
+        assert_eq!(refused.status, 400, "{case}: {}", refused.text());
+    }
+    assert_eq!(world.authority.heard("/token").len(), 0);
+    assert_eq!(user.come_back(&query, &cookie).await.status, 200);
+    let again = user.come_back(&query, &cookie).await;
+    assert_eq!((again.status, world.authority.heard("/token").len()), (400, 1));
+    // Another issuer, and none although it is announced.
+    let error = "&error=canary-code&error_description=canary-code";
+    for change in ["&iss=", "&iss=http://evil.example", "", &format!("&iss={error}"), error] {
+        let (url, cookie) = user.start(link).await;
+        let query = world.authority.approve(&url, "eve");
+        let (query, _) = query.split_once("&iss=").unwrap();
+        let mixed = user.come_back(&format!("{query}{change}"), &cookie).await;
+        assert_eq!(mixed.status, 400, "{}", mixed.text());
+        world.assert_no_canary(&[&mixed]);
+    }
+    assert_eq!(world.authority.heard("/token").len(), 1);
+    assert_eq!(user.name_at_server().await, "anna");
+}
+
+#[tokio::test]
+async fn forms_of_other_pages_start_nothing() {
+    let world = World::start(false, json!({})).await;
+    let mut user = User::local(&world);
+    let prompt = user.prompt().await;
+    let link = prompt["url"].as_str().unwrap().to_owned();
+    let page = user.open(&link).await.text();
+    let token = page.split("value=\"").nth(1).unwrap().split('"').next().unwrap();
+    let path = link.strip_prefix(PUBLIC).unwrap();
+    let good = user.browser("POST", path, &format!("token={token}"));
+    let origin = good.clone().with("Origin", "http://127.0.0.1:1");
+    for (case, request) in [
+        ("no token", user.browser("POST", path, "")),
+        ("a wrong token", user.browser("POST", path, "token=0")),
+        ("another site", good.clone().with("Sec-Fetch-Site", "cross-site")),
+        ("another origin", origin),
+        ("no origin", good.clone().without("Origin").without("Sec-Fetch-Site")),
+    ] {
+        assert_eq!(request.send(world.at()).await.status, 403, "{case}");
+    }
+    let unknown = user.browser("GET", "/connect/a?link=nothing", "").send(world.at()).await;
+    assert_eq!(unknown.status, 410);
+    let unknown = user.browser("GET", "/connect/nothing", "").send(world.at()).await;
+    assert_eq!(unknown.status, 400);
+    assert_eq!(good.send(world.at()).await.status, 303);
+}
+
+#[tokio::test]
+async fn hostile_metadata_is_refused() {
+    let evil =
+        |name: &'static str, value: Value| move |document: &mut Value| document[name] = value;
+    type Edit = Box<dyn FnOnce(&mut Value)>;
+    let resource: [(Edit, &str); 3] = [
+        (Box::new(evil("resource", json!("http://127.0.0.1:1/mcp"))), "resource metadata is for"),
+        (Box::new(evil("authorization_servers", json!(["http://as.example"]))), "not https"),
+        (Box::new(evil("authorization_servers", json!(["https://169.254.169.254"]))), "169.254"),
+    ];
+    let server: [(Edit, &str); 5] = [
+        (Box::new(evil("issuer", json!("http://127.0.0.1:1"))), "another issuer"),
+        (Box::new(evil("code_challenge_methods_supported", json!(["plain"]))), "S256"),
+        (Box::new(evil("code_challenge_methods_supported", Value::Null)), "S256"),
+        (Box::new(evil("token_endpoint", json!("http://as.example/token"))), "not https"),
+        (Box::new(evil("padding", json!("x".repeat(70_000)))), "65536"),
+    ];
+    for (is_resource, edit, expected) in resource
+        .into_iter()
+        .map(|(edit, expected)| (true, edit, expected))
+        .chain(server.into_iter().map(|(edit, expected)| (false, edit, expected)))
+    {
+        let world = World::start(false, json!({})).await;
+        if is_resource {
+            world.authority.change_resource(edit);
+        } else {
+            world.authority.change_metadata(edit);
+        }
+        let mut user = User::local(&world);
+        let prompt = user.prompt().await;
+        let page = user.open(prompt["url"].as_str().unwrap()).await;
+        assert!(
+            page.status >= 400 && page.text().contains(expected),
+            "{expected}: {}",
+            page.text()
+        );
+        assert_eq!(world.authority.heard("/token").len(), 0);
+    }
+}
+
+#[tokio::test]
+async fn the_first_users_lists_are_served_where_lists_need_an_account() {
+    let authority = Authority::start().await;
+    let server = Upstream::verbs(authority.server(false)).await;
+    authority.protect(&format!("http://{}/mcp", server.address));
+    let gate = Gate::start(user_config(&server, json!({"discovery": "first_user"}))).await;
+    let world = World { authority, server, gate };
+    let mut user = User::local(&world);
+    let (url, cookie) = user.start(&format!("{PUBLIC}/connect/a")).await;
+    let query = world.authority.approve(&url, "anna");
+    assert_eq!(user.come_back(&query, &cookie).await.status, 200);
+    until("the lists are there", async || {
+        let list = world.gate.modern("/mcp", "tools/list", json!({})).await.json();
+        (list["result"]["tools"][0]["name"] == "a__t").then_some(())
+    })
+    .await;
+    assert_eq!(user.name_at_server().await, "anna");
+}
