@@ -106,6 +106,7 @@ const TASKS = {
   }],
   'call a tool with a list': [4, async () => {}, async (hands) => {
     await hands.press('link', 'Tools');
+    await hands.type('Search by name', 'file_issue');
     await hands.press('link', 'tracker__file_issue');
     await hands.type('title required', 'Leak');
     await hands.type('code required', 'ABC');
