@@ -1,7 +1,7 @@
 //! A server at which callers have their own accounts: a client for each holder of a grant, so that
 //! connections, sessions, limits, failures and the circuit breaker of one never concern another.
-//! The lists come from a separate client without any user's credential. There is no other credential to
-//! fall back to.
+//! The lists come from a separate client without any user's credential. There is no other
+//! credential to fall back to.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -101,15 +101,22 @@ impl UserClients {
         }
     }
 
-    /// Ends a holder's connections and calls at once: the grant is gone or has been replaced.
+    /// Ends a holder's connections and calls at once: the grant is gone.
     pub(crate) fn end(&self, holder: &Holder) {
         if let Some(user) = self.open.lock().remove(holder) {
             tokio::spawn(async move { user.client.close().await });
         }
     }
 
-    /// Connects the client of a holder that has just connected an account, if its lists are needed.
+    /// Takes note of a holder that has just connected an account, possibly another one: sessions
+    /// of the former account end after its calls. Reads the lists if they are needed.
     pub(crate) fn connected(&self, holder: &Holder) {
+        if let Some(user) = self.open.lock().remove(holder) {
+            tokio::spawn(async move {
+                user.client.finish_calls(IDLE_TIMEOUT).await;
+                user.client.close().await;
+            });
+        }
         if self.source == Listing::FirstUser
             && self.listing.catalog().version == 0
             && let Ok(user) = self.find(holder)

@@ -9,7 +9,6 @@ use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwapOption;
 use http::{HeaderValue, StatusCode};
-use lockgate_store::Secret;
 use parking_lot::Mutex;
 
 use crate::authorization::choose_scopes;
@@ -337,12 +336,6 @@ impl Account {
     #[must_use]
     pub fn is_connected(&self) -> bool {
         self.grant.load().is_some()
-    }
-
-    /// Drops the grant, and returns its refresh token for revocation.
-    pub(crate) fn disconnect(&self) -> Option<Secret> {
-        let grant = self.grant.swap(None)?;
-        grant.tokens.refresh.clone()
     }
 }
 

@@ -207,14 +207,6 @@ impl Accounts {
         Some((slug, holder, attempt.finish(query).await))
     }
 
-    /// Drops a holder's grant. Returns whether there was one.
-    pub fn disconnect(&self, slug: &str, holder: &Holder) -> bool {
-        let Some(account) = self.find(slug, holder) else { return false };
-        let is_connected = account.is_connected();
-        account.disconnect();
-        is_connected
-    }
-
     /// Returns the Client ID Metadata Document; `None` without accounts of users.
     #[must_use]
     pub fn client_document(&self) -> Option<Value> {

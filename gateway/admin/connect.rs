@@ -1,7 +1,7 @@
 //! The pages on which users connect their accounts at servers: consent, the way to the
-//! authorization server, and the way back. The composition root identifies the visitor, who can only connect an
-//! account for the same principal. No page has scripts or shows a token, a code or a text of the
-//! authorization server besides its issuer and error code.
+//! authorization server, and the way back. The composition root identifies the visitor, and an
+//! account is connected for that principal alone. No page has scripts or shows a token, a code or
+//! a text of the authorization server besides its issuer and error code.
 
 mod page;
 
