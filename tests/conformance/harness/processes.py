@@ -90,6 +90,8 @@ def gateway(servers: dict, folder: Path):
     # JSON is YAML.
     # A gateway under test has no clients to drain when it stops.
     settings = {"listen": listen, "http": {"drain": 0}, "servers": servers}
+    if any("auth" in server for server in servers.values()):
+        settings["http"]["public_url"] = f"http://{listen}"
     config.write_text(json.dumps(settings, indent=2) + "\n")
     command = [str(gateway_binary()), "serve", "--config", str(config), "--listen", listen]
     log = folder / "gateway.log"
