@@ -130,7 +130,7 @@ impl Tenants {
         for server in servers {
             let status = server.status();
             let is_down = match status.state {
-                UpstreamState::Connected => false,
+                UpstreamState::Connected => status.list_failure.is_some(),
                 UpstreamState::Unresponsive | UpstreamState::NeedsAuth | UpstreamState::Failed => {
                     true
                 }

@@ -97,7 +97,7 @@ impl CallOutcome {
             stage: "call".into(),
             summary: "The call was cancelled.".into(),
             cause: String::new(),
-            fix: "The server was told to stop; it may have acted before.".into(),
+            fix: "If the call had reached the server, it was told to stop, and may have acted before.".into(),
         };
         Self::new(Some(fault), Vec::new())
     }

@@ -38,6 +38,8 @@ pub(crate) struct FormField {
     children: Vec<Self>,
     /// A row of a list, which can be removed.
     is_row: bool,
+    /// Whether the browser requires a value: members of an optional object may all be empty.
+    pub(crate) is_demanded: bool,
 }
 
 /// One step of rendering a form from start to end.
@@ -111,7 +113,11 @@ impl Source<'_> {
             }
             let is_required = is_required(schema, name);
             let given = default.and_then(|default| default.get(name));
-            fields.push(self.make(property, &place.member(name), given, (is_required, depth)));
+            let mut field = self.make(property, &place.member(name), given, (is_required, depth));
+            if !is_required {
+                field.leave_members_empty();
+            }
+            fields.push(field);
         }
         fields
     }
@@ -151,6 +157,7 @@ impl Source<'_> {
             input: place.input.clone(),
             mistake: String::new(),
             is_row: false,
+            is_demanded: is_required,
             kind,
             value,
             children,
@@ -219,6 +226,16 @@ impl FormField {
 
     pub(crate) fn count(&self) -> usize {
         self.children.len()
+    }
+
+    /// Lets the browser send an object without its required members, which omits the object.
+    fn leave_members_empty(&mut self) {
+        if self.kind == FieldKind::Group {
+            for child in &mut self.children {
+                child.is_demanded = false;
+                child.leave_members_empty();
+            }
+        }
     }
 
     /// Returns the ids of the elements that describe the input.

@@ -18,6 +18,7 @@ fn schema() -> Value {
             "at": {"anyOf": [{"type": "string", "format": "date-time"}, {"type": "null"}]},
             "tags": {"type": "array", "items": {"type": "string"}, "minItems": 2, "maxItems": 3},
             "people": {"type": "array", "items": {"$ref": "#/$defs/person"}},
+            "owner": {"$ref": "#/$defs/person"},
         },
         "required": ["text"],
         "$defs": {"person": {
@@ -93,6 +94,25 @@ fn empty_fields_are_left_out_and_defaults_are_there_from_the_start() {
     let tags = fields.iter().find(|field| field.name == "tags").unwrap();
     assert_eq!(tags.count(), 2, "as many rows as there must be");
     assert_eq!(fields[1].rules.hint(), "1 to 50");
+}
+
+#[test]
+fn an_optional_object_may_be_empty_in_the_browser_and_is_checked_once_it_is_not() {
+    let mut fields = make_fields(&schema(), &Fields::parse(b"count.arg.people=1"));
+    let demanded = |fields: &[FormField], named: &str| {
+        let field = fields.iter().find(|field| field.name == named).unwrap();
+        field
+            .children
+            .iter()
+            .flat_map(|child| &child.children)
+            .chain(&field.children)
+            .any(|of| of.is_demanded)
+    };
+    assert!(!demanded(&fields, "owner") && demanded(&fields, "people"));
+    assert!(fields.iter_mut().any(|field| field.name == "text" && field.is_demanded));
+    let (arguments, mistakes) = read("arg.text=x&arg.owner.age=3");
+    assert_eq!(arguments, None);
+    assert_eq!(mistakes, [("arg.owner.a%2Eb".to_owned(), "This is required.".to_owned())]);
 }
 
 #[test]
