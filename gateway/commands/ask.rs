@@ -13,8 +13,8 @@ use lockgate_config::Loaded;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::modern::{METHOD_HEADER, NAME_HEADER, VERSION_HEADER};
 use lockgate_protocol::{header, meta, revision::Revision};
-use lockgate_proxy::Gateway;
 use lockgate_proxy::transport::{Endpoint, Exchange, ExchangeKind, Reply, Transport};
+use lockgate_proxy::{Gateway, ToolSearch};
 use lockgate_upstream::UpstreamState;
 use serde_json::{Map, Value, json};
 
@@ -49,6 +49,8 @@ pub(crate) fn with_gateway(
     }
     let deadline = wait.unwrap_or(deadline);
     loaded.config.proxy.limits.discovery_deadline = deadline;
+    // The command line is no model: it gets full lists.
+    loaded.config.proxy.tool_search = ToolSearch::default();
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(async {
         let app = App::start(&loaded.config, None, None)?;
         let _ = tokio::time::timeout(deadline, settle(&app.gateway)).await;

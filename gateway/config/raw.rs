@@ -22,6 +22,7 @@ mod replicas;
 mod server;
 mod server_auth;
 mod store;
+mod tool_search;
 
 use std::collections::BTreeMap;
 
@@ -47,6 +48,7 @@ pub use replicas::Replicas;
 pub use server::{Era, Inherited, Server, Sessions, Transport};
 pub use server_auth::{AuthDiscovery, AuthType, ServerAuth};
 pub use store::Store;
+pub use tool_search::{ToolSearch, ToolsMode};
 
 /// Configuration of Lockgate.
 #[derive(Default, Deserialize, JsonSchema)]
@@ -98,6 +100,11 @@ pub struct Root {
     pub policy: Policy,
     /// The form of exposed names.
     pub names: Names,
+    /// How clients find tools that are not listed.
+    pub tool_search: ToolSearch,
+    /// Ids of extensions (`prefix/name`) that add no methods, only settings, `_meta` or members of
+    /// results. Endpoints announce them if servers do, with equal settings. MCP Apps need no entry.
+    pub extensions: List,
     /// Limits of the request path.
     pub limits: Limits,
     /// How the gateway reaches other hosts.

@@ -21,6 +21,7 @@ mod server_auth;
 mod sign_in;
 mod store;
 mod telemetry;
+mod tool_search;
 mod unknown_servers;
 
 use std::path::{Path, PathBuf};
@@ -212,6 +213,8 @@ impl Check<'_> {
                 max_length: root.names.max_length.size(),
             },
             limits: limits(&root.limits, &root.http),
+            tool_search: self.tool_search(&root.tool_search),
+            extensions: root.extensions.0.iter().cloned().collect(),
             secret: self.secret(root.secret.as_ref()),
             old_secrets: self.old_secrets(root),
             pins,

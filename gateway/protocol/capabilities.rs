@@ -2,6 +2,7 @@
 //! and forwarded only where the gateway can relay their feature.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
@@ -256,19 +257,41 @@ fn without_unknown(text: &str) -> Bytes {
     if text.len() > MAX_CAPABILITIES { NONE } else { text.into() }
 }
 
-/// Adds a server's extensions (JSON text of an object) to those declared to a client. The first
-/// server's settings win. Tasks are left out, because the gateway's support is declared separately.
-pub fn merge_extensions(all: &mut Map<String, Value>, declared: &[u8]) {
-    if declared.len() > MAX_CAPABILITIES {
-        return;
-    }
-    let Ok(Value::Object(mut declared)) = serde_json::from_slice::<Value>(declared) else { return };
-    retain_carried(&mut declared);
-    declared.remove(TASKS);
-    for (name, settings) in declared {
-        if all.len() < MAX_EXTENSIONS {
-            all.entry(name).or_insert(settings);
+/// The extensions of several servers that an endpoint announces: those that add no methods, which
+/// the gateway would not serve. Tasks are left out, because the gateway announces its own support.
+#[derive(Default)]
+pub struct ServerExtensions {
+    all: Map<String, Value>,
+    /// Names with different settings.
+    contradicted: Vec<String>,
+}
+
+impl ServerExtensions {
+    /// Adds the extensions that a server declares (JSON text of an object). `adds_no_methods` are
+    /// names besides those of extensions that the gateway supports.
+    pub fn add(&mut self, declared: &[u8], adds_no_methods: &BTreeSet<String>) {
+        if declared.len() > MAX_CAPABILITIES {
+            return;
         }
+        let Ok(Value::Object(mut declared)) = serde_json::from_slice(declared) else { return };
+        retain_carried(&mut declared);
+        declared.retain(|name, _| name == UI || name != TASKS && adds_no_methods.contains(name));
+        for (name, settings) in declared {
+            match self.all.get(&name) {
+                None if self.all.len() < MAX_EXTENSIONS => drop(self.all.insert(name, settings)),
+                Some(known) if *known != settings => self.contradicted.push(name),
+                _ => {}
+            }
+        }
+    }
+
+    /// Returns the extensions with the settings on which all of their servers agree.
+    #[must_use]
+    pub fn finish(mut self) -> Map<String, Value> {
+        for name in self.contradicted {
+            self.all.remove(&name);
+        }
+        self.all
     }
 }
 

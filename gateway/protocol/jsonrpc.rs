@@ -7,6 +7,7 @@
 mod error;
 mod keys;
 mod message;
+mod wrapped;
 
 use bytes::Bytes;
 

@@ -5,13 +5,16 @@ mod entry;
 mod hidden;
 mod keep;
 mod layers;
+pub(crate) mod management;
 pub(crate) mod mark;
 mod merge;
 mod own;
 pub(crate) mod rendered;
 mod resources;
 pub(crate) mod template;
+mod tool_index;
 mod view;
+mod view_search;
 mod views;
 
 use std::collections::BTreeMap;
@@ -31,7 +34,9 @@ use keep::keep_ms;
 pub(crate) use layers::{Layers, Selection, Viewing};
 use merge::{Merger, ServerLists};
 pub(crate) use own::OwnRules;
+use tool_index::ToolIndex;
 pub(crate) use view::View;
+pub(crate) use view_search::ViewSearch;
 use views::Views;
 
 use crate::inspect::{self, KnownInspections};
@@ -46,6 +51,7 @@ pub(crate) struct Catalog {
     items: [Vec<Arc<CatalogEntry>>; 4],
     /// Tools that are hidden until an operator has reviewed them.
     quarantined: Vec<Arc<CatalogEntry>>,
+    tool_index: Arc<ToolIndex>,
     declared: BTreeMap<Slug, Declared>,
     pub(crate) views: Views,
 }
@@ -158,7 +164,9 @@ impl Catalog {
             Some(before) => before.version + 1,
             None => 0,
         };
-        Self { version, servers, items, quarantined, declared, views: Views::default() }
+        let tool_index = ToolIndex::new(&items[index(ListKind::Tools)]);
+        let views = Views::default();
+        Self { version, servers, items, quarantined, tool_index, declared, views }
     }
 
     /// Returns all tools, including quarantined tools.

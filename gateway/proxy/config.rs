@@ -1,9 +1,12 @@
 //! Validated configuration of the request path.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use lockgate_policy::pin::Pins;
+use lockgate_protocol::{list, scan};
+use lockgate_search::Synonyms;
 
 /// The gateway's own identity and the limits of the request path.
 #[derive(Clone, PartialEq, Eq)]
@@ -15,6 +18,9 @@ pub struct Config {
     pub instructions: Option<String>,
     pub names: Names,
     pub limits: Limits,
+    pub tool_search: ToolSearch,
+    /// Names of extensions that add no methods, which endpoints announce for their servers.
+    pub extensions: BTreeSet<String>,
     /// Secret from which the keys of sealed tokens (cursors, request states, task ids) are derived.
     /// If `None`, each start generates a secret, and tokens do not outlive the process.
     pub secret: Option<String>,
@@ -43,6 +49,47 @@ pub struct Names {
     pub separator: String,
     /// Longest exposed name, 32–128 characters; longer names get a hash suffix.
     pub max_length: usize,
+}
+
+/// The form of an endpoint's list of tools.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ToolsMode {
+    /// All tools.
+    #[default]
+    Full,
+    /// Tools that find and call the others.
+    Search,
+    /// As `Search` for many tools, except for clients that load definitions on demand.
+    Auto,
+}
+
+/// How clients find tools that are not listed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ToolSearch {
+    pub tools: ToolsMode,
+    /// Modes of single endpoints, by path.
+    pub endpoints: BTreeMap<String, ToolsMode>,
+    /// Number of tools from which `Auto` searches.
+    pub threshold: usize,
+    /// Names of tools that stay listed.
+    pub always: BTreeSet<String>,
+    pub synonyms: Synonyms,
+    /// Names of clients that load definitions on demand.
+    pub deferring: BTreeSet<String>,
+}
+
+impl ToolSearch {
+    /// Returns the mode of the endpoint at a path.
+    pub(crate) fn mode(&self, path: &str) -> ToolsMode {
+        self.endpoints.get(path).copied().unwrap_or(self.tools)
+    }
+
+    /// Returns whether a client, described by the JSON text of its `clientInfo`, loads definitions
+    /// on demand.
+    pub(crate) fn is_deferring(&self, client: &[u8]) -> bool {
+        let name = list::member(client, "name").and_then(scan::as_str);
+        name.is_some_and(|name| self.deferring.contains(&*name))
+    }
 }
 
 /// Limits of the request path.

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use lockgate_authn::Principal;
 use lockgate_protocol::jsonrpc::Request;
+use lockgate_protocol::meta;
 use lockgate_protocol::revision::{Era, Revision};
 use lockgate_telemetry::TraceContext;
 use lockgate_upstream::Caller;
 
-use crate::catalog::{CatalogEntry, View, ViewEntry};
+use crate::catalog::{CatalogEntry, View, ViewEntry, ViewSearch};
 use crate::directory::Seeing;
 use crate::rights::CallerRights;
 use crate::server_operation::ServerOperation;
@@ -77,6 +78,24 @@ impl RequestContext {
             return Some(context);
         }
         trace_context::of_message(&self.request).or_else(|| self.trace.clone())
+    }
+
+    /// Returns the search of the view, if this client finds tools instead of getting all of them.
+    pub(crate) fn search(&self) -> Option<&ViewSearch> {
+        let search = self.view.search.as_deref()?;
+        let is_listed = self.transport != Transport::Mcp || search.is_auto && self.defers_loading();
+        if is_listed { None } else { Some(search) }
+    }
+
+    /// Returns whether the client loads definitions of tools on demand.
+    fn defers_loading(&self) -> bool {
+        match &self.session {
+            Some(session) => session.defers_loading,
+            None => {
+                let client = self.request.meta(meta::CLIENT_INFO).unwrap_or(b"{}");
+                self.snapshot.config.tool_search.is_deferring(client)
+            }
+        }
     }
 
     pub(crate) fn can_be_asked(&self) -> bool {

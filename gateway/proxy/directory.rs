@@ -203,7 +203,7 @@ impl Directory {
         }
         let selection = select(endpoint, None, snapshot, &rights.principal)?;
         // Unknown endpoints are not cached: clients could make up any number of them.
-        let viewing = Viewing { policy: &snapshot.policy, rights, naming: snapshot.naming };
+        let viewing = make_viewing(endpoint, snapshot, rights);
         let view = Layers { shared: &shared, own: None }.view(selection, viewing)?;
         Some(shared.views.keep(endpoint, class, view))
     }
@@ -222,7 +222,7 @@ impl Directory {
         if let Some(known) = shared.views.get(Some(state.number), endpoint, class) {
             return Some(known);
         }
-        let viewing = Viewing { policy: &snapshot.policy, rights, naming: snapshot.naming };
+        let viewing = make_viewing(endpoint, snapshot, rights);
         let view = Layers { shared, own: Some(&state.catalog) }.view(selection, viewing)?;
         let number = state.number;
         let kept = shared.views.keep_own(
@@ -326,6 +326,23 @@ impl Directory {
         for name in self.organisations.load().keys() {
             self.wakes.add(Some(Arc::clone(name)), WantedWork::Merge);
         }
+    }
+}
+
+fn make_viewing<'a>(
+    endpoint: &Endpoint,
+    snapshot: &'a Snapshot,
+    rights: &'a CallerRights,
+) -> Viewing<'a> {
+    let tool_search = &snapshot.config.tool_search;
+    let mode = tool_search.mode(&endpoint.path());
+    Viewing {
+        policy: &snapshot.policy,
+        rights,
+        naming: snapshot.naming,
+        mode,
+        tool_search,
+        extensions: &snapshot.config.extensions,
     }
 }
 

@@ -36,6 +36,7 @@ use crate::context::RequestContext;
 use crate::gateway::Gateway;
 use crate::relay::{Relay, stream_message};
 use crate::rescue::RequestError;
+use crate::search::{self, Lookup};
 use crate::server_operation;
 use crate::session::{Log, Session};
 use crate::session_stream::{silence, stream_call};
@@ -53,6 +54,12 @@ pub(crate) async fn answer_request(gateway: &Arc<Gateway>, context: Box<RequestC
             return write_reply(&context, answer);
         }
         Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead | Method::Complete => {
+            if context.view.search.is_some()
+                && let Some(lookup) = search::find_lookup(&context)
+            {
+                // Boxed because it is rare, to keep the future of a request small.
+                return Box::pin(answer_lookup(gateway, context, lookup)).await;
+            }
             return forward_request(gateway, context).await;
         }
         method if task::is_asked_about(&context, method) => {
@@ -106,6 +113,15 @@ fn write_reply(context: &RequestContext, answer: Result<Text, RequestError>) -> 
             problem.reply(Some(context.request.id()), context.era())
         }
     }
+}
+
+/// Answers a lookup of tools. Like a list, it counts against the rate limits.
+async fn answer_lookup(gateway: &Gateway, context: Box<RequestContext>, lookup: Lookup) -> Reply {
+    if let Err(problem) = admit_list(gateway, &context) {
+        return write_reply(&context, Err(problem));
+    }
+    let (context, answer) = search::answer(gateway, context, lookup).await;
+    write_reply(&context, answer)
 }
 
 /// Authorizes a request for a server and runs the call.

@@ -28,7 +28,7 @@ use crate::session::{Log, Session, parse_event_id};
 use crate::session_stream::{self, silence};
 use crate::snapshot::Snapshot;
 use crate::transport::{Exchange, ExchangeKind, Reply, Text};
-use crate::{dispatch, trace_context};
+use crate::{dispatch, search, trace_context};
 
 pub(crate) use initialize::initialize;
 pub(crate) use subscribe::tell_updated;
@@ -128,7 +128,7 @@ async fn prepare_request(
         gateway.record_refused_request(&problem, exchange);
         return Err(Box::new(problem.reply(Some(request.id()), Era::Legacy)));
     };
-    Ok(Box::new(RequestContext {
+    let mut context = Box::new(RequestContext {
         view,
         endpoint: session.endpoint.clone(),
         transport: exchange.transport,
@@ -144,7 +144,15 @@ async fn prepare_request(
         takes_streamed_body: exchange.takes_streamed_body,
         request,
         snapshot,
-    }))
+    });
+    if context.view.search.is_some()
+        && let Err(problem) = search::unwrap_call(&mut context)
+    {
+        server_operation::refuse(context.operation.as_deref(), &problem);
+        gateway.record_refused_request(&problem, exchange);
+        return Err(Box::new(problem.reply(Some(context.request.id()), Era::Legacy)));
+    }
+    Ok(context)
 }
 
 /// Writes the reply to a request with an empty result.

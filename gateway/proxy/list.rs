@@ -7,25 +7,37 @@ use std::sync::Arc;
 use bytes::Bytes;
 use lockgate_protocol::header;
 use lockgate_protocol::list::{self, Shown};
-use lockgate_protocol::revision::Revision;
+use lockgate_protocol::revision::{Era, Revision};
 use lockgate_protocol::scan::{self, Keys, Scanner, Span};
 use lockgate_upstream::{Item, ListKind};
 
 use crate::catalog::rendered::Pages;
-use crate::catalog::{CatalogEntry, View, index};
+use crate::catalog::{CatalogEntry, View, ViewSearch, index, management};
 
 /// Returns the pages of a list for a client's revision. `asked` includes the items for clients that
 /// accept questions.
 pub(crate) fn find_pages(
     view: &View,
+    search: Option<&ViewSearch>,
     kind: ListKind,
     revision: Revision,
     asked: bool,
     page_items: usize,
 ) -> Arc<Pages> {
-    let cell = &view.rendered.0[usize::from(asked)][index(kind)][revision.index()];
-    Arc::clone(cell.get_or_init(|| {
-        let pages = render(view, kind, revision, asked, page_items);
+    let search = search.filter(|_| kind == ListKind::Tools);
+    let cells = match search {
+        Some(search) => &search.pages[usize::from(asked)],
+        None => &view.rendered.0[usize::from(asked)][index(kind)],
+    };
+    Arc::clone(cells[revision.index()].get_or_init(|| {
+        let asked = if asked { Some(revision.era()) } else { None };
+        let pages = match search {
+            Some(search) => render_short(view, search, revision, asked, page_items),
+            None => {
+                let entries: Vec<_> = view.entries(kind, asked).collect();
+                render(view, kind, revision, &entries, page_items)
+            }
+        };
         let mut hasher = blake3::Hasher::new();
         for page in &pages {
             hasher.update(page);
@@ -59,11 +71,9 @@ fn render(
     view: &View,
     kind: ListKind,
     revision: Revision,
-    asked: bool,
+    entries: &[&Arc<CatalogEntry>],
     page_items: usize,
 ) -> Vec<Bytes> {
-    let asked = if asked { Some(revision.era()) } else { None };
-    let entries: Vec<_> = view.entries(kind, asked).collect();
     if entries.is_empty() {
         return vec![Bytes::from_static(b"[]")];
     }
@@ -71,6 +81,38 @@ fn render(
     for entries in entries.chunks(page_items.max(1)) {
         pages.push(render_page(view, kind, revision, entries));
     }
+    pages
+}
+
+/// Renders the management tools, and the tools that stay listed beside them.
+fn render_short(
+    view: &View,
+    search: &ViewSearch,
+    revision: Revision,
+    asked: Option<Era>,
+    page_items: usize,
+) -> Vec<Bytes> {
+    let mut entries = Vec::new();
+    for entry in &search.listed {
+        if entry.audience.includes(asked) {
+            entries.push(entry);
+        }
+    }
+    let mut pages = render(view, ListKind::Tools, revision, &entries, page_items);
+    let mut first = vec![b'['];
+    for (name, definition) in management::DEFINITIONS {
+        if first.len() > 1 {
+            first.push(b',');
+        }
+        let shown = Shown { key: (ListKind::Tools.key(), name), slug: None, revision };
+        // The definitions are constants.
+        let _ = list::show(&mut first, definition.as_bytes(), &shown);
+    }
+    if !entries.is_empty() {
+        first.push(b',');
+    }
+    first.extend_from_slice(&pages[0][1..]);
+    pages[0] = first.into();
     pages
 }
 

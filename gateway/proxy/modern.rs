@@ -29,7 +29,7 @@ use crate::rights::CallerRights;
 use crate::server_operation::ServerOperation;
 use crate::snapshot::Snapshot;
 use crate::transport::{Exchange, Reply};
-use crate::{listen, trace_context};
+use crate::{listen, search, trace_context};
 
 /// Larger integers are not exact in every JSON reader.
 const MAX_INTEGER: f64 = 9_007_199_254_740_992.0;
@@ -135,7 +135,7 @@ fn check_request(
     }
     let assertion = snapshot.assertion(&principal);
     let caller = Caller { assertion, ..read_caller(&principal, &request)? };
-    let context = Box::new(RequestContext {
+    let mut context = Box::new(RequestContext {
         view,
         endpoint: exchange.endpoint.clone(),
         transport: exchange.transport,
@@ -153,6 +153,9 @@ fn check_request(
     });
     if context.request.method.as_str().starts_with("tasks/") {
         require_tasks(&context)?;
+    }
+    if context.view.search.is_some() {
+        search::unwrap_call(&mut context)?;
     }
     Ok(context)
 }

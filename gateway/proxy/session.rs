@@ -60,6 +60,8 @@ pub(crate) struct Session {
     /// Set if the client accepts questions of servers.
     pub(crate) interactive: bool,
     roots_changes: bool,
+    /// Set if the client loads definitions of tools on demand.
+    pub(crate) defers_loading: bool,
     /// Set once the lists for interactive clients have been waited for.
     pub(crate) interactive_awaited: AtomicBool,
     /// Log level plus 1; 0 if unset.
@@ -164,7 +166,7 @@ impl Sessions {
         let own = limits.sessions_per_principal;
         let share = self.shares.take_of_all(&principal, own, limits.sessions)?;
         let Some(id) = id.or_else(random_id) else { return Err(TooMany::All) };
-        let Opening { revision, capabilities } = opening;
+        let Opening { revision, capabilities, defers_loading } = opening;
         let roots_changes = capabilities::declares(&capabilities, &["roots", "listChanged"]);
         // `carried` drops `roots.listChanged`, which applies only to the session's own connections.
         let capabilities = capabilities::carried(&capabilities);
@@ -178,6 +180,7 @@ impl Sessions {
             revision,
             interactive,
             roots_changes,
+            defers_loading,
             lists: Mutex::new(view.marks(interactive)),
             interactive_awaited: AtomicBool::new(false),
             capabilities,

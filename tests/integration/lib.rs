@@ -92,6 +92,7 @@ mod strict;
 mod subscriptions;
 mod tasks;
 mod tls;
+mod tool_search;
 mod traces;
 mod trpc;
 mod trust;

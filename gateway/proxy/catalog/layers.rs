@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use lockgate_policy::{Policy, TargetKind};
-use lockgate_protocol::capabilities::{Offers, merge_extensions};
+use lockgate_protocol::capabilities::{Offers, ServerExtensions};
 use lockgate_protocol::name::{Naming, Slug};
 use lockgate_text::date;
 use lockgate_upstream::{ListKind, ServerId, Upstream, UpstreamState};
@@ -14,10 +14,13 @@ use serde_json::Map;
 
 use super::entry::{CatalogEntry, ViewEntry, index};
 use super::keep::KEEP_MS;
+use super::management::is_management;
 use super::rendered::Rendered;
 use super::view::{Degraded, View};
+use super::view_search::ViewSearch;
 use super::{Catalog, Declared};
 use crate::agent_servers::AgentServers;
+use crate::config::{ToolSearch, ToolsMode};
 use crate::rights::CallerRights;
 
 /// The catalogs that a caller may see.
@@ -40,6 +43,10 @@ pub(crate) struct Viewing<'a> {
     pub(crate) policy: &'a Arc<Policy>,
     pub(crate) rights: &'a CallerRights,
     pub(crate) naming: Naming,
+    pub(crate) mode: ToolsMode,
+    pub(crate) tool_search: &'a ToolSearch,
+    /// Extensions that add no methods.
+    pub(crate) extensions: &'a BTreeSet<String>,
 }
 
 struct Chosen<'a> {
@@ -82,7 +89,15 @@ impl<'a> Layers<'a> {
         if !namespaced && servers.is_empty() {
             return None;
         }
-        Some(make_view(&seen, &servers, namespaced, viewing))
+        let mut view = make_view(&seen, &servers, namespaced, viewing);
+        if searches(&view, viewing) {
+            let tools = &view.items[index(ListKind::Tools)];
+            let indexes = self.catalogs().map(|catalog| &catalog.tool_index);
+            let is_auto = viewing.mode == ToolsMode::Auto;
+            let always = &viewing.tool_search.always;
+            view.search = Some(ViewSearch::new(tools, namespaced, indexes, is_auto, always));
+        }
+        Some(view)
     }
 
     fn catalogs(self) -> impl Iterator<Item = &'a Catalog> {
@@ -183,6 +198,24 @@ impl<'a> Layers<'a> {
     }
 }
 
+/// Returns whether the tools of a view are found instead of listed.
+fn searches(view: &View, viewing: Viewing<'_>) -> bool {
+    let tools = view.items[index(ListKind::Tools)].len();
+    let wanted = match viewing.mode {
+        ToolsMode::Full => false,
+        ToolsMode::Auto => tools >= viewing.tool_search.threshold,
+        ToolsMode::Search => true,
+    };
+    if !wanted {
+        return false;
+    }
+    let reserved = view.names[0].keys().find(|name| is_management(name));
+    if let Some(name) = reserved {
+        tracing::warn!(tool = &**name, "no tool search, because a tool has a reserved name");
+    }
+    reserved.is_none()
+}
+
 fn is_chosen(chosen: &ChosenServers<'_>, kind: ListKind, entry: &CatalogEntry) -> bool {
     let Some(chosen) = chosen.get(entry.slug.as_str()) else { return false };
     let is_hidden = kind == ListKind::Tools
@@ -219,6 +252,7 @@ fn make_view(
         extensions: Map::new(),
         instructions: Vec::new(),
         degraded: Vec::new(),
+        search: None,
         keep_ms: KEEP_MS,
         policy: Arc::clone(viewing.policy),
         rights: viewing.rights.clone(),
@@ -226,12 +260,13 @@ fn make_view(
         marks: Default::default(),
     };
     add_web_resources(&mut view);
+    let mut announced = ServerExtensions::default();
     for chosen in servers.values() {
         view.servers.insert(chosen.slug.clone(), Arc::clone(chosen.server));
         let Some(declared) = chosen.declared else { continue };
         view.offers = view.offers.or(declared.offers());
         if let Some(extensions) = &declared.extensions {
-            merge_extensions(&mut view.extensions, extensions);
+            announced.add(extensions, viewing.extensions);
         }
         if let Some(text) = &declared.instructions {
             view.instructions.push((chosen.slug.clone(), Arc::clone(text)));
@@ -239,6 +274,7 @@ fn make_view(
         view.degraded.extend(degraded(chosen.slug, declared));
         view.keep_ms = view.keep_ms.min(declared.keep_ms.unwrap_or(KEEP_MS));
     }
+    view.extensions = announced.finish();
     view
 }
 

@@ -12,6 +12,7 @@ use lockgate_upstream::{ListKind, Upstream};
 
 use super::entry::{CatalogEntry, index};
 use super::merge::Merger;
+use super::tool_index::ToolIndex;
 use super::views::Views;
 use super::{Catalog, is_quarantined};
 use crate::inspect::KnownInspections;
@@ -34,6 +35,7 @@ impl Catalog {
             servers: self.servers.clone(),
             items: self.items.clone(),
             quarantined: self.quarantined.clone(),
+            tool_index: Arc::default(),
             declared: self.declared.clone(),
             views: Views::default(),
         };
@@ -49,6 +51,7 @@ impl Catalog {
         }
         let tools = &mut changed.items[index(ListKind::Tools)];
         changed.quarantined.extend(tools.extract_if(.., is_quarantined));
+        changed.tool_index = ToolIndex::new(tools);
         changed
     }
 

@@ -14,10 +14,13 @@ use serde_json::{Map, Value};
 use super::entry::{CatalogEntry, ViewEntry, index};
 use super::mark::ListMarks;
 use super::rendered::Rendered;
+use super::view_search::ViewSearch;
 use crate::rights::CallerRights;
 
 /// Memory per entry in bytes, beside its name and text: its slots in the tables of names and lists.
 const ENTRY_WEIGHT: usize = 512;
+/// Memory per tool of a search index in bytes, rounded up from a measurement of 5,000 tools.
+const INDEX_WEIGHT: usize = 1200;
 /// Memory of an empty view in bytes.
 const VIEW_WEIGHT: usize = 4 * 1024;
 
@@ -59,6 +62,8 @@ pub(crate) struct View {
     pub(crate) extensions: Map<String, Value>,
     pub(crate) instructions: Vec<(Slug, Arc<str>)>,
     pub(crate) degraded: Vec<Degraded>,
+    /// Search in place of a full list of tools.
+    pub(crate) search: Option<Box<ViewSearch>>,
     /// Shortest cache lifetime of the servers' lists, in milliseconds.
     pub(crate) keep_ms: u64,
     pub(crate) rendered: Rendered,
@@ -119,6 +124,9 @@ impl View {
     fn mark(&self, kind: ListKind, asked: bool) -> u64 {
         let asked = if asked { Some(Era::Legacy) } else { None };
         let mut hasher = blake3::Hasher::new();
+        if kind == ListKind::Tools && self.search.is_some() {
+            hasher.update(b"search");
+        }
         // The degraded servers and their states are part of a list; reasons and times are not.
         for degraded in &self.degraded {
             if !degraded.concerns(kind) {
@@ -146,6 +154,9 @@ impl View {
         let mut weight = VIEW_WEIGHT;
         for entry in self.items.iter().flatten() {
             weight += ENTRY_WEIGHT + 4 * entry.exposed.len() + entry.item.text.len();
+        }
+        if self.search.is_some() {
+            weight += INDEX_WEIGHT * self.items[index(ListKind::Tools)].len();
         }
         weight
     }

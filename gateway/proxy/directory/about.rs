@@ -9,6 +9,7 @@ use lockgate_protocol::method::Method;
 use lockgate_protocol::scan;
 use lockgate_upstream::{ServerId, Upstream};
 
+use crate::catalog::management::is_management;
 use crate::transport::Endpoint;
 
 /// Exposed names keep at least this many bytes of their slug when they are shortened.
@@ -39,6 +40,7 @@ impl<'a> About<'a> {
         let target = match request.method {
             Method::ToolsCall | Method::PromptsGet => {
                 match request.param("name").and_then(scan::as_str) {
+                    Some(name) if is_management(&name) => Target::Any,
                     Some(name) => Target::Named(name),
                     None => Target::None,
                 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use lockgate_telemetry::Metrics;
 use lockgate_upstream::{ServerId, Upstream};
 
-use super::{Directory, Source, select};
-use crate::catalog::{Layers, OwnRules, View, Viewing};
+use super::{Directory, Source, make_viewing, select};
+use crate::catalog::{Layers, OwnRules, View};
 use crate::flagged_tools::log_new_flagged_tools;
 use crate::own_lists::OwnDelta;
 use crate::rights::CallerRights;
@@ -57,7 +57,7 @@ impl Directory {
             log_new_flagged_tools(&state.catalog, &changed, pins);
             changed
         });
-        let viewing = Viewing { policy: &snapshot.policy, rights, naming: snapshot.naming };
+        let viewing = make_viewing(endpoint, snapshot, rights);
         let view = Layers { shared: &changed, own: own.as_ref() }.view(selection, viewing)?;
         Some(shared.views.keep_of_client(number, endpoint, mark, view))
     }

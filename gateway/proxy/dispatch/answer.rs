@@ -10,10 +10,11 @@ use lockgate_protocol::write::{self, Object};
 use lockgate_upstream::ListKind;
 use serde_json::{Value, json};
 
-use crate::catalog::View;
 use crate::catalog::rendered::Pages;
+use crate::catalog::{View, ViewSearch, index};
 use crate::context::RequestContext;
 use crate::rescue::RequestError;
+use crate::search::first_sentence;
 use crate::snapshot::Snapshot;
 use crate::transport::Text;
 use crate::{list, unix_time};
@@ -24,12 +25,16 @@ const CURSOR_LIFE: u64 = 3600;
 const DEGRADED_TTL_MS: u64 = 2_000;
 /// Limit on joined instructions, in bytes.
 const MAX_INSTRUCTIONS: usize = 32 * 1024;
+/// Limit on the introduction to a search, in bytes, and on the purpose of each server in it.
+const MAX_INTRODUCTION: usize = 2 * 1024;
+const MAX_PURPOSE: usize = 120;
 
 /// Writes a page of a merged list: a head and tail around the cached bytes of the items.
 pub(super) fn write_page(context: &RequestContext, kind: ListKind) -> Result<Text, RequestError> {
     let limits = &context.snapshot.config.limits;
     let list = list::find_pages(
         &context.view,
+        context.search(),
         kind,
         context.revision,
         context.can_be_asked(),
@@ -148,15 +153,23 @@ pub(super) fn write_discovery(context: &RequestContext) -> Text {
     if !context.view.degraded.is_empty() {
         result["_meta"][meta::DEGRADED] = list_degraded(&context.view);
     }
-    if let Some(text) = join_instructions(&context.snapshot, &context.view) {
+    if let Some(text) = join_instructions(&context.snapshot, &context.view, context.search()) {
         result["instructions"] = text.into();
     }
     Text::Whole(write::result(context.request.id(), result.to_string().as_bytes()).into())
 }
 
 /// Joins the servers' instructions under headings. Texts that would exceed the limit are left out.
-pub(crate) fn join_instructions(snapshot: &Snapshot, view: &View) -> Option<String> {
+pub(crate) fn join_instructions(
+    snapshot: &Snapshot,
+    view: &View,
+    search: Option<&ViewSearch>,
+) -> Option<String> {
     let mut all = snapshot.config.instructions.clone().unwrap_or_default();
+    if search.is_some() {
+        introduce_search(&mut all, view);
+        return Some(all);
+    }
     for (slug, text) in &view.instructions {
         if all.len() + text.len() > MAX_INSTRUCTIONS {
             continue;
@@ -174,4 +187,24 @@ pub(crate) fn join_instructions(snapshot: &Snapshot, view: &View) -> Option<Stri
         all.push_str(&format!("# {slug}\n{text}"));
     }
     if all.is_empty() { None } else { Some(all) }
+}
+
+/// Appends the number of tools, and the servers with their purpose.
+fn introduce_search(all: &mut String, view: &View) {
+    if !all.is_empty() {
+        all.push_str("\n\n");
+    }
+    let start = all.len();
+    let tools = view.items[index(ListKind::Tools)].len();
+    all.push_str(&format!("Use find_tools to find one of {tools} tools of these servers:"));
+    for slug in view.servers.keys() {
+        let text = view.instructions.iter().find(|(other, _)| other == slug);
+        let purpose = text.map_or(String::new(), |(_, text)| first_sentence(text, MAX_PURPOSE));
+        let line = format!("\n- {slug}{}{purpose}", if purpose.is_empty() { "" } else { ": " });
+        if all.len() - start + line.len() > MAX_INTRODUCTION {
+            all.push_str("\n- …");
+            break;
+        }
+        all.push_str(&line);
+    }
 }

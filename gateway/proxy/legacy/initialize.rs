@@ -56,7 +56,9 @@ pub(crate) fn initialize(
     };
     let limits = &snapshot.config.limits;
     let endpoint = &exchange.endpoint;
-    let opening = Opening { revision, capabilities: capabilities::carried_of(declared, revision) };
+    let capabilities = capabilities::carried_of(declared, revision);
+    let defers_loading = is_deferring(snapshot, request);
+    let opening = Opening { revision, capabilities, defers_loading };
     // Without an operator's secret, no other process could resume the session.
     let portable = match &snapshot.config.secret {
         Some(_) => portable::seal(&snapshot.sealer, &principal, endpoint, &opening),
@@ -79,7 +81,7 @@ pub(crate) fn initialize(
     operation.set_protocol(revision, Some(&session.id));
     gateway.name_holder(&session, snapshot);
     tell_servers(gateway, &session, &view);
-    let result = write_initialize_result(snapshot, &view, revision);
+    let result = write_initialize_result(snapshot, &view, request, revision);
     let body = Text::Whole(write::result(id, result.to_string().as_bytes()).into());
     Reply::Message { status: StatusCode::OK, headers: session_header(&session.id), body }
 }
@@ -100,6 +102,12 @@ fn tell_servers(gateway: &Gateway, session: &Arc<Session>, view: &View) {
     }
 }
 
+/// Returns whether the client loads definitions of tools on demand.
+fn is_deferring(snapshot: &Snapshot, request: &Request) -> bool {
+    let client = request.param("clientInfo").unwrap_or(b"{}");
+    snapshot.config.tool_search.is_deferring(client)
+}
+
 fn read_declared(request: &Request) -> Result<&[u8], RequestError> {
     if request.params().is_empty() {
         return Err(RequestError::invalid("`initialize` needs `params`"));
@@ -112,7 +120,12 @@ fn read_declared(request: &Request) -> Result<&[u8], RequestError> {
     }
 }
 
-fn write_initialize_result(snapshot: &Snapshot, view: &View, revision: Revision) -> Value {
+fn write_initialize_result(
+    snapshot: &Snapshot,
+    view: &View,
+    request: &Request,
+    revision: Revision,
+) -> Value {
     let mut capabilities = Offers::legacy_superset();
     if revision < Revision::V2025_03_26
         && let Some(all) = capabilities.as_object_mut()
@@ -130,7 +143,9 @@ fn write_initialize_result(snapshot: &Snapshot, view: &View, revision: Revision)
         "capabilities": capabilities,
         "serverInfo": info,
     });
-    if let Some(text) = dispatch::join_instructions(snapshot, view) {
+    let search = view.search.as_deref();
+    let search = search.filter(|search| !search.is_auto || !is_deferring(snapshot, request));
+    if let Some(text) = dispatch::join_instructions(snapshot, view, search) {
         result["instructions"] = text.into();
     }
     result

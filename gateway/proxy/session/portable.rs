@@ -25,7 +25,12 @@ pub(crate) struct Opening {
     pub(crate) revision: Revision,
     /// JSON text of the client's capabilities.
     pub(crate) capabilities: Bytes,
+    /// Whether the client loads definitions of tools on demand.
+    pub(crate) defers_loading: bool,
 }
+
+/// Follows the revision of clients that load definitions on demand.
+const DEFERS: &str = "+";
 
 /// Returns an id for a new session, or `None` if the id would be too long.
 pub(crate) fn seal(
@@ -38,6 +43,9 @@ pub(crate) fn seal(
         return None;
     }
     let mut plain = opening.revision.as_str().as_bytes().to_vec();
+    if opening.defers_loading {
+        plain.extend_from_slice(DEFERS.as_bytes());
+    }
     plain.push(b' ');
     plain.extend_from_slice(&opening.capabilities);
     let bound = bind(principal, endpoint);
@@ -63,8 +71,10 @@ pub(crate) fn open(
         .ok()?;
     let plain = String::from_utf8(plain).ok()?;
     let (revision, capabilities) = plain.split_once(' ')?;
+    let deferring = revision.strip_suffix(DEFERS);
     Some(Opening {
-        revision: Revision::parse(revision)?,
+        revision: Revision::parse(deferring.unwrap_or(revision))?,
+        defers_loading: deferring.is_some(),
         capabilities: Bytes::copy_from_slice(capabilities.as_bytes()),
     })
 }

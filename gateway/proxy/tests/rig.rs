@@ -286,6 +286,8 @@ fn config(separator: &str) -> Config {
         title: None,
         instructions: None,
         names: Names { separator: separator.into(), max_length: 64 },
+        tool_search: crate::ToolSearch::default(),
+        extensions: std::collections::BTreeSet::new(),
         limits: Limits {
             depth: 64,
             sessions: 100,

@@ -1,5 +1,6 @@
 //! Tests of `views`, and of the memory of catalogs that were replaced.
 
+use std::collections::BTreeSet;
 use std::time::SystemTime;
 
 use lockgate_authn::{Identity, Principal};
@@ -15,6 +16,7 @@ use lockgate_upstream::{
 use super::*;
 use crate::catalog::{Catalog, Layers, Selection, Servers, Viewing};
 use crate::rights::CallerRights;
+use crate::{ToolSearch, ToolsMode};
 
 /// A server with a list that the test sets.
 struct Scripted(parking_lot::Mutex<Arc<lockgate_upstream::Catalog>>);
@@ -128,7 +130,10 @@ impl Rig {
     fn view(&self, catalog: &Catalog) -> View {
         let (policy, rights, naming) = (&self.policy, &self.rights, Naming::default());
         let layers = Layers { shared: catalog, own: None };
-        layers.view(Selection::All, Viewing { policy, rights, naming }).unwrap()
+        let (mode, tool_search) = (ToolsMode::Full, &ToolSearch::default());
+        let extensions = &BTreeSet::new();
+        let viewing = Viewing { policy, rights, naming, mode, tool_search, extensions };
+        layers.view(Selection::All, viewing).unwrap()
     }
 }
 

@@ -1,0 +1,217 @@
+//! Calls of the management tools: `call_tool` becomes the call that it contains before any other
+//! step, so that every rule applies as to a direct call; the others are answered from the view.
+
+mod signature;
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use lockgate_protocol::list::{self, Shown};
+use lockgate_protocol::method::Method;
+use lockgate_protocol::revision::Era;
+use lockgate_protocol::write;
+use lockgate_search::Query;
+use lockgate_upstream::ListKind;
+use serde_json::{Map, Value, json};
+
+use crate::catalog::management::{
+    CALL, DESCRIBE, FIND, FOUND, MAX_DESCRIBED, MAX_FOUND, is_management,
+};
+use crate::catalog::{CatalogEntry, ViewSearch, index};
+use crate::context::RequestContext;
+use crate::gateway::Gateway;
+use crate::rescue::RequestError;
+use crate::transport::Text;
+pub(crate) use signature::first_sentence;
+use signature::write_summary;
+
+/// Bytes of the arguments of `find_tools` and `describe_tools`.
+const MAX_ARGUMENTS: usize = 64 * 1024;
+/// Bytes of the definitions in a result of `describe_tools`.
+const MAX_DEFINITIONS: usize = 512 * 1024;
+
+/// A management tool that the gateway answers itself.
+#[derive(Clone, Copy)]
+pub(crate) enum Lookup {
+    Find,
+    Describe,
+}
+
+/// Turns a call of `call_tool` into the call that it contains.
+pub(crate) fn unwrap_call(context: &mut RequestContext) -> Result<(), RequestError> {
+    let is_call = context.request.method == Method::ToolsCall;
+    if !is_call || context.request.param_str("name").as_deref() != Some(CALL) {
+        return Ok(());
+    }
+    if context.search().is_none() {
+        return Ok(());
+    }
+    let era = context.era();
+    if let Err(mistake) = context.request.unwrap_call() {
+        return Err(RequestError::tool_error(format!("{CALL}: {mistake}"), era));
+    }
+    let name = context.request.param_str("name").unwrap_or_default();
+    if is_management(&name) {
+        let words = format!("{CALL} calls tools of servers. Call {name} directly");
+        return Err(RequestError::tool_error(words, era));
+    }
+    match context.search() {
+        Some(search) if search.is_for_hosts(&name) => Err(RequestError::unknown("tool", &name)),
+        _ => Ok(()),
+    }
+}
+
+/// Returns the management tool that a request calls, if the gateway answers it.
+pub(crate) fn find_lookup(context: &RequestContext) -> Option<Lookup> {
+    if context.request.method != Method::ToolsCall {
+        return None;
+    }
+    let lookup = match &*context.request.param_str("name")? {
+        FIND => Lookup::Find,
+        DESCRIBE => Lookup::Describe,
+        _ => return None,
+    };
+    context.search().map(|_| lookup)
+}
+
+/// Answers a lookup; on the CPU pool if an index has to be built.
+pub(crate) async fn answer(
+    gateway: &Gateway,
+    context: Box<RequestContext>,
+    lookup: Lookup,
+) -> (Box<RequestContext>, Result<Text, RequestError>) {
+    if context.search().is_none_or(ViewSearch::is_quick) {
+        let answer = look_up(&context, lookup);
+        return (context, answer);
+    }
+    let Ok(turn) = gateway.cpu_pool.turn(context.principal.caller_id()).await else {
+        let wait = gateway.cpu_pool.limit().expected_wait();
+        return (context, Err(RequestError::too_many_judgements(wait)));
+    };
+    turn.run(move || {
+        let answer = look_up(&context, lookup);
+        (context, answer)
+    })
+    .await
+}
+
+fn look_up(context: &RequestContext, lookup: Lookup) -> Result<Text, RequestError> {
+    let result = match lookup {
+        Lookup::Find => find_tools(context).map_err(|mistake| format!("{FIND}: {mistake}")),
+        Lookup::Describe => describe(context).map_err(|mistake| format!("{DESCRIBE}: {mistake}")),
+    };
+    let era = context.era();
+    let content = result.map_err(|mistake| RequestError::tool_error(mistake, era))?;
+    let mut result = json!({"content": [{"type": "text", "text": content}]});
+    if era == Era::Modern {
+        result["resultType"] = "complete".into();
+    }
+    Ok(Text::Whole(write::result(context.request.id(), result.to_string().as_bytes()).into()))
+}
+
+fn find_tools(context: &RequestContext) -> Result<String, String> {
+    let arguments = read_arguments(context, &["query", "server", "limit"])?;
+    let Some(query) = arguments.get("query").and_then(Value::as_str) else {
+        return Err("`query` must be a string".into());
+    };
+    let server = match arguments.get("server") {
+        None | Some(Value::Null) => None,
+        Some(Value::String(server)) => Some(server),
+        Some(_) => return Err("`server` must be a string".into()),
+    };
+    let limit = match arguments.get("limit") {
+        None | Some(Value::Null) => FOUND,
+        Some(limit) => match limit.as_u64() {
+            Some(limit @ 1..=MAX_FOUND) => limit,
+            _ => return Err(format!("`limit` must be a whole number from 1 to {MAX_FOUND}")),
+        },
+    };
+    let synonyms = &context.snapshot.config.tool_search.synonyms;
+    let query = Query::parse(query, synonyms).map_err(|error| format!("`query`: {error}"))?;
+    let Some(search) = context.search() else { return Ok(String::new()) };
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let tools = &context.view.items[index(ListKind::Tools)];
+    let found = search.find(tools, &query, limit, &|entry| {
+        context.sees(entry) && server.is_none_or(|server| *server == *entry.slug)
+    });
+    let mut lines = String::new();
+    for entry in found {
+        write_summary(&mut lines, context.view.shown(entry), &entry.item.text);
+    }
+    if lines.is_empty() {
+        lines.push_str("No tool matches. Use other words.");
+    }
+    Ok(lines)
+}
+
+fn describe(context: &RequestContext) -> Result<String, String> {
+    let arguments = read_arguments(context, &["names"])?;
+    let names = match arguments.get("names") {
+        Some(Value::Array(names)) if (1..=MAX_DESCRIBED).contains(&names.len()) => names,
+        _ => return Err(format!("`names` must be a list of 1 to {MAX_DESCRIBED} names")),
+    };
+    let mut definitions = vec![b'['];
+    let mut unknown = Vec::new();
+    for name in names {
+        let Some(name) = name.as_str() else { return Err("a name must be a string".into()) };
+        let Some(entry) = find_entry(context, name) else {
+            unknown.push(format!("unknown tool: {name:.128}"));
+            continue;
+        };
+        if definitions.len() > 1 {
+            definitions.push(b',');
+        }
+        write_definition(&mut definitions, context, &entry);
+        if definitions.len() > MAX_DEFINITIONS {
+            let words = "the definitions are too long together; describe fewer tools at once";
+            return Err(words.into());
+        }
+    }
+    if unknown.len() == names.len() {
+        return Err(unknown.join("\n"));
+    }
+    definitions.push(b']');
+    let mut text = String::from_utf8_lossy(&definitions).into_owned();
+    for unknown in unknown {
+        text.push('\n');
+        text.push_str(&unknown);
+    }
+    Ok(text)
+}
+
+fn find_entry(context: &RequestContext, name: &str) -> Option<Arc<CatalogEntry>> {
+    let seen = context.tool(name)?;
+    let shown = context.view.shown(&seen.entry);
+    let is_hidden = context.search().is_none_or(|search| search.is_for_hosts(shown));
+    if is_hidden { None } else { Some(Arc::clone(&seen.entry)) }
+}
+
+/// Writes a tool's definition as a list would show it.
+fn write_definition(out: &mut Vec<u8>, context: &RequestContext, entry: &CatalogEntry) {
+    let view = &context.view;
+    let slug = if view.namespaced { Some(entry.slug.as_str()) } else { None };
+    let key = (ListKind::Tools.key(), &**view.shown(entry));
+    let shown = Shown { key, slug, revision: context.revision };
+    let before = out.len();
+    if list::show(out, &entry.item.text, &shown).is_err() {
+        // Unreachable: the item was scanned on arrival.
+        out.truncate(before);
+    }
+}
+
+fn read_arguments(
+    context: &RequestContext,
+    known: &[&str],
+) -> Result<Map<String, Value>, Cow<'static, str>> {
+    let raw = context.request.param("arguments").unwrap_or(b"{}");
+    if raw.len() > MAX_ARGUMENTS {
+        return Err(format!("the arguments are longer than {MAX_ARGUMENTS} bytes").into());
+    }
+    let Ok(Value::Object(arguments)) = serde_json::from_slice(raw) else {
+        return Err("the arguments must be an object".into());
+    };
+    match arguments.keys().find(|name| !known.contains(&name.as_str())) {
+        Some(name) => Err(format!("unknown argument {name:.64?}").into()),
+        None => Ok(arguments),
+    }
+}

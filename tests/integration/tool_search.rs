@@ -1,0 +1,369 @@
+//! Tool search from outside, in both eras: short lists, found and described tools, and calls by
+//! `call_tool`, which have the results and records of direct calls.
+
+use std::path::Path;
+
+use crate::rig::client::{Answer, Request};
+use crate::rig::gate::command;
+use crate::rig::upstream::{modern, modern_with, tool};
+use crate::rig::{Gate, Session, Upstream, Value, json, until};
+
+const MANAGEMENT: [&str; 3] = ["find_tools", "describe_tools", "call_tool"];
+
+const POLICIES: &str = "policies:
+  - { name: most, effect: allow, what: { tools: ['a/[!c]*'] } }
+  - { name: not-secret, effect: deny, what: { tools: ['a/secret'] } }
+  - { name: seldom, effect: deny, what: { tools: ['a/seldom'] }, rate: { per_hour: 3 } }
+  - { name: small, effect: allow, what: { tools: ['a/checked'] }, arguments: { /n: { value: { max: 5 } } } }
+  - { name: only-one, effect: deny, who: { principals: ['*two*'] }, what: { tools: ['a/private'] } }
+";
+
+fn described(name: &str, description: &str) -> Value {
+    json!({"name": name, "description": description, "inputSchema": {"type": "object",
+        "properties": {"city": {"type": "string", "description": "Name of a town"}},
+        "required": ["city"]}})
+}
+
+fn weather() -> Vec<Value> {
+    vec![
+        described("get_forecast", "Returns the weather of the next days. Slowly."),
+        described("send_message", "Sends a message to a channel."),
+        described("secret", "Returns the secret weather."),
+        tool("plain"),
+    ]
+}
+
+/// A client of either era.
+enum Client<'a> {
+    Modern(&'a Gate, &'a str),
+    Legacy(Session<'a>),
+}
+
+impl Client<'_> {
+    async fn ask(&self, method: &str, params: Value) -> Answer {
+        match self {
+            Self::Modern(gate, path) => gate.modern(path, method, params).await,
+            Self::Legacy(session) => session.ask(method, params).await,
+        }
+    }
+
+    async fn call(&self, name: &str, arguments: Value) -> Answer {
+        self.ask("tools/call", json!({"name": name, "arguments": arguments})).await
+    }
+
+    async fn text(&self, name: &str, arguments: Value) -> (String, bool) {
+        let result = self.call(name, arguments).await.result();
+        let text = result["content"][0]["text"].as_str().unwrap_or_default().to_owned();
+        (text, result["isError"] == true)
+    }
+
+    async fn names(&self) -> Vec<String> {
+        let result = self.ask("tools/list", json!({})).await.result();
+        let mut names = Vec::new();
+        for tool in result["tools"].as_array().unwrap() {
+            names.push(tool["name"].as_str().unwrap().to_owned());
+        }
+        names
+    }
+}
+
+async fn clients<'a>(gate: &'a Gate, path: &'a str) -> [Client<'a>; 3] {
+    [
+        Client::Modern(gate, path),
+        Client::Legacy(gate.session(path, "2025-11-25").await),
+        Client::Legacy(gate.session(path, "2024-11-05").await),
+    ]
+}
+
+#[tokio::test]
+async fn tools_are_found_described_and_called() {
+    let server = Upstream::http(modern_with(weather())).await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("all.yaml");
+    std::fs::write(&file, POLICIES).unwrap();
+    let gate = Gate::start(json!({
+        "servers": {"a": server.config()}, "policy": {"files": [file]},
+        "tool_search": {"tools": "search", "always": ["a__plain", "a__absent"],
+            "synonyms": {"tempest": ["weather"]}},
+    }))
+    .await;
+    for (path, prefix) in [("/mcp", "a__"), ("/servers/a/mcp", "")] {
+        for client in clients(&gate, path).await {
+            let mut listed = MANAGEMENT.map(str::to_owned).to_vec();
+            if path == "/mcp" {
+                listed.push("a__plain".into());
+            }
+            assert_eq!(client.names().await, listed);
+            for query in ["weather", "forcast", "tempest", "wea\u{200b}ther"] {
+                let (found, is_error) = client.text("find_tools", json!({"query": query})).await;
+                let line = format!(
+                    "{prefix}get_forecast(city: string) – Returns the weather of the next days."
+                );
+                assert_eq!((found, is_error), (line, false), "{query}");
+            }
+            let (found, _) =
+                client.text("find_tools", json!({"query": "weather", "server": "b"})).await;
+            assert_eq!(found, "No tool matches. Use other words.");
+            let names = [format!("{prefix}get_forecast"), format!("{prefix}secret"), "x".into()];
+            let (text, _) = client.text("describe_tools", json!({"names": names})).await;
+            let mut lines = text.lines();
+            let definition: Value = serde_json::from_str(lines.next().unwrap()).unwrap();
+            assert_eq!(definition[0]["name"], names[0]);
+            assert_eq!(definition[0]["inputSchema"], weather()[0]["inputSchema"]);
+            let rest: Vec<_> = lines.collect();
+            assert_eq!(rest, [format!("unknown tool: {prefix}secret").as_str(), "unknown tool: x"]);
+            let before = server.count("tools/call");
+            let wrapped = json!({"name": names[0], "arguments": {"city": "Oslo"}});
+            assert_eq!(client.call("call_tool", wrapped).await.code(), 0);
+            assert_eq!(server.count("tools/call"), before + 1);
+            let heard = server.heard_of("tools/call").pop().unwrap();
+            assert_eq!(heard.body["params"]["name"], "get_forecast");
+            assert_eq!(heard.body["params"]["arguments"], json!({"city": "Oslo"}));
+        }
+    }
+    let discovered = gate.modern("/mcp", "server/discover", json!({})).await.result();
+    let words = discovered["instructions"].as_str().unwrap();
+    assert!(words.contains("find_tools") && words.contains("\n- a"), "{words}");
+}
+
+#[tokio::test]
+async fn bad_lookups_get_words_and_reach_no_server() {
+    let server = Upstream::http(modern_with(weather())).await;
+    let config = json!({"servers": {"a": server.config()}, "tool_search": {"tools": "search"}});
+    let gate = Gate::start(config).await;
+    let cases = [
+        ("find_tools", json!({}), "`query` must be a string"),
+        ("find_tools", json!({"query": 7}), "`query` must be a string"),
+        ("find_tools", json!({"query": "\u{200b}"}), "no words"),
+        ("find_tools", json!({"query": "((.*)+)+$"}), "no words"),
+        ("find_tools", json!({"query": "x".repeat(4097)}), "4097 bytes, more than 4096"),
+        ("find_tools", json!({"query": "x".repeat(1 << 20)}), "longer than 65536 bytes"),
+        ("find_tools", json!({"query": "x", "limit": 0}), "from 1 to 25"),
+        ("find_tools", json!({"query": "x", "limit": 26}), "from 1 to 25"),
+        ("find_tools", json!({"query": "x", "server": []}), "`server` must be a string"),
+        ("find_tools", json!({"query": "x", "sever": "a"}), "unknown argument \"sever\""),
+        ("find_tools", json!([]), "must be an object"),
+        ("describe_tools", json!({"names": []}), "1 to 20 names"),
+        ("describe_tools", json!({"names": vec!["x"; 21]}), "1 to 20 names"),
+        ("describe_tools", json!({"names": ["x"]}), "unknown tool: x"),
+        ("call_tool", json!({}), "must have the `name` of a tool"),
+        ("call_tool", json!({"name": "call_tool", "arguments": {}}), "Call call_tool directly"),
+        ("call_tool", json!({"name": "find_tools"}), "Call find_tools directly"),
+        ("call_tool", json!({"name": "a__plain", "argument": {}}), "unknown member"),
+    ];
+    for client in clients(&gate, "/mcp").await {
+        for (name, arguments, words) in &cases {
+            let (text, is_error) = client.text(name, arguments.clone()).await;
+            assert!(is_error && text.contains(words), "{name} {words}: {text}");
+        }
+        let (text, is_error) = client.text("find_tools", json!({"query": "x".repeat(4096)})).await;
+        assert_eq!((text.as_str(), is_error), ("No tool matches. Use other words.", false));
+        // As a direct call would be refused.
+        for arguments in [json!([]), json!("x")] {
+            let wrapped = json!({"name": "a__plain", "arguments": arguments});
+            let answers = [
+                client.call("call_tool", wrapped).await,
+                client.call("a__plain", arguments.clone()).await,
+            ];
+            assert_eq!(answers[0].json()["error"], answers[1].json()["error"]);
+            assert_ne!(answers[0].code(), 0);
+        }
+    }
+    assert_eq!(server.count("tools/call"), 0);
+}
+
+/// `auto` depends on the number of tools and on the client, and the header `Mcp-Name` repeats what
+/// the client sent.
+#[tokio::test]
+async fn lists_are_short_from_a_number_of_tools_and_for_most_clients() {
+    let server = Upstream::http(modern(&["t", "u"])).await;
+    let other = Upstream::http(modern(&["t"])).await;
+    let gate = Gate::start(json!({
+        "servers": {"a": server.config(), "b": other.config()},
+        "tool_search": {"tools": "auto", "threshold": 2, "deferring": ["deferring"],
+            "endpoints": {"/servers/a/mcp": "full"}},
+    }))
+    .await;
+    let all = ["a__t", "a__u", "b__t"];
+    for client in clients(&gate, "/mcp").await {
+        assert_eq!(client.names().await, MANAGEMENT);
+    }
+    assert_eq!(gate.tools("/servers/a/mcp").await.0, ["t", "u"]);
+    assert_eq!(gate.tools("/servers/b/mcp").await.0, ["t"]);
+    let params = json!({"_meta": {"io.modelcontextprotocol/clientInfo":
+        {"name": "deferring", "version": "1"}}});
+    let listed = gate.modern("/mcp", "tools/list", params.clone()).await.result();
+    let names = listed["tools"].as_array().unwrap().iter().map(|tool| &tool["name"]);
+    assert!(names.eq(all), "{listed}");
+    let mut lookup = params;
+    lookup["name"] = "find_tools".into();
+    lookup["arguments"] = json!({"query": "t"});
+    let unknown = gate.modern("/mcp", "tools/call", lookup).await.text();
+    assert!(unknown.contains("unknown tool: find_tools"), "{unknown}");
+    let body = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {},
+        "clientInfo": {"name": "deferring", "version": "1"}}});
+    let opened = Request::bare("POST", "/mcp", body.to_string()).send(gate.address).await;
+    let session = opened.header("mcp-session-id").unwrap();
+    let listed = Request::legacy("/mcp", session, 1, "tools/list", &json!({}));
+    let listed = listed.send(gate.address).await.result();
+    let names = listed["tools"].as_array().unwrap().iter().map(|tool| &tool["name"]);
+    assert!(names.eq(all), "{listed}");
+    let wrapped = json!({"name": "call_tool", "arguments": {"name": "a__t", "arguments": {}}});
+    let request = Request::modern("/mcp", "tools/call", wrapped);
+    assert_eq!(request.send(gate.address).await.code(), 0);
+    let answer = request.with("Mcp-Name", "a__t").send(gate.address).await;
+    assert_eq!((answer.status, answer.code()), (400, -32020), "{}", answer.text());
+}
+
+/// A tool of a server with a reserved name keeps the list full.
+#[tokio::test]
+async fn reserved_names_of_a_server_come_first() {
+    let server = Upstream::http(modern(&["find_tools", "t"])).await;
+    let config = json!({"servers": {"a": server.config()}, "tool_search": {"tools": "search"}});
+    let gate = Gate::start(config).await;
+    assert_eq!(gate.tools("/servers/a/mcp").await.0, ["find_tools", "t"]);
+    assert_eq!(gate.tools("/mcp").await.0, MANAGEMENT);
+    assert!(gate.log().contains("a tool has a reserved name"), "{}", gate.log());
+}
+
+/// Tools for hosts alone stay listed, and are neither found nor called for a model.
+#[tokio::test]
+async fn tools_for_hosts_are_not_for_models() {
+    let mut page = described("page_weather", "Shows the weather.");
+    page["_meta"] = json!({"ui": {"resourceUri": "ui://a/b", "visibility": ["app"]}});
+    let server = Upstream::http(modern_with(vec![page, tool("t")])).await;
+    let config = json!({"servers": {"a": server.config()}, "tool_search": {"tools": "search"}});
+    let gate = Gate::start(config).await;
+    for client in clients(&gate, "/mcp").await {
+        assert_eq!(client.names().await[3..], ["a__page_weather"]);
+        let (found, _) = client.text("find_tools", json!({"query": "weather"})).await;
+        assert_eq!(found, "No tool matches. Use other words.");
+        let answer = client.call("call_tool", json!({"name": "a__page_weather"})).await.text();
+        assert!(answer.contains("unknown tool: a__page_weather"), "{answer}");
+        assert_eq!(client.call("a__page_weather", json!({"city": "x"})).await.code(), 0);
+    }
+}
+
+fn key(folder: &Path, name: &str) -> String {
+    let made = command()
+        .args(["keys", "create", name, "--json", "--file"])
+        .arg(folder.join("keys.yaml"))
+        .output()
+        .unwrap();
+    let made: Value = serde_json::from_slice(&made.stdout).unwrap();
+    format!("Bearer {}", made["key"].as_str().unwrap())
+}
+
+/// Returns the records of calls, without what differs between any two calls.
+fn records(file: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    let mut records = Vec::new();
+    for line in text.lines() {
+        let Ok(mut record) = serde_json::from_str::<Value>(line) else { continue };
+        if record["method"] != "tools/call" {
+            continue;
+        }
+        let members = record.as_object_mut().unwrap();
+        for own in ["id", "time", "seq", "hash", "previous", "duration_ms", "trace", "span"] {
+            members.remove(own);
+        }
+        members.retain(|name, _| !name.ends_with("_us") && !name.ends_with("_ms"));
+        if let Some(reason) = record["reason"].as_str() {
+            record["reason"] = reason.split("; wait ").next().into();
+        }
+        records.push(record);
+    }
+    records
+}
+
+/// For random tools, callers and arguments, a wrapped call has the result and the audit record of a
+/// direct call.
+#[tokio::test]
+async fn wrapped_calls_have_the_verdict_and_record_of_direct_calls() {
+    let tools = ["plain", "secret", "seldom", "checked", "private", "absent"];
+    let server = Upstream::http(modern(&tools[..5])).await;
+    let folder = tempfile::tempdir().unwrap();
+    let (file, policies) = (folder.path().join("audit.jsonl"), folder.path().join("all.yaml"));
+    std::fs::write(&policies, POLICIES).unwrap();
+    let keys = [key(folder.path(), "one"), key(folder.path(), "two")];
+    let mut results = Vec::new();
+    for is_wrapped in [false, true] {
+        let file = file.with_extension(if is_wrapped { "wrapped" } else { "direct" });
+        let mut gate = Gate::start(json!({
+            "servers": {"a": server.config()}, "policy": {"files": [policies]},
+            "audit": {"file": file}, "auth": {"keys_file": folder.path().join("keys.yaml")},
+            "tool_search": {"tools": "search"},
+        }))
+        .await;
+        let mut random = fastrand::Rng::with_seed(7);
+        let mut answers = Vec::new();
+        for number in 0..200 {
+            let tool = random.choice(&tools).unwrap();
+            let key = random.choice(&keys).unwrap();
+            let arguments = random
+                .choice([
+                    json!({}),
+                    json!({"n": 1}),
+                    json!({"n": 9}),
+                    json!({"x": [{}]}),
+                    json!([]),
+                ])
+                .unwrap();
+            let name = format!("a__{tool}");
+            let params = if is_wrapped {
+                json!({"name": "call_tool", "arguments": {"name": name, "arguments": arguments}})
+            } else {
+                json!({"name": name, "arguments": arguments})
+            };
+            let request = Request::modern("/mcp", "tools/call", params);
+            let answer = request.with("Authorization", key).send(gate.address).await;
+            // The time to wait differs.
+            let text = answer.text();
+            let text = text.split("; wait ").next().unwrap().to_owned();
+            answers.push((number, *tool, answer.status, text));
+        }
+        gate.terminate();
+        gate.ended().await;
+        let records = records(&file);
+        assert!(records.len() > 150, "{}", records.len());
+        results.push((answers, records));
+    }
+    let wrapped = results.pop().unwrap();
+    let direct = results.pop().unwrap();
+    let refused = direct.1.iter().filter(|record| record["decision"] == "deny").count();
+    assert!(refused > 20 && refused < direct.1.len() - 20, "{refused}");
+    for (direct, wrapped) in direct.0.iter().zip(&wrapped.0) {
+        assert_eq!(direct, wrapped);
+    }
+    for (direct, wrapped) in direct.1.iter().zip(&wrapped.1) {
+        assert_eq!(direct, wrapped);
+    }
+    assert_eq!(direct.1.len(), wrapped.1.len());
+}
+
+/// Among many tools of equal names, searches are quick and the rest is unharmed.
+#[tokio::test]
+async fn many_equal_tools_are_searched() {
+    let mut tools = Vec::new();
+    for number in 0..2_000 {
+        tools.push(described(&format!("same_{number}"), "The same tool."));
+    }
+    let server = Upstream::http(modern_with(tools)).await;
+    let config = json!({"servers": {"a": server.config()}, "tool_search": {"tools": "auto"}});
+    let gate = Gate::start(config).await;
+    let names = until("the tools are there", async || {
+        let names = gate.tools("/mcp").await.0;
+        (names.len() == 3).then_some(names)
+    })
+    .await;
+    assert_eq!(names, MANAGEMENT);
+    let client = Client::Modern(&gate, "/mcp");
+    let (found, _) = client.text("find_tools", json!({"query": "same tool", "limit": 25})).await;
+    assert_eq!(found.lines().count(), 25, "{found}");
+    assert!(found.starts_with("a__same_0(city: string) – The same tool."), "{found}");
+    assert_eq!(
+        client.text("find_tools", json!({"query": "same tool", "limit": 25})).await.0,
+        found
+    );
+}
