@@ -1,5 +1,6 @@
-//! Ranks the tools of one or several indexes for a query. Tools that are not included affect
-//! neither results nor their order.
+//! Ranks the tools of one or several indexes for a query. Tools that are not included are never
+//! found and count in no word's rarity; they count in the average lengths of an index, and their
+//! words among those that are similar to an unknown word.
 
 use std::cmp::Ordering;
 
