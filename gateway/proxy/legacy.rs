@@ -148,7 +148,7 @@ async fn prepare_request(
     if context.view.search.is_some()
         && let Err(problem) = search::unwrap_call(&mut context)
     {
-        server_operation::refuse(context.operation.as_deref(), &problem);
+        server_operation::refuse(context.operation.as_ref(), &problem);
         gateway.record_refused_request(&problem, exchange);
         return Err(Box::new(problem.reply(Some(context.request.id()), Era::Legacy)));
     }
