@@ -13,7 +13,7 @@ pub struct Store {
     /// Without it a SQLite file is used.
     pub url: Option<Text>,
     /// The SQLite file; relative to this file. Default `.lockgate/lockgate.db` next to this file.
-    /// Created by the first change.
+    /// Created by the first change or counted call.
     pub file: Option<Text>,
     /// Secrets of at least 32 characters, 8 at most: the first encrypts the credentials of
     /// integrations, all decrypt them. Without one no credential can be stored. References:
