@@ -148,7 +148,7 @@ const TABLE: &[Row] = &[
         "handshake",
         "not answer",
         "{} did not answer in time.",
-        "Check that the server is not overloaded. It has 10 s, or less if `start_timeout` is shorter.",
+        "Check that the server is not overloaded. It has 10 s, or `start_timeout` if shorter.",
     ),
     row(
         "handshake",

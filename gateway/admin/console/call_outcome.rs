@@ -97,7 +97,7 @@ impl CallOutcome {
             stage: "call".into(),
             summary: "The call was cancelled.".into(),
             cause: String::new(),
-            fix: "If the call had reached the server, it was told to stop, and may have acted before.".into(),
+            fix: "A server that had the call was told to stop, and may have acted before.".into(),
         };
         Self::new(Some(fault), Vec::new())
     }
