@@ -357,25 +357,6 @@ const TASKS = {
     equal(result.content[0].text, `reopen_issue: {"id":${id}}`);
   },
 
-  async 'an event between a page and its stream is not lost'(hands, world, mark) {
-    const caller = await world.gateway.key(`early ${mark}`);
-    await hands.go('about:blank');
-    const held = new Promise((resolve) => { hands.page.route('**/console/events?*', resolve, { times: 1 }); });
-    await hands.go('/console/approvals');
-    const stream = await held;
-    const leaving = new AbortController();
-    const call = callTool(`${world.gateway.origin}/mcp`, caller, 'tracker__reopen_issue', { id: 31 }, leaving.signal);
-    await until('the call waits', async () => {
-      const answer = await fetch(`${world.gateway.origin}/api/approvals`, { headers: { authorization: `Bearer ${world.key}` } });
-      return (await answer.json()).items.some((one) => one.callerName === `early ${mark}` || JSON.stringify(one).includes('31'));
-    });
-    equal(await hands.page.getByText(`Called by early ${mark}.`).count(), 0, 'the page is older than the call');
-    await stream.continue();
-    await hands.see(`Called by early ${mark}.`);
-    leaving.abort();
-    await call.catch(() => {});
-  },
-
   async 'a call whose client left is marked'(hands, world, mark) {
     const name = `leaver ${mark}`;
     const caller = await world.gateway.key(name);
