@@ -257,11 +257,13 @@ where
             self.relay.state.lock().client_wait += since.elapsed();
         }
         loop {
-            if let Poll::Ready(Some(piece)) = self.pieces.poll_recv(context) {
+            let received = self.pieces.poll_recv(context);
+            if let Poll::Ready(Some(piece)) = received {
                 self.handed_over = Some(Instant::now());
                 return Poll::Ready(Some(Ok(piece)));
             }
-            let Some(work) = &mut self.work else { return Poll::Ready(None) };
+            // Not the end if pending: pieces may wait for the task's budget in tokio.
+            let Some(work) = &mut self.work else { return received.map(|_| None) };
             let Poll::Ready((_, answer)) = Pin::new(work).poll(context) else {
                 return match self.pieces.poll_recv(context) {
                     Poll::Ready(Some(piece)) => {
@@ -272,6 +274,7 @@ where
                 };
             };
             self.work = None;
+            self.pieces.close();
             if let Err(problem) = answer {
                 tracing::info!(reason = %problem.message, "a response failed after its start was \
                     sent");

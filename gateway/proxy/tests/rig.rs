@@ -4,6 +4,7 @@ mod server;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -14,10 +15,11 @@ use lockgate_protocol::method::Method;
 use lockgate_telemetry::Metrics;
 use lockgate_upstream::{Event, ServerId, Upstream};
 use serde_json::{Value, json};
+use tokio::task::coop;
 
 use crate::directory::About;
 use crate::headers::{METHOD, NAME, SESSION, VERSION};
-use crate::transport::{Endpoint, Events, Exchange, ExchangeKind, Reply};
+use crate::transport::{BodyError, Endpoint, Events, Exchange, ExchangeKind, Reply, StreamedBody};
 use crate::{AgentOwner, AgentServers, Config, Gateway, Limits, Names, Rules};
 
 pub(super) use server::{Named, resting_server, server};
@@ -243,8 +245,10 @@ impl Client {
             }
             Reply::StreamedMessage { headers, mut body } => {
                 let mut all = Vec::new();
-                while let Some(piece) = body.next().await {
+                let mut next = poll_without_budget(&mut body).await;
+                while let Some(piece) = next {
                     all.extend_from_slice(&piece.unwrap());
+                    next = body.next().await;
                 }
                 Got { status: 200, text: text(all.into()), headers, events: None }
             }
@@ -277,6 +281,19 @@ pub(super) async fn next(events: &mut Events) -> Value {
             return serde_json::from_slice(&data).unwrap();
         }
     }
+}
+
+/// Polls for the next piece in a task whose budget is used up, as a busy task's is.
+async fn poll_without_budget(body: &mut StreamedBody) -> Option<Result<Bytes, BodyError>> {
+    let mut is_first = true;
+    std::future::poll_fn(|context| {
+        while is_first && let Poll::Ready(unit) = coop::poll_proceed(context) {
+            unit.made_progress();
+        }
+        is_first = false;
+        body.as_mut().poll_next(context)
+    })
+    .await
 }
 
 fn config(separator: &str) -> Config {
