@@ -419,6 +419,9 @@ async fn the_first_users_lists_are_served_where_lists_need_an_account() {
     authority.protect(&format!("http://{}/mcp", server.address));
     let gate = Gate::start(user_config(&server, json!({"discovery": "first_user"}))).await;
     let world = World { authority, server, gate };
+    let (none, empty) = world.gate.tools("/mcp").await;
+    assert!(none.is_empty(), "{empty}");
+    assert!(empty["ttlMs"].as_u64().unwrap() <= 2_000, "a list without a server is soon outdated");
     let mut user = User::local(&world);
     let (url, cookie) = user.start(&format!("{PUBLIC}/connect/a")).await;
     let query = world.authority.approve(&url, "anna");

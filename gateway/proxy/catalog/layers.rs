@@ -13,7 +13,7 @@ use lockgate_upstream::{ListKind, ServerId, Upstream, UpstreamState};
 use serde_json::Map;
 
 use super::entry::{CatalogEntry, ViewEntry, index};
-use super::keep::KEEP_MS;
+use super::keep::{INCOMPLETE_KEEP_MS, KEEP_MS};
 use super::management::is_management;
 use super::rendered::Rendered;
 use super::view::{Degraded, View};
@@ -273,6 +273,9 @@ fn make_view(
         }
         view.degraded.extend(degraded(chosen.slug, declared));
         view.keep_ms = view.keep_ms.min(declared.keep_ms.unwrap_or(KEEP_MS));
+    }
+    if !view.degraded.is_empty() {
+        view.keep_ms = view.keep_ms.min(INCOMPLETE_KEEP_MS);
     }
     view.extensions = announced.finish();
     view

@@ -21,8 +21,6 @@ use crate::{list, unix_time};
 
 /// Lifetime of a cursor, in seconds.
 const CURSOR_LIFE: u64 = 3600;
-/// Longest cache lifetime of lists while servers are degraded.
-const DEGRADED_TTL_MS: u64 = 2_000;
 /// Limit on joined instructions, in bytes.
 const MAX_INSTRUCTIONS: usize = 32 * 1024;
 /// Limit on the introduction to a search, in bytes, and on the purpose of each server in it.
@@ -95,13 +93,8 @@ fn read_cursor(context: &RequestContext, mark: &str, cursor: &[u8]) -> Option<us
 
 fn write_cache_hints(object: &mut Object<'_>, view: &View) {
     object.raw("resultType", b"\"complete\"");
-    write::number(object.key("ttlMs"), ttl_ms(view));
+    write::number(object.key("ttlMs"), view.keep_ms);
     object.raw("cacheScope", b"\"private\"");
-}
-
-/// Returns the shortest cache lifetime of the servers in the view.
-fn ttl_ms(view: &View) -> u64 {
-    if view.degraded.is_empty() { view.keep_ms } else { view.keep_ms.min(DEGRADED_TTL_MS) }
 }
 
 /// Writes the server info (modern era) and the degraded servers.
@@ -146,7 +139,7 @@ pub(super) fn write_discovery(context: &RequestContext) -> Text {
         "resultType": "complete",
         "supportedVersions": versions,
         "capabilities": capabilities,
-        "ttlMs": ttl_ms(&context.view),
+        "ttlMs": context.view.keep_ms,
         "cacheScope": "private",
         "_meta": {meta::SERVER_INFO: info},
     });
