@@ -410,16 +410,12 @@ async fn a_refusal_says_which_bound_it_was() {
         let arguments = json!({"x": "x".repeat(bytes)});
         Request::modern("/mcp", "tools/call", json!({"name": "a__t", "arguments": arguments}))
     };
-    let mut holders = Vec::new();
-    let refused = until("the memory is held", async || {
-        // Complete bodies with slow calls: an incomplete body would be evicted.
-        let mut holder = TcpStream::connect(gate.address).await.unwrap();
-        let _ = holder.write_all(&long(1_000_000).bytes()).await;
-        holders.push(holder);
-        let answer = long(100_000).send(gate.address).await;
-        (answer.status == 503).then_some(answer)
-    })
-    .await;
+    // A complete body of a slow call: an incomplete body would be evicted.
+    let mut holder = TcpStream::connect(gate.address).await.unwrap();
+    holder.write_all(&long(1_000_000).bytes()).await.unwrap();
+    until("the memory is held", async || (server.count("tools/call") > 0).then_some(())).await;
+    let refused = long(100_000).send(gate.address).await;
+    assert_eq!(refused.status, 503, "{}", refused.text());
     let body: Value = refused.json();
     assert_eq!(body["error"]["data"]["reason"], "bytes_in_flight", "{body}");
     assert_eq!(refused.header("retry-after"), Some("1"), "by then the largest had to go");
