@@ -255,6 +255,7 @@ fn record(
             action,
             issuer: &holder.issuer,
             subject: &holder.subject,
+            key: None,
             organisation: Some(&holder.organisation),
             before: None,
             after: Some(&after),

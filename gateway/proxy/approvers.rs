@@ -8,7 +8,7 @@ use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 
 use crate::approvals::announced::Announcement;
-use crate::approvals::waiting::{Approver, VoteError, WaitingCall, join_names};
+use crate::approvals::waiting::{Approver, VoteError, WaitingCall, join_names, name_of};
 use crate::gateway::Gateway;
 use crate::unix_time;
 
@@ -105,8 +105,10 @@ impl Gateway {
             rule: &join_names(&call.rules),
             issuer: &call.requester.issuer,
             subject: &call.requester.subject,
+            key: call.requester.key_name.as_deref(),
             organisation: call.requester.named_organisation(),
             by: &format!("{}|{}", approver.issuer, approver.subject),
+            by_name: &name_of(approver),
             server: call.shown["server"].as_str().unwrap_or(""),
             name: call.shown["tool"].as_str().unwrap_or(""),
             digest: call.shown["digest"].as_str().unwrap_or(""),

@@ -57,6 +57,7 @@ async fn administrators_see_the_rule_of_a_denial_and_who_approved() {
     let id = bob.split('_').nth(1).unwrap();
     assert_eq!((&approved["name"], &approved["rule"]), (&json!("a__wipe"), &json!("one")));
     assert_eq!(approved["by"], format!("key|{id}"), "{approved}");
+    assert_eq!((&approved["key"], &approved["by_name"]), (&json!("ann"), &json!("bob")));
     let hidden = get("/api/audit").by(&other).send(at).await.json();
     assert_eq!(hidden["items"], json!([]), "another organisation sees nothing");
 }

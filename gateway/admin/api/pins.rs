@@ -319,7 +319,7 @@ async fn decide(
             tokio::task::spawn_blocking(move || operations.decide_pins(&pins, is_approved));
         match written.await {
             Ok(Ok(())) => {
-                record(place, &actor, &chosen, is_approved);
+                record(place, &caller, &chosen, is_approved);
                 wait_until_applied(&state, &chosen, decision).await;
                 Ok(Json(decided))
             }
@@ -416,15 +416,15 @@ fn choose(all: &[PinChange], wanted: &[ToolToApprove]) -> Result<Vec<ApprovedPin
 
 fn record(
     place: Option<audit::ChangePlace>,
-    actor: &Actor,
+    caller: &Caller,
     chosen: &[ApprovedPin],
     is_approved: bool,
 ) {
     let (action, label) =
         if is_approved { ("approve pins", "approved") } else { ("reject pins", "rejected") };
-    let principal = &actor.principal;
+    let principal = &caller.principal;
     let who = format!("{}|{}", principal.issuer, principal.subject);
-    let organisation = &*actor.organisation;
+    let organisation = caller.organisation();
     tracing::info!(target: "audit", action, who, organisation, "changed");
     let Some(place) = place else { return };
     let mut tools = Vec::new();
@@ -437,6 +437,7 @@ fn record(
         action,
         issuer: &principal.issuer,
         subject: &principal.subject,
+        key: principal.key_name.as_deref(),
         organisation: Some(organisation),
         before: None,
         after: Some(&after),

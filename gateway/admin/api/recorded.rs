@@ -59,6 +59,7 @@ fn write(place: Option<audit::ChangePlace>, principal: &Principal, record: &Chan
         action,
         issuer: &principal.issuer,
         subject: &principal.subject,
+        key: principal.key_name.as_deref(),
         organisation,
         before: record.before.as_deref(),
         after: record.after.as_deref(),

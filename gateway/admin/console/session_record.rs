@@ -34,6 +34,7 @@ impl SessionRecord {
             action,
             issuer: &principal.issuer,
             subject: &principal.subject,
+            key: principal.key_name.as_deref(),
             organisation: Some(organisation),
             before: None,
             after: None,

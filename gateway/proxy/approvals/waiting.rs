@@ -264,7 +264,7 @@ impl WaitingCall {
 }
 
 /// Returns the name of a key, or the subject of another credential.
-fn name_of(principal: &Principal) -> String {
+pub(crate) fn name_of(principal: &Principal) -> String {
     principal.key_name.as_deref().unwrap_or(&principal.subject).to_owned()
 }
 

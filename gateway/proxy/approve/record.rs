@@ -4,7 +4,7 @@ use lockgate_authn::Principal;
 use lockgate_telemetry::audit;
 
 use super::{Asking, Stop};
-use crate::approvals::waiting::join_names;
+use crate::approvals::waiting::{join_names, name_of};
 use crate::rescue::{ApprovalError, RequestError};
 
 impl Asking<'_> {
@@ -34,8 +34,10 @@ impl Asking<'_> {
         let Self { gateway, context, permitted, call, .. } = self;
         let rule = join_names(permitted.approvals());
         let mut people = Vec::with_capacity(by.len());
+        let mut names = Vec::with_capacity(by.len());
         for one in by {
             people.push(format!("{}|{}", one.issuer, one.subject));
+            names.push(name_of(one));
         }
         let people = people.join(", ");
         let who = format!("{}|{}", context.principal.issuer, context.principal.subject);
@@ -48,8 +50,10 @@ impl Asking<'_> {
             rule: &rule,
             issuer: &context.principal.issuer,
             subject: &context.principal.subject,
+            key: context.principal.key_name.as_deref(),
             organisation: context.principal.named_organisation(),
             by: &people,
+            by_name: &names.join(", "),
             server: &permitted.server().qualified_name(),
             name: tool,
             digest: &digest,

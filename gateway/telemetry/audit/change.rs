@@ -24,6 +24,8 @@ pub struct Change<'a> {
     /// The administrator.
     pub issuer: &'a str,
     pub subject: &'a str,
+    /// The display name of the administrator's key.
+    pub key: Option<&'a str>,
     /// The organisation of the changed object; `None` for shared objects.
     pub organisation: Option<&'a str>,
     /// JSON text without secrets; `None` for a created object.
@@ -85,6 +87,9 @@ fn write(out: &mut Vec<u8>, change: &Change<'_>) {
     event::plain(out, name!("action"), change.action);
     event::text(out, name!("issuer"), change.issuer);
     event::text(out, name!("who"), change.subject);
+    if let Some(key) = change.key {
+        event::text(out, name!("key"), key);
+    }
     event::client(out);
     if let Some(organisation) = change.organisation {
         event::text(out, name!("organisation"), organisation);

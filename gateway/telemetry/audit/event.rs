@@ -88,10 +88,14 @@ pub struct Approval<'a> {
     pub rule: &'a str,
     pub issuer: &'a str,
     pub subject: &'a str,
+    /// The display name of the caller's key.
+    pub key: Option<&'a str>,
     /// The caller's organisation, if its credential names one.
     pub organisation: Option<&'a str>,
-    /// The approver, as `issuer|subject`; empty if none has decided.
+    /// The approvers, as `issuer|subject`; empty if none has decided.
     pub by: &'a str,
+    /// The approvers by the names of their keys, or their subjects.
+    pub by_name: &'a str,
     pub server: &'a str,
     /// The listed name of the tool.
     pub name: &'a str,
@@ -215,9 +219,11 @@ pub(super) fn approval(out: &mut Vec<u8>, about: &Approval<'_>) {
     text(out, name!("rule"), about.rule);
     text(out, name!("issuer"), about.issuer);
     text(out, name!("who"), about.subject);
+    maybe(out, name!("key"), about.key);
     maybe(out, name!("organisation"), about.organisation);
     if !about.by.is_empty() {
         text(out, name!("by"), about.by);
+        text(out, name!("by_name"), about.by_name);
     }
     text(out, name!("server"), about.server);
     text(out, name!("name"), about.name);

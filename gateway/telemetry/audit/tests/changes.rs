@@ -9,7 +9,8 @@ fn change<'a>(before: Option<&'a str>, after: Option<&'a str>) -> Change<'a> {
     Change {
         action: "change mcp-integration",
         issuer: "key",
-        subject: "ci",
+        subject: "0123456789abcdef",
+        key: Some("ci"),
         organisation: Some("acme"),
         before,
         after,
@@ -38,7 +39,8 @@ fn a_change_is_recorded_with_before_and_after_and_the_trail_still_verifies() {
     assert_eq!(written.len(), 4, "{written:?}");
     let [made, changed, gone, cut] = written.as_slice() else { unreachable!() };
     for record in &written {
-        assert_eq!((&record["issuer"], &record["who"]), (&"key".into(), &"ci".into()));
+        let who = (&record["issuer"], &record["who"], &record["key"]);
+        assert_eq!(who, (&"key".into(), &"0123456789abcdef".into(), &"ci".into()));
         assert_eq!(record["organisation"], "acme");
     }
     assert!(made.get("before").is_none() && gone.get("after").is_none());
