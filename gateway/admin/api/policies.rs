@@ -185,13 +185,13 @@ fn find_subject(
         if question.caller.is_some() {
             return Err(Problem::in_body("/caller", "use either `caller` or `as`"));
         }
-        let known = known_callers(state);
+        let known = known_callers(state, caller);
         let is_known = known.iter().any(|(_, one)| is_same(one, subject));
         return Ok((subject.clone(), is_known));
     }
     let Some(wanted) = &question.caller else { return Ok((read_subject(&caller.principal), true)) };
     let mut found: Vec<Subject> = Vec::new();
-    for (name, subject) in known_callers(state) {
+    for (name, subject) in known_callers(state, caller) {
         let is_wanted = name == *wanted
             || subject.subject == *wanted
             || format!("{}|{}", subject.issuer, subject.subject) == *wanted;
@@ -217,9 +217,10 @@ fn is_same(one: &Subject, other: &Subject) -> bool {
     one.issuer == other.issuer && one.subject == other.subject
 }
 
-/// Lists all callers with a valid key or a console session, by name.
-fn known_callers(state: &ApiState) -> Vec<(String, Subject)> {
+/// Lists the caller of the API and all callers with a valid key or a console session, by name.
+fn known_callers(state: &ApiState, caller: &Caller) -> Vec<(String, Subject)> {
     let now = read_clock();
+    let own = read_subject(&caller.principal);
     let mut known = Vec::new();
     for key in &*state.operations.keys() {
         if key.revoked.is_some() || key.expires.is_some_and(|end| end <= now) {
@@ -244,12 +245,15 @@ fn known_callers(state: &ApiState) -> Vec<(String, Subject)> {
             known.push((subject.subject.clone(), subject));
         }
     }
+    if own.issuer != KEY {
+        known.push((own.subject.clone(), own));
+    }
     known
 }
 
 /// Describes a caller for the response: its name and the properties that policies use.
-fn describe_subject(state: &ApiState, subject: &Subject) -> Value {
-    let known = known_callers(state);
+fn describe_subject(state: &ApiState, caller: &Caller, subject: &Subject) -> Value {
+    let known = known_callers(state, caller);
     let name = known.iter().find(|(_, one)| is_same(one, subject)).map(|(name, _)| name);
     json!({
         "name": name,
@@ -322,7 +326,7 @@ pub(crate) async fn explain_decision(
     let (kind, name) = question.asked()?;
     let arguments = question.arguments.as_ref().map(ToString::to_string);
     let (subject, knows_caller) = find_subject(&state, &caller, &question)?;
-    let shown = describe_subject(&state, &subject);
+    let shown = describe_subject(&state, &caller, &subject);
     let principal = make_principal(&subject);
     let at = match (&question.at, principal.only_agent()) {
         (Some(at), _) => at.clone(),

@@ -66,9 +66,27 @@ struct AccessPage<'a> {
     /// Agents, whose endpoints are suggested.
     agents: Vec<Agent>,
     explanation: Option<Explanation>,
+    /// The caller has no key and no session, and was described instead.
+    is_described: bool,
 }
 
 impl AccessPage<'_> {
+    /// Returns a sentence about arguments that the record of a call does not contain.
+    fn unknown_arguments(&self) -> &'static str {
+        match self.question.get("unknown") {
+            "arguments" => {
+                "The record has no arguments. Enter those of the call: without them, policies with \
+                 conditions on arguments may decide otherwise."
+            }
+            "secrets" => "The record has the arguments without secrets.",
+            _ => "",
+        }
+    }
+
+    fn arguments_hint(&self) -> &'static str {
+        if self.unknown_arguments().is_empty() { "" } else { "arguments-hint" }
+    }
+
     /// Returns the address of the page that creates a test case from the question.
     fn case_address(&self, decision: &str) -> String {
         let Ok(mut path) = ApiPath::new(&["console", "access", "cases"]) else {
@@ -203,18 +221,29 @@ pub(crate) async fn explain(
         callers: list_callers(&api).await?,
         agents: list_agents(&api).await,
         explanation: None,
+        is_described: false,
     };
     if question.get("call").is_empty() {
         return show(&page);
     }
-    let asked = match write_question(&question) {
+    let mut asked = match write_question(&question) {
         Ok(asked) => asked,
         Err(mistake) => {
             page.arguments_mistake = &mistake;
             return render(StatusCode::UNPROCESSABLE_ENTITY, &page);
         }
     };
-    let answer = api.ask(&ApiPath::new(&["api", "policies", "explain"])?, &asked).await;
+    let path = ApiPath::new(&["api", "policies", "explain"])?;
+    let mut answer = api.ask(&path, &asked).await;
+    // The caller of a recorded call may have had a token.
+    if matches!(&answer, Err(error) if error.pointer == "/caller")
+        && question.get("caller") == described_name(&question)
+    {
+        asked["caller"] = Value::Null;
+        asked["as"] = describe_caller(&question);
+        page.is_described = true;
+        answer = api.ask(&path, &asked).await;
+    }
     match answer {
         Ok(explanation) => page.explanation = Some(explanation),
         Err(error) if error.is_of_form() => {
@@ -244,18 +273,27 @@ fn write_question(question: &Fields) -> Result<Value, String> {
     if !question.get("caller").is_empty() {
         asked["caller"] = question.get("caller").into();
     } else if !question.get("subject").is_empty() {
-        asked["as"] = json!({
-            "issuer": question.get("issuer"),
-            "subject": question.get("subject"),
-            "roles": split_words(question.get("roles")),
-            "scopes": split_words(question.get("scopes")),
-        });
-        let organisation = question.get("organisation");
-        if !organisation.is_empty() {
-            asked["as"]["organisation"] = organisation.into();
-        }
+        asked["as"] = describe_caller(question);
     }
     Ok(asked)
+}
+
+fn described_name(question: &Fields) -> String {
+    format!("{}|{}", question.get("issuer"), question.get("subject"))
+}
+
+fn describe_caller(question: &Fields) -> Value {
+    let mut described = json!({
+        "issuer": question.get("issuer"),
+        "subject": question.get("subject"),
+        "roles": split_words(question.get("roles")),
+        "scopes": split_words(question.get("scopes")),
+    });
+    let organisation = question.get("organisation");
+    if !organisation.is_empty() {
+        described["organisation"] = organisation.into();
+    }
+    described
 }
 
 fn split_words(text: &str) -> Vec<&str> {

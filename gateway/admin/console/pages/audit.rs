@@ -5,6 +5,7 @@ use askama::Template;
 use axum::extract::Path;
 use axum::http::StatusCode;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
 use crate::console::api_client::{ApiClient, ApiError, ApiPath, sentence};
@@ -129,9 +130,10 @@ impl AuditRecord {
 
     /// Returns the members in order of importance to readers.
     fn facts(&self) -> Vec<(&'static str, String)> {
-        const SHOWN: [(&str, &str); 16] = [
+        const SHOWN: [(&str, &str); 17] = [
             ("Name", "key"),
-            ("Approved by", "by"),
+            ("Decided by", "by_name"),
+            ("Id of the decider", "by"),
             ("Subject", "who"),
             ("Issuer", "issuer"),
             ("Organisation", "organisation"),
@@ -162,15 +164,43 @@ impl AuditRecord {
         facts
     }
 
-    /// Returns the address that explains the decision.
+    /// Returns the recorded arguments as JSON, and the part of them that is unknown: `arguments`,
+    /// `secrets`, or nothing.
+    fn arguments(&self) -> (&str, &'static str) {
+        let Some(recorded) = self.0.get("arguments") else { return ("", "arguments") };
+        // `{}` or none.
+        if recorded["bytes"].as_u64().is_some_and(|bytes| bytes <= 2) {
+            return ("", "");
+        }
+        match recorded["redacted"].as_str() {
+            // Truncated text is not JSON.
+            Some(text) if serde_json::from_str::<IgnoredAny>(text).is_ok() => (text, "secrets"),
+            _ => ("", "arguments"),
+        }
+    }
+
+    /// Returns the address that explains the decision: the access page with everything that the
+    /// record contains, and the name of the part that it does not.
     fn explain_address(&self) -> Option<String> {
         if self.get("kind") != "decision" || self.get("method") != "tools/call" {
             return None;
         }
+        let server = self.get("server");
+        let name = self.get("name");
+        // The endpoint of a server has the server's own names.
+        let has_own_names = self.get("endpoint").starts_with("/servers/") && !server.is_empty();
+        let call = if has_own_names { format!("{server}/{name}") } else { name.to_owned() };
+        let (arguments, unknown) = self.arguments();
         let path = ApiPath::new(&["console", "access"]).ok()?;
         let path = path
-            .with("call", self.get("name"))
-            .with("caller", &format!("{}|{}", self.get("issuer"), self.get("who")));
+            .with("call", &call)
+            .with("caller", &format!("{}|{}", self.get("issuer"), self.get("who")))
+            .with("issuer", self.get("issuer"))
+            .with("subject", self.get("who"))
+            .with("organisation", self.get("organisation"))
+            .with("at", self.get("endpoint"))
+            .with("arguments", arguments)
+            .with("unknown", unknown);
         Some(path.as_str().to_owned())
     }
 }
@@ -273,3 +303,6 @@ fn find_next_time(time: &str) -> Option<String> {
     let micros: u32 = micros.parse().ok()?;
     Some(format!("{second}.{:06}Z", micros.checked_add(1)?))
 }
+
+#[cfg(test)]
+mod tests;

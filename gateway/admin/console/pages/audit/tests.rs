@@ -1,0 +1,59 @@
+//! Tests of `audit`: the question that explains a recorded decision, and the names of people.
+
+use serde_json::json;
+
+use super::*;
+
+fn record(more: &Value) -> AuditRecord {
+    let mut record = json!({
+        "kind": "decision", "method": "tools/call", "server": "files", "name": "files__read",
+        "issuer": "key", "who": "0123", "key": "ci",
+    });
+    for (name, value) in more.as_object().unwrap() {
+        record[name] = value.clone();
+    }
+    serde_json::from_value(record).unwrap()
+}
+
+fn explain(more: &Value) -> String {
+    let address = record(more).explain_address().unwrap();
+    let (_, query) = address.split_once('?').unwrap();
+    let mut parts = Vec::new();
+    for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+        if !["caller", "issuer", "subject"].contains(&&*name) {
+            parts.push(format!("{name}={value}"));
+        }
+    }
+    parts.join(" ")
+}
+
+#[test]
+fn the_question_has_the_endpoint_and_the_arguments_or_names_them_as_unknown() {
+    let digest = json!({"bytes": 40, "digest": "9f2c"});
+    assert_eq!(explain(&json!({"arguments": digest})), "call=files__read unknown=arguments");
+    assert_eq!(explain(&json!({})), "call=files__read unknown=arguments");
+    assert_eq!(explain(&json!({"arguments": {"bytes": 2}})), "call=files__read");
+    let redacted = json!({"bytes": 40, "redacted": r#"{"path":"/tmp"}"#});
+    let at = "/servers/files/mcp";
+    assert_eq!(
+        explain(&json!({"arguments": redacted, "endpoint": at, "name": "read"})),
+        format!(r#"call=files/read at={at} arguments={{"path":"/tmp"}} unknown=secrets"#),
+    );
+    let cut = json!({"bytes": 9000, "redacted": r#"{"path":"/tm…"#});
+    let at = "/agents/1/mcp";
+    assert_eq!(
+        explain(&json!({"arguments": cut, "endpoint": at})),
+        format!("call=files__read at={at} unknown=arguments"),
+    );
+}
+
+#[test]
+fn people_appear_by_name() {
+    let approval = record(&json!({"kind": "approval", "by": "key|4567", "by_name": "bob"}));
+    assert_eq!(approval.who(), "ci");
+    let facts = approval.facts();
+    assert_eq!(facts[0], ("Name", "ci".to_owned()));
+    assert_eq!(facts[1], ("Decided by", "bob".to_owned()));
+    let change = record(&json!({"kind": "change", "action": "sign in", "method": null}));
+    assert_eq!((change.who(), change.subject()), ("ci", "files__read"));
+}
