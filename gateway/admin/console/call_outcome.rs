@@ -85,10 +85,19 @@ impl CallOutcome {
     }
 
     /// Creates the outcome of a `CallToolResult`, `GetPromptResult` or `ReadResourceResult`.
-    pub(crate) fn of_result(name: &str, result: &Value) -> Self {
+    pub(crate) fn of_result(called: &Called<'_>, result: &Value) -> Self {
         let parts = show_parts(result);
-        let is_error = result.get("isError") == Some(&Value::Bool(true));
-        Self::new(is_error.then(|| Fault::new("call", name, "isError", "")), parts)
+        if result.get("isError") != Some(&Value::Bool(true)) {
+            return Self::new(None, parts);
+        }
+        match parts.first() {
+            Some(CallPart::Text(_, text)) if is_denial(text) => {
+                let next = called.explanation();
+                let fault = Fault::new("policy", called.name, "", text);
+                Self { next, ..Self::new(Some(fault), Vec::new()) }
+            }
+            _ => Self::new(Some(Fault::new("call", called.name, "isError", "")), parts),
+        }
     }
 
     /// Creates the outcome of a call that the visitor cancelled.
@@ -102,18 +111,11 @@ impl CallOutcome {
         Self::new(Some(fault), Vec::new())
     }
 
-    /// Marks a tool error as the denial of a policy.
-    pub(crate) fn refused_by_policy(mut self, name: &str, arguments: &Value) -> Self {
-        self.fault = Some(Fault::new("policy", name, "", ""));
-        self.next = explain_address(name, arguments);
-        self
-    }
-
     /// Creates the outcome of a call without a result.
     pub(crate) fn of_error(error: &ApiError, called: &Called<'_>) -> Self {
         let (stage, mark) = find_stage(error);
         let next = match stage {
-            "policy" if called.is_operator => explain_address(called.name, called.arguments),
+            "policy" => called.explanation(),
             "call" => called.server_page(),
             _ => None,
         };
@@ -122,13 +124,21 @@ impl CallOutcome {
     }
 }
 
-fn explain_address(name: &str, arguments: &Value) -> Option<(String, &'static str)> {
-    let path = ApiPath::new(&["console", "access"]).ok()?;
-    let path = path.with("call", name).with("arguments", &arguments.to_string());
-    Some((path.as_str().to_owned(), "Explain the decision"))
+/// Returns whether the gateway denied the call because of its arguments, or because it was not
+/// approved: such denials are tool errors, for models to read, and name the policy to the caller. A
+/// server that imitates them misleads only about its own tool.
+fn is_denial(text: &str) -> bool {
+    text.starts_with("refused by policy ") || text.starts_with("the call was not made, refused")
 }
 
 impl Called<'_> {
+    /// Returns the page that explains a decision, for operators.
+    fn explanation(&self) -> Option<(String, &'static str)> {
+        let path = ApiPath::new(&["console", "access"]).ok().filter(|_| self.is_operator)?;
+        let path = path.with("call", self.name).with("arguments", &self.arguments.to_string());
+        Some((path.as_str().to_owned(), "Explain the decision"))
+    }
+
     fn server_page(&self) -> Option<(String, &'static str)> {
         let path = ApiPath::new(&["console", "servers", self.server]).ok()?;
         Some((path.as_str().to_owned(), "Open the server"))
@@ -139,6 +149,7 @@ impl Called<'_> {
 fn find_stage(error: &ApiError) -> (&'static str, &'static str) {
     match (error.status.as_u16(), error.code.as_str()) {
         (_, TOO_LARGE) => ("answer", ""),
+        _ if is_denial(&error.detail) => ("policy", ""),
         (400 | 422, _) => ("schema", ""),
         (403, _) => ("policy", ""),
         (404, _) => ("pin", ""),

@@ -41,8 +41,29 @@ fn each_failure_has_its_stage_and_the_next_step() {
     assert_eq!(outcome(502, "SERVER_ERROR", false).next.unwrap().0, "/console/servers/s");
 }
 
+fn of_result(result: &Value, is_operator: bool) -> CallOutcome {
+    let called = Called { server: "s", name: "t", arguments: &json!({}), is_operator };
+    CallOutcome::of_result(&called, result)
+}
+
+#[test]
+fn a_denial_is_shown_as_one_and_only_operators_are_led_to_its_explanation() {
+    for text in [
+        "refused by policy thirteen: arguments.id: must not be 13",
+        "the call was not made, refused by policy reopening: denied by key|1",
+    ] {
+        let result = json!({"content": [{"type": "text", "text": text}], "isError": true});
+        let denied = of_result(&result, false);
+        assert!(denied.is_denied() && denied.next.is_none() && denied.parts.is_empty());
+        let fault = denied.fault.unwrap();
+        assert_eq!(fault.summary, "A policy denies this call of t.");
+        assert_eq!(fault.cause[1..], format!("{text}.")[1..]);
+        assert!(of_result(&result, true).next.is_some());
+    }
+}
+
 fn shown(result: &Value) -> Vec<String> {
-    let outcome = CallOutcome::of_result("t", result);
+    let outcome = of_result(result, false);
     let parts = outcome.parts.iter().map(|part| match part {
         CallPart::Text(label, text) => format!("{label}|{text}"),
         CallPart::Image(kind, bytes) => format!("{kind} {}", bytes.len()),
@@ -65,7 +86,7 @@ fn a_result_is_shown_part_by_part() {
     assert_eq!(parts[1], "image/png 4");
     assert!(parts[2].contains("svg+xml"), "an image that can run scripts is shown as JSON");
     assert_eq!(parts[3..], ["note://1 One", "note://2|two"]);
-    let failed = CallOutcome::of_result("t", &json!({"content": [], "isError": true}));
+    let failed = of_result(&json!({"content": [], "isError": true}), true);
     assert_eq!(failed.fault.unwrap().summary, "t returned an error.");
 }
 

@@ -288,38 +288,10 @@ async fn make_call(
         Ok(path) => api.ask(path, &body).await,
         Err(error) => Err(error.clone()),
     };
+    let called = Called { server: &tool.server, name, arguments, is_operator };
     match answer {
-        Ok(result) => {
-            let outcome = CallOutcome::of_result(name, &result);
-            explain_refusal(api, is_operator, (kind, name), arguments, outcome).await
-        }
-        Err(error) => {
-            let server = &tool.server;
-            CallOutcome::of_error(&error, &Called { server, name, arguments, is_operator })
-        }
-    }
-}
-
-/// Identifies a denial based on arguments, which is returned as a tool error for models to read.
-/// Only operators may have decisions explained, so only they see the difference.
-async fn explain_refusal(
-    api: &ApiClient,
-    is_operator: bool,
-    (kind, name): (Callable, &str),
-    arguments: &Value,
-    outcome: CallOutcome,
-) -> CallOutcome {
-    if !outcome.is_error() || !is_operator || kind != Callable::Tool {
-        return outcome;
-    }
-    let Ok(path) = ApiPath::new(&["api", "policies", "explain"]) else { return outcome };
-    let question = json!({"call": name, "arguments": arguments});
-    let explained: Result<Value, ApiError> = api.ask(&path, &question).await;
-    match explained {
-        Ok(explained) if explained["decision"] == "deny" => {
-            outcome.refused_by_policy(name, arguments)
-        }
-        _ => outcome,
+        Ok(result) => CallOutcome::of_result(&called, &result),
+        Err(error) => CallOutcome::of_error(&error, &called),
     }
 }
 

@@ -1,6 +1,5 @@
 //! Tests of `results`.
 
-use serde_json::Value;
 use tokio::sync::oneshot;
 
 use super::*;
@@ -47,7 +46,7 @@ async fn the_memory_of_fields_and_errors_is_counted() {
     assert!(many.bytes() >= 1000 * size_of::<(String, String)>(), "{}", many.bytes());
     let cause = "x".repeat(1 << 20);
     let fault = crate::fault::Fault::new("call", "t", "", &cause);
-    let outcome = CallOutcome { fault: Some(fault), ..CallOutcome::of_result("t", &Value::Null) };
+    let outcome = CallOutcome { fault: Some(fault), ..CallOutcome::cancelled() };
     let call = KeptCall::start(("t", many), |_| async { outcome }, || ());
     call.wait_briefly().await;
     assert!(Kept::Call(Arc::new(call)).bytes() > 1 << 20);
