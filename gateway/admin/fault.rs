@@ -148,7 +148,8 @@ const TABLE: &[Row] = &[
         "handshake",
         "not answer",
         "{} did not answer in time.",
-        "Check that the server is not overloaded. It has 10 s, or `start_timeout` if shorter.",
+        "Check that the server is not overloaded. It has 5 s for the handshake, and \
+         `start_timeout` in all.",
     ),
     row(
         "handshake",

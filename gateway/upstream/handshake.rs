@@ -23,8 +23,10 @@ use crate::failure::{UpstreamError, UpstreamErrorKind};
 use crate::http::{HttpTransport, Post, Posted, status_failure};
 use crate::status::{Stage, StageError};
 
-/// Timeout of a probe. Silence means legacy on stdio, and a failure over HTTP.
-const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Timeout of a probe on stdio, whose silence means legacy. Programs may still be starting.
+const STDIO_PROBE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Timeout of each handshake request over HTTP, where silence is a failure.
+const HTTP_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest handshake response: it is parsed into a tree, which takes many times its size.
 const MAX_ANSWER: usize = 1 << 20;
 
@@ -162,7 +164,7 @@ async fn probe(transport: &ServerTransport, intro: &Introduction, id: u64) -> Pr
     match transport {
         ServerTransport::Duplex(duplex) => {
             let answer = tokio::time::timeout(
-                PROBE_TIMEOUT,
+                STDIO_PROBE_TIMEOUT,
                 duplex.request(id, outbound::joined(text), None, None, false),
             )
             .await;
@@ -178,24 +180,31 @@ async fn probe(transport: &ServerTransport, intro: &Introduction, id: u64) -> Pr
             message.head.add(modern::VERSION_HEADER, revision.as_str().as_bytes());
             message.head.add(modern::METHOD_HEADER, Method::Discover.as_str().as_bytes());
             let post = Post { id: Some(id), ..Post::note(message) };
-            match tokio::time::timeout(PROBE_TIMEOUT, transport.post(post)).await {
-                Err(_) => Probe::Nothing(
-                    UpstreamError::new(
-                        UpstreamErrorKind::Timeout,
-                        "the server did not answer within 10 s",
-                    )
-                    .after_send(),
-                ),
+            match post_in_time(transport, post).await {
                 // Not a valid response: a server of another era may send anything.
-                Ok(Err(failure)) if failure.kind == UpstreamErrorKind::Garbage => {
+                Err(failure) if failure.kind == UpstreamErrorKind::Garbage => {
                     Probe::Foreign(failure)
                 }
-                Ok(Err(failure)) => Probe::Nothing(failure),
-                Ok(Ok(posted)) => {
+                Err(failure) => Probe::Nothing(failure),
+                Ok(posted) => {
                     transport.note_refusal(&posted);
                     judge_http(&posted)
                 }
             }
+        }
+    }
+}
+
+/// Sends a handshake request over HTTP.
+async fn post_in_time(
+    transport: &Arc<HttpTransport>,
+    post: Post<'_>,
+) -> Result<Posted, UpstreamError> {
+    match tokio::time::timeout(HTTP_TIMEOUT, transport.post(post)).await {
+        Ok(posted) => posted,
+        Err(_) => {
+            let words = "the server did not answer within 5 s";
+            Err(UpstreamError::new(UpstreamErrorKind::Timeout, words).after_send())
         }
     }
 }
@@ -288,7 +297,7 @@ async fn initialize(
         ServerTransport::Http(transport) => {
             let message = transport.message(text, None);
             let post = Post { id: Some(3), keeps_headers: true, ..Post::note(message) };
-            let posted = transport.post(post).await?;
+            let posted = post_in_time(transport, post).await?;
             transport.note_refusal(&posted);
             let session = posted.headers.get(modern::SESSION_HEADER).cloned();
             match posted.response {
