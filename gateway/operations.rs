@@ -94,6 +94,10 @@ impl Operations for App {
         self.clients.lock().contains_key(slug)
     }
 
+    fn has_keys_file(&self) -> bool {
+        self.api.lock().keys_file.is_some()
+    }
+
     fn rehearse_key_change(&self, change: &KeyChange) -> Result<(), KeyChangeError> {
         let file = self.api.lock().keys_file.clone();
         keys_file::rehearse(&file.ok_or(KeyChangeError::NoFile)?, change)

@@ -1,8 +1,11 @@
 //! Faults of servers and calls: one table of sentences and fixes, by the stage that failed. The
 //! API, the console and the command line all read it.
 
-use lockgate_proxy::Gateway;
-use lockgate_upstream::{StageError, UNREADABLE_LISTS, Upstream, UpstreamState};
+use std::time::SystemTime;
+
+use lockgate_proxy::{FailingCalls, Gateway};
+use lockgate_text::date;
+use lockgate_upstream::{ListFailure, StageError, UNREADABLE_LISTS, Upstream, UpstreamState};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -20,6 +23,9 @@ pub struct Fault {
     pub cause: String,
     /// How to repair it.
     pub fix: String,
+    /// The start of the failure (RFC 3339), if it is not the start of the server's state.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<String>,
 }
 
 /// One kind of failure.
@@ -130,7 +136,7 @@ const TABLE: &[Row] = &[
         "auth",
         "",
         "{} requires a valid credential.",
-        "Replace the credential of this server. Lockgate then connects automatically.",
+        "Set a valid credential for this server. Lockgate then connects automatically.",
     ),
     row(
         "handshake",
@@ -255,7 +261,7 @@ impl Fault {
             None => (format!("{name} failed."), "Look into the log of the gateway."),
         };
         let cause = sentence(cause);
-        Self { stage: stage.to_owned(), summary, cause, fix: fix.to_owned() }
+        Self { stage: stage.to_owned(), summary, cause, fix: fix.to_owned(), since: None }
     }
 
     /// Returns the fault of a server. Without `is_operator` the cause is the reason that every
@@ -285,18 +291,22 @@ impl Fault {
             (UpstreamState::Connected | UpstreamState::Resting, None) => {}
             (_, None) => return None,
         }
-        if let Some(words) = &status.list_failure {
+        if let Some(ListFailure { words, since }) = &status.list_failure {
             let cause = if is_operator { words } else { UNREADABLE_LISTS };
-            return Some(Self::new("list", server.slug(), words, cause));
+            return Some(Self::new("list", server.slug(), words, cause).since(*since));
         }
-        let (failed, calls) = gateway.failing_calls_of(server)?;
+        let FailingCalls { failed, calls, since } = gateway.failing_calls_of(server)?;
         // The number of calls to a shared server would reveal the activity of other organisations.
         let cause = if sees_figures {
             format!("{failed} of {calls} calls failed in the last 5 minutes")
         } else {
             "most calls failed in the last 5 minutes".to_owned()
         };
-        Some(Self::new("call", server.slug(), "", &cause))
+        Some(Self::new("call", server.slug(), "", &cause).since(since))
+    }
+
+    fn since(self, since: SystemTime) -> Self {
+        Self { since: Some(date::of_time(since)), ..self }
     }
 }
 

@@ -59,6 +59,12 @@ impl Gateway {
         self.approvals.waiting.list(self.approver(approver))
     }
 
+    /// Lists the tools of the requester's own calls that wait for approval.
+    #[must_use]
+    pub fn list_pending_tools(&self, requester: &Principal) -> Vec<String> {
+        self.approvals.waiting.list_tools_of(requester)
+    }
+
     /// Lists the recently completed calls that this approver could decide on, newest first.
     #[must_use]
     pub fn list_ended_approvals(&self, approver: &Principal) -> Vec<Value> {

@@ -83,4 +83,4 @@ pub use snapshot::{Rules, RulesError};
 pub use streams::{OpenStream, TooManyStreams};
 pub use tool_news::{EndedCall, NamedTool, ToolChange};
 pub use usage::{CALL, UsageCount};
-pub use visible::{VisibleItem, VisibleTool};
+pub use visible::{FailingCalls, VisibleItem, VisibleTool};

@@ -2,12 +2,13 @@
 //! authorized. Uses the same views as lists and calls.
 
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use lockgate_authn::Principal;
 use lockgate_policy::TargetKind;
 use lockgate_protocol::method::Method;
-use lockgate_telemetry::{RecentCalls, ServerFigures, ToolMetrics};
+use lockgate_telemetry::{RECENT_STEP, RecentCalls, ServerFigures, ToolMetrics};
 use lockgate_upstream::{ListKind, Upstream};
 use tokio::sync::{broadcast, watch};
 
@@ -48,6 +49,33 @@ pub struct VisibleItem {
     pub text: Bytes,
 }
 
+/// Calls of a server of which at least half fail.
+#[derive(Clone, Copy, Debug)]
+pub struct FailingCalls {
+    pub failed: u64,
+    pub calls: u64,
+    /// When they began to fail, to half a minute.
+    pub since: SystemTime,
+}
+
+/// Returns the start of the oldest step since which at least half of the calls of each step failed.
+fn find_first_failing(steps: &[RecentCalls]) -> SystemTime {
+    let mut first = 0;
+    for (ago, step) in (0u32..).zip(steps.iter().rev()) {
+        if step.failed * 2 < step.calls {
+            break;
+        }
+        if step.calls > 0 {
+            first = ago;
+        }
+    }
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    // Rounded, so that the time does not change from one response to the next.
+    let step = RECENT_STEP.as_secs();
+    let start = Duration::from_secs(now.as_secs() / step * step);
+    SystemTime::UNIX_EPOCH + start.saturating_sub(RECENT_STEP * first)
+}
+
 impl Gateway {
     /// Returns the servers available to members of an organisation: all except those shadowed by an
     /// operator's server of the same slug. Policy is not applied.
@@ -74,10 +102,10 @@ impl Gateway {
         self.metrics.recent_calls(organisation_of(server), server.slug())
     }
 
-    /// Returns the failed calls and all calls of the last 5 minutes, if there were at least 5 and
-    /// at least half of them failed.
+    /// Returns the calls of the last 5 minutes, if there were at least 5 and at least half of them
+    /// failed.
     #[must_use]
-    pub fn failing_calls_of(&self, server: &dyn Upstream) -> Option<(u64, u64)> {
+    pub fn failing_calls_of(&self, server: &dyn Upstream) -> Option<FailingCalls> {
         let steps = self.recent_calls_of(server);
         let mut failed = 0;
         let mut calls = 0;
@@ -85,7 +113,8 @@ impl Gateway {
             calls += step.calls;
             failed += step.failed;
         }
-        (calls >= MIN_CALLS && failed * 2 >= calls).then_some((failed, calls))
+        let is_failing = calls >= MIN_CALLS && failed * 2 >= calls;
+        is_failing.then(|| FailingCalls { failed, calls, since: find_first_failing(&steps) })
     }
 
     /// Returns the number of legacy sessions of an organisation, or of all.

@@ -82,7 +82,8 @@ pub use server_id::ServerId;
 pub use shared::{ServerSetupError, Surroundings};
 pub use single_client::SingleClient;
 pub use status::{
-    BreakerState, Peer, Stage, StageError, Stats, Status, UNREADABLE_LISTS, UpstreamState,
+    BreakerState, ListFailure, Peer, Stage, StageError, Stats, Status, UNREADABLE_LISTS,
+    UpstreamState,
 };
 
 use std::sync::Arc;

@@ -35,7 +35,7 @@ use crate::server_id::ServerId;
 use crate::session_connections::Sessions;
 use crate::settings::Settings;
 use crate::single_client::SingleClient;
-use crate::status::{StageError, Status, UpstreamState};
+use crate::status::{ListFailure, StageError, Status, UpstreamState};
 use crate::topics::{SessionTopics, WantedTopics};
 use crate::{Event, Events};
 
@@ -303,14 +303,20 @@ impl Shared {
     /// Records whether the lists could be read: the failure, or `None`.
     pub(crate) fn set_list_failure(&self, words: Option<&str>) {
         let words = words.map(|words| self.hide_credentials(words));
-        if self.status.load().list_failure == words {
+        let status = self.status.load();
+        if status.list_failure.as_ref().map(|known| &known.words) == words.as_ref() {
             return;
         }
         if let Some(words) = &words {
             tracing::warn!(server = %self.id, "its lists could not be read: {words}; the previous \
                 lists stay in use");
         }
-        self.set_status(|status| status.list_failure.clone_from(&words));
+        // The same failure with other words began earlier.
+        self.set_status(|status| {
+            let since = status.list_failure.as_ref().map(|known| known.since);
+            let since = since.unwrap_or_else(SystemTime::now);
+            status.list_failure = words.clone().map(|words| ListFailure { words, since });
+        });
     }
 
     pub(crate) fn fail(&self, state: UpstreamState, trouble: &StageError) {

@@ -20,11 +20,18 @@ pub struct Status {
     /// Why it is not connected, if so.
     pub trouble: Option<StageError>,
     /// Why the latest read of its lists failed, if so; earlier lists stay in use.
-    pub list_failure: Option<String>,
+    pub list_failure: Option<ListFailure>,
     /// Starts and connects after the first.
     pub restarts: u64,
     /// When it was last connected, if it is not now.
     pub last_good: Option<SystemTime>,
+}
+
+/// A failure to read the lists of a connected server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListFailure {
+    pub words: String,
+    pub since: SystemTime,
 }
 
 /// The states of a server.
@@ -180,7 +187,7 @@ impl Stage {
             Self::Start => "start",
             Self::Connect => "connect",
             Self::Handshake => "handshake",
-            Self::Discovery => "discovery",
+            Self::Discovery => "list",
             Self::Run => "run",
         }
     }
@@ -272,7 +279,6 @@ impl StageError {
         let known = REASONS.iter().find(|(part, ..)| self.words.contains(part));
         match (known, self.stage) {
             (Some((_, _, Some(step))), Stage::Connect | Stage::Handshake) => step,
-            (_, Stage::Discovery) => "list",
             (_, stage) => stage.as_str(),
         }
     }
@@ -289,7 +295,7 @@ impl Status {
             }
             (UpstreamState::Connected, _) => "it is connected".to_owned(),
             (_, Some(trouble)) => {
-                format!("{} failed: {}", trouble.stage.as_str(), trouble.reason())
+                format!("{} failed: {}", trouble.step(), trouble.reason())
             }
             (UpstreamState::Resting, None) => "it is connected on demand".to_owned(),
             (_, None) => "still starting".to_owned(),
@@ -317,7 +323,7 @@ impl Status {
 
 impl fmt::Display for StageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} failed: {}", self.stage.as_str(), self.words)
+        write!(f, "{} failed: {}", self.step(), self.words)
     }
 }
 

@@ -31,6 +31,10 @@ pub(crate) struct Me {
     pub(crate) endpoint: String,
     /// Calls that wait for the caller's approval.
     pub(crate) approvals: usize,
+    /// The tools of the caller's own calls that wait for the approval of others.
+    pub(crate) pending: Vec<String>,
+    /// Whether keys can be created and revoked: `auth.keys_file` is set.
+    pub(crate) has_keys_file: bool,
     /// The current position in the caller's events, for `GET /events`.
     pub(crate) position: String,
 }
@@ -80,6 +84,8 @@ pub(crate) async fn show_me(
         scopes,
         endpoint: format!("{}/mcp", caller.base),
         approvals: state.gateway.list_approvals(principal).len(),
+        pending: state.gateway.list_pending_tools(principal),
+        has_keys_file: state.operations.has_keys_file(),
         position,
     })
 }

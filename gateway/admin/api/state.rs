@@ -111,6 +111,9 @@ pub trait Operations: Send + Sync + 'static {
     /// Returns the API keys in force.
     fn keys(&self) -> Arc<[Key]>;
 
+    /// Returns whether a keys file is configured.
+    fn has_keys_file(&self) -> bool;
+
     /// Checks whether the keys file can be changed, without changing it.
     ///
     /// # Errors

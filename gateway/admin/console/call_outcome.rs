@@ -107,6 +107,7 @@ impl CallOutcome {
             summary: "The call was cancelled.".into(),
             cause: String::new(),
             fix: "A server that had the call was told to stop, and may have acted before.".into(),
+            since: None,
         };
         Self::new(Some(fault), Vec::new())
     }

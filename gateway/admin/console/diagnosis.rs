@@ -169,10 +169,10 @@ impl ServerState {
     pub(crate) fn state_text(&self) -> &str {
         match &self.fault {
             Some(fault) if Severity::of(&self.state) == Severity::Good => {
-                if fault.stage == "call" {
-                    "calls fail"
-                } else {
-                    "lists fail"
+                match fault.stage.as_str() {
+                    "call" => "calls fail",
+                    "list" => "lists fail",
+                    _ => "failed",
                 }
             }
             _ => say_state(&self.state),
@@ -182,6 +182,12 @@ impl ServerState {
     /// Returns the stage that failed; empty if none did.
     pub(crate) fn stage(&self) -> &str {
         self.fault.as_ref().map_or("", |fault| &fault.stage)
+    }
+
+    /// Returns the start of the failure, or of the state.
+    pub(crate) fn failing_since(&self) -> &str {
+        let fault = self.fault.as_ref().and_then(|fault| fault.since.as_deref());
+        fault.unwrap_or(&self.since)
     }
 
     /// Returns a sentence about the state.

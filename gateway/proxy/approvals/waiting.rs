@@ -326,6 +326,13 @@ impl WaitingCalls {
         self.get(id)?.show_to(approver)
     }
 
+    /// Lists the tools of the requester's calls.
+    pub(crate) fn list_tools_of(&self, requester: &Principal) -> Vec<String> {
+        let waiting = self.calls.waiting.lock();
+        let own = waiting.values().filter(|call| is_same_person(&call.requester, requester));
+        own.map(|call| call.shown["tool"].as_str().unwrap_or("").to_owned()).collect()
+    }
+
     fn get(&self, id: &str) -> Option<Arc<WaitingCall>> {
         self.calls.waiting.lock().get(id).cloned()
     }

@@ -173,7 +173,7 @@ fn describe(server: &dyn Upstream, [tools, prompts, resources, templates]: [usiz
         described["transport"] = peer.transport.into();
     }
     if let Some(trouble) = &status.trouble {
-        described["failedStage"] = trouble.stage.as_str().into();
+        described["failedStage"] = trouble.step().into();
         described["failedReason"] = trouble.reason().into();
     } else if status.fails_to_list() {
         described["failedStage"] = "list".into();

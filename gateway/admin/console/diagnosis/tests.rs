@@ -28,7 +28,7 @@ fn every_failure_has_a_cause_and_a_fix() {
 
 #[test]
 fn a_connected_server_that_fails_is_not_good() {
-    for (stage, text) in [("call", "calls fail"), ("list", "lists fail")] {
+    for (stage, text) in [("call", "calls fail"), ("list", "lists fail"), ("connect", "failed")] {
         let server = server("connected", stage);
         assert_eq!((server.severity(), server.state_text()), (Severity::Bad, text));
         assert_eq!(server.next_step(false), NextStep::AskOperator);

@@ -250,7 +250,7 @@ pub(crate) async fn try_integration(
             Ok(layout.redirect_with(page, Severity::Good, &text))
         }
         Some(fault) => {
-            let Fault { stage, summary, cause, fix } = fault;
+            let Fault { stage, summary, cause, fix, .. } = fault;
             let text = format!("Connection failed at {stage}. {summary} {cause} {fix}");
             Ok(layout.redirect_with(page, Severity::Bad, &text))
         }
