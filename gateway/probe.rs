@@ -121,7 +121,6 @@ fn describe_status(status: &Status) -> ProbeFailure {
     };
     let words = trouble.words.as_str();
     if status.state == UpstreamState::NeedsAuth {
-        let words = format!("{words}: the server requires different credentials");
         return fail(ProbeStage::Auth, words);
     }
     let stage = match trouble.stage {

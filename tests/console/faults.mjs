@@ -15,7 +15,7 @@ const SERVERS = {
   archive: ['dns', 'The host name of archive was not found.', 'lookup failed', 'Check the address for a typing error'],
   ledger: ['connect', 'ledger refused the connection.', 'Connection refused', 'Check that the server is running'],
   mint: ['tls', 'mint does not accept TLS at this address.', 'does not speak TLS', 'Use an http:// address'],
-  vault: ['auth', 'vault requires a valid credential.', 'HTTP status 401', 'Replace the credential'],
+  vault: ['auth', 'vault requires a valid credential.', 'HTTP status 401', 'Set a valid credential'],
   guard: ['auth', "guard denies access to Lockgate's credential.", 'HTTP status 403', 'Give this credential access'],
   lost: ['http', 'There is no MCP endpoint at the address of lost.', 'HTTP status 404', 'Check the path of the address'],
   harbour: ['http', 'harbour answered with a server error.', 'HTTP status 500', 'Look for the request in the log'],
@@ -83,8 +83,10 @@ async function checkServers() {
       await said(verdict);
       await page.locator('h1 + .mark.bad').waitFor();
       equal(await verdict.getByRole('button', { name: /Retry now|Reconnect/ }).count(), 1, 'one button');
+      if (name === 'clumsy') await verdict.getByText(/^Since/).waitFor();
       await page.goto('/console');
       const matter = page.locator('.matters li', { hasText: summary });
+      await matter.getByText(/Since/).waitFor();
       await said(matter);
       await matter.locator('.stage', { hasText: new RegExp(`^${stage}$`) }).waitFor();
       await matter.getByRole('link', { name: /^Fix/ }).click();
@@ -93,8 +95,7 @@ async function checkServers() {
   }
   for (const name of ADDED) {
     const [stage, summary, cause, fix] = SERVERS[name];
-    // The form does not know its name yet.
-    const general = summary.replace(name, 'the server').replace(/^t/, 'T');
+    const general = summary.replace(name, `Own ${name}`);
     await check(`${stage}: the form that adds ${name} says the same`, async () => {
       await page.goto('/console/integrations/new');
       await page.getByLabel('Name', { exact: true }).fill(`Own ${name}`);
@@ -169,6 +170,18 @@ export async function checkFaults(world) {
       }
     });
   }
+  await check('policy: a user who is no operator is told of a denial, too', async () => {
+    const user = await openProfile(world.gateway);
+    const own = await user.context.newPage();
+    await signIn(own, await world.gateway.key('denied'), '/console/tools/tracker__close_issue');
+    await own.getByLabel('id').first().fill('13');
+    await own.getByRole('button', { name: 'Call tracker__close_issue' }).click();
+    const outcome = own.locator('#outcome.denied');
+    await outcome.getByText('A policy denies this call of tracker__close_issue.').waitFor();
+    await outcome.getByText('refused by policy thirteen', { exact: false }).waitFor();
+    equal(await outcome.getByRole('link').count(), 0, 'links to an explanation');
+    await user.context.close();
+  });
   await check('faults of calls: no error of a script, and no request off the origin', () => equal(profile.faults, []));
   await profile.context.close();
 }

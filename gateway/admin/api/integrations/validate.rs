@@ -193,7 +193,7 @@ pub(super) async fn validate_new(
     let organisation = Arc::clone(organisation);
     let slug = "new".to_owned();
     let candidate = Candidate { organisation, slug, url, is_predefined: false, headers };
-    require_working(state, candidate).await
+    require_working(state, candidate, &new.name).await
 }
 
 pub(super) async fn validate_predefined(
@@ -211,7 +211,7 @@ pub(super) async fn validate_predefined(
         is_predefined: true,
         headers,
     };
-    require_working(state, candidate).await
+    require_working(state, candidate, new.name.as_deref().unwrap_or(&new.entry)).await
 }
 
 fn write_headers(auth: &Auth, credentials: Option<&Secret>) -> BTreeMap<String, String> {
@@ -231,11 +231,15 @@ fn write_headers(auth: &Auth, credentials: Option<&Secret>) -> BTreeMap<String, 
     headers
 }
 
-async fn require_working(state: &ApiState, candidate: Candidate) -> Result<(), Problem> {
+async fn require_working(
+    state: &ApiState,
+    candidate: Candidate,
+    name: &str,
+) -> Result<(), Problem> {
     match try_candidate(state, candidate).await? {
         Ok(_) => Ok(()),
         Err(ProbeFailure { stage, words }) => {
-            let fault = Fault::new(stage.as_str(), "the server", &words, &words);
+            let fault = Fault::new(stage.as_str(), name, &words, &words);
             let detail = format!("the server failed its test, so nothing was stored: {words}");
             let problem = Problem::new(StatusCode::BAD_REQUEST, "VALIDATION_FAILED", detail);
             let problem = problem.with("stage", stage.as_str().into());

@@ -99,10 +99,19 @@ impl From<ApiError> for FormError {
             field = find_field(&error.stage);
         }
         let words = match &error.fault {
-            Some(fault) => fault.summary.replacen("the server", "The server", 1),
+            Some(fault) => fault.summary.clone(),
             None => sentence(&error.detail),
         };
-        Self { field: field.to_owned(), words, fault: error.fault }
+        let mut fault = error.fault;
+        if let Some(fault) = &mut fault {
+            // A server that is not stored is not connected to.
+            for later in
+                [" Lockgate retries automatically.", " Lockgate then connects automatically."]
+            {
+                fault.fix = fault.fix.replace(later, "");
+            }
+        }
+        Self { field: field.to_owned(), words, fault }
     }
 }
 
