@@ -14,6 +14,7 @@ pub(crate) mod fields;
 pub(crate) mod form_guard;
 mod kept_call;
 mod layout;
+mod list_part;
 mod page_account;
 mod page_table;
 mod pages;

@@ -66,6 +66,9 @@ export async function checkNewcomer() {
       await hands.see('in the last minute');
       equal(await hands.page.locator('.steps').count(), 0, 'all three steps are done');
       await step('the overview counts the calls');
+      equal(await hands.page.getByRole('link', { name: 'Create a key' }).count(), 0, 'keys cannot be created');
+      await hands.go('/console/keys');
+      await hands.see('keys_file: keys.yaml');
       const taken = (Date.now() - began) / 1000;
       holds(taken < PATIENCE, `it took ${taken} s`);
       equal(profile.faults, []);

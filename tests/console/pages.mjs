@@ -4,7 +4,7 @@ import { check, equal, holds } from './check.mjs';
 import { STRANGE } from './world.mjs';
 import { findViolations, openProfile, takePicture } from './browser.mjs';
 
-const WIDTHS = [360, 768, 1280, 1680];
+const WIDTHS = [360, 768, 1024, 1280, 1680];
 const SCHEMES = ['light', 'dark'];
 
 export async function signIn(page, key, next = '/console') {
@@ -69,6 +69,12 @@ function listWide() {
   return [`${scrollWidth} of ${clientWidth} px`, ...wide.slice(0, 8).map((element) => element.outerHTML.slice(0, 120))];
 }
 
+/** Tables that can be moved sideways. */
+function listScrolled() {
+  const tables = [...document.querySelectorAll('.table')].filter((table) => table.scrollWidth > table.clientWidth + 1);
+  return tables.map((table) => `${table.scrollWidth} of ${table.clientWidth} px: ${table.innerText.slice(0, 80)}`);
+}
+
 /** Buttons whose words are broken into letters: the longest word is wider than what the button has room for. */
 function listBroken() {
   const context = document.createElement('canvas').getContext('2d');
@@ -116,6 +122,7 @@ async function checkScheme(world, pages, scheme, isFull) {
           wide = await page.evaluate(listWide);
         }
         equal(wide, [], `${name} is wider than ${width} px`);
+        equal(await page.evaluate(listScrolled), [], `${name} has a table wider than ${width} px`);
         if (width === 360 || width === 1680) equal(await findViolations(page), []);
         equal(await page.evaluate(listBroken), [], `${name} breaks words at ${width} px`);
       }

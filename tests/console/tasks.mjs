@@ -1,6 +1,6 @@
 // What people come for, from its beginning to its end: once with the mouse, once by keyboard alone.
 
-import { check, equal, holds, until } from './check.mjs';
+import { check, equal, holds, send, until } from './check.mjs';
 import { KeyboardHands, MouseHands, findViolations, openProfile } from './browser.mjs';
 import { isWanted } from './filter.mjs';
 import { tool } from './world.mjs';
@@ -93,6 +93,7 @@ const TASKS = {
     await hands.press('button', 'Add server');
     await hands.see('refused the connection.');
     await hands.press('button', 'Add anyway');
+    await hands.page.locator('h1 + .mark', { hasText: /^failed$/ }).waitFor();
     await hands.press('link', 'Edit address');
     await hands.type('Address', world.fixture);
     await hands.press('button', 'Save');
@@ -287,6 +288,8 @@ const TASKS = {
     await hands.type('due', '2027-01-31');
     await hands.press('button', /^Add a row.* labels/);
     await expectFocus(hands, 'arg.labels.0');
+    await hands.page.reload();
+    await expectFocus(hands, 'arg.labels.0');
     await hands.type('labels 1', 'urgent');
     await hands.press('button', /^Add a row.* labels/);
     await expectFocus(hands, 'arg.labels.1');
@@ -357,6 +360,19 @@ const TASKS = {
     equal(result.content[0].text, `reopen_issue: {"id":${id}}`);
   },
 
+  async 'a call of a page that waits for approval says so'(hands, world, mark) {
+    await hands.go('/console/tools/tracker__reopen_issue');
+    await hands.type('id required', '31');
+    await hands.press('button', 'Call tracker__reopen_issue');
+    await hands.see('until another person approves it');
+    holds((await hands.page.title()).startsWith('Waiting for approval'), 'the title says that it waits');
+    const other = { authorization: `Bearer ${await world.gateway.key(`boss ${mark}`, '--role', 'operator')}` };
+    const { items } = JSON.parse((await send(world.gateway.origin, 'GET', '/api/approvals', other)).text);
+    const { id } = items.find(({ arguments: given }) => JSON.stringify(given).includes('31'));
+    await send(world.gateway.origin, 'POST', `/api/approvals/${id}/approve`, other);
+    await hands.see('reopen_issue: {"id":31}');
+  },
+
   async 'a call whose client left is marked'(hands, world, mark) {
     const name = `leaver ${mark}`;
     const caller = await world.gateway.key(name);
@@ -422,6 +438,11 @@ const TASKS = {
     world.recordPath = new URL(hands.page.url()).pathname;
     await hands.press('link', 'Explain with current policies');
     await hands.see('Allowed');
+    await hands.see('The record has no arguments.');
+    await hands.type('Arguments', '{"words": "lost"}');
+    await hands.press('button', 'Check access');
+    await expectFocus(hands, 'answer');
+    equal(await hands.page.getByText('The record has no arguments.').count(), 0, 'parts that are unknown');
   },
 
   async 'read the usage of a server, a tool and a caller'(hands, world) {
@@ -449,6 +470,7 @@ const TASKS = {
     await hands.page.locator('table th[scope=row]').first().waitFor();
     await hands.press('link', '7 days');
     await hands.page.waitForURL((url) => url.search === '?window=7d&by=caller&server=tracker');
+    await expectFocus(hands, 'usage');
     await hands.press('link', 'Show all calls');
     await hands.page.waitForURL((url) => url.search === '?window=7d&by=caller');
   },
@@ -500,6 +522,7 @@ const TASKS = {
     await hands.press('link', 'Sessions');
     await hands.type('Search by person', who);
     await hands.press('button', 'Search');
+    await expectFocus(hands, 'list');
     await hands.press('button', `End all 2 of ${who}`);
     await hands.see('No sessions.');
     for (const { page, profile, next } of guests) {
@@ -529,6 +552,12 @@ const TASKS = {
     const ask = async () => (await fetch(`${world.gateway.origin}/api/servers`, { headers: { authorization: `Bearer ${key}` } })).status;
     equal(await ask(), 200, 'the key is good');
     await hands.press('link', 'Done');
+    await hands.press('link', 'Create a key');
+    await hands.type('Name', `robot ${mark}`);
+    await hands.press('button', 'Create key');
+    await hands.see('An active key has this name.');
+    await expectFocus(hands, 'name');
+    await hands.press('link', 'Keys');
     await hands.press('link', `Revoke robot ${mark}`);
     await hands.press('button', 'Revoke key');
     await hands.page.getByRole('link', { name: `Revoke robot ${mark}` }).waitFor({ state: 'detached' });

@@ -187,8 +187,10 @@ impl Reader {
         Self { role: caller.role, own: format!("{}/", caller.organisation()) }
     }
 
-    /// Returns whether a member is hidden. The server and rule that hide an item are for operators;
-    /// a rule that a caller was told is not hidden.
+    /// Returns whether a member is hidden. Administrators see the rule of a denial at a server of
+    /// their organisation, and a rule that the caller was told. The server and rule that hide an
+    /// item of the operator are for operators: to the organisation, the item does not exist. For
+    /// the same reason only operators may have decisions explained (`/policies/explain`).
     fn is_hidden(&self, record: &Members, name: &str) -> bool {
         match name {
             // Both reveal the activity of all organisations.

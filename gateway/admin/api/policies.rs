@@ -203,7 +203,7 @@ fn find_subject(
         1 => Ok((found.remove(0), true)),
         0 => {
             let detail = "no key and no console session has this name: use another name, or \
-                describe the caller in `as`";
+                describe the caller";
             Err(Problem::in_body("/caller", detail))
         }
         count => {

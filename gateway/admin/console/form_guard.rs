@@ -48,13 +48,14 @@ pub(crate) async fn check_form(
         Err(error) => return error.into_response(),
     };
     if !state.sent_forms.remember(key) {
-        let detail = "This form was already sent. Nothing was done twice. Reload the page to see \
-            the result.";
+        let detail = "Nothing was done twice. Open the page from the menu to see the result. A \
+            new key is shown only once: if you did not copy it, revoke it and create another.";
         let title = "The form was already sent";
         return PageError::new(StatusCode::CONFLICT, title, detail).into_response();
     }
     let response = next.run(request).await;
-    if response.status().is_client_error() || response.status().is_server_error() {
+    // Nothing was changed: the page shows the form again, and may be reloaded.
+    if !response.status().is_redirection() && response.status() != StatusCode::CREATED {
         state.sent_forms.forget(&key);
     }
     response

@@ -98,10 +98,8 @@ pub(crate) struct Layout {
     results: Arc<Results>,
     /// The result of the last form, if the address names it.
     pub(crate) notice: Option<Notice>,
-    /// The number of calls that wait for the visitor's approval.
-    pub(crate) waiting: usize,
-    /// The position in the events of the visitor before the page was rendered.
-    pub(crate) position: String,
+    /// The visitor as returned by the API, before the page was rendered.
+    pub(crate) me: Arc<Me>,
     /// Unique to this response; carried by scripts and by elements that htmx processes.
     pub(crate) nonce: String,
     /// The key under which results of this visitor are stored.
@@ -202,8 +200,7 @@ impl Layout {
         Some(Self {
             results: Arc::clone(&state.results),
             notice: None,
-            waiting: 0,
-            position: String::new(),
+            me: Arc::default(),
             nonce: hex::encode(&random::<16>().ok()?),
             token: mask(&token).ok()?,
             owner: token,
@@ -236,7 +233,7 @@ impl Layout {
 
     /// Returns the count for the title of a page; empty if nothing waits.
     pub(crate) fn badge(&self) -> String {
-        match self.waiting {
+        match self.me.approvals {
             0 => String::new(),
             count => format!("({count}) "),
         }
@@ -278,16 +275,15 @@ impl Layout {
         redirect(&format!("{}#said", page.with(SAID, &name).as_str()))
     }
 
-    /// Loads the number of waiting approvals and the result of the last form.
+    /// Loads the visitor and the result of the last form.
     async fn complete(mut self, api: Option<&ApiClient>, query: &str) -> Self {
         if let Some(api) = api
             && let Ok(path) = ApiPath::new(&["api", "me"])
         {
             // Read before the content of the page, so that its stream continues from there.
             let decisions = if self.address.starts_with(ACTIVITY) { "true" } else { "" };
-            let me: Me = api.get(&path.with("decisions", decisions)).await.unwrap_or_default();
-            self.waiting = me.approvals;
-            self.position = me.position;
+            let me = api.get(&path.with("decisions", decisions)).await;
+            self.me = Arc::new(me.unwrap_or_default());
         }
         let fields = Fields::parse(query.as_bytes());
         if let Some(Kept::Notice(notice)) = self.find_kept(fields.get(SAID)) {
@@ -302,6 +298,11 @@ impl Layout {
 
     pub(crate) fn is_admin(&self) -> bool {
         self.has_role(Role::Admin)
+    }
+
+    /// Returns whether the visitor can create keys.
+    pub(crate) fn creates_keys(&self) -> bool {
+        self.is_admin() && self.me.has_keys_file
     }
 
     fn has_role(&self, least: Role) -> bool {

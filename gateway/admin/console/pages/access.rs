@@ -234,7 +234,7 @@ pub(crate) async fn explain(
         }
     };
     let path = ApiPath::new(&["api", "policies", "explain"])?;
-    let mut answer = api.ask(&path, &asked).await;
+    let mut answer: Result<Explanation, ApiError> = api.ask(&path, &asked).await;
     // The caller of a recorded call may have had a token.
     if matches!(&answer, Err(error) if error.pointer == "/caller")
         && question.get("caller") == described_name(&question)
@@ -245,7 +245,10 @@ pub(crate) async fn explain(
         answer = api.ask(&path, &asked).await;
     }
     match answer {
-        Ok(explanation) => page.explanation = Some(explanation),
+        Ok(mut explanation) => {
+            explanation.words = explanation.words.as_deref().map(sentence);
+            page.explanation = Some(explanation);
+        }
         Err(error) if error.is_of_form() => {
             let mistake = sentence(&error.detail);
             match error.pointer.as_str() {

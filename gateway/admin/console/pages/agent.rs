@@ -10,8 +10,9 @@ use super::agents::Agent;
 use crate::console::api_client::{ApiClient, ApiError, ApiPath, List, sentence};
 use crate::console::diagnosis::{ServerState, Severity};
 use crate::console::error::{PageResult, render, show};
-use crate::console::fields::{FormFields, QueryFields};
+use crate::console::fields::{Fields, FormFields, QueryFields};
 use crate::console::layout::Layout;
+use crate::console::list_part::ListPart;
 use crate::console::redirect::redirect;
 use crate::console::snippets::{Snippet, find_address, make_snippets};
 use crate::fault::Fault;
@@ -50,8 +51,11 @@ struct AgentPage<'a> {
     agent: Agent,
     address: String,
     servers: Vec<AgentServer>,
-    /// The server whose tools are shown.
+    /// The server whose tools are shown, with the search in their names.
     open: AgentServer,
+    search: String,
+    page: String,
+    tools: ListPart<AgentTool>,
     snippets: Vec<Snippet>,
     /// The entered name and its mistake.
     name: &'a str,
@@ -72,27 +76,50 @@ pub(crate) async fn show_agent(
     Path(id): Path<String>,
     QueryFields(fields): QueryFields,
 ) -> PageResult {
-    show(&load_page(&layout, &api, &headers, (&id, fields.get("server"))).await?)
+    show(&load_page(&layout, &api, &headers, (&id, &fields)).await?)
 }
 
 async fn load_page<'a>(
     layout: &'a Layout,
     api: &ApiClient,
     headers: &HeaderMap,
-    (id, open): (&str, &str),
+    (id, fields): (&str, &Fields),
 ) -> Result<AgentPage<'a>, ApiError> {
     let agent: Agent = api.get(&agent_path(id)?).await?;
     let path = ApiPath::new(&["api", "agents", id, "servers"])?;
     let List { items: mut servers, .. }: List<AgentServer> = api.get(&path).await?;
     servers.sort_by(|one, other| (!one.assigned, &one.name).cmp(&(!other.assigned, &other.name)));
-    let mut shown = AgentServer::default();
-    if !open.is_empty() {
-        shown = api.get(&ApiPath::new(&["api", "agents", id, "servers", open])?).await?;
+    let slug = fields.get("server");
+    let mut open = AgentServer::default();
+    if !slug.is_empty() {
+        open = api.get(&ApiPath::new(&["api", "agents", id, "servers", slug])?).await?;
     }
+    let search = fields.get("q").to_lowercase();
+    let mut tools = std::mem::take(&mut open.tools);
+    tools.retain(|tool| tool.name.to_lowercase().contains(&search));
+    let tools = ListPart::cut(tools, fields.get("page"), &tools_path(id, slug, &search)?);
     let address = find_address(&agent.endpoint, headers);
     let needs_key = matches!(&layout.who, Some(who) if who.has_session);
     let snippets = make_snippets(&agent.name, &address, None, needs_key);
-    Ok(AgentPage { layout, agent, address, servers, open: shown, snippets, name: "", mistake: "" })
+    let page = fields.get("page").to_owned();
+    Ok(AgentPage {
+        layout,
+        agent,
+        address,
+        servers,
+        open,
+        search,
+        page,
+        tools,
+        snippets,
+        name: "",
+        mistake: "",
+    })
+}
+
+/// Returns the page of an agent with the tools of a server.
+fn tools_path(id: &str, server: &str, search: &str) -> Result<ApiPath, ApiError> {
+    Ok(ApiPath::new(&["console", "agents", id])?.with("server", server).with("q", search))
 }
 
 fn agent_path(id: &str) -> Result<ApiPath, ApiError> {
@@ -118,7 +145,7 @@ pub(crate) async fn rename_agent(
         Err(error) => return Err(error.into()),
     };
     let mistake = sentence(&error.detail);
-    let page = load_page(&layout, &api, &headers, (&id, "")).await?;
+    let page = load_page(&layout, &api, &headers, (&id, &Fields::default())).await?;
     render(StatusCode::UNPROCESSABLE_ENTITY, &AgentPage { name, mistake: &mistake, ..page })
 }
 
@@ -156,7 +183,8 @@ pub(crate) async fn switch_server(
         if tool.is_empty() { json!({"assigned": is_on}) } else { json!({"tools": {tool: is_on}}) };
     let path = ApiPath::new(&["api", "agents", &id, "servers", &server])?;
     api.change(Method::PATCH, &path, Some(&body), None).await?;
-    let page = ApiPath::new(&["console", "agents", &id])?.with("server", fields.get("open"));
+    let page = tools_path(&id, fields.get("open"), fields.get("q"))?;
+    let page = page.with("page", fields.get("page"));
     let mark = match tool {
         "" => format!("switch-{server}"),
         _ => format!("tool-{}", fields.get("at").parse::<u16>().unwrap_or(1)),

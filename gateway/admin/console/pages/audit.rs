@@ -86,7 +86,7 @@ impl AuditRecord {
 
     /// Returns the requested name, action or method.
     pub(crate) fn subject(&self) -> &str {
-        self.find_first(&["name", "action", "words", "why", "method"])
+        self.find_first(&["name", "action", "words", "why", "method", "kind"])
     }
 
     pub(crate) fn result(&self) -> &str {

@@ -10,7 +10,6 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::agents::Agent;
-use crate::api::me::Me;
 use crate::console::api_client::{ApiClient, ApiError, ApiPath, List, sentence};
 use crate::console::diagnosis::Severity;
 use crate::console::error::{PageError, PageResult, render, show};
@@ -68,8 +67,6 @@ struct NewKeyPage<'a> {
     /// The suggested expiry, 90 days from now, and the earliest allowed day.
     expires: String,
     today: String,
-    /// Roles that the visitor may grant.
-    grants: Vec<String>,
 }
 
 #[derive(Template)]
@@ -151,37 +148,25 @@ pub(crate) async fn list_keys(
     show(&KeysPage { layout: &layout, search, keys, total })
 }
 
-pub(crate) async fn show_form(
-    layout: Layout,
-    api: ApiClient,
-    QueryFields(typed): QueryFields,
-) -> PageResult {
-    let grants = list_grants(&api).await?;
-    show(&make_form(&layout, &typed, (String::new(), String::new()), grants))
+pub(crate) async fn show_form(layout: Layout, QueryFields(typed): QueryFields) -> PageResult {
+    show(&make_form(&layout, &typed, (String::new(), String::new())))
 }
 
 fn make_form<'a>(
     layout: &'a Layout,
     typed: &'a Fields,
     mistake: (String, String),
-    grants: Vec<String>,
 ) -> NewKeyPage<'a> {
     let now = SystemTime::now();
     let expires = day_of(now + DEFAULT_LIFE);
     let today = day_of(now + DAY);
-    NewKeyPage { layout, typed, mistake, expires, today, grants }
+    NewKeyPage { layout, typed, mistake, expires, today }
 }
 
 fn day_of(time: SystemTime) -> String {
     let mut day = date::of_time(time);
     day.truncate("2027-01-31".len());
     day
-}
-
-/// Returns the roles that the visitor may grant; empty if the request fails.
-async fn list_grants(api: &ApiClient) -> Result<Vec<String>, ApiError> {
-    let me: Me = api.get(&ApiPath::new(&["api", "me"])?).await.unwrap_or_default();
-    Ok(me.grants)
 }
 
 /// Creates a key and shows it once.
@@ -192,6 +177,12 @@ pub(crate) async fn create_key(
     QueryFields(query): QueryFields,
     FormFields(typed): FormFields,
 ) -> PageResult {
+    let mut others = load_keys(&api).await?.items.into_iter();
+    if others.any(|key| key.state == "active" && key.name == typed.get("name")) {
+        let words = "An active key has this name. Choose another, so that records tell them apart.";
+        let mistake = ("name".to_owned(), words.to_owned());
+        return render(StatusCode::UNPROCESSABLE_ENTITY, &make_form(&layout, &typed, mistake));
+    }
     let path = ApiPath::new(&["api", "keys"])?;
     let made: Result<MadeKey, ApiError> = api.ask(&path, &write_body(&typed)).await;
     match made {
@@ -199,8 +190,7 @@ pub(crate) async fn create_key(
         Err(error) if error.is_of_form() || !error.pointer.is_empty() => {
             let field = error.pointer.trim_start_matches('/').to_owned();
             let mistake = (field, sentence(&error.detail));
-            let page = make_form(&layout, &typed, mistake, list_grants(&api).await?);
-            render(StatusCode::UNPROCESSABLE_ENTITY, &page)
+            render(StatusCode::UNPROCESSABLE_ENTITY, &make_form(&layout, &typed, mistake))
         }
         Err(error) => Err(error.into()),
     }
@@ -214,8 +204,7 @@ async fn show_made(
     agent: &str,
     made: MadeKey,
 ) -> PageResult {
-    let me: Me = api.get(&ApiPath::new(&["api", "me"])?).await.unwrap_or_default();
-    let mut endpoint = me.endpoint;
+    let mut endpoint = layout.me.endpoint.clone();
     let mut name = "lockgate".to_owned();
     let mut found = None;
     if !agent.is_empty() {
@@ -226,7 +215,8 @@ async fn show_made(
     }
     let address = find_address(&endpoint, headers);
     let snippets = make_snippets(&name, &address, Some(&made.key), true);
-    show(&MadeKeyPage { layout, made, snippets, agent: found })
+    // Unlike a page that shows a form again, this one is remembered as sent.
+    render(StatusCode::CREATED, &MadeKeyPage { layout, made, snippets, agent: found })
 }
 
 fn write_body(typed: &Fields) -> Value {

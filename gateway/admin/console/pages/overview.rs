@@ -12,7 +12,6 @@ use super::approvals::load_approvals;
 use super::keys::{ApiKey, load_keys};
 use super::pins::find_pins;
 use super::servers::{count_states, load_servers};
-use crate::api::me::Me;
 use crate::console::api_client::{ApiClient, ApiError, ApiPath, List};
 use crate::console::diagnosis::{RecentStep, ServerState, Severity};
 use crate::console::error::{PageResult, show};
@@ -87,6 +86,8 @@ struct Matter {
     /// The server stage that failed; empty for other problems.
     stage: String,
     detail: String,
+    /// The start of a server's failure; empty for other problems.
+    since: String,
     address: String,
     action: &'static str,
 }
@@ -114,8 +115,7 @@ pub(crate) async fn show_overview(
     let agents = ApiPath::new(&["api", "agents"])?.with("limit", "1");
     let agents: List<Agent> = api.get(&agents).await.unwrap_or_else(|_| List::empty());
     let steps = list_steps(&layout, &servers, agents.total > 0);
-    let me: Me = api.get(&ApiPath::new(&["api", "me"])?).await.unwrap_or_default();
-    let address = find_address(&me.endpoint, &headers);
+    let address = find_address(&layout.me.endpoint, &headers);
     let needs_key = matches!(&layout.who, Some(who) if who.has_session);
     show(&OverviewPage {
         snippets: make_snippets("lockgate", &address, None, needs_key),
@@ -152,7 +152,7 @@ fn list_steps(layout: &Layout, servers: &[ServerState], has_agent: bool) -> Vec<
             title: "Connect a client",
             detail: "Copy the configuration for your MCP client, then call a tool from it.",
             is_done: has_calls,
-            link: layout.is_admin().then_some(("/console/keys/new", "Create a key")),
+            link: layout.creates_keys().then_some(("/console/keys/new", "Create a key")),
         },
         Step {
             title: "Create an agent",
@@ -190,21 +190,24 @@ fn add_servers(
             title: server.headline(),
             stage: server.stage().to_owned(),
             detail: format!("{} {}", server.cause(), server.advice()),
+            since: server.failing_since().to_owned(),
             address: ApiPath::new(&["console", "servers", &server.name])?.as_str().to_owned(),
             action: "Fix",
         });
     }
     let more = broken.len().saturating_sub(MAX_SHOWN);
-    for (count, detail) in [(more, ""), (shared, "Only an operator can repair them.")] {
+    let rests = [(more, "more", ""), (shared, "shared", "Only an operator can repair them.")];
+    for (count, which, detail) in rests {
         if count > 0 {
             let noun = if count == 1 { "server is" } else { "servers are" };
             matters.push(Matter {
                 severity: Severity::Bad,
-                title: format!("{count} more {noun} failing."),
+                title: format!("{count} {which} {noun} failing."),
                 stage: String::new(),
+                since: String::new(),
                 detail: detail.to_owned(),
                 address: "/console/servers?state=bad".to_owned(),
-                action: "Show all",
+                action: "Show failing servers",
             });
         }
     }
@@ -220,6 +223,7 @@ async fn add_approvals(matters: &mut Vec<Matter>, api: &ApiClient) -> Result<(),
             severity: Severity::Waiting,
             title: format!("{count} {noun} for your approval."),
             stage: String::new(),
+            since: String::new(),
             detail: format!(
                 "{} calls {} at {}. Expires in {} min.",
                 first.caller_text(),
@@ -242,6 +246,7 @@ async fn add_changed(matters: &mut Vec<Matter>, api: &ApiClient) -> Result<(), A
             severity: Severity::Waiting,
             title: format!("{total} {noun} changed or not approved."),
             stage: String::new(),
+            since: String::new(),
             detail: format!("{} {}. {}", first.name, first.standing_text(), first.effect()),
             address: "/console/pins".to_owned(),
             action: "Review",
@@ -260,6 +265,7 @@ fn add_keys(matters: &mut Vec<Matter>, keys: &[ApiKey]) {
             severity: Severity::Waiting,
             title: format!("The key {} expires soon.", key.name),
             stage: String::new(),
+            since: String::new(),
             detail: format!("It expires on {}.", key.expires_at.as_deref().unwrap_or("")),
             address: "/console/keys".to_owned(),
             action: "Open keys",

@@ -7,11 +7,10 @@ use crate::console::diagnosis::{ServerState, Severity};
 use crate::console::error::{PageResult, show};
 use crate::console::fields::QueryFields;
 use crate::console::layout::Layout;
+use crate::console::list_part::ListPart;
 
 /// Number of servers per page of the API.
 const PART: usize = 200;
-/// Number of servers per page.
-const PAGE: usize = 100;
 /// Maximum number of servers to read; further servers are not counted by state.
 const MAX_SERVERS: usize = 10_000;
 
@@ -25,12 +24,7 @@ struct ServersPage<'a> {
     layout: &'a Layout,
     search: &'a str,
     filters: Vec<Filter>,
-    servers: Vec<ServerState>,
-    /// The number of matching servers, and the position of the first on this page, from 1.
-    total: usize,
-    first: usize,
-    previous: Option<String>,
-    next: Option<String>,
+    part: ListPart<ServerState>,
     address: &'a str,
 }
 
@@ -73,29 +67,9 @@ pub(crate) async fn list_servers(
     let filters = make_filters(&servers, search, chosen)?;
     servers.retain(|server| chosen.is_empty() || server.severity().as_str() == chosen);
     servers.sort_by_key(ServerState::severity);
-    let total = servers.len();
-    let page: usize = fields.get("page").parse().unwrap_or(1);
-    let page = page.clamp(1, total.div_ceil(PAGE).max(1));
-    let start = (page - 1) * PAGE;
-    let servers: Vec<ServerState> = servers.into_iter().skip(start).take(PAGE).collect();
     let path = ApiPath::new(&["console", "servers"])?.with("q", search).with("state", chosen);
-    let previous = (page > 1).then(|| write_page(&path, page - 1));
-    let next = (start + servers.len() < total).then(|| write_page(&path, page + 1));
-    show(&ServersPage {
-        address: &layout.address,
-        layout: &layout,
-        first: start + 1,
-        search,
-        filters,
-        servers,
-        total,
-        previous,
-        next,
-    })
-}
-
-fn write_page(path: &ApiPath, page: usize) -> String {
-    path.clone().with("page", &page.to_string()).as_str().to_owned()
+    let part = ListPart::cut(servers, fields.get("page"), &path);
+    show(&ServersPage { address: &layout.address, layout: &layout, search, filters, part })
 }
 
 fn make_filters(

@@ -102,6 +102,15 @@ impl ToolPage<'_> {
         call.outcome().is_none().then_some(id)
     }
 
+    /// Returns whether a call of the visitor waits for approval.
+    fn is_pending(&self) -> bool {
+        self.layout.me.pending.contains(&self.tool.name)
+    }
+
+    fn running_text(&self) -> &'static str {
+        if self.is_pending() { "Waiting for approval" } else { "Running" }
+    }
+
     /// Returns whether the focus goes to an input, or to the button beside it.
     fn is_focus(&self, input: &str, end: &str) -> bool {
         self.focus.strip_suffix(end).is_some_and(|focus| focus == input)
@@ -243,26 +252,29 @@ fn redirect_to_call(kind: Callable, name: &str, id: &str) -> PageResult {
     Ok(redirect(&format!("{}#outcome", page.as_str())))
 }
 
-/// Returns the input to focus: the add button of the list that lost a row, or the last input of the
-/// list that got a row.
+/// Returns the input to focus: the first input of an added row, or the add button of the list if
+/// the row has none or was removed.
 fn find_focus(fields: &[FormField], typed: &Fields) -> String {
     let added = typed.get("add");
-    let mut last = String::new();
-    for step in list_steps(fields) {
-        match step {
-            FormStep::Field(field) if field.input.starts_with(&format!("{added}.")) => {
-                last.clone_from(&field.input);
-            }
-            FormStep::Add(field) if added.is_empty() || field.input == added => {
-                let is_list = typed.get("remove").starts_with(&format!("{}.", field.input));
-                if is_list {
-                    return format!("{}-add", field.input);
-                }
-            }
-            _ => {}
+    let steps = list_steps(fields);
+    for step in &steps {
+        let FormStep::Add(list) = step else { continue };
+        if list.input != added {
+            continue;
         }
+        let row = format!("{added}.{}", list.count().saturating_sub(1));
+        let below = format!("{row}.");
+        for step in &steps {
+            if let FormStep::Field(field) = step
+                && (field.input == row || field.input.starts_with(&below))
+            {
+                return field.input.clone();
+            }
+        }
+        return format!("{added}-add");
     }
-    last
+    let removed = typed.get("remove").rsplit_once('.');
+    removed.map_or(String::new(), |(list, _)| format!("{list}-add"))
 }
 
 async fn make_call(
@@ -362,3 +374,6 @@ pub(crate) async fn show_image(
         _ => Err(PageError::not_found(missing)),
     }
 }
+
+#[cfg(test)]
+mod tests;

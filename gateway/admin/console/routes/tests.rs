@@ -362,6 +362,18 @@ async fn a_form_that_is_sent_again_changes_nothing_again() {
     assert_eq!(ask(&console, send("2")).await.0, StatusCode::SEE_OTHER);
 }
 
+/// A page that shows a form again may be reloaded.
+#[tokio::test]
+async fn a_form_that_changed_nothing_can_be_sent_again() {
+    let routes = tool(definition(&json!({"type": "object"})), String::new());
+    let (console, token) = console(routes, Role::User);
+    for _ in 0..2 {
+        let form = format!("token={token}&page=1&add=arg.rows");
+        let sent = send_form("/console/tools/up__big", "https://gate.example", form);
+        assert_eq!(ask(&console, sent).await.0, StatusCode::OK);
+    }
+}
+
 #[tokio::test]
 async fn what_the_api_refuses_is_a_page_with_its_words() {
     let refusal = json!({"detail": "the registry is not open"});

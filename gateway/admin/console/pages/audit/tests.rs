@@ -56,4 +56,6 @@ fn people_appear_by_name() {
     assert_eq!(facts[1], ("Decided by", "bob".to_owned()));
     let change = record(&json!({"kind": "change", "action": "sign in", "method": null}));
     assert_eq!((change.who(), change.subject()), ("ci", "files__read"));
+    let anchor = serde_json::from_value::<AuditRecord>(json!({"kind": "anchor"})).unwrap();
+    assert_eq!(anchor.subject(), "anchor", "the heading of its row");
 }
