@@ -83,120 +83,120 @@ pub(crate) enum UsageBy {
 }
 
 /// Calls of tools that ended within a time span, by servers, tools or callers.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Usage {
-    window: UsageWindow,
+    pub(crate) window: UsageWindow,
     /// Seconds per step.
-    step_seconds: i64,
+    pub(crate) step_seconds: i64,
     /// RFC 3339.
-    from: String,
-    until: String,
+    pub(crate) from: String,
+    pub(crate) until: String,
     /// Set if the figures are kept in memory alone, because the store is not in use: the start of
     /// the count (RFC 3339).
     #[serde(skip_serializing_if = "Option::is_none")]
-    since: Option<String>,
+    pub(crate) since: Option<String>,
     /// The last time that this gateway wrote its figures to the store (RFC 3339).
     #[serde(skip_serializing_if = "Option::is_none")]
-    written_at: Option<String>,
-    total: CallFigures,
+    pub(crate) written_at: Option<String>,
+    pub(crate) total: CallFigures,
     /// Every step, from the oldest to the current one.
-    steps: Vec<UsageStep>,
+    pub(crate) steps: Vec<UsageStep>,
     /// The 100 with the most calls.
-    items: Vec<UsageItem>,
+    pub(crate) items: Vec<UsageItem>,
     /// Calls that are not in `items`.
-    other_calls: i64,
+    pub(crate) other_calls: i64,
     /// The 100 rules with the most denials.
-    denials: Vec<UsageDenial>,
+    pub(crate) denials: Vec<UsageDenial>,
     /// The last 24 hours of up to 100 servers that the caller may see.
-    servers: Vec<ServerDay>,
+    pub(crate) servers: Vec<ServerDay>,
 }
 
 /// Outcomes and durations of calls.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = UsageFigures)]
 pub(crate) struct CallFigures {
-    calls: i64,
-    failed: i64,
+    pub(crate) calls: i64,
+    pub(crate) failed: i64,
     /// Milliseconds, within 19 % from 0.5 ms to 65 s. Absent without a call that reached a server.
     #[serde(skip_serializing_if = "Option::is_none")]
-    p50_ms: Option<f64>,
+    pub(crate) p50_ms: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    p95_ms: Option<f64>,
+    pub(crate) p95_ms: Option<f64>,
 }
 
 /// Calls of one time step.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
 pub(crate) struct UsageStep {
     /// The start (RFC 3339).
-    at: String,
+    pub(crate) at: String,
     #[serde(flatten)]
-    figures: CallFigures,
+    pub(crate) figures: CallFigures,
 }
 
 /// Calls of a server, a tool or a caller.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct UsageItem {
     /// `name`, or `organisation/name`.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    server: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) server: String,
     /// The server's own name of the tool; absent for tools that are counted together.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    tool: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) tool: String,
     /// The organisation of the caller.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    organization_id: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) organization_id: String,
     /// Issuer and subject are absent for callers that are counted together.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    issuer: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    subject: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) issuer: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) subject: String,
     /// The name of the caller's key.
     #[serde(skip_serializing_if = "Option::is_none")]
-    name: Option<String>,
+    pub(crate) name: Option<String>,
     #[serde(flatten)]
-    figures: CallFigures,
+    pub(crate) figures: CallFigures,
 }
 
 /// Denials by a rule.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
 pub(crate) struct UsageDenial {
     /// Empty for rules that are counted together.
-    rule: String,
+    pub(crate) rule: String,
     /// `policy`, `hidden` (operators only), `rate`, `scopes`, `approval`, or `dry_run` for rules on
     /// trial.
-    reason: String,
-    count: i64,
+    pub(crate) reason: String,
+    pub(crate) count: i64,
 }
 
 /// The last 24 hours of a server.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ServerDay {
-    name: String,
+    pub(crate) name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    organization_id: Option<String>,
+    pub(crate) organization_id: Option<String>,
     /// From the oldest to the current one.
-    hours: Vec<ServerHour>,
+    pub(crate) hours: Vec<ServerHour>,
 }
 
 /// An hour of a server.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ServerHour {
     /// The start (RFC 3339).
-    at: String,
-    state: HourState,
-    calls: i64,
-    failed: i64,
+    pub(crate) at: String,
+    pub(crate) state: HourState,
+    pub(crate) calls: i64,
+    pub(crate) failed: i64,
     /// The share of the hour's samples in which it was down, in percent.
-    down_percent: i64,
+    pub(crate) down_percent: i64,
 }
 
 /// The state of a server in an hour.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum HourState {
     Ok,
@@ -205,6 +205,7 @@ pub(crate) enum HourState {
     /// It was down for at least half of the hour.
     Down,
     /// Not connected, not called, or not recorded.
+    #[default]
     NoData,
 }
 

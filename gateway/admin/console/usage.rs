@@ -1,10 +1,12 @@
 //! Usage as returned by the API, with its texts: figures with units, plots of the time span, and
 //! strips that draw the state of a server over the day.
 
-use serde::Deserialize;
-
 use super::api_client::{ApiClient, ApiError, ApiPath};
 use super::plot::{Plot, PlotSpan};
+pub(crate) use crate::api::usage::Usage;
+use crate::api::usage::{
+    CallFigures, HourState, ServerDay, ServerHour, UsageDenial, UsageItem, UsageStep, UsageWindow,
+};
 
 /// Width of a cell of a strip with its gap, in units of the drawing.
 const CELL: usize = 10;
@@ -12,83 +14,9 @@ const HEIGHT: usize = 16;
 /// Maximum number of strips on the overview.
 const MAX_STRIPS: usize = 8;
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct Usage {
-    pub(crate) window: String,
-    pub(crate) until: String,
-    pub(crate) since: Option<String>,
-    pub(crate) written_at: Option<String>,
-    pub(crate) total: Figures,
-    steps: Vec<Step>,
-    pub(crate) items: Vec<Item>,
-    pub(crate) other_calls: u64,
-    pub(crate) denials: Vec<DenialCount>,
-    pub(crate) servers: Vec<ServerDay>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct Figures {
-    pub(crate) calls: u64,
-    pub(crate) failed: u64,
-    p50_ms: Option<f64>,
-    p95_ms: Option<f64>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct Step {
-    at: String,
-    #[serde(flatten)]
-    figures: Figures,
-}
-
-/// The calls of a server, a tool or a caller.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct Item {
-    pub(crate) server: String,
-    pub(crate) tool: String,
-    pub(crate) organization_id: String,
-    pub(crate) issuer: String,
-    pub(crate) subject: String,
-    pub(crate) name: Option<String>,
-    #[serde(flatten)]
-    pub(crate) figures: Figures,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct DenialCount {
-    pub(crate) rule: String,
-    reason: String,
-    pub(crate) count: u64,
-}
-
-/// The last 24 hours of a server.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct ServerDay {
-    pub(crate) name: String,
-    pub(crate) organization_id: Option<String>,
-    pub(crate) hours: Vec<Hour>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct Hour {
-    pub(crate) at: String,
-    /// `ok`, `failing`, `down` or `no-data`; the CSS class of the cell.
-    pub(crate) state: String,
-    pub(crate) calls: u64,
-    pub(crate) failed: u64,
-    pub(crate) down_percent: u64,
-}
-
 /// A cell of a strip. States differ in height, so that they do not depend on colours.
 pub(crate) struct Cell {
-    pub(crate) class: String,
+    pub(crate) class: &'static str,
     pub(crate) x: usize,
     pub(crate) y: usize,
     pub(crate) height: usize,
@@ -106,7 +34,7 @@ pub(crate) async fn load_usage(
     api.get(&path).await
 }
 
-impl Figures {
+impl CallFigures {
     pub(crate) fn error_rate(&self) -> String {
         match self.calls {
             0 => "–".to_owned(),
@@ -137,14 +65,14 @@ impl Usage {
         if self.total.calls == 0 {
             return Vec::new();
         }
-        let (step, words, start) = match self.window.as_str() {
-            "1h" => ("5 min", "hour", "1 h ago"),
-            "7d" => ("hour", "7 days", "7 d ago"),
-            _ => ("hour", "24 hours", "24 h ago"),
+        let (step, words, start) = match self.window {
+            UsageWindow::Hour => ("5 min", "hour", "1 h ago"),
+            UsageWindow::Day => ("hour", "24 hours", "24 h ago"),
+            UsageWindow::Week => ("hour", "7 days", "7 d ago"),
         };
         let mut span = PlotSpan { bars: self.steps.len(), step, words, start, times: Vec::new() };
         let mut values = [const { Vec::new() }; 4];
-        for Step { at, figures } in &self.steps {
+        for UsageStep { at, figures } in &self.steps {
             span.times.push(at.clone());
             values[0].push(Some(figures.calls as f64));
             values[1].push(Some(figures.failed as f64));
@@ -169,7 +97,7 @@ impl Usage {
     }
 
     /// Returns the day of the server of an item, if the visitor may see it.
-    pub(crate) fn find_day(&self, item: &Item) -> Option<&ServerDay> {
+    pub(crate) fn find_day(&self, item: &UsageItem) -> Option<&ServerDay> {
         self.servers.iter().find(|day| day.qualified_name() == item.server)
     }
 
@@ -186,7 +114,7 @@ impl Usage {
     }
 }
 
-impl Item {
+impl UsageItem {
     /// Returns the name of the caller; the id if it has none.
     pub(crate) fn caller_text(&self) -> &str {
         match (&self.name, self.issuer.as_str()) {
@@ -203,7 +131,7 @@ impl Item {
     }
 }
 
-impl DenialCount {
+impl UsageDenial {
     pub(crate) fn reason_text(&self) -> &str {
         match self.reason.as_str() {
             "policy" => "denied",
@@ -226,11 +154,11 @@ impl ServerDay {
     }
 
     fn count_bad_hours(&self) -> usize {
-        self.hours.iter().filter(|hour| matches!(hour.state.as_str(), "failing" | "down")).count()
+        self.hours.iter().filter(|hour| hour.state.is_bad()).count()
     }
 
     pub(crate) fn has_data(&self) -> bool {
-        self.hours.iter().any(|hour| hour.state != "no-data")
+        self.hours.iter().any(|hour| hour.state != HourState::NoData)
     }
 
     pub(crate) fn width(&self) -> usize {
@@ -240,13 +168,13 @@ impl ServerDay {
     pub(crate) fn cells(&self) -> Vec<Cell> {
         let mut cells = Vec::new();
         for (index, hour) in self.hours.iter().enumerate() {
-            let height = match hour.state.as_str() {
-                "ok" => HEIGHT / 4,
-                "failing" => HEIGHT / 2,
-                "down" => HEIGHT,
-                _ => 1,
+            let height = match hour.state {
+                HourState::Ok => HEIGHT / 4,
+                HourState::Failing => HEIGHT / 2,
+                HourState::Down => HEIGHT,
+                HourState::NoData => 1,
             };
-            let class = hour.state.clone();
+            let class = hour.state.as_str();
             cells.push(Cell { class, x: index * CELL, y: HEIGHT - height, height });
         }
         cells
@@ -255,9 +183,12 @@ impl ServerDay {
     /// Returns the number of hours in each state, in words.
     pub(crate) fn summary(&self) -> String {
         let mut parts = Vec::new();
-        for (state, words) in
-            [("ok", "ok"), ("failing", "failing"), ("down", "down"), ("no-data", "without data")]
-        {
+        for (state, words) in [
+            (HourState::Ok, "ok"),
+            (HourState::Failing, "failing"),
+            (HourState::Down, "down"),
+            (HourState::NoData, "without data"),
+        ] {
             let count = self.hours.iter().filter(|hour| hour.state == state).count();
             if count > 0 {
                 parts.push(format!("{count} h {words}"));
@@ -270,22 +201,38 @@ impl ServerDay {
     pub(crate) fn label(&self) -> String {
         let mut label = format!("{} in the last 24 hours: {}", self.name, self.summary());
         for hour in &self.hours {
-            if matches!(hour.state.as_str(), "failing" | "down") {
-                label.push_str(&format!("; {} from {} UTC", hour.state, hour.time()));
+            if hour.state.is_bad() {
+                label.push_str(&format!("; {} from {} UTC", hour.state.as_str(), hour.time()));
             }
         }
         label
     }
 }
 
-impl Hour {
+impl ServerHour {
     /// Returns the start as hours and minutes in UTC.
     pub(crate) fn time(&self) -> &str {
         self.at.get(11..16).unwrap_or("")
     }
 
-    pub(crate) fn state_text(&self) -> &str {
-        if self.state == "no-data" { "no data" } else { &self.state }
+    pub(crate) fn state_text(&self) -> &'static str {
+        if self.state == HourState::NoData { "no data" } else { self.state.as_str() }
+    }
+}
+
+impl HourState {
+    /// Returns the CSS class of a cell.
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Failing => "failing",
+            Self::Down => "down",
+            Self::NoData => "no-data",
+        }
+    }
+
+    fn is_bad(self) -> bool {
+        matches!(self, Self::Failing | Self::Down)
     }
 }
 

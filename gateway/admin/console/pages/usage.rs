@@ -3,12 +3,13 @@
 
 use askama::Template;
 
+use crate::api::usage::UsageItem;
 use crate::console::api_client::{ApiClient, ApiError, ApiPath};
 use crate::console::error::{PageResult, show};
 use crate::console::fields::QueryFields;
 use crate::console::layout::Layout;
 use crate::console::plot::Plot;
-use crate::console::usage::{Item, Usage, load_usage};
+use crate::console::usage::{Usage, load_usage};
 
 const WINDOWS: [(&str, &str); 3] = [("1h", "1 hour"), ("24h", "24 hours"), ("7d", "7 days")];
 const GROUPS: [(&str, &str); 3] = [("server", "Servers"), ("tool", "Tools"), ("caller", "Callers")];
@@ -56,7 +57,7 @@ impl View<'_> {
     }
 
     /// Returns the address of the parts of an item; empty for items that are counted together.
-    fn parts_of(&self, item: &Item) -> String {
+    fn parts_of(&self, item: &UsageItem) -> String {
         let principal = item.principal();
         let view = match self.by {
             "caller" if item.issuer.is_empty() => return String::new(),

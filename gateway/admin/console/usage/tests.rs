@@ -4,18 +4,20 @@ use serde_json::json;
 
 use super::*;
 
-fn day(states: &[&str]) -> ServerDay {
+fn day(states: &[HourState]) -> ServerDay {
     let mut hours = Vec::new();
     for (hour, state) in states.iter().enumerate() {
         let at = format!("2026-11-27T{hour:02}:00:00Z");
-        hours.push(Hour { at, state: (*state).to_owned(), ..Hour::default() });
+        hours.push(ServerHour { at, state: *state, ..ServerHour::default() });
     }
     ServerDay { name: "time".to_owned(), organization_id: None, hours }
 }
 
 #[test]
 fn states_have_different_heights_and_the_label_names_the_bad_hours() {
-    let day = day(&["no-data", "ok", "failing", "down", "ok"]);
+    use HourState::{Down, Failing, NoData, Ok};
+
+    let day = day(&[NoData, Ok, Failing, Down, Ok]);
     let heights: Vec<usize> = day.cells().iter().map(|cell| cell.height).collect();
     assert_eq!(heights, [1, 4, 8, 16, 4]);
     assert!(day.cells().iter().all(|cell| cell.y + cell.height == HEIGHT));
@@ -29,29 +31,28 @@ fn states_have_different_heights_and_the_label_names_the_bad_hours() {
 
 #[test]
 fn figures_have_a_rate_and_no_duration_is_a_dash() {
-    let figures: Figures =
+    let figures: CallFigures =
         serde_json::from_value(json!({"calls": 8, "failed": 1, "p50Ms": 4.24, "p95Ms": 420.6}))
             .unwrap();
     let texts = [figures.error_rate(), figures.p50(), figures.p95()];
     assert_eq!(texts, ["12.5", "4.2", "421"]);
-    let none = Figures::default();
+    let none = CallFigures::default();
     assert_eq!([none.error_rate(), none.p50()], ["–", "–"]);
 }
 
 #[test]
 fn plots_cover_all_steps_and_servers_without_calls_are_listed_if_they_have_data() {
     let steps = json!([{"at": "a", "calls": 0, "failed": 0}, {"at": "b", "calls": 2, "failed": 1}]);
-    let mut usage: Usage = serde_json::from_value(json!({
-        "window": "24h", "steps": steps, "total": {"calls": 2, "failed": 1},
-    }))
-    .unwrap();
+    let total = CallFigures { calls: 2, failed: 1, ..CallFigures::default() };
+    let steps = serde_json::from_value(steps).unwrap();
+    let mut usage = Usage { total, steps, ..Usage::default() };
     let plots = usage.plots();
     assert_eq!(plots.len(), 4);
     assert!(plots[1].is_of_errors());
     assert_eq!(plots[0].rows(), [("b".to_owned(), "2".to_owned())]);
-    usage.servers = vec![day(&["ok"]), day(&["no-data"])];
+    usage.servers = vec![day(&[HourState::Ok]), day(&[HourState::NoData])];
     assert_eq!(usage.idle_days().len(), 1);
-    let item = Item { server: "time".to_owned(), ..Item::default() };
+    let item = UsageItem { server: "time".to_owned(), ..UsageItem::default() };
     assert!(usage.find_day(&item).is_some());
     usage.items.push(item);
     assert!(usage.idle_days().is_empty());
