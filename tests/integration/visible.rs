@@ -128,8 +128,8 @@ async fn a_failure_says_what_failed_and_where() {
     );
     for (name, stage, reason) in [
         ("closed", "connect", "the connection was refused"),
-        ("tls", "connect", "the encrypted connection failed"),
-        ("lost", "handshake", "no MCP server at this address"),
+        ("tls", "tls", "the encrypted connection failed"),
+        ("lost", "http", "no MCP server at this address"),
     ] {
         let server = shown(&gate, name).await;
         assert_eq!(
