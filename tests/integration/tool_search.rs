@@ -3,6 +3,8 @@
 
 use std::path::Path;
 
+use crate::approvals::{OWN, Rig, decision, last, session};
+use crate::principals::By;
 use crate::rig::client::{Answer, Request};
 use crate::rig::gate::command;
 use crate::rig::upstream::{modern, modern_with, tool};
@@ -340,6 +342,40 @@ async fn wrapped_calls_have_the_verdict_and_record_of_direct_calls() {
         assert_eq!(direct, wrapped);
     }
     assert_eq!(direct.1.len(), wrapped.1.len());
+}
+
+/// Approval of a wrapped call is asked for in both eras, and is good for the call that it names.
+#[tokio::test]
+async fn wrapped_calls_are_approved_as_direct_calls() {
+    let rig = Rig::new(OWN, json!({"tool_search": {"tools": "search"}})).await;
+    let ann = rig.person("ann").await;
+    let wrapped = |tool: &str| json!({"arguments": {"name": tool, "arguments": {"n": 1}}});
+    let asked = rig.call(&ann, "call_tool", wrapped("a__drop")).await.result();
+    let question = asked["inputRequests"]["approval"]["params"]["message"].as_str().unwrap();
+    assert!(question.contains("Tool: a__drop (server a)"), "{question}");
+    let mut yes = wrapped("a__wipe");
+    yes["requestState"] = asked["requestState"].clone();
+    yes["inputResponses"] = decision("approve");
+    let other = rig.call(&ann, "call_tool", yes.clone()).await;
+    assert_eq!((other.code(), rig.calls()), (-32602, 0), "{}", other.text());
+    yes["arguments"] = wrapped("a__drop")["arguments"].clone();
+    let done = rig.call(&ann, "call_tool", yes).await.result();
+    assert_eq!((done["resultType"].as_str(), rig.calls()), (Some("complete"), 1));
+
+    let at = session(&rig, &ann, json!({"elicitation": {}})).await;
+    let call = json!({"name": "call_tool", "arguments": {"name": "a__drop"}});
+    let request = Request::legacy("/mcp", &at, 9, "tools/call", &call).by(&ann);
+    let mut stream = request.open(rig.gate.address).await;
+    let question = stream.next().await.unwrap();
+    let words = question["params"]["message"].as_str().unwrap();
+    assert!(words.contains("Tool: a__drop (server a)"), "{words}");
+    let answer = json!({"jsonrpc": "2.0", "id": question["id"],
+        "result": decision("approve")["approval"]});
+    let posted = Request::bare("POST", "/mcp", answer.to_string()).with("Mcp-Session-Id", &at);
+    assert_eq!(posted.by(&ann).send(rig.gate.address).await.status, 202);
+    let result = last(stream).await;
+    assert_eq!((result["id"].as_i64(), rig.calls()), (Some(9), 2), "{result}");
+    assert!(result["result"]["content"].is_array(), "{result}");
 }
 
 /// Among many tools of equal names, searches are quick and the rest is unharmed.
