@@ -35,8 +35,8 @@ pub type UrlCheck = Box<dyn Fn(&Url) -> Result<(), InvalidField> + Send + Sync>;
 
 /// Organisations, integrations and agents, which users change while the gateway runs.
 pub struct Registry {
-    pub(crate) store: Store,
-    pub(crate) vault: Vault,
+    pub(crate) store: Arc<Store>,
+    pub(crate) vault: Arc<Vault>,
     pub(crate) check_url: UrlCheck,
     states: RwLock<HashMap<Arc<str>, Arc<OrganisationState>>>,
     shared_slugs: RwLock<BTreeSet<String>>,
@@ -71,8 +71,8 @@ impl Registry {
     /// invalid keys.
     pub async fn open(config: &Config, check_url: UrlCheck) -> Result<Arc<Self>, StoreError> {
         let registry = Arc::new(Self {
-            store: Store::new(config.place.clone()),
-            vault: Vault::open_configured(config)?,
+            store: Arc::new(Store::new(config.place.clone())),
+            vault: Arc::new(Vault::open_configured(config)?),
             check_url,
             states: RwLock::default(),
             shared_slugs: RwLock::default(),
@@ -215,6 +215,12 @@ impl Registry {
     #[must_use]
     pub fn is_loaded(&self) -> bool {
         self.is_loaded.load(Ordering::Acquire)
+    }
+
+    /// Returns the database and the vault, for the grants of users at servers.
+    #[must_use]
+    pub fn storage(&self) -> (Arc<Store>, Arc<Vault>) {
+        (Arc::clone(&self.store), Arc::clone(&self.vault))
     }
 
     /// Returns whether credentials can be stored.

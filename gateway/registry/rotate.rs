@@ -13,7 +13,8 @@ pub struct Rotation {
     pub resealed: usize,
     /// Number of credentials that the first key had encrypted already.
     pub current: usize,
-    /// Ids of integrations with credentials that no key of the ring decrypts; left unchanged.
+    /// Ids of integrations and connections with credentials that no key of the ring decrypts; left
+    /// unchanged.
     pub unusable: Vec<String>,
 }
 
@@ -31,6 +32,10 @@ impl Registry {
         for organisation in self.organisations() {
             self.rotate_organisation(&organisation.id, &mut rotation).await?;
         }
+        let grants = self.store.reseal_accounts(&self.vault).await?;
+        rotation.resealed += grants.resealed;
+        rotation.current += grants.current;
+        rotation.unusable.extend(grants.unusable);
         self.refresh().await?;
         Ok(rotation)
     }

@@ -64,7 +64,10 @@ impl Store {
     }
 }
 
-async fn read_time(connection: &mut Connection, dialect: Dialect) -> Result<i64, StoreError> {
+pub(crate) async fn read_time(
+    connection: &mut Connection,
+    dialect: Dialect,
+) -> Result<i64, StoreError> {
     match dialect {
         Dialect::Sqlite => Ok(now()),
         Dialect::Postgres => connection.scalar(NOW, &[]).await,

@@ -31,7 +31,8 @@ pub struct Restored {
 
 /// Replaces the data by those of a copy. The new epoch makes gateways read everything. The versions
 /// of integrations and agents become the clock's new revision, which exceeds every earlier version,
-/// so that no version is reused for other content.
+/// so that no version is reused for other content. Existing grants are kept: the refresh
+/// tokens of a backup may have been replaced since.
 const REPLACE: &str = "
     UPDATE clock SET revision = MAX(revision, (SELECT revision FROM copy.clock)) + 1,
         epoch = lower(hex(randomblob(16)));
@@ -52,6 +53,11 @@ const REPLACE: &str = "
     INSERT INTO main.integration_calls SELECT * FROM copy.integration_calls;
     DELETE FROM main.call_usage;
     INSERT INTO main.call_usage SELECT * FROM copy.call_usage;
+    UPDATE main.grant_clock
+        SET revision = MAX(revision, (SELECT revision FROM copy.grant_clock)) + 1;
+    INSERT OR IGNORE INTO main.grants SELECT * FROM copy.grants;
+    INSERT OR IGNORE INTO main.account_records SELECT * FROM copy.account_records;
+    UPDATE main.grants SET revision = (SELECT revision FROM main.grant_clock);
     UPDATE main.organisations SET revision = (SELECT revision FROM main.clock);
     UPDATE main.integrations SET version = (SELECT revision FROM main.clock);
     UPDATE main.agents SET version = (SELECT revision FROM main.clock);

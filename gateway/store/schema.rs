@@ -22,7 +22,7 @@ struct Migration {
 }
 
 /// In order; the first creates schema 1. Published migrations never change.
-const MIGRATIONS: [Migration; 5] = [
+const MIGRATIONS: [Migration; 6] = [
     Migration {
         sqlite: include_str!("migrations/sqlite/0001.sql"),
         postgres: include_str!("migrations/postgres/0001.sql"),
@@ -42,6 +42,10 @@ const MIGRATIONS: [Migration; 5] = [
     Migration {
         sqlite: include_str!("migrations/sqlite/0005.sql"),
         postgres: include_str!("migrations/postgres/0005.sql"),
+    },
+    Migration {
+        sqlite: include_str!("migrations/sqlite/0006.sql"),
+        postgres: include_str!("migrations/postgres/0006.sql"),
     },
 ];
 

@@ -3,6 +3,7 @@
 mod daily_calls;
 mod files;
 mod gateways;
+mod grants;
 mod killed;
 mod known_lists;
 mod lost;

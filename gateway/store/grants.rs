@@ -1,0 +1,435 @@
+//! Grants of users at servers, with sealed tokens, and the sealed records of connecting accounts.
+//! Grants have revisions of their own: a refresh changes no organisation. A change names the
+//! revision that it replaces, so that of two concurrent changes only the first is made.
+
+use crate::clock::now;
+use crate::database::{Store, within};
+use crate::error::StoreError;
+use crate::gateways::read_time;
+use crate::pool::Transaction;
+use crate::schema::Dialect;
+use crate::secret::Secret;
+use crate::value::{Row, Value};
+use crate::vault::{Field, Vault, VaultError};
+
+/// Time for which a gateway may refresh a grant alone, in milliseconds. Longer than the timeout of
+/// the request.
+const LEASE: i64 = 15_000;
+/// Time after which the row of an ended grant is deleted, in milliseconds.
+const ENDED_AGE: i64 = 24 * 3600 * 1000;
+/// Maximum number of grants that are listed or read at once.
+const MAX_LISTED: i64 = 10_000;
+
+const NEXT_REVISION: &str = "UPDATE grant_clock SET revision = revision + 1 RETURNING revision";
+const REVISION: &str = "SELECT revision FROM grant_clock WHERE id = 1";
+const FIND: &str = "SELECT * FROM grants WHERE id = $1";
+const PUT: &str = "INSERT INTO grants (id, organisation, issuer, subject, server, revision, state, \
+    about, sealed, leased_until, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 0, $10) \
+    ON CONFLICT (id) DO UPDATE SET revision = excluded.revision, state = excluded.state, \
+    about = excluded.about, sealed = excluded.sealed, leased_until = 0, \
+    updated_at = excluded.updated_at";
+const REPLACE: &str = "UPDATE grants SET revision = $3, state = $4, about = $5, sealed = $6, \
+    leased_until = 0, updated_at = $7 WHERE id = $1 AND revision = $2";
+const NOTE: &str = "UPDATE grants SET revision = $3, state = $4, about = $5, updated_at = $6 \
+    WHERE id = $1 AND revision = $2 AND leased_until < $7 AND sealed IS NOT NULL";
+const TAKE_LEASE: &str = "UPDATE grants SET leased_until = $3 WHERE id = $1 AND revision = $2 \
+    AND leased_until < $4 AND sealed IS NOT NULL";
+const END_LEASE: &str = "UPDATE grants SET leased_until = 0 WHERE id = $1 AND revision = $2";
+const LIST: &str = "SELECT * FROM grants WHERE state <> 'disconnected' \
+    AND ($1 = '' OR organisation = $1) AND ($2 = '' OR issuer = $2 AND subject = $3) \
+    AND ($4 = '' OR server = $4) ORDER BY organisation, issuer, subject, server LIMIT $5";
+const CHANGED: &str = "SELECT * FROM grants WHERE revision > $1 ORDER BY revision LIMIT $2";
+const SEALED: &str =
+    "SELECT * FROM grants WHERE sealed IS NOT NULL AND id > $1 ORDER BY id LIMIT $2";
+const RESEAL: &str = "UPDATE grants SET sealed = $3 WHERE id = $1 AND revision = $2";
+const DELETE_ENDED: &str = "DELETE FROM grants WHERE sealed IS NULL AND updated_at < $1";
+
+const KEEP_RECORD: &str = "INSERT INTO account_records (id, owner, sealed, expires_at) \
+    VALUES ($1, $2, $3, $4) ON CONFLICT (id) DO UPDATE SET sealed = excluded.sealed, \
+    expires_at = excluded.expires_at";
+const DROP_OLDEST: &str = "DELETE FROM account_records WHERE owner = $1 AND id NOT IN \
+    (SELECT id FROM account_records WHERE owner = $1 ORDER BY expires_at DESC, id LIMIT $2)";
+const FIND_RECORD: &str = "SELECT * FROM account_records WHERE id = $1 AND expires_at > $2";
+const LIST_RECORDS: &str = "SELECT * FROM account_records ORDER BY id";
+const RESEAL_RECORD: &str = "UPDATE account_records SET sealed = $3 WHERE id = $1 AND sealed = $2";
+const DROP_RECORD: &str = "DELETE FROM account_records WHERE id = $1";
+const DELETE_EXPIRED: &str = "DELETE FROM account_records WHERE expires_at <= $1";
+
+/// A row of `grants`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GrantRecord {
+    /// Identifies holder and server.
+    pub id: String,
+    pub organisation: String,
+    pub issuer: String,
+    pub subject: String,
+    pub server: String,
+    /// Of the last change. Revisions of all grants are in a total order.
+    pub revision: i64,
+    pub state: String,
+    /// JSON without secrets, for lists.
+    pub about: String,
+    /// `None` after the end of the grant.
+    pub sealed: Option<Vec<u8>>,
+    /// Milliseconds since 1970.
+    pub updated_at: i64,
+}
+
+/// A row of `account_records`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccountRecord {
+    pub id: String,
+    /// Groups records, for their maximum number.
+    pub owner: String,
+    pub sealed: Vec<u8>,
+    /// Milliseconds since 1970.
+    pub expires_at: i64,
+}
+
+/// A selection of grants; empty texts select all.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct GrantFilter<'a> {
+    pub organisation: &'a str,
+    pub issuer: &'a str,
+    pub subject: &'a str,
+    pub server: &'a str,
+}
+
+/// The outcome of a key rotation: numbers of values, and the ids of those that no key opens.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Resealed {
+    pub resealed: usize,
+    pub current: usize,
+    pub unusable: Vec<String>,
+}
+
+impl GrantRecord {
+    fn from_row(row: &Row) -> Result<Self, StoreError> {
+        Ok(Self {
+            id: row.get("id")?,
+            organisation: row.get("organisation")?,
+            issuer: row.get("issuer")?,
+            subject: row.get("subject")?,
+            server: row.get("server")?,
+            revision: row.get("revision")?,
+            state: row.get("state")?,
+            about: row.get("about")?,
+            sealed: row.get("sealed")?,
+            updated_at: row.get("updated_at")?,
+        })
+    }
+
+    /// Names the holder and the server without ambiguity.
+    fn place(&self) -> String {
+        let Self { issuer, subject, server, .. } = self;
+        format!("{}:{issuer}{}:{subject}{server}", issuer.len(), subject.len())
+    }
+
+    /// Seals the tokens for this holder and server alone.
+    ///
+    /// # Errors
+    /// [`VaultError`].
+    pub fn seal(&mut self, vault: &Vault, tokens: &Secret) -> Result<(), VaultError> {
+        let record = self.place();
+        let field = Field { organisation: &self.organisation, record: &record, field: "grant" };
+        self.sealed = Some(vault.seal(&field, tokens)?);
+        Ok(())
+    }
+
+    /// Returns the tokens; `None` after the end of the grant.
+    ///
+    /// # Errors
+    /// [`VaultError`], if the row was altered or copied from another holder or server.
+    pub fn open(&self, vault: &Vault) -> Result<Option<Secret>, VaultError> {
+        let record = self.place();
+        let field = Field { organisation: &self.organisation, record: &record, field: "grant" };
+        self.sealed.as_ref().map(|sealed| vault.open(&field, sealed)).transpose()
+    }
+}
+
+impl AccountRecord {
+    fn from_row(row: &Row) -> Result<Self, StoreError> {
+        Ok(Self {
+            id: row.get("id")?,
+            owner: row.get("owner")?,
+            sealed: row.get("sealed")?,
+            expires_at: row.get("expires_at")?,
+        })
+    }
+
+    fn field<'a>(owner: &'a str, id: &'a str) -> Field<'a> {
+        Field { organisation: owner, record: id, field: "account record" }
+    }
+
+    /// Creates a record that is sealed for this id and owner.
+    ///
+    /// # Errors
+    /// [`VaultError`].
+    pub fn seal(
+        vault: &Vault,
+        (id, owner): (String, String),
+        content: &Secret,
+        expires_at: i64,
+    ) -> Result<Self, VaultError> {
+        let sealed = vault.seal(&Self::field(&owner, &id), content)?;
+        Ok(Self { id, owner, sealed, expires_at })
+    }
+
+    /// # Errors
+    /// [`VaultError`], if the row was altered or copied from another.
+    pub fn open(&self, vault: &Vault) -> Result<Secret, VaultError> {
+        vault.open(&Self::field(&self.owner, &self.id), &self.sealed)
+    }
+}
+
+impl Store {
+    /// Returns the rows of a query; none if nothing has been stored yet.
+    async fn rows(&self, sql: &str, values: &[Value]) -> Result<Vec<Row>, StoreError> {
+        if self.file().is_some() && self.identify()?.is_none() {
+            return Ok(Vec::new());
+        }
+        within(self.pool().await?.list(sql, values)).await
+    }
+
+    async fn grants(&self, sql: &str, values: &[Value]) -> Result<Vec<GrantRecord>, StoreError> {
+        let rows = self.rows(sql, values).await?;
+        rows.iter().map(GrantRecord::from_row).collect()
+    }
+
+    pub async fn find_grant(&self, id: &str) -> Result<Option<GrantRecord>, StoreError> {
+        Ok(self.grants(FIND, &[id.into()]).await?.pop())
+    }
+
+    /// Lists grants that have not ended, at most 10,000.
+    pub async fn list_grants(
+        &self,
+        filter: GrantFilter<'_>,
+    ) -> Result<Vec<GrantRecord>, StoreError> {
+        let GrantFilter { organisation, issuer, subject, server } = filter;
+        let values =
+            [organisation.into(), issuer.into(), subject.into(), server.into(), MAX_LISTED.into()];
+        self.grants(LIST, &values).await
+    }
+
+    /// Returns the revision of the last change of any grant.
+    pub async fn grant_revision(&self) -> Result<i64, StoreError> {
+        let rows = self.rows(REVISION, &[]).await?;
+        rows.first().map_or(Ok(0), Row::first)
+    }
+
+    /// Returns the grants that have changed since a revision, in the order of their changes.
+    pub async fn changed_grants(&self, since: i64) -> Result<Vec<GrantRecord>, StoreError> {
+        self.grants(CHANGED, &[since.into(), MAX_LISTED.into()]).await
+    }
+
+    /// Writes a grant and notifies other gateways. `over` is the revision that it replaces; `None`
+    /// replaces any. Returns its revision, or `None` if the row has another revision.
+    pub async fn write_grant(
+        &self,
+        record: &GrantRecord,
+        over: Option<i64>,
+    ) -> Result<Option<i64>, StoreError> {
+        let pool = self.pool().await?;
+        within(async {
+            let mut transaction = pool.begin().await?;
+            let revision: i64 = transaction.scalar(NEXT_REVISION, &[]).await?;
+            if write(&mut transaction, record, revision, over).await? == 0 {
+                transaction.roll_back().await?;
+                return Ok(None);
+            }
+            if self.dialect == Dialect::Postgres {
+                transaction.run("NOTIFY lockgate").await?;
+            }
+            transaction.commit().await?;
+            Ok(Some(revision))
+        })
+        .await
+    }
+
+    /// Changes the description of a grant of this revision, unless a gateway refreshes it. Returns
+    /// its new revision.
+    pub async fn note_grant(
+        &self,
+        record: &GrantRecord,
+        over: i64,
+    ) -> Result<Option<i64>, StoreError> {
+        let pool = self.pool().await?;
+        within(async {
+            let mut transaction = pool.begin().await?;
+            let revision: i64 = transaction.scalar(NEXT_REVISION, &[]).await?;
+            let now = read_time(&mut transaction, self.dialect).await?;
+            let values = [
+                (&record.id).into(),
+                over.into(),
+                revision.into(),
+                (&record.state).into(),
+                (&record.about).into(),
+                now.into(),
+                now.into(),
+            ];
+            if transaction.execute(NOTE, &values).await? == 0 {
+                transaction.roll_back().await?;
+                return Ok(None);
+            }
+            if self.dialect == Dialect::Postgres {
+                transaction.run("NOTIFY lockgate").await?;
+            }
+            transaction.commit().await?;
+            Ok(Some(revision))
+        })
+        .await
+    }
+
+    /// Takes the lease to refresh a grant of this revision. Returns `false` if another gateway has
+    /// it, or the grant has changed. The lease ends with the next change, or after 15 s.
+    pub async fn lease_grant(&self, id: &str, revision: i64) -> Result<bool, StoreError> {
+        let pool = self.pool().await?;
+        within(async {
+            let mut transaction = pool.begin().await?;
+            let now = read_time(&mut transaction, self.dialect).await?;
+            let values = [id.into(), revision.into(), (now + LEASE).into(), now.into()];
+            let taken = transaction.execute(TAKE_LEASE, &values).await?;
+            transaction.commit().await?;
+            Ok(taken > 0)
+        })
+        .await
+    }
+
+    /// Ends a lease without a change.
+    pub async fn end_lease(&self, id: &str, revision: i64) -> Result<(), StoreError> {
+        let pool = self.pool().await?;
+        within(pool.execute(END_LEASE, &[id.into(), revision.into()])).await?;
+        Ok(())
+    }
+
+    /// Stores a record. Of its owner's records, only the newest `max` are kept.
+    pub async fn keep_account_record(
+        &self,
+        record: &AccountRecord,
+        max: i64,
+    ) -> Result<(), StoreError> {
+        let AccountRecord { id, owner, sealed, expires_at } = record;
+        let values = [id.into(), owner.into(), sealed.into(), (*expires_at).into()];
+        let pool = self.pool().await?;
+        within(pool.execute(KEEP_RECORD, &values)).await?;
+        within(pool.execute(DROP_OLDEST, &[owner.into(), max.into()])).await?;
+        Ok(())
+    }
+
+    /// Returns a record that has not expired.
+    pub async fn find_account_record(&self, id: &str) -> Result<Option<AccountRecord>, StoreError> {
+        let rows = self.rows(FIND_RECORD, &[id.into(), now().into()]).await?;
+        rows.first().map(AccountRecord::from_row).transpose()
+    }
+
+    /// Deletes a record. Returns `false` if another request has deleted it.
+    pub async fn drop_account_record(&self, id: &str) -> Result<bool, StoreError> {
+        let pool = self.pool().await?;
+        Ok(within(pool.execute(DROP_RECORD, &[id.into()])).await? > 0)
+    }
+
+    /// Deletes expired records, and the rows of grants that ended a day ago.
+    pub async fn purge_accounts(&self) -> Result<(), StoreError> {
+        if self.file().is_some() && self.identify()?.is_none() {
+            return Ok(());
+        }
+        let pool = self.pool().await?;
+        within(pool.execute(DELETE_EXPIRED, &[now().into()])).await?;
+        within(pool.execute(DELETE_ENDED, &[(now() - ENDED_AGE).into()])).await?;
+        Ok(())
+    }
+
+    /// Seals all grants and records with the first key of the vault. Contents and revisions stay;
+    /// a grant that changes meanwhile is read again.
+    pub async fn reseal_accounts(&self, vault: &Vault) -> Result<Resealed, StoreError> {
+        let mut done = Resealed::default();
+        let mut after = String::new();
+        loop {
+            let batch = self.grants(SEALED, &[(&after).into(), MAX_LISTED.into()]).await?;
+            let Some(last) = batch.last() else { break };
+            after.clone_from(&last.id);
+            for record in batch {
+                self.reseal_grant(vault, record, &mut done).await?;
+            }
+        }
+        for row in self.rows(LIST_RECORDS, &[]).await? {
+            let record = AccountRecord::from_row(&row)?;
+            if vault.is_current(&record.sealed) {
+                done.current += 1;
+                continue;
+            }
+            let Ok(content) = record.open(vault) else {
+                done.unusable.push(record.id);
+                continue;
+            };
+            let new = vault.seal(&AccountRecord::field(&record.owner, &record.id), &content)?;
+            let values = [(&record.id).into(), (&record.sealed).into(), (&new).into()];
+            within(self.pool().await?.execute(RESEAL_RECORD, &values)).await?;
+            done.resealed += 1;
+        }
+        Ok(done)
+    }
+
+    async fn reseal_grant(
+        &self,
+        vault: &Vault,
+        mut record: GrantRecord,
+        done: &mut Resealed,
+    ) -> Result<(), StoreError> {
+        loop {
+            let Some(sealed) = &record.sealed else { return Ok(()) };
+            if vault.is_current(sealed) {
+                done.current += 1;
+                return Ok(());
+            }
+            let Ok(Some(tokens)) = record.open(vault) else {
+                done.unusable.push(record.id);
+                return Ok(());
+            };
+            record.seal(vault, &tokens)?;
+            let values = [(&record.id).into(), record.revision.into(), (&record.sealed).into()];
+            if within(self.pool().await?.execute(RESEAL, &values)).await? > 0 {
+                done.resealed += 1;
+                return Ok(());
+            }
+            let Some(newer) = self.find_grant(&record.id).await? else { return Ok(()) };
+            record = newer;
+        }
+    }
+}
+
+/// Inserts or replaces the row, and returns the number of changed rows.
+async fn write(
+    transaction: &mut Transaction,
+    record: &GrantRecord,
+    revision: i64,
+    over: Option<i64>,
+) -> Result<u64, StoreError> {
+    let GrantRecord { id, organisation, issuer, subject, server, state, about, sealed, .. } =
+        record;
+    if let Some(over) = over {
+        let values = [
+            id.into(),
+            over.into(),
+            revision.into(),
+            state.into(),
+            about.into(),
+            sealed.into(),
+            now().into(),
+        ];
+        return transaction.execute(REPLACE, &values).await;
+    }
+    let values = [
+        id.into(),
+        organisation.into(),
+        issuer.into(),
+        subject.into(),
+        server.into(),
+        revision.into(),
+        state.into(),
+        about.into(),
+        sealed.into(),
+        now().into(),
+    ];
+    transaction.execute(PUT, &values).await
+}

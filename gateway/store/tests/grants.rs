@@ -1,0 +1,120 @@
+//! Tests of grants: concurrent changes, leases, sealing for one place, and key rotation.
+
+use super::*;
+use crate::{AccountRecord, GrantFilter, GrantRecord, Keys, Secret, Vault};
+
+const OLD: &str = "an-old-key-of-the-ring-that-is-long-enough";
+const NEW: &str = "a-new-key-of-the-ring-that-is-long-enough";
+
+fn vault(keys: &[&str]) -> Vault {
+    Vault::new(&Keys(keys.iter().map(|key| (*key).to_owned()).collect())).unwrap()
+}
+
+fn record(subject: &str, vault: &Vault) -> GrantRecord {
+    let mut record = GrantRecord {
+        id: format!("con_{subject}"),
+        organisation: "acme".into(),
+        issuer: "keys".into(),
+        subject: subject.into(),
+        server: "tickets".into(),
+        state: "connected".into(),
+        about: "{}".into(),
+        ..GrantRecord::default()
+    };
+    record.seal(vault, &Secret::new(format!("token of {subject}"))).unwrap();
+    record
+}
+
+#[tokio::test]
+async fn of_two_changes_of_a_revision_the_first_is_made() {
+    on_both(async |place| {
+        let store = Store::new(place);
+        let vault = vault(&[NEW]);
+        let anna = record("anna", &vault);
+        assert_eq!(store.find_grant(&anna.id).await.unwrap(), None);
+        let first = store.write_grant(&anna, None).await.unwrap().unwrap();
+        // One gateway refreshes, the others wait, until the lease or the revision ends.
+        assert!(store.lease_grant(&anna.id, first).await.unwrap());
+        assert!(!store.lease_grant(&anna.id, first).await.unwrap());
+        store.end_lease(&anna.id, first).await.unwrap();
+        assert!(store.lease_grant(&anna.id, first).await.unwrap());
+        let ended = GrantRecord { sealed: None, state: "disconnected".into(), ..anna.clone() };
+        let second = store.write_grant(&ended, Some(first)).await.unwrap().unwrap();
+        assert!(second > first);
+        // The refresh that was in flight restores nothing.
+        assert_eq!(store.write_grant(&anna, Some(first)).await.unwrap(), None);
+        assert!(!store.lease_grant(&anna.id, second).await.unwrap());
+        assert_eq!(store.grant_revision().await.unwrap(), second);
+        let changed = store.changed_grants(first).await.unwrap();
+        assert_eq!((changed.len(), changed[0].sealed.as_ref()), (1, None));
+        assert_eq!(store.list_grants(GrantFilter::default()).await.unwrap(), []);
+        store.write_grant(&record("ben", &vault), None).await.unwrap();
+        for (filter, count) in [
+            (GrantFilter::default(), 1),
+            (GrantFilter { organisation: "acme", ..GrantFilter::default() }, 1),
+            (GrantFilter { organisation: "other", ..GrantFilter::default() }, 0),
+            (GrantFilter { issuer: "keys", subject: "anna", ..GrantFilter::default() }, 0),
+            (GrantFilter { server: "tickets", ..GrantFilter::default() }, 1),
+        ] {
+            assert_eq!(store.list_grants(filter).await.unwrap().len(), count, "{filter:?}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_moved_row_does_not_open_and_rotation_keeps_all() {
+    on_both(async |place| {
+        let store = Store::new(place);
+        let old = vault(&[OLD]);
+        let (anna, mut ben) = (record("anna", &old), record("ben", &old));
+        store.write_grant(&anna, None).await.unwrap();
+        let content = Secret::new("verifier".into());
+        let names = ("id".to_owned(), "owner".to_owned());
+        let kept = AccountRecord::seal(&old, names, &content, i64::MAX).unwrap();
+        store.keep_account_record(&kept, 8).await.unwrap();
+        // The tokens of Anna in the row of Ben.
+        ben.sealed.clone_from(&anna.sealed);
+        store.write_grant(&ben, None).await.unwrap();
+        assert!(ben.open(&old).is_err());
+        let both = vault(&[NEW, OLD]);
+        let done = store.reseal_accounts(&both).await.unwrap();
+        assert_eq!((done.resealed, done.current), (2, 0));
+        assert_eq!(done.unusable, ["con_ben"]);
+        let again = store.reseal_accounts(&both).await.unwrap();
+        assert_eq!((again.resealed, again.current, again.unusable.len()), (0, 2, 1));
+        let new = vault(&[NEW]);
+        let anna = store.find_grant(&anna.id).await.unwrap().unwrap();
+        assert_eq!(anna.open(&new).unwrap().unwrap().expose(), "token of anna");
+        let kept = store.find_account_record("id").await.unwrap().unwrap();
+        assert_eq!(kept.open(&new).unwrap().expose(), "verifier");
+        assert!(store.drop_account_record("id").await.unwrap());
+        assert!(!store.drop_account_record("id").await.unwrap());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_oldest_records_of_an_owner_are_dropped() {
+    on_both(async |place| {
+        let store = Store::new(place);
+        let vault = vault(&[NEW]);
+        for number in 0..4 {
+            let names = (format!("id{number}"), "owner".to_owned());
+            let end = crate::clock::now() + 60_000 + number;
+            let record = AccountRecord::seal(&vault, names, &Secret::new("x".into()), end);
+            store.keep_account_record(&record.unwrap(), 2).await.unwrap();
+        }
+        let names = ("expired".to_owned(), "other".to_owned());
+        let expired = AccountRecord::seal(&vault, names, &Secret::new("x".into()), 1).unwrap();
+        store.keep_account_record(&expired, 2).await.unwrap();
+        let mut found = Vec::new();
+        for id in ["id0", "id1", "id2", "id3", "expired"] {
+            found.extend(store.find_account_record(id).await.unwrap().map(|record| record.id));
+        }
+        assert_eq!(found, ["id2", "id3"]);
+        store.purge_accounts().await.unwrap();
+        assert!(!store.drop_account_record("expired").await.unwrap());
+    })
+    .await;
+}
