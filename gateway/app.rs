@@ -14,7 +14,7 @@ use anyhow::Context;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Response, StatusCode};
-use lockgate_accounts::Accounts;
+use lockgate_accounts::{AccountObserver, Accounts, Storage};
 use lockgate_admin::{AnswerError, Approvals, LifeCycle, Ready};
 use lockgate_admission::budget::Budget;
 use lockgate_admission::{Pool, Pools};
@@ -127,7 +127,7 @@ impl App {
             certificate: OnceLock::new(),
             around,
             clients: Mutex::default(),
-            accounts: Accounts::new(Arc::clone(&outside.connector), config.egress.clone()),
+            accounts: make_accounts(config, &outside, registry.as_ref()),
             user_clients: Mutex::default(),
             switches: Switches::default(),
             changing: Mutex::default(),
@@ -147,8 +147,17 @@ impl App {
             sources: OnceLock::new(),
             reload_wanted: Notify::new(),
         });
+        app.follow_accounts();
         app.start_servers(config)?;
         Ok(app)
+    }
+
+    /// Receives news of accounts, also of those that other gateways change.
+    fn follow_accounts(self: &Arc<Self>) {
+        let observer: Arc<dyn AccountObserver> = Arc::clone(self) as _;
+        self.accounts.observe(Arc::downgrade(&observer));
+        let accounts = Arc::clone(&self.accounts);
+        tokio::spawn(async move { accounts.follow().await });
     }
 
     fn start_servers(&self, config: &Config) -> anyhow::Result<()> {
@@ -259,6 +268,26 @@ impl App {
         self.forwarding.finish().await;
         self.gateway.flush_spans().await;
     }
+}
+
+/// Creates the accounts, with the registry's storage if it can store credentials.
+fn make_accounts(
+    config: &Config,
+    outside: &Outside,
+    registry: Option<&Arc<Registry>>,
+) -> Arc<Accounts> {
+    let registry = registry.filter(|registry| registry.can_store_credentials());
+    if registry.is_none() && config.accounts.public_url.is_some() {
+        tracing::warn!(
+            "accounts of users are kept in memory and end with this process: no key is configured \
+                (store.keys)"
+        );
+    }
+    let storage = registry.map(|registry| {
+        let (store, vault) = registry.storage();
+        Storage { store, vault }
+    });
+    Accounts::new(Arc::clone(&outside.connector), config.egress.clone(), storage)
 }
 
 /// Starts serving the contents of the registry, if there is one.

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use lockgate_accounts::{Account, AccountError, AccountState, Accounts, Holder, Listing};
 use lockgate_admission::ConcurrencyLimit;
 use lockgate_authn::{ANONYMOUS, DEFAULT_ORGANISATION};
@@ -19,6 +19,7 @@ use lockgate_upstream::{
 use parking_lot::Mutex;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
+use tokio_util::sync::CancellationToken;
 
 use crate::retiring::Retiring;
 
@@ -31,6 +32,10 @@ const MAX_EVENTS: usize = 64;
 pub(crate) struct AccountAuthorization(pub(crate) Arc<Account>);
 
 impl Authorization for AccountAuthorization {
+    fn name(&self) -> HeaderName {
+        self.0.header_name()
+    }
+
     fn header(&self) -> Option<HeaderValue> {
         self.0.header()
     }
@@ -64,6 +69,8 @@ struct UserClient {
     client: Arc<Client>,
     account: Arc<Account>,
     used: Instant,
+    /// Cancelled when the grant has ended.
+    ended: CancellationToken,
 }
 
 impl UserClients {
@@ -104,13 +111,14 @@ impl UserClients {
     /// Ends a holder's connections and calls at once: the grant is gone.
     pub(crate) fn end(&self, holder: &Holder) {
         if let Some(user) = self.open.lock().remove(holder) {
+            user.ended.cancel();
             tokio::spawn(async move { user.client.close().await });
         }
     }
 
     /// Takes note of a holder that has just connected an account, possibly another one: sessions
     /// of the former account end after its calls. Reads the lists if they are needed.
-    pub(crate) fn connected(&self, holder: &Holder) {
+    pub(crate) async fn connected(&self, holder: &Holder) {
         if let Some(user) = self.open.lock().remove(holder) {
             tokio::spawn(async move {
                 user.client.finish_calls(IDLE_TIMEOUT).await;
@@ -119,7 +127,7 @@ impl UserClients {
         }
         if self.source == Listing::FirstUser
             && self.listing.catalog().version == 0
-            && let Ok(user) = self.find(holder)
+            && let Ok(user) = self.find(holder).await
         {
             user.client.revive();
         }
@@ -138,12 +146,27 @@ impl UserClients {
     }
 
     /// Returns the client of a holder, or how the holder connects an account.
-    fn find(&self, holder: &Holder) -> Result<UserClient, UpstreamError> {
-        let account = self.accounts.find(self.slug(), holder);
-        let Some(account) = account.filter(|account| account.is_connected()) else {
+    async fn find(&self, holder: &Holder) -> Result<UserClient, UpstreamError> {
+        let account = match self.accounts.load(self.slug(), holder).await {
+            Ok(account) => account,
+            Err(error) => {
+                let words = format!("the caller's account cannot be read: {error}");
+                let failure = UpstreamError::new(UpstreamErrorKind::Overloaded, words);
+                return Err(failure.retry_after(Duration::from_secs(5)));
+            }
+        };
+        if !account.is_connected() {
             self.end(holder);
             return Err(self.prompt(holder, None));
-        };
+        }
+        self.client_of(holder, account)
+    }
+
+    fn client_of(
+        &self,
+        holder: &Holder,
+        account: Arc<Account>,
+    ) -> Result<UserClient, UpstreamError> {
         let mut open = self.open.lock();
         if let Some(user) = open.get_mut(holder)
             && Arc::ptr_eq(&user.account, &account)
@@ -161,7 +184,8 @@ impl UserClients {
         let client = Client::new(config, around)
             .map_err(|error| UpstreamError::new(UpstreamErrorKind::Unavailable, error.words))?;
         client.start();
-        let user = UserClient { client, account, used: Instant::now() };
+        let ended = CancellationToken::new();
+        let user = UserClient { client, account, used: Instant::now(), ended };
         open.insert(holder.clone(), user.clone());
         Ok(user)
     }
@@ -201,13 +225,23 @@ impl UserClients {
             let words = "the server refuses access with the caller's account";
             return UpstreamError::new(UpstreamErrorKind::Garbage, words);
         }
+        if *error == AccountError::NeedsScope && !account.may_upgrade() {
+            let words = "the server still requires permissions or a sign-in after two \
+                authorizations within an hour; ask its operator";
+            return UpstreamError::new(UpstreamErrorKind::Garbage, words);
+        }
         self.prompt(holder, Some(account))
     }
 
     async fn call_as(&self, holder: &Holder, call: Call<'_>) -> Result<Answer, UpstreamError> {
-        let UserClient { client, account, .. } = self.find(holder)?;
-        match client.call(call).await {
+        let UserClient { client, account, ended, .. } = self.find(holder).await?;
+        let answered = tokio::select! {
+            answered = client.call(call) => answered,
+            () = ended.cancelled() => return Err(self.prompt(holder, None)),
+        };
+        match answered {
             Err(failure) if failure.kind == UpstreamErrorKind::NeedsAuth => {
+                account.share_needs().await;
                 Err(self.refuse(holder, &account, &account.trouble()))
             }
             answered => answered,

@@ -2,59 +2,67 @@
 //! memory; a single request at a time replaces it. A failed refresh never falls back to another
 //! credential.
 
+mod kept;
+
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use arc_swap::ArcSwapOption;
-use http::{HeaderValue, StatusCode};
+use http::{HeaderName, HeaderValue, StatusCode};
 use parking_lot::Mutex;
 
 use crate::authorization::choose_scopes;
-use crate::challenge::Challenge;
-use crate::client_identity::ClientIdentity;
+use crate::challenge::{Challenge, StepUp};
 use crate::config::Method;
-use crate::discovery::Discovered;
 use crate::error::AccountError;
-use crate::holder::Holder;
+use crate::grant::{Grant, Upgrade};
+use crate::holder::{Holder, record_id};
+use crate::records::{AccountEvent, Records, unix_ms};
 use crate::server::AccountServer;
-use crate::token_endpoint::{Tokens, request_tokens};
+use crate::token_endpoint::request_tokens;
 
-/// How long before its expiry a token is refreshed, at most a tenth of its lifetime.
-const REFRESH_AHEAD: Duration = Duration::from_secs(60);
+/// Maximum number of refreshes and of changes by other gateways that a caller waits for.
+const MAX_TURNS: usize = 3;
+/// Maximum number of authorizations for the same requirements of a server, and their period in
+/// milliseconds.
+const MAX_UPGRADES: usize = 2;
+const UPGRADE_PERIOD: i64 = 3_600_000;
 /// Pause after a failed refresh in the background.
 const REFRESH_PAUSE: Duration = Duration::from_secs(5);
 
 /// A credential of one holder at one server.
 pub struct Account {
+    /// The id of its stored record.
+    pub(crate) id: String,
     /// `None` for the gateway's own account.
-    holder: Option<Holder>,
+    pub(crate) holder: Option<Holder>,
     pub(crate) server: Arc<AccountServer>,
+    records: Arc<Records>,
     grant: ArcSwapOption<Grant>,
-    /// Held while the grant is replaced.
-    replacing: tokio::sync::Mutex<()>,
+    /// Set when the stored grant has been read.
+    loaded: tokio::sync::OnceCell<()>,
+    pub(crate) since: Instant,
+    /// Held while the grant is refreshed. A refreshed grant that could not be stored, and the
+    /// revision that it replaces.
+    replacing: tokio::sync::Mutex<Option<(Grant, i64)>>,
     /// Whether a refresh runs in the background.
     is_refreshing: AtomicBool,
     needs: Mutex<Needs>,
 }
 
-/// Tokens, and the authorization server, client and resource that they are bound to.
-pub(crate) struct Grant {
-    tokens: Tokens,
-    scopes: Vec<String>,
-    issuer: String,
-    resource: String,
-    client: ClientIdentity,
-    /// When to refresh ahead of the expiry, and the expiry.
-    times: Option<(SystemTime, SystemTime)>,
-}
-
 /// Requirements of an account, and its last failure.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Needs {
+    /// The revision of the grant, which only increases. A change names the revision it replaces.
+    revision: i64,
     /// Scopes that the server required beyond those granted.
     scopes: Vec<String>,
+    /// The sign-in that the server required.
+    step_up: Option<StepUp>,
+    /// Whether other gateways know the requirements.
+    is_shared: bool,
     last_refusal: Refusal,
     last_failure: Option<AccountError>,
 }
@@ -65,10 +73,17 @@ enum Refusal {
     /// 401: another token may be accepted.
     #[default]
     Token,
-    /// 403 for lack of scopes.
+    /// The user has to authorize again: 403 for lack of scopes, 401 for another sign-in.
     Scope,
     /// 403 for another reason, which no token changes.
     Other,
+}
+
+impl Needs {
+    /// Returns whether the user has to authorize again for an operation.
+    fn is_waiting(&self) -> bool {
+        !self.scopes.is_empty() || self.step_up.is_some()
+    }
 }
 
 /// The state of an account, for its holder.
@@ -92,35 +107,21 @@ impl AccountState {
     }
 }
 
-impl Grant {
-    pub(crate) fn new(
-        tokens: Tokens,
-        requested: Vec<String>,
-        found: &Discovered,
-        client: ClientIdentity,
-    ) -> Self {
-        let now = SystemTime::now();
-        let times = tokens.lifetime.map(|lifetime| {
-            let ahead = REFRESH_AHEAD.min(lifetime / 10);
-            (now + lifetime - ahead, now + lifetime)
-        });
-        Self {
-            scopes: tokens.scopes.clone().unwrap_or(requested),
-            tokens,
-            issuer: found.server.issuer.clone(),
-            resource: found.resource.clone(),
-            client,
-            times,
-        }
-    }
-}
-
 impl Account {
-    pub(crate) fn new(holder: Option<Holder>, server: Arc<AccountServer>) -> Self {
+    pub(crate) fn new(
+        holder: Option<Holder>,
+        server: Arc<AccountServer>,
+        records: Arc<Records>,
+    ) -> Self {
+        let id = holder.as_ref().map(|holder| record_id(holder, &server.slug));
         Self {
+            id: id.unwrap_or_default(),
             holder,
             server,
+            records,
             grant: ArcSwapOption::empty(),
+            loaded: tokio::sync::OnceCell::new(),
+            since: Instant::now(),
             replacing: tokio::sync::Mutex::default(),
             is_refreshing: AtomicBool::new(false),
             needs: Mutex::default(),
@@ -135,21 +136,25 @@ impl Account {
         if let Some((due, _)) = grant.times
             && due <= SystemTime::now()
         {
-            self.refresh_in_background(grant.tokens.header.clone());
+            self.refresh_in_background(grant.header.clone());
         }
-        Some(grant.tokens.header.clone())
+        Some(grant.header.clone())
+    }
+
+    /// Returns the name of the header.
+    #[must_use]
+    pub fn header_name(&self) -> HeaderName {
+        self.server.config.header.clone()
     }
 
     /// Waits until the account has a token that has not expired.
     ///
     /// # Errors
     /// There is none.
-    pub async fn prepare(&self) -> Result<(), AccountError> {
+    pub async fn prepare(self: &Arc<Self>) -> Result<(), AccountError> {
         let rejected = match &*self.grant.load() {
-            Some(grant) if grant.times.is_none_or(|(_, end)| end > SystemTime::now()) => {
-                return Ok(());
-            }
-            Some(grant) => Some(grant.tokens.header.clone()),
+            Some(grant) if grant.is_fresh() => return Ok(()),
+            Some(grant) => Some(grant.header.clone()),
             None if self.holder.is_some() => return Err(AccountError::NotConnected),
             // Connections for the lists of a server with accounts of users have no credential.
             None if self.server.config.method.is_per_user() => return Ok(()),
@@ -158,39 +163,62 @@ impl Account {
         self.renew(rejected.as_ref()).await
     }
 
-    /// Replaces a token that the server rejected. Concurrent callers share one request.
+    /// Replaces a token that the server rejected. Concurrent callers share one request, also those
+    /// of other gateways with the same store.
     ///
     /// # Errors
     /// There is no other token.
-    pub async fn renew(&self, rejected: Option<&HeaderValue>) -> Result<(), AccountError> {
-        let _turn = self.replacing.lock().await;
-        let grant = self.grant.load_full();
+    pub async fn renew(
+        self: &Arc<Self>,
+        rejected: Option<&HeaderValue>,
+    ) -> Result<(), AccountError> {
+        let account = Arc::clone(self);
+        let rejected = rejected.cloned();
+        // A separate task: a caller that leaves must not lose the tokens of a response.
+        let renewed = tokio::spawn(async move { account.replace(rejected.as_ref()).await });
+        let failed = AccountError::Internal("the renewal of a token has failed");
+        renewed.await.unwrap_or(Err(failed))
+    }
+
+    async fn replace(&self, rejected: Option<&HeaderValue>) -> Result<(), AccountError> {
+        let mut unwritten = self.replacing.lock().await;
         let method = self.server.config.method;
-        match (&grant, self.needs.lock().last_refusal) {
-            (Some(grant), _) if Some(&grant.tokens.header) != rejected => return Ok(()),
-            (None, _) if method.is_per_user() => return Err(AccountError::NotConnected),
-            (_, Refusal::Other) => return Err(AccountError::Forbidden),
-            (_, Refusal::Scope) if method.is_per_user() => return Err(AccountError::NeedsScope),
-            _ => {}
-        }
-        let replaced = match method {
-            Method::ClientCredentials => self.request_own().await,
-            Method::User => self.refresh(grant.as_deref()).await,
-        };
-        match replaced {
-            Ok(grant) => {
-                self.accept(grant);
-                Ok(())
+        for _ in 0..MAX_TURNS {
+            let (grant, revision, refusal) = self.current();
+            match (&grant, refusal) {
+                (Some(grant), _) if Some(&grant.header) != rejected => return Ok(()),
+                (None, _) if method.is_per_user() => return Err(AccountError::NotConnected),
+                _ if method == Method::UserKey => return Err(AccountError::NotConnected),
+                (_, Refusal::Other) => return Err(AccountError::Forbidden),
+                (_, Refusal::Scope) if method.is_per_user() => {
+                    return Err(AccountError::NeedsScope);
+                }
+                _ => {}
             }
-            Err(error) => {
-                self.fail(&error, grant.as_deref()).await;
-                Err(error)
+            let replaced = match (method, &grant) {
+                (Method::User, Some(grant)) => self.refresh(grant, revision, &mut unwritten).await,
+                _ => self.request_own().await,
+            };
+            match replaced {
+                // Another gateway has replaced it, possibly by the same token.
+                Ok(false) => {}
+                Ok(true) => return Ok(()),
+                Err(error) => {
+                    self.fail(&error, revision, grant.as_deref()).await;
+                    return Err(error);
+                }
             }
         }
+        Err(AccountError::Internal("the account is changed by many gateways at once"))
+    }
+
+    fn current(&self) -> (Option<Arc<Grant>>, i64, Refusal) {
+        let needs = self.needs.lock();
+        (self.grant.load_full(), needs.revision, needs.last_refusal)
     }
 
     /// Obtains a token for the gateway itself.
-    async fn request_own(&self) -> Result<Grant, AccountError> {
+    async fn request_own(&self) -> Result<bool, AccountError> {
         let found = self.server.discovered().await?;
         let client = self.server.client(&found.server).await?;
         let mut needed = self.server.challenged_scopes();
@@ -205,13 +233,23 @@ impl Account {
         }
         let fetcher = &self.server.fetcher;
         let tokens = request_tokens(fetcher, &found.server, &client, &parameters).await?;
-        Ok(Grant::new(tokens, scopes, &found, client))
+        self.write(Some(Grant::new(tokens, scopes, &found, client)), None, None).await
     }
 
-    /// Exchanges the refresh token at the authorization server that issued it.
-    async fn refresh(&self, grant: Option<&Grant>) -> Result<Grant, AccountError> {
-        let Some(grant) = grant else { return Err(AccountError::NotConnected) };
-        let Some(refresh) = &grant.tokens.refresh else { return Err(AccountError::InvalidGrant) };
+    /// Exchanges the refresh token at the authorization server that issued it. Returns `false` if
+    /// another gateway has changed the grant.
+    async fn refresh(
+        &self,
+        grant: &Grant,
+        revision: i64,
+        unwritten: &mut Option<(Grant, i64)>,
+    ) -> Result<bool, AccountError> {
+        if let Some((new, over)) = unwritten.take()
+            && over == revision
+        {
+            return self.keep_refreshed(new, revision, unwritten).await;
+        }
+        let Some(refresh) = &grant.refresh else { return Err(AccountError::InvalidGrant) };
         // The server refused a valid token: it may name another authorization server now.
         if grant.times.is_none_or(|(due, _)| due > SystemTime::now()) {
             self.server.forget_metadata().await;
@@ -220,34 +258,33 @@ impl Account {
         if found.server.issuer != grant.issuer {
             return Err(AccountError::InvalidGrant);
         }
+        if !self.take_lease(revision).await? {
+            return Ok(false);
+        }
         let parameters = [
             ("grant_type", "refresh_token"),
             ("refresh_token", refresh.expose()),
             ("resource", &*grant.resource),
         ];
         let fetcher = &self.server.fetcher;
-        let mut tokens = request_tokens(fetcher, &found.server, &grant.client, &parameters).await?;
+        let answer = request_tokens(fetcher, &found.server, &grant.client, &parameters).await;
+        let mut tokens = match answer {
+            Ok(tokens) => tokens,
+            Err(error) => {
+                self.end_lease(revision).await;
+                return Err(error);
+            }
+        };
         // Without a new refresh token the old one stays valid (RFC 6749, section 6).
         tokens.refresh = tokens.refresh.or_else(|| Some(refresh.clone()));
-        Ok(Grant::new(tokens, grant.scopes.clone(), &found, grant.client.clone()))
-    }
-
-    /// Adopts the grant of a new authorization, after a refresh in progress.
-    pub(crate) async fn connect(&self, grant: Grant) {
-        let _turn = self.replacing.lock().await;
-        self.accept(grant);
-    }
-
-    fn accept(&self, grant: Grant) {
-        let mut needs = self.needs.lock();
-        needs.scopes.retain(|scope| !grant.scopes.contains(scope));
-        needs.last_failure = None;
-        needs.last_refusal = Refusal::Token;
-        self.grant.store(Some(Arc::new(grant)));
+        let mut new = Grant::new(tokens, grant.scopes.clone(), &found, grant.client.clone());
+        new.connected_at = grant.connected_at;
+        new.upgrades.clone_from(&grant.upgrades);
+        self.keep_refreshed(new, revision, unwritten).await
     }
 
     /// Records a failed replacement. Only a refusal of the grant or the client ends the grant.
-    async fn fail(&self, error: &AccountError, grant: Option<&Grant>) {
+    async fn fail(&self, error: &AccountError, revision: i64, grant: Option<&Grant>) {
         let is_over = matches!(error, AccountError::InvalidGrant | AccountError::InvalidClient);
         tracing::warn!(
             server = self.server.slug,
@@ -255,13 +292,28 @@ impl Account {
             is_over,
             "a token could not be obtained: {error}"
         );
-        self.needs.lock().last_failure = Some(error.clone());
-        if is_over {
+        self.record("fail to refresh account", &[], Some(error));
+        if is_over && self.write(None, Some(revision), Some(error)).await.is_err() {
+            // The stored tokens are as dead as those in memory.
             self.grant.store(None);
         }
+        self.needs.lock().last_failure = Some(error.clone());
         if let (AccountError::InvalidClient, Some(grant)) = (error, grant) {
             self.server.forget_client(&grant.issuer).await;
         }
+    }
+
+    /// Passes an event to the audit trail, for accounts of users.
+    pub(crate) fn record(
+        &self,
+        action: &'static str,
+        scopes: &[String],
+        failure: Option<&AccountError>,
+    ) {
+        let Some(holder) = &self.holder else { return };
+        let Some(observer) = self.records.observer() else { return };
+        let server = &self.server.slug;
+        observer.record(&AccountEvent { action, server, holder, scopes, failure });
     }
 
     fn refresh_in_background(self: &Arc<Self>, old: HeaderValue) {
@@ -283,16 +335,33 @@ impl Account {
         self.server.note(&challenge);
         let mut needs = self.needs.lock();
         needs.last_refusal = match status {
+            _ if challenge.step_up().is_some() => Refusal::Scope,
             StatusCode::UNAUTHORIZED => Refusal::Token,
             _ if challenge.is_insufficient_scope() => Refusal::Scope,
             _ => Refusal::Other,
         };
-        if needs.last_refusal == Refusal::Scope {
-            for scope in challenge.scopes() {
-                if !needs.scopes.contains(&scope) {
-                    needs.scopes.push(scope);
-                }
+        let is_raised = needs.last_refusal == Refusal::Scope;
+        drop(needs);
+        if is_raised {
+            self.require(challenge.scopes(), challenge.step_up());
+        }
+    }
+
+    /// Records requirements for the next authorization.
+    fn require(&self, scopes: Vec<String>, step_up: Option<StepUp>) {
+        let mut needs = self.needs.lock();
+        if !scopes.is_empty() || step_up.is_some() {
+            needs.last_refusal = Refusal::Scope;
+        }
+        for scope in scopes {
+            if !needs.scopes.contains(&scope) {
+                needs.scopes.push(scope);
+                needs.is_shared = false;
             }
+        }
+        if step_up.is_some() && needs.step_up != step_up {
+            needs.step_up = step_up;
+            needs.is_shared = false;
         }
     }
 
@@ -306,6 +375,58 @@ impl Account {
         };
         scopes.extend(self.needs.lock().scopes.iter().cloned());
         scopes
+    }
+
+    /// Returns the sign-in that the next authorization has to include.
+    pub(crate) fn step_up(&self) -> Option<StepUp> {
+        self.needs.lock().step_up.clone()
+    }
+
+    /// Returns the upgrade for the current requirements, and those of the last hour.
+    fn upgrades(&self) -> (Upgrade, Vec<Upgrade>) {
+        let needs = self.needs.lock();
+        let mut scopes = needs.scopes.clone();
+        scopes.sort_unstable();
+        let at = unix_ms(SystemTime::now());
+        let wanted = Upgrade { at, scopes, step_up: needs.step_up.clone() };
+        let mut recent = match &*self.grant.load() {
+            Some(grant) => grant.upgrades.clone(),
+            None => Vec::new(),
+        };
+        recent.retain(|upgrade| upgrade.at > at - UPGRADE_PERIOD);
+        (wanted, recent)
+    }
+
+    /// Returns the upgrades of the last hour, with that of a new authorization.
+    pub(crate) fn next_upgrades(&self) -> Vec<Upgrade> {
+        let (wanted, mut recent) = self.upgrades();
+        if self.needs.lock().is_waiting() {
+            recent.push(wanted);
+        }
+        recent
+    }
+
+    /// Returns whether the user may be asked to authorize again for the server's requirements: not
+    /// if that was of no use twice within an hour.
+    #[must_use]
+    pub fn may_upgrade(&self) -> bool {
+        let (wanted, recent) = self.upgrades();
+        recent.iter().filter(|upgrade| upgrade.covers(&wanted)).count() < MAX_UPGRADES
+    }
+
+    /// Returns the scopes that are not granted.
+    fn beyond_grant(&self, mut scopes: Vec<String>) -> Vec<String> {
+        if let Some(grant) = &*self.grant.load() {
+            scopes.retain(|scope| !grant.scopes.contains(scope));
+        }
+        scopes
+    }
+
+    /// Returns whether there is a grant without some of these scopes.
+    pub(crate) fn lacks_scopes(&self, scopes: &[String]) -> bool {
+        let grant = self.grant.load();
+        let Some(grant) = &*grant else { return false };
+        scopes.iter().any(|scope| !grant.scopes.contains(scope))
     }
 
     /// Returns why the server refused the last request with this account.
@@ -326,7 +447,7 @@ impl Account {
         let needs = self.needs.lock();
         match (&*self.grant.load(), &needs.last_failure) {
             (None, _) => AccountState::NeedsConnect,
-            (Some(_), _) if !needs.scopes.is_empty() => AccountState::NeedsScope,
+            (Some(_), _) if needs.is_waiting() => AccountState::NeedsScope,
             (Some(_), Some(_)) => AccountState::Failed,
             (Some(_), None) => AccountState::Connected,
         }

@@ -3,6 +3,7 @@
 
 use url::Url;
 
+use crate::challenge::StepUp;
 use crate::discovery::{AuthorizationServer, Discovered};
 use crate::error::{AccountError, shown_code};
 use crate::random::pkce_challenge;
@@ -17,6 +18,7 @@ pub(crate) struct AuthorizationRequest<'a> {
     pub(crate) scopes: &'a [String],
     pub(crate) state: &'a str,
     pub(crate) verifier: &'a str,
+    pub(crate) step_up: Option<&'a StepUp>,
 }
 
 /// Returns the endpoint for authorization requests, of a server that supports PKCE with S256.
@@ -50,6 +52,18 @@ pub(crate) fn authorization_url(
         .append_pair("resource", &found.resource);
     if !request.scopes.is_empty() {
         query.append_pair("scope", &request.scopes.join(" "));
+    }
+    if request.scopes.iter().any(|scope| scope == OFFLINE_ACCESS) {
+        // Required for refresh tokens (OpenID Connect Core, section 11).
+        query.append_pair("prompt", "consent");
+    }
+    if let Some(StepUp { acr_values, max_age }) = request.step_up {
+        if let Some(values) = acr_values {
+            query.append_pair("acr_values", values);
+        }
+        if let Some(seconds) = max_age {
+            query.append_pair("max_age", &seconds.to_string());
+        }
     }
     drop(query);
     Ok(url)

@@ -1,6 +1,8 @@
 //! `WWW-Authenticate` (RFC 9110, section 11.6.1; RFC 6750, section 3; RFC 9728, section 5.1):
 //! several challenges in one header, quoted strings and `token68` credentials.
 
+use serde::{Deserialize, Serialize};
+
 /// Maximum number of parameters that are read from a header.
 const MAX_PARAMETERS: usize = 64;
 
@@ -10,6 +12,17 @@ pub struct Challenge {
     pub resource_metadata: Option<String>,
     pub scope: Option<String>,
     pub error: Option<String>,
+    /// Of a required sign-in (RFC 9470).
+    pub acr_values: Option<String>,
+    pub max_age: Option<String>,
+}
+
+/// A sign-in that a server requires for an operation (RFC 9470).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct StepUp {
+    pub(crate) acr_values: Option<String>,
+    /// Maximum age of the sign-in, in seconds.
+    pub(crate) max_age: Option<u64>,
 }
 
 impl Challenge {
@@ -27,6 +40,8 @@ impl Challenge {
                     "resource_metadata" => &mut challenge.resource_metadata,
                     "scope" => &mut challenge.scope,
                     "error" => &mut challenge.error,
+                    "acr_values" => &mut challenge.acr_values,
+                    "max_age" => &mut challenge.max_age,
                     _ => continue,
                 };
                 place.get_or_insert(value);
@@ -39,6 +54,15 @@ impl Challenge {
     pub fn scopes(&self) -> Vec<String> {
         let scope = self.scope.as_deref().unwrap_or("");
         scope.split_ascii_whitespace().map(str::to_owned).collect()
+    }
+
+    /// Returns the sign-in that the server requires, if the user's last one does not suffice.
+    pub(crate) fn step_up(&self) -> Option<StepUp> {
+        if self.error.as_deref() != Some("insufficient_user_authentication") {
+            return None;
+        }
+        let max_age = self.max_age.as_deref().and_then(|seconds| seconds.parse().ok());
+        Some(StepUp { acr_values: self.acr_values.clone(), max_age })
     }
 
     /// Returns whether the token lacks a scope.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use http::HeaderName;
 use lockgate_store::Secret;
 use url::Url;
 
@@ -12,6 +13,8 @@ use crate::client_key::ClientKey;
 pub struct Config {
     /// The gateway's address for browsers; present if a server has accounts of users.
     pub public_url: Option<Url>,
+    /// The gateway's secrets, which sign links; empty for a key that lives as long as the process.
+    pub link_secrets: Vec<Secret>,
     /// By the server's slug; servers without `auth` are absent.
     pub servers: BTreeMap<String, ServerConfig>,
 }
@@ -29,6 +32,8 @@ pub struct ServerConfig {
     /// The scopes that may be requested; `None` for those that the server asks for.
     pub scopes: Option<Vec<String>>,
     pub listing: Listing,
+    /// The header of the credential.
+    pub header: HeaderName,
 }
 
 /// Source of the credential of a call.
@@ -38,6 +43,8 @@ pub enum Method {
     ClientCredentials,
     /// Each caller's own account (authorization code).
     User,
+    /// Each caller's own key, which the caller enters once.
+    UserKey,
 }
 
 /// Source of the lists of a server with accounts of users.
@@ -71,6 +78,6 @@ impl Method {
     /// Returns whether each caller has its own grant.
     #[must_use]
     pub fn is_per_user(self) -> bool {
-        self == Self::User
+        matches!(self, Self::User | Self::UserKey)
     }
 }

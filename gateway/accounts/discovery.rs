@@ -28,6 +28,7 @@ pub(crate) struct AuthorizationServer {
     pub(crate) authorization: Option<Url>,
     pub(crate) token: Url,
     pub(crate) registration: Option<Url>,
+    pub(crate) revocation: Option<Url>,
     /// Whether PKCE with S256 is announced.
     pub(crate) has_s256: bool,
     /// Whether authorization responses carry `iss`.
@@ -130,7 +131,7 @@ fn read_resource(document: &Value, url: &Url) -> Result<Resource, AccountError> 
 }
 
 /// Returns whether a resource identifies this server, or a parent of it at the same origin.
-fn is_same_or_parent(resource: &str, url: &Url) -> bool {
+pub(crate) fn is_same_or_parent(resource: &str, url: &Url) -> bool {
     let Ok(resource) = Url::parse(resource) else { return false };
     let path = resource.path().trim_end_matches('/');
     let own = url.path().trim_end_matches('/');
@@ -210,6 +211,7 @@ fn read_server(document: &Value, issuer: &str) -> Result<AuthorizationServer, Ac
         authorization: endpoint(document, "authorization_endpoint")?,
         token,
         registration: endpoint(document, "registration_endpoint")?,
+        revocation: endpoint(document, "revocation_endpoint")?,
         has_s256: methods.iter().any(|method| method == "S256"),
         announces_issuer: flag(document, "authorization_response_iss_parameter_supported"),
         takes_documents: flag(document, "client_id_metadata_document_supported"),

@@ -14,10 +14,17 @@ use crate::config::ServerConfig;
 use crate::discovery::{AuthorizationServer, Discovered, discover};
 use crate::error::AccountError;
 use crate::fetch::Fetcher;
+use crate::grant::StoredClient;
+use crate::records::{RecordPlace, Records};
 use crate::registration::register;
 
 /// Lifetime of cached metadata.
 const METADATA_LIFETIME: Duration = Duration::from_secs(3600);
+/// Time for which a registered client is kept. A client that has ended is replaced when it is
+/// rejected.
+const CLIENT_LIFETIME: Duration = Duration::from_secs(3650 * 24 * 3600);
+/// Maximum number of registered clients.
+const MAX_CLIENTS: usize = 1000;
 /// Lifetime of cached metadata after a refused token.
 const MIN_LIFETIME: Duration = Duration::from_millis(500);
 
@@ -29,6 +36,7 @@ pub(crate) struct AccountServer {
     challenge: Mutex<Option<Challenge>>,
     /// Locked during a fetch, so that concurrent callers share its result.
     discovered: tokio::sync::Mutex<Option<(Instant, Arc<Discovered>)>>,
+    records: Arc<Records>,
     /// Dynamically registered clients by issuer.
     registered: tokio::sync::Mutex<HashMap<String, ClientIdentity>>,
 }
@@ -40,6 +48,7 @@ impl AccountServer {
         public_url: Option<&Url>,
         connector: Arc<Connector>,
         egress: &lockgate_egress::Config,
+        records: &Arc<Records>,
     ) -> Self {
         let issuer = config.issuer.as_deref().and_then(|issuer| Url::parse(issuer).ok());
         let trusted: Vec<&Url> = std::iter::once(&config.url).chain(&issuer).collect();
@@ -48,6 +57,7 @@ impl AccountServer {
             fetcher: Fetcher::new(connector, egress.clone(), &trusted),
             config: config.clone(),
             public_url: public_url.cloned(),
+            records: Arc::clone(records),
             challenge: Mutex::default(),
             discovered: tokio::sync::Mutex::default(),
             registered: tokio::sync::Mutex::default(),
@@ -108,7 +118,16 @@ impl AccountServer {
         if let Some(client) = registered.get(&server.issuer) {
             return Ok(client.clone());
         }
-        let client = register(&self.fetcher, server, public_url).await?;
+        let place = client_place(&server.issuer, public_url);
+        let client = match self.records.find::<StoredClient>(&place).await? {
+            Some(stored) => stored.identity(&self.config),
+            None => {
+                let client = register(&self.fetcher, server, public_url).await?;
+                let stored = StoredClient::new(&client);
+                self.records.keep(place, &stored, CLIENT_LIFETIME, MAX_CLIENTS).await?;
+                client
+            }
+        };
         registered.insert(server.issuer.clone(), client.clone());
         Ok(client)
     }
@@ -124,6 +143,16 @@ impl AccountServer {
     /// Forgets metadata and registration after the authorization server rejected the client.
     pub(crate) async fn forget_client(&self, issuer: &str) {
         *self.discovered.lock().await = None;
-        self.registered.lock().await.remove(issuer);
+        let forgotten = self.registered.lock().await.remove(issuer);
+        if let (Some(_), Some(public_url)) = (forgotten, &self.public_url)
+            && let Err(error) = self.records.remove(&client_place(issuer, public_url)).await
+        {
+            tracing::warn!("a rejected client is still stored: {error}");
+        }
     }
+}
+
+/// Names the client at an authorization server. Clients have a fixed redirect URI.
+fn client_place(issuer: &str, public_url: &Url) -> RecordPlace {
+    RecordPlace::new("client", &format!("{issuer} {public_url}"), "gateway")
 }

@@ -47,6 +47,19 @@ pub(crate) async fn request_tokens(
     read(status, &answer)
 }
 
+/// Revokes a token, where the server offers it (RFC 7009).
+pub(crate) async fn revoke_token(
+    fetcher: &Fetcher,
+    server: &AuthorizationServer,
+    client: &ClientIdentity,
+    parameters: &[(&str, &str)],
+) -> Result<(), AccountError> {
+    let Some(endpoint) = &server.revocation else { return Ok(()) };
+    let (headers, form) = write_form(client, server, parameters)?;
+    let (status, answer) = fetcher.post_form(endpoint, headers, form).await?;
+    if status.is_success() { Ok(()) } else { Err(read_error(status, &answer)) }
+}
+
 fn read(status: StatusCode, answer: &Value) -> Result<Tokens, AccountError> {
     if status != StatusCode::OK {
         return Err(read_error(status, answer));
@@ -69,7 +82,7 @@ fn read_scopes(text: &str) -> Vec<String> {
 }
 
 /// Returns the value of `Authorization` with a token.
-fn write_header(token: &str) -> Result<HeaderValue, AccountError> {
+pub(crate) fn write_header(token: &str) -> Result<HeaderValue, AccountError> {
     let is_sendable = token.len() <= MAX_TOKEN && token.bytes().all(|b| b.is_ascii_graphic());
     let header = HeaderValue::from_str(&format!("Bearer {token}")).ok();
     let Some(mut header) = header.filter(|_| is_sendable) else {

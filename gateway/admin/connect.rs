@@ -32,18 +32,11 @@ const MAX_FORM: usize = 8 * 1024;
 /// Lifetime of the cookie that identifies the browser of an attempt, in seconds.
 const COOKIE_LIFETIME: u64 = 600;
 
-/// Receives news of accounts.
-pub trait AccountObserver: Send + Sync + 'static {
-    /// A holder has connected an account at a server.
-    fn connected(&self, server: &str, holder: &Holder);
-}
-
 /// The state of the pages.
 pub struct ConnectPages {
     pub accounts: Arc<Accounts>,
     pub sessions: Arc<Sessions>,
     pub gateway: Arc<Gateway>,
-    pub observer: Arc<dyn AccountObserver>,
 }
 
 /// Returns the holder of a principal's accounts; `None` for callers that share an identity.
@@ -155,7 +148,8 @@ async fn start(
         return ask_for_key(&server, &uri, "");
     };
     let text = to_bytes(body, MAX_FORM).await.unwrap_or(Bytes::new());
-    let token = Fields::parse(&text).get("token").to_owned();
+    let form = Fields::parse(&text);
+    let token = form.get("token").to_owned();
     let is_own = is_of_own_page(&parts.uri, &parts.headers) && is_form(&parts.headers);
     if !is_own || !pages.sessions.is_form_token(&visitor, &token) {
         let words = "Another site or an earlier session sent this form. Nothing was connected. \
@@ -171,7 +165,20 @@ async fn start(
         let words = "The audit trail cannot record it. Try again later.";
         return *fail(StatusCode::SERVICE_UNAVAILABLE, "Connecting is not possible now", words);
     };
-    match pages.accounts.start(&server, holder.clone()).await {
+    let key = form.get("server_key");
+    if !key.is_empty() {
+        return match pages.accounts.enter_key(&server, &holder, key).await {
+            Ok(()) => {
+                record(place, "connect account", &holder, &server, None);
+                connected()
+            }
+            Err(error) => {
+                record(place, "fail to connect account", &holder, &server, Some(&error));
+                refuse(&server, &error)
+            }
+        };
+    }
+    match pages.accounts.start(&server, &holder).await {
         Ok(started) => {
             record(place, "start connecting account", &holder, &server, None);
             let mut response = redirect(started.url.as_str());
@@ -200,7 +207,11 @@ async fn finish(
     let name = pages.accounts.cookie_name(answer.state).unwrap_or_default();
     let cookie = cookies(&headers).find(|(key, _)| *key == name).map(|(_, value)| value);
     let place = pages.gateway.reserve_change().ok().flatten();
-    let Some((server, holder, result)) = pages.accounts.finish(answer, cookie).await else {
+    let finished = match pages.accounts.finish(answer, cookie).await {
+        Ok(finished) => finished,
+        Err(error) => return refuse("", &error),
+    };
+    let Some((server, holder, result)) = finished else {
         let words = "a response of an authorization server belongs to no attempt of this browser";
         pages.gateway.record_refused_sign_in(words, "/oauth/callback");
         let words = "It was already used, it is too old, or it was started in another browser. \
@@ -208,11 +219,10 @@ async fn finish(
         return *fail(StatusCode::BAD_REQUEST, "This response is not expected", words);
     };
     let mut response = match result {
-        Ok(()) => {
-            record(place, "connect account", &holder, &server, None);
-            pages.observer.connected(&server, &holder);
-            let words = "You can close this page and repeat the call.";
-            Page::new("Your account is connected").line(words).show()
+        Ok(is_raised) => {
+            let action = if is_raised { "raise scopes of account" } else { "connect account" };
+            record(place, action, &holder, &server, None);
+            connected()
         }
         Err(error) => {
             record(place, "fail to connect account", &holder, &server, Some(&error));
@@ -221,6 +231,11 @@ async fn finish(
     };
     set_cookie(&mut response, &name, "", 0);
     response
+}
+
+fn connected() -> Response {
+    let words = "You can close this page and repeat the call.";
+    Page::new("Your account is connected").line(words).show()
 }
 
 fn given<'a>(query: &'a Fields, name: &str) -> Option<&'a str> {

@@ -10,12 +10,12 @@ use axum::http::request::Parts;
 use axum::http::{Method, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use lockgate_accounts::Holder;
+use lockgate_accounts::{AccountEvent, AccountObserver, Holder};
 use lockgate_admin::console::{SessionRecord, Sessions, read_sign_in};
-use lockgate_admin::{
-    AccountObserver, Applications, ConnectPages, ask_for_key, connect_router, is_open_page,
-};
+use lockgate_admin::{Applications, ConnectPages, ask_for_key, connect_router, is_open_page};
 use lockgate_listener::Remote;
+use lockgate_telemetry::audit::Change;
+use serde_json::json;
 
 use super::console::find_visitor;
 use crate::app::App;
@@ -24,20 +24,48 @@ impl AccountObserver for App {
     fn connected(&self, server: &str, holder: &Holder) {
         let users = self.user_clients.lock().get(server).cloned();
         if let Some(users) = users {
-            users.connected(holder);
+            let holder = holder.clone();
+            tokio::spawn(async move { users.connected(&holder).await });
         }
+    }
+
+    fn ended(&self, server: &str, holder: &Holder) {
+        let users = self.user_clients.lock().get(server).cloned();
+        if let Some(users) = users {
+            users.end(holder);
+        }
+    }
+
+    /// Records an event on behalf of the account's holder. A full trail loses it, because a refresh
+    /// does not wait.
+    fn record(&self, event: &AccountEvent<'_>) {
+        let AccountEvent { action, server, holder, scopes, failure } = event;
+        let failure = failure.map(ToString::to_string);
+        let after = json!({"server": server, "scopes": scopes, "failure": failure}).to_string();
+        if let Ok(Some(place)) = self.gateway.reserve_change() {
+            place.record(&Change {
+                action,
+                issuer: &holder.issuer,
+                subject: &holder.subject,
+                organisation: Some(&holder.organisation),
+                before: None,
+                after: Some(&after),
+            });
+        }
+    }
+
+    fn unopened(&self, words: &str) {
+        self.gateway.record_unopened(words);
     }
 }
 
 /// Returns the guarded routes, also below the path of the public address.
 pub(super) fn guarded_pages(app: &Arc<App>, applications: &Applications) -> Router {
     let sessions = applications.sessions();
-    let observer: Arc<dyn AccountObserver> = Arc::clone(app) as _;
     let router = connect_router(ConnectPages {
         accounts: Arc::clone(&app.accounts),
         sessions: Arc::clone(&sessions),
         gateway: Arc::clone(&app.gateway),
-        observer,
     });
     let app = Arc::clone(app);
     let guard = middleware::from_fn(move |request: Request, next: Next| {

@@ -2,13 +2,16 @@
 //! gateway, or of the user that the client serves. It is sent in `Authorization` alone, to the
 //! server's origin alone.
 
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use crate::future::BoxFuture;
 
 /// A credential at a server.
 pub trait Authorization: Send + Sync + 'static {
-    /// Returns the current value of `Authorization`; `None` without one. No I/O.
+    /// Returns the name of the header.
+    fn name(&self) -> HeaderName;
+
+    /// Returns the current value of the header; `None` without one. No I/O.
     fn header(&self) -> Option<HeaderValue>;
 
     /// Waits until the credential can be used, or returns why it cannot.

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
+use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method as Verb, Request as HttpRequest, StatusCode, Version,
 };
@@ -172,8 +172,8 @@ impl HttpTransport {
             if let Some(value) = identification.sign(assertion) {
                 head.add(IDENTITY_HEADER, value.as_bytes());
             }
-            if let Some(value) = identification.authorize() {
-                head.add(AUTHORIZATION.as_str(), value.as_bytes());
+            if let Some((name, value)) = identification.authorize() {
+                head.add(name.as_str(), value.as_bytes());
             }
         }
         Message { head, text: text.into() }

@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use crate::authorization::Authorization;
@@ -42,8 +41,8 @@ impl Identification {
             value.set_sensitive(true);
             headers.insert(NAME.clone(), value);
         }
-        if let Some(value) = self.authorize() {
-            headers.insert(AUTHORIZATION, value);
+        if let Some((name, value)) = self.authorize() {
+            headers.insert(name, value);
         }
     }
 
@@ -53,9 +52,10 @@ impl Identification {
         caller.unwrap_or(&*identity.owner).sign_for(&identity.audience)
     }
 
-    /// Returns the value of `Authorization`.
-    pub(crate) fn authorize(&self) -> Option<HeaderValue> {
-        self.authorization.as_ref()?.header()
+    /// Returns the header with the credential.
+    pub(crate) fn authorize(&self) -> Option<(HeaderName, HeaderValue)> {
+        let authorization = self.authorization.as_ref()?;
+        Some((authorization.name(), authorization.header()?))
     }
 
     /// Records a refusal of the credential.

@@ -2,19 +2,21 @@
 //! credential of another caller, and no token, code or secret appears in an output.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use crate::rig::authority::{Authority, fields};
 use crate::rig::client::Request;
 use crate::rig::gate::create_key;
 use crate::rig::{Answer, Gate, Upstream, Value, json, until};
 
-const PUBLIC: &str = "http://127.0.0.1:9";
-const CANARIES: [&str; 4] = ["canary-access", "canary-refresh", "canary-code", "canary-secret"];
+pub(crate) const PUBLIC: &str = "http://127.0.0.1:9";
+pub(crate) const CANARIES: [&str; 4] =
+    ["canary-access", "canary-refresh", "canary-code", "canary-secret"];
 
-struct World {
-    authority: Authority,
-    server: Upstream,
-    gate: Gate,
+pub(crate) struct World {
+    pub(crate) authority: Authority,
+    pub(crate) server: Arc<Upstream>,
+    pub(crate) gate: Gate,
 }
 
 fn user_config(server: &Upstream, more: Value) -> Value {
@@ -28,26 +30,48 @@ fn user_config(server: &Upstream, more: Value) -> Value {
     })
 }
 
+async fn start_gate(server: &Upstream, top: Value, more: Value) -> Gate {
+    let mut config = user_config(server, more);
+    for (key, value) in top.as_object().unwrap() {
+        config[key] = value.clone();
+    }
+    Gate::start(config).await
+}
+
 impl World {
     /// Starts a server whose lists need no account, and whose calls need one of the user.
-    async fn start(keys: bool, more: Value) -> Self {
+    pub(crate) async fn start(keys: bool, more: Value) -> Self {
+        let top = if keys { json!({"auth": {"keys_file": "keys.yaml"}}) } else { json!({}) };
+        Self::start_with(top, more).await
+    }
+
+    /// Starts a gateway with these settings beside those of the server.
+    pub(crate) async fn start_with(top: Value, more: Value) -> Self {
         let authority = Authority::start().await;
-        let server = Upstream::verbs(authority.server(true)).await;
+        let server = Arc::new(Upstream::verbs(authority.server(true)).await);
         authority.protect(&format!("http://{}/mcp", server.address));
-        let mut config = user_config(&server, more);
-        if keys {
-            config["auth"] = json!({"keys_file": "keys.yaml"});
-        }
-        let gate = Gate::start(config).await;
+        let gate = start_gate(&server, top, more).await;
         Self { authority, server, gate }
     }
 
-    fn at(&self) -> SocketAddr {
+    /// Starts a gateway for a server.
+    pub(crate) async fn start_for(authority: Authority, server: Arc<Upstream>, top: Value) -> Self {
+        let gate = start_gate(&server, top, json!({})).await;
+        Self { authority, server, gate }
+    }
+
+    /// Starts another gateway for the same servers.
+    pub(crate) async fn start_another(&self, top: Value) -> Self {
+        let gate = start_gate(&self.server, top, json!({})).await;
+        Self { authority: self.authority.clone(), server: Arc::clone(&self.server), gate }
+    }
+
+    pub(crate) fn at(&self) -> SocketAddr {
         self.gate.address
     }
 
     /// Fails if any output of the gateway contains a token, a code or a secret.
-    fn assert_no_canary(&self, answers: &[&Answer]) {
+    pub(crate) fn assert_no_canary(&self, answers: &[&Answer]) {
         let mut outputs = vec![self.gate.log()];
         let audit = self.gate.folder.path().join("audit.jsonl");
         outputs.push(std::fs::read_to_string(audit).unwrap());
@@ -61,24 +85,33 @@ impl World {
 }
 
 /// A caller with an API key, or the local user, and its browser.
-struct User<'a> {
-    world: &'a World,
-    key: Option<String>,
+pub(crate) struct User<'a> {
+    pub(crate) world: &'a World,
+    pub(crate) key: Option<String>,
     cookie: Option<String>,
 }
 
 impl<'a> User<'a> {
-    fn local(world: &'a World) -> Self {
+    pub(crate) fn local(world: &'a World) -> Self {
         Self { world, key: None, cookie: None }
     }
 
-    async fn with_key(world: &'a World, name: &str) -> Self {
+    pub(crate) async fn with_key(world: &'a World, name: &str) -> Self {
         let key = create_key(&world.gate, name).await;
         Self { world, key: Some(key), cookie: None }
     }
 
-    async fn call(&self, tool: &str) -> Answer {
-        let params = json!({"name": tool, "arguments": {}});
+    /// Returns the same caller with a fresh browser, at another gateway.
+    pub(crate) fn beside<'b>(&self, world: &'b World) -> User<'b> {
+        User { world, key: self.key.clone(), cookie: None }
+    }
+
+    pub(crate) async fn call(&self, tool: &str) -> Answer {
+        self.call_with(tool, json!({})).await
+    }
+
+    pub(crate) async fn call_with(&self, tool: &str, arguments: Value) -> Answer {
+        let params = json!({"name": tool, "arguments": arguments});
         let mut request = Request::modern("/mcp", "tools/call", params);
         if let Some(key) = &self.key {
             request = request.with("Authorization", &format!("Bearer {key}"));
@@ -87,15 +120,19 @@ impl<'a> User<'a> {
     }
 
     /// Calls the tool, and returns the text of its successful result.
-    async fn name_at_server(&self) -> String {
+    pub(crate) async fn name_at_server(&self) -> String {
         let result = self.call("a__t").await.result();
         assert_eq!(result.get("isError"), None, "{result}");
         result["content"][0]["text"].as_str().unwrap().to_owned()
     }
 
     /// Calls the tool, and returns the prompt to connect an account.
-    async fn prompt(&self) -> Value {
-        let result = self.call("a__t").await.result();
+    pub(crate) async fn prompt(&self) -> Value {
+        self.prompt_for(&json!({})).await
+    }
+
+    pub(crate) async fn prompt_for(&self, arguments: &Value) -> Value {
+        let result = self.call_with("a__t", arguments.clone()).await.result();
         assert_eq!(result["isError"], true, "{result}");
         let prompt = result["_meta"]["io.github.lockgate/connect"].clone();
         let text = result["content"][0]["text"].as_str().unwrap();
@@ -104,7 +141,7 @@ impl<'a> User<'a> {
     }
 
     /// Opens a link as the user's browser does, and enters the key if the page asks for it.
-    async fn open(&mut self, link: &str) -> Answer {
+    pub(crate) async fn open(&mut self, link: &str) -> Answer {
         let path = link.strip_prefix(PUBLIC).unwrap();
         let page = self.browser("GET", path, "").send(self.world.at()).await;
         if page.status != 401 {
@@ -120,7 +157,7 @@ impl<'a> User<'a> {
         self.browser("GET", path, "").send(self.world.at()).await
     }
 
-    fn browser(&self, verb: &'static str, path: &str, body: &str) -> Request {
+    pub(crate) fn browser(&self, verb: &'static str, path: &str, body: &str) -> Request {
         let host = self.world.at().to_string();
         let mut request = Request::bare(verb, path, body).with("Host", &host);
         if verb == "POST" {
@@ -136,7 +173,7 @@ impl<'a> User<'a> {
     }
 
     /// Opens the link and confirms; returns the redirect to the authorization server.
-    async fn start(&mut self, link: &str) -> (String, String) {
+    pub(crate) async fn start(&mut self, link: &str) -> (String, String) {
         let page = self.open(link).await;
         assert_eq!(page.status, 200, "{}", page.text());
         assert!(page.text().contains(&self.world.authority.url), "{}", page.text());
@@ -151,13 +188,13 @@ impl<'a> User<'a> {
         (started.header("location").unwrap().to_owned(), cookie.to_owned())
     }
 
-    async fn come_back(&self, query: &str, cookie: &str) -> Answer {
+    pub(crate) async fn come_back(&self, query: &str, cookie: &str) -> Answer {
         let path = format!("/oauth/callback?{query}");
         self.browser("GET", &path, "").with("Cookie", cookie).send(self.world.at()).await
     }
 
     /// Connects an account of this name at the server.
-    async fn connect(&mut self, name: &str) -> Answer {
+    pub(crate) async fn connect(&mut self, name: &str) -> Answer {
         let prompt = self.prompt().await;
         let (url, cookie) = self.start(prompt["url"].as_str().unwrap()).await;
         let query = self.world.authority.approve(&url, name);
@@ -211,7 +248,7 @@ async fn a_user_connects_an_account_and_calls_with_it() {
     let resource = format!("http://{}/mcp", world.server.address);
     for (header, value) in [
         ("cache-control", "no-store"),
-        ("referrer-policy", "no-referrer"),
+        ("referrer-policy", "same-origin"),
         ("x-content-type-options", "nosniff"),
     ] {
         assert_eq!(page.header(header), Some(value));
@@ -222,10 +259,11 @@ async fn a_user_connects_an_account_and_calls_with_it() {
     let query = fields(url.split_once('?').unwrap().1);
     assert_eq!(query["resource"], resource);
     assert_eq!(query["redirect_uri"], format!("{PUBLIC}/oauth/callback"));
-    assert_eq!(query["scope"], "mcp offline_access");
+    assert_eq!((&*query["scope"], &*query["prompt"]), ("mcp offline_access", "consent"));
     assert!(query["state"].len() >= 22 && !url.contains("verifier"));
     let done = user.come_back(&world.authority.approve(&url, "anna"), &cookie).await;
     assert_eq!(done.status, 200, "{}", done.text());
+    assert_eq!(done.header("referrer-policy"), Some("no-referrer"));
     assert_eq!(user.name_at_server().await, "anna");
     let exchanged = &world.authority.grants("authorization_code")[0];
     assert_eq!(exchanged["resource"], resource);
@@ -415,7 +453,7 @@ async fn hostile_metadata_is_refused() {
 #[tokio::test]
 async fn the_first_users_lists_are_served_where_lists_need_an_account() {
     let authority = Authority::start().await;
-    let server = Upstream::verbs(authority.server(false)).await;
+    let server = Arc::new(Upstream::verbs(authority.server(false)).await);
     authority.protect(&format!("http://{}/mcp", server.address));
     let gate = Gate::start(user_config(&server, json!({"discovery": "first_user"}))).await;
     let world = World { authority, server, gate };

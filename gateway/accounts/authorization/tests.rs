@@ -12,6 +12,7 @@ fn found(resource: Option<&[&str]>, server: &[&str]) -> Discovered {
             authorization: Url::parse("https://as.example/authorize?tenant=1").ok(),
             token: Url::parse("https://as.example/token").unwrap(),
             registration: None,
+            revocation: None,
             has_s256: true,
             announces_issuer: false,
             takes_documents: false,
@@ -28,6 +29,7 @@ fn request(found: &Discovered) -> Result<Url, AccountError> {
         scopes: &["a".to_owned(), "b".to_owned()],
         state: "s",
         verifier: "v",
+        step_up: None,
     };
     authorization_url(found, &request)
 }
@@ -50,7 +52,7 @@ fn the_request_has_pkce_and_the_resource() {
     ] {
         assert!(query.contains(&(name.into(), value.into())), "{name}: {query:?}");
     }
-    assert!(!url.as_str().contains("code_verifier"));
+    assert!(!url.as_str().contains("code_verifier") && !url.as_str().contains("prompt"));
 }
 
 #[test]

@@ -24,6 +24,8 @@ pub(super) struct Page {
     facts: Vec<(&'static str, String)>,
     /// The token of the consent form; empty without a form.
     token: String,
+    /// Whether the consent form has a field for the user's key at the server.
+    takes_key: bool,
     /// The address of the sign-in form; empty without a form.
     sign_in: String,
     mistake: String,
@@ -39,6 +41,7 @@ impl Page {
             status: StatusCode::OK,
             facts: Vec::new(),
             token: String::new(),
+            takes_key: false,
             sign_in: String::new(),
             mistake: String::new(),
             leads_to: None,
@@ -69,16 +72,17 @@ impl Page {
             scopes => scopes.join(", "),
         };
         let signed_in = caller.key_name.as_ref().unwrap_or(&caller.subject).to_string();
-        self.facts = vec![
-            ("Address of the server", consent.resource.clone()),
-            ("You sign in at", consent.issuer.clone()),
-            ("Permissions", scopes),
-            ("You are", signed_in),
-        ];
+        self.facts = vec![("Address of the server", consent.resource.clone())];
+        if let Some(issuer) = &consent.issuer {
+            self.facts.push(("You sign in at", issuer.clone()));
+            self.facts.push(("Permissions", scopes));
+        }
+        self.facts.push(("You are", signed_in));
+        self.takes_key = consent.issuer.is_none();
         if let Some(agent) = &caller.agent {
             self.facts.push(("For the client", agent.to_string()));
         }
-        self.leads_to = Some(consent.authorization_origin.clone());
+        self.leads_to.clone_from(&consent.authorization_origin);
         token.clone_into(&mut self.token);
         self.line("Calls that you make through this gateway will use your account at the server.")
     }
@@ -90,6 +94,11 @@ impl Page {
         let head = [(CONTENT_TYPE, "text/html; charset=utf-8")];
         let mut response = (self.status, head, text).into_response();
         protect(&mut response, self.leads_to.as_deref());
+        if !self.token.is_empty() || !self.sign_in.is_empty() {
+            // With `no-referrer`, browsers send forms without their origin.
+            let policy = HeaderValue::from_static("same-origin");
+            response.headers_mut().insert(REFERRER_POLICY, policy);
+        }
         response
     }
 }

@@ -11,7 +11,8 @@ use super::leaf::{List, Text};
 #[serde(deny_unknown_fields, default)]
 pub struct ServerAuth {
     /// `user`: each caller connects its own account in a browser, and calls use no other.
-    /// `client_credentials`: the gateway's own account, for all callers. Required.
+    /// `user_headers`: each caller enters its own key once. `client_credentials`: the gateway's own
+    /// account, for all callers. Required.
     pub r#type: Option<AuthType>,
     /// The only authorization server to use, by its exact `issuer`. Required with `client_id`.
     /// Default: the one that the server names.
@@ -27,8 +28,11 @@ pub struct ServerAuth {
     pub client_key_id: Option<Text>,
     /// The scopes that may be requested. Default: those that the server asks for.
     pub scopes: Option<List>,
-    /// With `user`, the credential that reads the lists: `none`, `static` (`headers`, which are
-    /// sent for no call) or `first_user` (the lists of the first user that connects, for all).
+    /// With `user_headers`, the header of the key. Default: `Authorization: Bearer`.
+    pub header: Option<Text>,
+    /// With `user` and `user_headers`, the credential that reads the lists: `none`, `static`
+    /// (`headers`, which are sent for no call) or `first_user` (the lists of the first user that
+    /// connects, for all).
     pub discovery: AuthDiscovery,
 }
 
@@ -38,6 +42,7 @@ pub struct ServerAuth {
 #[schemars(inline)]
 pub enum AuthType {
     User,
+    UserHeaders,
     ClientCredentials,
 }
 

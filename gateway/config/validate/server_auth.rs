@@ -3,12 +3,15 @@
 
 use std::collections::BTreeMap;
 
+use http::HeaderName;
+use http::header::AUTHORIZATION;
 use lockgate_accounts::{
     Authentication, ClientKey, Config, Listing, Method, PreRegistered, ServerConfig,
 };
 use lockgate_store::Secret;
 use url::Url;
 
+use super::server::is_own_header;
 use super::{Check, is_local};
 use crate::raw::given::text_of;
 use crate::raw::{AuthDiscovery, AuthType, Root, Server, ServerAuth};
@@ -21,7 +24,7 @@ const MAKE_KEY: &str = "generate one with `openssl genpkey -algorithm EC -pkeyop
 /// Returns whether callers have their own accounts at a server.
 pub(super) fn has_users(root: &Root) -> bool {
     let mut auths = root.servers.values().filter_map(|server| server.auth.as_ref());
-    auths.any(|auth| auth.r#type == Some(AuthType::User))
+    auths.any(|auth| matches!(auth.r#type, Some(AuthType::User | AuthType::UserHeaders)))
 }
 
 /// Returns the path of a key of `auth`.
@@ -41,7 +44,9 @@ impl Check<'_> {
             }
         }
         let public_url = if has_users(root) { public_url.cloned() } else { None };
-        Config { public_url, servers }
+        let secrets = root.secret.iter().chain(&root.old_secrets);
+        let link_secrets = secrets.map(|secret| Secret::new(secret.0.clone())).collect();
+        Config { public_url, link_secrets, servers }
     }
 
     fn server_auth(
@@ -52,7 +57,8 @@ impl Check<'_> {
     ) -> Option<ServerConfig> {
         let path = ["servers", slug, "auth"];
         let Some(kind) = raw.r#type else {
-            let hint = "set `user` (each caller's own account) or `client_credentials`";
+            let hint = "set `user` (each caller's own account), `user_headers` (each caller's own \
+                key) or `client_credentials`";
             self.error(&auth_key(slug, "type"), "is required", hint);
             return None;
         };
@@ -73,11 +79,16 @@ impl Check<'_> {
         if kind == AuthType::ClientCredentials {
             self.own_client(slug, raw, client.as_ref());
         }
+        if kind == AuthType::UserHeaders {
+            self.no_oauth(slug, raw);
+        }
+        let header = self.key_header(slug, kind, raw);
         let scopes = raw.scopes.as_ref();
         let scopes = scopes.map(|scopes| self.scope_list(&auth_key(slug, "scopes"), scopes));
         Some(ServerConfig {
             method: match kind {
                 AuthType::User => Method::User,
+                AuthType::UserHeaders => Method::UserKey,
                 AuthType::ClientCredentials => Method::ClientCredentials,
             },
             url,
@@ -88,7 +99,38 @@ impl Check<'_> {
                 AuthDiscovery::FirstUser => Listing::FirstUser,
                 AuthDiscovery::None | AuthDiscovery::Static => Listing::Server,
             },
+            header,
         })
+    }
+
+    /// Rejects settings of OAuth where users enter keys.
+    fn no_oauth(&mut self, slug: &str, raw: &ServerAuth) {
+        for (key, is_given) in [
+            ("issuer", raw.issuer.is_some()),
+            ("client_id", raw.client_id.is_some()),
+            ("scopes", raw.scopes.is_some()),
+        ] {
+            if is_given {
+                let what = "is not used with `type: user_headers`";
+                self.error(&auth_key(slug, key), what, "remove it");
+            }
+        }
+    }
+
+    /// Returns the header of users' keys, and `Authorization` for tokens.
+    fn key_header(&mut self, slug: &str, kind: AuthType, raw: &ServerAuth) -> HeaderName {
+        let Some(name) = text_of(&raw.header) else { return AUTHORIZATION };
+        let path = auth_key(slug, "header");
+        if kind != AuthType::UserHeaders {
+            self.error(&path, "is only valid with `type: user_headers`", "remove it");
+        }
+        match name.to_ascii_lowercase().parse() {
+            Ok(header) if !is_own_header(&name.to_ascii_lowercase()) => header,
+            _ => {
+                self.error(&path, "is not a header for keys", "such as X-Api-Key");
+                AUTHORIZATION
+            }
+        }
     }
 
     /// Checks that no header carries another credential on calls.
@@ -104,19 +146,19 @@ impl Check<'_> {
                 if discovery != AuthDiscovery::None {
                     self.error(
                         &auth_key(slug, "discovery"),
-                        "is only valid with `type: user`",
+                        "is only valid with `type: user` and `user_headers`",
                         "remove it",
                     );
                 }
             }
-            (AuthType::User, AuthDiscovery::Static) => {}
-            (AuthType::User, _) if !server.headers.is_empty() => {
+            (AuthType::User | AuthType::UserHeaders, AuthDiscovery::Static) => {}
+            (AuthType::User | AuthType::UserHeaders, _) if !server.headers.is_empty() => {
                 let what = "would be the same for all users, and calls with `auth.type: user` \
                     carry the caller's credential alone";
                 let hint = "remove them, or set `auth.discovery: static` to read lists with them";
                 self.error(&path, what, hint);
             }
-            (AuthType::User, _) => {}
+            (AuthType::User | AuthType::UserHeaders, _) => {}
         }
     }
 

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine;
@@ -37,6 +38,10 @@ pub fn fields(text: &str) -> BTreeMap<String, String> {
     pairs.map(|(name, value)| (decode(name), decode(value))).collect()
 }
 
+fn lacks(required: &Value, scopes: &str) -> bool {
+    required.as_str().is_some_and(|scope| !scopes.contains(scope))
+}
+
 /// A request to the token or registration endpoint.
 #[derive(Clone, Debug)]
 pub struct HeardRequest {
@@ -56,6 +61,8 @@ struct State {
     resource: Value,
     /// Status and body that replace the responses of the token endpoint.
     broken: Option<(u16, Value)>,
+    /// Time before a response of the token endpoint is sent.
+    delay: Duration,
     /// Issued tokens: subject and scopes.
     access: BTreeMap<String, (String, String)>,
     refresh: BTreeMap<String, (String, String)>,
@@ -71,7 +78,7 @@ impl Authority {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let metadata = json!({
             "issuer": url, "authorization_endpoint": format!("{url}/authorize"), "token_endpoint": format!("{url}/token"),
-            "registration_endpoint": format!("{url}/register"), "code_challenge_methods_supported": ["S256"],
+            "registration_endpoint": format!("{url}/register"), "revocation_endpoint": format!("{url}/revoke"), "code_challenge_methods_supported": ["S256"],
             "token_endpoint_auth_methods_supported": ["none", "client_secret_basic"],
             "authorization_response_iss_parameter_supported": true, "scopes_supported": ["offline_access"],
         });
@@ -79,6 +86,7 @@ impl Authority {
             metadata,
             resource: Value::Null,
             broken: None,
+            delay: Duration::ZERO,
             access: BTreeMap::new(),
             refresh: BTreeMap::new(),
             codes: BTreeMap::new(),
@@ -94,6 +102,10 @@ impl Authority {
                     use tokio::io::AsyncWriteExt;
                     let request = read(&mut socket).await;
                     let (status, body) = authority.answer(&request);
+                    if request.contains(" /token ") {
+                        let delay = authority.state.lock().unwrap().delay;
+                        tokio::time::sleep(delay).await;
+                    }
                     let body = body.to_string();
                     let length = body.len();
                     let text = format!(
@@ -136,6 +148,17 @@ impl Authority {
         self.state.lock().unwrap().access.retain(|_, (of, _)| of != subject);
     }
 
+    /// Delays the responses of the token endpoint.
+    pub fn delay_tokens(&self, delay: Duration) {
+        self.state.lock().unwrap().delay = delay;
+    }
+
+    /// Returns whether a subject has tokens that were not revoked.
+    pub fn has_tokens(&self, subject: &str) -> bool {
+        let state = self.state.lock().unwrap();
+        state.access.values().chain(state.refresh.values()).any(|(of, _)| of == subject)
+    }
+
     pub fn heard(&self, path: &str) -> Vec<HeardRequest> {
         let heard = self.state.lock().unwrap().heard.clone();
         heard.into_iter().filter(|request| request.path == path).collect()
@@ -167,7 +190,7 @@ impl Authority {
     }
 
     /// Returns the script of a modern MCP server whose calls require a token; each returns the
-    /// subject.
+    /// subject, or nothing with the argument `hang`. `scope` requires a scope, and `acr` a sign-in.
     pub fn server(
         &self,
         is_open_to_lists: bool,
@@ -180,30 +203,34 @@ impl Authority {
                 return if is_document {
                     Say::Json(authority.resource())
                 } else {
-                    authority.challenge(405, "", "")
+                    authority.challenge(405, &[])
                 };
             }
             let is_free = is_open_to_lists && heard.method() != "tools/call";
             match authority.subject_of(heard) {
                 _ if is_free => plain(heard),
-                None => authority.challenge(401, "", ""),
+                None => authority.challenge(401, &[]),
                 Some((_, scopes))
-                    if heard.body["params"]["name"] == "admin" && !scopes.contains("write") =>
+                    if lacks(&heard.body["params"]["arguments"]["scope"], &scopes) =>
                 {
-                    authority.challenge(403, "insufficient_scope", "write")
+                    let challenge = [("error", "insufficient_scope"), ("scope", "write")];
+                    authority.challenge(403, &challenge)
                 }
+                Some(_) if heard.body["params"]["arguments"]["acr"] == true => {
+                    let error = ("error", "insufficient_user_authentication");
+                    authority.challenge(401, &[error, ("acr_values", "mfa"), ("max_age", "60")])
+                }
+                Some(_) if heard.body["params"]["arguments"]["hang"] == true => Say::Nothing,
                 Some((subject, _)) if heard.method() == "tools/call" => heard.text_result(&subject),
                 Some(_) => plain(heard),
             }
         }
     }
 
-    pub fn challenge(&self, status: u16, error: &str, scope: &str) -> Say {
+    pub fn challenge(&self, status: u16, parameters: &[(&str, &str)]) -> Say {
         let mut challenge = format!("Bearer resource_metadata=\"{}/resource\"", self.url);
-        for (name, value) in [("error", error), ("scope", scope)] {
-            if !value.is_empty() {
-                challenge.push_str(&format!(", {name}=\"{value}\""));
-            }
+        for (name, value) in parameters {
+            challenge.push_str(&format!(", {name}=\"{value}\""));
         }
         Say::Status(status, vec![("www-authenticate", challenge)], Value::Null)
     }
@@ -218,6 +245,10 @@ impl Authority {
             "/resource" => (200, state.resource.clone()),
             "/.well-known/oauth-authorization-server" => (200, state.metadata.clone()),
             "/register" => (201, json!({"client_id": format!("gate-{}", now())})),
+            "/revoke" => {
+                state.revoke(&fields(body)["token"]);
+                (200, json!({}))
+            }
             "/token" => match &state.broken {
                 Some(broken) => broken.clone(),
                 None => state.give(&fields(body)),
@@ -228,6 +259,13 @@ impl Authority {
 }
 
 impl State {
+    /// Ends all tokens of the subject of a refresh token.
+    fn revoke(&mut self, token: &str) {
+        if let Some((subject, _)) = self.refresh.remove(token) {
+            self.access.retain(|_, (of, _)| *of != subject);
+        }
+    }
+
     fn give(&mut self, form: &BTreeMap<String, String>) -> (u16, Value) {
         let refused = (400, json!({"error": "invalid_grant", "error_description": "canary-words"}));
         let (subject, scopes) = match &*form["grant_type"] {

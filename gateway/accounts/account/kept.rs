@@ -1,0 +1,301 @@
+//! The stored grant of an account: reading it, writing it before it is used, the lease for a
+//! refresh, and its end. The newest revision wins, whichever gateway made it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use lockgate_store::GrantRecord;
+
+use super::{Account, AccountState, Needs, Refusal};
+use crate::config::Method;
+use crate::error::AccountError;
+use crate::grant::{About, Grant};
+use crate::holder::{DISCONNECTED, Holder, new_record, record_holder};
+use crate::records::{Storage, locked};
+use crate::token_endpoint::revoke_token;
+
+/// Interval at which a grant is read that another gateway refreshes.
+const LEASE_POLL: Duration = Duration::from_millis(50);
+/// Time to wait for another gateway's refresh. Longer than its lease.
+const LEASE_TIMEOUT: Duration = Duration::from_secs(16);
+/// Attempts to write over concurrent changes.
+const MAX_ATTEMPTS: usize = 5;
+
+impl Account {
+    /// Returns the storage of a user's grant.
+    fn storage(&self) -> Option<(&Storage, &Holder)> {
+        self.records.storage.as_ref().zip(self.holder.as_ref())
+    }
+
+    /// Returns whether the stored grant has been read.
+    pub(crate) fn is_loaded(&self) -> bool {
+        self.loaded.initialized()
+    }
+
+    /// Reads the stored grant on first use.
+    pub(crate) async fn load(&self) -> Result<(), AccountError> {
+        self.loaded.get_or_try_init(async || self.reload().await.map(drop)).await?;
+        Ok(())
+    }
+
+    /// Reads the stored grant. Returns whether there is one that was not disconnected.
+    pub(crate) async fn reload(&self) -> Result<bool, AccountError> {
+        let Some((storage, _)) = self.storage() else { return Ok(self.is_connected()) };
+        let Some(record) = storage.store.find_grant(&self.id).await? else {
+            self.end_use();
+            return Ok(false);
+        };
+        self.adopt(&record);
+        Ok(record.state != DISCONNECTED)
+    }
+
+    /// Returns the record of a grant in memory, without tokens.
+    pub(crate) fn describe(&self) -> Option<GrantRecord> {
+        let grant = self.grant.load_full()?;
+        let mut record = new_record(&self.id, self.holder.as_ref()?, &self.server.slug);
+        let mut about = grant.describe();
+        let needs = self.needs.lock();
+        about.needed.clone_from(&needs.scopes);
+        about.step_up.clone_from(&needs.step_up);
+        drop(needs);
+        record.updated_at = about.connected_at.unwrap_or(0);
+        describe_in(&mut record, &about, self.state());
+        Some(record)
+    }
+
+    /// Adopts a stored record, unless a newer one is known.
+    pub(crate) fn adopt(&self, record: &GrantRecord) {
+        let Some((storage, _)) = self.storage() else { return };
+        if record.revision <= self.needs.lock().revision {
+            return;
+        }
+        let config = &self.server.config;
+        let grant = match record.open(&storage.vault) {
+            Ok(tokens) => tokens.and_then(|tokens| Grant::read(&tokens, config)),
+            Err(error) => {
+                let Holder { organisation, issuer, subject } = record_holder(record);
+                let words = format!(
+                    "the stored account of {issuer}|{subject} ({organisation}) at `{}` cannot be \
+                        decrypted: {error}",
+                    record.server
+                );
+                tracing::error!("{words}");
+                if let Some(observer) = self.records.observer() {
+                    observer.unopened(&words);
+                }
+                None
+            }
+        };
+        // The server's settings may have changed since.
+        let grant = grant.filter(|grant| grant.is_for(config));
+        let about: About = serde_json::from_str(&record.about).unwrap_or_default();
+        let mut needs = self.needs.lock();
+        if record.revision > needs.revision {
+            let is_over = self.install(&mut needs, grant, record.revision);
+            needs.scopes = about.needed;
+            needs.step_up = about.step_up;
+            needs.is_shared = true;
+            if needs.is_waiting() {
+                needs.last_refusal = Refusal::Scope;
+            }
+            drop(needs);
+            if is_over {
+                self.announce_end();
+            }
+        }
+    }
+
+    /// Puts a grant of a newer revision into use. Returns whether it ends one.
+    fn install(&self, needs: &mut Needs, grant: Option<Grant>, revision: i64) -> bool {
+        needs.revision = revision;
+        needs.last_failure = None;
+        needs.last_refusal = Refusal::Token;
+        needs.step_up = None;
+        if let Some(grant) = &grant {
+            needs.scopes.retain(|scope| !grant.scopes.contains(scope));
+        }
+        let is_end = grant.is_none();
+        self.grant.swap(grant.map(Arc::new)).is_some() && is_end
+    }
+
+    fn end_use(&self) {
+        if self.grant.swap(None).is_some() {
+            self.announce_end();
+        }
+    }
+
+    fn announce_end(&self) {
+        if let (Some(holder), Some(observer)) = (&self.holder, self.records.observer()) {
+            observer.ended(&self.server.slug, holder);
+        }
+    }
+
+    /// Stores a grant, or its end, and puts it into use. `over` is the revision that it replaces;
+    /// `None` replaces any. Returns `false` if the grant has another revision, which is adopted.
+    pub(crate) async fn write(
+        &self,
+        grant: Option<Grant>,
+        over: Option<i64>,
+        failure: Option<&AccountError>,
+    ) -> Result<bool, AccountError> {
+        let Some((storage, holder)) = self.storage() else {
+            let mut needs = self.needs.lock();
+            if over.is_some_and(|over| over != needs.revision) {
+                return Ok(false);
+            }
+            let revision = needs.revision + 1;
+            let is_over = self.install(&mut needs, grant, revision);
+            drop(needs);
+            if is_over {
+                self.announce_end();
+            }
+            return Ok(true);
+        };
+        let mut record = new_record(&self.id, holder, &self.server.slug);
+        if let Some(grant) = &grant {
+            describe_in(&mut record, &grant.describe(), AccountState::Connected);
+            record.seal(&storage.vault, &grant.write()?).map_err(locked)?;
+        } else if let Some(failure) = failure {
+            let about = About { failure: Some(failure.to_string()), ..About::default() };
+            describe_in(&mut record, &about, AccountState::NeedsConnect);
+        }
+        let Some(revision) = storage.store.write_grant(&record, over).await? else {
+            self.reload().await?;
+            return Ok(false);
+        };
+        let mut needs = self.needs.lock();
+        if revision > needs.revision {
+            let is_over = self.install(&mut needs, grant, revision);
+            drop(needs);
+            if is_over {
+                self.announce_end();
+            }
+        }
+        Ok(true)
+    }
+
+    /// Stores the server's requirements, so that the user may authorize again at any gateway. Gives
+    /// way to every other change.
+    pub async fn share_needs(&self) {
+        if let Err(error) = self.store_needs().await {
+            tracing::debug!("requirements of an account are not stored: {error}");
+        }
+    }
+
+    async fn store_needs(&self) -> Result<(), AccountError> {
+        let Some((storage, _)) = self.storage() else { return Ok(()) };
+        for _ in 0..MAX_ATTEMPTS {
+            let before = self.needs.lock().clone();
+            self.reload().await?;
+            if self.needs.lock().revision != before.revision {
+                // Another gateway has stored another grant, which may not meet the requirements.
+                self.require(self.beyond_grant(before.scopes), before.step_up);
+            }
+            let needs = self.needs.lock().clone();
+            let Some(record) = self.describe().filter(|_| !needs.is_shared) else { break };
+            if let Some(newer) = storage.store.note_grant(&record, needs.revision).await? {
+                let mut known = self.needs.lock();
+                if known.revision == needs.revision {
+                    known.revision = newer;
+                    known.is_shared = true;
+                }
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Stores a refreshed grant before it is used. If the grant was ended or replaced meanwhile,
+    /// the new tokens are revoked. Without the store, they wait for the next attempt.
+    pub(super) async fn keep_refreshed(
+        &self,
+        new: Grant,
+        over: i64,
+        unwritten: &mut Option<(Grant, i64)>,
+    ) -> Result<bool, AccountError> {
+        match self.write(Some(new.clone()), Some(over), None).await {
+            Ok(true) => {
+                self.record("refresh account", &new.scopes, None);
+                Ok(true)
+            }
+            Ok(false) => {
+                self.revoke(&new).await;
+                Ok(false)
+            }
+            Err(error) => {
+                *unwritten = Some((new, over));
+                Err(error)
+            }
+        }
+    }
+
+    /// Takes the lease for a refresh. Returns `false` when another gateway has changed the grant,
+    /// which is adopted.
+    pub(super) async fn take_lease(&self, revision: i64) -> Result<bool, AccountError> {
+        let Some((storage, _)) = self.storage() else { return Ok(true) };
+        let began = Instant::now();
+        loop {
+            if storage.store.lease_grant(&self.id, revision).await? {
+                return Ok(true);
+            }
+            self.reload().await?;
+            if self.needs.lock().revision != revision || !self.is_connected() {
+                return Ok(false);
+            }
+            if began.elapsed() > LEASE_TIMEOUT {
+                let words = "another gateway does not finish renewing the token";
+                return Err(AccountError::Unreachable(words.into()));
+            }
+            tokio::time::sleep(LEASE_POLL).await;
+        }
+    }
+
+    pub(super) async fn end_lease(&self, revision: i64) {
+        if let Some((storage, _)) = self.storage()
+            && let Err(error) = storage.store.end_lease(&self.id, revision).await
+        {
+            tracing::debug!(%error, "a lease ends by its time");
+        }
+    }
+
+    /// Wipes the grant, and revokes it in the background. Returns `false` if there is none.
+    pub(crate) async fn disconnect(self: Arc<Self>) -> Result<bool, AccountError> {
+        for _ in 0..MAX_ATTEMPTS {
+            if !self.reload().await? {
+                return Ok(false);
+            }
+            let (grant, revision, _) = self.current();
+            if self.write(None, Some(revision), None).await? {
+                if let Some(grant) = grant {
+                    tokio::spawn(async move { self.revoke(&grant).await });
+                }
+                return Ok(true);
+            }
+        }
+        Err(AccountError::Internal("the account is changed by many gateways at once"))
+    }
+
+    /// Revokes a grant at the authorization server that issued it (RFC 7009), if it can be reached.
+    pub(crate) async fn revoke(&self, grant: &Grant) {
+        if self.server.config.method == Method::UserKey {
+            return;
+        }
+        let revoked = async {
+            let found = self.server.discovered().await?;
+            if found.server.issuer != grant.issuer {
+                return Ok(());
+            }
+            let (token, hint) = grant.revocable();
+            let fetcher = &self.server.fetcher;
+            revoke_token(fetcher, &found.server, &grant.client, &[("token", token), hint]).await
+        };
+        if let Err(error) = revoked.await {
+            tracing::warn!(server = self.server.slug, "a grant could not be revoked: {error}");
+        }
+    }
+}
+
+fn describe_in(record: &mut GrantRecord, about: &About, state: AccountState) {
+    record.state = state.as_str().into();
+    record.about = serde_json::to_string(about).unwrap_or_default();
+}

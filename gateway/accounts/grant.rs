@@ -1,0 +1,233 @@
+//! A grant: tokens, and the authorization server, client and resource that they are bound to; and
+//! its stored forms, sealed and for lists.
+
+use std::time::{Duration, SystemTime};
+
+use http::HeaderValue;
+use http::header::AUTHORIZATION;
+use lockgate_store::Secret;
+use serde::{Deserialize, Serialize};
+
+use crate::challenge::StepUp;
+use crate::client_identity::ClientIdentity;
+use crate::config::{Authentication, Method, ServerConfig};
+use crate::discovery::{Discovered, canonical, is_same_or_parent};
+use crate::error::AccountError;
+use crate::records::{from_unix_ms, seal_text, unix_ms};
+use crate::token_endpoint::{Tokens, write_header};
+
+/// How long before its expiry a token is refreshed, at most a tenth of its lifetime.
+const REFRESH_AHEAD: Duration = Duration::from_secs(60);
+const BEARER: &str = "Bearer ";
+
+#[derive(Clone)]
+pub(crate) struct Grant {
+    /// The value of `Authorization`.
+    pub(crate) header: HeaderValue,
+    pub(crate) refresh: Option<Secret>,
+    pub(crate) scopes: Vec<String>,
+    pub(crate) issuer: String,
+    pub(crate) resource: String,
+    pub(crate) client: ClientIdentity,
+    /// When to refresh ahead of the expiry, and the expiry.
+    pub(crate) times: Option<(SystemTime, SystemTime)>,
+    pub(crate) connected_at: SystemTime,
+    /// Authorizations that a server required for an operation, in the last hour.
+    pub(crate) upgrades: Vec<Upgrade>,
+}
+
+/// An authorization that a server required for an operation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Upgrade {
+    /// Milliseconds since 1970.
+    pub(crate) at: i64,
+    /// The scopes beyond those granted, sorted.
+    pub(crate) scopes: Vec<String>,
+    pub(crate) step_up: Option<StepUp>,
+}
+
+impl Upgrade {
+    /// Returns whether this authorization was for the same requirements, or for more.
+    pub(crate) fn covers(&self, wanted: &Self) -> bool {
+        wanted.scopes.iter().all(|scope| self.scopes.contains(scope))
+            && (wanted.step_up.is_none() || wanted.step_up == self.step_up)
+    }
+}
+
+/// The sealed form.
+#[derive(Serialize, Deserialize)]
+struct StoredGrant {
+    access: String,
+    refresh: Option<String>,
+    scopes: Vec<String>,
+    issuer: String,
+    resource: String,
+    client: StoredClient,
+    due: Option<i64>,
+    end: Option<i64>,
+    connected_at: i64,
+    upgrades: Vec<Upgrade>,
+}
+
+/// A client without the key of the configuration.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct StoredClient {
+    id: String,
+    secret: Option<String>,
+}
+
+/// The form for lists, without secrets.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct About {
+    pub(crate) issuer: Option<String>,
+    pub(crate) scopes: Vec<String>,
+    /// Scopes that the server required beyond those granted.
+    pub(crate) needed: Vec<String>,
+    pub(crate) step_up: Option<StepUp>,
+    pub(crate) connected_at: Option<i64>,
+    pub(crate) expires_at: Option<i64>,
+    pub(crate) failure: Option<String>,
+}
+
+impl Grant {
+    pub(crate) fn new(
+        tokens: Tokens,
+        requested: Vec<String>,
+        found: &Discovered,
+        client: ClientIdentity,
+    ) -> Self {
+        let now = SystemTime::now();
+        let times = tokens.lifetime.map(|lifetime| {
+            let ahead = REFRESH_AHEAD.min(lifetime / 10);
+            (now + lifetime - ahead, now + lifetime)
+        });
+        Self {
+            header: tokens.header,
+            refresh: tokens.refresh,
+            scopes: tokens.scopes.unwrap_or(requested),
+            issuer: found.server.issuer.clone(),
+            resource: found.resource.clone(),
+            client,
+            times,
+            connected_at: now,
+            upgrades: Vec::new(),
+        }
+    }
+
+    /// Creates the grant of a key that its user has entered.
+    pub(crate) fn of_key(key: &str, config: &ServerConfig) -> Result<Self, AccountError> {
+        Ok(Self {
+            header: write_value(key, config)?,
+            refresh: None,
+            scopes: Vec::new(),
+            issuer: String::new(),
+            resource: canonical(&config.url),
+            client: ClientIdentity { id: String::new(), authentication: Authentication::None },
+            times: None,
+            connected_at: SystemTime::now(),
+            upgrades: Vec::new(),
+        })
+    }
+
+    /// Returns whether the token is not known to have expired.
+    pub(crate) fn is_fresh(&self) -> bool {
+        self.times.is_none_or(|(_, end)| end > SystemTime::now())
+    }
+
+    /// Returns whether the grant is for this server and its authorization server.
+    pub(crate) fn is_for(&self, config: &ServerConfig) -> bool {
+        // Keys of users have no issuer.
+        self.issuer.is_empty() == (config.method == Method::UserKey)
+            && is_same_or_parent(&self.resource, &config.url)
+            && config.issuer.as_ref().is_none_or(|issuer| *issuer == self.issuer)
+    }
+
+    /// Returns the grant as text, for sealing.
+    pub(crate) fn write(&self) -> Result<Secret, AccountError> {
+        let header = self.header.to_str().unwrap_or_default();
+        let access = header.strip_prefix(BEARER).unwrap_or(header);
+        let refresh = self.refresh.as_ref().map(|token| token.expose().to_owned());
+        let stored = StoredGrant {
+            access: access.to_owned(),
+            refresh,
+            scopes: self.scopes.clone(),
+            issuer: self.issuer.clone(),
+            resource: self.resource.clone(),
+            client: StoredClient::new(&self.client),
+            due: self.times.map(|(due, _)| unix_ms(due)),
+            end: self.times.map(|(_, end)| unix_ms(end)),
+            connected_at: unix_ms(self.connected_at),
+            upgrades: self.upgrades.clone(),
+        };
+        seal_text(&stored)
+    }
+
+    /// Reads a grant that [`Self::write`] returned.
+    pub(crate) fn read(text: &Secret, config: &ServerConfig) -> Option<Self> {
+        let stored: StoredGrant = serde_json::from_str(text.expose()).ok()?;
+        let header = write_value(&stored.access, config).ok()?;
+        let times = stored.due.zip(stored.end);
+        Some(Self {
+            header,
+            refresh: stored.refresh.map(Secret::new),
+            scopes: stored.scopes,
+            issuer: stored.issuer,
+            resource: stored.resource,
+            client: stored.client.identity(config),
+            times: times.map(|(due, end)| (from_unix_ms(due), from_unix_ms(end))),
+            connected_at: from_unix_ms(stored.connected_at),
+            upgrades: stored.upgrades,
+        })
+    }
+
+    /// Returns the token whose revocation ends the grant, and the parameter that names its kind.
+    pub(crate) fn revocable(&self) -> (&str, (&'static str, &'static str)) {
+        if let Some(refresh) = &self.refresh {
+            return (refresh.expose(), ("token_type_hint", "refresh_token"));
+        }
+        let header = self.header.to_str().unwrap_or_default();
+        let access = header.strip_prefix(BEARER).unwrap_or_default();
+        (access, ("token_type_hint", "access_token"))
+    }
+
+    pub(crate) fn describe(&self) -> About {
+        About {
+            issuer: Some(self.issuer.clone()).filter(|issuer| !issuer.is_empty()),
+            scopes: self.scopes.clone(),
+            connected_at: Some(unix_ms(self.connected_at)),
+            expires_at: self.times.map(|(_, end)| unix_ms(end)),
+            ..About::default()
+        }
+    }
+}
+
+/// Returns the value of the server's header with a token or a key.
+fn write_value(token: &str, config: &ServerConfig) -> Result<HeaderValue, AccountError> {
+    let bearer = write_header(token)?;
+    let Ok(mut plain) = HeaderValue::from_str(token) else { return Ok(bearer) };
+    plain.set_sensitive(true);
+    Ok(if config.header == AUTHORIZATION { bearer } else { plain })
+}
+
+impl StoredClient {
+    pub(crate) fn new(client: &ClientIdentity) -> Self {
+        let secret = match &client.authentication {
+            Authentication::Secret(secret) => Some(secret.expose().to_owned()),
+            Authentication::None | Authentication::Key(_) => None,
+        };
+        Self { id: client.id.clone(), secret }
+    }
+
+    /// Returns the client, with the authentication of the configuration if it is the operator's.
+    pub(crate) fn identity(self, config: &ServerConfig) -> ClientIdentity {
+        match &config.client {
+            Some(client) if client.id == self.id => client.clone(),
+            _ => {
+                let secret = self.secret.map(Secret::new);
+                let authentication = secret.map_or(Authentication::None, Authentication::Secret);
+                ClientIdentity { id: self.id, authentication }
+            }
+        }
+    }
+}
