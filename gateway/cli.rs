@@ -76,6 +76,7 @@ fn ask_running(
         }
         Some(Command::Integrations { command, .. }) => command.run(&gateway, json),
         Some(Command::Agents { command, .. }) => command.run(&gateway, json),
+        Some(Command::Connect { command, .. }) => command.run(&gateway, json),
         Some(Command::Organisations { command, .. }) => command.run(&gateway, json),
         _ => Ok((String::new(), ExitCode::SUCCESS)),
     }
@@ -120,6 +121,7 @@ fn run_configured(
         | Command::Approvals { .. }
         | Command::Integrations { .. }
         | Command::Agents { .. }
+        | Command::Connect { .. }
         | Command::Organisations { .. } => ExitCode::SUCCESS,
     }
 }

@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use lockgate_accounts::Accounts;
 use lockgate_admin::{
     ApiConfig, ApprovalError, ApprovedPin, AuditReport, Candidate, EffectiveSetting, KeyChange,
     KeyChangeError, Offered, Operations, ProbeFailure, Switch,
@@ -39,6 +40,10 @@ impl Operations for App {
 
     fn keys(&self) -> Arc<[Key]> {
         Arc::clone(&self.api.lock().keys)
+    }
+
+    fn accounts(&self) -> Arc<Accounts> {
+        Arc::clone(&self.accounts)
     }
 
     fn registry(&self) -> Option<Arc<Registry>> {

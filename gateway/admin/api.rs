@@ -16,6 +16,7 @@ pub(crate) mod call;
 pub(crate) mod call_messages;
 mod change;
 mod conditions;
+mod connections;
 mod document;
 pub(crate) mod events;
 mod failure;

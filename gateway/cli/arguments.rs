@@ -102,6 +102,13 @@ pub(super) enum Command {
         #[command(subcommand)]
         command: registry::Agents,
     },
+    /// Show links to connect your accounts at servers of a running gateway, or disconnect them
+    Connect {
+        #[command(flatten)]
+        at: Running,
+        #[command(flatten)]
+        command: registry::OwnAccounts,
+    },
     /// Manage the organisations of a running gateway, for operators
     Organisations {
         #[command(flatten)]
@@ -227,6 +234,7 @@ impl Command {
             Self::Approvals { at, .. }
             | Self::Integrations { at, .. }
             | Self::Agents { at, .. }
+            | Self::Connect { at, .. }
             | Self::Organisations { at, .. }
             | Self::Servers { command: Some(ServersAt::Add { at, .. }), .. } => Some(at),
             _ => None,

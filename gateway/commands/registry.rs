@@ -1,5 +1,5 @@
-//! `lockgate integrations`, `agents`, `organisations` and `servers add`: the API from a terminal.
-//! The gateway makes all decisions.
+//! `lockgate integrations`, `agents`, `organisations`, `connect` and `servers add`: the API from a
+//! terminal. The gateway makes all decisions.
 
 mod question;
 
@@ -54,6 +54,19 @@ pub(crate) enum Integrations {
         /// The id or the name, as `list` shows it
         id: String,
     },
+}
+
+/// The caller's accounts at servers.
+#[derive(Args)]
+pub(crate) struct OwnAccounts {
+    /// Show the state of this server's account and the link to connect it [default: all servers]
+    server: Option<String>,
+    /// List your accounts at all servers
+    #[arg(long, conflicts_with = "server")]
+    list: bool,
+    /// Disconnect the account and revoke its tokens
+    #[arg(long, requires = "server")]
+    revoke: bool,
 }
 
 /// An integration by its address, or from the operator's catalogue.
@@ -184,6 +197,8 @@ const PREDEFINED: &[&str] = &["slug", "name", "authMethod", "description"];
 const AGENT: &[&str] = &["id", "name", "endpoint", "owner"];
 const AGENT_SERVER: &[&str] = &["server", "assigned", "state", "name", "hiddenTools"];
 const ORGANISATION: &[&str] = &["id", "integrations", "agents"];
+
+const CONNECTION: &[&str] = &["server", "state", "connectUrl", "scopes", "failure"];
 
 impl Integrations {
     pub(crate) fn run(
@@ -323,6 +338,19 @@ impl Organisations {
             }
         };
         ask_gateway(question, gateway, json)
+    }
+}
+
+impl OwnAccounts {
+    pub(crate) fn run(
+        &self,
+        gateway: &GatewayClient,
+        json: bool,
+    ) -> anyhow::Result<(String, ExitCode)> {
+        let method = if self.revoke { Method::DELETE } else { Method::GET };
+        let mut path = vec!["connections"];
+        path.extend(self.server.as_deref());
+        ask_gateway(Question::new(method, &path, CONNECTION).plain(), gateway, json)
     }
 }
 

@@ -4,6 +4,7 @@
 import { check, counts, endAll, send, until } from './check.mjs';
 import { closeBrowser, openBrowser } from './browser.mjs';
 import { checkClicks } from './clicks.mjs';
+import { checkConnections } from './connections.mjs';
 import { checkFaults } from './faults.mjs';
 import { isWanted } from './filter.mjs';
 import { checkNewcomer } from './newcomer.mjs';
@@ -52,6 +53,7 @@ async function byKeyboard() {
 
 async function byMouse() {
   if (isWanted('sign-in')) await time('sign-in', checkSignIn);
+  if (isWanted('connections')) await time('connections', checkConnections);
   const world = await startWorld();
   await time('tasks by mouse', () => checkTasks(world, 'mouse'));
   await time('clicks', () => checkClicks(world));

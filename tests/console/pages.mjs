@@ -49,6 +49,7 @@ export async function listPages(world) {
     usage: '/console/usage',
     'usage-tools': '/console/usage?window=1h&by=tool',
     'usage-callers': '/console/usage?window=7d&by=caller',
+    connections: '/console/connections?all=true',
     keys: '/console/keys',
     sessions: '/console/sessions',
     'key-new': '/console/keys/new',

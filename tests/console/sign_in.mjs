@@ -35,7 +35,7 @@ async function startWorld() {
 }
 
 /** Somebody at the pages of the provider. Its fields take the focus by themselves, a moment after they are there. */
-async function answerProvider(page, name) {
+export async function answerProvider(page, name) {
   await page.waitForURL(/\/interaction\//);
   await page.getByPlaceholder('Enter any login').focus();
   await page.keyboard.insertText(name);

@@ -86,6 +86,7 @@ mod shutdown;
 mod sign_in;
 mod stdio;
 mod store;
+mod stored_accounts;
 mod storms;
 mod streams;
 mod strict;

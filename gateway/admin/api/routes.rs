@@ -22,9 +22,9 @@ use super::rejection::record_rejection;
 use super::state::{ApiState, Operations};
 use super::table::Table;
 use super::{
-    agent_servers, agents, approvals, assignments, audit, document, events, integrations, keys,
-    mcp, me, offers, organisations, pins, policies, recent, server_set, servers, sessions,
-    settings, switch, tools, usage,
+    agent_servers, agents, approvals, assignments, audit, connections, document, events,
+    integrations, keys, mcp, me, offers, organisations, pins, policies, recent, server_set,
+    servers, sessions, settings, switch, tools, usage,
 };
 use crate::console::sessions::Sessions;
 use lockgate_proxy::Gateway;
@@ -82,6 +82,8 @@ pub(crate) fn table() -> Table {
         .add(ADMIN, routes!(pins::list_pin_differences))
         .add(ADMIN, routes!(pins::approve_pins))
         .add(ADMIN, routes!(pins::reject_pins))
+        .add(USER, routes!(connections::list_connections))
+        .add(USER, routes!(connections::show_connection, connections::delete_connection))
         .add(USER, routes!(events::follow_events));
     add_organisations(gateway)
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use axum::extract::State;
+use lockgate_accounts::Accounts;
 use lockgate_admission::ConcurrencyLimit;
 use lockgate_authn::key::Key;
 use lockgate_policy::pin::Pin;
@@ -142,6 +143,9 @@ pub trait Operations: Send + Sync + 'static {
     /// # Errors
     /// The cause why the trail cannot be read.
     fn verify_audit(&self) -> Result<AuditReport, String>;
+
+    /// Returns the accounts at servers.
+    fn accounts(&self) -> Arc<Accounts>;
 
     /// Returns the registry; `None` if nothing can be changed while the gateway runs.
     fn registry(&self) -> Option<Arc<Registry>>;

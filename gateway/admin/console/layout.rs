@@ -47,6 +47,7 @@ const SECTIONS: [(&str, &[SectionRow]); 5] = [
             ("/console/servers", "Servers", Role::User),
             ("/console/tools", "Tools", Role::User),
             ("/console/agents", "Agents", Role::User),
+            ("/console/connections", "Connections", Role::User),
         ],
     ),
     (

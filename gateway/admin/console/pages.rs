@@ -9,6 +9,7 @@ pub(crate) mod audit;
 pub(crate) mod cases;
 pub(crate) mod catalogue;
 pub(crate) mod catalogue_entry;
+pub(crate) mod connections;
 pub(crate) mod integration;
 pub(crate) mod integrations;
 pub(crate) mod keys;

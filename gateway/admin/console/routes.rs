@@ -19,9 +19,9 @@ use super::layout::{ConsoleState, put_around};
 use super::page_account::{PageAccount, count_page};
 use super::page_table::PageTable;
 use super::pages::{
-    access, activity, agent, agents, approvals, audit, cases, catalogue_entry, integration,
-    integrations, keys, live, organisation, organisations, overview, parts, pins, server, servers,
-    sessions, settings, tool, tools, usage,
+    access, activity, agent, agents, approvals, audit, cases, catalogue_entry, connections,
+    integration, integrations, keys, live, organisation, organisations, overview, parts, pins,
+    server, servers, sessions, settings, tool, tools, usage,
 };
 use super::redirect::{SIGN_IN, redirect};
 use super::sent_forms::SentForms;
@@ -103,6 +103,8 @@ fn add_records(table: PageTable) -> PageTable {
         .action(ADMIN, "/keys/new", keys::create_key)
         .page(ADMIN, "/keys/{id}/revoke", keys::show_revocation)
         .action(ADMIN, "/keys/{id}/revoke", keys::revoke_key)
+        .page(USER, "/connections", connections::list_connections)
+        .action(USER, "/connections/disconnect", connections::disconnect)
         .page(ADMIN, "/sessions", sessions::list_sessions)
         .action(ADMIN, "/sessions/end", sessions::end_sessions)
         .page(OPERATOR, "/settings", settings::show_settings)

@@ -1,0 +1,266 @@
+//! Accounts of users at servers: the caller's own, and for administrators those of their
+//! organisation, by state. Tokens are never shown. Deleting a connection disconnects the account.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use lockgate_accounts::{AccountError, Accounts, Connection as Found, GrantFilter, Holder};
+use lockgate_authn::Role;
+use lockgate_text::date;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::access::Caller;
+use super::conditions::{ChangeQuery, OrganisationQuery};
+use super::page::{Page, PageQuery};
+use super::problem::Problem;
+use super::query::{Query, flag, number};
+use super::recorded::{ChangeRecord, make_recorded};
+use super::servers::visible_servers;
+use super::state::{ApiState, Shared};
+use crate::connect::holder_of;
+
+/// An account of a user at a server.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Connection {
+    id: String,
+    server: String,
+    /// `connected`, `needs_scope` or `needs_connect`.
+    state: String,
+    /// The issuer of its user. The subject of a key is the key's id.
+    issuer: String,
+    subject: String,
+    organization_id: String,
+    /// The page on which the user connects the account, for the caller's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    connect_url: Option<String>,
+    /// The issuer of the tokens.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    authorization_server: Option<String>,
+    scopes: Vec<String>,
+    /// Scopes that the server requires beyond those granted.
+    needed_scopes: Vec<String>,
+    /// RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    connected_at: Option<String>,
+    /// The expiry of the access token, which is renewed before (RFC 3339).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_at: Option<String>,
+    /// Why the account has to be connected again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failure: Option<String>,
+    /// The sort key of lists.
+    #[serde(skip)]
+    place: String,
+}
+
+impl Connection {
+    fn new(found: Found) -> Self {
+        let Holder { organisation, issuer, subject } = &found.holder;
+        Self {
+            place: format!("{} {organisation} {issuer} {subject}", found.server),
+            issuer: issuer.to_string(),
+            subject: subject.to_string(),
+            organization_id: organisation.to_string(),
+            id: found.id,
+            server: found.server,
+            state: found.state,
+            connect_url: None,
+            authorization_server: found.authorization_server,
+            scopes: found.scopes,
+            needed_scopes: found.needed_scopes,
+            connected_at: found.connected_at.map(date::of_time),
+            expires_at: found.expires_at.map(date::of_time),
+            failure: found.failure,
+        }
+    }
+
+    fn holder(&self) -> Holder {
+        Holder::new(&self.organization_id, &self.issuer, &self.subject)
+    }
+}
+
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ConnectionsQuery {
+    /// The maximum number of items per page.
+    #[serde(default, deserialize_with = "number")]
+    #[param(minimum = 1, maximum = 200)]
+    limit: Option<usize>,
+    /// The start of the page: `nextCursor` of the previous page.
+    #[serde(default)]
+    #[param(max_length = 1024)]
+    cursor: Option<String>,
+    /// Part of the server, the issuer or the subject.
+    #[serde(default)]
+    #[param(max_length = 256)]
+    search: Option<String>,
+    /// For administrators: the accounts of all users instead of the caller's own.
+    #[serde(default, deserialize_with = "flag")]
+    all: Option<bool>,
+}
+
+/// Lists the caller's accounts at servers, connected or not; with `all`, those of all users.
+///
+/// Administrators see the users of their organisation, operators all users. At most 10,000 accounts
+/// are searched.
+#[utoipa::path(
+    get,
+    path = "/connections",
+    tag = "connections",
+    params(ConnectionsQuery, OrganisationQuery),
+    responses((status = 200, body = Page<Connection>))
+)]
+pub(crate) async fn list_connections(
+    State(state): Shared,
+    caller: Caller,
+    Query(query): Query<ConnectionsQuery>,
+) -> Result<Json<Page<Connection>>, Problem> {
+    let connections = if query.all.unwrap_or(false) {
+        if caller.role < Role::Admin {
+            let detail = "only administrators list the accounts of other users: omit `all`";
+            return Err(Problem::new(StatusCode::FORBIDDEN, "FORBIDDEN", detail));
+        }
+        list_of_users(&state.operations.accounts(), &caller).await?
+    } else {
+        list_own(&state, &caller).await?
+    };
+    let ConnectionsQuery { limit, cursor, search, .. } = query;
+    let page = PageQuery { limit, cursor, search };
+    Ok(Json(page.cut(connections, |connection| &connection.place)?))
+}
+
+/// Returns an account: the caller's own by its id or its server, or for administrators that of a
+/// user by its id.
+#[utoipa::path(
+    get,
+    path = "/connections/{id}",
+    tag = "connections",
+    params(("id" = String, Path), OrganisationQuery),
+    responses(
+        (status = 200, body = Connection),
+        (status = 404, description = "No such account"),
+    )
+)]
+pub(crate) async fn show_connection(
+    State(state): Shared,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Json<Connection>, Problem> {
+    Ok(Json(find(&state, &caller, &id).await?.0))
+}
+
+/// Disconnects an account: the caller's own, or for administrators that of a user.
+///
+/// The tokens are deleted, calls and streams that use them end on every gateway, and the
+/// authorization server is asked to revoke them.
+#[utoipa::path(
+    delete,
+    path = "/connections/{id}",
+    tag = "connections",
+    params(("id" = String, Path), ChangeQuery, OrganisationQuery),
+    responses(
+        (status = 204, description = "Disconnected"),
+        (status = 200, body = Connection, description = "`dryRun`"),
+        (status = 404, description = "No such account"),
+    )
+)]
+pub(crate) async fn delete_connection(
+    State(state): Shared,
+    caller: Caller,
+    Path(id): Path<String>,
+    Query(query): Query<ChangeQuery>,
+) -> Result<Response, Problem> {
+    let (connection, action) = find(&state, &caller, &id).await?;
+    let accounts = state.operations.accounts();
+    if query.is_trial() {
+        return Ok(Json(connection).into_response());
+    }
+    make_recorded(&state, &caller.principal, async move {
+        let done = accounts.disconnect(&connection.server, &connection.holder()).await;
+        if !done.map_err(|error| unavailable(&error))? {
+            return Err(unknown_connection());
+        }
+        let record = ChangeRecord {
+            action,
+            organisation: Some(connection.organization_id.clone()),
+            before: Some(serde_json::to_string(&connection).unwrap_or_default()),
+            after: None,
+        };
+        Ok(((), Some(record)))
+    })
+    .await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// Finds an account, and the action that disconnects it.
+async fn find(
+    state: &ApiState,
+    caller: &Caller,
+    id: &str,
+) -> Result<(Connection, &'static str), Problem> {
+    // Ids have an underscore, and slugs have none.
+    let mut own = list_own(state, caller).await?.into_iter();
+    if let Some(found) = own.find(|known| known.id == id || known.server == id) {
+        return Ok((found, "disconnect account"));
+    }
+    if caller.role < Role::Admin {
+        return Err(unknown_connection());
+    }
+    let mut all = list_of_users(&state.operations.accounts(), caller).await?.into_iter();
+    let found = all.find(|known| known.id == id).ok_or_else(unknown_connection)?;
+    Ok((found, "revoke account"))
+}
+
+/// Returns the caller's accounts at the servers that it sees, and those connected earlier.
+async fn list_own(state: &ApiState, caller: &Caller) -> Result<Vec<Connection>, Problem> {
+    let Some(holder) = holder_of(&caller.principal) else { return Ok(Vec::new()) };
+    let accounts = state.operations.accounts();
+    let filter = GrantFilter {
+        organisation: &holder.organisation,
+        issuer: &holder.issuer,
+        subject: &holder.subject,
+        ..GrantFilter::default()
+    };
+    let mut own = list(&accounts, filter).await?;
+    let servers = accounts.servers();
+    for visible in visible_servers(state, caller) {
+        let slug = visible.slug();
+        let is_known = own.iter().any(|connection| connection.server == slug);
+        if visible.organisation().is_none() && servers.iter().any(|name| name == slug) && !is_known
+        {
+            own.push(Connection::new(Found::missing(slug, &holder)));
+        }
+    }
+    for connection in &mut own {
+        connection.connect_url = accounts.page(&connection.server).map(Into::into);
+    }
+    Ok(own)
+}
+
+async fn list_of_users(
+    accounts: &Arc<Accounts>,
+    caller: &Caller,
+) -> Result<Vec<Connection>, Problem> {
+    let organisation = if caller.sees_all() { "" } else { caller.organisation() };
+    list(accounts, GrantFilter { organisation, ..GrantFilter::default() }).await
+}
+
+async fn list(accounts: &Accounts, filter: GrantFilter<'_>) -> Result<Vec<Connection>, Problem> {
+    let found = accounts.list(filter).await.map_err(|error| unavailable(&error))?;
+    Ok(found.into_iter().map(Connection::new).collect())
+}
+
+fn unavailable(error: &AccountError) -> Problem {
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "STORE_UNAVAILABLE", error.to_string())
+}
+
+fn unknown_connection() -> Problem {
+    let detail = "there is no account of this id: GET /api/connections lists them";
+    Problem::not_found("CONNECTION_NOT_FOUND", detail)
+}
