@@ -26,6 +26,7 @@ mod tool_search;
 
 use std::collections::BTreeMap;
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -51,7 +52,8 @@ pub use store::Store;
 pub use tool_search::{ToolSearch, ToolsMode};
 
 /// Configuration of Lockgate.
-#[derive(Default, Deserialize, JsonSchema)]
+#[derive(Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Root {
     /// Address of this file's schema, for editors. Not read.
@@ -60,7 +62,7 @@ pub struct Root {
     pub schema: Option<Text>,
     /// `development` or `production`. Production logs JSON, never runs the example server, and
     /// needs a credential (`auth`) and `policy.files` or `policy.tools.allow`.
-    #[schemars(extend("x-level" = "basic"))]
+    #[cfg_attr(test, schemars(extend("x-level" = "basic")))]
     pub profile: Profile,
     /// The name that clients see: `a-z`, `0-9` and `-`, at most 64 characters. Default `lockgate`.
     pub name: Option<Text>,
@@ -71,7 +73,7 @@ pub struct Root {
     /// Address and port to listen on, port 1024–65535; `[::]:3001` is every IPv6 and IPv4 address.
     /// Default `127.0.0.1:3001`. Without authentication of callers (`auth`) only a loopback
     /// address.
-    #[schemars(extend("x-level" = "basic"))]
+    #[cfg_attr(test, schemars(extend("x-level" = "basic")))]
     pub listen: Option<Text>,
     /// Further files of this configuration, such as one for each team: files, folders, or patterns
     /// such as `teams/*.yaml`, in or below this file's folder; at most 64. Different values for the
@@ -80,7 +82,7 @@ pub struct Root {
     pub include: List,
     /// Files with `mcpServers` (or VS Code's `servers`); their entries are added to `servers`.
     /// Relative to this file.
-    #[schemars(extend("x-level" = "basic"))]
+    #[cfg_attr(test, schemars(extend("x-level" = "basic")))]
     pub import: List,
     /// The MCP servers behind the gateway, by name: `a-z`, `0-9` and `-`, at most 64 characters; at
     /// most 256 of them.
@@ -136,9 +138,10 @@ pub struct Root {
 }
 
 /// How strict the defaults are.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "lowercase")]
-#[schemars(inline)]
+#[cfg_attr(test, schemars(inline))]
 pub enum Profile {
     #[default]
     Development,

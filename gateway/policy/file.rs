@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Number, Value};
@@ -10,7 +11,8 @@ use serde_json::{Number, Value};
 use crate::{command, path, response, sql, url};
 
 /// Policies of Lockgate.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct File {
     /// Where this file's schema is, for editors. Not read.
@@ -23,7 +25,8 @@ pub struct File {
 }
 
 /// One policy.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Policy {
     /// Unique name, for logs and responses: letters, digits, `.`, `_` and `-`, at most 64.
@@ -73,7 +76,8 @@ pub struct Policy {
 }
 
 /// The effect of a policy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Effect {
     Allow,
@@ -82,7 +86,8 @@ pub enum Effect {
 }
 
 /// The approvers of a call, and their time limit.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Approval {
     /// The approvers; a caller cannot approve its own call. Default: the caller is asked.
@@ -97,7 +102,8 @@ pub struct Approval {
 
 /// The callers that a policy applies to. All given keys must match; of a list, one pattern is
 /// enough. Patterns have `*`, `?`, `[…]` and `{a,b}`.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Who {
     /// Callers, as `issuer|subject`: `key|3f6c0e9a17d2b458`, `local|user`,
@@ -130,7 +136,8 @@ impl Who {
 /// `resources` and `completion`, the list for the kind of item must match; kinds without a list are
 /// excluded, unless none of the four is given. Names are written as exposed (`db__query`) or with
 /// their server (`db/query`).
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct What {
     pub tools: Option<Vec<String>>,
@@ -177,7 +184,8 @@ impl What {
 
 /// Annotations of a tool. Without annotations, a tool counts as not read-only, destructive, not
 /// idempotent and open-world.
-#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Hints {
     pub read_only: Option<bool>,
@@ -187,7 +195,8 @@ pub struct Hints {
 }
 
 /// Arguments that no rule names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Others {
     Refuse,
@@ -195,7 +204,8 @@ pub enum Others {
 }
 
 /// The rules for one argument. All of them must hold for the value after `set`.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Argument {
     /// The argument may be absent. Without other keys, it may have any value.
@@ -222,7 +232,8 @@ pub struct Argument {
 
 /// Simple bounds of a value. Numbers are compared by value, integers exactly: a number with a
 /// fraction or an exponent that could be several integers is refused. Text is compared exactly.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Bounds {
     /// The only allowed value.
@@ -245,7 +256,8 @@ pub struct Bounds {
 }
 
 /// A value set by the policy; exactly one of the two keys.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Set {
     /// Replaces any sent value.
@@ -257,7 +269,8 @@ pub struct Set {
 }
 
 /// Limits of frequency and concurrency. At most one of the four `per_…` keys.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Rate {
     pub per_second: Option<u32>,
@@ -278,7 +291,8 @@ pub struct Rate {
 }
 
 /// Behaviour while the store of shared rates is unavailable.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum WhenAway {
     /// Each gateway counts alone, with its own allowance.
@@ -291,7 +305,8 @@ pub enum WhenAway {
 }
 
 /// A key by which requests are counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Key {
     Principal,
@@ -319,33 +334,12 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, 
     Ok(Some(Value::deserialize(deserializer)?))
 }
 
-/// Returns the JSON Schema (draft 2020-12) of policy files, for editors.
+/// Returns the JSON Schema (draft 2020-12) of policy files, for editors. The file is generated by
+/// the tests.
 #[must_use]
 pub fn schema() -> Value {
-    let mut schema = schemars::schema_for!(File).to_value();
-    tidy(&mut schema);
-    if let Some(object) = schema.as_object_mut() {
-        object.insert("title".into(), "Lockgate policies".into());
-    }
-    schema
+    serde_json::from_str(include_str!("../../policies/schema.json")).unwrap_or_default()
 }
 
-/// Removes `default: null`, which carries no information.
-fn tidy(value: &mut Value) {
-    match value {
-        Value::Object(object) => {
-            if object.get("default") == Some(&Value::Null) {
-                object.remove("default");
-            }
-            for value in object.values_mut() {
-                tidy(value);
-            }
-        }
-        Value::Array(items) => {
-            for item in items {
-                tidy(item);
-            }
-        }
-        _ => {}
-    }
-}
+#[cfg(test)]
+mod schema;

@@ -6,6 +6,7 @@
 mod globs;
 mod spelling;
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -13,7 +14,8 @@ use crate::refusal::{Refusal, refused};
 use globs::{Allowed, Denied};
 
 /// The rule as it is written in a policy file.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Spec {
     /// Folders that paths must be in, absolute: `/srv/data`. At least one.

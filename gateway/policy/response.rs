@@ -7,6 +7,7 @@ mod secrets;
 use std::borrow::Cow;
 
 use regex::RegexBuilder;
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -20,7 +21,8 @@ const MAX_COMPILED: usize = 1 << 20;
 const MAX_SCHEMES: usize = 64;
 
 /// Limits of the results that a policy applies to.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Spec {
     /// Largest result in bytes, as the server wrote it, 1–1073741824. A larger result is replaced
@@ -38,7 +40,8 @@ pub struct Spec {
 }
 
 /// One pattern.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Redact {
     /// A regular expression (no look-around, no back references), at most 1024 bytes.

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -61,7 +62,8 @@ pub struct Target<'a> {
 
 /// The annotations that a server declares for a tool. Missing ones have the defaults of the
 /// specification: the tool may change and destroy things.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default, rename_all = "snake_case")]
 pub struct Annotations {
     pub read_only: bool,

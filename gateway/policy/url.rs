@@ -12,6 +12,7 @@ use std::net::IpAddr;
 
 use ::url::Position;
 use ipnet::IpNet;
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -33,7 +34,8 @@ const APART: [&str; 8] = [
 ];
 
 /// The rule as it is written in a policy file.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Spec {
     /// Schemes: `http`, `https`, `ws`, `wss`. Default `https` alone.

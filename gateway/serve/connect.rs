@@ -47,6 +47,7 @@ impl AccountObserver for App {
                 action,
                 issuer: &holder.issuer,
                 subject: &holder.subject,
+                key: None,
                 organisation: Some(&holder.organisation),
                 before: None,
                 after: Some(&after),

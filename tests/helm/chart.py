@@ -1,6 +1,7 @@
 """Tests the chart with every set of values: its output, and the messages of its refusals."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -101,7 +102,16 @@ def schema_with(text, printed):
     return head + ",\n".join(lines) + "\n  }\n}\n"
 
 
+def write_schemas():
+    """Writes the schemas that the program contains, which its tests generate from its types, and builds the program anew."""
+    command = ["cargo", "test", "--workspace", "--locked", "--quiet", "schema"]
+    must(command, env={**os.environ, "LOCKGATE_WRITE_SCHEMA": "1"})
+    must(["cargo", "build", "--workspace", "--bins", "--locked"])
+
+
 def schema_is_ours(binary):
+    if "--write-schema" in sys.argv[1:]:
+        write_schemas()
     printed = json.loads(must([binary, "schema"]))
     path = CHART / "values.schema.json"
     now = schema_with(path.read_text(), printed)

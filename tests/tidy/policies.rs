@@ -72,17 +72,3 @@ fn every_policy_has_cases_and_is_explained() {
         assert!(readme.contains(name), "policies/README.md does not speak of {name}");
     }
 }
-
-#[test]
-fn the_published_schemas_are_those_of_the_code() {
-    let published = |name: &str| {
-        std::fs::read_to_string(root().join("policies").join(name)).unwrap_or_default()
-    };
-    for (name, schema, option) in [
-        ("schema.json", lockgate_policy::file::schema(), "--policy"),
-        ("cases.schema.json", lockgate_policy::cases::schema(), "--cases"),
-    ] {
-        let text = serde_json::to_string_pretty(&schema).unwrap() + "\n";
-        assert_eq!(published(name), text, "run: lockgate schema {option} > policies/{name}");
-    }
-}

@@ -2,19 +2,21 @@
 
 use std::collections::BTreeMap;
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::leaf::{Seconds, Size, Text, Whole};
 
-#[derive(Default, Deserialize, JsonSchema)]
+#[derive(Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Audit {
     /// `off`, `stdout` (JSON lines; under `lockgate stdio`, stderr) or `file`. Default `file` with
     /// `audit.file`, else `off`, in production `stdout`.
     pub output: Option<Output>,
     /// The file, with mode 0600; relative to this file. Rotated files are kept next to it.
-    #[schemars(extend("x-level" = "basic"))]
+    #[cfg_attr(test, schemars(extend("x-level" = "basic")))]
     pub file: Option<Text>,
     /// At least 32 characters. With it every hash is keyed, so that write access to the file is not
     /// enough to forge it. A reference: `${LOCKGATE_AUDIT_KEY}` or `file:PATH`.
@@ -41,9 +43,10 @@ pub struct Audit {
     pub webhook: Option<Webhook>,
 }
 
-#[derive(Default, Deserialize, JsonSchema)]
+#[derive(Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
-#[schemars(rename = "AuditSyslog")]
+#[cfg_attr(test, schemars(rename = "AuditSyslog"))]
 pub struct Syslog {
     /// `tls://HOST:PORT`, default port 6514, or `tcp://HOST:PORT` (601) without encryption.
     pub address: Option<Text>,
@@ -56,9 +59,10 @@ pub struct Syslog {
     pub client_key: Option<Text>,
 }
 
-#[derive(Default, Deserialize, JsonSchema)]
+#[derive(Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
-#[schemars(rename = "AuditWebhook")]
+#[cfg_attr(test, schemars(rename = "AuditWebhook"))]
 pub struct Webhook {
     /// Address to which records are posted, as JSON lines (`application/x-ndjson`).
     pub url: Option<Text>,
@@ -74,9 +78,10 @@ pub struct Webhook {
     pub client_key: Option<Text>,
 }
 
-#[derive(Clone, Copy, Default, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "lowercase")]
-#[schemars(inline)]
+#[cfg_attr(test, schemars(inline))]
 pub enum Facility {
     #[default]
     Audit,
@@ -92,27 +97,30 @@ pub enum Facility {
     Local7,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "lowercase")]
-#[schemars(inline)]
+#[cfg_attr(test, schemars(inline))]
 pub enum Output {
     Off,
     Stdout,
     File,
 }
 
-#[derive(Clone, Copy, Default, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "lowercase")]
-#[schemars(inline)]
+#[cfg_attr(test, schemars(inline))]
 pub enum OnFull {
     #[default]
     Deny,
     Drop,
 }
 
-#[derive(Clone, Copy, Default, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "lowercase")]
-#[schemars(inline)]
+#[cfg_attr(test, schemars(inline))]
 pub enum Arguments {
     #[default]
     Digest,

@@ -2,21 +2,23 @@
 
 use std::collections::BTreeMap;
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::leaf::{List, Seconds, Text, Whole};
 
-#[derive(Default, Deserialize, JsonSchema)]
+#[derive(Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Auth {
     /// The bearer key that every caller must send, 16–4096 characters. A reference:
     /// `${LOCKGATE_KEY}` or `file:PATH`.
-    #[schemars(extend("x-level" = "basic"))]
+    #[cfg_attr(test, schemars(extend("x-level" = "basic")))]
     pub key: Option<Text>,
     /// File of API keys (YAML or JSON), read again when it changes; `lockgate keys` writes it.
     /// Relative to this file.
-    #[schemars(extend("x-level" = "basic"))]
+    #[cfg_attr(test, schemars(extend("x-level" = "basic")))]
     pub keys_file: Option<Text>,
     /// Callers accepted without a credential: `never` none, `loopback` those on this machine,
     /// `everywhere` all. By default those on this machine, unless an authentication method is
@@ -30,9 +32,10 @@ pub struct Auth {
     pub scopes: Scopes,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "lowercase")]
-#[schemars(inline)]
+#[cfg_attr(test, schemars(inline))]
 pub enum Anonymous {
     Never,
     Loopback,
@@ -40,11 +43,12 @@ pub enum Anonymous {
 }
 
 /// Tokens are accepted if they are signed by this issuer for the endpoint that is called.
-#[derive(Default, Deserialize, JsonSchema)]
+#[derive(Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Issuer {
     /// The `iss` of its tokens, exactly: an https:// URL.
-    #[schemars(extend("x-level" = "basic"))]
+    #[cfg_attr(test, schemars(extend("x-level" = "basic")))]
     pub issuer: Option<Text>,
     /// Address of its keys; by default taken from its metadata.
     pub jwks_uri: Option<Text>,
@@ -66,7 +70,8 @@ pub struct Issuer {
 }
 
 /// Names of claims, or JSON Pointers (`/realm_access/roles`).
-#[derive(Default, Deserialize, JsonSchema)]
+#[derive(Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Claims {
     /// Default `sub`.
@@ -81,7 +86,8 @@ pub struct Claims {
     pub agent: Option<Text>,
 }
 
-#[derive(Default, Deserialize, JsonSchema)]
+#[derive(Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Scopes {
     /// For every request. Default none.

@@ -6,12 +6,14 @@ pub mod file;
 pub mod shell;
 pub mod web;
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::leaf::Toggle;
 
-#[derive(Default, Deserialize, JsonSchema)]
+#[derive(Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Builtin {
     /// Reports the state of the gateway and its servers.

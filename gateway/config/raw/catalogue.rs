@@ -1,11 +1,13 @@
 //! `catalogue.NAME`: a server that organisations may add without its address.
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::leaf::Text;
 
-#[derive(Default, Deserialize, JsonSchema)]
+#[derive(Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct CatalogueEntry {
     /// Its display name, at most 100 characters. Default: the name of the entry.
@@ -21,9 +23,10 @@ pub struct CatalogueEntry {
     pub header: Option<Text>,
 }
 
-#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
-#[schemars(inline)]
+#[cfg_attr(test, schemars(inline))]
 pub enum AuthMethod {
     #[default]
     None,

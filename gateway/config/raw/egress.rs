@@ -1,11 +1,13 @@
 //! `egress`: connections to other hosts.
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::leaf::{List, Seconds, Text, Toggle, Whole};
 
-#[derive(Default, Deserialize, JsonSchema)]
+#[derive(Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Egress {
     /// PEM file of certificate authorities, in addition to the system's; relative to this file.
@@ -33,9 +35,10 @@ pub struct Egress {
     pub organisations: Reach,
 }
 
-#[derive(Default, Deserialize, JsonSchema)]
+#[derive(Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
-#[schemars(rename = "EgressProxy")]
+#[cfg_attr(test, schemars(rename = "EgressProxy"))]
 pub struct Proxy {
     /// `http://host:port`. Required.
     pub url: Text,
@@ -46,9 +49,10 @@ pub struct Proxy {
 }
 
 /// The addresses that organisations may reach; each includes the previous ones.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "lowercase")]
-#[schemars(inline)]
+#[cfg_attr(test, schemars(inline))]
 pub enum Reach {
     #[default]
     Public,

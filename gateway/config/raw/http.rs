@@ -1,11 +1,13 @@
 //! `http` and `admin`: the interfaces for clients and operators.
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::leaf::{List, Seconds, Size, Text, Toggle, Whole};
 
-#[derive(Default, Deserialize, JsonSchema)]
+#[derive(Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Http {
     /// Names accepted in the `Host` header besides loopback names and the bound address; `*`
@@ -21,7 +23,7 @@ pub struct Http {
     pub forwarded_header: ForwardedHeader,
     /// Address at which clients reach the gateway, such as `https://mcp.example.com`: the audience
     /// of OAuth tokens. By default `listen`, if that is a loopback address.
-    #[schemars(extend("x-level" = "basic"))]
+    #[cfg_attr(test, schemars(extend("x-level" = "basic")))]
     pub public_url: Option<Text>,
     /// Certificate and key; plain HTTP without it.
     pub tls: Option<Tls>,
@@ -81,9 +83,10 @@ impl Http {
 }
 
 /// The header in which proxies report their clients.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "kebab-case")]
-#[schemars(inline)]
+#[cfg_attr(test, schemars(inline))]
 pub enum ForwardedHeader {
     #[default]
     XForwardedFor,
@@ -91,14 +94,15 @@ pub enum ForwardedHeader {
 }
 
 /// PEM files, read again whenever they change.
-#[derive(Default, Deserialize, JsonSchema)]
+#[derive(Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Tls {
     /// PEM file of the certificate chain; relative to this file.
-    #[schemars(extend("x-level" = "basic"))]
+    #[cfg_attr(test, schemars(extend("x-level" = "basic")))]
     pub cert: Option<Text>,
     /// PEM file of the private key; relative to this file.
-    #[schemars(extend("x-level" = "basic"))]
+    #[cfg_attr(test, schemars(extend("x-level" = "basic")))]
     pub key: Option<Text>,
     /// PEM file of the authorities of client certificates, which make principals; relative to this
     /// file.
@@ -109,16 +113,18 @@ pub struct Tls {
 }
 
 /// Whether clients must have a certificate.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "lowercase")]
-#[schemars(inline)]
+#[cfg_attr(test, schemars(inline))]
 pub enum ClientAuth {
     #[default]
     Required,
     Optional,
 }
 
-#[derive(Default, Deserialize, JsonSchema)]
+#[derive(Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Admin {
     /// Separate address for `/healthz`, `/readyz`, `/metrics` and the API, served by its own
@@ -150,9 +156,10 @@ pub struct Admin {
 }
 
 /// Condition for the gateway to be ready.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "lowercase")]
-#[schemars(inline)]
+#[cfg_attr(test, schemars(inline))]
 pub enum Ready {
     #[default]
     Started,
@@ -161,7 +168,8 @@ pub enum Ready {
 }
 
 /// The gateway as a client of an OpenID provider. Holds a secret and so has no Debug.
-#[derive(Default, Deserialize, JsonSchema)]
+#[derive(Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct SignIn {
     /// The provider, by its name in `auth.issuers`, whose keys, algorithms, clock skew and claims
@@ -181,9 +189,10 @@ pub struct SignIn {
 }
 
 /// Where the API is served.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "lowercase")]
-#[schemars(inline)]
+#[cfg_attr(test, schemars(inline))]
 pub enum ApiPlace {
     #[default]
     Auto,

@@ -5,7 +5,6 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserialize, Deserializer, SeqAccess, Visitor};
 use serde::ser::{Serialize, Serializer};
 
@@ -17,6 +16,7 @@ pub trait Unit {
     const NOUN: &'static str;
     const EXAMPLE: &'static str;
     /// Pattern of the textual form, for editors.
+    #[cfg(test)]
     const PATTERN: &'static str;
     fn parse(text: &str) -> Option<u64>;
     fn say(value: u64) -> String;
@@ -29,6 +29,7 @@ pub struct Byte;
 impl Unit for Count {
     const NOUN: &'static str = "a whole number";
     const EXAMPLE: &'static str = "100";
+    #[cfg(test)]
     const PATTERN: &'static str = r"^([0-9]+|.*\$\{.+\}.*)$";
 
     fn parse(text: &str) -> Option<u64> {
@@ -43,6 +44,7 @@ impl Unit for Count {
 impl Unit for Second {
     const NOUN: &'static str = "a number of seconds";
     const EXAMPLE: &'static str = "30, 30s or 2m";
+    #[cfg(test)]
     const PATTERN: &'static str = r"^([0-9]+ *[smh]?|.*\$\{.+\}.*)$";
 
     fn parse(text: &str) -> Option<u64> {
@@ -57,6 +59,7 @@ impl Unit for Second {
 impl Unit for Byte {
     const NOUN: &'static str = "a size in bytes";
     const EXAMPLE: &'static str = "65536, 64KiB or 16MB";
+    #[cfg(test)]
     const PATTERN: &'static str = r"^([0-9]+ *(B|[kKMG]B|[KMG]iB)?|.*\$\{.+\}.*)$";
 
     fn parse(text: &str) -> Option<u64> {
@@ -149,23 +152,14 @@ impl<'de, U: Unit, const MIN: u64, const MAX: u64, const DEFAULT: u64> Deseriali
     }
 }
 
-/// Returns the message for a number out of range. Not generic, like [`number_schema`], because its
-/// code is shared by about a hundred number types.
+/// Returns the message for a number out of range. Not generic, because its code is shared
+/// by about a hundred number types.
 fn out_of_range(min: u64, max: u64, default: u64, say: fn(u64) -> String) -> String {
     let hint = match default {
         0 if min > 0 => "remove it for the default".to_string(),
         _ => format!("the default is {}", say(default)),
     };
     format!("must be from {} to {}{HINT}{hint}", say(min), say(max))
-}
-
-fn number_schema(min: u64, max: u64, pattern: &str) -> Schema {
-    json_schema!({
-        "anyOf": [
-            { "type": "integer", "minimum": min, "maximum": max },
-            { "type": "string", "pattern": pattern },
-        ],
-    })
 }
 
 struct Number<U>(PhantomData<U>);
@@ -207,22 +201,6 @@ impl<U: Unit, const MIN: u64, const MAX: u64, const DEFAULT: u64> Serialize
         } else {
             serializer.serialize_u64(self.value)
         }
-    }
-}
-
-impl<U: Unit, const MIN: u64, const MAX: u64, const DEFAULT: u64> JsonSchema
-    for Bounded<U, MIN, MAX, DEFAULT>
-{
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        format!("Number{MIN}to{MAX}").into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        number_schema(MIN, MAX, U::PATTERN)
     }
 }
 
@@ -269,20 +247,6 @@ impl<const DEFAULT: bool> Serialize for Toggle<DEFAULT> {
     }
 }
 
-impl<const DEFAULT: bool> JsonSchema for Toggle<DEFAULT> {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Toggle".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "boolean" })
-    }
-}
-
 /// Any text. Numbers and booleans must be quoted, because their spelling would be lost. No `Debug`
 /// and no `Serialize`, because the text may be a secret.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -308,20 +272,6 @@ impl<'de> Deserialize<'de> for Text {
         }
 
         Ok(Self(deserializer.deserialize_any(TextVisitor)?))
-    }
-}
-
-impl JsonSchema for Text {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Text".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string" })
     }
 }
 
@@ -381,21 +331,5 @@ fn split(text: &str) -> Vec<String> {
     list
 }
 
-impl JsonSchema for List {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "List".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "anyOf": [
-                { "type": "array", "items": { "type": "string" }, "maxItems": MAX_ITEMS },
-                { "type": "string" },
-            ],
-        })
-    }
-}
+#[cfg(test)]
+mod schema;

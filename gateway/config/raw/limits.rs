@@ -1,11 +1,13 @@
 //! `limits`: limits of the request path.
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::leaf::{Seconds, Size, Whole};
 
-#[derive(Default, Deserialize, JsonSchema)]
+#[derive(Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
     /// Nesting of a message, 8–128.

@@ -2,31 +2,35 @@
 
 use std::collections::BTreeMap;
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::leaf::{Text, Whole};
 
-#[derive(Default, Deserialize, JsonSchema)]
+#[derive(Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Log {
     /// `off`, `error`, `warn`, `info`, `debug` or `trace`, also per module:
     /// `info,lockgate_proxy=debug`. Default `info`.
-    #[schemars(extend("x-level" = "basic"))]
+    #[cfg_attr(test, schemars(extend("x-level" = "basic")))]
     pub level: Option<Text>,
     /// `text` or `json`, one object per line. Default `text`, in production `json`.
     pub format: Option<Format>,
 }
 
-#[derive(Clone, Copy, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Deserialize, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "lowercase")]
-#[schemars(inline)]
+#[cfg_attr(test, schemars(inline))]
 pub enum Format {
     Text,
     Json,
 }
 
-#[derive(Default, Deserialize, JsonSchema)]
+#[derive(Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Telemetry {
     /// OTLP/HTTP endpoint for traces, such as `http://127.0.0.1:4318/v1/traces`; none without it.

@@ -1,11 +1,13 @@
 //! `pins`: approved definitions of tools.
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::leaf::Text;
 
-#[derive(Default, Deserialize, JsonSchema)]
+#[derive(Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Pins {
     /// The lock file with approved tools, such as `lockgate.pins.json`; relative to this file.
@@ -21,9 +23,10 @@ pub struct Pins {
     pub hidden_text: HiddenText,
 }
 
-#[derive(Clone, Copy, Default, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "lowercase")]
-#[schemars(inline)]
+#[cfg_attr(test, schemars(inline))]
 pub enum Reaction {
     #[default]
     Quarantine,
@@ -31,9 +34,10 @@ pub enum Reaction {
     Allow,
 }
 
-#[derive(Clone, Copy, Default, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "lowercase")]
-#[schemars(inline)]
+#[cfg_attr(test, schemars(inline))]
 pub enum HiddenText {
     #[default]
     Strip,

@@ -1,11 +1,13 @@
 //! `redis`: the store of shared rates. Contains a secret and so has no `Debug`.
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::leaf::Text;
 
-#[derive(Default, Deserialize, JsonSchema)]
+#[derive(Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Redis {
     /// Redis or Valkey, for gateways that share the rates of their policies:

@@ -1,11 +1,13 @@
 //! `replicas`: connections between gateways that share a secret.
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::leaf::{List, Text};
 
-#[derive(Default, Deserialize, JsonSchema)]
+#[derive(Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Replicas {
     /// Address at which the other gateways with this `secret` reach this one, with a port if it

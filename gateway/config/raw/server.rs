@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -9,17 +10,18 @@ use super::leaf::{Seconds, Size, Text, Toggle, Whole};
 use super::server_auth::ServerAuth;
 
 /// Either `command` (a program that uses stdio) or `url`.
-#[derive(Default, Deserialize, JsonSchema)]
+#[derive(Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Server {
     /// The program to start; one with a slash is relative to this file.
-    #[schemars(extend("x-level" = "basic"))]
+    #[cfg_attr(test, schemars(extend("x-level" = "basic")))]
     pub command: Option<Text>,
     /// Its arguments.
-    #[schemars(extend("x-level" = "basic"))]
+    #[cfg_attr(test, schemars(extend("x-level" = "basic")))]
     pub args: Vec<Text>,
     /// Its environment, in addition to `PATH`, `HOME`, `LANG`, `TMPDIR` and similar variables.
-    #[schemars(extend("x-level" = "basic"))]
+    #[cfg_attr(test, schemars(extend("x-level" = "basic")))]
     pub env: BTreeMap<String, Text>,
     /// Additional environment of the program: `network` adds the proxy and the certificate
     /// authorities of `egress`, and the gateway's own `HTTPS_PROXY`, `NO_PROXY`, `SSL_CERT_FILE`,
@@ -30,14 +32,14 @@ pub struct Server {
     /// Its working folder, relative to this file.
     pub cwd: Option<Text>,
     /// Address of the server, for HTTP.
-    #[schemars(extend("x-level" = "basic"))]
+    #[cfg_attr(test, schemars(extend("x-level" = "basic")))]
     pub url: Option<Text>,
     /// `stdio`, `http` (Streamable HTTP) or `sse` (the older HTTP+SSE). Default: `stdio` with
     /// `command`, `http` with `url`.
     #[serde(alias = "type")]
     pub transport: Option<Transport>,
     /// Headers sent with every request to `url`.
-    #[schemars(extend("x-level" = "basic"))]
+    #[cfg_attr(test, schemars(extend("x-level" = "basic")))]
     pub headers: BTreeMap<String, Text>,
     /// Sends the caller's identity to the server, in a signed header `Lockgate-Identity` of each
     /// request over HTTP: see `identity.keys`.
@@ -59,7 +61,7 @@ pub struct Server {
     /// shown to clients with their own connection.
     pub sessions: Sessions,
     /// Time for one call, 1–300 s.
-    #[schemars(extend("x-level" = "basic"))]
+    #[cfg_attr(test, schemars(extend("x-level" = "basic")))]
     pub timeout: Seconds<1, 300, 60>,
     /// Time for individual tools, by the server's own name for them, 1–300 s.
     pub tool_timeouts: BTreeMap<String, Seconds<1, 300, 60>>,
@@ -87,7 +89,8 @@ pub struct Server {
 
 // The audience is required: the gateway's address of a server may change, but the value that the
 // server compares with must not.
-#[derive(Default, Deserialize, JsonSchema)]
+#[derive(Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct ServerIdentity {
     /// The exact `aud` that the server expects, such as `https://crm.example.com/mcp`. Required,
@@ -95,14 +98,16 @@ pub struct ServerIdentity {
     pub audience: Option<Text>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "lowercase")]
-#[schemars(inline)]
+#[cfg_attr(test, schemars(inline))]
 pub enum Inherited {
     Network,
 }
 
-#[derive(Default, Deserialize, JsonSchema)]
+#[derive(Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Health {
     /// Time without messages after which the server is checked, 0–3600 s; 0: never. Default: 15
@@ -114,7 +119,8 @@ pub struct Health {
     pub timeout: Seconds<1, 300, 10>,
 }
 
-#[derive(Default, Deserialize, JsonSchema)]
+#[derive(Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Breaker {
     /// Consecutive transport failures that open it, 1–1000.
@@ -123,7 +129,8 @@ pub struct Breaker {
     pub cooldown: Seconds<1, 300, 30>,
 }
 
-#[derive(Default, Deserialize, JsonSchema)]
+#[derive(Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct ServerLimits {
     /// Bytes of one response, 1KiB–1GiB.
@@ -141,9 +148,10 @@ pub struct ServerLimits {
     pub description_bytes: Size<256, 0x100_0000, 0x8000>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "lowercase")]
-#[schemars(inline)]
+#[cfg_attr(test, schemars(inline))]
 pub enum Transport {
     Stdio,
     #[serde(alias = "streamable-http", alias = "streamableHttp", alias = "streamable_http")]
@@ -151,9 +159,10 @@ pub enum Transport {
     Sse,
 }
 
-#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "lowercase")]
-#[schemars(inline)]
+#[cfg_attr(test, schemars(inline))]
 pub enum Era {
     #[default]
     Auto,
@@ -161,9 +170,10 @@ pub enum Era {
     Legacy,
 }
 
-#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "lowercase")]
-#[schemars(inline)]
+#[cfg_attr(test, schemars(inline))]
 pub enum Sessions {
     #[default]
     Auto,

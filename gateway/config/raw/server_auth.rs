@@ -1,13 +1,15 @@
 //! `servers.NAME.auth`: the gateway as an OAuth client of a server. Holds secrets and so has no
 //! `Debug`.
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::leaf::{List, Text};
 
 /// The account with which calls are made.
-#[derive(Default, Deserialize, JsonSchema)]
+#[derive(Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct ServerAuth {
     /// `user`: each caller connects its own account in a browser, and calls use no other.
@@ -37,9 +39,10 @@ pub struct ServerAuth {
 }
 
 /// The source of the credential of calls.
-#[derive(Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
-#[schemars(inline)]
+#[cfg_attr(test, schemars(inline))]
 pub enum AuthType {
     User,
     UserHeaders,
@@ -47,9 +50,10 @@ pub enum AuthType {
 }
 
 /// The source of the credential for lists.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
-#[schemars(inline)]
+#[cfg_attr(test, schemars(inline))]
 pub enum AuthDiscovery {
     #[default]
     None,

@@ -1,11 +1,13 @@
 //! `store`: the database of settings changed at run time. Contains secrets and so has no `Debug`.
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::leaf::{Text, Toggle};
 
-#[derive(Default, Deserialize, JsonSchema)]
+#[derive(Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Store {
     /// PostgreSQL, for gateways that share changes made at run time:

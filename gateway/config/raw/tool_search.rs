@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::leaf::{List, Whole};
 
-#[derive(Default, Deserialize, JsonSchema)]
+#[derive(Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct ToolSearch {
     /// Tools that endpoints list: `full`, all of them; `search`, tools that find and call the
@@ -27,9 +29,10 @@ pub struct ToolSearch {
     pub deferring: Option<List>,
 }
 
-#[derive(Clone, Copy, Default, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "lowercase")]
-#[schemars(inline)]
+#[cfg_attr(test, schemars(inline))]
 pub enum ToolsMode {
     #[default]
     Full,

@@ -1,7 +1,51 @@
 //! Tests that the schema describes every key, and that descriptions match the numbers.
 
+use serde::Serialize;
+use serde_json::ser::PrettyFormatter;
+use serde_json::{Serializer, Value};
+
 use super::walk::keys;
+use crate::raw::Root;
 use crate::raw::leaf::{Byte, Second, Unit};
+
+/// Removes the useless `default: null`.
+fn tidy(value: &mut Value) {
+    match value {
+        Value::Object(object) => {
+            if object.get("default") == Some(&Value::Null) {
+                object.remove("default");
+            }
+            for below in object.values_mut() {
+                tidy(below);
+            }
+        }
+        Value::Array(items) => {
+            for item in items {
+                tidy(item);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// With `LOCKGATE_WRITE_SCHEMA` in the environment the file is written instead.
+#[test]
+fn the_schema_is_that_of_the_types() {
+    let mut schema = schemars::schema_for!(Root).to_value();
+    tidy(&mut schema);
+    schema["title"] = "Lockgate".into();
+    // Lines for `git diff`, without indentation: the program contains the file.
+    let mut text = Vec::new();
+    let lines = PrettyFormatter::with_indent(b"");
+    schema.serialize(&mut Serializer::with_formatter(&mut text, lines)).unwrap();
+    let text = String::from_utf8(text).unwrap() + "\n";
+    if std::env::var_os("LOCKGATE_WRITE_SCHEMA").is_some() {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/schema.json");
+        std::fs::write(file, &text).unwrap();
+        return;
+    }
+    assert_eq!(text, include_str!("../schema.json"), "run tests/helm/run --write-schema");
+}
 
 #[test]
 fn every_key_is_described_and_its_range_is_in_the_words() {
@@ -45,7 +89,7 @@ fn defaults_are_values_that_the_gateway_takes() {
         for name in place.rev() {
             document = serde_json::json!({ name: document });
         }
-        let parsed = crate::source::decode::decode::<crate::raw::Root>(
+        let parsed = crate::source::decode::decode::<Root>(
             &figment::value::Value::serialize(&document).unwrap(),
         );
         assert!(parsed.is_ok(), "{}: {default}", key.path.join("."));

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 
 use crate::{Certificate, Subject};
 
 /// The caller of a case.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Caller {
     /// Default `local`.
@@ -17,10 +19,10 @@ pub struct Caller {
     pub subject: String,
     pub organisation: Option<String>,
     #[serde(deserialize_with = "words")]
-    #[schemars(with = "Vec<String>", extend("default" = []))]
+    #[cfg_attr(test, schemars(with = "Vec<String>", extend("default" = [])))]
     pub roles: Vec<Arc<str>>,
     #[serde(deserialize_with = "words")]
-    #[schemars(with = "Vec<String>", extend("default" = []))]
+    #[cfg_attr(test, schemars(with = "Vec<String>", extend("default" = [])))]
     pub scopes: Vec<Arc<str>>,
     pub agent: Option<String>,
     /// The names of the client certificate, with their kind: `dns:ci.example.com`.

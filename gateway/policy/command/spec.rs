@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +17,8 @@ pub(super) const MAX_BYTES: usize = 128 * 1024;
 pub(super) const MAX_ARGUMENTS: usize = 4096;
 
 /// The programs that may be called, and their arguments. Everything else is refused.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Spec {
     /// The form of the command. A list is refused unless this key allows it: a server that joins a
@@ -36,15 +38,16 @@ pub struct Spec {
     /// paths that do not go up are allowed.
     pub roots: Vec<String>,
     /// Maximum size of a command in bytes.
-    #[schemars(range(min = 1, max = 131_072))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 131_072)))]
     pub max_bytes: usize,
     /// Maximum number of arguments of a command.
-    #[schemars(range(min = 1, max = 4096))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 4096)))]
     pub max_arguments: usize,
 }
 
 /// The form of a command in an argument.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Form {
     /// One line of text. Syntax with a special meaning in any shell is refused.
@@ -58,7 +61,8 @@ pub enum Form {
 }
 
 /// The allowed arguments of one program.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct ModelSpec {
     /// The style of the arguments.
@@ -87,7 +91,8 @@ pub struct ModelSpec {
 }
 
 /// The argument style of a program.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Style {
     /// Short options in clusters, long options with `--name=value` or `--name value`; `--` ends the

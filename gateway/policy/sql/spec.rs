@@ -1,5 +1,6 @@
 //! The `sql` rule as written in a policy file.
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -7,7 +8,8 @@ use serde::Deserialize;
 pub const MAX_BYTES: usize = 64 * 1024;
 
 /// The rule as it is written in a policy file.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Spec {
     /// The database that runs the statement. Default `postgres`.
@@ -41,7 +43,8 @@ pub struct Spec {
 }
 
 /// The supported databases.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Dialect {
     #[default]
@@ -52,7 +55,8 @@ pub enum Dialect {
 }
 
 /// Kinds of statements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// SELECT and VALUES, and EXPLAIN of them; never ANALYZE, which runs them.
@@ -65,7 +69,8 @@ pub enum Kind {
 }
 
 /// Names by glob: allowed when some `allow` matches and no `deny` does. `deny` ignores case.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Names {
     /// Default `*`.
@@ -76,7 +81,8 @@ pub struct Names {
 
 /// Functions: `name`, or `schema.name` for those of another schema. An entry that cannot match a
 /// function is an error.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Functions {
     /// Added to the built-in list, each by its name. Their effects are not checked.
@@ -86,7 +92,8 @@ pub struct Functions {
 }
 
 /// Handling of a SELECT without a limit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum MissingLimit {
     #[default]

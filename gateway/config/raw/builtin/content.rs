@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::super::leaf::{List, Seconds, Size, Text, Toggle, Whole};
 
 /// Resources and prompts, served as a separate server.
-#[derive(Default, Deserialize, JsonSchema)]
+#[derive(Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Content {
     /// The folder of all files, relative to this file. Required if an entry uses `file`.
@@ -26,9 +28,10 @@ pub struct Content {
 }
 
 /// Exactly one of `text`, `base64` and `file` contains its content.
-#[derive(Default, Deserialize, JsonSchema)]
+#[derive(Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
-#[schemars(rename = "ContentResource")]
+#[cfg_attr(test, schemars(rename = "ContentResource"))]
 pub struct Resource {
     /// Absolute, such as `notes://welcome`. Required.
     pub uri: Text,
@@ -51,9 +54,10 @@ pub struct Resource {
 
 /// One of `text` and `file` contains the content of a resource, with `{{variable}}` for the
 /// template's variables.
-#[derive(Default, Deserialize, JsonSchema)]
+#[derive(Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
-#[schemars(rename = "ContentTemplate")]
+#[cfg_attr(test, schemars(rename = "ContentTemplate"))]
 pub struct Template {
     /// A URI template (RFC 6570, levels 1 to 3), such as `notes://{topic}{?lang}`. Required.
     pub template: Text,
@@ -74,9 +78,10 @@ pub struct Template {
     pub values: BTreeMap<String, List>,
 }
 
-#[derive(Default, Deserialize, JsonSchema)]
+#[derive(Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
-#[schemars(rename = "ContentPrompt")]
+#[cfg_attr(test, schemars(rename = "ContentPrompt"))]
 pub struct Prompt {
     /// 1–100 of letters, digits, `_`, `-` and `.`. Required.
     pub name: Text,
@@ -90,9 +95,10 @@ pub struct Prompt {
     pub messages: Vec<Message>,
 }
 
-#[derive(Default, Deserialize, JsonSchema)]
+#[derive(Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
-#[schemars(rename = "ContentArgument")]
+#[cfg_attr(test, schemars(rename = "ContentArgument"))]
 pub struct Argument {
     /// 1–100 of letters, digits, `_`, `-` and `.`. Required.
     pub name: Text,
@@ -119,9 +125,10 @@ pub struct Argument {
     pub multiline: Toggle<false>,
 }
 
-#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "lowercase")]
-#[schemars(inline)]
+#[cfg_attr(test, schemars(inline))]
 pub enum Kind {
     #[default]
     Text,
@@ -131,9 +138,10 @@ pub enum Kind {
     Choice,
 }
 
-#[derive(Default, Deserialize, JsonSchema)]
+#[derive(Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
-#[schemars(rename = "ContentMessage")]
+#[cfg_attr(test, schemars(rename = "ContentMessage"))]
 pub struct Message {
     /// `system`, `user` or `assistant`. MCP has no system role: such messages come first, as the
     /// user's, marked as meant for the model.
@@ -143,9 +151,10 @@ pub struct Message {
     pub text: Text,
 }
 
-#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "lowercase")]
-#[schemars(inline)]
+#[cfg_attr(test, schemars(inline))]
 pub enum Role {
     System,
     #[default]

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::super::leaf::{List, Seconds, Size, Text, Toggle, Whole};
 
 /// SELECT on PostgreSQL, MySQL, MariaDB and SQLite; read-only.
-#[derive(Default, Deserialize, JsonSchema)]
+#[derive(Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Database {
     /// Databases by name, at most 64. If the variable `DATABASE_URL` is set, it adds one with the
@@ -35,9 +37,10 @@ pub struct Database {
     pub pool: Whole<1, 100, 4>,
 }
 
-#[derive(Default, Deserialize, JsonSchema)]
+#[derive(Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
-#[schemars(rename = "DatabaseConnection")]
+#[cfg_attr(test, schemars(rename = "DatabaseConnection"))]
 pub struct Connection {
     /// `postgres://user:password@host:5432/name` or `mysql://…`: use a reference, because it
     /// contains a password.
@@ -55,9 +58,10 @@ pub struct Connection {
     pub allow_privileged_role: Toggle<false>,
 }
 
-#[derive(Default, Deserialize, JsonSchema)]
+#[derive(Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
-#[schemars(rename = "DatabaseEmbedded")]
+#[cfg_attr(test, schemars(rename = "DatabaseEmbedded"))]
 pub struct Embedded {
     /// Whether they are available.
     pub enabled: Toggle<true>,

@@ -1,12 +1,14 @@
 //! `builtin.file`: the folders open to tools, and limits.
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::super::leaf::{List, Seconds, Size, Text, Toggle, Whole};
 
 /// Reads and changes files in folders; nothing outside them.
-#[derive(Default, Deserialize, JsonSchema)]
+#[derive(Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct File {
     /// The folders, at most 64, none in another; relative paths start from the first one. Required.
@@ -34,9 +36,10 @@ pub struct File {
     pub timeout: Seconds<1, 300, 30>,
 }
 
-#[derive(Default, Deserialize, JsonSchema)]
+#[derive(Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
-#[schemars(rename = "FileRoot")]
+#[cfg_attr(test, schemars(rename = "FileRoot"))]
 pub struct Root {
     /// The folder, relative to this file.
     pub path: Text,

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::super::leaf::{List, Seconds, Size, Text, Toggle, Whole};
 
 /// Runs allowed programs, each confined to the roots; never a shell. Linux only.
-#[derive(Default, Deserialize, JsonSchema)]
+#[derive(Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Shell {
     /// Folders that programs may work in, at most 64; the first one is the default. Required.
@@ -57,9 +59,10 @@ pub struct Shell {
     pub processes: Whole<16, 65_536, 512>,
 }
 
-#[derive(Default, Deserialize, JsonSchema)]
+#[derive(Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
-#[schemars(rename = "ShellRoot")]
+#[cfg_attr(test, schemars(rename = "ShellRoot"))]
 pub struct Root {
     /// The folder, relative to this file.
     pub path: Text,
@@ -68,9 +71,10 @@ pub struct Root {
 }
 
 /// How a program may be called.
-#[derive(Default, Deserialize, JsonSchema)]
+#[derive(Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
-#[schemars(rename = "ShellModel")]
+#[cfg_attr(test, schemars(rename = "ShellModel"))]
 pub struct Model {
     /// How its arguments are read: `gnu` (short options in clusters, long ones), `words` (as find)
     /// or `plain` (no options).
@@ -92,9 +96,10 @@ pub struct Model {
 }
 
 /// How a program may be called with a subcommand.
-#[derive(Default, Deserialize, JsonSchema)]
+#[derive(Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
-#[schemars(rename = "ShellSubmodel")]
+#[cfg_attr(test, schemars(rename = "ShellSubmodel"))]
 pub struct Submodel {
     /// How its arguments are read: `gnu` (short options in clusters, long ones), `words` (as find)
     /// or `plain` (no options).
@@ -113,9 +118,10 @@ pub struct Submodel {
     pub first_operand_unless: List,
 }
 
-#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "lowercase")]
-#[schemars(inline)]
+#[cfg_attr(test, schemars(inline))]
 pub enum Style {
     #[default]
     Gnu,
@@ -123,9 +129,10 @@ pub enum Style {
     Plain,
 }
 
-#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "kebab-case")]
-#[schemars(inline)]
+#[cfg_attr(test, schemars(inline))]
 pub enum Landlock {
     #[default]
     Required,

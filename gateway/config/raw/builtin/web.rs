@@ -1,12 +1,14 @@
 //! `builtin.web`: the hosts open to requests, and limits.
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::super::leaf::{List, Seconds, Size, Text, Toggle, Whole};
 
 /// Requests to web servers and pages as text. Only the hosts listed here are reachable.
-#[derive(Default, Deserialize, JsonSchema)]
+#[derive(Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Web {
     /// Names of hosts that may be reached: `api.example.com`, or `*.example.com` for all below it.
@@ -43,7 +45,8 @@ pub struct Web {
     pub proxy: Option<WebProxy>,
 }
 
-#[derive(Default, Deserialize, JsonSchema)]
+#[derive(Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct WebProxy {
     /// `http://host:port`. Required.
@@ -58,9 +61,10 @@ pub struct WebProxy {
     pub resolve: Resolver,
 }
 
-#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "lowercase")]
-#[schemars(inline)]
+#[cfg_attr(test, schemars(inline))]
 pub enum Resolver {
     #[default]
     Gateway,
