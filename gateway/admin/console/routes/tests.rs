@@ -18,6 +18,7 @@ use tower::ServiceExt;
 use super::*;
 use crate::api::access::Caller;
 use crate::api::routes::table as api_table;
+use crate::api::usage::Usage;
 use crate::console::error::TOO_MUCH;
 use crate::console::shown::{MOST_SHOWN, REST};
 use crate::console::visitor::Visitor;
@@ -73,7 +74,7 @@ fn api() -> Router {
         .route("/api/keys", list(empty.clone()))
         .route("/api/sessions", list(empty.clone()))
         .route("/api/audit", list(empty.clone()))
-        .route("/api/usage", list(json!({})))
+        .route("/api/usage", list(json!(Usage::default())))
         .route("/api/prompts", list(empty.clone()))
         .route("/api/resources", list(empty.clone()))
         .route("/api/agents", list(empty.clone()))
@@ -251,7 +252,7 @@ fn every_operation(role: Role) -> (Router, Arc<AtomicUsize>) {
         let is_admitted = admits(operation.permission, role);
         let asked = Arc::clone(&asked);
         let body = match operation.path.as_str() {
-            "/usage" => json!({}),
+            "/usage" => json!(Usage::default()),
             _ => json!({"items": [], "total": 0, "key": "lg", "id": "x", "whole": true}),
         };
         let answer = move || {
