@@ -58,17 +58,25 @@ pub struct FailingCalls {
     pub since: SystemTime,
 }
 
-/// Returns the start of the oldest step since which at least half of the calls of each step failed.
-fn find_first_failing(steps: &[RecentCalls]) -> SystemTime {
+/// Returns how many steps ago calls began to fail: the oldest of the last [`CALL_STEPS`] of which at
+/// least half of the calls failed, or earlier if all steps between failed too.
+fn find_first_failing(steps: &[RecentCalls]) -> u32 {
     let mut first = 0;
-    for (ago, step) in (0u32..).zip(steps.iter().rev()) {
-        if step.failed * 2 < step.calls {
-            break;
-        }
-        if step.calls > 0 {
+    for (ago, step) in steps.iter().rev().enumerate() {
+        let is_failing = step.failed * 2 >= step.calls;
+        if is_failing && step.calls > 0 {
             first = ago;
         }
+        if !is_failing && ago >= CALL_STEPS {
+            break;
+        }
     }
+    u32::try_from(first).unwrap_or(0)
+}
+
+/// Returns the start of the step in which calls began to fail.
+fn find_start(steps: &[RecentCalls]) -> SystemTime {
+    let first = find_first_failing(steps);
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     // Rounded, so that the time does not change from one response to the next.
     let step = RECENT_STEP.as_secs();
@@ -114,7 +122,7 @@ impl Gateway {
             failed += step.failed;
         }
         let is_failing = calls >= MIN_CALLS && failed * 2 >= calls;
-        is_failing.then(|| FailingCalls { failed, calls, since: find_first_failing(&steps) })
+        is_failing.then(|| FailingCalls { failed, calls, since: find_start(&steps) })
     }
 
     /// Returns the number of legacy sessions of an organisation, or of all.
@@ -265,3 +273,6 @@ impl Gateway {
         self.directory.view(&endpoint, &snapshot, &rights)
     }
 }
+
+#[cfg(test)]
+mod tests;
