@@ -53,6 +53,7 @@ impl Origin {
             uri,
             capacity: config.idle_connections,
             idle_timeout: config.idle_timeout,
+            connecting: AtomicUsize::new(0),
             shelves: Default::default(),
         })))
     }
@@ -128,6 +129,11 @@ impl Origin {
         }
     }
 
+    /// Returns whether a connection is being opened.
+    pub fn is_connecting(&self) -> bool {
+        self.0.connecting.load(Ordering::Relaxed) > 0
+    }
+
     /// Returns the number of idle connections.
     pub fn idle(&self) -> usize {
         let mut open = 0;
@@ -158,6 +164,8 @@ pub(crate) struct Pool {
     uri: Uri,
     capacity: usize,
     idle_timeout: Duration,
+    /// Number of connections that are being opened.
+    connecting: AtomicUsize,
     /// A shelf per thread, up to `SHELVES_PER_ORIGIN`: the runtime of the thread that opened a
     /// connection watches its socket, so a call on the same thread wakes no other.
     shelves: [Mutex<Shelf>; SHELVES_PER_ORIGIN],
@@ -176,6 +184,15 @@ struct Idle {
     since: Instant,
 }
 
+/// A connection that is being opened.
+struct Connecting<'a>(&'a AtomicUsize);
+
+impl Drop for Connecting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// Shelves per origin; additional threads share.
 const SHELVES_PER_ORIGIN: usize = 16;
 
@@ -190,6 +207,8 @@ fn slot() -> usize {
 
 impl Pool {
     async fn connect(&self) -> Result<Box<Http1Connection>, SendError> {
+        self.connecting.fetch_add(1, Ordering::Relaxed);
+        let _counted = Connecting(&self.connecting);
         match self.connector.connect(&self.target, self.policy).await {
             Ok(stream) => Ok(Http1Connection::new(stream)),
             Err(error) => Err(SendError::unsent(error)),

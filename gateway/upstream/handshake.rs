@@ -2,6 +2,7 @@
 //! sent as probes, never a request with effects. A response that is inconclusive about the era is
 //! not interpreted.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -195,16 +196,21 @@ async fn probe(transport: &ServerTransport, intro: &Introduction, id: u64) -> Pr
     }
 }
 
-/// Sends a handshake request over HTTP.
+/// Sends a handshake request over HTTP. Opening the connection has its own timeout, whose error
+/// names the step.
 async fn post_in_time(
     transport: &Arc<HttpTransport>,
     post: Post<'_>,
 ) -> Result<Posted, UpstreamError> {
-    match tokio::time::timeout(HTTP_TIMEOUT, transport.post(post)).await {
-        Ok(posted) => posted,
-        Err(_) => {
-            let words = "the server did not answer within 5 s";
-            Err(UpstreamError::new(UpstreamErrorKind::Timeout, words).after_send())
+    let mut posted = pin!(transport.post(post));
+    loop {
+        match tokio::time::timeout(HTTP_TIMEOUT, &mut posted).await {
+            Ok(posted) => return posted,
+            Err(_) if transport.is_connecting() => {}
+            Err(_) => {
+                let words = "the server did not answer within 5 s";
+                return Err(UpstreamError::new(UpstreamErrorKind::Timeout, words).after_send());
+            }
         }
     }
 }

@@ -179,6 +179,10 @@ impl HttpTransport {
         Message { head, text: text.into() }
     }
 
+    pub(crate) fn is_connecting(&self) -> bool {
+        self.origin.is_connecting()
+    }
+
     pub(crate) async fn post(self: &Arc<Self>, post: Post<'_>) -> Result<Posted, UpstreamError> {
         let Post { id, message: Message { head, text }, channel, sink, assertion, .. } = post;
         let keeps = post.keeps_headers;
