@@ -133,9 +133,7 @@ impl Account {
     pub fn header(self: &Arc<Self>) -> Option<HeaderValue> {
         let grant = self.grant.load();
         let grant = grant.as_ref()?;
-        if let Some((due, _)) = grant.times
-            && due <= SystemTime::now()
-        {
+        if grant.is_due() {
             self.refresh_in_background(grant.header.clone());
         }
         Some(grant.header.clone())
@@ -189,6 +187,8 @@ impl Account {
                 (Some(grant), _) if Some(&grant.header) != rejected => return Ok(()),
                 (None, _) if method.is_per_user() => return Err(AccountError::NotConnected),
                 _ if method == Method::UserKey => return Err(AccountError::NotConnected),
+                // The refusal concerned one request. Others need a token that has not expired.
+                (Some(grant), _) if grant.is_due() => {}
                 (_, Refusal::Other) => return Err(AccountError::Forbidden),
                 (_, Refusal::Scope) if method.is_per_user() => {
                     return Err(AccountError::NeedsScope);
@@ -251,7 +251,7 @@ impl Account {
         }
         let Some(refresh) = &grant.refresh else { return Err(AccountError::InvalidGrant) };
         // The server refused a valid token: it may name another authorization server now.
-        if grant.times.is_none_or(|(due, _)| due > SystemTime::now()) {
+        if !grant.is_due() {
             self.server.forget_metadata().await;
         }
         let found = self.server.discovered().await?;

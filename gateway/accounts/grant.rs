@@ -130,6 +130,11 @@ impl Grant {
         })
     }
 
+    /// Returns whether the token has expired or soon will.
+    pub(crate) fn is_due(&self) -> bool {
+        self.times.is_some_and(|(due, _)| due <= SystemTime::now())
+    }
+
     /// Returns whether the token is not known to have expired.
     pub(crate) fn is_fresh(&self) -> bool {
         self.times.is_none_or(|(_, end)| end > SystemTime::now())

@@ -3,6 +3,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::rig::authority::{Authority, fields};
 use crate::rig::client::Request;
@@ -305,6 +306,19 @@ async fn a_rejected_token_is_renewed_once_and_a_lost_grant_asks_again() {
     user.connect("anna").await;
     assert_eq!(user.name_at_server().await, "anna");
     world.assert_no_canary(&[&failed]);
+}
+
+#[tokio::test]
+async fn a_refused_call_stops_no_renewal() {
+    let world = World::start(false, json!({})).await;
+    let mut user = User::local(&world);
+    world.authority.limit_lifetime(3);
+    user.connect("anna").await;
+    let refused = user.call_with("a__t", json!({"forbid": true})).await;
+    assert!(refused.text().contains("refuses access"), "{}", refused.text());
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(user.name_at_server().await, "anna");
+    assert!(!world.authority.grants("refresh_token").is_empty());
 }
 
 #[tokio::test]

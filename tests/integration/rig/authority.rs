@@ -63,6 +63,8 @@ struct State {
     broken: Option<(u16, Value)>,
     /// Time before a response of the token endpoint is sent.
     delay: Duration,
+    /// Lifetime of access tokens, in seconds.
+    lifetime: u64,
     /// Issued tokens: subject and scopes.
     access: BTreeMap<String, (String, String)>,
     refresh: BTreeMap<String, (String, String)>,
@@ -87,6 +89,7 @@ impl Authority {
             resource: Value::Null,
             broken: None,
             delay: Duration::ZERO,
+            lifetime: 3600,
             access: BTreeMap::new(),
             refresh: BTreeMap::new(),
             codes: BTreeMap::new(),
@@ -153,6 +156,11 @@ impl Authority {
         self.state.lock().unwrap().delay = delay;
     }
 
+    /// Sets the announced lifetime of the access tokens that are issued from now on.
+    pub fn limit_lifetime(&self, seconds: u64) {
+        self.state.lock().unwrap().lifetime = seconds;
+    }
+
     /// Returns whether a subject has tokens that were not revoked.
     pub fn has_tokens(&self, subject: &str) -> bool {
         let state = self.state.lock().unwrap();
@@ -190,7 +198,8 @@ impl Authority {
     }
 
     /// Returns the script of a modern MCP server whose calls require a token; each returns the
-    /// subject, or nothing with the argument `hang`. `scope` requires a scope, and `acr` a sign-in.
+    /// subject, or nothing with the argument `hang`. `scope` requires a scope, `acr` a sign-in, and
+    /// `forbid` is refused.
     pub fn server(
         &self,
         is_open_to_lists: bool,
@@ -215,6 +224,9 @@ impl Authority {
                 {
                     let challenge = [("error", "insufficient_scope"), ("scope", "write")];
                     authority.challenge(403, &challenge)
+                }
+                Some(_) if heard.body["params"]["arguments"]["forbid"] == true => {
+                    authority.challenge(403, &[])
                 }
                 Some(_) if heard.body["params"]["arguments"]["acr"] == true => {
                     let error = ("error", "insufficient_user_authentication");
@@ -293,7 +305,7 @@ impl State {
         self.access.insert(access.clone(), (subject.clone(), scopes.clone()));
         self.refresh.insert(refresh.clone(), (subject, scopes));
         let mut answer = json!({
-            "access_token": access, "token_type": "Bearer", "expires_in": 3600,
+            "access_token": access, "token_type": "Bearer", "expires_in": self.lifetime,
         });
         if form["grant_type"] != "client_credentials" {
             answer["refresh_token"] = refresh.into();
