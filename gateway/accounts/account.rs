@@ -133,10 +133,17 @@ impl Account {
     pub fn header(self: &Arc<Self>) -> Option<HeaderValue> {
         let grant = self.grant.load();
         let grant = grant.as_ref()?;
-        if grant.is_due() {
+        if self.is_due(grant) {
             self.refresh_in_background(grant.header.clone());
         }
         Some(grant.header.clone())
+    }
+
+    /// Returns whether a grant has to be renewed. One that only its user can replace is used until
+    /// it expires.
+    fn is_due(&self, grant: &Grant) -> bool {
+        let is_renewable = grant.refresh.is_some() || self.holder.is_none();
+        if is_renewable { grant.is_due() } else { !grant.is_fresh() }
     }
 
     /// Returns the name of the header.
@@ -188,7 +195,7 @@ impl Account {
                 (None, _) if method.is_per_user() => return Err(AccountError::NotConnected),
                 _ if method == Method::UserKey => return Err(AccountError::NotConnected),
                 // The refusal concerned one request. Others need a token that has not expired.
-                (Some(grant), _) if grant.is_due() => {}
+                (Some(grant), _) if self.is_due(grant) => {}
                 (_, Refusal::Other) => return Err(AccountError::Forbidden),
                 (_, Refusal::Scope) if method.is_per_user() => {
                     return Err(AccountError::NeedsScope);
@@ -470,3 +477,6 @@ impl fmt::Debug for Account {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,72 @@
+//! Tests of grants in use: renewal and end.
+
+use http::header::AUTHORIZATION;
+use lockgate_egress::{Connector, Policy};
+use url::Url;
+
+use super::*;
+use crate::client_identity::ClientIdentity;
+use crate::config::{Authentication, Listing, ServerConfig};
+use crate::token_endpoint::write_header;
+
+const ISSUER: &str = "http://127.0.0.1:9";
+const SERVER: &str = "http://127.0.0.1:9/mcp";
+
+fn account() -> Arc<Account> {
+    let egress = lockgate_egress::Config {
+        ca_file: None,
+        from_environment: false,
+        route: None,
+        connect_timeout: Duration::from_secs(5),
+        idle_connections: 1,
+        idle_timeout: Duration::from_secs(5),
+        organisations: Policy::Public,
+    };
+    let connector = Arc::new(Connector::new(&egress).unwrap());
+    let config = ServerConfig {
+        method: Method::User,
+        url: Url::parse(SERVER).unwrap(),
+        issuer: None,
+        client: None,
+        scopes: None,
+        listing: Listing::Server,
+        header: AUTHORIZATION,
+    };
+    let records = Records::new(None);
+    let server = AccountServer::new("a", &config, None, connector, &egress, &records);
+    let holder = Holder::new("acme", "keys", "anna");
+    Arc::new(Account::new(Some(holder), Arc::new(server), records))
+}
+
+/// Returns a grant without a refresh token, of a token that is due and expires in this time.
+fn grant(token: &str, left: Duration) -> Grant {
+    let now = SystemTime::now();
+    Grant {
+        header: write_header(token).unwrap(),
+        refresh: None,
+        scopes: Vec::new(),
+        issuer: ISSUER.into(),
+        resource: SERVER.into(),
+        client: ClientIdentity { id: "gate".into(), authentication: Authentication::None },
+        times: Some((now, now + left)),
+        connected_at: now,
+        upgrades: Vec::new(),
+    }
+}
+
+#[tokio::test]
+async fn a_grant_without_a_refresh_token_is_used_until_it_expires() {
+    let account = account();
+    let soon = grant("soon", Duration::from_secs(60));
+    account.write(Some(soon.clone()), None, None).await.unwrap();
+    assert_eq!(account.header(), Some(soon.header.clone()));
+    assert!(!account.is_refreshing.load(Ordering::Acquire));
+    account.prepare().await.unwrap();
+    // A call that the server refuses does not end it either.
+    account.note_refusal(StatusCode::FORBIDDEN, std::iter::empty());
+    assert_eq!(account.renew(Some(&soon.header)).await, Err(AccountError::Forbidden));
+    assert!(account.is_connected());
+    account.write(Some(grant("expired", Duration::ZERO)), None, None).await.unwrap();
+    assert_eq!(account.prepare().await, Err(AccountError::InvalidGrant));
+    assert!(!account.is_connected());
+}
