@@ -216,7 +216,8 @@ impl UserClients {
 
     /// Returns the error for a caller whose account has no usable token.
     fn refuse(&self, holder: &Holder, account: &Account, error: &AccountError) -> UpstreamError {
-        if error.is_transient() {
+        // The gateway's client was refused, and the grant is kept: the operator's to correct.
+        if error.is_transient() || *error == AccountError::InvalidClient {
             let words = format!("the token of the caller's account could not be renewed: {error}");
             let failure = UpstreamError::new(UpstreamErrorKind::Overloaded, words);
             return failure.retry_after(Duration::from_secs(5));

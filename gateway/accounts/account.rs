@@ -290,9 +290,20 @@ impl Account {
         self.keep_refreshed(new, revision, unwritten).await
     }
 
-    /// Records a failed replacement. Only a refusal of the grant or the client ends the grant.
+    /// Records a failed replacement. Only a refusal of the grant, or of a client that can register
+    /// again, ends the grant.
     async fn fail(&self, error: &AccountError, revision: i64, grant: Option<&Grant>) {
-        let is_over = matches!(error, AccountError::InvalidGrant | AccountError::InvalidClient);
+        let client = self.server.config.client.as_ref();
+        let of_operator =
+            client.is_some_and(|client| grant.is_none_or(|grant| grant.client.id == client.id));
+        let is_over = match error {
+            AccountError::InvalidClient if of_operator => {
+                tracing::error!("check `auth` of the server `{}`: {error}", self.server.slug);
+                false
+            }
+            AccountError::InvalidGrant | AccountError::InvalidClient => true,
+            _ => false,
+        };
         tracing::warn!(
             server = self.server.slug,
             holder = self.holder.as_ref().map(|holder| &*holder.subject),

@@ -93,8 +93,11 @@ pub(crate) fn write_header(token: &str) -> Result<HeaderValue, AccountError> {
 }
 
 fn read_error(status: StatusCode, answer: &Value) -> AccountError {
-    match text(answer, "error") {
-        _ if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS => {
+    let code = text(answer, "error");
+    // A 401 without a code is the response of a proxy.
+    let is_proxy = status == StatusCode::UNAUTHORIZED && code.is_none();
+    match code {
+        _ if is_proxy || status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS => {
             let status = status.as_u16();
             AccountError::Unreachable(format!(
                 "the token endpoint answered with HTTP status {status}"
@@ -103,7 +106,6 @@ fn read_error(status: StatusCode, answer: &Value) -> AccountError {
         Some("invalid_grant") => AccountError::InvalidGrant,
         Some("invalid_client") => AccountError::InvalidClient,
         Some(code) => AccountError::Refused(shown_code(code).into_owned()),
-        None if status == StatusCode::UNAUTHORIZED => AccountError::InvalidClient,
         None => AccountError::Refused(format!("HTTP status {}", status.as_u16())),
     }
 }

@@ -322,6 +322,30 @@ async fn a_refused_call_stops_no_renewal() {
 }
 
 #[tokio::test]
+async fn a_refused_client_of_the_operator_ends_no_grant() {
+    let authority = Authority::start().await;
+    let server = Arc::new(Upstream::verbs(authority.server(true)).await);
+    authority.protect(&format!("http://{}/mcp", server.address));
+    let client = json!({
+        "issuer": authority.url, "client_id": "gate", "client_secret": "canary-secret",
+    });
+    let gate = start_gate(&server, json!({}), client).await;
+    let world = World { authority, server, gate };
+    let mut user = User::local(&world);
+    user.connect("anna").await;
+    world.authority.expire("anna");
+    for answer in [json!({"error": "invalid_client"}), Value::Null] {
+        world.authority.break_tokens(Some((401, answer)));
+        let failed = user.call("a__t").await;
+        assert_eq!(failed.json()["error"]["data"]["reason"], "overloaded", "{}", failed.text());
+    }
+    assert!(world.gate.log().contains("check `auth` of the server `a`"), "{}", world.gate.log());
+    world.authority.break_tokens(None);
+    assert_eq!(user.name_at_server().await, "anna");
+    world.assert_no_canary(&[]);
+}
+
+#[tokio::test]
 async fn callers_use_their_own_accounts_alone() {
     let world = World::start(true, json!({})).await;
     let mut anna = User::with_key(&world, "anna").await;

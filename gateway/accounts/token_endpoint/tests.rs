@@ -48,4 +48,6 @@ fn only_invalid_grant_ends_a_grant() {
     for status in [429, 500, 503] {
         assert!(error(status, "invalid_grant").is_transient(), "{status}");
     }
+    let of_a_proxy = read(StatusCode::UNAUTHORIZED, &json!(null)).unwrap_err();
+    assert!(of_a_proxy.is_transient(), "{of_a_proxy}");
 }
