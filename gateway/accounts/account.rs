@@ -311,14 +311,15 @@ impl Account {
             "a token could not be obtained: {error}"
         );
         self.record("fail to refresh account", &[], Some(error));
+        // Before the user is asked to connect again.
+        if let (AccountError::InvalidClient, Some(grant)) = (error, grant) {
+            self.server.forget_client(&grant.issuer, &grant.client.id).await;
+        }
         if is_over && self.write(None, Some(revision), Some(error)).await.is_err() {
             // The stored tokens are as dead as those in memory.
             self.grant.store(None);
         }
         self.needs.lock().last_failure = Some(error.clone());
-        if let (AccountError::InvalidClient, Some(grant)) = (error, grant) {
-            self.server.forget_client(&grant.issuer).await;
-        }
     }
 
     /// Passes an event to the audit trail, for accounts of users.

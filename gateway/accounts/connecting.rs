@@ -195,7 +195,7 @@ impl Attempt {
             Ok(tokens) => tokens,
             Err(error) => {
                 if error == AccountError::InvalidClient {
-                    account.server.forget_client(&server.issuer).await;
+                    account.server.forget_client(&server.issuer, &client.id).await;
                 }
                 return Err(error);
             }

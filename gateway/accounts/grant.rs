@@ -72,7 +72,7 @@ struct StoredGrant {
 /// A client without the key of the configuration.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct StoredClient {
-    id: String,
+    pub(crate) id: String,
     secret: Option<String>,
 }
 

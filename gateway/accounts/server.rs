@@ -1,6 +1,5 @@
 //! The state of OAuth at one server: its last challenge, its metadata, and the gateway's clients.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -37,8 +36,8 @@ pub(crate) struct AccountServer {
     /// Locked during a fetch, so that concurrent callers share its result.
     discovered: tokio::sync::Mutex<Option<(Instant, Arc<Discovered>)>>,
     records: Arc<Records>,
-    /// Dynamically registered clients by issuer.
-    registered: tokio::sync::Mutex<HashMap<String, ClientIdentity>>,
+    /// Locked during a registration, so that concurrent callers share its client.
+    registering: tokio::sync::Mutex<()>,
 }
 
 impl AccountServer {
@@ -60,7 +59,7 @@ impl AccountServer {
             records: Arc::clone(records),
             challenge: Mutex::default(),
             discovered: tokio::sync::Mutex::default(),
-            registered: tokio::sync::Mutex::default(),
+            registering: tokio::sync::Mutex::default(),
         }
     }
 
@@ -114,21 +113,14 @@ impl AccountServer {
         let Some(public_url) = &self.public_url else {
             return Err(AccountError::Setup("`http.public_url` is not set".into()));
         };
-        let mut registered = self.registered.lock().await;
-        if let Some(client) = registered.get(&server.issuer) {
-            return Ok(client.clone());
-        }
+        let _registering = self.registering.lock().await;
         let place = client_place(&server.issuer, public_url);
-        let client = match self.records.find::<StoredClient>(&place).await? {
-            Some(stored) => stored.identity(&self.config),
-            None => {
-                let client = register(&self.fetcher, server, public_url).await?;
-                let stored = StoredClient::new(&client);
-                self.records.keep(place, &stored, CLIENT_LIFETIME, MAX_CLIENTS).await?;
-                client
-            }
-        };
-        registered.insert(server.issuer.clone(), client.clone());
+        if let Some(stored) = self.records.find::<StoredClient>(&place).await? {
+            return Ok(stored.identity(&self.config));
+        }
+        let client = register(&self.fetcher, server, public_url).await?;
+        let stored = StoredClient::new(&client);
+        self.records.keep(place, &stored, CLIENT_LIFETIME, MAX_CLIENTS).await?;
         Ok(client)
     }
 
@@ -140,15 +132,23 @@ impl AccountServer {
         }
     }
 
-    /// Forgets metadata and registration after the authorization server rejected the client.
-    pub(crate) async fn forget_client(&self, issuer: &str) {
+    /// Forgets metadata, and the client that the authorization server rejected, unless another
+    /// gateway has registered a new one.
+    pub(crate) async fn forget_client(&self, issuer: &str, id: &str) {
         *self.discovered.lock().await = None;
-        let forgotten = self.registered.lock().await.remove(issuer);
-        if let (Some(_), Some(public_url)) = (forgotten, &self.public_url)
-            && let Err(error) = self.records.remove(&client_place(issuer, public_url)).await
-        {
+        if let Err(error) = self.remove_client(issuer, id).await {
             tracing::warn!("a rejected client is still stored: {error}");
         }
+    }
+
+    async fn remove_client(&self, issuer: &str, id: &str) -> Result<(), AccountError> {
+        let Some(public_url) = &self.public_url else { return Ok(()) };
+        let place = client_place(issuer, public_url);
+        let stored = self.records.find::<StoredClient>(&place).await?;
+        if stored.is_some_and(|stored| stored.id == id) {
+            self.records.remove(&place).await?;
+        }
+        Ok(())
     }
 }
 

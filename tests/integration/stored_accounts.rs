@@ -72,6 +72,13 @@ async fn a_grant_survives_a_restart_and_is_sealed() {
     assert_eq!(world.authority.grants("refresh_token").len(), refreshed);
     std::fs::rename(&aside, &file).unwrap();
     assert_eq!(user.name_at_server().await, "anna");
+    // A rejected client is replaced, also one that an earlier process registered.
+    world.authority.expire("anna");
+    world.authority.break_tokens(Some((401, json!({"error": "invalid_client"}))));
+    assert_eq!(user.prompt().await["state"], "needs_connect");
+    world.authority.break_tokens(None);
+    User::local(&world).connect("anna").await;
+    assert_eq!(world.authority.heard("/register").len(), 2);
     // A grant is for its server alone.
     let mut moved = settings(&store);
     let other = world.server.with(json!({"auth": {"type": "user"}}));
