@@ -261,10 +261,7 @@ impl Account {
         if !grant.is_due() {
             self.server.forget_metadata().await;
         }
-        let found = self.server.discovered().await?;
-        if found.server.issuer != grant.issuer {
-            return Err(AccountError::InvalidGrant);
-        }
+        let found = self.server.discovered_for(&grant.issuer).await?;
         if !self.take_lease(revision).await? {
             return Ok(false);
         }

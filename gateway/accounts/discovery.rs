@@ -11,13 +11,15 @@ use crate::fetch::{Fetcher, check_scheme, shown};
 /// Maximum number of authorization servers that are tried.
 const MAX_ISSUERS: usize = 4;
 
-/// A protected resource, and its authorization server.
+/// A protected resource, and the first of its authorization servers that can be used.
 #[derive(Clone, Debug)]
 pub(crate) struct Discovered {
     /// The value of the parameter `resource`.
     pub(crate) resource: String,
     /// The scopes that the resource announces.
     pub(crate) scopes: Option<Vec<String>>,
+    /// All authorization servers that may issue tokens.
+    pub(crate) issuers: Vec<String>,
     pub(crate) server: AuthorizationServer,
 }
 
@@ -74,14 +76,14 @@ pub(crate) async fn discover(
         None if issuers.is_empty() => vec![origin_of(url)],
         None => issuers,
     };
-    let mut fault = None;
+    let mut fault = AccountError::Invalid("the server names no authorization server".into());
     for issuer in issuers.iter().take(MAX_ISSUERS) {
         match find_server(fetcher, issuer).await {
-            Ok(server) => return Ok(Discovered { resource, scopes, server }),
-            Err(error) => fault = Some(error),
+            Ok(server) => return Ok(Discovered { resource, scopes, issuers, server }),
+            Err(error) => fault = error,
         }
     }
-    Err(fault.unwrap_or(AccountError::Invalid("the server names no authorization server".into())))
+    Err(fault)
 }
 
 /// Fetches the metadata of the protected resource: from the URL in the challenge, else from the
@@ -163,7 +165,10 @@ fn at_path(url: &Url, path: &str) -> Url {
 
 /// Fetches the metadata of an authorization server from its well-known URLs, in the order of the
 /// specification.
-async fn find_server(fetcher: &Fetcher, issuer: &str) -> Result<AuthorizationServer, AccountError> {
+pub(crate) async fn find_server(
+    fetcher: &Fetcher,
+    issuer: &str,
+) -> Result<AuthorizationServer, AccountError> {
     let Ok(base) = Url::parse(issuer) else {
         return Err(AccountError::Invalid(format!("the issuer {issuer:.200} is not a URL")));
     };

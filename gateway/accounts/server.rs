@@ -10,7 +10,7 @@ use url::Url;
 use crate::challenge::Challenge;
 use crate::client_identity::ClientIdentity;
 use crate::config::ServerConfig;
-use crate::discovery::{AuthorizationServer, Discovered, discover};
+use crate::discovery::{AuthorizationServer, Discovered, discover, find_server};
 use crate::error::AccountError;
 use crate::fetch::Fetcher;
 use crate::grant::StoredClient;
@@ -100,6 +100,24 @@ impl AccountServer {
         let found = Arc::new(found);
         *known = Some((Instant::now(), Arc::clone(&found)));
         Ok(found)
+    }
+
+    /// Returns the authorization server that issued a grant. It may be another than the first that
+    /// can be reached.
+    pub(crate) async fn discovered_for(
+        &self,
+        issuer: &str,
+    ) -> Result<Arc<Discovered>, AccountError> {
+        let found = self.discovered().await?;
+        if found.server.issuer == issuer {
+            return Ok(found);
+        }
+        if !found.issuers.iter().any(|named| named == issuer) {
+            return Err(AccountError::InvalidGrant);
+        }
+        let server = find_server(&self.fetcher, issuer).await;
+        let server = server.map_err(|error| AccountError::Unreachable(error.to_string()))?;
+        Ok(Arc::new(Discovered { server, ..Discovered::clone(&found) }))
     }
 
     /// Returns the gateway's client at an authorization server, and registers it if necessary.

@@ -346,6 +346,31 @@ async fn a_refused_client_of_the_operator_ends_no_grant() {
 }
 
 #[tokio::test]
+async fn a_grant_is_renewed_by_its_issuer_while_the_server_names_it() {
+    let world = World::start(false, json!({})).await;
+    let mut user = User::local(&world);
+    user.connect("anna").await;
+    let other = Authority::start().await;
+    let name = async |issuers: &[&str]| {
+        let issuers = json!(issuers);
+        world.authority.change_resource(|document| document["authorization_servers"] = issuers);
+        // Metadata that was fetched just now is not fetched again.
+        tokio::time::sleep(Duration::from_millis(600)).await;
+        world.authority.expire("anna");
+    };
+    name(&[&other.url, &world.authority.url]).await;
+    assert_eq!(user.name_at_server().await, "anna");
+    world.authority.change_metadata(|document| document["issuer"] = json!("https://gone.test"));
+    name(&[&other.url, &world.authority.url]).await;
+    let failed = user.call("a__t").await;
+    assert_eq!(failed.json()["error"]["data"]["reason"], "overloaded", "{}", failed.text());
+    world.authority.change_metadata(|document| document["issuer"] = json!(world.authority.url));
+    assert_eq!(user.name_at_server().await, "anna");
+    name(&[&other.url]).await;
+    assert_eq!(user.prompt().await["state"], "needs_connect");
+}
+
+#[tokio::test]
 async fn callers_use_their_own_accounts_alone() {
     let world = World::start(true, json!({})).await;
     let mut anna = User::with_key(&world, "anna").await;

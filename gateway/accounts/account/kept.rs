@@ -281,10 +281,7 @@ impl Account {
             return;
         }
         let revoked = async {
-            let found = self.server.discovered().await?;
-            if found.server.issuer != grant.issuer {
-                return Ok(());
-            }
+            let found = self.server.discovered_for(&grant.issuer).await?;
             let (token, hint) = grant.revocable();
             let fetcher = &self.server.fetcher;
             revoke_token(fetcher, &found.server, &grant.client, &[("token", token), hint]).await

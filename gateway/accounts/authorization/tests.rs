@@ -7,6 +7,7 @@ fn found(resource: Option<&[&str]>, server: &[&str]) -> Discovered {
     Discovered {
         resource: "https://mcp.example/mcp".into(),
         scopes: resource.map(texts),
+        issuers: Vec::new(),
         server: AuthorizationServer {
             issuer: "https://as.example".into(),
             authorization: Url::parse("https://as.example/authorize?tenant=1").ok(),
