@@ -205,28 +205,30 @@ impl Account {
         Ok(())
     }
 
-    /// Stores a refreshed grant before it is used. If the grant was ended or replaced meanwhile,
-    /// the new tokens are revoked. Without the store, they wait for the next attempt.
+    /// Stores a refreshed grant before it is used. If the grant was ended meanwhile, the new tokens
+    /// are revoked. Without the store, they wait for the next attempt.
     pub(super) async fn keep_refreshed(
         &self,
         new: Grant,
         over: i64,
         unwritten: &mut Option<(Grant, i64)>,
     ) -> Result<bool, AccountError> {
-        match self.write(Some(new.clone()), Some(over), None).await {
-            Ok(true) => {
-                self.record("refresh account", &new.scopes, None);
-                Ok(true)
-            }
-            Ok(false) => {
-                self.revoke(&new).await;
-                Ok(false)
-            }
+        let is_written = match self.write(Some(new.clone()), Some(over), None).await {
+            Ok(is_written) => is_written,
             Err(error) => {
                 *unwritten = Some((new, over));
-                Err(error)
+                return Err(error);
             }
+        };
+        let live = self.grant.load_full();
+        // An earlier attempt may have stored the tokens although its response was lost.
+        let is_live = live.as_ref().is_some_and(|live| live.header == new.header);
+        if is_written || is_live {
+            self.record("refresh account", &new.scopes, None);
+        } else if live.is_none() {
+            self.revoke(&new).await;
         }
+        Ok(is_written || is_live)
     }
 
     /// Takes the lease for a refresh. Returns `false` when another gateway has changed the grant,

@@ -1,18 +1,22 @@
 //! Tests of grants in use: renewal and end.
 
+use std::path::Path;
+
 use http::header::AUTHORIZATION;
 use lockgate_egress::{Connector, Policy};
+use lockgate_store::{Keys, Store, StorePlace, Vault};
 use url::Url;
 
 use super::*;
 use crate::client_identity::ClientIdentity;
 use crate::config::{Authentication, Listing, ServerConfig};
+use crate::records::Storage;
 use crate::token_endpoint::write_header;
 
 const ISSUER: &str = "http://127.0.0.1:9";
 const SERVER: &str = "http://127.0.0.1:9/mcp";
 
-fn account() -> Arc<Account> {
+fn account(storage: Option<Storage>) -> Arc<Account> {
     let egress = lockgate_egress::Config {
         ca_file: None,
         from_environment: false,
@@ -32,10 +36,17 @@ fn account() -> Arc<Account> {
         listing: Listing::Server,
         header: AUTHORIZATION,
     };
-    let records = Records::new(None);
+    let records = Records::new(storage);
     let server = AccountServer::new("a", &config, None, connector, &egress, &records);
     let holder = Holder::new("acme", "keys", "anna");
     Arc::new(Account::new(Some(holder), Arc::new(server), records))
+}
+
+/// Returns the account at a gateway with a store in this folder.
+fn stored(folder: &Path) -> Arc<Account> {
+    let keys = Keys(vec!["a-key-of-the-ring-that-is-long-enough".to_owned()]);
+    let store = Arc::new(Store::new(StorePlace::File(folder.join("lockgate.db"))));
+    account(Some(Storage { store, vault: Arc::new(Vault::new(&keys).unwrap()) }))
 }
 
 /// Returns a grant without a refresh token, of a token that is due and expires in this time.
@@ -56,7 +67,7 @@ fn grant(token: &str, left: Duration) -> Grant {
 
 #[tokio::test]
 async fn a_grant_without_a_refresh_token_is_used_until_it_expires() {
-    let account = account();
+    let account = account(None);
     let soon = grant("soon", Duration::from_secs(60));
     account.write(Some(soon.clone()), None, None).await.unwrap();
     assert_eq!(account.header(), Some(soon.header.clone()));
@@ -69,4 +80,22 @@ async fn a_grant_without_a_refresh_token_is_used_until_it_expires() {
     account.write(Some(grant("expired", Duration::ZERO)), None, None).await.unwrap();
     assert_eq!(account.prepare().await, Err(AccountError::InvalidGrant));
     assert!(!account.is_connected());
+}
+
+#[tokio::test]
+async fn tokens_that_were_stored_without_a_response_stay_in_use() {
+    let folder = tempfile::tempdir().unwrap();
+    let [here, lost] = [stored(folder.path()), stored(folder.path())];
+    let left = Duration::from_secs(60);
+    here.write(Some(grant("old", left)), None, None).await.unwrap();
+    let (_, over, _) = here.current();
+    let new = grant("new", left);
+    assert!(lost.write(Some(new.clone()), Some(over), None).await.unwrap());
+    let mut unwritten = None;
+    assert!(here.keep_refreshed(new.clone(), over, &mut unwritten).await.unwrap());
+    assert_eq!(here.header(), Some(new.header.clone()));
+    // Another grant in its place stays in use too.
+    assert!(!here.keep_refreshed(grant("other", left), over, &mut unwritten).await.unwrap());
+    assert_eq!(here.header(), Some(new.header));
+    assert!(unwritten.is_none());
 }
