@@ -387,6 +387,9 @@ impl Accounts {
         let newest = storage.store.grant_revision().await?;
         let Some(since) = known.filter(|known| *known <= newest) else {
             for account in self.all() {
+                if known.is_some() {
+                    account.forget_revision();
+                }
                 account.reload().await?;
             }
             *known = Some(newest);

@@ -41,12 +41,24 @@ impl Account {
     /// Reads the stored grant. Returns whether there is one that was not disconnected.
     pub(crate) async fn reload(&self) -> Result<bool, AccountError> {
         let Some((storage, _)) = self.storage() else { return Ok(self.is_connected()) };
+        let before = self.needs.lock().revision;
         let Some(record) = storage.store.find_grant(&self.id).await? else {
-            self.end_use();
-            return Ok(false);
+            let needs = self.needs.lock();
+            // A grant of another revision was stored meanwhile.
+            let is_over = needs.revision == before && self.grant.swap(None).is_some();
+            drop(needs);
+            if is_over {
+                self.announce_end();
+            }
+            return Ok(self.is_connected());
         };
         self.adopt(&record);
         Ok(record.state != DISCONNECTED)
+    }
+
+    /// Lets the next reading adopt any revision: the store was replaced.
+    pub(crate) fn forget_revision(&self) {
+        self.needs.lock().revision = 0;
     }
 
     /// Returns the record of a grant in memory, without tokens.
@@ -116,12 +128,6 @@ impl Account {
         }
         let is_end = grant.is_none();
         self.grant.swap(grant.map(Arc::new)).is_some() && is_end
-    }
-
-    fn end_use(&self) {
-        if self.grant.swap(None).is_some() {
-            self.announce_end();
-        }
     }
 
     fn announce_end(&self) {

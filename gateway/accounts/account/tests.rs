@@ -99,3 +99,17 @@ async fn tokens_that_were_stored_without_a_response_stay_in_use() {
     assert_eq!(here.header(), Some(new.header));
     assert!(unwritten.is_none());
 }
+
+#[tokio::test]
+async fn an_account_follows_a_store_that_was_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let [account, backup] = [stored(folder.path()), stored(folder.path())];
+    let kept = grant("backup", Duration::from_secs(60));
+    backup.write(Some(kept.clone()), None, None).await.unwrap();
+    account.needs.lock().revision = 100;
+    assert!(account.reload().await.unwrap());
+    assert_eq!(account.header(), None);
+    account.forget_revision();
+    assert!(account.reload().await.unwrap());
+    assert_eq!(account.header(), Some(kept.header));
+}
