@@ -3,32 +3,29 @@
 //! credential.
 
 mod kept;
+mod needs;
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
-use http::{HeaderName, HeaderValue, StatusCode};
+use http::{HeaderName, HeaderValue};
 use parking_lot::Mutex;
 
 use crate::authorization::choose_scopes;
-use crate::challenge::{Challenge, StepUp};
+use crate::challenge::StepUp;
 use crate::config::Method;
 use crate::error::AccountError;
-use crate::grant::{Grant, Upgrade};
+use crate::grant::Grant;
 use crate::holder::{Holder, record_id};
-use crate::records::{AccountEvent, Records, unix_ms};
+use crate::records::{AccountEvent, Records};
 use crate::server::AccountServer;
 use crate::token_endpoint::request_tokens;
 
 /// Maximum number of refreshes and of changes by other gateways that a caller waits for.
 const MAX_TURNS: usize = 3;
-/// Maximum number of authorizations for the same requirements of a server, and their period in
-/// milliseconds.
-const MAX_UPGRADES: usize = 2;
-const UPGRADE_PERIOD: i64 = 3_600_000;
 /// Pause after a failed refresh in the background.
 const REFRESH_PAUSE: Duration = Duration::from_secs(5);
 
@@ -343,99 +340,6 @@ impl Account {
             }
             account.is_refreshing.store(false, Ordering::Release);
         });
-    }
-
-    /// Records the challenge of a response with status 401 or 403.
-    pub fn note_refusal<'a>(&self, status: StatusCode, headers: impl Iterator<Item = &'a str>) {
-        let challenge = Challenge::read(headers).unwrap_or_default();
-        self.server.note(&challenge);
-        let mut needs = self.needs.lock();
-        needs.last_refusal = match status {
-            _ if challenge.step_up().is_some() => Refusal::Scope,
-            StatusCode::UNAUTHORIZED => Refusal::Token,
-            _ if challenge.is_insufficient_scope() => Refusal::Scope,
-            _ => Refusal::Other,
-        };
-        let is_raised = needs.last_refusal == Refusal::Scope;
-        drop(needs);
-        if is_raised {
-            self.require(challenge.scopes(), challenge.step_up());
-        }
-    }
-
-    /// Records requirements for the next authorization.
-    fn require(&self, scopes: Vec<String>, step_up: Option<StepUp>) {
-        let mut needs = self.needs.lock();
-        if !scopes.is_empty() || step_up.is_some() {
-            needs.last_refusal = Refusal::Scope;
-        }
-        for scope in scopes {
-            if !needs.scopes.contains(&scope) {
-                needs.scopes.push(scope);
-                needs.is_shared = false;
-            }
-        }
-        if step_up.is_some() && needs.step_up != step_up {
-            needs.step_up = step_up;
-            needs.is_shared = false;
-        }
-    }
-
-    /// Returns the scopes that the next authorization has to include: those granted and those that
-    /// the server required.
-    #[must_use]
-    pub fn needed_scopes(&self) -> Vec<String> {
-        let mut scopes = match &*self.grant.load() {
-            Some(grant) => grant.scopes.clone(),
-            None => self.server.challenged_scopes(),
-        };
-        scopes.extend(self.needs.lock().scopes.iter().cloned());
-        scopes
-    }
-
-    /// Returns the sign-in that the next authorization has to include.
-    pub(crate) fn step_up(&self) -> Option<StepUp> {
-        self.needs.lock().step_up.clone()
-    }
-
-    /// Returns the upgrade for the current requirements, and those of the last hour.
-    fn upgrades(&self) -> (Upgrade, Vec<Upgrade>) {
-        let needs = self.needs.lock();
-        let mut scopes = needs.scopes.clone();
-        scopes.sort_unstable();
-        let at = unix_ms(SystemTime::now());
-        let wanted = Upgrade { at, scopes, step_up: needs.step_up.clone() };
-        let mut recent = match &*self.grant.load() {
-            Some(grant) => grant.upgrades.clone(),
-            None => Vec::new(),
-        };
-        recent.retain(|upgrade| upgrade.at > at - UPGRADE_PERIOD);
-        (wanted, recent)
-    }
-
-    /// Returns the upgrades of the last hour, with that of a new authorization.
-    pub(crate) fn next_upgrades(&self) -> Vec<Upgrade> {
-        let (wanted, mut recent) = self.upgrades();
-        if self.needs.lock().is_waiting() {
-            recent.push(wanted);
-        }
-        recent
-    }
-
-    /// Returns whether the user may be asked to authorize again for the server's requirements: not
-    /// if that was of no use twice within an hour.
-    #[must_use]
-    pub fn may_upgrade(&self) -> bool {
-        let (wanted, recent) = self.upgrades();
-        recent.iter().filter(|upgrade| upgrade.covers(&wanted)).count() < MAX_UPGRADES
-    }
-
-    /// Returns the scopes that are not granted.
-    fn beyond_grant(&self, mut scopes: Vec<String>) -> Vec<String> {
-        if let Some(grant) = &*self.grant.load() {
-            scopes.retain(|scope| !grant.scopes.contains(scope));
-        }
-        scopes
     }
 
     /// Returns whether there is a grant without some of these scopes.

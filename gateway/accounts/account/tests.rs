@@ -1,7 +1,9 @@
 //! Tests of grants in use: renewal and end.
 
 use std::path::Path;
+use std::time::SystemTime;
 
+use http::StatusCode;
 use http::header::AUTHORIZATION;
 use lockgate_egress::{Connector, Policy};
 use lockgate_store::{Keys, Store, StorePlace, Vault};
