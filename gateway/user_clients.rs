@@ -228,7 +228,7 @@ impl UserClients {
         }
         if *error == AccountError::NeedsScope && !account.may_upgrade() {
             let words = "the server still requires permissions or a sign-in after two \
-                authorizations within an hour; ask its operator";
+                authorizations for the same, or ten in all, within an hour; ask its operator";
             return UpstreamError::new(UpstreamErrorKind::Garbage, words);
         }
         self.prompt(holder, Some(account))

@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 
 /// Maximum number of parameters that are read from a header.
 const MAX_PARAMETERS: usize = 64;
+/// Maximum length of `acr_values`, in bytes.
+const MAX_ACR_VALUES: usize = 512;
 
 /// The parameters of a `Bearer` challenge that the gateway uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -62,7 +64,9 @@ impl Challenge {
             return None;
         }
         let max_age = self.max_age.as_deref().and_then(|seconds| seconds.parse().ok());
-        Some(StepUp { acr_values: self.acr_values.clone(), max_age })
+        let acr_values = self.acr_values.clone();
+        let acr_values = acr_values.filter(|values| values.len() <= MAX_ACR_VALUES);
+        Some(StepUp { acr_values, max_age })
     }
 
     /// Returns whether the token lacks a scope.

@@ -10,9 +10,14 @@ use crate::challenge::{Challenge, StepUp};
 use crate::grant::Upgrade;
 use crate::records::unix_ms;
 
-/// Maximum number of authorizations for the same requirements of a server, and their period in
-/// milliseconds.
+/// Maximum number of scopes that a server may require beyond those granted, and their length in
+/// bytes.
+const MAX_SCOPES: usize = 32;
+const MAX_SCOPE: usize = 128;
+/// Maximum number of authorizations for the same requirements of a server, for all, and their
+/// period in milliseconds.
 const MAX_UPGRADES: usize = 2;
+const MAX_ALL_UPGRADES: usize = 10;
 const UPGRADE_PERIOD: i64 = 3_600_000;
 
 impl Account {
@@ -41,7 +46,8 @@ impl Account {
             needs.last_refusal = Refusal::Scope;
         }
         for scope in scopes {
-            if !needs.scopes.contains(&scope) {
+            let is_bounded = scope.len() <= MAX_SCOPE && needs.scopes.len() < MAX_SCOPES;
+            if is_bounded && !needs.scopes.contains(&scope) {
                 needs.scopes.push(scope);
                 needs.is_shared = false;
             }
@@ -90,15 +96,18 @@ impl Account {
         if self.needs.lock().is_waiting() {
             recent.push(wanted);
         }
+        let surplus = recent.len().saturating_sub(MAX_ALL_UPGRADES);
+        recent.drain(..surplus);
         recent
     }
 
     /// Returns whether the user may be asked to authorize again for the server's requirements: not
-    /// if that was of no use twice within an hour.
+    /// if that was of no use twice within an hour, and not for ever new ones.
     #[must_use]
     pub fn may_upgrade(&self) -> bool {
         let (wanted, recent) = self.upgrades();
-        recent.iter().filter(|upgrade| upgrade.covers(&wanted)).count() < MAX_UPGRADES
+        let alike = recent.iter().filter(|upgrade| upgrade.covers(&wanted)).count();
+        alike < MAX_UPGRADES && recent.len() < MAX_ALL_UPGRADES
     }
 
     /// Returns the scopes that are not granted.

@@ -115,3 +115,33 @@ async fn an_account_follows_a_store_that_was_replaced() {
     assert!(account.reload().await.unwrap());
     assert_eq!(account.header(), Some(kept.header));
 }
+
+#[tokio::test]
+async fn requirements_of_a_server_are_bounded() {
+    let account = account(None);
+    let refuse = |scope: &str| {
+        let challenge = format!("Bearer error=\"insufficient_scope\", scope=\"{scope}\"");
+        account.note_refusal(StatusCode::FORBIDDEN, std::iter::once(&*challenge));
+    };
+    refuse(&"x".repeat(129));
+    assert_eq!(account.needed_scopes().len(), 0);
+    refuse(&"x".repeat(128));
+    for number in 1..32 {
+        refuse(&format!("scope{number}"));
+    }
+    assert_eq!(account.needed_scopes().len(), 32);
+    refuse("another");
+    assert_eq!(account.needed_scopes().len(), 32);
+    // Different requirements, each of which was met, up to ten in an hour.
+    let account = self::account(None);
+    for number in 0..10 {
+        account.require(vec![format!("scope{number}")], None);
+        assert!(account.may_upgrade(), "{number}");
+        let mut grant = grant("token", Duration::from_secs(60));
+        grant.scopes = vec![format!("scope{number}")];
+        grant.upgrades = account.next_upgrades();
+        account.write(Some(grant), None, None).await.unwrap();
+    }
+    account.require(vec!["another".into()], None);
+    assert!(!account.may_upgrade());
+}

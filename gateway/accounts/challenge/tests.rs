@@ -50,3 +50,14 @@ fn scopes_are_split() {
     assert!(found.is_insufficient_scope());
     assert!(!Challenge::default().is_insufficient_scope());
 }
+
+#[test]
+fn long_acr_values_are_not_passed_on() {
+    for (length, is_kept) in [(512, true), (513, false)] {
+        let values = "x".repeat(length);
+        let error = "insufficient_user_authentication";
+        let header = format!("Bearer error=\"{error}\", acr_values=\"{values}\"");
+        let step_up = read(&[&header]).unwrap().step_up().unwrap();
+        assert_eq!(step_up.acr_values.is_some(), is_kept, "{length}");
+    }
+}
