@@ -188,7 +188,7 @@ impl Store {
         if self.file().is_some() && self.identify()?.is_none() {
             return Ok(Vec::new());
         }
-        within(self.pool().await?.list(sql, values)).await
+        within(async { self.pool().await?.list(sql, values).await }).await
     }
 
     async fn grants(&self, sql: &str, values: &[Value]) -> Result<Vec<GrantRecord>, StoreError> {

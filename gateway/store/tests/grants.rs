@@ -118,3 +118,15 @@ async fn the_oldest_records_of_an_owner_are_dropped() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn readers_do_not_wait_for_the_attempts_of_others_to_open_the_store() {
+    // Connections are accepted, and get no response.
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("postgres://gate@{}/gate?sslmode=disable", silent.local_addr().unwrap());
+    let store = Store::new(StorePlace::Postgres(url));
+    let began = std::time::Instant::now();
+    let found = tokio::join!(store.find_grant("a"), store.find_grant("b"), store.find_grant("c"));
+    assert!(found.0.is_err() && found.1.is_err() && found.2.is_err());
+    assert!(began.elapsed() < Duration::from_secs(6), "{:?}", began.elapsed());
+}
