@@ -36,7 +36,8 @@ pub struct AccountEvent<'a> {
 
 /// Receives news of accounts.
 pub trait AccountObserver: Send + Sync + 'static {
-    /// A holder has connected an account at a server.
+    /// A holder has connected an account at a server, at this gateway, or another than before at
+    /// any.
     fn connected(&self, server: &str, holder: &Holder);
 
     /// A holder's grant has ended: its calls, streams and sessions end too.

@@ -11,7 +11,7 @@ use crate::config::Method;
 use crate::error::AccountError;
 use crate::grant::{About, Grant};
 use crate::holder::{DISCONNECTED, Holder, new_record, record_holder};
-use crate::records::{Storage, locked};
+use crate::records::{Storage, locked, unix_ms};
 use crate::token_endpoint::revoke_token;
 
 /// Interval at which a grant is read that another gateway refreshes.
@@ -20,6 +20,17 @@ const LEASE_POLL: Duration = Duration::from_millis(50);
 const LEASE_TIMEOUT: Duration = Duration::from_secs(16);
 /// Attempts to write over concurrent changes.
 const MAX_ATTEMPTS: usize = 5;
+
+/// What a change means for the connections of a grant.
+#[derive(Clone, Copy)]
+enum Change {
+    /// There was no grant.
+    None,
+    Renewed,
+    /// Another authorization, possibly of another account.
+    Replaced,
+    Ended,
+}
 
 impl Account {
     /// Returns the storage of a user's grant.
@@ -48,7 +59,7 @@ impl Account {
             let is_over = needs.revision == before && self.grant.swap(None).is_some();
             drop(needs);
             if is_over {
-                self.announce_end();
+                self.announce(Change::Ended);
             }
             return Ok(self.is_connected());
         };
@@ -103,7 +114,7 @@ impl Account {
         let about: About = serde_json::from_str(&record.about).unwrap_or_default();
         let mut needs = self.needs.lock();
         if record.revision > needs.revision {
-            let is_over = self.install(&mut needs, grant, record.revision);
+            let change = self.install(&mut needs, grant, record.revision);
             needs.scopes = about.needed;
             needs.step_up = about.step_up;
             needs.is_shared = true;
@@ -111,28 +122,41 @@ impl Account {
                 needs.last_refusal = Refusal::Scope;
             }
             drop(needs);
-            if is_over {
-                self.announce_end();
-            }
+            self.announce(change);
         }
     }
 
-    /// Puts a grant of a newer revision into use. Returns whether it ends one.
-    fn install(&self, needs: &mut Needs, grant: Option<Grant>, revision: i64) -> bool {
+    /// Puts a grant of a newer revision into use.
+    fn install(&self, needs: &mut Needs, grant: Option<Grant>, revision: i64) -> Change {
         needs.revision = revision;
         needs.last_failure = None;
         needs.last_refusal = Refusal::Token;
-        needs.step_up = None;
         if let Some(grant) = &grant {
             needs.scopes.retain(|scope| !grant.scopes.contains(scope));
         }
-        let is_end = grant.is_none();
-        self.grant.swap(grant.map(Arc::new)).is_some() && is_end
+        let connected_at = grant.as_ref().map(|grant| unix_ms(grant.connected_at));
+        let old = self.grant.swap(grant.map(Arc::new));
+        let change = match (old, connected_at) {
+            (None, _) => Change::None,
+            (Some(_), None) => Change::Ended,
+            (Some(old), Some(at)) if at == unix_ms(old.connected_at) => Change::Renewed,
+            _ => Change::Replaced,
+        };
+        if !matches!(change, Change::Renewed) {
+            needs.step_up = None;
+        }
+        // The stored record of a new grant has no requirements.
+        needs.is_shared = !needs.is_waiting();
+        change
     }
 
-    fn announce_end(&self) {
-        if let (Some(holder), Some(observer)) = (&self.holder, self.records.observer()) {
-            observer.ended(&self.server.slug, holder);
+    fn announce(&self, change: Change) {
+        let Some(holder) = &self.holder else { return };
+        let Some(observer) = self.records.observer() else { return };
+        match change {
+            Change::None | Change::Renewed => {}
+            Change::Replaced => observer.connected(&self.server.slug, holder),
+            Change::Ended => observer.ended(&self.server.slug, holder),
         }
     }
 
@@ -150,11 +174,9 @@ impl Account {
                 return Ok(false);
             }
             let revision = needs.revision + 1;
-            let is_over = self.install(&mut needs, grant, revision);
+            let change = self.install(&mut needs, grant, revision);
             drop(needs);
-            if is_over {
-                self.announce_end();
-            }
+            self.announce(change);
             return Ok(true);
         };
         let mut record = new_record(&self.id, holder, &self.server.slug);
@@ -171,11 +193,9 @@ impl Account {
         };
         let mut needs = self.needs.lock();
         if revision > needs.revision {
-            let is_over = self.install(&mut needs, grant, revision);
+            let change = self.install(&mut needs, grant, revision);
             drop(needs);
-            if is_over {
-                self.announce_end();
-            }
+            self.announce(change);
         }
         Ok(true)
     }

@@ -12,7 +12,7 @@ use url::Url;
 use super::*;
 use crate::client_identity::ClientIdentity;
 use crate::config::{Authentication, Listing, ServerConfig};
-use crate::records::Storage;
+use crate::records::{AccountObserver, Storage};
 use crate::token_endpoint::write_header;
 
 const ISSUER: &str = "http://127.0.0.1:9";
@@ -144,4 +144,45 @@ async fn requirements_of_a_server_are_bounded() {
     }
     account.require(vec!["another".into()], None);
     assert!(!account.may_upgrade());
+}
+
+#[derive(Default)]
+struct Heard(Mutex<Vec<&'static str>>);
+
+impl AccountObserver for Heard {
+    fn connected(&self, _: &str, _: &Holder) {
+        self.0.lock().push("connected");
+    }
+
+    fn ended(&self, _: &str, _: &Holder) {
+        self.0.lock().push("ended");
+    }
+
+    fn record(&self, _: &AccountEvent<'_>) {}
+
+    fn unopened(&self, _: &str) {}
+}
+
+#[tokio::test]
+async fn other_gateways_hear_of_another_account_but_not_of_a_renewal() {
+    let folder = tempfile::tempdir().unwrap();
+    let [here, there] = [stored(folder.path()), stored(folder.path())];
+    let heard = Arc::new(Heard::default());
+    let observer: Arc<dyn AccountObserver> = Arc::clone(&heard) as _;
+    there.records.observer.set(Arc::downgrade(&observer)).ok().unwrap();
+    let left = Duration::from_secs(60);
+    let first = grant("first", left);
+    let renewed = Grant { header: grant("renewed", left).header, ..first.clone() };
+    let later = first.connected_at + Duration::from_secs(1);
+    let other = Grant { connected_at: later, ..grant("other", left) };
+    for (grant, news) in [
+        (Some(first), vec![]),
+        (Some(renewed), vec![]),
+        (Some(other), vec!["connected"]),
+        (None, vec!["ended"]),
+    ] {
+        here.write(grant, None, None).await.unwrap();
+        there.reload().await.unwrap();
+        assert_eq!(std::mem::take(&mut *heard.0.lock()), news);
+    }
 }
