@@ -17,7 +17,7 @@ use crate::connecting::{self, CallbackQuery, Consent, Started};
 use crate::connection::Connection;
 use crate::error::AccountError;
 use crate::grant::Grant;
-use crate::holder::{Holder, new_record, record_holder, record_id};
+use crate::holder::{DISCONNECTED, Holder, new_record, record_holder, record_id};
 use crate::links::{Link, LinkKeys};
 use crate::records::{AccountObserver, Records, Storage};
 use crate::registration::{CALLBACK_PATH, DOCUMENT_PATH, below, document};
@@ -336,6 +336,23 @@ impl Accounts {
         }
         found.retain(|connection| connection.is_in(filter));
         Ok(found)
+    }
+
+    /// Returns the grant of this id, without tokens, if it has not been disconnected.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn connection(&self, id: &str) -> Result<Option<Connection>, AccountError> {
+        let found = match &self.records.storage {
+            Some(storage) => storage.store.find_grant(id).await?,
+            None => {
+                let all = self.all();
+                let account = all.iter().find(|account| account.id == id);
+                account.and_then(|account| account.describe())
+            }
+        };
+        let found = found.filter(|record| record.state != DISCONNECTED);
+        Ok(found.as_ref().map(Connection::new))
     }
 
     /// Returns the servers at which callers have their own accounts.

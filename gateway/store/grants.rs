@@ -35,7 +35,8 @@ const NOTE: &str = "UPDATE grants SET revision = $3, state = $4, about = $5, upd
 const TAKE_LEASE: &str = "UPDATE grants SET leased_until = $3 WHERE id = $1 AND revision = $2 \
     AND leased_until < $4 AND sealed IS NOT NULL";
 const END_LEASE: &str = "UPDATE grants SET leased_until = 0 WHERE id = $1 AND revision = $2";
-const LIST: &str = "SELECT * FROM grants WHERE state <> 'disconnected' \
+const LIST: &str = "SELECT id, organisation, issuer, subject, server, revision, state, about, \
+    CAST(NULL AS bytea) AS sealed, updated_at FROM grants WHERE state <> 'disconnected' \
     AND ($1 = '' OR organisation = $1) AND ($2 = '' OR issuer = $2 AND subject = $3) \
     AND ($4 = '' OR server = $4) ORDER BY organisation, issuer, subject, server LIMIT $5";
 const CHANGED: &str = "SELECT * FROM grants WHERE revision > $1 ORDER BY revision LIMIT $2";
@@ -200,7 +201,7 @@ impl Store {
         Ok(self.grants(FIND, &[id.into()]).await?.pop())
     }
 
-    /// Lists grants that have not ended, at most 10,000.
+    /// Lists grants that have not ended, at most 10,000, without their tokens.
     pub async fn list_grants(
         &self,
         filter: GrantFilter<'_>,

@@ -212,9 +212,12 @@ async fn find(
     if caller.role < Role::Admin {
         return Err(unknown_connection());
     }
-    let mut all = list_of_users(&state.operations.accounts(), caller).await?.into_iter();
-    let found = all.find(|known| known.id == id).ok_or_else(unknown_connection)?;
-    Ok((found, "revoke account"))
+    let found = state.operations.accounts().connection(id).await;
+    let found = found.map_err(|error| unavailable(&error))?.map(Connection::new);
+    let found = found.filter(|connection| {
+        caller.sees_all() || connection.organization_id == caller.organisation()
+    });
+    Ok((found.ok_or_else(unknown_connection)?, "revoke account"))
 }
 
 /// Returns the caller's accounts at the servers that it sees, and those connected earlier.

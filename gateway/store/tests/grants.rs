@@ -56,7 +56,9 @@ async fn of_two_changes_of_a_revision_the_first_is_made() {
             (GrantFilter { issuer: "keys", subject: "anna", ..GrantFilter::default() }, 0),
             (GrantFilter { server: "tickets", ..GrantFilter::default() }, 1),
         ] {
-            assert_eq!(store.list_grants(filter).await.unwrap().len(), count, "{filter:?}");
+            let listed = store.list_grants(filter).await.unwrap();
+            assert_eq!(listed.len(), count, "{filter:?}");
+            assert!(listed.iter().all(|record| record.sealed.is_none()));
         }
     })
     .await;
