@@ -15,7 +15,7 @@ use utoipa::ToSchema;
 #[schema(as = Fault)]
 pub struct Fault {
     /// The stage that failed: `start`, `dns`, `connect`, `tls`, `http`, `auth`, `handshake`,
-    /// `list`, `run`, `call`, `schema`, `policy`, `pin`, `limit` or `answer`.
+    /// `list`, `run`, `call`, `schema`, `policy`, `approval`, `pin`, `limit` or `answer`.
     pub stage: String,
     /// What failed.
     pub summary: String,
@@ -229,6 +229,24 @@ const TABLE: &[Row] = &[
         "",
         "A policy denies this call of {}.",
         "Nothing was sent to the server. Ask the authors of the policies to allow the call.",
+    ),
+    row(
+        "approval",
+        "it was denied by ",
+        "A person denied this call of {}.",
+        "Nothing was sent to the server. Ask that person for the reason before you call again.",
+    ),
+    row(
+        "approval",
+        "not approved in time",
+        "This call of {} was not approved in time.",
+        "Nothing was sent to the server. Call again, and ask an approver to decide meanwhile.",
+    ),
+    row(
+        "approval",
+        "",
+        "This call of {} was not approved.",
+        "Nothing was sent to the server. Call again once the cause is removed.",
     ),
     row(
         "pin",

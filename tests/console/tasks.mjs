@@ -366,11 +366,19 @@ const TASKS = {
     await hands.press('button', 'Call tracker__reopen_issue');
     await hands.see('until another person approves it');
     holds((await hands.page.title()).startsWith('Waiting for approval'), 'the title says that it waits');
-    const other = { authorization: `Bearer ${await world.gateway.key(`boss ${mark}`, '--role', 'operator')}` };
-    const { items } = JSON.parse((await send(world.gateway.origin, 'GET', '/api/approvals', other)).text);
-    const { id } = items.find(({ arguments: given }) => JSON.stringify(given).includes('31'));
-    await send(world.gateway.origin, 'POST', `/api/approvals/${id}/approve`, other);
+    await decide(world, `boss ${mark}`, '31', 'approve');
     await hands.see('reopen_issue: {"id":31}');
+  },
+
+  async 'a call of a page that a person denied names the person'(hands, world, mark) {
+    await hands.go('/console/tools/tracker__reopen_issue');
+    await hands.type('id required', '32');
+    await hands.press('button', 'Call tracker__reopen_issue');
+    await hands.see('until another person approves it');
+    await decide(world, `judge ${mark}`, '32', 'deny');
+    await hands.see('A person denied this call of tracker__reopen_issue.');
+    await hands.see(`Policy reopening: it was denied by judge ${mark}.`);
+    await hands.page.locator('.verdict.denied .stage', { hasText: /^approval$/ }).waitFor();
   },
 
   async 'a call whose client left is marked'(hands, world, mark) {
@@ -579,6 +587,14 @@ const TASKS = {
     await hands.page.getByRole('link', { name: `Acme ${mark}` }).waitFor({ state: 'detached' });
   },
 };
+
+/** Decides on the call with this text among its arguments, as somebody else. */
+async function decide(world, name, text, decision) {
+  const other = { authorization: `Bearer ${await world.gateway.key(name, '--role', 'operator')}` };
+  const { items } = JSON.parse((await send(world.gateway.origin, 'GET', '/api/approvals', other)).text);
+  const { id } = items.find(({ arguments: given }) => JSON.stringify(given).includes(text));
+  await send(world.gateway.origin, 'POST', `/api/approvals/${id}/${decision}`, other);
+}
 
 /** Asks as a client of the newest revision does. */
 async function ask(endpoint, key, method, params, headers = {}, signal = undefined) {

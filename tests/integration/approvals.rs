@@ -362,7 +362,7 @@ async fn the_command_line_lists_approves_and_denies() {
         if made {
             assert_eq!(answer.result()["resultType"], "complete")
         } else {
-            assert!(refusal(&answer).contains("it was denied by key|"), "{answer:?}")
+            assert!(refusal(&answer).contains("it was denied by bob"), "{answer:?}")
         }
     }
     assert_eq!(rig.calls(), 1);

@@ -10,6 +10,8 @@ use super::diagnosis::Severity;
 use super::shown::{MOST_SHOWN, REST, show_json, show_text};
 use crate::fault::Fault;
 
+/// Error code of a reached limit of the gateway.
+const OVERLOADED: &str = "OVERLOADED";
 /// Maximum number of result parts that a page shows.
 const MAX_PARTS: usize = 100;
 /// Maximum size of all images of a result together, in bytes.
@@ -40,8 +42,8 @@ pub(crate) struct Called<'a> {
     pub(crate) server: &'a str,
     pub(crate) name: &'a str,
     pub(crate) arguments: &'a Value,
-    /// Operators may open the explanation of a decision.
-    pub(crate) is_operator: bool,
+    /// The visitor may open the explanation of a decision: operators, for tools.
+    pub(crate) can_explain: bool,
 }
 
 impl CallPart {
@@ -64,9 +66,10 @@ impl CallOutcome {
         self.fault.is_some()
     }
 
-    /// Returns whether a policy denied the call.
+    /// Returns whether a policy or a person denied the call, or it was not approved.
     pub(crate) fn is_denied(&self) -> bool {
-        matches!(&self.fault, Some(fault) if fault.stage == "policy")
+        let stage = self.fault.as_ref().map_or("", |fault| &fault.stage);
+        matches!(stage, "policy" | "approval")
     }
 
     pub(crate) fn severity(&self) -> Severity {
@@ -90,14 +93,12 @@ impl CallOutcome {
         if result.get("isError") != Some(&Value::Bool(true)) {
             return Self::new(None, parts);
         }
-        match parts.first() {
-            Some(CallPart::Text(_, text)) if is_denial(text) => {
-                let next = called.explanation();
-                let fault = Fault::new("policy", called.name, "", text);
-                Self { next, ..Self::new(Some(fault), Vec::new()) }
-            }
-            _ => Self::new(Some(Fault::new("call", called.name, "isError", "")), parts),
+        if let Some(CallPart::Text(_, text)) = parts.first()
+            && let Some(fault) = find_denial(called.name, text)
+        {
+            return Self { next: called.explanation(), ..Self::new(Some(fault), Vec::new()) };
         }
+        Self::new(Some(Fault::new("call", called.name, "isError", "")), parts)
     }
 
     /// Creates the outcome of a call that the visitor cancelled.
@@ -114,28 +115,38 @@ impl CallOutcome {
 
     /// Creates the outcome of a call without a result.
     pub(crate) fn of_error(error: &ApiError, called: &Called<'_>) -> Self {
-        let (stage, mark) = find_stage(error);
-        let next = match stage {
-            "policy" => called.explanation(),
+        let fault = match find_denial(called.name, &error.detail) {
+            // A limit of waiting approvals is worded as a denial.
+            Some(denial) if error.code != OVERLOADED => denial,
+            _ => {
+                let (stage, mark) = find_stage(error);
+                Fault::new(stage, called.name, mark, &error.detail)
+            }
+        };
+        let next = match fault.stage.as_str() {
+            "policy" | "approval" => called.explanation(),
             "call" => called.server_page(),
             _ => None,
         };
-        let fault = Fault::new(stage, called.name, mark, &error.detail);
         Self { next, ..Self::new(Some(fault), Vec::new()) }
     }
 }
 
-/// Returns whether the gateway denied the call because of its arguments, or because it was not
-/// approved: such denials are tool errors, for models to read, and name the policy to the caller. A
-/// server that imitates them misleads only about its own tool.
-fn is_denial(text: &str) -> bool {
-    text.starts_with("refused by policy ") || text.starts_with("the call was not made, refused")
+/// Returns the fault of a call that the gateway denied because of its arguments, or because it was
+/// not approved: such denials are tool errors, for models to read, and name the policy to the
+/// caller. A server that imitates them misleads only about its own tool.
+fn find_denial(name: &str, text: &str) -> Option<Fault> {
+    if let Some(rest) = text.strip_prefix("the call was not made, refused") {
+        let cause = rest.strip_prefix(" by ").unwrap_or(text);
+        return Some(Fault::new("approval", name, text, cause));
+    }
+    text.starts_with("refused by policy ").then(|| Fault::new("policy", name, "", text))
 }
 
 impl Called<'_> {
-    /// Returns the page that explains a decision, for operators.
+    /// Returns the page that explains a decision, if the visitor may open it.
     fn explanation(&self) -> Option<(String, &'static str)> {
-        let path = ApiPath::new(&["console", "access"]).ok().filter(|_| self.is_operator)?;
+        let path = ApiPath::new(&["console", "access"]).ok().filter(|_| self.can_explain)?;
         let path = path.with("call", self.name).with("arguments", &self.arguments.to_string());
         Some((path.as_str().to_owned(), "Explain the decision"))
     }
@@ -150,11 +161,10 @@ impl Called<'_> {
 fn find_stage(error: &ApiError) -> (&'static str, &'static str) {
     match (error.status.as_u16(), error.code.as_str()) {
         (_, TOO_LARGE) => ("answer", ""),
-        _ if is_denial(&error.detail) => ("policy", ""),
         (400 | 422, _) => ("schema", ""),
         (403, _) => ("policy", ""),
         (404, _) => ("pin", ""),
-        (413 | 429, _) | (503, "OVERLOADED") => ("limit", ""),
+        (413 | 429, _) | (503, OVERLOADED) => ("limit", ""),
         (428, _) => ("call", "input_required"),
         _ => ("call", ""),
     }

@@ -15,11 +15,8 @@ impl Asking<'_> {
 
     pub(super) fn deny<T>(&self, by: &Principal) -> Result<T, Stop> {
         self.record("denied", std::slice::from_ref(by))?;
-        let who = if *by == self.context.principal {
-            "its caller".to_owned()
-        } else {
-            format!("{}|{}", by.issuer, by.subject)
-        };
+        let is_caller = *by == self.context.principal;
+        let who = if is_caller { "its caller".to_owned() } else { name_of(by) };
         Err(ApprovalError::Denied(who).into())
     }
 

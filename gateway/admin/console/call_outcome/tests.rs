@@ -5,17 +5,21 @@ use serde_json::json;
 
 use super::*;
 
-fn outcome(status: u16, code: &str, is_operator: bool) -> CallOutcome {
+fn outcome(status: u16, code: &str, can_explain: bool) -> CallOutcome {
+    outcome_of((status, code), "it is so", can_explain)
+}
+
+fn outcome_of((status, code): (u16, &str), detail: &str, can_explain: bool) -> CallOutcome {
     let error = ApiError {
         status: StatusCode::from_u16(status).unwrap(),
         code: code.to_owned(),
-        detail: "it is so".to_owned(),
+        detail: detail.to_owned(),
         pointer: String::new(),
         stage: String::new(),
         fault: None,
     };
     let arguments = json!({"words": "a b"});
-    let called = Called { server: "s", name: "s__t", arguments: &arguments, is_operator };
+    let called = Called { server: "s", name: "s__t", arguments: &arguments, can_explain };
     CallOutcome::of_error(&error, &called)
 }
 
@@ -41,25 +45,53 @@ fn each_failure_has_its_stage_and_the_next_step() {
     assert_eq!(outcome(502, "SERVER_ERROR", false).next.unwrap().0, "/console/servers/s");
 }
 
-fn of_result(result: &Value, is_operator: bool) -> CallOutcome {
-    let called = Called { server: "s", name: "t", arguments: &json!({}), is_operator };
+fn of_result(result: &Value, can_explain: bool) -> CallOutcome {
+    let called = Called { server: "s", name: "t", arguments: &json!({}), can_explain };
     CallOutcome::of_result(&called, result)
 }
 
 #[test]
 fn a_denial_is_shown_as_one_and_only_operators_are_led_to_its_explanation() {
-    for text in [
-        "refused by policy thirteen: arguments.id: must not be 13",
-        "the call was not made, refused by policy reopening: denied by key|1",
+    let unapproved = "the call was not made, refused by policy reopening: ";
+    for (text, stage, summary, cause) in [
+        (
+            "refused by policy thirteen: arguments.id: must not be 13".to_owned(),
+            "policy",
+            "A policy denies this call of t.",
+            "Refused by policy thirteen: arguments.id: must not be 13.",
+        ),
+        (
+            format!("{unapproved}it was denied by bob"),
+            "approval",
+            "A person denied this call of t.",
+            "Policy reopening: it was denied by bob.",
+        ),
+        (
+            format!("{unapproved}it was not approved in time"),
+            "approval",
+            "This call of t was not approved in time.",
+            "Policy reopening: it was not approved in time.",
+        ),
+        (
+            "the call was not made, refused: its client is gone".to_owned(),
+            "approval",
+            "This call of t was not approved.",
+            "The call was not made, refused: its client is gone.",
+        ),
     ] {
         let result = json!({"content": [{"type": "text", "text": text}], "isError": true});
         let denied = of_result(&result, false);
         assert!(denied.is_denied() && denied.next.is_none() && denied.parts.is_empty());
         let fault = denied.fault.unwrap();
-        assert_eq!(fault.summary, "A policy denies this call of t.");
-        assert_eq!(fault.cause[1..], format!("{text}.")[1..]);
+        assert_eq!((fault.stage.as_str(), &*fault.summary, &*fault.cause), (stage, summary, cause));
         assert!(of_result(&result, true).next.is_some());
+        let error = outcome_of((400, "INVALID_PARAMS"), &text, true).fault.unwrap();
+        assert_eq!((error.stage.as_str(), &error.fix), (stage, &fault.fix));
     }
+    let full = format!("{unapproved}too many calls are waiting for approval (limits.approvals)");
+    let outcome = outcome_of((503, "OVERLOADED"), &full, true);
+    assert!(!outcome.is_denied() && outcome.next.is_none());
+    assert_eq!(outcome.fault.unwrap().stage, "limit");
 }
 
 fn shown(result: &Value) -> Vec<String> {

@@ -226,11 +226,11 @@ async fn call(
     if let Some(arguments) = arguments {
         let api = api.clone();
         let tool = tool.clone();
-        let is_operator = layout.is_operator();
+        let can_explain = layout.is_operator() && kind == Callable::Tool;
         let (call, id) = layout.start_call((name, typed.clone()), |messages| async move {
             let began = Instant::now();
             let api = api.with_messages(messages);
-            let mut made = make_call(&api, is_operator, (kind, &tool), &arguments).await;
+            let mut made = make_call(&api, can_explain, (kind, &tool), &arguments).await;
             made.milliseconds = began.elapsed().as_millis();
             made
         })?;
@@ -279,7 +279,7 @@ fn find_focus(fields: &[FormField], typed: &Fields) -> String {
 
 async fn make_call(
     api: &ApiClient,
-    is_operator: bool,
+    can_explain: bool,
     (kind, tool): (Callable, &ToolDefinition),
     arguments: &Value,
 ) -> CallOutcome {
@@ -300,7 +300,7 @@ async fn make_call(
         Ok(path) => api.ask(path, &body).await,
         Err(error) => Err(error.clone()),
     };
-    let called = Called { server: &tool.server, name, arguments, is_operator };
+    let called = Called { server: &tool.server, name, arguments, can_explain };
     match answer {
         Ok(result) => CallOutcome::of_result(&called, &result),
         Err(error) => CallOutcome::of_error(&error, &called),
