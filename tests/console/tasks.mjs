@@ -554,7 +554,8 @@ const TASKS = {
     await hands.see('Is in the past.');
     await expectFocus(hands, 'expiresAt');
     await hands.page.getByLabel('Expires').fill('');
-    await hands.press('button', 'Create key');
+    // A second click does not hide the key.
+    await hands.page.getByRole('button', { name: 'Create key' }).dblclick();
     await hands.see('Copy the key now.');
     const key = await hands.page.locator('.code pre').first().textContent();
     const ask = async () => (await fetch(`${world.gateway.origin}/api/servers`, { headers: { authorization: `Bearer ${key}` } })).status;

@@ -48,17 +48,27 @@ pub(crate) async fn check_form(
         Err(error) => return error.into_response(),
     };
     if !state.sent_forms.remember(key) {
-        let detail = "Nothing was done twice. Open the page from the menu to see the result. A \
-            new key is shown only once: if you did not copy it, revoke it and create another.";
-        let title = "The form was already sent";
-        return PageError::new(StatusCode::CONFLICT, title, detail).into_response();
+        return refuse_again(request.uri().path()).into_response();
     }
+    let unanswered = state.sent_forms.watch(key);
     let response = next.run(request).await;
+    unanswered.disarm();
     // Nothing was changed: the page shows the form again, and may be reloaded.
     if !response.status().is_redirection() && response.status() != StatusCode::CREATED {
         state.sent_forms.forget(&key);
     }
     response
+}
+
+/// Returns the error for a form that was sent before.
+fn refuse_again(path: &str) -> PageError {
+    let detail = if path.ends_with("/keys/new") {
+        "Nothing was done twice. Open the keys from the menu. A new key is shown only once: if you \
+         did not copy it, revoke it and create another."
+    } else {
+        "Nothing was done twice. Open the page from the menu to see the result."
+    };
+    PageError::new(StatusCode::CONFLICT, "The form was already sent", detail)
 }
 
 /// Returns whether a page of this origin sent the request, according to the browser. Requests

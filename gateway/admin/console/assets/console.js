@@ -74,6 +74,20 @@
   document.addEventListener("signed-out", () => setTimeout(() => location.reload(), isLeaving ? 3000 : 0));
   addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
 
+  // A second click on a button would lose the answer to the first, so it does nothing until the next page appears. After a
+  // while it counts again: the visitor may have stopped the page.
+  const sent = new WeakSet();
+  document.addEventListener("submit", (event) => {
+    const { target: form, submitter } = event;
+    if (event.defaultPrevented || form.getAttribute("method") !== "post") return;
+    if (sent.has(form)) { event.preventDefault(); return; }
+    sent.add(form);
+    submitter?.setAttribute("aria-disabled", "true");
+    const undo = () => { sent.delete(form); submitter?.removeAttribute("aria-disabled"); };
+    addEventListener("pageshow", undo, { once: true });
+    setTimeout(undo, 30000);
+  });
+
   // Whether the page receives live updates.
   let isFollowing = null;
   let hasFollowed = false;

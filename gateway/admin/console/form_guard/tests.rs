@@ -53,6 +53,12 @@ fn another_site_may_link_here_and_not_ask_in_the_background() {
 }
 
 #[test]
+fn only_the_form_of_a_key_mentions_its_secret() {
+    assert!(refuse_again("/keys/new").detail.contains("shown only once"));
+    assert!(!refuse_again("/agents").detail.contains("key"));
+}
+
+#[test]
 fn a_form_of_many_small_fields_is_too_large() {
     let most = "a&".repeat(MAX_FIELDS - 1);
     assert!(!has_too_many_fields(most.as_bytes()));
