@@ -196,6 +196,12 @@ const TASKS = {
     await hands.see('Unknown tool: the call is refused');
     await hands.go('/console/access?call=tracker/find_issue&issuer=key&subject=0123456789abcdef&organisation=default');
     await hands.see('Unknown caller');
+    // The caller of a record that has no key or session any more.
+    for (const [issuer, words] of [['key', 'This key is revoked, expired or gone'], ['https://id.example', 'No session is open for this identity']]) {
+      const who = new URLSearchParams({ caller: `${issuer}|0123`, issuer, subject: '0123', organisation: 'default' });
+      await hands.go(`/console/access?call=tracker/find_issue&${who}`);
+      await hands.see(words);
+    }
   },
 
   async 'try a tool'(hands) {

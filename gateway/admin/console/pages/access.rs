@@ -3,6 +3,7 @@
 
 use askama::Template;
 use axum::http::StatusCode;
+use lockgate_authn::KEY;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -83,6 +84,17 @@ impl AccessPage<'_> {
         }
     }
 
+    /// Returns a sentence about a caller that has no key and no session.
+    fn described_text(&self) -> &'static str {
+        if self.question.get("issuer") == KEY {
+            "This key is revoked, expired or gone: enter its roles and scopes under “Describe \
+             another caller”."
+        } else {
+            "No session is open for this identity: enter the roles and scopes of its token under \
+             “Describe another caller”."
+        }
+    }
+
     fn arguments_hint(&self) -> &'static str {
         if self.unknown_arguments().is_empty() { "" } else { "arguments-hint" }
     }
@@ -116,7 +128,7 @@ impl Explanation {
             (_, "unknown-server", _) => "Unknown server: the call is refused as an unknown tool",
             (_, "unknown-tool", _) => "Unknown tool: the call is refused",
             (_, "quarantined", _) => "Hidden until the changed tool is approved",
-            (false, ..) => "Unknown caller: the request is refused without a valid token",
+            (false, ..) => "Unknown caller: the request is refused without a valid credential",
             (_, "unavailable", "allow" | "ask") => "Allowed, but the server is not available now",
             (.., "allow") => "Allowed",
             (.., "ask") => "Allowed after approval",
@@ -181,7 +193,7 @@ async fn list_callers(api: &ApiClient) -> Result<Vec<String>, ApiError> {
     }
     let sessions: List<Signed> = api.get(&ApiPath::new(&["api", "sessions"])?).await?;
     for session in sessions.items {
-        if session.issuer != lockgate_authn::KEY {
+        if session.issuer != KEY {
             callers.push(format!("{}|{}", session.issuer, session.subject));
         }
     }
@@ -235,7 +247,7 @@ pub(crate) async fn explain(
     };
     let path = ApiPath::new(&["api", "policies", "explain"])?;
     let mut answer: Result<Explanation, ApiError> = api.ask(&path, &asked).await;
-    // The caller of a recorded call may have had a token.
+    // The caller of a recorded call may have no key or session any more, or never had one.
     if matches!(&answer, Err(error) if error.pointer == "/caller")
         && question.get("caller") == described_name(&question)
     {

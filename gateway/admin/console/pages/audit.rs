@@ -185,7 +185,8 @@ impl AuditRecord {
         if self.get("kind") != "decision" || self.get("method") != "tools/call" {
             return None;
         }
-        let server = self.get("server");
+        // The server of an organisation is recorded as `organisation/server`.
+        let server = self.get("server").rsplit('/').next().unwrap_or("");
         let name = self.get("name");
         // The endpoint of a server has the server's own names.
         let has_own_names = self.get("endpoint").starts_with("/servers/") && !server.is_empty();

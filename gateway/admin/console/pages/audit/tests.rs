@@ -39,6 +39,11 @@ fn the_question_has_the_endpoint_and_the_arguments_or_names_them_as_unknown() {
         explain(&json!({"arguments": redacted, "endpoint": at, "name": "read"})),
         format!(r#"call=files/read at={at} arguments={{"path":"/tmp"}} unknown=secrets"#),
     );
+    let own = json!({
+        "server": "acme/notes", "endpoint": "/servers/notes/mcp", "name": "read",
+        "organisation": "acme", "arguments": {"bytes": 2},
+    });
+    assert_eq!(explain(&own), "call=notes/read organisation=acme at=/servers/notes/mcp");
     let cut = json!({"bytes": 9000, "redacted": r#"{"path":"/tm…"#});
     let at = "/agents/1/mcp";
     assert_eq!(
