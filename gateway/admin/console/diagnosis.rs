@@ -158,10 +158,10 @@ pub(crate) fn say_state(state: &str) -> &str {
 
 impl ServerState {
     /// Returns the severity. A server with a fault is failing even if it is connected, because its
-    /// lists or calls fail.
+    /// lists or calls fail, or if Lockgate waits for it.
     pub(crate) fn severity(&self) -> Severity {
         match Severity::of(&self.state) {
-            Severity::Good if self.fault.is_some() => Severity::Bad,
+            Severity::Good | Severity::Waiting if self.fault.is_some() => Severity::Bad,
             severity => severity,
         }
     }
