@@ -177,16 +177,26 @@ pub(crate) async fn create_key(
     QueryFields(query): QueryFields,
     FormFields(typed): FormFields,
 ) -> PageResult {
-    let mut others = load_keys(&api).await?.items.into_iter();
-    if others.any(|key| key.state == "active" && key.name == typed.get("name")) {
+    let organisation = match typed.get("organizationId") {
+        "" => layout.me.organization_id.as_str(),
+        other => other,
+    };
+    let mut others = load_keys(&api).await?.items;
+    others.retain(|key| key.state == "active" && key.organization_id == organisation);
+    if others.iter().any(|key| key.name == typed.get("name")) {
         let words = "An active key has this name. Choose another, so that records tell them apart.";
         let mistake = ("name".to_owned(), words.to_owned());
         return render(StatusCode::UNPROCESSABLE_ENTITY, &make_form(&layout, &typed, mistake));
     }
+    // Before the key, because an error must not hide its secret.
+    let agent: Option<Agent> = match query.get("for") {
+        "" => None,
+        id => Some(api.get(&ApiPath::new(&["api", "agents", id])?).await?),
+    };
     let path = ApiPath::new(&["api", "keys"])?;
     let made: Result<MadeKey, ApiError> = api.ask(&path, &write_body(&typed)).await;
     match made {
-        Ok(made) => show_made(&layout, &api, &headers, query.get("for"), made).await,
+        Ok(made) => show_made(&layout, &headers, agent, made),
         Err(error) if error.is_of_form() || !error.pointer.is_empty() => {
             let field = error.pointer.trim_start_matches('/').to_owned();
             let mistake = (field, sentence(&error.detail));
@@ -197,26 +207,20 @@ pub(crate) async fn create_key(
 }
 
 /// Shows a key once, with the client configuration for its agent, or for the gateway.
-async fn show_made(
+fn show_made(
     layout: &Layout,
-    api: &ApiClient,
     headers: &HeaderMap,
-    agent: &str,
+    agent: Option<Agent>,
     made: MadeKey,
 ) -> PageResult {
-    let mut endpoint = layout.me.endpoint.clone();
-    let mut name = "lockgate".to_owned();
-    let mut found = None;
-    if !agent.is_empty() {
-        let agent: Agent = api.get(&ApiPath::new(&["api", "agents", agent])?).await?;
-        agent.endpoint.clone_into(&mut endpoint);
-        agent.name.clone_into(&mut name);
-        found = Some(agent);
-    }
-    let address = find_address(&endpoint, headers);
-    let snippets = make_snippets(&name, &address, Some(&made.key), true);
+    let (name, endpoint) = match &agent {
+        Some(agent) => (agent.name.as_str(), &agent.endpoint),
+        None => ("lockgate", &layout.me.endpoint),
+    };
+    let address = find_address(endpoint, headers);
+    let snippets = make_snippets(name, &address, Some(&made.key), true);
     // Unlike a page that shows a form again, this one is remembered as sent.
-    render(StatusCode::CREATED, &MadeKeyPage { layout, made, snippets, agent: found })
+    render(StatusCode::CREATED, &MadeKeyPage { layout, made, snippets, agent })
 }
 
 fn write_body(typed: &Fields) -> Value {
