@@ -84,6 +84,9 @@ const TASKS = {
     await hands.see('The agent was deleted.');
     await expectFocus(hands, 'said');
     equal(await hands.page.getByRole('link', { name: `Aide ${mark}` }).count(), 0);
+    await hands.type('Search by name', `Aide ${mark}`);
+    await hands.press('button', 'Search');
+    await hands.see('No agents match.');
   },
 
   async 'repair a wrong address'(hands, world, mark) {

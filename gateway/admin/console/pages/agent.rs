@@ -94,9 +94,10 @@ async fn load_page<'a>(
     if !slug.is_empty() {
         open = api.get(&ApiPath::new(&["api", "agents", id, "servers", slug])?).await?;
     }
-    let search = fields.get("q").to_lowercase();
+    let search = fields.get("q").to_owned();
+    let wanted = search.to_lowercase();
     let mut tools = std::mem::take(&mut open.tools);
-    tools.retain(|tool| tool.name.to_lowercase().contains(&search));
+    tools.retain(|tool| tool.name.to_lowercase().contains(&wanted));
     let tools = ListPart::cut(tools, fields.get("page"), &tools_path(id, slug, &search)?);
     let address = find_address(&agent.endpoint, headers);
     let needs_key = matches!(&layout.who, Some(who) if who.has_session);

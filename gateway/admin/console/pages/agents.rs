@@ -36,6 +36,17 @@ impl Agent {
     }
 }
 
+/// Returns the name of an agent; the id, or the text of another kind of agent, if the visitor may
+/// not see it.
+pub(crate) async fn name_agent(api: &ApiClient, id: &str) -> String {
+    if let Ok(path) = ApiPath::new(&["api", "agents", id])
+        && let Ok(agent) = api.get::<Agent>(&path).await
+    {
+        return agent.name;
+    }
+    id.to_owned()
+}
+
 #[derive(Template)]
 #[template(path = "agents.html")]
 struct AgentsPage<'a> {

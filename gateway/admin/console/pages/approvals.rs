@@ -6,6 +6,7 @@ use axum::http::{Method, StatusCode};
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::agents::name_agent;
 use crate::console::api_client::{ApiClient, ApiError, ApiPath, List, sentence};
 use crate::console::diagnosis::Severity;
 use crate::console::error::{PageResult, show};
@@ -60,6 +61,8 @@ struct ApprovalsPage<'a> {
 struct ApprovalPage<'a> {
     layout: &'a Layout,
     approval: Approval,
+    /// The name of the agent; empty without one.
+    agent_name: String,
 }
 
 impl Approval {
@@ -142,7 +145,11 @@ pub(crate) async fn show_approval(
         }
         Err(error) => return Err(error.into()),
     };
-    show(&ApprovalPage { layout: &layout, approval })
+    let agent_name = match &approval.agent {
+        Some(agent) => name_agent(&api, agent).await,
+        None => String::new(),
+    };
+    show(&ApprovalPage { layout: &layout, approval, agent_name })
 }
 
 /// Approves or denies a call.

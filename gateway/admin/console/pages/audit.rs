@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
+use super::agents::name_agent;
 use crate::console::api_client::{ApiClient, ApiError, ApiPath, sentence};
 use crate::console::diagnosis::Severity;
 use crate::console::error::{PageError, PageResult, render, show};
@@ -62,6 +63,8 @@ struct RecordPage<'a> {
     layout: &'a Layout,
     record: &'a AuditRecord,
     facts: Vec<(&'static str, String)>,
+    /// The name of the agent; empty without one.
+    agent_name: String,
     json: String,
     explain: Option<String>,
 }
@@ -289,8 +292,13 @@ pub(crate) async fn show_record(
     let Some(record) = found.records.iter().find(|record| record.get("time") == time) else {
         return Err(PageError::not_found(missing));
     };
+    let agent_name = match record.get("agent") {
+        "" => String::new(),
+        agent => name_agent(&api, agent).await,
+    };
     show(&RecordPage {
         facts: record.facts(),
+        agent_name,
         json: show_json(&record.0),
         explain: if layout.is_operator() { record.explain_address() } else { None },
         layout: &layout,
