@@ -148,6 +148,58 @@ async fn a_form_that_is_sent_twice_is_done_once() {
     assert_eq!(agents.matches(">desk<").count(), 1, "{agents}");
 }
 
+#[tokio::test]
+async fn a_record_has_the_name_of_the_agent() {
+    let server = Upstream::http(modern(&["t"])).await;
+    let gate = gate(&server, json!({"audit": {"file": "audit.jsonl"}})).await;
+    let at = gate.address;
+    let ada = key(&gate, "ada", &["--role", "operator"]).await;
+    let create = Request::bare("POST", "/api/agents", r#"{"name":"Desk"}"#);
+    let made = create.with("Content-Type", "application/json").by(&ada).send(at).await.json();
+    let id = made["id"].as_str().unwrap();
+    let assign = format!("/api/agents/{id}/servers/a");
+    let assign = Request::bare("PATCH", &assign, r#"{"assigned":true}"#);
+    let assigned = assign.with("Content-Type", "application/json").by(&ada).send(at).await;
+    assert_eq!(assigned.status, 200, "{}", assigned.text());
+    let robot = key(&gate, "robot", &["--agent", id]).await;
+    let params = json!({"name": "a__t", "arguments": {}});
+    let call = Request::modern(&format!("/agents/{id}/mcp"), "tools/call", params);
+    assert_eq!(call.by(&robot).send(at).await.status, 200);
+    let time = until("the call is recorded", async || {
+        let found = get("/api/audit?principal=robot&tool=a__t").by(&ada).send(at).await.json();
+        found["items"][0]["time"].as_str().map(str::to_owned)
+    })
+    .await;
+    let record = get(&format!("/console/audit/{time}"));
+    let page = record.with("Cookie", &sign_in(&gate, &ada).await).send(at).await.text();
+    assert!(page.contains(&format!("<dd title=\"{id}\">Desk</dd>")), "{page}");
+}
+
+#[tokio::test]
+async fn a_new_key_has_a_name_of_its_own_in_its_organisation_and_an_agent_that_exists() {
+    let server = Upstream::http(modern(&["t"])).await;
+    let gate = gate(&server, json!({})).await;
+    let at = gate.address;
+    let ada = key(&gate, "ada", &["--role", "operator"]).await;
+    key(&gate, "twin", &["--organisation", "globex"]).await;
+    let cookie = sign_in(&gate, &ada).await;
+    for (query, name, of, status) in [
+        ("?for=agt_none", "late", "", 404),
+        ("", "late", "", 201),
+        ("", "twin", "", 201),
+        ("", "twin", "", 422),
+        ("", "twin", "globex", 422),
+    ] {
+        let page = get("/console/keys/new").with("Cookie", &cookie).send(at).await;
+        let (token, number) = (hidden_field(&page, "token"), hidden_field(&page, "page"));
+        let hidden = [("token", &*token), ("page", &number)];
+        let fields = [hidden[0], hidden[1], ("name", name), ("organizationId", of)];
+        let form = form(at, &format!("/console/keys/new{query}"), &fields);
+        let answer = form.with("Cookie", &cookie).send(at).await;
+        assert_eq!(answer.status, status, "{name} {of}: {}", answer.text());
+    }
+}
+
 /// Page permissions match those of the API's routes.
 #[tokio::test]
 async fn pages_are_for_the_roles_that_the_configuration_gives() {
