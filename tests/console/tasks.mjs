@@ -563,9 +563,18 @@ const TASKS = {
     await hands.see('Is in the past.');
     await expectFocus(hands, 'expiresAt');
     await hands.page.getByLabel('Expires').fill('');
-    // A second click does not hide the key.
-    await hands.page.getByRole('button', { name: 'Create key' }).dblclick();
+    // A second click sends nothing, and does not hide the key.
+    let sent = 0;
+    await hands.page.route('**/console/keys/new', async (route) => {
+      sent += route.request().method() === 'POST' ? 1 : 0;
+      await new Promise((resolve) => { setTimeout(resolve, 500); });
+      await route.continue().catch(() => {});
+    });
+    const create = hands.page.getByRole('button', { name: 'Create key' });
+    await create.evaluate((button) => { button.click(); setTimeout(() => button.click(), 200); });
     await hands.see('Copy the key now.');
+    equal(sent, 1, 'forms that are sent');
+    await hands.page.unroute('**/console/keys/new');
     const key = await hands.page.locator('.code pre').first().textContent();
     const ask = async () => (await fetch(`${world.gateway.origin}/api/servers`, { headers: { authorization: `Bearer ${key}` } })).status;
     equal(await ask(), 200, 'the key is good');
