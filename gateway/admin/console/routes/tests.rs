@@ -21,7 +21,6 @@ use crate::api::routes::table as api_table;
 use crate::api::usage::Usage;
 use crate::console::error::TOO_MUCH;
 use crate::console::shown::{MOST_SHOWN, REST};
-use crate::console::usage::Usage;
 use crate::console::visitor::Visitor;
 
 /// Returns the console for a visitor of this role, and the token of its forms.
