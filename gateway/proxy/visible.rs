@@ -58,8 +58,8 @@ pub struct FailingCalls {
     pub since: SystemTime,
 }
 
-/// Returns how many steps ago calls began to fail: the oldest of the last [`CALL_STEPS`] of which at
-/// least half of the calls failed, or earlier if all steps between failed too.
+/// Returns how many steps ago calls began to fail: in the oldest of the last [`CALL_STEPS`] with at
+/// least half of its calls failed, or earlier if all steps between failed too.
 fn find_first_failing(steps: &[RecentCalls]) -> u32 {
     let mut first = 0;
     for (ago, step) in steps.iter().rev().enumerate() {
