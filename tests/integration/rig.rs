@@ -32,13 +32,15 @@ pub async fn until<T>(what: &str, mut check: impl AsyncFnMut() -> Option<T>) -> 
     }
 }
 
-/// Returns whether a process is alive, and not a zombie.
+/// Returns whether a thread of a process is alive, and not a zombie. The first thread of an ended
+/// process can be a zombie while others still hold its pipes open.
 pub fn alive(pid: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit(')')
-        .next()
-        .and_then(|rest| rest.split_whitespace().next())
-        .is_some_and(|state| state != "Z" && state != "X")
+    let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return false };
+    threads.flatten().any(|thread| {
+        let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        let state = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().next());
+        state.is_some_and(|state| state != "Z" && state != "X")
+    })
 }
 
 /// Returns the living children of a process, with each guard replaced by its own children.
