@@ -17,7 +17,7 @@ pub(crate) mod call_messages;
 mod change;
 mod conditions;
 mod connections;
-mod document;
+pub(crate) mod document;
 pub(crate) mod events;
 mod failure;
 mod figures;

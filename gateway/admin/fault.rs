@@ -7,12 +7,12 @@ use lockgate_proxy::{FailingCalls, Gateway};
 use lockgate_text::date;
 use lockgate_upstream::{ListFailure, StageError, UNREADABLE_LISTS, Upstream, UpstreamState};
 use serde::Serialize;
-use utoipa::ToSchema;
 
 /// A failure in words for people.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, serde::Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, serde::Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(default)]
-#[schema(as = Fault)]
+#[cfg_attr(test, schema(as = Fault))]
 pub struct Fault {
     /// The stage that failed: `start`, `dns`, `connect`, `tls`, `http`, `auth`, `handshake`,
     /// `list`, `run`, `call`, `schema`, `policy`, `approval`, `pin`, `limit` or `answer`.

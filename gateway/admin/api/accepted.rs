@@ -2,7 +2,7 @@
 //! description. Unsupported ones are rejected before anything is done, because the client relies on
 //! their effect.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use axum::extract::Request;
 use axum::http::{Method, StatusCode};
@@ -19,7 +19,8 @@ const MAX_SHOWN: usize = 64;
 /// The parameters of an operation.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Accepted {
-    query: BTreeSet<String>,
+    /// The longest value of each, in characters.
+    query: BTreeMap<String, Option<u64>>,
     /// In lower case.
     headers: BTreeSet<String>,
 }
@@ -33,7 +34,10 @@ impl Accepted {
             let Some(Value::String(name)) = parameter.get("name") else { continue };
             let Some(Value::String(place)) = parameter.get("in") else { continue };
             match place.as_str() {
-                "query" => drop(accepted.query.insert(name.clone())),
+                "query" => {
+                    let longest = parameter["schema"]["maxLength"].as_u64();
+                    accepted.query.insert(name.clone(), longest);
+                }
                 "header" => drop(accepted.headers.insert(name.to_ascii_lowercase())),
                 _ => {}
             }
@@ -44,9 +48,15 @@ impl Accepted {
     /// Rejects parameters and conditions that the operation does not support.
     pub(crate) fn check(&self, request: &Request) -> Result<(), Problem> {
         let query = request.uri().query().unwrap_or("");
-        for (name, _) in form_urlencoded::parse(query.as_bytes()) {
-            if !self.query.contains(&*name) {
+        for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+            let Some(longest) = self.query.get(&*name) else {
                 return Err(refuse_parameter(&name));
+            };
+            if let &Some(longest) = longest
+                && value.chars().count() as u64 > longest
+            {
+                let detail = format!("`{name}`: must not have more than {longest} characters");
+                return Err(Problem::new(StatusCode::BAD_REQUEST, "INVALID_QUERY", detail));
             }
         }
         if matches!(*request.method(), Method::GET | Method::HEAD) {

@@ -10,12 +10,13 @@ use lockgate_authn::Role;
 use lockgate_registry::{AgentServer as Stored, AgentServerChange};
 use lockgate_upstream::Upstream;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use super::access::Caller;
 use super::body::Body;
 use super::change::{Change, Terms};
-use super::conditions::{ChangeQuery, CreationHeaders, OrganisationQuery, make_actor};
+use super::conditions::make_actor;
+#[cfg(test)]
+use super::conditions::{ChangeQuery, CreationHeaders, OrganisationQuery};
 use super::figures::may_see_figures;
 use super::page::Page;
 use super::problem::Problem;
@@ -24,7 +25,8 @@ use super::state::{ApiState, Shared};
 use crate::fault::Fault;
 
 /// A server of an agent.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct AgentServer {
     /// The namespace of its tools.
@@ -51,7 +53,8 @@ pub(crate) struct AgentServer {
 }
 
 /// A tool of a server of an agent.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct AgentTool {
     /// The server's own name.
     name: String,
@@ -60,7 +63,8 @@ pub(crate) struct AgentTool {
 }
 
 /// A change of a server of an agent; omitted members are unchanged.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AgentServerPatch {
     /// Whether the agent's endpoint offers the server.
@@ -181,7 +185,7 @@ fn list_stored(
 
 /// Lists the servers that an agent has or could have: those of the configuration, as far as policy
 /// lets the caller see them, and those of the organisation.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     get,
     path = "/agents/{id}/servers",
     tag = "agents",
@@ -190,7 +194,7 @@ fn list_stored(
         (status = 200, body = Page<AgentServer>),
         (status = 404, description = "Not found"),
     )
-)]
+))]
 pub(crate) async fn list_agent_servers(
     State(state): Shared,
     caller: Caller,
@@ -211,13 +215,13 @@ pub(crate) async fn list_agent_servers(
 }
 
 /// Returns a server of an agent, with its tools.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     get,
     path = "/agents/{id}/servers/{server}",
     tag = "agents",
     params(("id" = String, Path), ("server" = String, Path), OrganisationQuery),
     responses((status = 200, body = AgentServer), (status = 404, description = "Not found"))
-)]
+))]
 pub(crate) async fn show_agent_server(
     State(state): Shared,
     caller: Caller,
@@ -233,7 +237,7 @@ pub(crate) async fn show_agent_server(
 /// Assigns a server to an agent or unassigns it, and switches tools of it on or off.
 ///
 /// A tool that is off answers at the agent's endpoint like one that does not exist.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     patch,
     path = "/agents/{id}/servers/{server}",
     tag = "agents",
@@ -251,7 +255,7 @@ pub(crate) async fn show_agent_server(
         (status = 404, description = "No such agent, server or tool"),
         (status = 409, description = "A limit is reached"),
     )
-)]
+))]
 pub(crate) async fn change_agent_server(
     State(state): Shared,
     Path((id, slug)): Path<(String, String)>,

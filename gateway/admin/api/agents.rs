@@ -7,14 +7,13 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use lockgate_registry::{Agent as Stored, AgentQuery, Changed, NewAgent};
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use super::access::Caller;
 use super::body::Body;
 use super::change::Change;
-use super::conditions::{
-    ChangeHeaders, ChangeQuery, CreationHeaders, OrganisationQuery, make_actor,
-};
+use super::conditions::make_actor;
+#[cfg(test)]
+use super::conditions::{ChangeHeaders, ChangeQuery, CreationHeaders, OrganisationQuery};
 use super::integrations::{entity_tag, write_time};
 use super::names::KeyNames;
 use super::page::{Page, Part, SortOrder, StoredSort};
@@ -23,7 +22,8 @@ use super::query::{Query, number};
 use super::state::Shared;
 
 /// An agent.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Agent {
     id: String,
@@ -48,31 +48,33 @@ pub(crate) struct Agent {
 }
 
 /// The properties of an agent.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AgentName {
     /// Display name; unique among the agents of its owner.
     name: String,
 }
 
-#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(utoipa::IntoParams))]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-#[into_params(parameter_in = Query)]
+#[cfg_attr(test, into_params(parameter_in = Query))]
 pub(crate) struct AgentListQuery {
     /// Part of the name, case-insensitive.
     #[serde(default)]
-    #[param(max_length = 256)]
+    #[cfg_attr(test, param(max_length = 256))]
     search: Option<String>,
     /// Default `name`.
     #[serde(default)]
-    #[param(inline)]
+    #[cfg_attr(test, param(inline))]
     sort: Option<StoredSort>,
     #[serde(default)]
-    #[param(inline)]
+    #[cfg_attr(test, param(inline))]
     order: Option<SortOrder>,
     /// The maximum number of items per page.
     #[serde(default, deserialize_with = "number")]
-    #[param(minimum = 1, maximum = 200)]
+    #[cfg_attr(test, param(minimum = 1, maximum = 200))]
     limit: Option<usize>,
     /// The start of the page: `nextCursor` of the previous page.
     #[serde(default)]
@@ -114,13 +116,13 @@ fn answer_changed(status: StatusCode, change: &Change, changed: Changed<Stored>)
 }
 
 /// Lists the caller's agents; for administrators, all agents of the organisation.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     get,
     path = "/agents",
     tag = "agents",
     params(AgentListQuery, OrganisationQuery),
     responses((status = 200, body = Page<Agent>))
-)]
+))]
 pub(crate) async fn list_agents(
     State(state): Shared,
     caller: Caller,
@@ -142,7 +144,7 @@ pub(crate) async fn list_agents(
 }
 
 /// Creates an agent owned by the caller.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     post,
     path = "/agents",
     tag = "agents",
@@ -153,7 +155,7 @@ pub(crate) async fn list_agents(
         (status = 200, body = Agent, description = "`dryRun`"),
         (status = 409, description = "The name is taken"),
     )
-)]
+))]
 pub(crate) async fn create_agent(
     change: Change,
     Body(AgentName { name }): Body<AgentName>,
@@ -167,13 +169,13 @@ pub(crate) async fn create_agent(
 }
 
 /// Returns an agent.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     get,
     path = "/agents/{id}",
     tag = "agents",
     params(("id" = String, Path), OrganisationQuery),
     responses((status = 200, body = Agent), (status = 404, description = "Not found"))
-)]
+))]
 pub(crate) async fn show_agent(
     State(state): Shared,
     caller: Caller,
@@ -187,7 +189,7 @@ pub(crate) async fn show_agent(
 }
 
 /// Renames an agent.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     patch,
     path = "/agents/{id}",
     tag = "agents",
@@ -198,7 +200,7 @@ pub(crate) async fn show_agent(
         (status = 404, description = "Not found"),
         (status = 412, description = "Changed since the version in `If-Match`"),
     )
-)]
+))]
 pub(crate) async fn rename_agent(
     Path(id): Path<String>,
     change: Change,
@@ -213,7 +215,7 @@ pub(crate) async fn rename_agent(
 }
 
 /// Deletes an agent and its endpoint.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     delete,
     path = "/agents/{id}",
     tag = "agents",
@@ -224,7 +226,7 @@ pub(crate) async fn rename_agent(
         (status = 404, description = "Not found"),
         (status = 412, description = "Changed since the version in `If-Match`"),
     )
-)]
+))]
 pub(crate) async fn delete_agent(
     Path(id): Path<String>,
     change: Change,

@@ -6,7 +6,6 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use serde::Serialize;
 use serde_json::Value;
-use utoipa::ToSchema;
 
 use super::access::Caller;
 use super::page::{Page, PageQuery};
@@ -15,8 +14,9 @@ use super::query::Query;
 use super::state::{ApiState, Shared};
 
 /// A waiting call, as described in [policy.md](policy.md#approvals).
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(value_type = Object)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
+#[cfg_attr(test, schema(value_type = Object))]
 pub(crate) struct WaitingApproval(Value);
 
 impl WaitingApproval {
@@ -29,13 +29,13 @@ impl WaitingApproval {
 }
 
 /// Lists the calls that the caller may approve.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     get,
     path = "/approvals",
     tag = "approvals",
     params(PageQuery),
     responses((status = 200, body = Page<WaitingApproval>))
-)]
+))]
 pub(crate) async fn list_approvals(
     State(state): Shared,
     caller: Caller,
@@ -52,13 +52,13 @@ pub(crate) async fn list_approvals(
 /// left by their clients.
 ///
 /// `state` is `approved`, `denied`, `expired` or `left`; `by` has the names of the approvers.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     get,
     path = "/approvals/ended",
     tag = "approvals",
     params(PageQuery),
     responses((status = 200, body = Page<WaitingApproval>))
-)]
+))]
 pub(crate) async fn list_ended_approvals(
     State(state): Shared,
     caller: Caller,
@@ -72,13 +72,13 @@ pub(crate) async fn list_ended_approvals(
 }
 
 /// Returns a call that the caller may approve.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     get,
     path = "/approvals/{id}",
     tag = "approvals",
     params(("id" = String, Path)),
     responses((status = 200, body = WaitingApproval), (status = 404, description = "Not found"))
-)]
+))]
 pub(crate) async fn show_approval(
     State(state): Shared,
     caller: Caller,
@@ -94,7 +94,7 @@ pub(crate) async fn show_approval(
 }
 
 /// Approves a call.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     post,
     path = "/approvals/{id}/approve",
     tag = "approvals",
@@ -104,7 +104,7 @@ pub(crate) async fn show_approval(
         (status = 404, description = "Not found"),
         (status = 409, description = "The decision does not count"),
     )
-)]
+))]
 pub(crate) async fn approve_call(
     State(state): Shared,
     caller: Caller,
@@ -114,7 +114,7 @@ pub(crate) async fn approve_call(
 }
 
 /// Denies a call.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     post,
     path = "/approvals/{id}/deny",
     tag = "approvals",
@@ -124,7 +124,7 @@ pub(crate) async fn approve_call(
         (status = 404, description = "Not found"),
         (status = 409, description = "The decision does not count"),
     )
-)]
+))]
 pub(crate) async fn deny_call(
     State(state): Shared,
     caller: Caller,

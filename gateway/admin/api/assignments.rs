@@ -7,12 +7,13 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use lockgate_registry::{Assignment, Integration as Stored, MAX_PAGE, Page as Found};
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use super::access::Caller;
 use super::agents::Agent;
 use super::change::Change;
-use super::conditions::{ChangeQuery, CreationHeaders, OrganisationQuery, make_actor};
+use super::conditions::make_actor;
+#[cfg(test)]
+use super::conditions::{ChangeQuery, CreationHeaders, OrganisationQuery};
 use super::integrations::{Integration, States};
 use super::page::{Page, Part};
 use super::problem::Problem;
@@ -22,26 +23,28 @@ use super::state::{ApiState, Shared};
 /// Default items per page: most agents have fewer.
 const DEFAULT_PAGE: usize = MAX_PAGE;
 
-#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(utoipa::IntoParams))]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-#[into_params(parameter_in = Query)]
+#[cfg_attr(test, into_params(parameter_in = Query))]
 pub(crate) struct AssignedQuery {
     /// Part of the name or the slug, case-insensitive.
     #[serde(default)]
-    #[param(max_length = 256)]
+    #[cfg_attr(test, param(max_length = 256))]
     search: Option<String>,
     /// The maximum number of items per page.
     #[serde(default, deserialize_with = "number")]
-    #[param(minimum = 1, maximum = 200)]
+    #[cfg_attr(test, param(minimum = 1, maximum = 200))]
     limit: Option<usize>,
     /// The start of the page: `nextCursor` of the previous page.
     #[serde(default)]
-    #[param(max_length = 1024)]
+    #[cfg_attr(test, param(max_length = 1024))]
     cursor: Option<String>,
 }
 
 /// An agent, with the integration that was assigned or unassigned.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct AgentIntegration {
     #[serde(flatten)]
@@ -90,13 +93,13 @@ fn answer(
 }
 
 /// Lists the integrations of an agent.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     get,
     path = "/agents/{id}/mcp-integrations",
     tag = "agents",
     params(("id" = String, Path), AssignedQuery, OrganisationQuery),
     responses((status = 200, body = Page<Integration>), (status = 404, description = "Not found"))
-)]
+))]
 pub(crate) async fn list_assigned(
     State(state): Shared,
     caller: Caller,
@@ -110,13 +113,13 @@ pub(crate) async fn list_assigned(
 }
 
 /// Lists the integrations that can be assigned to an agent: enabled, and not assigned yet.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     get,
     path = "/agents/{id}/mcp-integrations/available",
     tag = "agents",
     params(("id" = String, Path), AssignedQuery, OrganisationQuery),
     responses((status = 200, body = Page<Integration>), (status = 404, description = "Not found"))
-)]
+))]
 pub(crate) async fn list_available(
     State(state): Shared,
     caller: Caller,
@@ -130,7 +133,7 @@ pub(crate) async fn list_available(
 }
 
 /// Assigns an integration to an agent.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     post,
     path = "/agents/{id}/mcp-integrations/{integrationId}",
     tag = "agents",
@@ -149,7 +152,7 @@ pub(crate) async fn list_available(
         (status = 404, description = "Not found"),
         (status = 409, description = "Already assigned"),
     )
-)]
+))]
 pub(crate) async fn assign_integration(
     State(state): Shared,
     Path((id, integration)): Path<(String, String)>,
@@ -164,7 +167,7 @@ pub(crate) async fn assign_integration(
 }
 
 /// Unassigns an integration from an agent.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     delete,
     path = "/agents/{id}/mcp-integrations/{integrationId}",
     tag = "agents",
@@ -180,7 +183,7 @@ pub(crate) async fn assign_integration(
         (status = 200, body = AgentIntegration, description = "`dryRun`"),
         (status = 404, description = "Not found, or not assigned"),
     )
-)]
+))]
 pub(crate) async fn unassign_integration(
     State(state): Shared,
     Path((id, integration)): Path<(String, String)>,

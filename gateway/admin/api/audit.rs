@@ -12,9 +12,9 @@ use lockgate_authn::{DEFAULT_ORGANISATION, Role};
 use lockgate_telemetry::audit::{Members, Search, SearchResult, search};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use utoipa::ToSchema;
 
 use super::access::Caller;
+#[cfg(test)]
 use super::conditions::OrganisationQuery;
 use super::places::OrganisationPermit;
 use super::problem::Problem;
@@ -28,49 +28,51 @@ const DEFAULT_RECORDS: usize = 50;
 /// Maximum number of records per page.
 const MAX_RECORDS: usize = 200;
 
-#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(utoipa::IntoParams))]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-#[into_params(parameter_in = Query)]
+#[cfg_attr(test, into_params(parameter_in = Query))]
 pub(crate) struct AuditQuery {
     /// The maximum number of records per page.
     #[serde(default, deserialize_with = "number")]
-    #[param(minimum = 1, maximum = 200)]
+    #[cfg_attr(test, param(minimum = 1, maximum = 200))]
     limit: Option<usize>,
     /// The start of the page: `nextCursor` of the previous page.
     #[serde(default)]
-    #[param(max_length = 1024)]
+    #[cfg_attr(test, param(max_length = 1024))]
     cursor: Option<String>,
     /// Not before this time: RFC 3339 in UTC, such as `2026-11-23T06:00:00Z`.
     #[serde(default)]
-    #[param(max_length = 32)]
+    #[cfg_attr(test, param(max_length = 32))]
     from: Option<String>,
     /// Before this time.
     #[serde(default)]
-    #[param(max_length = 32)]
+    #[cfg_attr(test, param(max_length = 32))]
     to: Option<String>,
     /// The caller: `issuer|subject`, a subject, or the name of a key.
     #[serde(default)]
-    #[param(max_length = 512)]
+    #[cfg_attr(test, param(max_length = 512))]
     principal: Option<String>,
     /// The requested name or URI.
     #[serde(default)]
-    #[param(max_length = 512)]
+    #[cfg_attr(test, param(max_length = 512))]
     tool: Option<String>,
     /// The server of the request.
     #[serde(default)]
-    #[param(max_length = 512)]
+    #[cfg_attr(test, param(max_length = 512))]
     server: Option<String>,
     #[serde(default)]
-    #[param(inline)]
+    #[cfg_attr(test, param(inline))]
     decision: Option<DecisionName>,
     /// `decision`, `change`, `approval`, `refusal`, …
     #[serde(default)]
-    #[param(max_length = 32)]
+    #[cfg_attr(test, param(max_length = 32))]
     kind: Option<String>,
 }
 
 /// The decision.
-#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum DecisionName {
     Allow,
@@ -78,11 +80,12 @@ pub(crate) enum DecisionName {
 }
 
 /// A page of the audit trail.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct AuditPage {
     /// The newest first, in the format of the trail; a decision has `outcome` and `duration_us`.
-    #[schema(value_type = Vec<Object>)]
+    #[cfg_attr(test, schema(value_type = Vec<Object>))]
     items: Vec<Members>,
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
@@ -94,7 +97,8 @@ pub(crate) struct AuditPage {
 }
 
 /// The integrity of the trail by record numbers. `lockgate audit verify` checks the hashes.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Integrity {
     /// In the searched part, every line is a record and no number is missing.
@@ -229,7 +233,7 @@ impl Reader {
 ///
 /// A search reads at most 64 MiB of the trail, including rotated files, for at most 2 s. `complete`
 /// reports whether that was enough.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     get,
     path = "/audit",
     tag = "audit",
@@ -238,7 +242,7 @@ impl Reader {
         (status = 200, body = AuditPage),
         (status = 409, description = "The audit trail is not written to a file"),
     )
-)]
+))]
 pub(crate) async fn search_audit(
     State(state): Shared,
     caller: Caller,
@@ -299,7 +303,7 @@ pub(crate) async fn search_audit(
 }
 
 /// Verifies the sequence numbers and hashes of all records of the audit trail.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     post,
     path = "/audit/verify",
     tag = "audit",
@@ -307,7 +311,7 @@ pub(crate) async fn search_audit(
         (status = 200, body = AuditReport),
         (status = 409, description = "The trail is not written to a file"),
     )
-)]
+))]
 pub(crate) async fn verify_audit(
     State(state): Shared,
     caller: Caller,

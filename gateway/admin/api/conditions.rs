@@ -7,7 +7,6 @@ use axum::http::{HeaderMap, StatusCode};
 use lockgate_authn::Role;
 use lockgate_registry::{Actor, ChangeOptions, PrincipalKey};
 use serde::Deserialize;
-use utoipa::IntoParams;
 
 use super::access::Caller;
 use super::problem::Problem;
@@ -15,16 +14,18 @@ use super::query::flag;
 
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
-#[derive(Debug, Default, Deserialize, IntoParams)]
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(utoipa::IntoParams))]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-#[into_params(parameter_in = Query)]
+#[cfg_attr(test, into_params(parameter_in = Query))]
 pub(crate) struct ChangeQuery {
     /// Return the result of the change and the affected agents, without making the change.
     #[serde(default, deserialize_with = "flag")]
     dry_run: Option<bool>,
 }
 
-#[derive(IntoParams)]
+#[cfg(test)]
+#[derive(utoipa::IntoParams)]
 #[into_params(parameter_in = Header)]
 #[allow(dead_code, reason = "describes headers; they are read by name")]
 pub(crate) struct ChangeHeaders {
@@ -38,7 +39,8 @@ pub(crate) struct ChangeHeaders {
 }
 
 /// Headers of a change without an earlier version, such as a creation.
-#[derive(IntoParams)]
+#[cfg(test)]
+#[derive(utoipa::IntoParams)]
 #[into_params(parameter_in = Header)]
 #[allow(dead_code, reason = "describes a header; it is read by name")]
 pub(crate) struct CreationHeaders {
@@ -48,7 +50,8 @@ pub(crate) struct CreationHeaders {
     idempotency_key: Option<String>,
 }
 
-#[derive(IntoParams)]
+#[cfg(test)]
+#[derive(utoipa::IntoParams)]
 #[into_params(parameter_in = Query, rename_all = "camelCase")]
 #[allow(dead_code, reason = "describes a parameter; `Caller` reads it")]
 pub(crate) struct OrganisationQuery {

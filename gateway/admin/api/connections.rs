@@ -11,10 +11,11 @@ use lockgate_accounts::{AccountError, Accounts, Connection as Found, GrantFilter
 use lockgate_authn::Role;
 use lockgate_text::date;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use super::access::Caller;
-use super::conditions::{ChangeQuery, OrganisationQuery};
+use super::conditions::ChangeQuery;
+#[cfg(test)]
+use super::conditions::OrganisationQuery;
 use super::page::{Page, PageQuery};
 use super::problem::Problem;
 use super::query::{Query, flag, number};
@@ -24,7 +25,8 @@ use super::state::{ApiState, Shared};
 use crate::connect::holder_of;
 
 /// An account of a user at a server.
-#[derive(Clone, Debug, Serialize, ToSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Connection {
     id: String,
@@ -84,21 +86,22 @@ impl Connection {
     }
 }
 
-#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(utoipa::IntoParams))]
 #[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
+#[cfg_attr(test, into_params(parameter_in = Query))]
 pub(crate) struct ConnectionsQuery {
     /// The maximum number of items per page.
     #[serde(default, deserialize_with = "number")]
-    #[param(minimum = 1, maximum = 200)]
+    #[cfg_attr(test, param(minimum = 1, maximum = 200))]
     limit: Option<usize>,
     /// The start of the page: `nextCursor` of the previous page.
     #[serde(default)]
-    #[param(max_length = 1024)]
+    #[cfg_attr(test, param(max_length = 1024))]
     cursor: Option<String>,
     /// Part of the server, the issuer or the subject.
     #[serde(default)]
-    #[param(max_length = 256)]
+    #[cfg_attr(test, param(max_length = 256))]
     search: Option<String>,
     /// For administrators: the accounts of all users instead of the caller's own.
     #[serde(default, deserialize_with = "flag")]
@@ -109,13 +112,13 @@ pub(crate) struct ConnectionsQuery {
 ///
 /// Administrators see the users of their organisation, operators all users. At most 10,000 accounts
 /// are searched.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     get,
     path = "/connections",
     tag = "connections",
     params(ConnectionsQuery, OrganisationQuery),
     responses((status = 200, body = Page<Connection>))
-)]
+))]
 pub(crate) async fn list_connections(
     State(state): Shared,
     caller: Caller,
@@ -137,7 +140,7 @@ pub(crate) async fn list_connections(
 
 /// Returns an account: the caller's own by its id or its server, or for administrators that of a
 /// user by its id.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     get,
     path = "/connections/{id}",
     tag = "connections",
@@ -146,7 +149,7 @@ pub(crate) async fn list_connections(
         (status = 200, body = Connection),
         (status = 404, description = "No such account"),
     )
-)]
+))]
 pub(crate) async fn show_connection(
     State(state): Shared,
     caller: Caller,
@@ -159,7 +162,7 @@ pub(crate) async fn show_connection(
 ///
 /// The tokens are deleted, calls and streams that use them end on every gateway, and the
 /// authorization server is asked to revoke them.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     delete,
     path = "/connections/{id}",
     tag = "connections",
@@ -169,7 +172,7 @@ pub(crate) async fn show_connection(
         (status = 200, body = Connection, description = "`dryRun`"),
         (status = 404, description = "No such account"),
     )
-)]
+))]
 pub(crate) async fn delete_connection(
     State(state): Shared,
     caller: Caller,

@@ -71,9 +71,10 @@ struct Decisions {
     told: Option<Instant>,
 }
 
-#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(utoipa::IntoParams))]
 #[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
+#[cfg_attr(test, into_params(parameter_in = Query))]
 pub(crate) struct EventsQuery {
     /// For administrators: include `decided`.
     #[serde(default, deserialize_with = "flag")]
@@ -81,7 +82,7 @@ pub(crate) struct EventsQuery {
     /// The `position` of `GET /me`: events since then are sent first. Without effect on a reader
     /// that sends `Last-Event-ID`, except for `approvals`.
     #[serde(default)]
-    #[param(max_length = 64)]
+    #[cfg_attr(test, param(max_length = 64))]
     position: Option<String>,
 }
 
@@ -178,13 +179,13 @@ pub(crate) enum ReaderEvent {
 /// `approvals` has the changed `count` of calls that wait for the caller's approval. A reader that
 /// sends the id of its last event as `Last-Event-ID` continues after that event, except for
 /// `executed`, `decided` and `approvals`, which are sent only as they happen.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     get,
     path = "/events",
     tag = "events",
     params(EventsQuery),
     responses((status = 200, content_type = "text/event-stream", body = String))
-)]
+))]
 pub(crate) async fn follow_events(
     State(state): Shared,
     caller: Caller,

@@ -10,14 +10,14 @@ use lockgate_telemetry::{RecentCalls, ServerFigures, ToolFigures};
 use lockgate_text::date;
 use lockgate_upstream::Upstream;
 use serde::Serialize;
-use utoipa::ToSchema;
 
 use super::access::Caller;
 
 /// Outcomes of the calls of a server's tools.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
-#[schema(as = ServerMetrics)]
+#[cfg_attr(test, schema(as = ServerMetrics))]
 pub(crate) struct ServerMetrics {
     /// Start of the count (RFC 3339).
     since: String,
@@ -32,7 +32,8 @@ pub(crate) struct ServerMetrics {
 }
 
 /// Calls that ended within one time step.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RecentStep {
     calls: u64,
@@ -58,9 +59,10 @@ pub(crate) fn list_recent(
 }
 
 /// Outcomes of the calls of a tool.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
-#[schema(as = ToolMetrics)]
+#[cfg_attr(test, schema(as = ToolMetrics))]
 pub(crate) struct ToolMetrics {
     /// Start of the count (RFC 3339).
     since: String,

@@ -19,37 +19,38 @@ use serde_json::json;
 use super::access::Caller;
 use super::body::Body;
 use super::change::Change;
-use super::conditions::{
-    ChangeHeaders, ChangeQuery, CreationHeaders, OrganisationQuery, make_actor,
-};
+#[cfg(test)]
+use super::conditions::{ChangeHeaders, CreationHeaders, OrganisationQuery};
+use super::conditions::{ChangeQuery, make_actor};
 use super::page::Page;
 use super::problem::Problem;
 use super::query::Query;
 use super::recorded::{ChangeRecord, make_recorded};
 use super::state::{Shared, Switch};
 
-pub(crate) use calls::{__path_list_calls, list_calls};
-pub(crate) use catalogue::{
-    __path_create_predefined_integration, __path_list_catalogue, create_predefined_integration,
-    list_catalogue,
-};
+#[cfg(test)]
+pub(crate) use calls::__path_list_calls;
+pub(crate) use calls::list_calls;
+#[cfg(test)]
+pub(crate) use catalogue::{__path_create_predefined_integration, __path_list_catalogue};
+pub(crate) use catalogue::{create_predefined_integration, list_catalogue};
 pub(crate) use input::{AuthMethod, secret};
 use input::{IntegrationChange, ListQuery, NewCustomIntegration};
 use validate::validate_new;
-pub(crate) use validate::{
-    __path_check_mcp, __path_validate_integration, check_mcp, validate_integration,
-};
+#[cfg(test)]
+pub(crate) use validate::{__path_check_mcp, __path_validate_integration};
+pub(crate) use validate::{check_mcp, validate_integration};
 pub(crate) use view::{Integration, States, Warning, entity_tag, write_time};
 use view::{answer_changed, answer_deleted};
 
 /// Lists the integrations of the caller's organisation.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     get,
     path = "/mcp-integrations",
     tag = "integrations",
     params(ListQuery, OrganisationQuery),
     responses((status = 200, body = Page<Integration>))
-)]
+))]
 pub(crate) async fn list_integrations(
     State(state): Shared,
     caller: Caller,
@@ -63,7 +64,7 @@ pub(crate) async fn list_integrations(
 }
 
 /// Adds an integration by its address.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     post,
     path = "/mcp-integrations/custom",
     tag = "integrations",
@@ -75,7 +76,7 @@ pub(crate) async fn list_integrations(
         (status = 400, description = "An error in the body, or the server failed its test"),
         (status = 409, description = "The name or the slug is taken"),
     )
-)]
+))]
 pub(crate) async fn create_custom_integration(
     State(state): Shared,
     change: Change,
@@ -101,13 +102,13 @@ pub(crate) async fn create_custom_integration(
 }
 
 /// Returns an integration.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     get,
     path = "/mcp-integrations/{id}",
     tag = "integrations",
     params(("id" = String, Path), OrganisationQuery),
     responses((status = 200, body = Integration), (status = 404, description = "Not found"))
-)]
+))]
 pub(crate) async fn show_integration(
     State(state): Shared,
     caller: Caller,
@@ -121,7 +122,7 @@ pub(crate) async fn show_integration(
 }
 
 /// Changes an integration.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     patch,
     path = "/mcp-integrations/{id}",
     tag = "integrations",
@@ -132,7 +133,7 @@ pub(crate) async fn show_integration(
         (status = 404, description = "Not found"),
         (status = 412, description = "Changed since the version in `If-Match`"),
     )
-)]
+))]
 pub(crate) async fn change_integration(
     State(state): Shared,
     Path(id): Path<String>,
@@ -149,7 +150,7 @@ pub(crate) async fn change_integration(
 }
 
 /// Deletes an integration, and unassigns it from all agents.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     delete,
     path = "/mcp-integrations/{id}",
     tag = "integrations",
@@ -160,7 +161,7 @@ pub(crate) async fn change_integration(
         (status = 404, description = "Not found"),
         (status = 412, description = "Changed since the version in `If-Match`"),
     )
-)]
+))]
 pub(crate) async fn delete_integration(
     State(state): Shared,
     Path(id): Path<String>,
@@ -175,13 +176,13 @@ pub(crate) async fn delete_integration(
 }
 
 /// Enables an integration.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     post,
     path = "/mcp-integrations/{id}/enable",
     tag = "integrations",
     params(("id" = String, Path), ChangeQuery, OrganisationQuery, ChangeHeaders),
     responses((status = 200, body = Integration), (status = 404, description = "Not found"))
-)]
+))]
 pub(crate) async fn enable_integration(
     State(state): Shared,
     Path(id): Path<String>,
@@ -196,13 +197,13 @@ pub(crate) async fn enable_integration(
 }
 
 /// Disables an integration: it is disconnected, and its tools and other items are not listed.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     post,
     path = "/mcp-integrations/{id}/disable",
     tag = "integrations",
     params(("id" = String, Path), ChangeQuery, OrganisationQuery, ChangeHeaders),
     responses((status = 200, body = Integration), (status = 404, description = "Not found"))
-)]
+))]
 pub(crate) async fn disable_integration(
     State(state): Shared,
     Path(id): Path<String>,
@@ -219,7 +220,7 @@ pub(crate) async fn disable_integration(
 /// Closes the connection to an integration and reconnects.
 ///
 /// Running calls are aborted.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     post,
     path = "/mcp-integrations/{id}/reconnect",
     tag = "integrations",
@@ -230,7 +231,7 @@ pub(crate) async fn disable_integration(
         (status = 404, description = "Not found"),
         (status = 409, description = "Its stored credentials cannot be decrypted"),
     )
-)]
+))]
 pub(crate) async fn reconnect_integration(
     State(state): Shared,
     caller: Caller,

@@ -11,11 +11,12 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use lockgate_authn::key::Key;
 use serde::Serialize;
-use utoipa::ToSchema;
 
 use super::access::Caller;
 use super::body::Body;
-use super::conditions::{ChangeQuery, OrganisationQuery};
+use super::conditions::ChangeQuery;
+#[cfg(test)]
+use super::conditions::OrganisationQuery;
 use super::page::{Page, PageQuery};
 use super::problem::Problem;
 use super::query::Query;
@@ -27,7 +28,8 @@ use change::{Effect, change_keys, rehearse};
 use input::{NewKey, check_grants, role_of};
 
 /// A created key.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct MadeKey {
     /// The key itself, shown only once. Absent in a dry run.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -37,13 +39,13 @@ pub(crate) struct MadeKey {
 }
 
 /// Lists the API keys of the caller's organisation; for operators, all.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     get,
     path = "/keys",
     tag = "keys",
     params(PageQuery, OrganisationQuery),
     responses((status = 200, body = Page<ApiKey>))
-)]
+))]
 pub(crate) async fn list_keys(
     State(state): Shared,
     caller: Caller,
@@ -67,7 +69,7 @@ fn may_see(caller: &Caller, key: &Key) -> bool {
 ///
 /// The key is in force when the response arrives. It is stored in the file `auth.keys_file`, as by
 /// `lockgate keys create`.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     post,
     path = "/keys",
     tag = "keys",
@@ -80,7 +82,7 @@ fn may_see(caller: &Caller, key: &Key) -> bool {
         (status = 400, description = "An error in the body"),
         (status = 409, description = "No keys file is configured, or it is full"),
     )
-)]
+))]
 pub(crate) async fn create_key(
     State(state): Shared,
     caller: Caller,
@@ -123,7 +125,7 @@ pub(crate) async fn create_key(
 /// Revokes a key.
 ///
 /// It is no longer valid when the response arrives. A revoked key stays revoked.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     delete,
     path = "/keys/{id}",
     tag = "keys",
@@ -134,7 +136,7 @@ pub(crate) async fn create_key(
         (status = 404, description = "No such key"),
         (status = 503, description = "Not revoked, or not in force yet"),
     )
-)]
+))]
 pub(crate) async fn revoke_key(
     State(state): Shared,
     caller: Caller,

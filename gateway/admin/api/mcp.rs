@@ -8,6 +8,7 @@ use lockgate_protocol::revision::Era;
 use super::access::Caller;
 use super::body::Body;
 use super::call::{CallOrigin, CallResult, Params, call};
+#[cfg(test)]
 use super::conditions::OrganisationQuery;
 use super::problem::Problem;
 use super::state::Shared;
@@ -16,7 +17,7 @@ use super::state::Shared;
 ///
 /// The body contains the parameters, and the response the result, as defined by the revision
 /// 2026-07-28. Names are those of `/mcp`.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     post,
     path = "/mcp/{*method}",
     tag = "mcp",
@@ -26,7 +27,7 @@ use super::state::Shared;
     ),
     request_body(content = Object, description = "The parameters, without `_meta`"),
     responses((status = 200, body = Object), (status = 404, description = "No such method"))
-)]
+))]
 pub(crate) async fn call_method(
     State(state): Shared,
     caller: Caller,

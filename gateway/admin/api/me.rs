@@ -4,7 +4,6 @@ use axum::Json;
 use axum::extract::State;
 use lockgate_authn::Role;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use super::access::{Caller, Permission};
 use super::events::Position;
@@ -12,7 +11,8 @@ use super::query::{Query, flag};
 use super::state::Shared;
 
 /// The caller of the API.
-#[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Me {
     pub(crate) issuer: String,
@@ -39,9 +39,10 @@ pub(crate) struct Me {
     pub(crate) position: String,
 }
 
-#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(utoipa::IntoParams))]
 #[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
+#[cfg_attr(test, into_params(parameter_in = Query))]
 pub(crate) struct MeQuery {
     /// For administrators: `position` includes `decided`.
     #[serde(default, deserialize_with = "flag")]
@@ -49,13 +50,13 @@ pub(crate) struct MeQuery {
 }
 
 /// Returns the caller.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     get,
     path = "/me",
     tag = "api",
     params(MeQuery),
     responses((status = 200, body = Me))
-)]
+))]
 pub(crate) async fn show_me(
     State(state): Shared,
     caller: Caller,

@@ -7,9 +7,9 @@ use lockgate_proxy::VisibleItem;
 use lockgate_upstream::ListKind;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use utoipa::ToSchema;
 
 use super::access::Caller;
+#[cfg(test)]
 use super::conditions::OrganisationQuery;
 use super::page::{Page, PageQuery};
 use super::problem::Problem;
@@ -17,7 +17,8 @@ use super::query::{Query, number};
 use super::state::{ApiState, Shared};
 
 /// A prompt.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct Prompt {
     /// Its identifier for requests.
     name: String,
@@ -29,12 +30,13 @@ pub(crate) struct Prompt {
     description: Option<String>,
     /// Its arguments, as declared by its server.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Vec<Object>>)]
+    #[cfg_attr(test, schema(value_type = Option<Vec<Object>>))]
     arguments: Option<Value>,
 }
 
 /// A resource.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Resource {
     /// Its identifier for requests.
@@ -51,36 +53,37 @@ pub(crate) struct Resource {
     mime_type: Option<String>,
 }
 
-#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(utoipa::IntoParams))]
 #[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
+#[cfg_attr(test, into_params(parameter_in = Query))]
 pub(crate) struct OffersQuery {
     /// The maximum number of items per page.
     #[serde(default, deserialize_with = "number")]
-    #[param(minimum = 1, maximum = 200)]
+    #[cfg_attr(test, param(minimum = 1, maximum = 200))]
     limit: Option<usize>,
     /// The start of the page: `nextCursor` of the previous page.
     #[serde(default)]
-    #[param(max_length = 1024)]
+    #[cfg_attr(test, param(max_length = 1024))]
     cursor: Option<String>,
     /// Part of the name or the URI.
     #[serde(default)]
-    #[param(max_length = 256)]
+    #[cfg_attr(test, param(max_length = 256))]
     search: Option<String>,
     /// Only items of this server.
     #[serde(default)]
-    #[param(max_length = 64)]
+    #[cfg_attr(test, param(max_length = 64))]
     server: Option<String>,
 }
 
 /// Lists the prompts that the caller may use.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     get,
     path = "/prompts",
     tag = "tools",
     params(OffersQuery, OrganisationQuery),
     responses((status = 200, body = Page<Prompt>))
-)]
+))]
 pub(crate) async fn list_prompts(
     State(state): Shared,
     caller: Caller,
@@ -97,13 +100,13 @@ pub(crate) async fn list_prompts(
 }
 
 /// Lists the resources that the caller may use.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     get,
     path = "/resources",
     tag = "tools",
     params(OffersQuery, OrganisationQuery),
     responses((status = 200, body = Page<Resource>))
-)]
+))]
 pub(crate) async fn list_resources(
     State(state): Shared,
     caller: Caller,

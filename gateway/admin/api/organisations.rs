@@ -7,12 +7,13 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use lockgate_registry::{Organisation as Stored, RegistryError};
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use super::access::Caller;
 use super::body::Body;
 use super::change::Change;
-use super::conditions::{ChangeQuery, CreationHeaders};
+use super::conditions::ChangeQuery;
+#[cfg(test)]
+use super::conditions::CreationHeaders;
 use super::integrations::write_time;
 use super::page::{Page, PageQuery};
 use super::problem::Problem;
@@ -20,7 +21,8 @@ use super::query::Query;
 use super::state::Shared;
 
 /// An organisation that was created, or that has integrations or agents.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Organisation {
     id: String,
@@ -34,11 +36,12 @@ pub(crate) struct Organisation {
 }
 
 /// An organisation to create.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewOrganisation {
     /// Its name in keys and tokens: letters, digits, single spaces and signs, without a slash.
-    #[schema(min_length = 1, max_length = 256)]
+    #[cfg_attr(test, schema(min_length = 1, max_length = 256))]
     id: String,
 }
 
@@ -50,13 +53,13 @@ impl Organisation {
 }
 
 /// Lists the organisations that were created, or have integrations or agents.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     get,
     path = "/organisations",
     tag = "organisations",
     params(PageQuery),
     responses((status = 200, body = Page<Organisation>))
-)]
+))]
 pub(crate) async fn list_organisations(
     State(state): Shared,
     Query(query): Query<PageQuery>,
@@ -70,7 +73,7 @@ pub(crate) async fn list_organisations(
 ///
 /// An organisation named by a key or a token need not be created: it is created when a member adds
 /// an integration or agent.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     post,
     path = "/organisations",
     tag = "organisations",
@@ -82,7 +85,7 @@ pub(crate) async fn list_organisations(
         (status = 400, description = "The name is not valid"),
         (status = 409, description = "Already exists"),
     )
-)]
+))]
 pub(crate) async fn create_organisation(
     State(state): Shared,
     caller: Caller,
@@ -101,7 +104,7 @@ pub(crate) async fn create_organisation(
 }
 
 /// Deletes an organisation that has no integrations, agents and keys.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     delete,
     path = "/organisations/{id}",
     tag = "organisations",
@@ -112,7 +115,7 @@ pub(crate) async fn create_organisation(
         (status = 404, description = "No such organisation"),
         (status = 409, description = "It is not empty"),
     )
-)]
+))]
 pub(crate) async fn delete_organisation(
     State(state): Shared,
     caller: Caller,

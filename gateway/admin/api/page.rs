@@ -6,7 +6,6 @@ use std::cmp::Ordering;
 use axum::http::StatusCode;
 use lockgate_registry::{Page as Found, Sort};
 use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
 
 use super::problem::Problem;
 use super::query::number;
@@ -16,26 +15,28 @@ const DEFAULT_ITEMS: usize = 50;
 /// Maximum number of items per page.
 const MAX_ITEMS: usize = 200;
 
-#[derive(Debug, Default, Deserialize, IntoParams)]
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(utoipa::IntoParams))]
 #[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
+#[cfg_attr(test, into_params(parameter_in = Query))]
 pub(crate) struct PageQuery {
     /// The maximum number of items per page.
     #[serde(default, deserialize_with = "number")]
-    #[param(minimum = 1, maximum = 200)]
+    #[cfg_attr(test, param(minimum = 1, maximum = 200))]
     pub(crate) limit: Option<usize>,
     /// The start of the page: `nextCursor` of the previous page.
     #[serde(default)]
-    #[param(max_length = 1024)]
+    #[cfg_attr(test, param(max_length = 1024))]
     pub(crate) cursor: Option<String>,
     /// Part of the name.
     #[serde(default)]
-    #[param(max_length = 256)]
+    #[cfg_attr(test, param(max_length = 256))]
     pub(crate) search: Option<String>,
 }
 
 /// A part of a list.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Page<T> {
     pub(crate) items: Vec<T>,
@@ -47,7 +48,8 @@ pub(crate) struct Page<T> {
 }
 
 /// The order of a list.
-#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum SortOrder {
     /// Ascending.
@@ -155,7 +157,8 @@ impl Part {
 }
 
 /// The sort key of integrations and agents.
-#[derive(Clone, Copy, Debug, Default, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum StoredSort {
     #[default]

@@ -16,11 +16,12 @@ use lockgate_telemetry::audit;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
-use utoipa::ToSchema;
 
 use super::access::Caller;
 use super::body::Body;
-use super::conditions::{ChangeQuery, OrganisationQuery, make_actor};
+#[cfg(test)]
+use super::conditions::OrganisationQuery;
+use super::conditions::{ChangeQuery, make_actor};
 use super::figures::rank_number;
 use super::page::{Page, PageQuery, Sorting};
 use super::problem::Problem;
@@ -34,7 +35,8 @@ const APPLY_TIMEOUT: Duration = Duration::from_secs(5);
 const APPLY_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A tool that needs review.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Pin {
     /// `server/tool`.
@@ -70,37 +72,39 @@ impl Pin {
     }
 }
 
-#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(utoipa::IntoParams))]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-#[into_params(parameter_in = Query)]
+#[cfg_attr(test, into_params(parameter_in = Query))]
 pub(crate) struct PinsQuery {
     /// The maximum number of items per page.
     #[serde(default, deserialize_with = "number")]
-    #[param(minimum = 1, maximum = 200)]
+    #[cfg_attr(test, param(minimum = 1, maximum = 200))]
     limit: Option<usize>,
     /// The start of the page: `nextCursor` of the previous page.
     #[serde(default)]
-    #[param(max_length = 1024)]
+    #[cfg_attr(test, param(max_length = 1024))]
     cursor: Option<String>,
     /// Part of the name.
     #[serde(default)]
-    #[param(max_length = 256)]
+    #[cfg_attr(test, param(max_length = 256))]
     search: Option<String>,
     /// Only tools of this server.
     #[serde(default)]
-    #[param(max_length = 256)]
+    #[cfg_attr(test, param(max_length = 256))]
     server: Option<String>,
     /// Tools that were rejected, instead of those that need a review.
     #[serde(default, deserialize_with = "flag")]
     rejected: Option<bool>,
     /// Default `name`.
     #[serde(default)]
-    #[param(inline)]
+    #[cfg_attr(test, param(inline))]
     sort: Option<PinSort>,
 }
 
 /// The sort key of tools that need a review.
-#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum PinSort {
     Name,
@@ -140,7 +144,8 @@ impl AsRef<Pin> for PinDifference {
 }
 
 /// The difference between a tool and its approved definition.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct PinDifference {
     #[serde(flatten)]
     pin: Pin,
@@ -148,23 +153,25 @@ pub(crate) struct PinDifference {
     changes: Vec<String>,
     /// The approved definition, unless the tool is new.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[cfg_attr(test, schema(value_type = Option<Object>))]
     before: Option<Value>,
     /// The current definition.
-    #[schema(value_type = Object)]
+    #[cfg_attr(test, schema(value_type = Object))]
     after: Value,
 }
 
 /// Tools to approve or to reject.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PinApproval {
-    #[schema(min_items = 1, max_items = 200)]
+    #[cfg_attr(test, schema(min_items = 1, max_items = 200))]
     tools: Vec<ToolToApprove>,
 }
 
 /// A tool to approve or to reject, with the reviewed definition.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ToolToApprove {
     /// `server/tool`.
@@ -174,7 +181,8 @@ pub(crate) struct ToolToApprove {
 }
 
 /// The decided tools.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct DecidedTools {
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -189,13 +197,13 @@ pub(crate) struct DecidedTools {
 /// Lists the tools that need review.
 ///
 /// Those of the caller's organisation; for operators also those of the configuration.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     get,
     path = "/pins",
     tag = "pins",
     params(PinsQuery, OrganisationQuery),
     responses((status = 200, body = Page<Pin>))
-)]
+))]
 pub(crate) async fn list_pins(
     State(state): Shared,
     caller: Caller,
@@ -216,7 +224,7 @@ pub(crate) async fn list_pins(
 }
 
 /// Lists the differences between tools and their approved definitions.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     get,
     path = "/pins/diff",
     tag = "pins",
@@ -225,7 +233,7 @@ pub(crate) async fn list_pins(
         (status = 200, body = Page<PinDifference>),
         (status = 409, description = "Pins are not configured"),
     )
-)]
+))]
 pub(crate) async fn list_pin_differences(
     State(state): Shared,
     caller: Caller,
@@ -245,7 +253,7 @@ pub(crate) async fn list_pin_differences(
 }
 
 /// Approves tools with the reviewed definitions: all of them, or none.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     post,
     path = "/pins/approve",
     tag = "pins",
@@ -257,7 +265,7 @@ pub(crate) async fn list_pin_differences(
         (status = 409, description = "The definition of a tool has changed, or pins are not \
             configured"),
     )
-)]
+))]
 pub(crate) async fn approve_pins(
     State(state): Shared,
     caller: Caller,
@@ -270,7 +278,7 @@ pub(crate) async fn approve_pins(
 /// Rejects tools with the reviewed definitions: all of them, or none.
 ///
 /// A rejected tool stays hidden and needs no further review until its definition changes.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     post,
     path = "/pins/reject",
     tag = "pins",
@@ -282,7 +290,7 @@ pub(crate) async fn approve_pins(
         (status = 409, description = "The definition of a tool has changed, or pins are not \
             configured"),
     )
-)]
+))]
 pub(crate) async fn reject_pins(
     State(state): Shared,
     caller: Caller,

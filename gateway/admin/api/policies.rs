@@ -13,7 +13,6 @@ use lockgate_proxy::transport::{AgentPath, Endpoint};
 use lockgate_proxy::{DecisionQuestion, TargetState, TooManyJudgements};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use utoipa::ToSchema;
 
 use super::access::Caller;
 use super::body::Body;
@@ -25,14 +24,15 @@ use super::state::{ApiState, Shared};
 const MAX_CASES: usize = 200;
 
 /// A request to explain: exactly one of `call`, `prompt`, `resource`, `completion` and `template`.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
-#[schema(as = ExplainRequest)]
+#[cfg_attr(test, schema(as = ExplainRequest))]
 pub(crate) struct Explain {
     /// The caller of the request: `issuer`, `subject`, `organisation`, `roles`, `scopes`, `agent`,
     /// `certificates`. Default: the caller of the API.
     #[serde(default, rename = "as")]
-    #[schema(value_type = Option<Object>)]
+    #[cfg_attr(test, schema(value_type = Option<Object>))]
     subject: Option<Subject>,
     /// Instead of `as`: the name or id of a key, or `issuer|subject` of a key or console session.
     /// Its organisation, roles and scopes apply.
@@ -59,12 +59,13 @@ pub(crate) struct Explain {
     template: Option<String>,
     /// The arguments.
     #[serde(default)]
-    #[schema(value_type = Option<Object>)]
+    #[cfg_attr(test, schema(value_type = Option<Object>))]
     arguments: Option<Value>,
 }
 
 /// The explanation of a decision.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Explanation {
     /// `allow`, `ask`, `deny` or `hidden`.
@@ -81,12 +82,12 @@ pub(crate) struct Explanation {
     /// The path of the endpoint.
     at: String,
     /// The caller of the explained request.
-    #[schema(value_type = Object)]
+    #[cfg_attr(test, schema(value_type = Object))]
     caller: Value,
     #[serde(skip_serializing_if = "Option::is_none")]
     words: Option<String>,
     /// The policies that apply to it, each with its effect.
-    #[schema(value_type = Vec<Object>)]
+    #[cfg_attr(test, schema(value_type = Vec<Object>))]
     policies: Value,
     /// Changes that would change the decision.
     changes: Vec<String>,
@@ -123,17 +124,19 @@ impl From<lockgate_policy::Explanation> for Decided {
 }
 
 /// Cases as in the case files of policies: `name`, `as`, `call`, `arguments`, `expect`, …
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
-#[schema(as = CasesRequest)]
+#[cfg_attr(test, schema(as = CasesRequest))]
 pub(crate) struct Cases {
-    #[schema(value_type = Vec<Object>, max_items = 200)]
+    #[cfg_attr(test, schema(value_type = Vec<Object>, max_items = 200))]
     cases: Vec<Case>,
 }
 
 /// The results of cases.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = CasesResult)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
+#[cfg_attr(test, schema(as = CasesResult))]
 pub(crate) struct Tested {
     passed: usize,
     failed: usize,
@@ -141,8 +144,9 @@ pub(crate) struct Tested {
 }
 
 /// The result of a case.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = CaseResult)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
+#[cfg_attr(test, schema(as = CaseResult))]
 pub(crate) struct TestedCase {
     name: String,
     passed: bool,
@@ -311,13 +315,13 @@ fn make_principal(subject: &Subject) -> Principal {
 }
 
 /// Returns the policies that decide on a request, and changes that would change the decision.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     post,
     path = "/policies/explain",
     tag = "policies",
     request_body = Explain,
     responses((status = 200, body = Explanation), (status = 400, description = "A mistake"))
-)]
+))]
 pub(crate) async fn explain_decision(
     State(state): Shared,
     caller: Caller,
@@ -361,13 +365,13 @@ pub(crate) async fn explain_decision(
 }
 
 /// Tests cases against the policies in force.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     post,
     path = "/policies/test",
     tag = "policies",
     request_body = Cases,
     responses((status = 200, body = Tested), (status = 400, description = "A mistake"))
-)]
+))]
 pub(crate) async fn test_cases(
     State(state): Shared,
     caller: Caller,

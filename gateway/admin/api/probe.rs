@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use url::Url;
-use utoipa::ToSchema;
 
 /// Limit on concurrent tests of an organisation.
 pub(crate) const MAX_PROBES: usize = 4;
@@ -21,7 +20,8 @@ pub struct Candidate {
 }
 
 /// The number of items that a server offers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub struct Offered {
     pub tools: usize,
     pub resources: usize,
@@ -29,7 +29,8 @@ pub struct Offered {
 }
 
 /// The stages of connecting to a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum ProbeStage {
     Dns,

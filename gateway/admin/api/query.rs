@@ -9,9 +9,6 @@ use axum::http::request::Parts;
 use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
-use utoipa::IntoParams;
-use utoipa::openapi::path::Parameter;
-use utoipa::openapi::{RefOr, Schema};
 
 use super::access::ORGANISATION;
 use super::problem::Problem;
@@ -19,28 +16,12 @@ use super::problem::Problem;
 /// A query as `T`, which rejects unknown parameters. `organizationId` is excluded.
 pub(crate) struct Query<T>(pub(crate) T);
 
-impl<S: Sync, T: DeserializeOwned + IntoParams> FromRequestParts<S> for Query<T> {
+impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        let query = parts.uri.query().unwrap_or("");
-        check_lengths(&T::into_params(|| None), query)?;
-        Ok(Self(parse(query)?))
+        Ok(Self(parse(parts.uri.query().unwrap_or(""))?))
     }
-}
-
-/// Rejects values that are longer than documented.
-fn check_lengths(parameters: &[Parameter], query: &str) -> Result<(), Problem> {
-    for (name, value) in form_urlencoded::parse(query.as_bytes()) {
-        let known = parameters.iter().find(|parameter| parameter.name == name);
-        let Some(parameter) = known else { continue };
-        let Some(RefOr::T(Schema::Object(schema))) = &parameter.schema else { continue };
-        let most = schema.max_length.unwrap_or(usize::MAX);
-        if value.chars().nth(most).is_some() {
-            return Err(invalid(format!("`{name}`: must not have more than {most} characters")));
-        }
-    }
-    Ok(())
 }
 
 fn parse<T: DeserializeOwned>(query: &str) -> Result<T, Problem> {

@@ -8,16 +8,17 @@ use axum::extract::State;
 use lockgate_telemetry::RecentCalls;
 use lockgate_upstream::Upstream;
 use serde::Serialize;
-use utoipa::ToSchema;
 
 use super::access::Caller;
+#[cfg(test)]
 use super::conditions::OrganisationQuery;
 use super::figures::{RecentStep, may_see_figures};
 use super::servers::visible_servers;
 use super::state::Shared;
 
 /// Outcomes of recent calls at several servers.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct Figures {
     /// The number of servers counted.
     servers: usize,
@@ -58,13 +59,13 @@ impl Sum {
 ///
 /// The sum over all servers with figures that the caller may see: those of its organisation, and
 /// for operators also those of the configuration.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     get,
     path = "/figures",
     tag = "servers",
     params(OrganisationQuery),
     responses((status = 200, body = Figures))
-)]
+))]
 pub(crate) async fn show_figures(State(state): Shared, caller: Caller) -> Json<Figures> {
     let servers: Vec<Arc<dyn Upstream>> = visible_servers(&state, &caller);
     let mut counted = Vec::new();

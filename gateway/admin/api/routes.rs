@@ -6,10 +6,10 @@ use axum::Router;
 use axum::extract::OriginalUri;
 use axum::http::StatusCode;
 use axum::middleware::{from_fn, from_fn_with_state};
-use axum::routing::get;
+use axum::routing::{get, on};
 use lockgate_admission::{Bounds, Charge, ConcurrencyLimit};
 use lockgate_authn::Role;
-use utoipa_axum::routes;
+use serde_json::Value;
 
 use super::access::{Permission, identify_caller};
 use super::answer::count_answer;
@@ -29,6 +29,7 @@ use super::{
 use crate::console::sessions::Sessions;
 use lockgate_proxy::Gateway;
 
+const PUBLIC: Permission = Permission::Public;
 const USER: Permission = Permission::AtLeast(Role::User);
 const ADMIN: Permission = Permission::AtLeast(Role::Admin);
 const OPERATOR: Permission = Permission::AtLeast(Role::Operator);
@@ -43,79 +44,95 @@ const SEARCHES: (usize, usize) = (1, 2);
 /// Concurrent reads of usage, per organisation and in total.
 const USAGE_READS: (usize, usize) = (2, 3);
 
-pub(crate) fn table() -> Table {
-    let gateway = Table::new()
-        .add(Permission::Public, routes!(document::show_page))
-        .add(Permission::Public, routes!(document::show_document))
-        .add(USER, routes!(me::show_me))
-        .add(USER, routes!(servers::list_servers))
-        .add(ADMIN, routes!(server_set::replace_servers))
-        .add(USER, routes!(servers::show_server))
-        .add(USER, routes!(recent::show_figures))
-        .add(ADMIN, routes!(switch::connect_server))
-        .add(ADMIN, routes!(switch::disconnect_server))
-        .add(ADMIN, routes!(switch::toggle_server))
-        .add(ADMIN, routes!(switch::reconnect_server))
-        .add(USER, routes!(tools::list_tools))
-        .add(USER, routes!(tools::show_tool))
-        .add(USER, routes!(tools::execute_tool))
-        .add(ADMIN, routes!(tools::reset_metrics))
-        .add(USER, routes!(offers::list_prompts))
-        .add(USER, routes!(offers::list_resources))
-        .add(USER, routes!(mcp::call_method))
-        .add(OPERATOR, routes!(policies::explain_decision))
-        .add(OPERATOR, routes!(policies::test_cases))
-        .add(ADMIN, routes!(keys::list_keys))
-        .add(ADMIN, routes!(keys::create_key))
-        .add(ADMIN, routes!(keys::revoke_key))
-        .add(ADMIN, routes!(sessions::list_sessions))
-        .add(ADMIN, routes!(sessions::end_session))
-        .add(ADMIN, routes!(usage::show_usage))
-        .add(ADMIN, routes!(audit::search_audit))
-        .add(OPERATOR, routes!(audit::verify_audit))
-        .add(USER, routes!(approvals::list_approvals))
-        .add(USER, routes!(approvals::list_ended_approvals))
-        .add(USER, routes!(approvals::show_approval))
-        .add(USER, routes!(approvals::approve_call))
-        .add(USER, routes!(approvals::deny_call))
-        .add(ADMIN, routes!(pins::list_pins))
-        .add(ADMIN, routes!(pins::list_pin_differences))
-        .add(ADMIN, routes!(pins::approve_pins))
-        .add(ADMIN, routes!(pins::reject_pins))
-        .add(USER, routes!(connections::list_connections))
-        .add(USER, routes!(connections::show_connection, connections::delete_connection))
-        .add(USER, routes!(events::follow_events));
-    add_organisations(gateway)
+/// Defines the table of operations, and for tests the description that `openapi.json` contains.
+macro_rules! operations {
+    ($($permission:ident $module:ident::$name:ident,)+) => {
+        pub(crate) fn table(document: &Value) -> Table {
+            Table::new(document)
+                $(.add($permission, stringify!($name), |method| on(method, $module::$name)))+
+        }
+
+        #[cfg(test)]
+        pub(crate) fn describe() -> (utoipa::openapi::OpenApi, Vec<(&'static str, Permission)>) {
+            let router = utoipa_axum::router::OpenApiRouter::<Arc<ApiState>>::new()
+                $(.routes(utoipa_axum::routes!($module::$name)))+;
+            let permissions = vec![$((stringify!($name), $permission)),+];
+            (router.into_openapi(), permissions)
+        }
+    };
 }
 
-/// Adds the routes of objects that belong to organisations.
-fn add_organisations(table: Table) -> Table {
-    table
-        .add(USER, routes!(integrations::list_integrations))
-        .add(ADMIN, routes!(integrations::create_custom_integration))
-        .add(USER, routes!(integrations::list_catalogue))
-        .add(ADMIN, routes!(integrations::create_predefined_integration))
-        .add(USER, routes!(integrations::show_integration))
-        .add(USER, routes!(integrations::list_calls))
-        .add(ADMIN, routes!(integrations::change_integration))
-        .add(ADMIN, routes!(integrations::delete_integration))
-        .add(ADMIN, routes!(integrations::enable_integration))
-        .add(ADMIN, routes!(integrations::disable_integration))
-        .add(ADMIN, routes!(integrations::validate_integration))
-        .add(ADMIN, routes!(integrations::reconnect_integration))
-        .add(ADMIN, routes!(integrations::check_mcp))
-        .add(USER, routes!(agents::list_agents, agents::create_agent))
-        .add(USER, routes!(agent_servers::list_agent_servers))
-        .add(USER, routes!(agent_servers::show_agent_server, agent_servers::change_agent_server))
-        .add(USER, routes!(agents::show_agent, agents::rename_agent, agents::delete_agent))
-        .add(USER, routes!(assignments::list_assigned))
-        .add(USER, routes!(assignments::list_available))
-        .add(USER, routes!(assignments::assign_integration))
-        .add(USER, routes!(assignments::unassign_integration))
-        .add(OPERATOR, routes!(organisations::list_organisations))
-        .add(OPERATOR, routes!(organisations::create_organisation))
-        .add(OPERATOR, routes!(organisations::delete_organisation))
-        .add(OPERATOR, routes!(settings::list_settings))
+operations! {
+    PUBLIC document::show_page,
+    PUBLIC document::show_document,
+    USER me::show_me,
+    USER servers::list_servers,
+    ADMIN server_set::replace_servers,
+    USER servers::show_server,
+    USER recent::show_figures,
+    ADMIN switch::connect_server,
+    ADMIN switch::disconnect_server,
+    ADMIN switch::toggle_server,
+    ADMIN switch::reconnect_server,
+    USER tools::list_tools,
+    USER tools::show_tool,
+    USER tools::execute_tool,
+    ADMIN tools::reset_metrics,
+    USER offers::list_prompts,
+    USER offers::list_resources,
+    USER mcp::call_method,
+    OPERATOR policies::explain_decision,
+    OPERATOR policies::test_cases,
+    ADMIN keys::list_keys,
+    ADMIN keys::create_key,
+    ADMIN keys::revoke_key,
+    ADMIN sessions::list_sessions,
+    ADMIN sessions::end_session,
+    ADMIN usage::show_usage,
+    ADMIN audit::search_audit,
+    OPERATOR audit::verify_audit,
+    USER approvals::list_approvals,
+    USER approvals::list_ended_approvals,
+    USER approvals::show_approval,
+    USER approvals::approve_call,
+    USER approvals::deny_call,
+    ADMIN pins::list_pins,
+    ADMIN pins::list_pin_differences,
+    ADMIN pins::approve_pins,
+    ADMIN pins::reject_pins,
+    USER connections::list_connections,
+    USER connections::show_connection,
+    USER connections::delete_connection,
+    USER events::follow_events,
+    USER integrations::list_integrations,
+    ADMIN integrations::create_custom_integration,
+    USER integrations::list_catalogue,
+    ADMIN integrations::create_predefined_integration,
+    USER integrations::show_integration,
+    USER integrations::list_calls,
+    ADMIN integrations::change_integration,
+    ADMIN integrations::delete_integration,
+    ADMIN integrations::enable_integration,
+    ADMIN integrations::disable_integration,
+    ADMIN integrations::validate_integration,
+    ADMIN integrations::reconnect_integration,
+    ADMIN integrations::check_mcp,
+    USER agents::list_agents,
+    USER agents::create_agent,
+    USER agent_servers::list_agent_servers,
+    USER agent_servers::show_agent_server,
+    USER agent_servers::change_agent_server,
+    USER agents::show_agent,
+    USER agents::rename_agent,
+    USER agents::delete_agent,
+    USER assignments::list_assigned,
+    USER assignments::list_available,
+    USER assignments::assign_integration,
+    USER assignments::unassign_integration,
+    OPERATOR organisations::list_organisations,
+    OPERATOR organisations::create_organisation,
+    OPERATOR organisations::delete_organisation,
+    OPERATOR settings::list_settings,
 }
 
 /// Builds the router from the table, and the state that its requests share.
@@ -124,8 +141,9 @@ pub(crate) fn make_router(
     operations: Arc<dyn Operations>,
     sessions: Arc<Sessions>,
 ) -> (Router, Arc<ApiState>) {
-    let (routes, description, permissions) = table().into_parts();
-    let document = document::write(&description, &permissions);
+    let document = document::read();
+    let routes = table(&document).into_router();
+    let document = document::write(document);
     let state = Arc::new(ApiState {
         gateway,
         operations,

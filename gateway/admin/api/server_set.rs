@@ -10,25 +10,27 @@ use lockgate_registry::{
     Changed, IntegrationSet, Secret, WantedIntegration, WantedSource, Warning as Said,
 };
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use super::body::Body;
 use super::change::Change;
+#[cfg(test)]
 use super::conditions::{ChangeHeaders, ChangeQuery, OrganisationQuery};
 use super::integrations::{AuthMethod, Warning, entity_tag, secret};
 use super::problem::Problem;
 use super::state::Shared;
 
 /// The complete set of an organisation's own servers.
-#[derive(Deserialize, ToSchema)]
+#[derive(Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ServerSet {
-    #[schema(max_items = 1000)]
+    #[cfg_attr(test, schema(max_items = 1000))]
     servers: Vec<WantedServer>,
 }
 
 /// The desired state of a server: by its address, or from the catalogue.
-#[derive(Deserialize, ToSchema)]
+#[derive(Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(crate) struct WantedServer {
     /// Its identifier; if omitted, the server is identified by its name.
@@ -49,7 +51,7 @@ pub(crate) struct WantedServer {
     header_name: Option<String>,
     /// The key or the token, if none is stored yet or to replace it. It is never shown again.
     #[serde(default, deserialize_with = "secret")]
-    #[schema(write_only, value_type = Option<String>)]
+    #[cfg_attr(test, schema(write_only, value_type = Option<String>))]
     credentials: Option<Secret>,
     /// If omitted: unchanged, or `true` for a new server.
     #[serde(default)]
@@ -57,7 +59,8 @@ pub(crate) struct WantedServer {
 }
 
 /// The changes that were made, or would be made.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ServerSetChange {
     servers: Vec<ServerChange>,
@@ -69,7 +72,8 @@ pub(crate) struct ServerSetChange {
 }
 
 /// The change of one server.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ServerChange {
     slug: String,
@@ -85,7 +89,8 @@ pub(crate) struct ServerChange {
 }
 
 /// The change of a server.
-#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum ServerAction {
     Created,
@@ -134,7 +139,7 @@ impl WantedServer {
 /// Integrations that are not in the body are deleted, and unassigned from all agents; equal ones
 /// are not changed, and omitted credentials are kept. All changes are made, or none. Servers of the
 /// configuration are not affected.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     put,
     path = "/servers",
     tag = "servers",
@@ -147,7 +152,7 @@ impl WantedServer {
         (status = 409, description = "A slug or a name is taken"),
         (status = 412, description = "Changed since the version in `If-Match`"),
     )
-)]
+))]
 pub(crate) async fn replace_servers(
     State(state): Shared,
     change: Change,

@@ -11,9 +11,9 @@ use lockgate_authn::Role;
 use lockgate_upstream::{ListKind, Upstream, UpstreamState as ServerState};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use utoipa::ToSchema;
 
 use super::access::Caller;
+#[cfg(test)]
 use super::conditions::OrganisationQuery;
 use super::figures::{
     RecentStep, ServerMetrics, list_recent, may_see_figures, rank_ms, rank_number, write_time,
@@ -26,7 +26,8 @@ use super::state::{ApiState, Shared, Switch};
 use crate::fault::Fault;
 
 /// A server.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Server {
     pub(crate) name: String,
@@ -80,7 +81,8 @@ pub(crate) struct Server {
 }
 
 /// The number of items that a server offers.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct Capabilities {
     tools: usize,
     prompts: usize,
@@ -88,7 +90,8 @@ pub(crate) struct Capabilities {
 }
 
 /// Details for operators only.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct Internals {
     #[serde(skip_serializing_if = "Option::is_none")]
     trouble: Option<String>,
@@ -96,7 +99,7 @@ pub(crate) struct Internals {
     /// Items omitted from its lists, with the reasons.
     omitted: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[cfg_attr(test, schema(value_type = Option<Object>))]
     load: Option<Value>,
 }
 
@@ -201,40 +204,42 @@ fn last_heard(server: &dyn Upstream) -> Option<String> {
     Some(write_time(at))
 }
 
-#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(utoipa::IntoParams))]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-#[into_params(parameter_in = Query)]
+#[cfg_attr(test, into_params(parameter_in = Query))]
 pub(crate) struct ServersQuery {
     /// The maximum number of items per page.
     #[serde(default, deserialize_with = "number")]
-    #[param(minimum = 1, maximum = 200)]
+    #[cfg_attr(test, param(minimum = 1, maximum = 200))]
     limit: Option<usize>,
     /// The start of the page: `nextCursor` of the previous page.
     #[serde(default)]
-    #[param(max_length = 1024)]
+    #[cfg_attr(test, param(max_length = 1024))]
     cursor: Option<String>,
     /// Part of the name.
     #[serde(default)]
-    #[param(max_length = 256)]
+    #[cfg_attr(test, param(max_length = 256))]
     search: Option<String>,
     /// Only servers in this state.
     #[serde(default)]
-    #[param(inline)]
+    #[cfg_attr(test, param(inline))]
     state: Option<StateName>,
     /// Default `name`.
     #[serde(default)]
-    #[param(inline)]
+    #[cfg_attr(test, param(inline))]
     sort: Option<ServerSort>,
     /// `desc`: in descending order.
     #[serde(default)]
-    #[param(inline)]
+    #[cfg_attr(test, param(inline))]
     order: Option<SortOrder>,
 }
 
 /// States of servers.
-#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
-#[schema(as = ServerState)]
+#[cfg_attr(test, schema(as = ServerState))]
 pub(crate) enum StateName {
     Pending,
     Connected,
@@ -246,7 +251,8 @@ pub(crate) enum StateName {
 }
 
 /// The sort key of servers.
-#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum ServerSort {
     Name,
@@ -324,7 +330,7 @@ pub(crate) fn unknown_server() -> Problem {
 /// Lists the servers that the caller may see.
 ///
 /// Those of the configuration, as far as policy allows, and those of the caller's organisation.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     get,
     path = "/servers",
     tag = "servers",
@@ -334,7 +340,7 @@ pub(crate) fn unknown_server() -> Problem {
         body = Page<Server>,
         description = "The `ETag` covers the organisation's own servers, for PUT",
     ))
-)]
+))]
 pub(crate) async fn list_servers(
     State(state): Shared,
     caller: Caller,
@@ -354,13 +360,13 @@ pub(crate) async fn list_servers(
 }
 
 /// Returns a server.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     get,
     path = "/servers/{name}",
     tag = "servers",
     params(("name" = String, Path), OrganisationQuery),
     responses((status = 200, body = Server), (status = 404, description = "No such server"))
-)]
+))]
 pub(crate) async fn show_server(
     State(state): Shared,
     caller: Caller,

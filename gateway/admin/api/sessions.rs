@@ -10,10 +10,11 @@ use axum::response::{IntoResponse, Response};
 use lockgate_authn::{Principal, Role};
 use lockgate_text::date;
 use serde::Serialize;
-use utoipa::ToSchema;
 
 use super::access::Caller;
-use super::conditions::{ChangeQuery, OrganisationQuery};
+use super::conditions::ChangeQuery;
+#[cfg(test)]
+use super::conditions::OrganisationQuery;
 use super::page::{Page, PageQuery};
 use super::problem::Problem;
 use super::query::Query;
@@ -22,7 +23,8 @@ use super::state::{ApiState, Shared};
 use crate::console::sessions::OpenSession;
 
 /// A session of the console.
-#[derive(Clone, Debug, Serialize, ToSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ConsoleSession {
     id: String,
@@ -66,13 +68,13 @@ impl ConsoleSession {
 /// Lists the console sessions of the caller's organisation; for operators, all.
 ///
 /// `search` looks for a part of the organisation, the issuer, the name, the subject or the id.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     get,
     path = "/sessions",
     tag = "sessions",
     params(PageQuery, OrganisationQuery),
     responses((status = 200, body = Page<ConsoleSession>))
-)]
+))]
 pub(crate) async fn list_sessions(
     State(state): Shared,
     caller: Caller,
@@ -91,7 +93,7 @@ pub(crate) async fn list_sessions(
 ///
 /// Its user is signed out when the response arrives. To prevent another sign-in, revoke the key, or
 /// disable the account at the identity provider.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     delete,
     path = "/sessions/{id}",
     tag = "sessions",
@@ -101,7 +103,7 @@ pub(crate) async fn list_sessions(
         (status = 200, body = ConsoleSession, description = "`dryRun`"),
         (status = 404, description = "No such session"),
     )
-)]
+))]
 pub(crate) async fn end_session(
     State(state): Shared,
     caller: Caller,

@@ -8,7 +8,6 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use utoipa::ToSchema;
 
 use super::page::{Page, PageQuery};
 use super::problem::Problem;
@@ -16,14 +15,15 @@ use super::query::{Query, number};
 use super::state::{EffectiveSetting, Shared};
 
 /// A key of the configuration.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Setting {
     /// Such as `servers.time.timeout`.
     key: String,
     /// Null if not set; a secret is shown as its reference, or not at all.
     #[serde(skip_serializing_if = "Value::is_null")]
-    #[schema(value_type = Option<Value>)]
+    #[cfg_attr(test, schema(value_type = Option<Value>))]
     value: Value,
     /// The behaviour if not set, as text.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -40,30 +40,32 @@ impl Setting {
     }
 }
 
-#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(utoipa::IntoParams))]
 #[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
+#[cfg_attr(test, into_params(parameter_in = Query))]
 pub(crate) struct SettingsQuery {
     /// The maximum number of items per page.
     #[serde(default, deserialize_with = "number")]
-    #[param(minimum = 1, maximum = 200)]
+    #[cfg_attr(test, param(minimum = 1, maximum = 200))]
     limit: Option<usize>,
     /// The start of the page: `nextCursor` of the previous page.
     #[serde(default)]
-    #[param(max_length = 1024)]
+    #[cfg_attr(test, param(max_length = 1024))]
     cursor: Option<String>,
     /// Only keys that contain this text.
     #[serde(default)]
-    #[param(max_length = 256)]
+    #[cfg_attr(test, param(max_length = 256))]
     search: Option<String>,
     /// `given`: only settings that are not defaults.
     #[serde(default)]
-    #[param(inline)]
+    #[cfg_attr(test, param(inline))]
     only: Option<Only>,
 }
 
 /// A filter of the settings.
-#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Only {
     Given,
@@ -73,7 +75,7 @@ pub(crate) enum Only {
 ///
 /// As printed by `lockgate config show`. It is read again: if the files have errors, the gateway
 /// keeps the previous configuration, and the response lists the errors.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     get,
     path = "/settings",
     tag = "settings",
@@ -82,7 +84,7 @@ pub(crate) enum Only {
         (status = 200, body = Page<Setting>),
         (status = 409, description = "The configuration has errors"),
     )
-)]
+))]
 pub(crate) async fn list_settings(
     State(state): Shared,
     Query(query): Query<SettingsQuery>,

@@ -13,7 +13,6 @@ use lockgate_registry::Registry;
 use lockgate_upstream::BoxFuture;
 use serde::Serialize;
 use serde_json::Value;
-use utoipa::ToSchema;
 
 use super::journal::Journal;
 use super::places::Places;
@@ -170,7 +169,8 @@ pub trait Operations: Send + Sync + 'static {
 }
 
 /// The result of verifying the audit trail.
-#[derive(Clone, Debug, Serialize, ToSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub struct AuditReport {
     pub intact: bool,
     pub records: u64,

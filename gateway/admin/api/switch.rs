@@ -12,7 +12,9 @@ use lockgate_upstream::{Upstream, UpstreamState as ServerState};
 use serde_json::json;
 
 use super::access::Caller;
-use super::conditions::{ChangeQuery, OrganisationQuery};
+use super::conditions::ChangeQuery;
+#[cfg(test)]
+use super::conditions::OrganisationQuery;
 use super::problem::Problem;
 use super::query::Query;
 use super::recorded::{ChangeRecord, make_recorded};
@@ -22,13 +24,13 @@ use super::state::{ApiState, Shared, Switch};
 /// Connects a server that was disconnected, is disabled, or has failed.
 ///
 /// A server that is connected or connecting is not changed.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     post,
     path = "/servers/{name}/connect",
     tag = "servers",
     params(("name" = String, Path), ChangeQuery, OrganisationQuery),
     responses((status = 200, body = Server), (status = 404, description = "No such server"))
-)]
+))]
 pub(crate) async fn connect_server(
     State(state): Shared,
     caller: Caller,
@@ -44,13 +46,13 @@ pub(crate) async fn connect_server(
 /// Running calls are aborted. The server stays disconnected when the configuration is reloaded,
 /// unless its own entry has changed, and until the gateway restarts. An integration is disconnected
 /// from this gateway only: `POST /mcp-integrations/{id}/disable` disables it for all gateways.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     post,
     path = "/servers/{name}/disconnect",
     tag = "servers",
     params(("name" = String, Path), ChangeQuery, OrganisationQuery),
     responses((status = 200, body = Server), (status = 404, description = "No such server"))
-)]
+))]
 pub(crate) async fn disconnect_server(
     State(state): Shared,
     caller: Caller,
@@ -62,13 +64,13 @@ pub(crate) async fn disconnect_server(
 }
 
 /// Connects a disconnected server, and disconnects any other.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     post,
     path = "/servers/{name}/toggle",
     tag = "servers",
     params(("name" = String, Path), ChangeQuery, OrganisationQuery),
     responses((status = 200, body = Server), (status = 404, description = "No such server"))
-)]
+))]
 pub(crate) async fn toggle_server(
     State(state): Shared,
     caller: Caller,
@@ -86,7 +88,7 @@ pub(crate) async fn toggle_server(
 /// Closes the connection to a server and reconnects.
 ///
 /// Running calls are aborted. A disconnected server stays disconnected.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     post,
     path = "/servers/{name}/reconnect",
     tag = "servers",
@@ -96,7 +98,7 @@ pub(crate) async fn toggle_server(
         (status = 404, description = "No such server"),
         (status = 409, description = "The server is disconnected, or built in"),
     )
-)]
+))]
 pub(crate) async fn reconnect_server(
     State(state): Shared,
     caller: Caller,

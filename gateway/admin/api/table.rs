@@ -1,5 +1,5 @@
-//! The table of routes: a route cannot be added without its permission. The table is the source of
-//! both the router and the document.
+//! The table of routes: a route cannot be added without its permission. Paths, methods and
+//! parameters are those of the OpenAPI document.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,10 +8,9 @@ use axum::extract::Request;
 use axum::http::Method;
 use axum::middleware::{Next, from_fn};
 use axum::response::IntoResponse;
+use axum::routing::{MethodFilter, MethodRouter};
 use axum::{Extension, Router};
 use serde_json::Value;
-use utoipa::openapi::OpenApi;
-use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
 use super::accepted::Accepted;
 use super::access::{Caller, Permission, check_permission};
@@ -19,43 +18,50 @@ use super::problem::Problem;
 use super::state::ApiState;
 
 pub(crate) struct Table {
-    router: OpenApiRouter<Arc<ApiState>>,
-    pub(crate) operations: Vec<Operation>,
+    router: Router<Arc<ApiState>>,
+    /// By `operationId`.
+    described: BTreeMap<String, Described>,
+}
+
+/// An operation of the document.
+struct Described {
+    path: String,
+    method: Method,
+    accepted: Accepted,
 }
 
 /// The checks of a request before its route.
 struct Gate {
     permission: Permission,
-    /// By method, in lower case.
-    accepted: BTreeMap<String, Accepted>,
-}
-
-#[derive(Clone, Debug)]
-pub(crate) struct Operation {
-    /// The path below `/api`, as in the document.
-    pub(crate) path: String,
-    /// In lower case.
-    pub(crate) method: String,
-    pub(crate) permission: Permission,
+    accepted: Accepted,
 }
 
 impl Table {
-    pub(crate) fn new() -> Self {
-        Self { router: OpenApiRouter::default(), operations: Vec::new() }
+    pub(crate) fn new(document: &Value) -> Self {
+        let mut described = BTreeMap::new();
+        let paths = document["paths"].as_object();
+        for (path, item) in paths.into_iter().flatten() {
+            for (method, operation) in item.as_object().into_iter().flatten() {
+                let id = operation["operationId"].as_str().unwrap_or_default();
+                let Ok(method) = method.to_uppercase().parse() else { continue };
+                let accepted = Accepted::new(operation);
+                described.insert(id.to_owned(), Described { path: path.clone(), method, accepted });
+            }
+        }
+        Self { router: Router::new(), described }
     }
 
-    /// Adds routes that require the same permission.
+    /// Adds an operation. One that the document does not describe is left out.
     pub(crate) fn add(
         mut self,
         permission: Permission,
-        routes: UtoipaMethodRouter<Arc<ApiState>>,
+        id: &str,
+        route: fn(MethodFilter) -> MethodRouter<Arc<ApiState>>,
     ) -> Self {
-        let (schemas, paths, methods) = routes;
-        let mut accepted = BTreeMap::new();
-        for (operation, described) in list_operations(&paths, permission) {
-            accepted.insert(operation.method.clone(), Accepted::new(&described));
-            self.operations.push(operation);
-        }
+        let Some(Described { path, method, accepted }) = self.described.remove(id) else {
+            return self;
+        };
+        let Ok(filter) = MethodFilter::try_from(method) else { return self };
         let gate = Arc::new(Gate { permission, accepted });
         let require =
             from_fn(move |caller: Option<Extension<Arc<Caller>>>, request: Request, next: Next| {
@@ -67,43 +73,18 @@ impl Table {
                     }
                 }
             });
-        self.router = self.router.routes((schemas, paths, methods.route_layer(require)));
+        self.router = self.router.route(&path, route(filter).route_layer(require));
         self
     }
 
-    /// Returns the router, the description and the operations.
-    pub(crate) fn into_parts(self) -> (Router<Arc<ApiState>>, OpenApi, Vec<Operation>) {
-        let (router, document) = self.router.split_for_parts();
-        (router, document, self.operations)
+    pub(crate) fn into_router(self) -> Router<Arc<ApiState>> {
+        self.router
     }
 }
 
 impl Gate {
     fn check(&self, caller: Option<&Arc<Caller>>, request: &Request) -> Result<(), Problem> {
         check_permission(self.permission, caller.map(|caller| &**caller))?;
-        let method = match *request.method() {
-            Method::HEAD => "get".to_owned(),
-            ref other => other.as_str().to_ascii_lowercase(),
-        };
-        match self.accepted.get(&method) {
-            Some(accepted) => accepted.check(request),
-            None => Ok(()),
-        }
+        self.accepted.check(request)
     }
-}
-
-/// Returns the operations of a route, each with its description.
-fn list_operations(
-    paths: &utoipa::openapi::path::Paths,
-    permission: Permission,
-) -> Vec<(Operation, Value)> {
-    let mut operations = Vec::new();
-    let Ok(Value::Object(paths)) = serde_json::to_value(paths) else { return operations };
-    for (path, item) in paths {
-        let Value::Object(item) = item else { continue };
-        for (method, described) in item {
-            operations.push((Operation { path: path.clone(), method, permission }, described));
-        }
-    }
-    operations
 }

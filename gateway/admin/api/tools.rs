@@ -8,12 +8,12 @@ use lockgate_proxy::VisibleTool;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use utoipa::ToSchema;
 
 use super::access::Caller;
 use super::body::Body;
 use super::builtin_tools::{OwnWords, is_category, rename_arguments};
 use super::call::{CallOrigin, CallResult, Params, call, param};
+#[cfg(test)]
 use super::conditions::OrganisationQuery;
 use super::figures::{ToolMetrics, may_see_figures, rank_ms, rank_number};
 use super::page::{Page, PageQuery, SortOrder, Sorting, find_named};
@@ -24,7 +24,8 @@ use super::state::{ApiState, Shared};
 use super::switch::require_control;
 
 /// A tool.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Tool {
     /// Its name in calls.
@@ -43,56 +44,58 @@ pub(crate) struct Tool {
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<String>,
     /// The JSON Schema of its arguments.
-    #[schema(value_type = Object)]
+    #[cfg_attr(test, schema(value_type = Object))]
     input_schema: Value,
     /// The JSON Schema of its structured results.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[cfg_attr(test, schema(value_type = Option<Object>))]
     output_schema: Option<Value>,
     /// The annotations of its server, which are not verified.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[cfg_attr(test, schema(value_type = Option<Object>))]
     annotations: Option<Value>,
     /// Outcomes of its calls, for operators and for members of its server's organisation.
     #[serde(skip_serializing_if = "Option::is_none")]
     metrics: Option<ToolMetrics>,
 }
 
-#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(utoipa::IntoParams))]
 #[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
+#[cfg_attr(test, into_params(parameter_in = Query))]
 pub(crate) struct ToolsQuery {
     /// The maximum number of items per page.
     #[serde(default, deserialize_with = "number")]
-    #[param(minimum = 1, maximum = 200)]
+    #[cfg_attr(test, param(minimum = 1, maximum = 200))]
     limit: Option<usize>,
     /// The start of the page: `nextCursor` of the previous page.
     #[serde(default)]
-    #[param(max_length = 1024)]
+    #[cfg_attr(test, param(max_length = 1024))]
     cursor: Option<String>,
     /// Part of the name.
     #[serde(default)]
-    #[param(max_length = 256)]
+    #[cfg_attr(test, param(max_length = 256))]
     search: Option<String>,
     /// Only tools of this server.
     #[serde(default)]
-    #[param(max_length = 64)]
+    #[cfg_attr(test, param(max_length = 64))]
     server: Option<String>,
     /// Only tools of this category of built-in tools, such as `file`.
     #[serde(default)]
-    #[param(max_length = 64)]
+    #[cfg_attr(test, param(max_length = 64))]
     category: Option<String>,
     /// Default `name`.
     #[serde(default)]
-    #[param(inline)]
+    #[cfg_attr(test, param(inline))]
     sort: Option<ToolSort>,
     #[serde(default)]
-    #[param(inline)]
+    #[cfg_attr(test, param(inline))]
     order: Option<SortOrder>,
 }
 
 /// The sort key of tools.
-#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum ToolSort {
     Name,
@@ -150,28 +153,29 @@ impl SeenTool {
 }
 
 /// A call of a tool.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Execution {
     /// Its arguments by `inputSchema`. Default: an empty object.
     #[serde(default)]
-    #[schema(value_type = Option<Object>)]
+    #[cfg_attr(test, schema(value_type = Option<Object>))]
     arguments: Option<Box<RawValue>>,
 }
 
 /// The result of a tool: a `CallToolResult` of MCP.
-#[derive(ToSchema)]
-#[schema(as = ToolResult)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
+#[cfg_attr(test, schema(as = ToolResult))]
 #[allow(dead_code, reason = "describes what is passed on as it came")]
 pub(crate) struct ToolResult {
     /// Texts, images and resources.
-    #[schema(value_type = Vec<Object>)]
+    #[cfg_attr(test, schema(value_type = Vec<Object>))]
     content: Vec<Value>,
     /// The result for programs, by `outputSchema`.
-    #[schema(value_type = Option<Object>, rename = "structuredContent")]
+    #[cfg_attr(test, schema(value_type = Option<Object>, rename = "structuredContent"))]
     structured_content: Option<Value>,
     /// The tool failed, or a policy refused the arguments; `content` contains the reason.
-    #[schema(rename = "isError")]
+    #[cfg_attr(test, schema(rename = "isError"))]
     is_error: Option<bool>,
 }
 
@@ -222,13 +226,13 @@ fn show(tool: SeenTool) -> Result<Json<Tool>, Problem> {
 }
 
 /// Lists the tools that the caller may use.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     get,
     path = "/tools",
     tag = "tools",
     params(ToolsQuery, OrganisationQuery),
     responses((status = 200, body = Page<Tool>))
-)]
+))]
 pub(crate) async fn list_tools(
     State(state): Shared,
     caller: Caller,
@@ -256,13 +260,13 @@ pub(crate) async fn list_tools(
 }
 
 /// Returns a tool.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     get,
     path = "/tools/{name}",
     tag = "tools",
     params(("name" = String, Path), OrganisationQuery),
     responses((status = 200, body = Tool), (status = 404, description = "No such tool"))
-)]
+))]
 pub(crate) async fn show_tool(
     State(state): Shared,
     caller: Caller,
@@ -274,13 +278,13 @@ pub(crate) async fn show_tool(
 /// Resets the call metrics of a tool.
 ///
 /// The values exported by `/metrics` are not affected.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     post,
     path = "/tools/{name}/metrics/reset",
     tag = "tools",
     params(("name" = String, Path), OrganisationQuery),
     responses((status = 200, body = Tool), (status = 404, description = "No such tool"))
-)]
+))]
 pub(crate) async fn reset_metrics(
     State(state): Shared,
     caller: Caller,
@@ -309,7 +313,7 @@ pub(crate) async fn reset_metrics(
 /// Calls a tool.
 ///
 /// A result with `isError` is a response of the tool, and has status 200.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     post,
     path = "/tools/{name}/execute",
     tag = "tools",
@@ -321,7 +325,7 @@ pub(crate) async fn reset_metrics(
         (status = 502, description = "Its server failed"),
         (status = 504, description = "Its server did not answer in time"),
     )
-)]
+))]
 pub(crate) async fn execute_tool(
     State(state): Shared,
     caller: Caller,

@@ -15,9 +15,9 @@ use lockgate_registry::{
 use lockgate_telemetry::{DURATION_BUCKETS, Denial, estimate_percentile};
 use lockgate_text::date;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use super::access::Caller;
+#[cfg(test)]
 use super::conditions::OrganisationQuery;
 use super::figures::to_ms;
 use super::names::KeyNames;
@@ -36,30 +36,32 @@ const MAX_SERVERS: usize = 100;
 /// Minimum of calls in an hour for failing calls, as for the state of a server.
 const MIN_CALLS: i64 = 5;
 
-#[derive(Clone, Debug, Default, Deserialize, utoipa::IntoParams)]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(utoipa::IntoParams))]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-#[into_params(parameter_in = Query)]
+#[cfg_attr(test, into_params(parameter_in = Query))]
 pub(crate) struct UsageQuery {
     /// Default `24h`.
     #[serde(default)]
-    #[param(inline)]
+    #[cfg_attr(test, param(inline))]
     window: UsageWindow,
     /// The grouping of `items`. Default `server`.
     #[serde(default)]
-    #[param(inline)]
+    #[cfg_attr(test, param(inline))]
     by: UsageBy,
     /// Only calls to this server.
     #[serde(default)]
-    #[param(max_length = 512)]
+    #[cfg_attr(test, param(max_length = 512))]
     server: Option<String>,
     /// Only calls of this caller: `issuer|subject`.
     #[serde(default)]
-    #[param(max_length = 1024)]
+    #[cfg_attr(test, param(max_length = 1024))]
     principal: Option<String>,
 }
 
 /// A time span up to now.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) enum UsageWindow {
     /// In steps of 5 minutes.
     #[serde(rename = "1h")]
@@ -73,7 +75,8 @@ pub(crate) enum UsageWindow {
     Week,
 }
 
-#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum UsageBy {
     #[default]
@@ -83,7 +86,8 @@ pub(crate) enum UsageBy {
 }
 
 /// Calls of tools that ended within a time span, by servers, tools or callers.
-#[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Usage {
     pub(crate) window: UsageWindow,
@@ -113,9 +117,10 @@ pub(crate) struct Usage {
 }
 
 /// Outcomes and durations of calls.
-#[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
-#[schema(as = UsageFigures)]
+#[cfg_attr(test, schema(as = UsageFigures))]
 pub(crate) struct CallFigures {
     pub(crate) calls: i64,
     pub(crate) failed: i64,
@@ -127,7 +132,8 @@ pub(crate) struct CallFigures {
 }
 
 /// Calls of one time step.
-#[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct UsageStep {
     /// The start (RFC 3339).
     pub(crate) at: String,
@@ -136,7 +142,8 @@ pub(crate) struct UsageStep {
 }
 
 /// Calls of a server, a tool or a caller.
-#[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct UsageItem {
     /// `name`, or `organisation/name`.
@@ -161,7 +168,8 @@ pub(crate) struct UsageItem {
 }
 
 /// Denials by a rule.
-#[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct UsageDenial {
     /// Empty for rules that are counted together.
     pub(crate) rule: String,
@@ -172,7 +180,8 @@ pub(crate) struct UsageDenial {
 }
 
 /// The last 24 hours of a server.
-#[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ServerDay {
     pub(crate) name: String,
@@ -183,7 +192,8 @@ pub(crate) struct ServerDay {
 }
 
 /// An hour of a server.
-#[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ServerHour {
     /// The start (RFC 3339).
@@ -196,7 +206,8 @@ pub(crate) struct ServerHour {
 }
 
 /// The state of a server in an hour.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum HourState {
     Ok,
@@ -263,13 +274,13 @@ impl HourState {
 ///
 /// Those of the callers of the organisation; for operators, all. Includes all gateways on the same
 /// store, with a delay of a few seconds, and the last 8 days.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     get,
     path = "/usage",
     tag = "usage",
     params(UsageQuery, OrganisationQuery),
     responses((status = 200, body = Usage))
-)]
+))]
 pub(crate) async fn show_usage(
     State(state): Shared,
     caller: Caller,

@@ -5,35 +5,39 @@ use axum::extract::{Path, State};
 use lockgate_registry::{DailyCalls, KEPT_DAYS};
 use lockgate_text::date;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use crate::api::access::Caller;
-use crate::api::conditions::{OrganisationQuery, make_actor};
+#[cfg(test)]
+use crate::api::conditions::OrganisationQuery;
+use crate::api::conditions::make_actor;
 use crate::api::problem::Problem;
 use crate::api::query::{Query, number};
 use crate::api::state::Shared;
 
 const SECONDS_PER_DAY: i64 = 86_400;
 
-#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(utoipa::IntoParams))]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-#[into_params(parameter_in = Query)]
+#[cfg_attr(test, into_params(parameter_in = Query))]
 pub(crate) struct CallsQuery {
     /// Number of days, up to today. Default 30.
     #[serde(default, deserialize_with = "number")]
-    #[param(minimum = 1, maximum = 90)]
+    #[cfg_attr(test, param(minimum = 1, maximum = 90))]
     days: Option<i64>,
 }
 
 /// Calls of an integration's tools.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct IntegrationCalls {
     /// Days with calls, the oldest first.
     items: Vec<CallsOfDay>,
 }
 
 /// Calls of one day.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct CallsOfDay {
     /// In UTC, such as `2026-11-24`.
     day: String,
@@ -54,13 +58,13 @@ impl CallsOfDay {
 ///
 /// Includes all gateways on the same store, with a delay of a few seconds. The last 90 days are
 /// kept.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     get,
     path = "/mcp-integrations/{id}/calls",
     tag = "integrations",
     params(("id" = String, Path), CallsQuery, OrganisationQuery),
     responses((status = 200, body = IntegrationCalls), (status = 404, description = "Not found"))
-)]
+))]
 pub(crate) async fn list_calls(
     State(state): Shared,
     caller: Caller,

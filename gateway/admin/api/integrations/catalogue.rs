@@ -7,13 +7,15 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use lockgate_registry::CatalogueEntry;
 use serde::Serialize;
-use utoipa::ToSchema;
 
 use super::input::NewPredefinedIntegration;
 use super::validate::validate_predefined;
-use super::view::{Integration, answer_changed, describe_auth};
+#[cfg(test)]
+use super::view::Integration;
+use super::view::{answer_changed, describe_auth};
 use crate::api::body::Body;
 use crate::api::change::Change;
+#[cfg(test)]
 use crate::api::conditions::{ChangeQuery, CreationHeaders, OrganisationQuery};
 use crate::api::page::{Page, PageQuery};
 use crate::api::problem::Problem;
@@ -21,7 +23,8 @@ use crate::api::query::Query;
 use crate::api::state::Shared;
 
 /// An entry of the operator's catalogue.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PredefinedIntegration {
     slug: String,
@@ -50,13 +53,13 @@ impl PredefinedIntegration {
 }
 
 /// Lists the entries of the operator's catalogue.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     get,
     path = "/mcp-integrations/predefined/available",
     tag = "integrations",
     params(PageQuery),
     responses((status = 200, body = Page<PredefinedIntegration>))
-)]
+))]
 pub(crate) async fn list_catalogue(
     State(state): Shared,
     Query(query): Query<PageQuery>,
@@ -73,7 +76,7 @@ pub(crate) async fn list_catalogue(
 ///
 /// Changes of the entry apply to the integration. Credentials entered for one host are not sent to
 /// another, and if the entry is removed, the integration is disconnected.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     post,
     path = "/mcp-integrations/predefined",
     tag = "integrations",
@@ -86,7 +89,7 @@ pub(crate) async fn list_catalogue(
         (status = 404, description = "The catalogue has no such entry"),
         (status = 409, description = "The name is taken"),
     )
-)]
+))]
 pub(crate) async fn create_predefined_integration(
     State(state): Shared,
     change: Change,

@@ -9,37 +9,37 @@ use lockgate_registry::{
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
-use utoipa::{IntoParams, ToSchema};
 
 use crate::api::page::{Part, SortOrder, StoredSort};
 use crate::api::problem::Problem;
 use crate::api::query::{flag, number};
 
-#[derive(Debug, Default, Deserialize, IntoParams)]
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(utoipa::IntoParams))]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-#[into_params(parameter_in = Query)]
+#[cfg_attr(test, into_params(parameter_in = Query))]
 pub(crate) struct ListQuery {
     /// Part of the name or the slug, case-insensitive.
     #[serde(default)]
-    #[param(max_length = 256)]
+    #[cfg_attr(test, param(max_length = 256))]
     search: Option<String>,
     /// Only enabled, or only disabled integrations.
     #[serde(default, deserialize_with = "flag")]
     enabled: Option<bool>,
     /// `custom` or `predefined`.
     #[serde(default, rename = "type")]
-    #[param(inline)]
+    #[cfg_attr(test, param(inline))]
     kind: Option<IntegrationType>,
     /// Default `name`.
     #[serde(default)]
-    #[param(inline)]
+    #[cfg_attr(test, param(inline))]
     sort: Option<StoredSort>,
     #[serde(default)]
-    #[param(inline)]
+    #[cfg_attr(test, param(inline))]
     order: Option<SortOrder>,
     /// The maximum number of items per page.
     #[serde(default, deserialize_with = "number")]
-    #[param(minimum = 1, maximum = 200)]
+    #[cfg_attr(test, param(minimum = 1, maximum = 200))]
     limit: Option<usize>,
     /// The start of the page: `nextCursor` of the previous page.
     #[serde(default)]
@@ -47,7 +47,8 @@ pub(crate) struct ListQuery {
 }
 
 /// The origin of an integration.
-#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum IntegrationType {
     Custom,
@@ -55,7 +56,8 @@ pub(crate) enum IntegrationType {
 }
 
 /// An integration by its address.
-#[derive(Deserialize, ToSchema)]
+#[derive(Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(crate) struct NewCustomIntegration {
     /// Display name; unique in the organisation.
@@ -70,7 +72,7 @@ pub(crate) struct NewCustomIntegration {
     header_name: Option<String>,
     /// The key or the token. It is never shown again.
     #[serde(default, deserialize_with = "secret")]
-    #[schema(write_only, value_type = Option<String>)]
+    #[cfg_attr(test, schema(write_only, value_type = Option<String>))]
     credentials: Option<Secret>,
     /// The namespace of its tools. Default: derived from the name.
     #[serde(default)]
@@ -84,7 +86,8 @@ pub(crate) struct NewCustomIntegration {
 }
 
 /// An integration from the catalogue.
-#[derive(Deserialize, ToSchema)]
+#[derive(Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(crate) struct NewPredefinedIntegration {
     /// The entry of the catalogue.
@@ -94,7 +97,7 @@ pub(crate) struct NewPredefinedIntegration {
     name: Option<String>,
     /// The key or the token, if the entry requires one. It is never shown again.
     #[serde(default, deserialize_with = "secret")]
-    #[schema(write_only, value_type = Option<String>)]
+    #[cfg_attr(test, schema(write_only, value_type = Option<String>))]
     credentials: Option<Secret>,
     /// Default `true`.
     #[serde(default)]
@@ -105,7 +108,8 @@ pub(crate) struct NewPredefinedIntegration {
 }
 
 /// The changes of an integration; omitted members are unchanged.
-#[derive(Deserialize, ToSchema)]
+#[derive(Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(crate) struct IntegrationChange {
     #[serde(default)]
@@ -120,14 +124,15 @@ pub(crate) struct IntegrationChange {
     #[serde(default, alias = "authHeaderName")]
     header_name: Option<String>,
     #[serde(default, deserialize_with = "secret")]
-    #[schema(write_only, value_type = Option<String>)]
+    #[cfg_attr(test, schema(write_only, value_type = Option<String>))]
     credentials: Option<Secret>,
     #[serde(default)]
     enabled: Option<bool>,
 }
 
 /// Authentication of the gateway at the server.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum AuthMethod {
     #[default]

@@ -13,10 +13,11 @@ use lockgate_registry::{
 };
 use serde::Serialize;
 use url::Url;
-use utoipa::ToSchema;
 
 use crate::api::access::Caller;
-use crate::api::conditions::{OrganisationQuery, make_actor};
+#[cfg(test)]
+use crate::api::conditions::OrganisationQuery;
+use crate::api::conditions::make_actor;
 use crate::api::probe::{Candidate, Offered, ProbeFailure, ProbeStage};
 use crate::api::problem::Problem;
 use crate::api::state::{ApiState, Shared};
@@ -26,7 +27,8 @@ use crate::fault::Fault;
 const RETRY_SECONDS: u64 = 5;
 
 /// The result of a test of an integration.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct Validation {
     valid: bool,
     /// The cause of the failure.
@@ -62,7 +64,7 @@ impl Validation {
 ///
 /// The test passes if the server accepts the credentials and offers at least one tool, resource or
 /// prompt. It takes up to 30 s.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     post,
     path = "/mcp-integrations/{id}/validate",
     tag = "integrations",
@@ -72,7 +74,7 @@ impl Validation {
         (status = 400, description = "It is disabled"),
         (status = 404, description = "Not found"),
     )
-)]
+))]
 pub(crate) async fn validate_integration(
     State(state): Shared,
     caller: Caller,
@@ -93,7 +95,8 @@ pub(crate) async fn validate_integration(
 }
 
 /// The health of the organisation's integrations, by a test of one of them.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct McpHealth {
     healthy: bool,
     /// The tested integration; absent if none is enabled.
@@ -104,8 +107,9 @@ pub(crate) struct McpHealth {
 }
 
 /// The integration tested as a sample.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = SampleIntegration)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
+#[cfg_attr(test, schema(as = SampleIntegration))]
 pub(crate) struct Sample {
     id: String,
     name: String,
@@ -118,13 +122,13 @@ static NEXT_SAMPLE: AtomicUsize = AtomicUsize::new(0);
 /// Tests one of the organisation's enabled integrations, a different one each time.
 ///
 /// Takes up to 30 s.
-#[utoipa::path(
+#[cfg_attr(test, utoipa::path(
     get,
     path = "/health/mcp",
     tag = "integrations",
     params(OrganisationQuery),
     responses((status = 200, body = McpHealth))
-)]
+))]
 pub(crate) async fn check_mcp(
     State(state): Shared,
     caller: Caller,

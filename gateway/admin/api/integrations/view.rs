@@ -15,7 +15,6 @@ use lockgate_registry::{
 use lockgate_text::date;
 use lockgate_upstream::Upstream;
 use serde::Serialize;
-use utoipa::ToSchema;
 
 use crate::api::change::Change;
 use crate::api::refusal::name_member;
@@ -23,7 +22,8 @@ use crate::api::state::ApiState;
 use crate::fault::Fault;
 
 /// An integration.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Integration {
     id: String,
@@ -75,8 +75,9 @@ pub(crate) struct Integration {
 }
 
 /// A warning about an accepted value.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = IntegrationWarning)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
+#[cfg_attr(test, schema(as = IntegrationWarning))]
 pub(crate) struct Warning {
     code: String,
     /// Its location in the body, such as `#/serverUrl`.

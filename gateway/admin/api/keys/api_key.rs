@@ -4,7 +4,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use lockgate_authn::key::{Key, write_time};
 use serde::Serialize;
-use utoipa::ToSchema;
 
 use crate::api::problem::Problem;
 use crate::api::state::KeyChange;
@@ -13,7 +12,8 @@ use crate::api::state::KeyChange;
 pub(super) const RETRY_SECONDS: u64 = 2;
 
 /// An API key.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ApiKey {
     pub(super) id: String,

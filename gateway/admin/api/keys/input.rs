@@ -7,7 +7,6 @@ use lockgate_authn::key::{Key, parse_time, write_time};
 use lockgate_authn::{Identity, KEY, Principal, Role, is_scope};
 use lockgate_text::organisation::find_mistake;
 use serde::Deserialize;
-use utoipa::ToSchema;
 
 use crate::api::access::{Caller, unknown_organisation};
 use crate::api::conditions::make_actor;
@@ -20,26 +19,27 @@ const MAX_TEXT: usize = 256;
 const MAX_GRANTS: usize = 256;
 
 /// The properties of a new key.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(crate) struct NewKey {
     /// Its user or purpose.
-    #[schema(min_length = 1, max_length = 256)]
+    #[cfg_attr(test, schema(min_length = 1, max_length = 256))]
     pub(super) name: String,
     /// Only operators may set an organisation other than their own.
     #[serde(default)]
-    #[schema(max_length = 256)]
+    #[cfg_attr(test, schema(max_length = 256))]
     pub(super) organization_id: Option<String>,
     /// Administrators may grant only roles and scopes of their own credential.
     #[serde(default)]
-    #[schema(max_items = 256)]
+    #[cfg_attr(test, schema(max_items = 256))]
     pub(super) roles: Vec<String>,
     #[serde(default)]
-    #[schema(max_items = 256)]
+    #[cfg_attr(test, schema(max_items = 256))]
     pub(super) scopes: Vec<String>,
     /// The software that uses it.
     #[serde(default)]
-    #[schema(max_length = 256)]
+    #[cfg_attr(test, schema(max_length = 256))]
     pub(super) agent: Option<String>,
     /// Its expiry: `2027-01-31`, or RFC 3339. Never expires if omitted.
     #[serde(default)]

@@ -11,29 +11,6 @@ struct GivenQuery {
     name: Option<String>,
 }
 
-#[derive(IntoParams)]
-#[allow(dead_code, reason = "describes parameters")]
-struct Described {
-    #[param(max_length = 4)]
-    search: Option<String>,
-    other: Option<String>,
-}
-
-#[test]
-fn what_is_longer_than_the_document_says_is_refused() {
-    let described = Described::into_params(|| None);
-    let long = "x".repeat(300);
-    for (query, is_fit) in [
-        ("", true),
-        ("search=abcd", true),
-        ("search=%C3%A4%C3%A4%C3%A4%C3%A4", true),
-        ("search=abcde", false),
-        (&*format!("other={long}"), true),
-    ] {
-        assert_eq!(check_lengths(&described, query).is_ok(), is_fit, "{query}");
-    }
-}
-
 #[test]
 fn parameters_are_known_once_and_well_formed() {
     let given: GivenQuery = parse("limit=7&name=a%20b").unwrap();
