@@ -61,7 +61,7 @@ impl Health for App {
         self.gateway.observe();
         self.observe_certificate();
         let is_away = self.rates.are_shared() == Some(false);
-        self.metrics.shared_rates_away().set(usize::from(is_away));
+        self.metrics.gauges().shared_rates_away.set(usize::from(is_away));
         if is_operator { self.metrics.render() } else { self.metrics.render_shared() }
     }
 }

@@ -21,14 +21,15 @@ impl Gateway {
 
     /// Updates the metrics' gauges.
     pub fn observe(&self) {
-        self.metrics.sessions().set(self.session_count());
-        self.metrics.streams().set(self.stream_count());
-        self.metrics.parked().set(self.parked.len());
-        self.metrics.approvals().set(self.approvals.len());
+        let gauges = self.metrics.gauges();
+        gauges.sessions.set(self.session_count());
+        gauges.streams.set(self.stream_count());
+        gauges.parked.set(self.parked.len());
+        gauges.approvals.set(self.approvals.len());
         self.observe_key_sets();
         let budget = self.budget();
-        self.metrics.bytes_in_flight().set(budget.used());
-        self.metrics.bytes_limit().set(budget.limit());
+        gauges.bytes_in_flight.set(budget.used());
+        gauges.bytes_limit.set(budget.limit());
         self.metrics.set_refused_for_memory(budget.refused());
         let mut running = self.cpu_pool.limit().running();
         let mut waiting = self.cpu_pool.limit().waiting();
@@ -49,8 +50,8 @@ impl Gateway {
                 });
             }
         }
-        self.metrics.in_flight().set(running);
-        self.metrics.queued().set(waiting);
+        gauges.in_flight.set(running);
+        gauges.queued.set(waiting);
     }
 
     /// Returns the token issuers without loaded keys.

@@ -11,7 +11,6 @@ mod counters;
 mod cursor;
 mod event;
 mod file;
-mod forward_counters;
 mod line;
 mod pieces;
 mod queue;
@@ -25,12 +24,11 @@ mod writer;
 
 pub use change::{Change, ChangePlace};
 pub use config::{ClientFiles, Config, Forward, OnFull, Output, Redact, Syslog, Webhook};
-pub use counters::AuditCounters;
+pub use counters::{AuditCounters, ForwardCounters};
 pub use cursor::{Cursor, Saved};
 pub use event::{
     Approval, Arguments, Asked, Decision, DryRunDenial, MAX_TEXT, Refused, RefusedToken,
 };
-pub use forward_counters::ForwardCounters;
 pub use line::{Record, TARGET};
 pub use search::{Members, Search, SearchResult, search};
 pub use syslog::{Facility, Sender};

@@ -38,21 +38,14 @@ impl Way {
     fn apply(&self, client: reqwest::ClientBuilder) -> Result<reqwest::ClientBuilder, ExportError> {
         let mut client = client.no_proxy();
         if let Some((url, direct)) = &self.proxy {
-            let proxy = match reqwest::Proxy::all(url.clone()) {
-                Ok(proxy) => proxy,
-                Err(error) => return Err(ExportError(error.without_url().to_string())),
-            };
+            let proxy = reqwest::Proxy::all(url.clone())
+                .map_err(|error| ExportError(error.without_url().to_string()))?;
             client = client.proxy(proxy.no_proxy(reqwest::NoProxy::from_string(direct)));
         }
         if let Some(file) = &self.ca_file {
-            let pem = match std::fs::read(file) {
-                Ok(pem) => pem,
-                Err(error) => return Err(unusable(file, &error)),
-            };
-            let authorities = match reqwest::Certificate::from_pem_bundle(&pem) {
-                Ok(authorities) => authorities,
-                Err(error) => return Err(unusable(file, &error)),
-            };
+            let pem = std::fs::read(file).map_err(|error| unusable(file, &error))?;
+            let authorities = reqwest::Certificate::from_pem_bundle(&pem)
+                .map_err(|error| unusable(file, &error))?;
             for authority in authorities {
                 client = client.add_root_certificate(authority);
             }
@@ -119,12 +112,11 @@ impl Collector {
     pub(crate) async fn post(&self, batch: Bytes) -> Result<(), ExportFailure> {
         let request = self.client.post(self.endpoint.clone());
         let request = request.header(CONTENT_TYPE, "application/x-protobuf").body(batch);
-        let answer = match request.send().await {
-            Ok(answer) => answer,
-            Err(error) => {
-                return Err(ExportFailure { words: in_words(error), is_passing: true, wait: None });
-            }
-        };
+        let answer = request.send().await.map_err(|error| ExportFailure {
+            words: in_words(error),
+            is_passing: true,
+            wait: None,
+        })?;
         let status = answer.status();
         if status.is_success() {
             return Ok(());

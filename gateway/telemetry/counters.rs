@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
@@ -288,34 +288,16 @@ impl ServerMetrics {
     }
 }
 
-/// A number that can decrease, such as open sessions. Clones share it.
-#[derive(Clone, Debug, Default)]
-pub struct Gauge(Arc<AtomicI64>);
+/// A number that can decrease, such as open sessions, counted elsewhere.
+#[derive(Debug, Default)]
+pub struct Gauge(AtomicUsize);
 
 impl Gauge {
-    /// Increments the gauge until the returned value is dropped.
-    #[must_use = "the gauge goes down again when this is dropped"]
-    pub fn enter(&self) -> Entered {
-        self.0.fetch_add(1, Relaxed);
-        Entered(self.0.clone())
-    }
-
-    /// Sets a number that is counted elsewhere.
     pub fn set(&self, value: usize) {
-        self.0.store(i64::try_from(value).unwrap_or(i64::MAX), Relaxed);
+        self.0.store(value, Relaxed);
     }
 
-    pub fn get(&self) -> i64 {
+    pub(crate) fn get(&self) -> usize {
         self.0.load(Relaxed)
-    }
-}
-
-/// An increment of a [`Gauge`], undone on drop.
-#[derive(Debug)]
-pub struct Entered(Arc<AtomicI64>);
-
-impl Drop for Entered {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Relaxed);
     }
 }

@@ -1,86 +1,69 @@
-//! Metrics that observable instruments cannot express: histograms, and names without the prefix
-//! `lockgate_`. They are separate collectors in the same registry.
+//! Families of metrics, as Prometheus reads them.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Weak};
-
-use prometheus::core::{Collector, Desc};
+use prometheus::TextEncoder;
 use prometheus::proto::{
     Bucket, Counter, Gauge, Histogram, LabelPair, Metric, MetricFamily, MetricType,
 };
-use prometheus::{Error, Registry};
 
 use crate::histogram::Snapshot;
-use crate::numbers::Numbers;
 
-pub(crate) type ReadFamilies = fn(&Numbers) -> Vec<Family>;
+pub(crate) struct Family(MetricFamily);
 
-struct Families {
-    numbers: Weak<Numbers>,
-    /// The registry identifies collectors by their descriptions.
-    description: Desc,
-    read: ReadFamilies,
-}
-
-pub(crate) struct Family {
-    name: &'static str,
-    help: &'static str,
-    kind: MetricType,
-    metrics: Vec<Metric>,
-}
-
-/// Registers families that are read from `numbers`; `name` is any of their names.
-pub(crate) fn register(
-    registry: &Registry,
-    numbers: &Arc<Numbers>,
-    name: &str,
-    read: ReadFamilies,
-) -> Result<(), Error> {
-    let description = Desc::new(name.to_owned(), name.to_owned(), Vec::new(), HashMap::new())?;
-    registry.register(Box::new(Families { numbers: Arc::downgrade(numbers), description, read }))
-}
-
-impl Collector for Families {
-    fn desc(&self) -> Vec<&Desc> {
-        vec![&self.description]
-    }
-
-    fn collect(&self) -> Vec<MetricFamily> {
-        let Some(numbers) = self.numbers.upgrade() else { return Vec::new() };
-        let mut families = Vec::new();
-        for family in (self.read)(&numbers) {
-            // The encoder rejects families without values.
-            if !family.metrics.is_empty() {
-                families.push(family.into_proto());
-            }
+/// Renders the families that have values, in the order of their names.
+pub(crate) fn render(families: impl IntoIterator<Item = Family>) -> String {
+    let mut all = Vec::new();
+    for Family(family) in families {
+        // The encoder rejects families without values.
+        if !family.get_metric().is_empty() {
+            all.push(family);
         }
-        families
+    }
+    all.sort_by(|one, other| one.name().cmp(other.name()));
+    match TextEncoder::new().encode_to_string(&all) {
+        Ok(text) => text,
+        Err(error) => format!("# metrics are not available: {error}\n"),
     }
 }
 
 impl Family {
-    pub(crate) fn counter(name: &'static str, help: &'static str) -> Self {
-        Self { name, help, kind: MetricType::COUNTER, metrics: Vec::new() }
+    pub(crate) fn counter(name: &str, help: &str) -> Self {
+        Self::new(name, help, MetricType::COUNTER)
     }
 
-    pub(crate) fn gauge(name: &'static str, help: &'static str) -> Self {
-        Self { name, help, kind: MetricType::GAUGE, metrics: Vec::new() }
+    pub(crate) fn gauge(name: &str, help: &str) -> Self {
+        Self::new(name, help, MetricType::GAUGE)
     }
 
-    pub(crate) fn histogram(name: &'static str, help: &'static str) -> Self {
-        Self { name, help, kind: MetricType::HISTOGRAM, metrics: Vec::new() }
+    pub(crate) fn histogram(name: &str, help: &str) -> Self {
+        Self::new(name, help, MetricType::HISTOGRAM)
+    }
+
+    fn new(name: &str, help: &str, kind: MetricType) -> Self {
+        let mut family = MetricFamily::default();
+        family.set_name(name.to_owned());
+        family.set_help(help.to_owned());
+        family.set_field_type(kind);
+        Self(family)
     }
 
     /// Adds a value of a counter or gauge, and returns the family.
-    pub(crate) fn with(mut self, labels: &[(&'static str, &str)], value: f64) -> Self {
+    pub(crate) fn with<'a>(
+        mut self,
+        labels: impl IntoIterator<Item = (&'static str, &'a str)>,
+        value: f64,
+    ) -> Self {
         self.add(labels, value);
         self
     }
 
     /// Adds a value of a counter or gauge.
-    pub(crate) fn add(&mut self, labels: &[(&'static str, &str)], value: f64) {
-        let mut metric = new_metric(labels.iter().copied());
-        if self.kind == MetricType::COUNTER {
+    pub(crate) fn add<'a>(
+        &mut self,
+        labels: impl IntoIterator<Item = (&'static str, &'a str)>,
+        value: f64,
+    ) {
+        let mut metric = new_metric(labels);
+        if self.0.get_field_type() == MetricType::COUNTER {
             let mut counter = Counter::default();
             counter.set_value(value);
             metric.set_counter(counter);
@@ -89,7 +72,7 @@ impl Family {
             gauge.set_value(value);
             metric.set_gauge(gauge);
         }
-        self.metrics.push(metric);
+        self.0.mut_metric().push(metric);
     }
 
     pub(crate) fn add_histogram<'a>(
@@ -110,16 +93,7 @@ impl Family {
         histogram.set_bucket(buckets);
         let mut metric = new_metric(labels);
         metric.set_histogram(histogram);
-        self.metrics.push(metric);
-    }
-
-    fn into_proto(self) -> MetricFamily {
-        let mut family = MetricFamily::default();
-        family.set_name(self.name.to_owned());
-        family.set_help(self.help.to_owned());
-        family.set_field_type(self.kind);
-        family.set_metric(self.metrics);
-        family
+        self.0.mut_metric().push(metric);
     }
 }
 
@@ -131,7 +105,6 @@ fn new_metric<'a>(labels: impl IntoIterator<Item = (&'static str, &'a str)>) -> 
         pair.set_value(value.to_owned());
         pairs.push(pair);
     }
-    // Sorted like the labels of other metrics.
     pairs.sort_by(|one, other| one.name().cmp(other.name()));
     Metric::from_label(pairs)
 }

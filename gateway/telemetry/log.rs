@@ -57,19 +57,13 @@ impl Guard {
     /// Replaces the filter. An invalid filter changes nothing.
     pub fn set_level(&self, level: &str) -> Result<(), LogError> {
         let filter = EnvFilter::try_new(level)?;
-        match self.level.reload(filter) {
-            Ok(()) => Ok(()),
-            Err(_) => Err(LogError::Twice),
-        }
+        self.level.reload(filter).map_err(|_| LogError::Twice)
     }
 
     /// Starts to export lines on the current runtime, including earlier lines, if a collector is
     /// configured.
     pub fn export(&self, config: &Config, metrics: &Metrics, way: &Way) -> Result<(), ExportError> {
-        match &self.exported {
-            Some(exported) => exported.start(config, metrics, way),
-            None => Ok(()),
-        }
+        self.exported.as_ref().map_or(Ok(()), |exported| exported.start(config, metrics, way))
     }
 
     /// Exports the remaining lines. Waits at most three seconds.

@@ -124,10 +124,7 @@ fn make_record(event: &Event<'_>) -> LogRecord {
     let level = *event.metadata().level();
     let mut fields = Fields::default();
     event.record(&mut fields);
-    let body = match fields.message.take() {
-        Some(message) => message,
-        None => join(&fields.attributes),
-    };
+    let body = fields.message.take().unwrap_or_else(|| join(&fields.attributes));
     fields.put("target", text(event.metadata().target()));
     let mut record = LogRecord {
         time_unix_nano: now,
@@ -242,10 +239,7 @@ impl Visit for Fields {
 /// Parses a field that contains a list. A text that was cut stays a text.
 fn read_value(list: String) -> Value {
     let Some(list) = read_list(&list) else { return Value::StringValue(list) };
-    let mut values = Vec::with_capacity(list.len());
-    for item in &list {
-        values.push(AnyValue { value: Some(text(item)) });
-    }
+    let values: Vec<_> = list.iter().map(|item| AnyValue { value: Some(text(item)) }).collect();
     Value::ArrayValue(ArrayValue { values })
 }
 

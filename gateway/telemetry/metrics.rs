@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use crate::audit::AuditCounters;
 use crate::config::Config;
-use crate::counters::{Gauge, ServerMetrics, ToolMetrics};
+use crate::counters::{ServerMetrics, ToolMetrics};
 use crate::durations::OperationLabels;
-use crate::export::Exporter;
+use crate::families::render;
 use crate::figures::ServerFigures;
 use crate::labels::{Denial, Notification, OTHER, Rejection, Unknown};
-use crate::numbers::{KeySet, Numbers, ORGANISATION, ServerLabel};
+use crate::numbers::{Gauges, KeySet, Numbers, ORGANISATION, ServerLabel};
+use crate::readings::READINGS;
 use crate::recent::RecentCalls;
 
 /// Maximum characters of a label value; longer names are truncated.
@@ -26,7 +27,6 @@ const PRIVATE: [&str; 5] = [ORGANISATION, "server", "tool", "rule", "issuer"];
 #[derive(Clone)]
 pub struct Metrics {
     numbers: Arc<Numbers>,
-    exporter: Arc<Exporter>,
 }
 
 impl std::fmt::Debug for Metrics {
@@ -39,9 +39,7 @@ impl std::fmt::Debug for Metrics {
 
 impl Metrics {
     pub fn new(config: &Config) -> Self {
-        let numbers = Arc::new(Numbers::new(config.tools));
-        let exporter = Arc::new(Exporter::new(&numbers));
-        Self { numbers, exporter }
+        Self { numbers: Arc::new(Numbers::new(config.tools)) }
     }
 
     /// Returns the counters of a tool, creating them if new. Beyond `Config::tools` distinct tools,
@@ -134,49 +132,9 @@ impl Metrics {
         self.numbers.servers.lock().remove(&server_label(organisation, slug));
     }
 
-    /// Returns the gauge of calls that await their clients' answers.
-    pub fn parked(&self) -> &Gauge {
-        &self.numbers.parked
-    }
-
-    /// Returns the gauge of legacy sessions.
-    pub fn sessions(&self) -> &Gauge {
-        &self.numbers.sessions
-    }
-
-    /// Returns the gauge of event streams to clients.
-    pub fn streams(&self) -> &Gauge {
-        &self.numbers.streams
-    }
-
-    /// Returns the gauge of calls that await approval.
-    pub fn approvals(&self) -> &Gauge {
-        &self.numbers.approvals
-    }
-
-    /// Returns the gauge of running requests.
-    pub fn in_flight(&self) -> &Gauge {
-        &self.numbers.in_flight
-    }
-
-    /// Returns the gauge of queued requests.
-    pub fn queued(&self) -> &Gauge {
-        &self.numbers.queued
-    }
-
-    /// Returns the gauge of message bytes held now.
-    pub fn bytes_in_flight(&self) -> &Gauge {
-        &self.numbers.bytes_in_flight
-    }
-
-    /// Returns the gauge of the limit on message bytes.
-    pub fn bytes_limit(&self) -> &Gauge {
-        &self.numbers.bytes_limit
-    }
-
-    /// Returns the gauge that is 1 while the store of shared rates is unreachable.
-    pub fn shared_rates_away(&self) -> &Gauge {
-        &self.numbers.shared_rates_away
+    /// Returns the numbers that can decrease.
+    pub fn gauges(&self) -> &Gauges {
+        &self.numbers.gauges
     }
 
     /// Sets the number of messages refused so far for lack of memory.
@@ -255,7 +213,7 @@ impl Metrics {
     /// Renders all metrics in the Prometheus text format (version 0.0.4). Serve them as
     /// `text/plain; version=0.0.4`.
     pub fn render(&self) -> String {
-        self.exporter.render()
+        render(READINGS.iter().flat_map(|read| read(&self.numbers)))
     }
 
     /// Renders the metrics without private labels: counts of a server reveal the activity of

@@ -1,19 +1,16 @@
 //! All counted numbers: handles add to them, and the exporter reads them.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 
 use crate::audit::AuditCounters;
 use crate::counters::{Gauge, ServerMetrics, ToolMetrics};
-use crate::denials::Denials;
 use crate::durations::Durations;
-use crate::labels::{Notification, OTHER, Rejection};
-use crate::reloads::Reloads;
-use crate::statuses::Statuses;
+use crate::labels::{Denial, Notification, OTHER, Rejection, Unknown};
 
 /// The label of servers that belong to an organisation.
 pub(crate) const ORGANISATION: &str = "organisation";
@@ -24,6 +21,11 @@ const MAX_SESSIONS: usize = 16;
 const MAX_OWN: usize = 1024;
 /// An organisation may take the bounds on servers and tools divided by this number.
 const ORGANISATION_DIVISOR: usize = 8;
+/// Rules counted individually, because reloads may add any number of them.
+const MAX_RULES: usize = 1024;
+/// The range of HTTP statuses, 100 to 999.
+const FIRST_STATUS: usize = 100;
+const STATUS_COUNT: usize = 900;
 
 pub(crate) struct Numbers {
     pub(crate) started: SystemTime,
@@ -36,17 +38,9 @@ pub(crate) struct Numbers {
     pub(crate) servers: Mutex<Servers>,
     pub(crate) served: Durations<MAX_OPERATIONS>,
     pub(crate) sessions_ended: Durations<MAX_SESSIONS>,
-    pub(crate) sessions: Gauge,
-    pub(crate) streams: Gauge,
-    pub(crate) parked: Gauge,
-    pub(crate) approvals: Gauge,
+    pub(crate) gauges: Gauges,
     pub(crate) notifications: [AtomicU64; Notification::ALL.len()],
-    pub(crate) in_flight: Gauge,
-    pub(crate) queued: Gauge,
-    pub(crate) bytes_in_flight: Gauge,
-    pub(crate) bytes_limit: Gauge,
-    pub(crate) shared_rates_away: Gauge,
-    pub(crate) refused_for_memory: Arc<AtomicU64>,
+    pub(crate) refused_for_memory: AtomicU64,
     pub(crate) rejections: [AtomicU64; Rejection::ALL.len()],
     pub(crate) lost_spans: Arc<AtomicU64>,
     /// Unset if no lines are exported.
@@ -68,17 +62,9 @@ impl Numbers {
             servers: Mutex::default(),
             served: Durations::default(),
             sessions_ended: Durations::default(),
-            sessions: Gauge::default(),
-            streams: Gauge::default(),
-            parked: Gauge::default(),
-            approvals: Gauge::default(),
+            gauges: Gauges::default(),
             notifications: Default::default(),
-            in_flight: Gauge::default(),
-            queued: Gauge::default(),
-            bytes_in_flight: Gauge::default(),
-            bytes_limit: Gauge::default(),
-            shared_rates_away: Gauge::default(),
-            refused_for_memory: Arc::default(),
+            refused_for_memory: AtomicU64::new(0),
             rejections: Default::default(),
             lost_spans: Arc::default(),
             lost_logs: OnceLock::new(),
@@ -86,6 +72,27 @@ impl Numbers {
             tools,
         }
     }
+}
+
+/// Numbers that can decrease.
+#[derive(Debug, Default)]
+pub struct Gauges {
+    /// Legacy sessions.
+    pub sessions: Gauge,
+    /// Event streams to clients.
+    pub streams: Gauge,
+    /// Calls that await their clients' answers.
+    pub parked: Gauge,
+    /// Calls that await approval.
+    pub approvals: Gauge,
+    /// Running requests.
+    pub in_flight: Gauge,
+    pub queued: Gauge,
+    /// Bytes of messages in memory, and their limit.
+    pub bytes_in_flight: Gauge,
+    pub bytes_limit: Gauge,
+    /// 1 while the store of shared rates is unreachable.
+    pub shared_rates_away: Gauge,
 }
 
 /// The current keys of one token issuer.
@@ -218,4 +225,122 @@ impl Servers {
             }
         }
     }
+}
+
+type Counts = [AtomicU64; Denial::ALL.len()];
+
+/// Policy denials by rule, and requests for unknown names. Rule names come from the operator; names
+/// from callers are never stored.
+#[derive(Default)]
+pub(crate) struct Denials {
+    by_rule: RwLock<BTreeMap<Arc<str>, Counts>>,
+    unknown: [AtomicU64; Unknown::ALL.len()],
+}
+
+impl Denials {
+    pub(crate) fn count(&self, rule: &str, why: Denial) {
+        if let Some(counts) = self.by_rule.read().get(rule) {
+            counts[why as usize].fetch_add(1, Relaxed);
+            return;
+        }
+        let mut by_rule = self.by_rule.write();
+        let is_full = by_rule.len() >= MAX_RULES && !by_rule.contains_key(rule);
+        let rule = if is_full { OTHER } else { rule };
+        let counts = by_rule.entry(rule.into()).or_default();
+        counts[why as usize].fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn count_unknown(&self, what: Unknown) {
+        self.unknown[what as usize].fetch_add(1, Relaxed);
+    }
+
+    /// Passes all counts above zero to `see`.
+    pub(crate) fn each(&self, mut see: impl FnMut(&str, Denial, u64)) {
+        for (rule, counts) in &*self.by_rule.read() {
+            for &why in Denial::ALL {
+                let count = counts[why as usize].load(Relaxed);
+                if count > 0 {
+                    see(rule, why, count);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn unknown(&self, what: Unknown) -> u64 {
+        self.unknown[what as usize].load(Relaxed)
+    }
+}
+
+/// HTTP responses by status. Every status has a counter from the start.
+pub(crate) struct Statuses([AtomicU64; STATUS_COUNT]);
+
+impl Default for Statuses {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| AtomicU64::new(0)))
+    }
+}
+
+impl Statuses {
+    pub(crate) fn count(&self, status: u16) {
+        if let Some(counter) = self.0.get(usize::from(status).wrapping_sub(FIRST_STATUS)) {
+            counter.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Passes all counts above zero to `see`.
+    pub(crate) fn each(&self, mut see: impl FnMut(usize, u64)) {
+        for (at, counter) in self.0.iter().enumerate() {
+            let count = counter.load(Relaxed);
+            if count > 0 {
+                see(FIRST_STATUS + at, count);
+            }
+        }
+    }
+}
+
+/// Configuration reloads, and the time of the last success.
+pub(crate) struct Reloads {
+    /// Failed and successful reloads.
+    outcomes: [AtomicU64; 2],
+    has_failed: AtomicBool,
+    /// Unix seconds.
+    last_success: AtomicU64,
+}
+
+/// The process starts with a valid configuration.
+impl Default for Reloads {
+    fn default() -> Self {
+        Self {
+            outcomes: Default::default(),
+            has_failed: AtomicBool::new(false),
+            last_success: AtomicU64::new(now()),
+        }
+    }
+}
+
+impl Reloads {
+    pub(crate) fn count(&self, is_success: bool) {
+        self.outcomes[usize::from(is_success)].fetch_add(1, Relaxed);
+        self.has_failed.store(!is_success, Relaxed);
+        if is_success {
+            self.last_success.store(now(), Relaxed);
+        }
+    }
+
+    pub(crate) fn of(&self, is_success: bool) -> u64 {
+        self.outcomes[usize::from(is_success)].load(Relaxed)
+    }
+
+    /// Returns whether the files match the configuration in force.
+    pub(crate) fn is_current(&self) -> bool {
+        !self.has_failed.load(Relaxed)
+    }
+
+    pub(crate) fn last_success(&self) -> u64 {
+        self.last_success.load(Relaxed)
+    }
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }

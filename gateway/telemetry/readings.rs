@@ -1,39 +1,194 @@
-//! Reading of the counters, for each family that is not an observable instrument.
+//! Reading of all counters, whenever the metrics are rendered.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::UNIX_EPOCH;
 
-use prometheus::{Error, Registry};
-
+use crate::counters::{Bounds, ServerMetrics};
 use crate::durations::Pairs;
-use crate::families::{Family, ReadFamilies, register};
-use crate::labels::Unknown;
+use crate::families::Family;
+use crate::labels::{Notification, Outcome, Rejection, ServerState, Unknown};
 use crate::numbers::Numbers;
 use crate::process::ProcessUsage;
 
-/// The first family of each group, and its reader.
-const READINGS: [(&str, ReadFamilies); 13] = [
-    ("lockgate_call_duration_seconds", read_calls),
-    ("lockgate_tool_duration_seconds", read_tools),
-    ("mcp_server_operation_duration_seconds", read_served),
-    ("mcp_client_operation_duration_seconds", read_asked),
-    ("lockgate_denials_total", read_denials),
-    ("lockgate_unknown_names_total", read_unknown),
-    ("lockgate_http_responses_total", read_statuses),
-    ("lockgate_config_reloads_total", read_reloads),
-    ("lockgate_key_set_keys", read_key_sets),
-    ("lockgate_certificate_expiry_timestamp_seconds", read_certificates),
-    ("lockgate_audit_forwarded_total", read_forwards),
-    ("lockgate_logs_lost_total", read_lost_logs),
-    ("process_cpu_seconds_total", read_process),
+/// Name and help of a family, and the function that reads its value.
+type Reading<T> = (&'static str, &'static str, fn(&T) -> u64);
+
+pub(crate) const READINGS: [fn(&Numbers) -> Vec<Family>; 19] = [
+    read_gauges,
+    read_counts,
+    read_outcomes,
+    read_servers,
+    read_bounds,
+    read_audit,
+    read_calls,
+    read_tools,
+    read_served,
+    read_asked,
+    read_denials,
+    read_unknown,
+    read_statuses,
+    read_reloads,
+    read_key_sets,
+    read_certificates,
+    read_forwards,
+    read_lost_logs,
+    read_process,
 ];
 
-pub(crate) fn register_all(registry: &Registry, numbers: &Arc<Numbers>) -> Result<(), Error> {
-    for (name, read) in READINGS {
-        register(registry, numbers, name, read)?;
+fn read_gauges(numbers: &Numbers) -> Vec<Family> {
+    let gauges = &numbers.gauges;
+    let mut families = Vec::new();
+    for (name, help, gauge) in [
+        ("lockgate_sessions", "Open legacy sessions", &gauges.sessions),
+        ("lockgate_parked_calls", "Calls waiting for an answer from their client", &gauges.parked),
+        (
+            "lockgate_approvals_waiting",
+            "Calls waiting for an approval or an answer from a person",
+            &gauges.approvals,
+        ),
+        ("lockgate_streams", "Open event streams to clients", &gauges.streams),
+        ("lockgate_requests_in_flight", "Requests in progress", &gauges.in_flight),
+        ("lockgate_requests_queued", "Requests waiting for a free slot", &gauges.queued),
+        ("lockgate_bytes_in_flight", "Bytes of messages in memory", &gauges.bytes_in_flight),
+        (
+            "lockgate_bytes_in_flight_limit",
+            "Limit on bytes of messages in memory",
+            &gauges.bytes_limit,
+        ),
+        (
+            "lockgate_shared_rates_away",
+            "1 while the store of shared rates cannot be reached",
+            &gauges.shared_rates_away,
+        ),
+    ] {
+        families.push(Family::gauge(name, help).with([], gauge.get() as f64));
     }
-    Ok(())
+    families
+}
+
+/// Reads the counters without a server.
+fn read_counts(numbers: &Numbers) -> Vec<Family> {
+    let memory = Family::counter(
+        "lockgate_messages_refused_for_memory_total",
+        "Messages refused or dropped for lack of memory",
+    );
+    let help = "Requests refused before they became calls, by reason";
+    let mut rejected = Family::counter("lockgate_requests_rejected_total", help);
+    for &why in Rejection::ALL {
+        let count = numbers.rejections[why as usize].load(Relaxed);
+        rejected.add([("reason", why.as_str())], count as f64);
+    }
+    let help = "Approval notifications to the webhook, by outcome";
+    let mut notified = Family::counter("lockgate_approval_notifications_total", help);
+    for &outcome in Notification::ALL {
+        let count = numbers.notifications[outcome as usize].load(Relaxed);
+        notified.add([("outcome", outcome.as_str())], count as f64);
+    }
+    let lost = Family::counter("lockgate_spans_lost_total", "Spans that were not exported");
+    vec![
+        memory.with([], numbers.refused_for_memory.load(Relaxed) as f64),
+        rejected,
+        notified,
+        lost.with([], numbers.lost_spans.load(Relaxed) as f64),
+    ]
+}
+
+fn read_outcomes(numbers: &Numbers) -> Vec<Family> {
+    let help = "Completed calls, by server, tool and outcome";
+    let mut family = Family::counter("lockgate_calls_total", help);
+    numbers.servers.lock().each_tool(|server, tool, metrics| {
+        for &outcome in Outcome::ALL {
+            let count = metrics.count(outcome);
+            // `ok` is always present, for rates and absence alerts; other outcomes appear with
+            // their first count.
+            if count > 0 || outcome == Outcome::Ok {
+                let further = [("tool", tool), ("outcome", outcome.as_str())];
+                family.add(server.pairs().chain(further), count as f64);
+            }
+        }
+    });
+    vec![family]
+}
+
+fn read_servers(numbers: &Numbers) -> Vec<Family> {
+    const COUNTERS: [Reading<ServerMetrics>; 2] = [
+        (
+            "lockgate_server_restarts_total",
+            "Restarts and reconnections of a server",
+            ServerMetrics::restarts,
+        ),
+        (
+            "lockgate_server_list_changes_total",
+            "Changes of a server's lists, found when they were read again",
+            ServerMetrics::list_changes,
+        ),
+    ];
+    let help = "Tools hidden until they are approved (`lockgate pins`)";
+    let mut quarantined = Family::gauge("lockgate_server_tools_quarantined", help);
+    let help = "1 for the current state of a server";
+    let mut states = Family::gauge("lockgate_server_state", help);
+    let mut counts = COUNTERS.map(|(name, help, _)| Family::counter(name, help));
+    numbers.servers.lock().each_server(|label, server| {
+        quarantined.add(label.pairs(), server.quarantined() as f64);
+        for &state in ServerState::ALL {
+            let further = [("state", state.as_str())];
+            states.add(label.pairs().chain(further), f64::from(u8::from(server.is(state))));
+        }
+        for ((_, _, read), family) in COUNTERS.iter().zip(&mut counts) {
+            family.add(label.pairs(), read(server) as f64);
+        }
+    });
+    let mut families = vec![quarantined, states];
+    families.extend(counts);
+    families
+}
+
+/// Reads the load, limits, timeout and breaker of each server.
+fn read_bounds(numbers: &Numbers) -> Vec<Family> {
+    const GAUGES: [Reading<Bounds>; 6] = [
+        ("lockgate_server_calls_running", "Calls in progress at a server", |b| b.running as u64),
+        (
+            "lockgate_server_calls_limit",
+            "Limit on concurrent calls at a server (concurrency)",
+            |b| b.concurrency as u64,
+        ),
+        ("lockgate_server_calls_waiting", "Calls waiting for a free slot at a server", |b| {
+            b.waiting as u64
+        }),
+        ("lockgate_server_calls_queue", "Limit on calls waiting at a server (queue)", |b| {
+            b.queue as u64
+        }),
+        ("lockgate_server_timeout_seconds", "Timeout of a call to a server", |b| {
+            b.timeout.as_secs()
+        }),
+        (
+            "lockgate_server_breaker_open",
+            "1 while calls to a server are paused because it keeps failing",
+            |b| b.open.into(),
+        ),
+    ];
+    let mut families = GAUGES.map(|(name, help, _)| Family::gauge(name, help));
+    numbers.servers.lock().each_server(|label, server| {
+        let Some(bounds) = server.bounds() else { return };
+        for ((_, _, read), family) in GAUGES.iter().zip(&mut families) {
+            family.add(label.pairs(), read(&bounds) as f64);
+        }
+    });
+    families.into()
+}
+
+fn read_audit(numbers: &Numbers) -> Vec<Family> {
+    let audit = &numbers.audit;
+    let written =
+        Family::counter("lockgate_audit_records_total", "Records written to the audit trail");
+    let lost = Family::counter("lockgate_audit_lost_total", "Records missing in the audit trail");
+    let failing =
+        Family::gauge("lockgate_audit_failing", "1 while the audit trail cannot be written");
+    vec![
+        written.with([], audit.written() as f64),
+        lost.with([], audit.dropped() as f64),
+        failing.with([], f64::from(u8::from(audit.is_failing()))),
+    ]
 }
 
 fn read_calls(numbers: &Numbers) -> Vec<Family> {
@@ -110,7 +265,7 @@ fn read_denials(numbers: &Numbers) -> Vec<Family> {
         that a rule with dry_run would have denied";
     let mut family = Family::counter("lockgate_denials_total", help);
     numbers.denials.each(|rule, why, count| {
-        family.add(&[("rule", rule), ("reason", why.as_str())], count as f64);
+        family.add([("rule", rule), ("reason", why.as_str())], count as f64);
     });
     vec![family]
 }
@@ -119,7 +274,7 @@ fn read_unknown(numbers: &Numbers) -> Vec<Family> {
     let help = "Requests for an unknown name, or for an item that is hidden without a rule";
     let mut family = Family::counter("lockgate_unknown_names_total", help);
     for &what in Unknown::ALL {
-        family.add(&[("kind", what.as_str())], numbers.denials.unknown(what) as f64);
+        family.add([("kind", what.as_str())], numbers.denials.unknown(what) as f64);
     }
     vec![family]
 }
@@ -128,7 +283,8 @@ fn read_statuses(numbers: &Numbers) -> Vec<Family> {
     let help = "HTTP responses by status, for all paths";
     let mut family = Family::counter("lockgate_http_responses_total", help);
     numbers.statuses.each(|status, count| {
-        family.add(&[("status", &status.to_string())], count as f64);
+        let status = status.to_string();
+        family.add([("status", status.as_str())], count as f64);
     });
     vec![family]
 }
@@ -150,11 +306,11 @@ fn read_reloads(numbers: &Numbers) -> Vec<Family> {
     let build = Family::gauge("lockgate_build_info", "1, labelled with the version of the program");
     vec![
         total
-            .with(&[("outcome", "success")], reloads.of(true) as f64)
-            .with(&[("outcome", "failure")], reloads.of(false) as f64),
-        is_current.with(&[], f64::from(u8::from(reloads.is_current()))),
-        last.with(&[], reloads.last_success() as f64),
-        build.with(&[("version", env!("CARGO_PKG_VERSION"))], 1.0),
+            .with([("outcome", "success")], reloads.of(true) as f64)
+            .with([("outcome", "failure")], reloads.of(false) as f64),
+        is_current.with([], f64::from(u8::from(reloads.is_current()))),
+        last.with([], reloads.last_success() as f64),
+        build.with([("version", env!("CARGO_PKG_VERSION"))], 1.0),
     ]
 }
 
@@ -171,21 +327,18 @@ fn read_forwards(numbers: &Numbers) -> Vec<Family> {
     let last = numbers.audit.last();
     numbers.audit.each_forward(|to, counters| {
         let labels = [("to", to)];
-        taken.add(&labels, counters.taken() as f64);
-        behind.add(&labels, counters.behind(last) as f64);
-        lost.add(&labels, counters.lost_ever() as f64);
-        failing.add(&labels, f64::from(u8::from(counters.is_failing())));
+        taken.add(labels, counters.taken() as f64);
+        behind.add(labels, counters.behind(last) as f64);
+        lost.add(labels, counters.lost_ever() as f64);
+        failing.add(labels, f64::from(u8::from(counters.is_failing())));
     });
     vec![taken, behind, lost, failing]
 }
 
 fn read_lost_logs(numbers: &Numbers) -> Vec<Family> {
-    let lost = match numbers.lost_logs.get() {
-        Some(lost) => lost.load(Relaxed),
-        None => 0,
-    };
+    let lost = numbers.lost_logs.get().map_or(0, |lost| lost.load(Relaxed));
     let help = "Log lines that were not exported";
-    vec![Family::counter("lockgate_logs_lost_total", help).with(&[], lost as f64)]
+    vec![Family::counter("lockgate_logs_lost_total", help).with([], lost as f64)]
 }
 
 fn read_key_sets(numbers: &Numbers) -> Vec<Family> {
@@ -199,9 +352,9 @@ fn read_key_sets(numbers: &Numbers) -> Vec<Family> {
     );
     for set in &*numbers.key_sets.lock() {
         let labels = [("issuer", set.issuer.as_str())];
-        keys.add(&labels, set.keys as f64);
+        keys.add(labels, set.keys as f64);
         if let Some(age) = set.age {
-            ages.add(&labels, age.as_secs_f64());
+            ages.add(labels, age.as_secs_f64());
         }
     }
     vec![keys, ages]
@@ -211,7 +364,7 @@ fn read_certificates(numbers: &Numbers) -> Vec<Family> {
     let help = "Earliest expiry of the certificates of a file in use, in Unix seconds";
     let mut family = Family::gauge("lockgate_certificate_expiry_timestamp_seconds", help);
     for (name, expiry) in &*numbers.certificates.lock() {
-        family.add(&[("certificate", name)], *expiry as f64);
+        family.add([("certificate", *name)], *expiry as f64);
     }
     vec![family]
 }
@@ -221,7 +374,7 @@ fn read_process(numbers: &Numbers) -> Vec<Family> {
     let started = numbers.started.duration_since(UNIX_EPOCH).unwrap_or_default();
     let start =
         Family::gauge("process_start_time_seconds", "Start time of the process, in Unix seconds")
-            .with(&[], started.as_secs_f64());
+            .with([], started.as_secs_f64());
     let Some(usage) = ProcessUsage::read() else { return vec![start] };
     let gauges = [
         ("process_resident_memory_bytes", "Resident memory", usage.resident_bytes),
@@ -230,13 +383,13 @@ fn read_process(numbers: &Numbers) -> Vec<Family> {
         ("process_threads", "Threads", usage.threads),
     ];
     let cpu = Family::counter("process_cpu_seconds_total", "CPU time of the process");
-    let mut families = vec![start, cpu.with(&[], usage.cpu_seconds)];
+    let mut families = vec![start, cpu.with([], usage.cpu_seconds)];
     for (name, help, value) in gauges {
-        families.push(Family::gauge(name, help).with(&[], value as f64));
+        families.push(Family::gauge(name, help).with([], value as f64));
     }
     if let Some(most) = usage.max_files {
         let family = Family::gauge("process_max_fds", "Maximum number of open file descriptors");
-        families.push(family.with(&[], most as f64));
+        families.push(family.with([], most as f64));
     }
     families
 }

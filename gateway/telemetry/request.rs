@@ -67,10 +67,7 @@ impl Tag {
     /// values are empty.
     pub(crate) fn describe(&self) -> [(&'static str, String); 3] {
         let (n, rpc) = self.rpc.get();
-        let client = match self.arrival {
-            Some(arrival) => arrival.address.to_string(),
-            None => String::new(),
-        };
+        let client = self.arrival.map(|arrival| arrival.address.to_string()).unwrap_or_default();
         [
             ("request_id", self.to_string()),
             ("rpc_id", show_rpc_id(rpc.get(..n.into()).unwrap_or(&[]))),

@@ -62,14 +62,6 @@ impl TraceContext {
         Self { span: fastrand::u64(1..), ..self.clone() }
     }
 
-    /// Returns a child of the client's context, or a new sampled trace if there is none.
-    pub fn continued(parent: Option<&Self>) -> Self {
-        match parent {
-            Some(parent) => parent.child(),
-            None => Self::root(true),
-        }
-    }
-
     pub fn is_sampled(&self) -> bool {
         self.flags & SAMPLED_FLAG != 0
     }

@@ -1,11 +1,9 @@
-//! Counters of the trail, for metrics. Lock-free on the path of a record.
+//! Counters of the trail and of its receivers, for metrics. Lock-free on the path of a record.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use parking_lot::Mutex;
-
-use super::forward_counters::ForwardCounters;
 
 /// Counters updated by the writer, and by callers after the loss of a record.
 #[derive(Debug, Default)]
@@ -69,5 +67,53 @@ impl AuditCounters {
 
     pub(super) fn set_failing(&self, failing: bool) {
         self.failing.store(failing, Relaxed);
+    }
+}
+
+/// Counters of forwarding to a receiver, updated by the forwarder.
+#[derive(Debug, Default)]
+pub struct ForwardCounters {
+    taken: AtomicU64,
+    lost: AtomicU64,
+    sent: AtomicU64,
+    failing: AtomicBool,
+}
+
+impl ForwardCounters {
+    /// Adds records that the receiver has accepted.
+    pub fn took(&self, records: u64) {
+        self.taken.fetch_add(records, Relaxed);
+    }
+
+    /// Adds records that were removed before they could be sent.
+    pub fn lost(&self, records: u64) {
+        self.lost.fetch_add(records, Relaxed);
+    }
+
+    /// Sets the last record that was sent and needs no retry, as far as known.
+    pub fn set_sent(&self, record: u64) {
+        self.sent.store(record, Relaxed);
+    }
+
+    /// Sets whether the receiver accepts no records.
+    pub fn set_failing(&self, failing: bool) {
+        self.failing.store(failing, Relaxed);
+    }
+
+    pub(crate) fn taken(&self) -> u64 {
+        self.taken.load(Relaxed)
+    }
+
+    pub(crate) fn lost_ever(&self) -> u64 {
+        self.lost.load(Relaxed)
+    }
+
+    /// Returns the number of pending records in a trail that ends with record `last`.
+    pub fn behind(&self, last: u64) -> u64 {
+        last.saturating_sub(self.sent.load(Relaxed))
+    }
+
+    pub(crate) fn is_failing(&self) -> bool {
+        self.failing.load(Relaxed)
     }
 }

@@ -69,10 +69,8 @@ pub(super) fn aside(path: &Path) -> io::Result<Vec<u64>> {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };
-    let own = match path.file_name() {
-        Some(name) => format!("{}.", name.to_string_lossy()),
-        None => String::new(),
-    };
+    let own =
+        path.file_name().map(|name| format!("{}.", name.to_string_lossy())).unwrap_or_default();
     let mut all = Vec::new();
     for entry in fs::read_dir(folder)? {
         let entry = entry?;

@@ -3,7 +3,6 @@
 //! hashes.
 
 mod start;
-mod wanted;
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::{File, OpenOptions};
@@ -13,9 +12,8 @@ use std::time::{Duration, Instant};
 
 use super::chain::MAX_LINE;
 use super::pieces::{aside, numbered, open};
-use start::{find_start, is_after};
-pub use wanted::{Members, Search};
-use wanted::{number_of, text};
+pub use start::{Members, Search};
+use start::{find_start, is_after, number_of, text};
 
 const BOUNDS: Bounds = Bounds { bytes: 64 << 20, time: Duration::from_secs(2), slack: 1 << 20 };
 /// Bytes per read.

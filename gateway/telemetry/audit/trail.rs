@@ -143,24 +143,38 @@ impl Trail {
         arguments: Option<&[u8]>,
         decision: Decision<'_>,
     ) -> Result<Ticket<'_>, RecordError> {
-        let Inner { shared, seal, on_full, .. } = &*self.0;
         let allowed = matches!(decision, Decision::Allow(..));
         let call = self.0.calls.fetch_add(1, Relaxed) + 1;
         let at = SystemTime::now();
+        let taken = self.offer(1 + usize::from(allowed), at, |members| {
+            event::decision(members, call, asked, decision);
+            let text = arguments?;
+            match self.0.arguments {
+                Arguments::Omitted => return None,
+                Arguments::Redacted if text.len() <= MAX_HELD => return Some(text),
+                Arguments::Redacted | Arguments::Digest => {}
+            }
+            event::arguments(members, text.len(), &self.0.seal.digest(text), None);
+            None
+        })?;
+        Ok(Ticket { trail: self, call, at, held: taken && allowed })
+    }
+
+    /// Queues a record, and takes `places` slots. `write` appends its members and returns the
+    /// arguments to redact. Returns whether the record was taken.
+    fn offer<'a>(
+        &self,
+        places: usize,
+        at: SystemTime,
+        write: impl FnOnce(&mut Vec<u8>) -> Option<&'a [u8]>,
+    ) -> Result<bool, RecordError> {
+        let Inner { shared, on_full, .. } = &*self.0;
         let refuse = *on_full == OnFull::Deny;
         let failing = refuse && shared.counters.is_failing();
         let taken = !failing
             && scratch(|members| {
-                event::decision(members, call, asked, decision);
-                let held = match (arguments, self.0.arguments) {
-                    (None, _) | (_, Arguments::Omitted) => None,
-                    (Some(text), Arguments::Redacted) if text.len() <= MAX_HELD => Some(text),
-                    (Some(text), _) => {
-                        event::arguments(members, text.len(), &seal.digest(text), None);
-                        None
-                    }
-                };
-                shared.queue.offer(1 + usize::from(allowed), 0, Draft { at, members, held })
+                let held = write(members);
+                shared.queue.offer(places, 0, Draft { at, members, held })
             });
         if !taken {
             self.lost(1);
@@ -168,7 +182,7 @@ impl Trail {
                 return Err(RecordError);
             }
         }
-        Ok(Ticket { trail: self, call, at, held: taken && allowed })
+        Ok(taken)
     }
 
     /// Records a request rejected before it became a call. Above a rate, refusals are only counted,
@@ -197,19 +211,11 @@ impl Trail {
     /// # Errors
     /// [`RecordError`], if calls without a record are denied.
     pub fn approval(&self, about: &Approval<'_>) -> Result<(), RecordError> {
-        let Inner { shared, on_full, .. } = &*self.0;
-        let refuse = *on_full == OnFull::Deny;
-        let at = SystemTime::now();
-        let failing = refuse && shared.counters.is_failing();
-        let taken = !failing
-            && scratch(|members| {
-                event::approval(members, about);
-                shared.queue.offer(1, 0, Draft { at, members, held: None })
-            });
-        if !taken {
-            self.lost(1);
-        }
-        if taken || !refuse { Ok(()) } else { Err(RecordError) }
+        self.offer(1, SystemTime::now(), |members| {
+            event::approval(members, about);
+            None
+        })?;
+        Ok(())
     }
 
     /// Writes the remaining records and the closing record. Later records are lost.

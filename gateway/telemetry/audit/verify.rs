@@ -2,10 +2,8 @@
 //! first broken record, and any that could not be checked. The caller supplies the function that
 //! opens files.
 
-mod anchor;
 mod part;
 mod record;
-mod repeats;
 mod report;
 
 use std::io;
@@ -13,13 +11,11 @@ use std::io;
 use lockgate_text::count::count;
 
 use super::chain::{Hex, Seal, Tip, claimed};
-pub use anchor::Anchor;
 use part::{Lines, Placed};
 pub use part::{Part, Text};
 pub use record::BrokenRecord;
-use record::{LinePlace, Record};
-use repeats::Repeats;
-pub use report::{Extent, Report};
+use record::{LinePlace, Record, Repeats};
+pub use report::{Anchor, Extent, Report};
 
 /// Verifies all parts in the order of their first records.
 ///
@@ -31,10 +27,8 @@ pub fn verify(
     anchors: &[Anchor],
     extent: Extent,
 ) -> io::Result<Report> {
-    let mut held = Vec::with_capacity(anchors.len());
-    for anchor in anchors {
-        held.push(HeldAnchor { anchor, met: false, other: None });
-    }
+    let held: Vec<_> =
+        anchors.iter().map(|anchor| HeldAnchor { anchor, met: false, other: None }).collect();
     let mut verifier = Verifier {
         seal: Seal::new(key),
         anchors: held,
@@ -50,10 +44,7 @@ pub fn verify(
         repeats: Repeats::default(),
         report: Report::default(),
     };
-    let mut placed = Vec::with_capacity(parts.len());
-    for part in parts {
-        placed.push(Placed::new(part)?);
-    }
+    let mut placed = parts.into_iter().map(Placed::new).collect::<Result<Vec<_>, _>>()?;
     // Each process writes a record 1 to a stream, so streams are ordered by time. Files contain a
     // single record 1 and are ordered by number, because clocks may be set back.
     placed.sort_by_key(|part| part.seq.unwrap_or(u64::MAX));
@@ -63,10 +54,7 @@ pub fn verify(
     verifier.report.files = placed.len();
     // The last part first: a running gateway may rotate it at any time, to a name not among the
     // parts.
-    let last = match placed.pop() {
-        Some(last) => Some(last.open()?),
-        None => None,
-    };
+    let last = placed.pop().map(|last| last.open()).transpose()?;
     for part in placed {
         if !verifier.read(part.open()?)? {
             return Ok(verifier.report);
@@ -367,10 +355,7 @@ impl Verifier<'_> {
         {
             self.report.broken = self.find_other();
         }
-        let last = match &self.tip {
-            Some(tip) => tip.seq,
-            None => 0,
-        };
+        let last = self.tip.as_ref().map_or(0, |tip| tip.seq);
         let mut met = 0;
         // The highest anchor that was not found.
         let mut anchor = 0;

@@ -44,7 +44,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     })?;
     let ended = Instant::now();
     measure("note when it ended", || black_box(&tool).ended(black_box(ended)))?;
-    measure("gauge up and down", || drop(black_box(metrics.in_flight()).enter()))?;
     measure("audit, allowed (off)", || black_box(audit(black_box(true))).log())?;
     for on_full in [OnFull::Deny, OnFull::Drop] {
         trail(on_full)?;

@@ -116,8 +116,8 @@ fn what_is_removed_leaves_the_export_and_makes_room() {
 #[test]
 fn gauges_rejections_and_servers_are_exported() {
     let metrics = metrics(1);
-    let session = metrics.sessions().enter();
-    metrics.queued().set(7);
+    metrics.gauges().sessions.set(1);
+    metrics.gauges().queued.set(7);
     metrics.rejected(Rejection::Origin);
     let server = metrics.server(None, "files");
     server.set_state(ServerState::Connected);
@@ -139,7 +139,7 @@ fn gauges_rejections_and_servers_are_exported() {
     ] {
         assert!(has(&text, line), "{line}\n{text}");
     }
-    drop(session);
+    metrics.gauges().sessions.set(0);
     assert!(has(&metrics.render(), "lockgate_sessions 0"));
 }
 

@@ -79,11 +79,11 @@ fn a_child_stays_in_the_trace_with_a_span_of_its_own() {
     let parent =
         TraceContext::parse("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00", Some("a=1"))
             .unwrap();
-    let child = TraceContext::continued(Some(&parent));
+    let child = parent.child();
     assert_eq!((child.trace_id(), child.tracestate()), (parent.trace_id(), Some("a=1")));
     assert_ne!(child.span_id(), parent.span_id());
     assert!(!child.is_sampled());
-    let (one, two) = (TraceContext::continued(None), TraceContext::continued(None));
+    let (one, two) = (TraceContext::root(true), TraceContext::root(true));
     assert_ne!(one.trace_id(), two.trace_id());
     assert!(one.is_sampled());
     assert_eq!(TraceContext::parse(&one.to_string(), None), Some(one));

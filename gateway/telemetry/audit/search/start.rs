@@ -1,12 +1,13 @@
-//! The start of a search in a trail's files: after the newest record that can match, found by
-//! bisection, because numbers and times increase. Manual edits of a file may move the start too far
-//! back; `verify` detects them.
+//! The criteria of a search, and its start in a trail's files: after the newest record that can
+//! match, found by bisection, because numbers and times increase. Manual edits of a file may move
+//! the start too far back; `verify` detects them.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::PathBuf;
 
-use super::wanted::{Members, Search, number_of, text};
+use serde_json::{Map, Value};
+
 use crate::audit::chain::MAX_LINE;
 use crate::audit::pieces::open;
 
@@ -14,6 +15,22 @@ use crate::audit::pieces::open;
 const PROBE_BYTES: u64 = 2 * MAX_LINE as u64;
 /// Probes per file: more than bisection of the largest takes, with a margin for garbage.
 const MAX_LOOKS: usize = 128;
+
+/// The members of a record as written.
+pub type Members = Map<String, Value>;
+
+/// The criteria of a search.
+pub struct Search<'a> {
+    /// Only records before this number.
+    pub before: Option<u64>,
+    /// Only records from this time on: RFC 3339, in UTC.
+    pub from: Option<&'a str>,
+    /// Only records before this time.
+    pub to: Option<&'a str>,
+    /// Maximum number of returned records.
+    pub limit: usize,
+    pub fits: &'a dyn Fn(&Members) -> bool,
+}
 
 /// The index of a file, and the offset in it at which a search begins.
 pub(super) struct Start {
@@ -125,4 +142,12 @@ fn find_break(file: &mut File, at: u64) -> io::Result<u64> {
         None => bytes.len(),
     };
     Ok(at + end as u64)
+}
+
+pub(super) fn number_of(record: &Members) -> Option<u64> {
+    record.get("seq").and_then(Value::as_u64)
+}
+
+pub(super) fn text<'a>(record: &'a Members, name: &str) -> &'a str {
+    record.get(name).and_then(Value::as_str).unwrap_or_default()
 }

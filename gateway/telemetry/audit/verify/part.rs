@@ -70,10 +70,7 @@ impl<'a> Placed<'a> {
 
 impl<'a> Lines<'a> {
     fn open(part: &Part<'a>) -> io::Result<Self> {
-        let text = match (part.open)() {
-            Ok(text) => text,
-            Err(error) => return Err(named(&part.name, &error)),
-        };
+        let text = (part.open)().map_err(|error| named(&part.name, &error))?;
         let mut lines = Self { name: part.name.clone(), text, first: None };
         lines.first = lines.next()?;
         Ok(lines)

@@ -1,5 +1,6 @@
 //! Records as they are read.
 
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 
 use serde::Serialize;
@@ -7,6 +8,9 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
 use super::super::chain::GENESIS;
+
+/// Number of lines kept for repetitions. A sender repeats at most its unconfirmed records.
+const MAX_REMEMBERED_LINES: usize = 16_384;
 
 /// A file name and line number.
 pub(super) type LinePlace = (String, u64);
@@ -81,5 +85,30 @@ impl<'de> Deserialize<'de> for Record {
         }
 
         deserializer.deserialize_map(Members)
+    }
+}
+
+/// The latest lines by number, to detect exact repetitions by a sender.
+#[derive(Default)]
+pub(super) struct Repeats {
+    lines: HashMap<u64, blake3::Hash>,
+    order: VecDeque<u64>,
+}
+
+impl Repeats {
+    /// Returns whether the record with this number had exactly this line.
+    pub(super) fn contains(&self, seq: u64, line: &[u8]) -> bool {
+        self.lines.get(&seq).is_some_and(|known| *known == blake3::hash(line))
+    }
+
+    pub(super) fn add(&mut self, seq: u64, line: &[u8]) {
+        if self.lines.insert(seq, blake3::hash(line)).is_none() {
+            self.order.push_back(seq);
+        }
+        if self.order.len() > MAX_REMEMBERED_LINES
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.lines.remove(&oldest);
+        }
     }
 }

@@ -1,7 +1,12 @@
 //! The input and result of a verification.
 
-use serde::Serialize;
+use std::str::FromStr;
 
+use serde::Serialize;
+use serde_json::Value;
+
+use super::super::chain::GENESIS;
+use super::super::pieces::number;
 use super::record::BrokenRecord;
 
 /// The result of a verification.
@@ -36,4 +41,33 @@ pub enum Extent {
     Whole,
     /// Some records: earlier records may be absent.
     Part,
+}
+
+/// An anchor: a record number and hash that were kept outside of the trail, to compare later.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Anchor {
+    pub seq: u64,
+    pub hash: String,
+}
+
+impl FromStr for Anchor {
+    type Err = &'static str;
+
+    /// Parses `SEQ:HASH`, or the text of a `.head` file.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if let Ok(head) = serde_json::from_str::<Value>(text) {
+            return match (number(&head, "seq"), head.get("hash")) {
+                (Some(seq), Some(Value::String(hash))) => Ok(Self { seq, hash: hash.clone() }),
+                _ => Err("it has no `seq` and `hash`"),
+            };
+        }
+        let Some((seq, hash)) = text.trim().split_once(':') else {
+            return Err("it is not SEQ:HASH");
+        };
+        let Ok(seq) = seq.parse() else { return Err("SEQ is not a number") };
+        if hash.len() != GENESIS.len() || !hash.bytes().all(|b| b.is_ascii_hexdigit()) {
+            return Err("HASH does not have 64 hexadecimal digits");
+        }
+        Ok(Self { seq, hash: hash.to_ascii_lowercase() })
+    }
 }
