@@ -36,14 +36,9 @@ use folder::{Folder, Print};
 const LASTING_MS: u64 = 5000;
 
 pub(crate) fn build(config: &Config) -> Result<ServerDefinition, String> {
-    let compiled = match Compiled::new(config) {
-        Ok(compiled) => compiled,
-        Err(problem) => return Err(problem.to_string()),
-    };
-    let folder = match &config.folder {
-        Some(path) => Some(Folder::open(path, config.file_bytes)?),
-        None => None,
-    };
+    let compiled = Compiled::new(config).map_err(|problem| problem.to_string())?;
+    let folder =
+        config.folder.as_ref().map(|path| Folder::open(path, config.file_bytes)).transpose()?;
     let content = Content {
         shared: Arc::new(Shared { compiled, folder, watched: Mutex::default() }),
         teller: OnceLock::new(),
@@ -237,10 +232,7 @@ async fn read_file(shared: Arc<Shared>, path: String) -> Result<Option<Vec<u8>>,
         Some(folder) => folder.read(&path),
         None => Ok(None),
     });
-    match reading.await {
-        Ok(read) => read,
-        Err(_) => Err("the resource cannot be read".into()),
-    }
+    reading.await.unwrap_or_else(|_| Err("the resource cannot be read".into()))
 }
 
 /// Returns bytes as a member of `contents`: text if they are UTF-8, otherwise a blob.

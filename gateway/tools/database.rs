@@ -28,7 +28,7 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::About;
 use crate::server::{Backing, ServerDefinition};
-use crate::tool::Tool;
+use crate::tool::AnyTool;
 pub use connections::EMBEDDED;
 use connections::{DatabaseConnection, Reached, Shared, rule};
 use embedded::Embedded;
@@ -41,10 +41,8 @@ pub(crate) fn build(config: &Config, about: &About) -> Result<ServerDefinition, 
     let limits = &config.limits;
     let mut connections = BTreeMap::new();
     for (name, settings) in &config.connections {
-        let connection = match prepare(settings, limits, about) {
-            Ok(connection) => connection,
-            Err(words) => return Err(format!("connections.{name}: {words}")),
-        };
+        let connection = prepare(settings, limits, about)
+            .map_err(|words| format!("connections.{name}: {words}"))?;
         connections.insert(name.clone(), connection);
     }
     let mut embedded = None;
@@ -65,7 +63,7 @@ pub(crate) fn build(config: &Config, about: &About) -> Result<ServerDefinition, 
         embedded,
     });
     let backing = watch_databases(&shared);
-    let mut tools: Vec<Box<dyn Tool>> = vec![
+    let mut tools: Vec<Box<dyn AnyTool>> = vec![
         Box::new(query::Query(Arc::clone(&shared))),
         Box::new(catalog::Tables(Arc::clone(&shared))),
         Box::new(catalog::Schema(Arc::clone(&shared))),

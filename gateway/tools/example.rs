@@ -47,17 +47,11 @@ impl Tool for Add {
         .tags(&["example"])
     }
 
-    fn run<'a>(
-        &'a self,
-        arguments: Arguments,
-        _: Client<'a>,
-    ) -> BoxFuture<'a, Result<Output, ToolError>> {
-        Box::pin(async move {
-            match sum(arguments.get("a"), arguments.get("b")) {
-                Some(sum) => Ok(json!({"sum": sum}).into()),
-                None => Err(ToolError::new("the sum is too large for a number")),
-            }
-        })
+    async fn run(&self, arguments: Arguments, _: Client<'_>) -> Result<Output, ToolError> {
+        match sum(arguments.get("a"), arguments.get("b")) {
+            Some(sum) => Ok(json!({"sum": sum}).into()),
+            None => Err(ToolError::new("the sum is too large for a number")),
+        }
     }
 }
 
@@ -103,20 +97,14 @@ impl Tool for Count {
         .tags(&["example"])
     }
 
-    fn run<'a>(
-        &'a self,
-        arguments: Arguments,
-        client: Client<'a>,
-    ) -> BoxFuture<'a, Result<Output, ToolError>> {
-        Box::pin(async move {
-            let steps = arguments.whole("n")?;
-            let pause = Duration::from_millis(arguments.whole("pause_ms")?);
-            for step in 1..=steps {
-                tokio::time::sleep(pause).await;
-                client.progress(step, Some(steps), None);
-            }
-            Ok(json!({"counted": steps}).into())
-        })
+    async fn run(&self, arguments: Arguments, client: Client<'_>) -> Result<Output, ToolError> {
+        let steps = arguments.whole("n")?;
+        let pause = Duration::from_millis(arguments.whole("pause_ms")?);
+        for step in 1..=steps {
+            tokio::time::sleep(pause).await;
+            client.progress(step, Some(steps), None);
+        }
+        Ok(json!({"counted": steps}).into())
     }
 }
 

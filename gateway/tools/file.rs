@@ -19,11 +19,9 @@ mod write;
 
 use std::sync::Arc;
 
-use lockgate_upstream::BoxFuture;
-
 use crate::blocking::CancellationToken;
 use crate::server::ServerDefinition;
-use crate::tool::{Arguments, Client, Effect, Output, Tool, ToolError, ToolSpec};
+use crate::tool::{AnyTool, Arguments, Client, Effect, Output, Tool, ToolError, ToolSpec};
 use config::Config;
 use place::Files;
 
@@ -41,22 +39,16 @@ impl Tool for FileTool {
         self.spec.clone()
     }
 
-    fn run<'a>(
-        &'a self,
-        arguments: Arguments,
-        client: Client<'a>,
-    ) -> BoxFuture<'a, Result<Output, ToolError>> {
-        Box::pin(async move {
-            client.progress(0, None, None);
-            let files = Arc::clone(&self.files);
-            let work = self.work;
-            self.files.blocking.run(move |stop| work(&files, &arguments, stop)).await
-        })
+    async fn run(&self, arguments: Arguments, client: Client<'_>) -> Result<Output, ToolError> {
+        client.progress(0, None, None);
+        let files = Arc::clone(&self.files);
+        let work = self.work;
+        self.files.blocking.run(move |stop| work(&files, &arguments, stop)).await
     }
 }
 
 /// Completes a spec with what all file tools share.
-fn tool(files: &Arc<Files>, spec: fn(&Files) -> ToolSpec, work: Work) -> Box<dyn Tool> {
+fn tool(files: &Arc<Files>, spec: fn(&Files) -> ToolSpec, work: Work) -> Box<dyn AnyTool> {
     let spec = spec(files).tags(&["files"]).timeout(files.config.limits.timeout);
     let spec = match spec.effect {
         Effect::Reads => spec.permissions(&["file:read"]),

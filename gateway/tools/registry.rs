@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use parking_lot::RwLock;
 
 use crate::schema;
-use crate::tool::{Tool, ToolSpec};
+use crate::tool::{AnyTool, ToolSpec};
 
 /// The organisation of callers without an organisation.
 pub(crate) const DEFAULT_ORGANISATION: &str = "default";
@@ -39,7 +39,7 @@ pub(crate) trait Observer: Send + Sync + 'static {
 pub(crate) struct RegisteredTool {
     pub(crate) name: Arc<str>,
     pub(crate) spec: ToolSpec,
-    pub(crate) tool: Box<dyn Tool>,
+    pub(crate) tool: Box<dyn AnyTool>,
 }
 
 impl RegisteredTool {
@@ -69,7 +69,7 @@ impl Registry {
     /// nothing.
     pub(crate) fn prepare(
         category: &str,
-        tools: Vec<Box<dyn Tool>>,
+        tools: Vec<Box<dyn AnyTool>>,
     ) -> Result<Vec<Arc<RegisteredTool>>, String> {
         if tools.len() > MAX_TOOLS {
             return Err(format!(
@@ -80,7 +80,7 @@ impl Registry {
         let mut entries: BTreeMap<Arc<str>, Arc<RegisteredTool>> = BTreeMap::new();
         let mut order = Vec::with_capacity(tools.len());
         for tool in tools {
-            let spec = tool.spec();
+            let spec = tool.describe();
             let name: Arc<str> = (*spec.name).into();
             match spec.split_name() {
                 Some((own_category, own)) if own_category == category && is_valid_name(own) => {}

@@ -185,10 +185,7 @@ fn is_within_bounds(schema: &Value, value: &Value) -> bool {
             {
                 return false;
             }
-            match schema.get("maximum") {
-                Some(most) => at_most(value, most),
-                None => true,
-            }
+            schema.get("maximum").is_none_or(|most| at_most(value, most))
         }
         Value::String(text) => is_sized(schema, text.chars().count(), "minLength", "maxLength"),
         Value::Array(list) => is_sized(schema, list.len(), "minItems", "maxItems"),
@@ -230,10 +227,8 @@ fn describe_schema(schema: &Value) -> String {
             words => format!("one of {}", words.join(", ")),
         };
     }
-    let mut words = Vec::new();
-    for kind in declared_types(schema) {
-        words.push(describe_type(schema, kind));
-    }
+    let words: Vec<_> =
+        declared_types(schema).into_iter().map(|kind| describe_type(schema, kind)).collect();
     if words.is_empty() { "a value".into() } else { words.join(" or ") }
 }
 

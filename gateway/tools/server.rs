@@ -31,7 +31,7 @@ use tokio::sync::watch;
 use crate::PreparedServer;
 use crate::provider::{ChangeListener, ChangeNotifier, Provider};
 use crate::registry::{RegisteredTool, Registry};
-use crate::tool::{DEFAULT_TIMEOUT, MAX_TIMEOUT, Tool};
+use crate::tool::{AnyTool, DEFAULT_TIMEOUT, MAX_TIMEOUT};
 pub(crate) use backing::Backing;
 use payload::{PayloadError, build_item};
 
@@ -43,7 +43,7 @@ const CALLS: Bounds = Bounds { running: 32, waiting: 128 };
 pub(crate) struct ServerDefinition {
     /// For models: the purpose of the server.
     pub(crate) instructions: String,
-    pub(crate) tools: Vec<Box<dyn Tool>>,
+    pub(crate) tools: Vec<Box<dyn AnyTool>>,
     pub(crate) provider: Option<Arc<dyn Provider>>,
     /// Availability of its backend, if that may change.
     pub(crate) backing: Option<watch::Receiver<Backing>>,

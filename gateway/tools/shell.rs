@@ -5,7 +5,6 @@
 mod collect;
 mod config;
 mod confine;
-mod entry;
 mod execute;
 mod filter;
 mod folder;
@@ -17,7 +16,7 @@ mod program;
 mod run;
 
 pub use config::{Config, Landlock, Limits, Root};
-pub use entry::confined;
+pub use guard::confined;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -39,8 +39,7 @@ pub(crate) fn build(
 fn caller_view<'a>(
     client: &Client<'a>,
 ) -> Result<&'a dyn lockgate_upstream::CallerView, ToolError> {
-    match client.caller_view() {
-        Some(caller_view) => Ok(caller_view),
-        None => Err(ToolError::new("the call has no caller, so there is nothing to show")),
-    }
+    client
+        .caller_view()
+        .ok_or_else(|| ToolError::new("the call has no caller, so there is nothing to show"))
 }

@@ -29,11 +29,36 @@ pub(crate) trait Tool: Send + Sync + 'static {
 
     /// Runs the tool with arguments that match the input schema, defaults included. Dropping the
     /// future cancels the run.
-    fn run<'a>(
+    fn run(
+        &self,
+        arguments: Arguments,
+        client: Client<'_>,
+    ) -> impl Future<Output = Result<Output, ToolError>> + Send;
+}
+
+/// A tool of any type.
+pub(crate) trait AnyTool: Send + Sync {
+    fn describe(&self) -> ToolSpec;
+
+    fn start<'a>(
         &'a self,
         arguments: Arguments,
         client: Client<'a>,
     ) -> BoxFuture<'a, Result<Output, ToolError>>;
+}
+
+impl<T: Tool> AnyTool for T {
+    fn describe(&self) -> ToolSpec {
+        self.spec()
+    }
+
+    fn start<'a>(
+        &'a self,
+        arguments: Arguments,
+        client: Client<'a>,
+    ) -> BoxFuture<'a, Result<Output, ToolError>> {
+        Box::pin(self.run(arguments, client))
+    }
 }
 
 /// The public description of a tool, and its limits. [`ToolSpec::new`] describes a tool that only
@@ -259,10 +284,7 @@ impl Arguments {
 
     /// Returns a string argument that is required or has a default.
     pub(crate) fn text(&self, name: &str) -> Result<&str, ToolError> {
-        match self.maybe_text(name) {
-            Some(text) => Ok(text),
-            None => Err(missing(name, "a string")),
-        }
+        self.maybe_text(name).ok_or_else(|| missing(name, "a string"))
     }
 
     pub(crate) fn maybe_text(&self, name: &str) -> Option<&str> {
@@ -271,10 +293,7 @@ impl Arguments {
 
     /// Returns an integer argument that is required or has a default.
     pub(crate) fn whole(&self, name: &str) -> Result<u64, ToolError> {
-        match self.maybe_whole(name) {
-            Some(number) => Ok(number),
-            None => Err(missing(name, "a whole number")),
-        }
+        self.maybe_whole(name).ok_or_else(|| missing(name, "a whole number"))
     }
 
     /// Returns an integer argument as a `usize`, saturating.

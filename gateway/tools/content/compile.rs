@@ -231,10 +231,7 @@ fn write_message(role: Role, text: &str) -> Value {
 }
 
 fn describe_unknown(prompt: &Prompt, name: &str) -> String {
-    let mut known = Vec::new();
-    for declared in &prompt.arguments {
-        known.push(declared.name.as_str());
-    }
+    let known: Vec<_> = prompt.arguments.iter().map(|declared| declared.name.as_str()).collect();
     let name = first_chars(name, 60);
     format!("unknown argument {name:?}: this prompt takes {}", known.join(", "))
 }

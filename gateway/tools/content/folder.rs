@@ -81,10 +81,8 @@ impl Folder {
             }
             Err(error) => return Err(format!("the file cannot be opened: {error}")),
         };
-        let stat = match fstat(&file) {
-            Ok(stat) => stat,
-            Err(error) => return Err(format!("the file cannot be inspected: {error}")),
-        };
+        let stat =
+            fstat(&file).map_err(|error| format!("the file cannot be inspected: {error}"))?;
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => Ok(Some(file)),
             _ => Ok(None),

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use lockgate_policy::sql::Dialect;
-use lockgate_upstream::BoxFuture;
 use serde_json::{Value, json};
 
 use super::connections::{DatabaseConnection, MAX_ROWS, Shared};
@@ -169,28 +168,22 @@ impl Tool for Tables {
         .timeout(self.0.time_limit())
     }
 
-    fn run<'a>(
-        &'a self,
-        arguments: Arguments,
-        client: Client<'a>,
-    ) -> BoxFuture<'a, Result<Output, ToolError>> {
-        Box::pin(async move {
-            let connection = self.0.find_connection(&arguments)?;
-            let offset = arguments.whole("offset")?;
-            let ask = self.0.own(
-                connection.statements().tables,
-                vec![connection.schema(&arguments).into(), offset.into()],
-            );
-            let answer = connection.run(&ask, Some(&Owner::of(&client))).await?;
-            let truncated = answer.truncated.is_some();
-            let tables = answer.objects();
-            let seen = tables.len() as u64;
-            let mut result = json!({"count": seen, "tables": tables, "truncated": truncated});
-            if truncated {
-                result["next"] = (offset + seen).into();
-            }
-            Ok(result.into())
-        })
+    async fn run(&self, arguments: Arguments, client: Client<'_>) -> Result<Output, ToolError> {
+        let connection = self.0.find_connection(&arguments)?;
+        let offset = arguments.whole("offset")?;
+        let ask = self.0.own(
+            connection.statements().tables,
+            vec![connection.schema(&arguments).into(), offset.into()],
+        );
+        let answer = connection.run(&ask, Some(&Owner::of(&client))).await?;
+        let truncated = answer.truncated.is_some();
+        let tables = answer.objects();
+        let seen = tables.len() as u64;
+        let mut result = json!({"count": seen, "tables": tables, "truncated": truncated});
+        if truncated {
+            result["next"] = (offset + seen).into();
+        }
+        Ok(result.into())
     }
 }
 
@@ -229,40 +222,34 @@ impl Tool for Schema {
         .timeout(self.0.time_limit())
     }
 
-    fn run<'a>(
-        &'a self,
-        arguments: Arguments,
-        client: Client<'a>,
-    ) -> BoxFuture<'a, Result<Output, ToolError>> {
-        Box::pin(async move {
-            let connection = self.0.find_connection(&arguments)?;
-            let table = arguments.text("table")?;
-            let owner = Owner::of(&client);
-            let names = vec![connection.schema(&arguments).into(), table.into()];
-            let Statements { tables: _, columns, keys, indexes } = connection.statements();
-            let columns = connection.run(&self.0.own(columns, names.clone()), Some(&owner)).await?;
-            let mut truncated = columns.truncated.is_some();
-            let mut columns = columns.objects();
-            if columns.is_empty() {
-                return Err(ToolError::new(
-                    "there is no such table, or it may not be read: `tables` lists them",
-                ));
-            }
-            for column in &mut columns {
-                // MySQL and SQLite have no booleans.
-                column["nullable"] = (column["nullable"] == 1 || column["nullable"] == true).into();
-            }
-            let keys = connection.run(&self.0.own(keys, names.clone()), Some(&owner)).await?;
-            let indexes = connection.run(&self.0.own(indexes, names), Some(&owner)).await?;
-            truncated |= keys.truncated.is_some() || indexes.truncated.is_some();
-            Ok(json!({
-                "table": table,
-                "columns": columns,
-                "keys": keys.objects(),
-                "indexes": indexes.objects(),
-                "truncated": truncated,
-            })
-            .into())
+    async fn run(&self, arguments: Arguments, client: Client<'_>) -> Result<Output, ToolError> {
+        let connection = self.0.find_connection(&arguments)?;
+        let table = arguments.text("table")?;
+        let owner = Owner::of(&client);
+        let names = vec![connection.schema(&arguments).into(), table.into()];
+        let Statements { tables: _, columns, keys, indexes } = connection.statements();
+        let columns = connection.run(&self.0.own(columns, names.clone()), Some(&owner)).await?;
+        let mut truncated = columns.truncated.is_some();
+        let mut columns = columns.objects();
+        if columns.is_empty() {
+            return Err(ToolError::new(
+                "there is no such table, or it may not be read: `tables` lists them",
+            ));
+        }
+        for column in &mut columns {
+            // MySQL and SQLite have no booleans.
+            column["nullable"] = (column["nullable"] == 1 || column["nullable"] == true).into();
+        }
+        let keys = connection.run(&self.0.own(keys, names.clone()), Some(&owner)).await?;
+        let indexes = connection.run(&self.0.own(indexes, names), Some(&owner)).await?;
+        truncated |= keys.truncated.is_some() || indexes.truncated.is_some();
+        Ok(json!({
+            "table": table,
+            "columns": columns,
+            "keys": keys.objects(),
+            "indexes": indexes.objects(),
+            "truncated": truncated,
         })
+        .into())
     }
 }

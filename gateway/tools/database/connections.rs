@@ -76,10 +76,7 @@ impl Shared {
     }
 
     pub(super) fn embedded(&self) -> Result<&Embedded, ToolError> {
-        match &self.embedded {
-            Some(embedded) => Ok(embedded),
-            None => Err(ToolError::new("there is no embedded database")),
-        }
+        self.embedded.as_ref().ok_or_else(|| ToolError::new("there is no embedded database"))
     }
 
     /// Creates a caller's statement.

@@ -272,10 +272,8 @@ fn check_room(transaction: &Transaction<'_>) -> Result<(), EmbeddedError> {
 fn create_table(transaction: &Transaction<'_>, table: &str, sheet: &Sheet) -> rusqlite::Result<()> {
     let gone = format!("DROP TABLE IF EXISTS {}", quoted(table));
     transaction.execute_batch(&gone)?;
-    let mut columns = Vec::new();
-    for (name, kind) in sheet.columns() {
-        columns.push(format!("{} {}", quoted(name), kind.word()));
-    }
+    let columns: Vec<_> =
+        sheet.columns().map(|(name, kind)| format!("{} {}", quoted(name), kind.word())).collect();
     let made = format!("CREATE TABLE {} ({})", quoted(table), columns.join(", "));
     transaction.execute_batch(&made)
 }
@@ -334,10 +332,7 @@ fn columns(
 /// Checks that rows can be appended: the columns are the same, and no value would be converted.
 fn fits(transaction: &Transaction<'_>, table: &str, sheet: &Sheet) -> Result<(), EmbeddedError> {
     let columns = columns(transaction, table)?;
-    let mut names = Vec::with_capacity(columns.len());
-    for (name, _) in &columns {
-        names.push(name.as_str());
-    }
+    let names: Vec<_> = columns.iter().map(|(name, _)| name.as_str()).collect();
     if sheet.names() != names {
         let expected = names.join(", ");
         let words = format!(

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use lockgate_policy::sql::{Dialect, Kind};
-use lockgate_upstream::BoxFuture;
 use serde_json::{Value, json};
 
 use super::answer::Answer;
@@ -42,38 +41,32 @@ impl Tool for Explain {
         .timeout(self.0.time_limit())
     }
 
-    fn run<'a>(
-        &'a self,
-        arguments: Arguments,
-        client: Client<'a>,
-    ) -> BoxFuture<'a, Result<Output, ToolError>> {
-        Box::pin(async move {
-            let connection = self.0.find_connection(&arguments)?;
-            let checked = connection.check(arguments.text("sql")?)?;
-            if checked.kind == Kind::Explain {
-                return Err(ToolError::new(
-                    "this tool explains a SELECT: send it without EXPLAIN, or send it all to \
-                        `query`",
-                ));
-            }
-            let word = match connection.dialect {
-                Dialect::Postgres => "EXPLAIN (FORMAT JSON)",
-                Dialect::Mysql => mysql::EXPLAIN,
-                Dialect::Sqlite => "EXPLAIN QUERY PLAN",
-            };
-            let ask = self.0.ask(format!("{word} {}", checked.text), &arguments)?;
-            let answer = connection.run(&ask, Some(&Owner::of(&client))).await?;
-            let plan = match connection.dialect {
-                Dialect::Sqlite => answer.objects().into(),
-                Dialect::Postgres | Dialect::Mysql => match first_value(answer) {
-                    Some(Value::String(text)) => {
-                        serde_json::from_str(&text).unwrap_or(Value::String(text))
-                    }
-                    other => other.unwrap_or(Value::Null),
-                },
-            };
-            Ok(json!({"plan": plan}).into())
-        })
+    async fn run(&self, arguments: Arguments, client: Client<'_>) -> Result<Output, ToolError> {
+        let connection = self.0.find_connection(&arguments)?;
+        let checked = connection.check(arguments.text("sql")?)?;
+        if checked.kind == Kind::Explain {
+            return Err(ToolError::new(
+                "this tool explains a SELECT: send it without EXPLAIN, or send it all to \
+                    `query`",
+            ));
+        }
+        let word = match connection.dialect {
+            Dialect::Postgres => "EXPLAIN (FORMAT JSON)",
+            Dialect::Mysql => mysql::EXPLAIN,
+            Dialect::Sqlite => "EXPLAIN QUERY PLAN",
+        };
+        let ask = self.0.ask(format!("{word} {}", checked.text), &arguments)?;
+        let answer = connection.run(&ask, Some(&Owner::of(&client))).await?;
+        let plan = match connection.dialect {
+            Dialect::Sqlite => answer.objects().into(),
+            Dialect::Postgres | Dialect::Mysql => match first_value(answer) {
+                Some(Value::String(text)) => {
+                    serde_json::from_str(&text).unwrap_or(Value::String(text))
+                }
+                other => other.unwrap_or(Value::Null),
+            },
+        };
+        Ok(json!({"plan": plan}).into())
     }
 }
 

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use lockgate_upstream::BoxFuture;
 use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -97,32 +96,25 @@ impl Tool for Import {
         .timeout(self.0.time_limit())
     }
 
-    fn run<'a>(
-        &'a self,
-        arguments: Arguments,
-        client: Client<'a>,
-    ) -> BoxFuture<'a, Result<Output, ToolError>> {
-        Box::pin(async move {
-            let embedded = self.0.embedded()?;
-            let name = table(&arguments)?.to_owned();
-            let uri = arguments.text("uri")?.to_owned();
-            let mode =
-                if arguments.text("mode")? == "append" { Mode::Append } else { Mode::Replace };
-            let Some(caller_view) = client.caller_view() else {
-                let words = "the call has no caller, so there is no resource to read";
-                return Err(ToolError::new(words));
-            };
-            let resource = caller_view.read(&uri).await?;
-            let text = csv_text(resource, self.0.limits.import_bytes)?;
-            let owner = Owner::of(&client);
-            let mut made = blocking(embedded, embedded.place().await?, move |embedded| {
-                let sheet = Sheet::read(text)?;
-                embedded.import(&owner, &name, &uri, &sheet, mode)
-            })
-            .await?;
-            made["connection"] = EMBEDDED.into();
-            Ok(made.into())
+    async fn run(&self, arguments: Arguments, client: Client<'_>) -> Result<Output, ToolError> {
+        let embedded = self.0.embedded()?;
+        let name = table(&arguments)?.to_owned();
+        let uri = arguments.text("uri")?.to_owned();
+        let mode = if arguments.text("mode")? == "append" { Mode::Append } else { Mode::Replace };
+        let Some(caller_view) = client.caller_view() else {
+            let words = "the call has no caller, so there is no resource to read";
+            return Err(ToolError::new(words));
+        };
+        let resource = caller_view.read(&uri).await?;
+        let text = csv_text(resource, self.0.limits.import_bytes)?;
+        let owner = Owner::of(&client);
+        let mut made = blocking(embedded, embedded.place().await?, move |embedded| {
+            let sheet = Sheet::read(text)?;
+            embedded.import(&owner, &name, &uri, &sheet, mode)
         })
+        .await?;
+        made["connection"] = EMBEDDED.into();
+        Ok(made.into())
     }
 }
 
@@ -206,19 +198,13 @@ impl Tool for Imports {
         .timeout(self.0.time_limit())
     }
 
-    fn run<'a>(
-        &'a self,
-        _: Arguments,
-        client: Client<'a>,
-    ) -> BoxFuture<'a, Result<Output, ToolError>> {
-        Box::pin(async move {
-            let embedded = self.0.embedded()?;
-            let owner = Owner::of(&client);
-            let imports =
-                blocking(embedded, embedded.place().await?, move |embedded| embedded.list(&owner))
-                    .await?;
-            Ok(json!({"imports": imports}).into())
-        })
+    async fn run(&self, _: Arguments, client: Client<'_>) -> Result<Output, ToolError> {
+        let embedded = self.0.embedded()?;
+        let owner = Owner::of(&client);
+        let imports =
+            blocking(embedded, embedded.place().await?, move |embedded| embedded.list(&owner))
+                .await?;
+        Ok(json!({"imports": imports}).into())
     }
 }
 
@@ -239,22 +225,16 @@ impl Tool for DropImport {
         .timeout(self.0.time_limit())
     }
 
-    fn run<'a>(
-        &'a self,
-        arguments: Arguments,
-        client: Client<'a>,
-    ) -> BoxFuture<'a, Result<Output, ToolError>> {
-        Box::pin(async move {
-            let embedded = self.0.embedded()?;
-            let owner = Owner::of(&client);
-            let name = table(&arguments)?.to_owned();
-            let dropped = name.clone();
-            blocking(embedded, embedded.place().await?, move |embedded| {
-                embedded.drop_table(&owner, &name)
-            })
-            .await?;
-            Ok(json!({"dropped": dropped}).into())
+    async fn run(&self, arguments: Arguments, client: Client<'_>) -> Result<Output, ToolError> {
+        let embedded = self.0.embedded()?;
+        let owner = Owner::of(&client);
+        let name = table(&arguments)?.to_owned();
+        let dropped = name.clone();
+        blocking(embedded, embedded.place().await?, move |embedded| {
+            embedded.drop_table(&owner, &name)
         })
+        .await?;
+        Ok(json!({"dropped": dropped}).into())
     }
 }
 

@@ -111,10 +111,9 @@ impl Mysql {
             }
             done.map_err(|error| self.words(&error, ask))
         };
-        match tokio::time::timeout(ask.timeout + CANCEL_GRACE_PERIOD, whole).await {
-            Ok(done) => done,
-            Err(_) => Err(ask.late()),
-        }
+        tokio::time::timeout(ask.timeout + CANCEL_GRACE_PERIOD, whole)
+            .await
+            .unwrap_or_else(|_| Err(ask.late()))
     }
 
     /// Returns whether all connections of the pool are in use.

@@ -4,7 +4,6 @@
 
 mod dial;
 mod exchange;
-mod held;
 mod value;
 
 use std::collections::HashMap;
@@ -20,8 +19,8 @@ use tokio::sync::Semaphore;
 use super::answer::{Answer, Ask, Column, unreachable};
 use super::config::{Limits, Network};
 use crate::tool::ToolError;
+use dial::PostgresSlot;
 use exchange::{clean, forget, forgotten, own, parameter, row};
-use held::PostgresSlot;
 
 /// How long a caller waits for a connection of the pool.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -98,15 +97,13 @@ impl Postgres {
                 return done;
             }
             let session = self.open().await?;
-            match self.attempt(&mut held, session, ask, false).await {
-                Some(done) => done,
-                None => Err(ToolError::new("the connection to the database was lost: try again")),
-            }
+            self.attempt(&mut held, session, ask, false).await.unwrap_or_else(|| {
+                Err(ToolError::new("the connection to the database was lost: try again"))
+            })
         };
-        match tokio::time::timeout(ask.timeout + CANCEL_GRACE_PERIOD, whole).await {
-            Ok(done) => done,
-            Err(_) => Err(ask.late()),
-        }
+        tokio::time::timeout(ask.timeout + CANCEL_GRACE_PERIOD, whole)
+            .await
+            .unwrap_or_else(|_| Err(ask.late()))
     }
 
     /// Returns whether all connections of the pool are in use.

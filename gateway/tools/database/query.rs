@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use lockgate_upstream::BoxFuture;
 use serde_json::json;
 
 use super::connections::{Shared, columns_schema};
@@ -69,27 +68,21 @@ impl Tool for Query {
         .cap(self.0.limits.max_bytes.saturating_mul(6))
     }
 
-    fn run<'a>(
-        &'a self,
-        arguments: Arguments,
-        client: Client<'a>,
-    ) -> BoxFuture<'a, Result<Output, ToolError>> {
-        Box::pin(async move {
-            let connection = self.0.find_connection(&arguments)?;
-            let checked = connection.check(arguments.text("sql")?)?;
-            let ask = self.0.ask(checked.text, &arguments)?;
-            let began = Instant::now();
-            let answer = connection.run(&ask, Some(&Owner::of(&client))).await?;
-            let duration = (began.elapsed().as_secs_f64() * 1e6).round() / 1e3;
-            let columns = answer.columns_json();
-            let count = answer.rows.len();
-            let is_full = checked.limit.is_some_and(|most| count as u64 >= most);
-            let truncated = answer.truncated.or_else(|| is_full.then_some("limit"));
-            Ok(json!({
-                "columns": columns, "rows": answer.rows, "row_count": count,
-                "truncated": truncated, "duration_ms": duration
-            })
-            .into())
+    async fn run(&self, arguments: Arguments, client: Client<'_>) -> Result<Output, ToolError> {
+        let connection = self.0.find_connection(&arguments)?;
+        let checked = connection.check(arguments.text("sql")?)?;
+        let ask = self.0.ask(checked.text, &arguments)?;
+        let began = Instant::now();
+        let answer = connection.run(&ask, Some(&Owner::of(&client))).await?;
+        let duration = (began.elapsed().as_secs_f64() * 1e6).round() / 1e3;
+        let columns = answer.columns_json();
+        let count = answer.rows.len();
+        let is_full = checked.limit.is_some_and(|most| count as u64 >= most);
+        let truncated = answer.truncated.or_else(|| is_full.then_some("limit"));
+        Ok(json!({
+            "columns": columns, "rows": answer.rows, "row_count": count,
+            "truncated": truncated, "duration_ms": duration
         })
+        .into())
     }
 }

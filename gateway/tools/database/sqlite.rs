@@ -58,10 +58,7 @@ impl Sqlite {
             drop(place);
             done
         });
-        match done.await {
-            Ok(result) => result,
-            Err(_) => Err(ToolError::new("the statement could not be run")),
-        }
+        done.await.unwrap_or_else(|_| Err(ToolError::new("the statement could not be run")))
     }
 }
 

@@ -1,6 +1,5 @@
 //! `example/echo`: the smallest tool. CONTRIBUTING.md shows it as the one to begin with.
 
-use lockgate_upstream::BoxFuture;
 use serde_json::json;
 
 use crate::tool::{Arguments, Client, Output, Tool, ToolError, ToolSpec};
@@ -29,11 +28,7 @@ impl Tool for Echo {
         .tags(&["example"])
     }
 
-    fn run<'a>(
-        &'a self,
-        arguments: Arguments,
-        _: Client<'a>,
-    ) -> BoxFuture<'a, Result<Output, ToolError>> {
-        Box::pin(async move { Ok(json!({"text": arguments.text("text")?}).into()) })
+    async fn run(&self, arguments: Arguments, _: Client<'_>) -> Result<Output, ToolError> {
+        Ok(json!({"text": arguments.text("text")?}).into())
     }
 }

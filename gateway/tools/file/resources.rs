@@ -58,10 +58,8 @@ impl Provider for Resources {
         match kind {
             ListKind::Resources => self.0.listed.lock().clone(),
             ListKind::Templates => {
-                let mut templates = Vec::new();
-                for root in &self.0.files.roots {
-                    templates.push(template(&root.path));
-                }
+                let templates: Vec<_> =
+                    self.0.files.roots.iter().map(|root| template(&root.path)).collect();
                 templates
             }
             ListKind::Tools | ListKind::Prompts => Vec::new(),

@@ -38,10 +38,9 @@ impl Root {
 
     /// Returns an identifier of the folder that does not depend on its name.
     pub(super) fn identity(&self) -> Result<(u64, u64), String> {
-        match fs::fstat(&self.folder) {
-            Ok(stat) => Ok((identity(&stat).0, identity(&stat).1)),
-            Err(errno) => Err(errno.to_string()),
-        }
+        fs::fstat(&self.folder)
+            .map(|stat| (identity(&stat).0, identity(&stat).1))
+            .map_err(|errno| errno.to_string())
     }
 
     /// Opens a path. Symbolic links are followed while they stay inside the root.
@@ -141,10 +140,8 @@ pub(super) fn look(folder: impl AsFd, name: &str) -> Result<Stat, Errno> {
 }
 
 fn is_link(folder: impl AsFd, name: &str) -> bool {
-    match look(folder, name) {
-        Ok(stat) => fs::FileType::from_raw_mode(stat.st_mode) == fs::FileType::Symlink,
-        Err(_) => false,
-    }
+    look(folder, name)
+        .is_ok_and(|stat| fs::FileType::from_raw_mode(stat.st_mode) == fs::FileType::Symlink)
 }
 
 /// Returns the device and inode of a file.

@@ -77,10 +77,7 @@ pub(super) fn search(
 ) -> Result<Output, ToolError> {
     let place = files.find(arguments.maybe_text("path").unwrap_or("."))?;
     let ignore_case = arguments.flag("ignore_case");
-    let glob = match arguments.maybe_text("glob") {
-        Some(glob) => Some(compile(glob, ignore_case)?),
-        None => None,
-    };
+    let glob = arguments.maybe_text("glob").map(|glob| compile(glob, ignore_case)).transpose()?;
     let text = match arguments.maybe_text("text") {
         Some(text) if ignore_case => Some(text.to_lowercase()),
         text => text.map(str::to_owned),
@@ -126,10 +123,9 @@ pub(super) fn search(
 fn compile(glob: &str, ignore_case: bool) -> Result<(GlobMatcher, bool), ToolError> {
     let built =
         GlobBuilder::new(glob).literal_separator(true).case_insensitive(ignore_case).build();
-    match built {
-        Ok(built) => Ok((built.compile_matcher(), glob.contains('/'))),
-        Err(error) => Err(ToolError(format!("`glob` is not a glob: {}", error.kind()))),
-    }
+    built
+        .map(|built| (built.compile_matcher(), glob.contains('/')))
+        .map_err(|error| ToolError(format!("`glob` is not a glob: {}", error.kind())))
 }
 
 impl Hunt {

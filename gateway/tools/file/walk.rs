@@ -25,10 +25,7 @@ pub(super) struct FoundFile<'a> {
 
 impl FoundFile<'_> {
     pub(super) fn name(&self) -> &str {
-        match self.names.last() {
-            Some(name) => name,
-            None => "",
-        }
+        self.names.last().map_or("", String::as_str)
     }
 
     pub(super) fn is_folder(&self) -> bool {

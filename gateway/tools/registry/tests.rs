@@ -1,11 +1,10 @@
 //! Tests of `registry`.
 
-use lockgate_upstream::BoxFuture;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::tool::{Arguments, Client, Output, ToolError};
+use crate::tool::{Arguments, Client, Output, Tool, ToolError};
 
 struct Named(&'static str, Value);
 
@@ -14,16 +13,16 @@ impl Tool for Named {
         ToolSpec::new(self.0, "Title", "Description").input(self.1.clone(), &[])
     }
 
-    fn run<'a>(&'a self, _: Arguments, _: Client<'a>) -> BoxFuture<'a, Result<Output, ToolError>> {
-        Box::pin(async { Ok(json!({}).into()) })
+    async fn run(&self, _: Arguments, _: Client<'_>) -> Result<Output, ToolError> {
+        Ok(json!({}).into())
     }
 }
 
-fn named(names: &[&'static str]) -> Vec<Box<dyn Tool>> {
+fn named(names: &[&'static str]) -> Vec<Box<dyn AnyTool>> {
     names.iter().map(|name| Box::new(Named(name, json!({}))) as _).collect()
 }
 
-fn refused(tools: Vec<Box<dyn Tool>>) -> String {
+fn refused(tools: Vec<Box<dyn AnyTool>>) -> String {
     Registry::prepare("file", tools).map(|_| ()).unwrap_err()
 }
 

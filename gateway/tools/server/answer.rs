@@ -92,10 +92,8 @@ impl Server {
         let name = text_of(&argument, "name");
         let wanted =
             CompletionRequest { target, argument: name, typed: text_of(&argument, "value") };
-        let mut values = match &self.provider {
-            Some(provider) => provider.complete(&wanted),
-            None => Vec::new(),
-        };
+        let mut values =
+            self.provider.as_ref().map(|provider| provider.complete(&wanted)).unwrap_or_default();
         let total = values.len();
         values.truncate(MAX_VALUES);
         Ok(json!({"completion": {"values": values, "total": total, "hasMore": total > MAX_VALUES}}))
@@ -108,7 +106,7 @@ async fn run_tool(
     client: Client<'_>,
     limit: Duration,
 ) -> Result<Value, ToolError> {
-    match tokio::time::timeout(limit, entry.tool.run(arguments, client)).await {
+    match tokio::time::timeout(limit, entry.tool.start(arguments, client)).await {
         Ok(output) => build_result(output?, entry.spec.cap),
         Err(_) => Err(timeout_error(&entry.spec, limit)),
     }

@@ -43,10 +43,7 @@ pub(super) fn write_last_words(words: &str) {
 /// Returns whether the kernel supports Landlock.
 pub(super) fn found() -> bool {
     let rules = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
-    match rules.handle_access(AccessFs::from_all(NEEDED)) {
-        Ok(rules) => rules.create().is_ok(),
-        Err(_) => false,
-    }
+    rules.handle_access(AccessFs::from_all(NEEDED)).is_ok_and(|rules| rules.create().is_ok())
 }
 
 /// Returns whether to use Landlock; an error if required but not supported.
@@ -117,10 +114,8 @@ pub(super) fn confine(plan: &Plan) -> Result<Command, String> {
     reason = "the descriptors of this process, before it has any of its own"
 )]
 pub(super) fn close_inherited() -> Result<(), String> {
-    let open = match std::fs::read_dir("/proc/self/fd") {
-        Ok(open) => open,
-        Err(error) => return Err(format!("its open files cannot be listed: {error}")),
-    };
+    let open = std::fs::read_dir("/proc/self/fd")
+        .map_err(|error| format!("its open files cannot be listed: {error}"))?;
     let mut inherited: Vec<RawFd> = Vec::new();
     for entry in open.flatten() {
         if let Some(name) = entry.file_name().to_str()
@@ -163,20 +158,15 @@ fn empty_stdin() -> rustix::io::Result<()> {
 }
 
 fn enter(folder: &HeldFolder) -> Result<(), String> {
-    match rustix::process::fchdir(open(folder)?) {
-        Ok(()) => Ok(()),
-        Err(error) => Err(error.to_string()),
-    }
+    rustix::process::fchdir(open(folder)?).map_err(|error| error.to_string())
 }
 
 /// Opens a folder, if it is still the same.
 fn open(folder: &HeldFolder) -> Result<OwnedFd, String> {
     let path = folder.path.display();
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let open = match rustix::fs::open(&folder.path, flags, Mode::empty()) {
-        Ok(open) => open,
-        Err(error) => return Err(format!("{path}: {error}")),
-    };
+    let open = rustix::fs::open(&folder.path, flags, Mode::empty())
+        .map_err(|error| format!("{path}: {error}"))?;
     match identity(&open) {
         Ok(found) if found == (folder.device, folder.inode) => Ok(open),
         Ok(_) => {

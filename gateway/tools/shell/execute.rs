@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockgate_policy::command::Invocation;
-use lockgate_upstream::BoxFuture;
 use serde_json::{Map, Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, interval_at, timeout};
@@ -83,37 +82,30 @@ impl Tool for Execute {
             .cap(limits.output_bytes.saturating_mul(12).saturating_add(64 * 1024))
     }
 
-    fn run<'a>(
-        &'a self,
-        arguments: Arguments,
-        client: Client<'a>,
-    ) -> BoxFuture<'a, Result<Output, ToolError>> {
-        Box::pin(async move {
-            let shell = &*self.0;
-            let folder = shell.folders.enter(arguments.maybe_text("cwd"))?;
-            let call = judge(shell, &arguments, &folder)?;
-            for path in &call.paths {
-                shell.folders.stays(&folder, path)?;
-            }
-            let Some(program) = shell.programs.get(&call.program) else {
-                return Err(ToolError(format!(
-                    "`{}` is allowed but not installed where the gateway runs",
-                    call.program
-                )));
-            };
-            let limit = Duration::from_millis(arguments.whole("timeout_ms")?);
-            let limit =
-                limit.min(shell.config.limits.max_timeout).min(MAX_TIMEOUT - TIMEOUT_MARGIN);
-            let variables = read_environment(&arguments)?;
-            let place = turn(shell).await?;
-            let start = Start { program, call: &call, folder: &folder, variables, limit };
-            let wanted = run::start(shell, start, place).await?;
-            let ran = follow(wanted, limit, &client).await?;
-            if let Some(words) = ran.not_started() {
-                return Err(ToolError(format!("`{}` could not be started: {words}", call.program)));
-            }
-            Ok(tell(&call.program, &ran, limit))
-        })
+    async fn run(&self, arguments: Arguments, client: Client<'_>) -> Result<Output, ToolError> {
+        let shell = &*self.0;
+        let folder = shell.folders.enter(arguments.maybe_text("cwd"))?;
+        let call = judge(shell, &arguments, &folder)?;
+        for path in &call.paths {
+            shell.folders.stays(&folder, path)?;
+        }
+        let Some(program) = shell.programs.get(&call.program) else {
+            return Err(ToolError(format!(
+                "`{}` is allowed but not installed where the gateway runs",
+                call.program
+            )));
+        };
+        let limit = Duration::from_millis(arguments.whole("timeout_ms")?);
+        let limit = limit.min(shell.config.limits.max_timeout).min(MAX_TIMEOUT - TIMEOUT_MARGIN);
+        let variables = read_environment(&arguments)?;
+        let place = turn(shell).await?;
+        let start = Start { program, call: &call, folder: &folder, variables, limit };
+        let wanted = run::start(shell, start, place).await?;
+        let ran = follow(wanted, limit, &client).await?;
+        if let Some(words) = ran.not_started() {
+            return Err(ToolError(format!("`{}` could not be started: {words}", call.program)));
+        }
+        Ok(tell(&call.program, &ran, limit))
     }
 }
 

@@ -44,10 +44,8 @@ const OTHER_NUMBERS: i64 = 0;
 
 /// Installs the filter on this thread.
 pub(super) fn apply(children: bool) -> Result<(), String> {
-    match try_apply(children) {
-        Ok(()) => Ok(()),
-        Err(error) => Err(format!("the system call filter cannot be applied: {error}")),
-    }
+    try_apply(children)
+        .map_err(|error| format!("the system call filter cannot be applied: {error}"))
 }
 
 fn try_apply(children: bool) -> Result<(), Box<dyn std::error::Error>> {

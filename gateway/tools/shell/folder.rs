@@ -56,10 +56,7 @@ impl Open {
         if self.path == "/" {
             return true;
         }
-        match path.strip_prefix(&*self.path) {
-            Some(rest) => rest.is_empty() || rest.starts_with('/'),
-            None => false,
-        }
+        path.strip_prefix(&*self.path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 }
 

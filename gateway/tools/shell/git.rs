@@ -77,10 +77,8 @@ pub(super) fn arguments(given: &[String], subcommand: Option<&str>) -> Vec<Strin
 
 /// Returns git's environment. Repositories above the roots are not found.
 pub(super) fn environment(roots: &[String]) -> Vec<(String, String)> {
-    let mut all = Vec::new();
-    for (name, value) in ENVIRONMENT {
-        all.push((name.to_owned(), value.to_owned()));
-    }
+    let mut all: Vec<_> =
+        ENVIRONMENT.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     let above = roots.iter().filter_map(|root| Path::new(root).parent()?.to_str());
     let above: Vec<&str> = above.collect();
     all.push(("GIT_CEILING_DIRECTORIES".into(), above.join(":")));

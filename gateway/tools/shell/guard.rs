@@ -4,23 +4,37 @@
 //! process neither by signals nor through `/proc`.
 
 use std::convert::Infallible;
+use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
-use std::process::ExitStatus;
+use std::process::{ExitCode, ExitStatus};
 
 use rustix::process::{
     DumpableBehavior, Signal, kill_current_process_group, set_dumpable_behavior,
 };
 
-use super::confine::{self, FAILED_EXIT_CODE};
+use super::confine::{self, CHILDREN, FAILED_EXIT_CODE, MODE};
 use super::plan::Plan;
+
+/// Confines this process and becomes the program, if the command line requests it. Call before
+/// anything else. Returns `None` if not requested, and an exit code on failure.
+#[must_use]
+pub fn confined(mut arguments: impl Iterator<Item = OsString>) -> Option<ExitCode> {
+    if arguments.nth(1)? != MODE {
+        return None;
+    }
+    let children = matches!(arguments.next(), Some(word) if word == CHILDREN);
+    let Err(words) = if children { guard_program() } else { confine::become_program() };
+    confine::write_last_words(&words);
+    Some(ExitCode::from(FAILED_EXIT_CODE))
+}
 
 /// Starts the program, writes its wait status to the gateway as the four bytes of an `i32`, and
 /// stays until the gateway kills the group or ends: processes left by the program are guarded, too.
 /// Standard input is the socket to the gateway.
-pub(super) fn guard_program() -> Result<Infallible, String> {
+fn guard_program() -> Result<Infallible, String> {
     confine::close_inherited()?;
     let mut control = prepare().map_err(|error| failed(&error))?;
     // The gateway sends SIGTERM to the group, which includes this process.
@@ -63,10 +77,9 @@ fn start_confined(plan: Plan, control: &UnixStream) -> io::Result<()> {
 /// Confines this thread, starts the program and waits for its end.
 fn run_program(plan: &Plan) -> Result<ExitStatus, String> {
     confine::filter_calls(true)?;
-    let mut program = match confine::confine(plan)?.spawn() {
-        Ok(program) => program,
-        Err(error) => return Err(format!("{}: {error}", plan.program.display())),
-    };
+    let mut program = confine::confine(plan)?
+        .spawn()
+        .map_err(|error| format!("{}: {error}", plan.program.display()))?;
     program.wait().map_err(|error| format!("the program's exit status is unknown: {error}"))
 }
 

@@ -71,10 +71,9 @@ pub(super) async fn start(
     let began = Instant::now();
     let program = start.program;
     let limit = start.limit;
-    let mut launcher = match launch(shell, start).await {
-        Ok(launcher) => launcher,
-        Err(error) => return Err(format!("`{}` could not be started: {error}", program.name)),
-    };
+    let mut launcher = launch(shell, start)
+        .await
+        .map_err(|error| format!("`{}` could not be started: {error}", program.name))?;
     let child = &mut launcher.child;
     let cap = shell.config.limits.output_bytes;
     let output = (Reader::start(child.stdout.take(), cap), Reader::start(child.stderr.take(), cap));

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use lockgate_protocol::revision::Revision;
-use lockgate_upstream::{BoxFuture, ListKind, UNREADABLE_LISTS, Upstream, UpstreamState};
+use lockgate_upstream::{ListKind, UNREADABLE_LISTS, Upstream, UpstreamState};
 use serde_json::{Value, json};
 
 use super::caller_view;
@@ -34,18 +34,16 @@ impl Tool for Info {
         .tags(&["system"])
     }
 
-    fn run<'a>(&'a self, _: Arguments, _: Client<'a>) -> BoxFuture<'a, Result<Output, ToolError>> {
-        Box::pin(async move {
-            let revisions: Vec<_> = Revision::ALL.iter().map(|r| r.as_str()).collect();
-            Ok(json!({
-                "name": self.0.name,
-                "version": self.0.version,
-                "uptimeSeconds": self.0.started.elapsed().as_secs(),
-                "revisions": revisions,
-                "platform": format!("{}-{}", std::env::consts::OS, std::env::consts::ARCH),
-            })
-            .into())
+    async fn run(&self, _: Arguments, _: Client<'_>) -> Result<Output, ToolError> {
+        let revisions: Vec<_> = Revision::ALL.iter().map(|r| r.as_str()).collect();
+        Ok(json!({
+            "name": self.0.name,
+            "version": self.0.version,
+            "uptimeSeconds": self.0.started.elapsed().as_secs(),
+            "revisions": revisions,
+            "platform": format!("{}-{}", std::env::consts::OS, std::env::consts::ARCH),
         })
+        .into())
     }
 }
 
@@ -72,39 +70,33 @@ impl Tool for Health {
         .tags(&["system"])
     }
 
-    fn run<'a>(
-        &'a self,
-        _: Arguments,
-        client: Client<'a>,
-    ) -> BoxFuture<'a, Result<Output, ToolError>> {
-        Box::pin(async move {
-            let mut states: BTreeMap<&str, usize> = BTreeMap::new();
-            let mut missing = Vec::new();
-            let servers = caller_view(&client)?.servers();
-            for server in &servers {
-                let state = server.status().state;
-                *states.entry(state.as_str()).or_default() += 1;
-                if !matches!(
-                    state,
-                    UpstreamState::Connected | UpstreamState::Disabled | UpstreamState::Resting
-                ) {
-                    missing.push(server.slug().to_owned());
-                }
+    async fn run(&self, _: Arguments, client: Client<'_>) -> Result<Output, ToolError> {
+        let mut states: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut missing = Vec::new();
+        let servers = caller_view(&client)?.servers();
+        for server in &servers {
+            let state = server.status().state;
+            *states.entry(state.as_str()).or_default() += 1;
+            if !matches!(
+                state,
+                UpstreamState::Connected | UpstreamState::Disabled | UpstreamState::Resting
+            ) {
+                missing.push(server.slug().to_owned());
             }
-            let status = match missing.len() {
-                0 => "ok",
-                n if n < servers.len() => "degraded",
-                _ => "down",
-            };
-            let uptime = self.0.started.elapsed().as_secs();
-            Ok(json!({
-                "status": status,
-                "uptimeSeconds": uptime,
-                "servers": states,
-                "missing": missing,
-            })
-            .into())
+        }
+        let status = match missing.len() {
+            0 => "ok",
+            n if n < servers.len() => "degraded",
+            _ => "down",
+        };
+        let uptime = self.0.started.elapsed().as_secs();
+        Ok(json!({
+            "status": status,
+            "uptimeSeconds": uptime,
+            "servers": states,
+            "missing": missing,
         })
+        .into())
     }
 }
 
@@ -123,31 +115,25 @@ impl Tool for Servers {
         .tags(&["system"])
     }
 
-    fn run<'a>(
-        &'a self,
-        _: Arguments,
-        client: Client<'a>,
-    ) -> BoxFuture<'a, Result<Output, ToolError>> {
-        Box::pin(async move {
-            let caller_view = caller_view(&client)?;
-            let mut counts: BTreeMap<std::sync::Arc<str>, [usize; 4]> = BTreeMap::new();
-            for (at, kind) in ListKind::ALL.into_iter().enumerate() {
-                for seen in caller_view.items(kind) {
-                    counts.entry(seen.slug).or_default()[at] += 1;
-                }
+    async fn run(&self, _: Arguments, client: Client<'_>) -> Result<Output, ToolError> {
+        let caller_view = caller_view(&client)?;
+        let mut counts: BTreeMap<std::sync::Arc<str>, [usize; 4]> = BTreeMap::new();
+        for (at, kind) in ListKind::ALL.into_iter().enumerate() {
+            for seen in caller_view.items(kind) {
+                counts.entry(seen.slug).or_default()[at] += 1;
             }
-            let mut all = Vec::new();
-            for server in caller_view.servers() {
-                let counts = counts.get(server.slug()).unwrap_or(&[0; 4]);
-                let mut described = describe(&*server, *counts);
-                if described["failedStage"].is_null() && caller_view.calls_fail(&*server) {
-                    described["failedStage"] = "call".into();
-                    described["failedReason"] = "most recent calls failed".into();
-                }
-                all.push(described);
+        }
+        let mut all = Vec::new();
+        for server in caller_view.servers() {
+            let counts = counts.get(server.slug()).unwrap_or(&[0; 4]);
+            let mut described = describe(&*server, *counts);
+            if described["failedStage"].is_null() && caller_view.calls_fail(&*server) {
+                described["failedStage"] = "call".into();
+                described["failedReason"] = "most recent calls failed".into();
             }
-            Ok(json!({"servers": all}).into())
-        })
+            all.push(described);
+        }
+        Ok(json!({"servers": all}).into())
     }
 }
 

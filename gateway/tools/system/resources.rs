@@ -2,7 +2,7 @@
 //! Lists the same items as the caller's own `resources/list`; a read is authorised like the
 //! caller's own `resources/read`.
 
-use lockgate_upstream::{BoxFuture, ListKind};
+use lockgate_upstream::ListKind;
 use serde_json::{Value, json};
 
 use super::caller_view;
@@ -44,43 +44,37 @@ impl Tool for List {
         .tags(&["system"])
     }
 
-    fn run<'a>(
-        &'a self,
-        arguments: Arguments,
-        client: Client<'a>,
-    ) -> BoxFuture<'a, Result<Output, ToolError>> {
-        Box::pin(async move {
-            let caller_view = caller_view(&client)?;
-            let server = arguments.maybe_text("server");
-            let offset = arguments.count("offset")?;
-            let limit = arguments.count("limit")?;
-            let mut all = Vec::new();
-            for kind in [ListKind::Resources, ListKind::Templates] {
-                for seen in caller_view.items(kind) {
-                    match server {
-                        Some(server) if *seen.slug != *server => {}
-                        _ => all.push((kind, seen)),
-                    }
+    async fn run(&self, arguments: Arguments, client: Client<'_>) -> Result<Output, ToolError> {
+        let caller_view = caller_view(&client)?;
+        let server = arguments.maybe_text("server");
+        let offset = arguments.count("offset")?;
+        let limit = arguments.count("limit")?;
+        let mut all = Vec::new();
+        for kind in [ListKind::Resources, ListKind::Templates] {
+            for seen in caller_view.items(kind) {
+                match server {
+                    Some(server) if *seen.slug != *server => {}
+                    _ => all.push((kind, seen)),
                 }
             }
-            let mut page = Vec::new();
-            for (kind, seen) in all.iter().skip(offset).take(limit) {
-                let Ok(mut item) = serde_json::from_slice::<Value>(&seen.text) else { continue };
-                let mut entry = json!({"server": &*seen.slug, kind.key(): &*seen.exposed});
-                for key in ["name", "title", "description", "mimeType", "size"] {
-                    if let Some(value) = item.get_mut(key) {
-                        entry[key] = value.take();
-                    }
+        }
+        let mut page = Vec::new();
+        for (kind, seen) in all.iter().skip(offset).take(limit) {
+            let Ok(mut item) = serde_json::from_slice::<Value>(&seen.text) else { continue };
+            let mut entry = json!({"server": &*seen.slug, kind.key(): &*seen.exposed});
+            for key in ["name", "title", "description", "mimeType", "size"] {
+                if let Some(value) = item.get_mut(key) {
+                    entry[key] = value.take();
                 }
-                page.push(entry);
             }
-            let end = offset.saturating_add(limit);
-            let mut result = json!({"count": all.len(), "resources": page});
-            if end < all.len() {
-                result["next"] = end.into();
-            }
-            Ok(result.into())
-        })
+            page.push(entry);
+        }
+        let end = offset.saturating_add(limit);
+        let mut result = json!({"count": all.len(), "resources": page});
+        if end < all.len() {
+            result["next"] = end.into();
+        }
+        Ok(result.into())
     }
 }
 
@@ -100,20 +94,14 @@ impl Tool for Read {
         .asks_servers()
     }
 
-    fn run<'a>(
-        &'a self,
-        arguments: Arguments,
-        client: Client<'a>,
-    ) -> BoxFuture<'a, Result<Output, ToolError>> {
-        Box::pin(async move {
-            let result = caller_view(&client)?.read(arguments.text("uri")?).await?;
-            let Ok(mut result) = STRICT.read(&result) else {
-                return Err(ToolError::new("the server's answer cannot be read"));
-            };
-            match result.get_mut("contents") {
-                Some(contents) => Ok(json!({"contents": contents.take()}).into()),
-                None => Err(ToolError::new("the server requires input before it answers")),
-            }
-        })
+    async fn run(&self, arguments: Arguments, client: Client<'_>) -> Result<Output, ToolError> {
+        let result = caller_view(&client)?.read(arguments.text("uri")?).await?;
+        let Ok(mut result) = STRICT.read(&result) else {
+            return Err(ToolError::new("the server's answer cannot be read"));
+        };
+        match result.get_mut("contents") {
+            Some(contents) => Ok(json!({"contents": contents.take()}).into()),
+            None => Err(ToolError::new("the server requires input before it answers")),
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use lockgate_upstream::{BoxFuture, CallerView, ListKind};
+use lockgate_upstream::{CallerView, ListKind};
 use serde_json::{Value, json};
 
 use super::caller_view;
@@ -90,48 +90,40 @@ impl Tool for Tools {
         .tags(&["system"])
     }
 
-    fn run<'a>(
-        &'a self,
-        arguments: Arguments,
-        client: Client<'a>,
-    ) -> BoxFuture<'a, Result<Output, ToolError>> {
-        Box::pin(async move {
-            let Some(registry) = self.registry.upgrade() else {
-                return Err(ToolError::new("the gateway is stopping"));
-            };
-            let view = caller_view(&client)?;
-            let mut shown = visible(&registry, view);
-            let mut categories: BTreeMap<&str, usize> = BTreeMap::new();
-            for entry in &shown {
-                *categories.entry(entry.spec.category()).or_default() += 1;
+    async fn run(&self, arguments: Arguments, client: Client<'_>) -> Result<Output, ToolError> {
+        let Some(registry) = self.registry.upgrade() else {
+            return Err(ToolError::new("the gateway is stopping"));
+        };
+        let view = caller_view(&client)?;
+        let mut shown = visible(&registry, view);
+        let mut categories: BTreeMap<&str, usize> = BTreeMap::new();
+        for entry in &shown {
+            *categories.entry(entry.spec.category()).or_default() += 1;
+        }
+        let categories = json!(categories);
+        if let Some(category) = arguments.maybe_text("category") {
+            shown.retain(|entry| entry.spec.category() == category);
+        }
+        let name = arguments.maybe_text("name");
+        if let Some(name) = name {
+            // Also accepts the name that clients see.
+            let own = name.replacen("__", "/", 1);
+            shown.retain(|entry| *entry.name == *own);
+            if shown.is_empty() {
+                let name = first_chars(name, 80);
+                return Err(ToolError(format!(
+                    "there is no built-in tool `{name}`; call without `name` for all"
+                )));
             }
-            let categories = json!(categories);
-            if let Some(category) = arguments.maybe_text("category") {
-                shown.retain(|entry| entry.spec.category() == category);
-            }
-            let name = arguments.maybe_text("name");
-            if let Some(name) = name {
-                // Also accepts the name that clients see.
-                let own = name.replacen("__", "/", 1);
-                shown.retain(|entry| *entry.name == *own);
-                if shown.is_empty() {
-                    let name = first_chars(name, 80);
-                    return Err(ToolError(format!(
-                        "there is no built-in tool `{name}`; call without `name` for all"
-                    )));
-                }
-            }
-            let organisation = if view.is_operator() {
-                None
-            } else {
-                Some(view.organisation().unwrap_or(DEFAULT_ORGANISATION))
-            };
-            let mut tools = Vec::with_capacity(shown.len());
-            for entry in &shown {
-                tools.push(self.describe(entry, name.is_some(), organisation));
-            }
-            Ok(json!({"count": tools.len(), "categories": categories, "tools": tools}).into())
-        })
+        }
+        let organisation = if view.is_operator() {
+            None
+        } else {
+            Some(view.organisation().unwrap_or(DEFAULT_ORGANISATION))
+        };
+        let tools: Vec<_> =
+            shown.iter().map(|entry| self.describe(entry, name.is_some(), organisation)).collect();
+        Ok(json!({"count": tools.len(), "categories": categories, "tools": tools}).into())
     }
 }
 

@@ -63,10 +63,7 @@ impl Web {
                 .client
                 .send(wish.method.clone(), &url, wish.headers.clone(), wish.body.clone())
                 .await;
-            let response = match sent {
-                Ok(response) => response,
-                Err(error) => return Err(failed(&error, &url)),
-            };
+            let response = sent.map_err(|error| failed(&error, &url))?;
             if wish.follow
                 && let Some(next) = self.redirect(&response, &url, &mut wish)?
             {
@@ -125,10 +122,7 @@ impl Web {
             Ok(next) => self.checked(&escaped(next)),
             Err(error) => return Err(refused(from, &error.to_string())),
         };
-        let next = match next {
-            Ok(next) => next,
-            Err(error) => return Err(refused(from, &error.0)),
-        };
+        let next = next.map_err(|error| refused(from, &error.0))?;
         if from.scheme() == "https" && next.scheme() != "https" {
             return Err(refused(from, "it is not https"));
         }

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, header};
-use lockgate_upstream::BoxFuture;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -48,26 +47,20 @@ impl Tool for Fetch {
         .cap(32 << 20)
     }
 
-    fn run<'a>(
-        &'a self,
-        arguments: Arguments,
-        _: Client<'a>,
-    ) -> BoxFuture<'a, Result<Output, ToolError>> {
-        Box::pin(async move {
-            let mut headers = HeaderMap::new();
-            headers.insert(header::ACCEPT, HeaderValue::from_static(ACCEPT));
-            let wish = Wish {
-                method: Method::GET,
-                url: arguments.text("url")?.to_owned(),
-                headers,
-                body: Bytes::new(),
-                follow: true,
-                max: self.0.config.response_bytes,
-                deadline: Instant::now() + Duration::from_millis(arguments.whole("timeout_ms")?),
-            };
-            let reply = self.0.exchange(wish).await?;
-            told(reply, &arguments).await
-        })
+    async fn run(&self, arguments: Arguments, _: Client<'_>) -> Result<Output, ToolError> {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::ACCEPT, HeaderValue::from_static(ACCEPT));
+        let wish = Wish {
+            method: Method::GET,
+            url: arguments.text("url")?.to_owned(),
+            headers,
+            body: Bytes::new(),
+            follow: true,
+            max: self.0.config.response_bytes,
+            deadline: Instant::now() + Duration::from_millis(arguments.whole("timeout_ms")?),
+        };
+        let reply = self.0.exchange(wish).await?;
+        told(reply, &arguments).await
     }
 }
 

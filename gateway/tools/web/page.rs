@@ -361,10 +361,7 @@ impl Reader<'_> {
 
     fn page(mut self) -> Page {
         self.close_link();
-        let title = match &self.title {
-            Some(title) => short(title),
-            None => String::new(),
-        };
+        let title = self.title.as_deref().map(short).unwrap_or_default();
         let cut = self.writer.full();
         let whole = self.writer.finish();
         let text = match self.main.text(&whole, cut) {

@@ -123,10 +123,7 @@ pub(super) fn kind(headers: &HeaderMap) -> String {
 
 /// Returns the content type as sent; empty if absent.
 fn content_type(headers: &HeaderMap) -> &str {
-    match headers.get(header::CONTENT_TYPE) {
-        Some(value) => value.to_str().unwrap_or(""),
-        None => "",
-    }
+    headers.get(header::CONTENT_TYPE).map_or("", |value| value.to_str().unwrap_or(""))
 }
 
 pub(super) fn is_text(kind: &str) -> bool {
@@ -154,10 +151,8 @@ pub(super) fn is_text(kind: &str) -> bool {
 /// UTF-8. Invalid bytes become U+FFFD.
 pub(super) fn text<'a>(headers: &HeaderMap, bytes: &'a [u8]) -> Cow<'a, str> {
     let start = &bytes[..bytes.len().min(1024)];
-    let named = match charset(content_type(headers).as_bytes()) {
-        Some(named) => named,
-        None => charset(start).unwrap_or(UTF_8),
-    };
+    let named = charset(content_type(headers).as_bytes())
+        .unwrap_or_else(|| charset(start).unwrap_or(UTF_8));
     named.decode(bytes).0
 }
 

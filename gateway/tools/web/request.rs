@@ -7,7 +7,6 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, header};
-use lockgate_upstream::BoxFuture;
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
@@ -69,17 +68,11 @@ impl Tool for Request {
         .cap(config.response_bytes.saturating_mul(14) + (1 << 20))
     }
 
-    fn run<'a>(
-        &'a self,
-        arguments: Arguments,
-        _: Client<'a>,
-    ) -> BoxFuture<'a, Result<Output, ToolError>> {
-        Box::pin(async move {
-            let began = Instant::now();
-            let wish = self.wish(&arguments, began)?;
-            let reply = self.0.exchange(wish).await?;
-            Ok(told(&reply, began.elapsed()).into())
-        })
+    async fn run(&self, arguments: Arguments, _: Client<'_>) -> Result<Output, ToolError> {
+        let began = Instant::now();
+        let wish = self.wish(&arguments, began)?;
+        let reply = self.0.exchange(wish).await?;
+        Ok(told(&reply, began.elapsed()).into())
     }
 }
 

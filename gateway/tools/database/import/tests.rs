@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use bytes::Bytes;
-use lockgate_upstream::{CallerView, ListKind, Upstream, VisibleItem};
+use lockgate_upstream::{BoxFuture, CallerView, ListKind, Upstream, VisibleItem};
 
 use super::*;
 use crate::database::tests::{about, config};
@@ -68,12 +68,12 @@ async fn call(
     arguments: Value,
 ) -> Result<Value, String> {
     let mut made = crate::database::build(&config(Vec::new(), Some(folder)), &about()).unwrap();
-    let at = made.tools.iter().position(|made| made.spec().name == tool).unwrap();
+    let at = made.tools.iter().position(|made| made.describe().name == tool).unwrap();
     let Value::Object(arguments) = arguments else { panic!("no arguments") };
     let client = Client { channel: None, caller_view: Some(person) };
     made.tools
         .remove(at)
-        .run(Arguments(arguments), client)
+        .start(Arguments(arguments), client)
         .await
         .map(|out| out.structured)
         .map_err(|error| error.0)
@@ -212,12 +212,12 @@ async fn imports_at_the_same_time_wait_for_each_other() {
         let made = Arc::clone(&made);
         tokio::spawn(async move {
             let tool =
-                made.tools.iter().find(|tool| tool.spec().name == "database/import").unwrap();
+                made.tools.iter().find(|tool| tool.describe().name == "database/import").unwrap();
             let Value::Object(arguments) = wanted(&format!("t{number}"), "replace") else {
                 unreachable!()
             };
             let person = with(csv);
-            tool.run(Arguments(arguments), Client { channel: None, caller_view: Some(&person) })
+            tool.start(Arguments(arguments), Client { channel: None, caller_view: Some(&person) })
                 .await
                 .map(|_| ())
         })

@@ -1,10 +1,19 @@
-//! Connections to the server, through the gateway's connector.
+//! Connections to the server, through the gateway's connector, and their cleanup when the caller of
+//! a statement has gone.
+
+use std::sync::Arc;
+use std::time::Duration;
 
 use lockgate_egress::{Connector, Policy, Stream, Target};
 use lockgate_postgres::{Handle, Login, Session, WireError, ssl_request};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::database::config::Network;
+
+/// Interval between two attempts to cancel a statement. A request that arrives between two steps of
+/// the statement has no effect.
+const CANCEL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Connects and logs in.
 pub(super) async fn open(connector: &Connector, network: &Network) -> Result<Session, WireError> {
@@ -21,7 +30,7 @@ pub(super) async fn open(connector: &Connector, network: &Network) -> Result<Ses
 
 /// Requests the server to cancel a session's statement. If the request is lost, the statement's
 /// timeout ends it.
-pub(super) async fn cancel(handle: &Handle, connector: &Connector, network: &Network) {
+async fn cancel(handle: &Handle, connector: &Connector, network: &Network) {
     let Ok(mut stream) = dial(connector, network).await else { return };
     let request = handle.cancel_request();
     if stream.write_all(&request).await.is_ok() && stream.flush().await.is_ok() {
@@ -47,4 +56,44 @@ async fn dial(connector: &Connector, network: &Network) -> Result<Stream, WireEr
 
 fn lost(error: impl std::fmt::Display) -> WireError {
     WireError::Lost(error.to_string())
+}
+
+/// A slot of the pool and its session. A session that is still held when dropped, because its
+/// caller is gone or the session is unusable, keeps the slot until the server has ended it: the
+/// server continues a statement after its client is gone.
+pub(super) struct PostgresSlot<'a> {
+    pub(super) connector: &'a Arc<Connector>,
+    pub(super) network: &'a Network,
+    pub(super) session: Option<Session>,
+    pub(super) place: Option<OwnedSemaphorePermit>,
+    /// The statement's own timeout has ended it by then.
+    pub(super) timeout: Duration,
+}
+
+impl Drop for PostgresSlot<'_> {
+    fn drop(&mut self) {
+        if let Some(mut session) = self.session.take()
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            let connector = Arc::clone(self.connector);
+            let network = self.network.clone();
+            let place = self.place.take();
+            let timeout = self.timeout;
+            runtime.spawn(async move {
+                let ended = async {
+                    loop {
+                        cancel(&session.handle, &connector, &network).await;
+                        if tokio::time::timeout(CANCEL_INTERVAL, session.end()).await.is_ok() {
+                            break;
+                        }
+                    }
+                };
+                if tokio::time::timeout(timeout, ended).await.is_err() {
+                    tracing::warn!(database = %network.database, "an abandoned statement cannot \
+                        be stopped");
+                }
+                drop(place);
+            });
+        }
+    }
 }

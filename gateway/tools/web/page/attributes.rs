@@ -27,10 +27,7 @@ pub(super) fn is_hidden(name: &str, attributes: &Attributes) -> bool {
     {
         return true;
     }
-    match attribute(attributes, "style") {
-        Some(style) => style.split(';').any(hides),
-        None => false,
-    }
+    attribute(attributes, "style").is_some_and(|style| style.split(';').any(hides))
 }
 
 /// Returns whether a style declaration, such as `opacity: 0`, hides the element.
