@@ -22,10 +22,7 @@ impl BitSet {
     }
 
     pub(crate) fn contains(&self, at: u32) -> bool {
-        match self.0.get(at as usize / 64) {
-            Some(word) => word & (1 << (at % 64)) != 0,
-            None => false,
-        }
+        self.0.get(at as usize / 64).is_some_and(|word| word & (1 << (at % 64)) != 0)
     }
 
     pub(crate) fn is_empty(&self) -> bool {

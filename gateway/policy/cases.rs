@@ -186,10 +186,8 @@ impl Case {
     pub fn differences(&self, outcome: &Outcome) -> Vec<String> {
         let mut all = Vec::new();
         if outcome.decision != self.expect {
-            let words = match &outcome.words {
-                Some(words) => format!(": {words}"),
-                None => String::new(),
-            };
+            let words =
+                outcome.words.as_ref().map(|words| format!(": {words}")).unwrap_or_default();
             all.push(format!(
                 "expected {}, got {}{words}",
                 self.expect.as_str(),
@@ -259,10 +257,8 @@ impl Policy {
                     let rule = passed.rule.to_string();
                     return Outcome { decision: Expect::Allow, rule, words: None, forwards };
                 };
-                let mut needs = Vec::with_capacity(passed.approvals.len());
-                for approval in &passed.approvals {
-                    needs.push(approval.needs());
-                }
+                let needs: Vec<_> =
+                    passed.approvals.iter().map(|approval| approval.needs()).collect();
                 let words = Some(needs.join("; "));
                 Outcome { decision: Expect::Ask, rule: first.rule.to_string(), words, forwards }
             }

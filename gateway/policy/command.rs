@@ -73,10 +73,8 @@ impl Command {
             };
             programs.insert(name.clone(), Program { model, runs_code: opted_in });
         }
-        let mut roots = Vec::with_capacity(spec.roots.len());
-        for root in &spec.roots {
-            roots.push(paths::root(root)?);
-        }
+        let roots =
+            spec.roots.iter().map(|root| paths::root(root)).collect::<Result<Vec<_>, _>>()?;
         let form = spec.form;
         let max_bytes = spec.max_bytes;
         let max_arguments = spec.max_arguments;

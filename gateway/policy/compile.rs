@@ -108,10 +108,7 @@ fn is_reserved(name: &str) -> bool {
 }
 
 fn mistake(keys: &[&str], what: impl Into<String>, hint: impl Into<String>) -> PolicyError {
-    let mut path = Vec::with_capacity(keys.len());
-    for key in keys {
-        path.push((*key).to_owned());
-    }
+    let path: Vec<_> = keys.iter().map(|key| (*key).to_owned()).collect();
     PolicyError { at: None, path, what: what.into(), hint: hint.into() }
 }
 

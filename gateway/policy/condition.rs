@@ -35,10 +35,8 @@ impl Condition {
         if text.len() > MAX_BYTES {
             return Err(format!("is longer than {MAX_BYTES} bytes"));
         }
-        let program = match Program::compile(text) {
-            Ok(program) => program,
-            Err(errors) => return Err(format!("is not a valid condition: {}", plain(&errors))),
-        };
+        let program = Program::compile(text)
+            .map_err(|errors| format!("is not a valid condition: {}", plain(&errors)))?;
         let findings = inspect::inspect(program.expression())?;
         let base = context_with_patterns(&findings.patterns)?;
         let condition = Self { program, base, findings };
@@ -188,10 +186,7 @@ fn context_with_patterns(written: &BTreeSet<String>) -> Result<Context<'static, 
                 )),
             }
         });
-    match added {
-        Ok(_) => Ok(base),
-        Err(error) => Err(error.to_string()),
-    }
+    added.map(|_| base).map_err(|error| error.to_string())
 }
 
 /// Returns the path to the first missing member; `None` if every member exists.

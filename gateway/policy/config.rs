@@ -206,10 +206,7 @@ impl Eq for Document {}
 
 impl fmt::Debug for Document {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut names = Vec::with_capacity(self.policies.len());
-        for entry in &self.policies {
-            names.push(&entry.policy.name);
-        }
+        let names: Vec<_> = self.policies.iter().map(|entry| &entry.policy.name).collect();
         f.debug_struct("Document").field("name", &self.name).field("policies", &names).finish()
     }
 }

@@ -198,18 +198,12 @@ fn step(rule: &Rule, says: &Says, target: &Target<'_>) -> Option<Step> {
 }
 
 fn needs(rule: &Rule) -> String {
-    match &rule.approval {
-        Some(approval) => approval.needs(),
-        None => String::new(),
-    }
+    rule.approval.as_ref().map(|approval| approval.needs()).unwrap_or_default()
 }
 
 /// Returns the word by which a policy selects a tool, as the end of a sentence.
 fn named_by(rule: &Rule, target: &Target<'_>) -> String {
-    match rule.what.word_of(target.own) {
-        Some(word) => format!(" for the word `{word}`"),
-        None => String::new(),
-    }
+    rule.what.word_of(target.own).map(|word| format!(" for the word `{word}`")).unwrap_or_default()
 }
 
 /// Returns whether a policy allows only items of other servers.

@@ -48,10 +48,7 @@ impl InputSchema {
         let options = jsonschema::options()
             .offline()
             .with_pattern_options(PatternOptions::regex().size_limit(MAX_PATTERN_SIZE));
-        match options.build(&schema) {
-            Ok(validator) => Ok(Self(validator)),
-            Err(error) => Err(short(&error.to_string())),
-        }
+        options.build(&schema).map(Self).map_err(|error| short(&error.to_string()))
     }
 
     /// Checks the JSON text of a call's arguments.
@@ -59,10 +56,9 @@ impl InputSchema {
     /// # Errors
     /// Returns the first mistake, with its position as a JSON Pointer.
     pub fn check(&self, arguments: &[u8]) -> Result<(), Refusal> {
-        let arguments = match Reader::exact(MAX_DEPTH).read(arguments) {
-            Ok(arguments) => arguments,
-            Err(words) => return Err(Refusal(format!("the arguments cannot be read: {words}"))),
-        };
+        let arguments = Reader::exact(MAX_DEPTH)
+            .read(arguments)
+            .map_err(|words| Refusal(format!("the arguments cannot be read: {words}")))?;
         let Err(error) = self.0.validate(&arguments) else { return Ok(()) };
         let at = error.instance_path().to_string();
         let at = if at.is_empty() { "/".to_owned() } else { short(&at) };

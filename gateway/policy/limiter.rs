@@ -235,19 +235,13 @@ impl Bucket {
 
     /// Returns the number of counts that removing the bucket would lose.
     fn remembers(&self) -> usize {
-        let paced = match &self.pace {
-            Some(pace) => pace.len(),
-            None => 0,
-        };
+        let paced = self.pace.as_ref().map_or(0, |pace| pace.len());
         paced + self.running.len()
     }
 
     fn take(&self, key: u64) -> Result<Option<HeldPermit>, Reached> {
         // Before the rate, so that a request without a permit does not use up the allowance.
-        let held = match self.quota.concurrency {
-            Some(most) => Some(self.enter(key, most)?),
-            None => None,
-        };
+        let held = self.quota.concurrency.map(|most| self.enter(key, most)).transpose()?;
         if self.quota.rate.is_some()
             && let Some(pace) = &self.pace
             && let Err(wait) = pace.take(key)

@@ -44,11 +44,7 @@ pub(crate) fn check(policy: &Policy) -> Vec<Misnomer> {
 }
 
 pub(crate) fn split_keys(text: &str) -> Vec<String> {
-    let mut keys = Vec::new();
-    for key in text.split('.') {
-        keys.push(key.to_owned());
-    }
-    keys
+    text.split('.').map(str::to_owned).collect()
 }
 
 fn lists(policy: &Policy) -> Vec<List<'_>> {
@@ -131,10 +127,7 @@ fn endpoint(text: &str) -> Option<String> {
 
 /// Returns whether a pattern matches a text; an invalid pattern matches nothing.
 fn fits(pattern: &str, text: &str) -> bool {
-    match Glob::new(pattern) {
-        Ok(glob) => glob.compile_matcher().is_match(text),
-        Err(_) => false,
-    }
+    Glob::new(pattern).is_ok_and(|glob| glob.compile_matcher().is_match(text))
 }
 
 /// Returns whether a text is an endpoint, without interpreting it as a pattern.

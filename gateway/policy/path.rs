@@ -114,14 +114,12 @@ impl Path {
         if spec.roots.is_empty() {
             return Err("roots: name at least one folder".into());
         }
-        let mut roots = Vec::with_capacity(spec.roots.len());
-        for root in &spec.roots {
-            roots.push(under("roots", folder(root))?);
-        }
-        let base = match &spec.base {
-            Some(base) => Some(under("base", folder(base))?),
-            None => None,
-        };
+        let roots = spec
+            .roots
+            .iter()
+            .map(|root| under("roots", folder(root)))
+            .collect::<Result<Vec<_>, _>>()?;
+        let base = spec.base.as_ref().map(|base| under("base", folder(base))).transpose()?;
         if let Some(base) = &base
             && !roots.iter().any(|root| base.starts_with(root))
         {
@@ -274,10 +272,8 @@ impl Path {
     }
 
     fn where_to(&self) -> String {
-        let mut named = Vec::with_capacity(MAX_NAMED_ROOTS);
-        for root in self.roots.iter().take(MAX_NAMED_ROOTS) {
-            named.push(whole(root));
-        }
+        let named: Vec<_> =
+            self.roots.iter().take(MAX_NAMED_ROOTS).map(|root| whole(root)).collect();
         format!("in {}", named.join(" or "))
     }
 }

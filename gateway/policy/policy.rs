@@ -92,17 +92,14 @@ impl Policy {
     pub fn compile(config: &Config) -> Result<Self, Vec<PolicyError>> {
         static VERSION: AtomicU64 = AtomicU64::new(1);
         let rules = compile::rules(config)?;
-        let index = match Index::new(&rules) {
-            Ok(index) => index,
-            Err(words) => {
-                return Err(vec![PolicyError {
-                    at: None,
-                    path: vec!["policy".into(), "files".into()],
-                    what: format!("the patterns are too large together: {words}"),
-                    hint: "use fewer or simpler patterns".into(),
-                }]);
-            }
-        };
+        let index = Index::new(&rules).map_err(|words| {
+            vec![PolicyError {
+                at: None,
+                path: vec!["policy".into(), "files".into()],
+                what: format!("the patterns are too large together: {words}"),
+                hint: "use fewer or simpler patterns".into(),
+            }]
+        })?;
         let mut tells_apart = index.tells_callers_apart();
         let mut denies_by_uri = false;
         for rule in &rules {

@@ -107,10 +107,7 @@ pub struct Limited {
 
 impl Limits {
     pub(crate) fn new(rules: &[Rule]) -> Self {
-        let mut limits = Vec::with_capacity(rules.len());
-        for rule in rules {
-            limits.push(Limit::of(rule));
-        }
+        let limits: Vec<_> = rules.iter().map(Limit::of).collect();
         Self(limits)
     }
 

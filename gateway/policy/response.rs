@@ -195,10 +195,7 @@ impl Response {
 type ResponseError = (Vec<String>, String);
 
 fn mistake(keys: &[&str], what: impl Into<String>) -> ResponseError {
-    let mut path = Vec::with_capacity(keys.len());
-    for key in keys {
-        path.push((*key).to_owned());
-    }
+    let path: Vec<_> = keys.iter().map(|key| (*key).to_owned()).collect();
     (path, what.into())
 }
 
@@ -249,15 +246,9 @@ fn pattern(redact: &Redact) -> Result<(regex::Regex, String), (&'static str, Str
         .size_limit(MAX_COMPILED)
         .dfa_size_limit(MAX_COMPILED)
         .build();
-    let regex = match built {
-        Ok(regex) => regex,
-        Err(error) => {
-            return Err((
-                "pattern",
-                format!("{:?} is not a valid pattern: {error}", redact.pattern),
-            ));
-        }
-    };
+    let regex = built.map_err(|error| {
+        ("pattern", format!("{:?} is not a valid pattern: {error}", redact.pattern))
+    })?;
     if regex.is_match("") {
         return Err(("pattern", format!("{:?} matches everywhere", redact.pattern)));
     }

@@ -96,10 +96,7 @@ impl Rule {
 
     /// Checks that no argument evades the condition. See [`Condition::undisguised`].
     pub(crate) fn undisguised(&self, arguments: &serde_json::Value) -> Result<(), Refusal> {
-        match &self.when {
-            Some(when) => when.undisguised(arguments),
-            None => Ok(()),
-        }
+        self.when.as_ref().map_or(Ok(()), |when| when.undisguised(arguments))
     }
 
     /// Describes each key that does not match the caller, the endpoint or the target.
@@ -193,10 +190,8 @@ impl What {
     }
 
     pub(crate) fn annotations_fit(&self, target: &Target<'_>) -> bool {
-        match self.annotations {
-            Some(hints) => target.kind == TargetKind::Tool && fits(hints, target.annotations),
-            None => true,
-        }
+        self.annotations
+            .is_none_or(|hints| target.kind == TargetKind::Tool && fits(hints, target.annotations))
     }
 
     fn misfits(&self, endpoint: &str, target: &Target<'_>) -> Vec<String> {

@@ -4,7 +4,6 @@
 //! where these matter, restrict the database role of the server.
 
 mod canonical;
-mod cast;
 mod expression;
 mod from;
 mod functions;
@@ -206,10 +205,7 @@ impl Sql {
     }
 
     fn kinds(&self) -> String {
-        let mut words = Vec::with_capacity(self.statements.len());
-        for kind in &self.statements {
-            words.push(keyword(kind));
-        }
+        let words: Vec<_> = self.statements.iter().map(keyword).collect();
         format!("send {}", words.join(" or "))
     }
 }

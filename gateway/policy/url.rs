@@ -147,10 +147,8 @@ impl Url {
                 ));
             }
         }
-        let mut addresses = Vec::with_capacity(spec.addresses.len());
-        for text in &spec.addresses {
-            addresses.push(network(text)?);
-        }
+        let addresses =
+            spec.addresses.iter().map(|text| network(text)).collect::<Result<Vec<_>, _>>()?;
         Ok(Self {
             schemes: BTreeSet::from_iter(spec.schemes.clone()),
             hosts: Hosts::compile(&spec.hosts, spec.any_host)?,
@@ -193,10 +191,8 @@ impl Url {
             let allowed = self.shown_schemes(" or ");
             return Err(refusal(format!("the scheme {scheme} is not allowed: use {allowed}")));
         }
-        let url = match ::url::Url::parse(text) {
-            Ok(url) => url,
-            Err(error) => return Err(refusal(format!("this is not a URL: {error}"))),
-        };
+        let url = ::url::Url::parse(text)
+            .map_err(|error| refusal(format!("this is not a URL: {error}")))?;
         let host = self.host(&parts, &url)?;
         self.port(&parts, &url)?;
         self.path(&parts, &url)?;

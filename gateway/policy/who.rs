@@ -81,35 +81,23 @@ impl Who {
 }
 
 fn to_texts(all: &[Arc<str>]) -> Vec<String> {
-    let mut texts = Vec::with_capacity(all.len());
-    for one in all {
-        texts.push(one.to_string());
-    }
+    let texts: Vec<_> = all.iter().map(|one| one.to_string()).collect();
     texts
 }
 
 fn to_list(text: Option<&str>) -> Vec<String> {
-    match text {
-        Some(text) => vec![text.to_owned()],
-        None => Vec::new(),
-    }
+    text.map(|text| vec![text.to_owned()]).unwrap_or_default()
 }
 
 /// Formats patterns for a message.
 pub(crate) fn wanted(globs: &[Glob]) -> String {
-    let mut patterns = Vec::with_capacity(globs.len());
-    for glob in globs {
-        patterns.push(glob.glob());
-    }
+    let patterns: Vec<_> = globs.iter().map(|glob| glob.glob()).collect();
     shown(&patterns)
 }
 
 /// Formats the first items of a list for a message.
 pub(crate) fn shown(list: &[impl ToString]) -> String {
-    let mut first = Vec::new();
-    for one in list.iter().take(5) {
-        first.push(one.to_string());
-    }
+    let first: Vec<_> = list.iter().take(5).map(|one| one.to_string()).collect();
     if first.is_empty() {
         return "an empty list matches nothing".into();
     }

@@ -68,10 +68,7 @@ impl Bounds {
                 ));
             }
         }
-        let pattern = match &spec.pattern {
-            Some(pattern) => Some(whole(pattern)?),
-            None => None,
-        };
+        let pattern = spec.pattern.as_deref().map(whole).transpose()?;
         Ok(Self { spec: spec.clone(), pattern })
     }
 
@@ -166,10 +163,7 @@ fn refuse(words: String) -> Result<(), Refusal> {
 }
 
 fn listed(all: &[Value]) -> String {
-    let mut shown = Vec::new();
-    for value in all.iter().take(10) {
-        shown.push(value.to_string());
-    }
+    let shown: Vec<_> = all.iter().take(10).map(|value| value.to_string()).collect();
     let more = if all.len() > shown.len() { ", …" } else { "" };
     format!("{}{more}", shown.join(", "))
 }
@@ -202,10 +196,7 @@ fn is_vague(sent: &Number, other: &Number) -> bool {
     if sent.as_i128().is_some() || other.as_i128().is_none() {
         return false;
     }
-    match sent.as_f64() {
-        Some(float) => float.abs() >= MAX_EXACT_INTEGER,
-        None => true,
-    }
+    sent.as_f64().is_none_or(|float| float.abs() >= MAX_EXACT_INTEGER)
 }
 
 /// Compares two numbers. Integers are compared exactly, also with floats.

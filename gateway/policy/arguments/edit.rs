@@ -42,10 +42,7 @@ pub(crate) fn write(text: Option<&[u8]>, edits: &[Edit]) -> Option<Vec<u8>> {
         Some(text) => std::str::from_utf8(text).ok()?,
         None => "{}",
     };
-    let mut steps: Vec<Step<'_>> = Vec::with_capacity(edits.len());
-    for edit in edits {
-        steps.push((&edit.at, &edit.value));
-    }
+    let steps: Vec<Step<'_>> = edits.iter().map(|edit| (edit.at.as_slice(), &edit.value)).collect();
     Some(written(text, &steps)?.into_bytes())
 }
 

@@ -104,10 +104,9 @@ fn known(schema: &Value) -> Result<(), String> {
 }
 
 fn unknown(name: &str) -> String {
-    let hint = match find_near(name, &[&ONE[..], &LIST, &NAMED, &PLAIN].concat()) {
-        Some(near) => format!("; did you mean `{near}`?"),
-        None => String::new(),
-    };
+    let hint = find_near(name, &[&ONE[..], &LIST, &NAMED, &PLAIN].concat())
+        .map(|near| format!("; did you mean `{near}`?"))
+        .unwrap_or_default();
     format!("has the keyword `{}`, which JSON Schema 2020-12 does not have{hint}", short(name))
 }
 

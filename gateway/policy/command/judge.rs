@@ -98,10 +98,7 @@ fn flag(
 
 /// Returns how an option takes a value, or refuses an unknown option.
 fn known<'a>(model: &'a Model, name: &str) -> Result<&'a Value, Refusal> {
-    match model.flags.get(name) {
-        Some(value) => Ok(value),
-        None => Err(not_allowed(model, name)),
-    }
+    model.flags.get(name).ok_or_else(|| not_allowed(model, name))
 }
 
 /// Checks `-la` or `-n5`: letters up to the first that takes a value, which is the rest.

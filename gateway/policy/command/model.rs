@@ -91,10 +91,8 @@ impl Model {
     }
 
     fn at_depth(name: &str, spec: &ModelSpec, depth: usize) -> Result<Self, String> {
-        let mut model = match Self::without_subcommands(name, spec, depth) {
-            Ok(model) => model,
-            Err(words) => return Err(format!("models: {name}: {words}")),
-        };
+        let mut model = Self::without_subcommands(name, spec, depth)
+            .map_err(|words| format!("models: {name}: {words}"))?;
         for (sub, spec) in &spec.subcommands {
             let below = Self::at_depth(&format!("{name} {sub}"), spec, depth + 1)?;
             model.subcommands.insert(sub.clone(), below);
@@ -154,10 +152,8 @@ fn read_flags(spec: &ModelSpec) -> Result<BTreeMap<String, Value>, String> {
 }
 
 fn read_operands(spec: &ModelSpec) -> Result<Vec<Operand>, String> {
-    let mut operands: Vec<Operand> = Vec::with_capacity(spec.operands.len());
-    for text in &spec.operands {
-        operands.push(operand(text)?);
-    }
+    let operands =
+        spec.operands.iter().map(|text| operand(text)).collect::<Result<Vec<Operand>, _>>()?;
     if let Some((_, before)) = operands.split_last()
         && before.iter().any(|operand| operand.repeats)
     {

@@ -7,10 +7,7 @@ use crate::Refusal;
 /// Normalises a root for comparisons: absolute, without `.`, `..` and double slashes.
 pub(super) fn root(text: &str) -> Result<String, String> {
     let rooted = if text.starts_with('/') && !goes_up(text) { join("/", text) } else { None };
-    match rooted {
-        Some(root) => Ok(root),
-        None => Err(format!("roots: `{text}` must be an absolute path without `..`")),
-    }
+    rooted.ok_or_else(|| format!("roots: `{text}` must be an absolute path without `..`"))
 }
 
 /// Resolves `path` from `folder` to an absolute path inside a root. Without a folder, a relative

@@ -187,9 +187,6 @@ pub(super) fn gnu(flags: &str, operands: &[&str]) -> ModelSpec {
 }
 
 pub(super) fn words(list: &[&str]) -> Vec<String> {
-    let mut words = Vec::with_capacity(list.len());
-    for word in list {
-        words.push((*word).to_owned());
-    }
+    let words: Vec<_> = list.iter().map(|word| (*word).to_owned()).collect();
     words
 }

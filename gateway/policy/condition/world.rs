@@ -20,10 +20,7 @@ pub(crate) struct World<'a> {
 }
 
 pub(super) fn subject(subject: &Subject<'_>) -> Value {
-    let mut certificates = Vec::new();
-    for name in subject.certificates() {
-        certificates.push(Value::from(name));
-    }
+    let certificates: Vec<_> = subject.certificates().into_iter().map(Value::from).collect();
     map([
         ("issuer", subject.issuer.into()),
         ("id", subject.subject.into()),
@@ -57,10 +54,7 @@ pub(super) fn target(target: &Target<'_>) -> Value {
 }
 
 fn list(all: &[Arc<str>]) -> Value {
-    let mut values = Vec::with_capacity(all.len());
-    for one in all {
-        values.push(Value::from(&**one));
-    }
+    let values: Vec<_> = all.iter().map(|one| Value::from(&**one)).collect();
     values.into()
 }
 
@@ -85,11 +79,8 @@ fn convert(value: &serde_json::Value, left: &mut usize) -> Option<Value> {
         },
         serde_json::Value::String(text) => text.as_str().into(),
         serde_json::Value::Array(items) => {
-            let mut values = Vec::new();
-            for item in items {
-                values.push(convert(item, left)?);
-            }
-            values.into()
+            let values = items.iter().map(|item| convert(item, left));
+            values.collect::<Option<Vec<_>>>()?.into()
         }
         serde_json::Value::Object(members) => {
             let mut values = HashMap::new();

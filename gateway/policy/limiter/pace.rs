@@ -147,10 +147,9 @@ impl Pace {
         if look && self.limiter.len() >= MAX_KEYS {
             self.full.store(true, Ordering::Relaxed);
         }
-        match self.limiter.check_key(&self.key(key)) {
-            Ok(()) => Ok(()),
-            Err(until) => Err(until.wait_time_from(self.clock.now())),
-        }
+        self.limiter
+            .check_key(&self.key(key))
+            .map_err(|until| until.wait_time_from(self.clock.now()))
     }
 
     /// Undoes a [`Pace::take`]. A full allowance stays as it is.

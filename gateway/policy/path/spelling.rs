@@ -208,8 +208,7 @@ pub(super) fn decode_uri(text: &str) -> Result<Option<String>, String> {
         }
     }
     let Some(bytes) = percent::decode_strictly(path) else { return Err(NO_FILE.into()) };
-    match String::from_utf8(bytes) {
-        Ok(path) => Ok(Some(path)),
-        Err(_) => Err("the URI is not UTF-8: write the name in UTF-8".into()),
-    }
+    String::from_utf8(bytes)
+        .map(Some)
+        .map_err(|_| "the URI is not UTF-8: write the name in UTF-8".into())
 }

@@ -59,10 +59,7 @@ impl Keyed {
 }
 
 fn part<'a>(found: &'a Captures<'_>, name: &str) -> &'a str {
-    match found.name(name) {
-        Some(part) => part.as_str(),
-        None => "",
-    }
+    found.name(name).map_or("", |part| part.as_str())
 }
 
 /// Returns whether a value is a secret rather than a word, reference, placeholder, path or address.

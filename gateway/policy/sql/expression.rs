@@ -8,12 +8,11 @@ use sqlparser::ast::{
     WindowSpec, WindowType,
 };
 
-use super::cast;
 use super::functions::OF_ROWS;
 use super::query::{Walk, plain_wildcard};
 use super::reserved::{has, is_value};
 use super::spec::Dialect;
-use super::values::{is_prefix, literal, operator};
+use super::values::{cast, is_prefix, literal, operator};
 use crate::Refusal;
 use crate::refusal::no;
 
@@ -148,10 +147,7 @@ impl Walk<'_> {
             Expr::Trim { trim_where: _, trim_what, expr, trim_characters } => {
                 self.expression(expr)?;
                 self.boxed(trim_what)?;
-                match trim_characters {
-                    Some(characters) => self.expressions(characters),
-                    None => Ok(()),
-                }
+                trim_characters.as_ref().map_or(Ok(()), |characters| self.expressions(characters))
             }
             Expr::Overlay { expr, overlay_what, overlay_from, overlay_for } => {
                 self.expressions([&**expr, &**overlay_what, &**overlay_from])?;
@@ -170,7 +166,7 @@ impl Walk<'_> {
                 data_type,
                 format: None,
             } => {
-                cast::check(self.named, data_type)?;
+                cast(self.named, data_type)?;
                 self.expression(expr)
             }
             Expr::Convert {
@@ -182,7 +178,7 @@ impl Walk<'_> {
                 styles,
             } => {
                 if let Some(data_type) = data_type {
-                    cast::check(self.named, data_type)?;
+                    cast(self.named, data_type)?;
                 }
                 if let Some(charset) = charset {
                     self.named.object(charset)?;
@@ -191,7 +187,7 @@ impl Walk<'_> {
                 self.expression(expr)
             }
             Expr::TypedString(TypedString { data_type, value, uses_odbc_syntax: false }) => {
-                cast::check(self.named, data_type)?;
+                cast(self.named, data_type)?;
                 literal(self.named.dialect(), value)
             }
             Expr::Interval(interval) => self.interval(interval),
@@ -298,7 +294,7 @@ impl Walk<'_> {
             }
             FunctionArgumentClause::Limit(limit) => self.expression(limit),
             FunctionArgumentClause::JsonReturningClause(JsonReturningClause { data_type }) => {
-                cast::check(self.named, data_type)
+                cast(self.named, data_type)
             }
             _ => no("a call has a clause that is not allowed: leave it out"),
         }
@@ -368,10 +364,7 @@ impl Walk<'_> {
             return Ok(());
         };
         self.frame_bound(start_bound)?;
-        match end_bound {
-            Some(end_bound) => self.frame_bound(end_bound),
-            None => Ok(()),
-        }
+        end_bound.as_ref().map_or(Ok(()), |end_bound| self.frame_bound(end_bound))
     }
 
     fn frame_bound(&mut self, bound: &WindowFrameBound) -> Result<(), Refusal> {

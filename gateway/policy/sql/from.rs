@@ -8,11 +8,11 @@ use sqlparser::ast::{
     TableSampleQuantity, TableSampleSeed, TableWithJoins,
 };
 
-use super::cast;
 use super::expression::bare;
 use super::query::Walk;
 use super::reserved::is_call;
 use super::spec::Dialect;
+use super::values::cast;
 use crate::Refusal;
 use crate::refusal::no;
 
@@ -205,10 +205,7 @@ impl Walk<'_> {
     }
 
     fn maybe_alias(&self, alias: Option<&TableAlias>) -> Result<(), Refusal> {
-        match alias {
-            Some(alias) => self.alias(alias),
-            None => Ok(()),
-        }
+        alias.as_ref().map_or(Ok(()), |alias| self.alias(alias))
     }
 
     pub(super) fn alias(&self, alias: &TableAlias) -> Result<(), Refusal> {
@@ -219,10 +216,7 @@ impl Walk<'_> {
         self.named.ident(name)?;
         columns.iter().try_for_each(|TableAliasColumnDef { name, data_type }| {
             self.named.ident(name)?;
-            match data_type {
-                Some(data_type) => cast::check(self.named, data_type),
-                None => Ok(()),
-            }
+            data_type.as_ref().map_or(Ok(()), |data_type| cast(self.named, data_type))
         })
     }
 
@@ -248,7 +242,7 @@ impl Walk<'_> {
                         ) => {}
                     }
                 }
-                cast::check(self.named, r#type)
+                cast(self.named, r#type)
             }
             JsonTableColumn::Nested(JsonTableNestedColumn { path: _, columns }) => {
                 self.deeper(|walk| walk.json_columns(columns))

@@ -1,8 +1,6 @@
 //! The names in a statement (tables, functions, types and aliases), decoded as the database decodes
 //! them and checked against the rule.
 
-mod known;
-
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use sqlparser::ast::{Ident, ObjectName, ObjectNamePart};
 
@@ -11,7 +9,24 @@ use super::reserved::{has, is_reserved};
 use super::spec::{Dialect, Names, Spec};
 use crate::Refusal;
 use crate::refusal::no;
-use known::{MYSQL_SYSTEM, SQLITE_SYSTEM, is_type};
+
+/// Schemas of MySQL's system tables.
+const MYSQL_SYSTEM: &str = "mysql performance_schema sys";
+/// Modules of SQLite's shell and of common extensions that read files, or the statements and pages
+/// of others, besides those with the prefixes `sqlite_` and `pragma_`. All of them work as tables
+/// (`zipfile WHERE z = 'path'`). Only the database can distinguish modules from the application's
+/// tables, so this list denies and is not complete; `tables.allow` is the safe alternative.
+const SQLITE_SYSTEM: &str = "bytecode carray completion csv dbstat define explain \
+    fileio_ls fileio_scan fsdir fstree fts5_structure incremental_index_check lines_read lsdir \
+    tables_used tclvar vfsstat vsv vtablog zipfile";
+
+/// PostgreSQL types that the parser does not know. None of their functions reads anything.
+const TYPES: &str = "bpchar char cid cidr daterange datemultirange inet int2vector \
+    int4multirange int4range int8multirange int8range jsonpath macaddr macaddr8 money name \
+    nummultirange numrange oid oidvector pg_lsn pg_snapshot refcursor regcollation regconfig \
+    regdictionary regnamespace regoper regoperator regproc regprocedure regrole regtype tid \
+    timestamptz timetz tsmultirange tsrange tstzmultirange tstzrange txid_snapshot xid xid8 xml \
+    box circle path point polygon";
 
 #[derive(Clone, Debug)]
 pub(super) struct Named {
@@ -349,4 +364,9 @@ pub(super) fn cut(text: &str, most: usize) -> String {
         shown.extend(c.escape_default());
     }
     shown
+}
+
+/// Returns whether a name, as PostgreSQL folds it, is one of its types.
+fn is_type(name: &str) -> bool {
+    TYPES.split_whitespace().any(|known| known == name)
 }

@@ -172,10 +172,8 @@ fn find_ambiguity(path: &str) -> Option<&'static str> {
         return Some("an escaped separator or line end");
     }
     // Some servers decode `%c0%ae` to a dot, and others `%u002e`.
-    let is_text = match percent::decode(path.as_bytes()) {
-        Some(bytes) => std::str::from_utf8(&bytes).is_ok(),
-        None => true,
-    };
+    let is_text =
+        percent::decode(path.as_bytes()).is_none_or(|bytes| std::str::from_utf8(&bytes).is_ok());
     if decoded.contains("%u") || !is_text {
         return Some("an escape that is not UTF-8");
     }
