@@ -45,10 +45,7 @@ impl Command {
 
 /// Reports whether a key is `named`, or below it.
 fn is_at(key: &str, named: &str) -> bool {
-    match key.strip_prefix(named) {
-        Some(rest) => rest.is_empty() || rest.starts_with('.'),
-        None => false,
-    }
+    key.strip_prefix(named).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
 fn as_json(effective: &Effective, settings: &[&Setting]) -> String {

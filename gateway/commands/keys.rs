@@ -77,10 +77,7 @@ pub(crate) fn run(command: &Command, file: &Path, json: bool) -> anyhow::Result<
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
     match command {
         Command::Create { name, grants, expires, .. } => {
-            let expires = match expires {
-                Some(text) => Some(moment(text, now)?),
-                None => None,
-            };
+            let expires = expires.as_deref().map(|text| moment(text, now)).transpose()?;
             let (mut new, text) = Key::mint(now)?;
             grants.check(name)?;
             (new.name, new.expires) = (name.clone(), expires);

@@ -151,10 +151,8 @@ struct Tried {
 fn test(paths: &[PathBuf], cwd: &Path, context: &LintContext, json: bool) -> Printed {
     let mut tried = Vec::new();
     for path in paths {
-        let files = match policies::files(&cwd.join(path)) {
-            Ok(files) => files,
-            Err(words) => return Err(anyhow!("{}: {words}", path.display())),
-        };
+        let files = policies::files(&cwd.join(path))
+            .map_err(|words| anyhow!("{}: {words}", path.display()))?;
         for file in files {
             tried.extend(run(&file, cwd, context)?);
         }
@@ -202,10 +200,7 @@ fn as_json(case: &Tried) -> Value {
 fn run(file: &Path, cwd: &Path, context: &LintContext) -> anyhow::Result<Vec<Tried>> {
     let cases = policies::cases(file, cwd)?;
     let folder = file.parent().unwrap_or(cwd);
-    let mut named = Vec::new();
-    for name in &cases.policies {
-        named.push(folder.join(name));
-    }
+    let mut named: Vec<_> = cases.policies.iter().map(|name| folder.join(name)).collect();
     if named.is_empty() {
         named.push(tested(file));
     }

@@ -229,10 +229,8 @@ fn bounds(server: &Value) -> [String; 2] {
 }
 
 fn describe_flagged_tool(flagged_tool: &FlaggedTool) -> Value {
-    let mut findings = Vec::with_capacity(flagged_tool.findings.len());
-    for finding in &flagged_tool.findings {
-        findings.push(finding.to_string());
-    }
+    let findings: Vec<_> =
+        flagged_tool.findings.iter().map(|finding| finding.to_string()).collect();
     json!({
         "tool": flagged_tool.tool,
         "standing": flagged_tool.standing.map(Standing::as_str),
@@ -355,10 +353,7 @@ pub(crate) fn for_terminal(text: &str) -> String {
 /// Formats a table with columns as wide as their longest cell, and states in colour on a terminal.
 pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     let colour = std::io::stdout().is_terminal();
-    let mut widths = Vec::with_capacity(head.len());
-    for cell in head {
-        widths.push(cell.len());
-    }
+    let mut widths: Vec<_> = head.iter().map(|cell| cell.len()).collect();
     let mut shown = Vec::with_capacity(rows.len());
     for row in rows {
         let row: Vec<String> = row.iter().map(|cell| plain(cell)).collect();

@@ -221,10 +221,7 @@ fn short(path: &Path) -> anyhow::Result<String> {
 fn words(report: &Report) -> String {
     let mut out = match &report.broken {
         Some(broken) if broken.line > 0 => {
-            let record = match broken.seq {
-                Some(seq) => format!(", record {seq}"),
-                None => String::new(),
-            };
+            let record = broken.seq.map(|seq| format!(", record {seq}")).unwrap_or_default();
             format!("BROKEN at {}:{}{record}: {}", broken.file, broken.line, broken.why)
         }
         Some(broken) => format!("BROKEN: {}", broken.why),

@@ -82,10 +82,7 @@ impl Digest {
     }
 
     fn finish(self) -> Vec<String> {
-        let mut digests = Vec::with_capacity(self.0.len());
-        for parts in &self.0 {
-            digests.push(lockgate_store::digest(parts));
-        }
+        let digests: Vec<_> = self.0.iter().map(|parts| lockgate_store::digest(parts)).collect();
         digests
     }
 }
@@ -245,10 +242,7 @@ pub(crate) async fn find_integration(
     change: &mut Change<'_>,
     id: &str,
 ) -> Result<IntegrationRecord, RegistryError> {
-    match change.find_integration(id).await? {
-        Some(record) => Ok(record),
-        None => Err(RegistryError::IntegrationNotFound),
-    }
+    change.find_integration(id).await?.ok_or(RegistryError::IntegrationNotFound)
 }
 
 impl RequiredRecords<'_> {

@@ -12,8 +12,9 @@ use crate::catalogue::find_entry;
 use crate::change::new_id;
 use crate::error::{InvalidField, RegistryError};
 use crate::field;
-use crate::integration::{Integration, IntegrationKind, NewIntegration, NewPredefined};
-use crate::patch::IntegrationPatch;
+use crate::integration::{
+    Integration, IntegrationKind, IntegrationPatch, NewIntegration, NewPredefined,
+};
 use crate::registry::Registry;
 use crate::slug;
 use crate::snapshot::name_field;
@@ -62,10 +63,7 @@ impl Registry {
     /// Validates like [`Self::draft_custom`], but accepts missing credentials.
     pub(crate) fn draft_place(&self, new: NewIntegration) -> Result<Draft, RegistryError> {
         let name = field::name(&new.name)?;
-        let slug = match &new.slug {
-            Some(slug) => Some(field::slug(slug)?),
-            None => None,
-        };
+        let slug = new.slug.as_deref().map(field::slug).transpose()?;
         let (url, warnings) = self.check_url(&new.url)?;
         let auth = new.auth.checked()?;
         if new.credentials.is_some() {
@@ -117,10 +115,7 @@ impl Registry {
         &self,
         patch: IntegrationPatch,
     ) -> Result<CheckedPatch, RegistryError> {
-        let name = match &patch.name {
-            Some(name) => Some(field::name(name)?),
-            None => None,
-        };
+        let name = patch.name.as_deref().map(field::name).transpose()?;
         let mut url = None;
         let mut warnings = Vec::new();
         if let Some(given) = &patch.url {
@@ -128,10 +123,7 @@ impl Registry {
             url = Some(checked);
             warnings = said;
         }
-        let auth = match patch.auth {
-            Some(auth) => Some(auth.checked()?),
-            None => None,
-        };
+        let auth = patch.auth.map(|auth| auth.checked()).transpose()?;
         if let Some(secret) = &patch.credentials {
             field::credentials(secret)?;
         }

@@ -67,6 +67,20 @@ pub struct NewPredefined {
     pub enabled: bool,
 }
 
+/// Changes of an integration; omitted fields keep their value. Its slug and its kind never change.
+#[derive(Clone, Debug, Default)]
+pub struct IntegrationPatch {
+    pub name: Option<String>,
+    /// A changed address, apart from a trailing `/`, requires new credentials: otherwise a user
+    /// could have the stored secret sent to an address of their choice. Not allowed, like `auth`,
+    /// for predefined integrations.
+    pub url: Option<String>,
+    /// A changed method or header requires new credentials.
+    pub auth: Option<Auth>,
+    pub credentials: Option<Secret>,
+    pub enabled: Option<bool>,
+}
+
 impl IntegrationKind {
     pub(crate) fn as_str(self) -> &'static str {
         match self {

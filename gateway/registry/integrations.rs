@@ -5,8 +5,7 @@ use crate::actor::{Actor, ChangeOptions, Changed};
 use crate::change::{Begun, Digest, RequiredRecords, check_version, find_integration};
 use crate::draft::Draft;
 use crate::error::RegistryError;
-use crate::integration::{Integration, NewIntegration, NewPredefined};
-use crate::patch::IntegrationPatch;
+use crate::integration::{Integration, IntegrationPatch, NewIntegration, NewPredefined};
 use crate::registry::Registry;
 
 impl Registry {

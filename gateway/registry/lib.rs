@@ -25,7 +25,6 @@ mod known_lists;
 mod list;
 mod organisation;
 mod organisations;
-mod patch;
 mod registry;
 mod rotate;
 mod set;
@@ -42,10 +41,11 @@ pub use assignments::{AgentServer, AgentServerChange, Assignment};
 pub use auth::Auth;
 pub use catalogue::{Catalogue, CatalogueEntry};
 pub use error::{InvalidField, RegistryError};
-pub use integration::{Integration, IntegrationKind, NewIntegration, NewPredefined};
+pub use integration::{
+    Integration, IntegrationKind, IntegrationPatch, NewIntegration, NewPredefined,
+};
 pub use list::{AgentQuery, IntegrationQuery, MAX_PAGE, Page, Sort};
 pub use organisation::Organisation;
-pub use patch::IntegrationPatch;
 pub use registry::{Registry, UrlCheck};
 pub use rotate::Rotation;
 pub use set::{IntegrationSet, WantedIntegration, WantedSource};

@@ -143,10 +143,10 @@ impl Registry {
     /// Returns every stored organisation, sorted by name.
     #[must_use]
     pub fn organisations(&self) -> Vec<Organisation> {
-        let mut organisations = Vec::new();
-        for (id, state) in &*self.states.read() {
-            organisations.push(state.describe(id));
-        }
+        let states = self.states.read();
+        let described = states.iter().map(|(id, state)| state.describe(id));
+        let mut organisations: Vec<_> = described.collect();
+        drop(states);
         organisations.sort_by(|a, b| a.id.cmp(&b.id));
         organisations
     }

@@ -94,10 +94,8 @@ impl Registry {
             Begun::New(pending) => pending,
         };
         let records = pending.change.list_integrations().await?;
-        let mut parts = Vec::with_capacity(records.len());
-        for record in &records {
-            parts.push((record.id.as_str(), record.version));
-        }
+        let parts: Vec<_> =
+            records.iter().map(|record| (record.id.as_str(), record.version)).collect();
         check_version(options, write_version(parts))?;
         let changed = self.apply_set(&mut pending.change, actor, records, drafts).await?;
         self.finish(pending, actor, options, changed).await
@@ -128,10 +126,7 @@ impl Registry {
                 Some(record) => self.update_record(change, record, draft.into_patch()).await,
                 None => self.insert_draft(change, actor, draft).await,
             };
-            let changed = match changed {
-                Ok(changed) => changed,
-                Err(error) => return Err(error.of_item(at)),
-            };
+            let changed = changed.map_err(|error| error.of_item(at))?;
             before.integrations.extend(changed.before);
             after.integrations.extend(changed.after);
             for Warning { code, pointer, message } in changed.warnings {
@@ -147,10 +142,7 @@ impl Registry {
 
     fn draft_wanted(&self, wanted: WantedIntegration) -> Result<Draft, RegistryError> {
         let WantedIntegration { slug, name, source, credentials, enabled } = wanted;
-        let slug = match slug {
-            Some(slug) => Some(field::slug(&slug)?),
-            None => None,
-        };
+        let slug = slug.map(|slug| field::slug(&slug)).transpose()?;
         let mut draft = match source {
             WantedSource::Custom { url, auth } => self.draft_place(NewIntegration {
                 name,

@@ -46,14 +46,12 @@ impl OrganisationState {
             let servers = hidden.entry(record.agent.clone()).or_default();
             servers.entry(record.server.clone()).or_default().insert(record.tool.clone());
         }
-        let mut integrations = Vec::with_capacity(records.integrations.len());
-        for record in &records.integrations {
-            integrations.push(Integration::from_record(record, catalogue));
-        }
-        let mut agents = Vec::with_capacity(records.agents.len());
-        for record in &records.agents {
-            agents.push(Agent::from_record(record));
-        }
+        let integrations: Vec<_> = records
+            .integrations
+            .iter()
+            .map(|record| Integration::from_record(record, catalogue))
+            .collect();
+        let agents: Vec<_> = records.agents.iter().map(Agent::from_record).collect();
         let before = before.map(|before| &*before.snapshot);
         let snapshot =
             OrganisationSnapshot::new(records, (&assigned, &hidden), vault, catalogue, before);
@@ -88,9 +86,6 @@ impl OrganisationState {
     }
 
     pub(crate) fn list_assigned(&self, agent: &str) -> &[String] {
-        match self.assigned.get(agent) {
-            Some(assigned) => assigned,
-            None => &[],
-        }
+        self.assigned.get(agent).map_or(&[], Vec::as_slice)
     }
 }

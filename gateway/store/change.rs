@@ -80,7 +80,7 @@ impl Store {
 impl Store {
     /// Deletes expired outcomes in batches.
     pub async fn purge_outcomes(&self) -> Result<(), StoreError> {
-        if self.file().is_some() && self.identify()?.is_none() {
+        if !self.exists()? {
             return Ok(());
         }
         let pool = self.pool().await?;

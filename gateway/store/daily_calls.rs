@@ -71,7 +71,7 @@ impl Store {
         (organisation, integration): (&str, &str),
         day: i64,
     ) -> Result<Vec<DailyCalls>, StoreError> {
-        if self.file().is_some() && self.identify()?.is_none() {
+        if !self.exists()? {
             return Ok(Vec::new());
         }
         let pool = self.pool().await?;

@@ -231,10 +231,7 @@ async fn bounded<T>(
     deadline: Duration,
     work: impl Future<Output = Result<T, StoreError>>,
 ) -> Result<T, StoreError> {
-    match tokio::time::timeout(deadline, work).await {
-        Ok(result) => result,
-        Err(_) => Err(StoreError::no_answer()),
-    }
+    tokio::time::timeout(deadline, work).await.unwrap_or_else(|_| Err(StoreError::no_answer()))
 }
 
 async fn refuse_damaged(connection: &mut Connection, file: &Path) -> Result<(), StoreError> {

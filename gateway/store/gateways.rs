@@ -36,7 +36,7 @@ impl Store {
     /// # Errors
     /// [`StoreError`].
     pub async fn renew_gateway(&self, own: &GatewayMark) -> Result<Vec<GatewayMark>, StoreError> {
-        if self.file().is_some() && self.identify()?.is_none() {
+        if !self.exists()? {
             return Ok(Vec::new());
         }
         let pool = self.pool().await?;

@@ -186,7 +186,7 @@ impl AccountRecord {
 impl Store {
     /// Returns the rows of a query; none if nothing has been stored yet.
     async fn rows(&self, sql: &str, values: &[Value]) -> Result<Vec<Row>, StoreError> {
-        if self.file().is_some() && self.identify()?.is_none() {
+        if !self.exists()? {
             return Ok(Vec::new());
         }
         within(async { self.pool().await?.list(sql, values).await }).await
@@ -234,15 +234,8 @@ impl Store {
         within(async {
             let mut transaction = pool.begin().await?;
             let revision: i64 = transaction.scalar(NEXT_REVISION, &[]).await?;
-            if write(&mut transaction, record, revision, over).await? == 0 {
-                transaction.roll_back().await?;
-                return Ok(None);
-            }
-            if self.dialect == Dialect::Postgres {
-                transaction.run("NOTIFY lockgate").await?;
-            }
-            transaction.commit().await?;
-            Ok(Some(revision))
+            let written = write(&mut transaction, record, revision, over).await?;
+            self.end_write(transaction, written, revision).await
         })
         .await
     }
@@ -268,17 +261,28 @@ impl Store {
                 now.into(),
                 now.into(),
             ];
-            if transaction.execute(NOTE, &values).await? == 0 {
-                transaction.roll_back().await?;
-                return Ok(None);
-            }
-            if self.dialect == Dialect::Postgres {
-                transaction.run("NOTIFY lockgate").await?;
-            }
-            transaction.commit().await?;
-            Ok(Some(revision))
+            let written = transaction.execute(NOTE, &values).await?;
+            self.end_write(transaction, written, revision).await
         })
         .await
+    }
+
+    /// Commits a revision and notifies other gateways, unless no row was written.
+    async fn end_write(
+        &self,
+        mut transaction: Transaction,
+        written: u64,
+        revision: i64,
+    ) -> Result<Option<i64>, StoreError> {
+        if written == 0 {
+            transaction.roll_back().await?;
+            return Ok(None);
+        }
+        if self.dialect == Dialect::Postgres {
+            transaction.run("NOTIFY lockgate").await?;
+        }
+        transaction.commit().await?;
+        Ok(Some(revision))
     }
 
     /// Takes the lease to refresh a grant of this revision. Returns `false` if another gateway has
@@ -331,7 +335,7 @@ impl Store {
 
     /// Deletes expired records, and the rows of grants that ended a day ago.
     pub async fn purge_accounts(&self) -> Result<(), StoreError> {
-        if self.file().is_some() && self.identify()?.is_none() {
+        if !self.exists()? {
             return Ok(());
         }
         let pool = self.pool().await?;

@@ -75,7 +75,7 @@ impl Store {
         organisation: &str,
         integration: &str,
     ) -> Result<Option<KnownLists>, StoreError> {
-        if self.file().is_some() && self.identify()?.is_none() {
+        if !self.exists()? {
             return Ok(None);
         }
         let pool = self.pool().await?;

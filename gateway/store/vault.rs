@@ -149,10 +149,7 @@ impl Vault {
         let Some(key) = self.ring().iter().find(|key| key.id == key_id) else {
             return Err(VaultError::UnknownKey);
         };
-        match key.open(field, rest) {
-            Some(secret) => Ok(secret),
-            None => Err(VaultError::Altered),
-        }
+        key.open(field, rest).ok_or(VaultError::Altered)
     }
 
     /// Returns whether a value was sealed with the current key.
