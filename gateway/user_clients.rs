@@ -12,7 +12,7 @@ use lockgate_accounts::{Account, AccountError, AccountState, Accounts, Holder, L
 use lockgate_admission::ConcurrencyLimit;
 use lockgate_authn::{ANONYMOUS, DEFAULT_ORGANISATION};
 use lockgate_upstream::{
-    Answer, Authorization, BoxFuture, Call, Caller, Catalog, Client, Config, ConnectPrompt, Event,
+    Answer, Authorization, BoxFuture, Call, Caller, CallerView, Catalog, Client, Config, ConnectPrompt, Event,
     Instance, Stats, Status, Subscription, Surroundings, Transport, Upstream, UpstreamError,
     UpstreamErrorKind, UpstreamState,
 };
@@ -25,6 +25,8 @@ use crate::retiring::Retiring;
 
 /// Idle time after which a user's client is disconnected.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
+/// Interval at which a waiting call checks whether its caller has connected, at any gateway.
+const ACCOUNT_POLL: Duration = Duration::from_millis(200);
 /// Events of users' clients that may wait.
 const MAX_EVENTS: usize = 64;
 
@@ -207,6 +209,7 @@ impl UserClients {
                     state: state.as_str(),
                     scopes,
                     expires_at: link.expires_at,
+                    waits: self.accounts.waits_of(self.slug()),
                 }));
             }
             Err(refused) => error.words = refused.to_string().into(),
@@ -248,6 +251,13 @@ impl UserClients {
             answered => answered,
         }
     }
+}
+
+/// Returns the holder of the caller's accounts; `None` without an identity of its own.
+fn holder_of(caller: &dyn CallerView) -> Option<Holder> {
+    let organisation = caller.organisation().unwrap_or(DEFAULT_ORGANISATION);
+    let holder = Holder::new(organisation, caller.issuer(), caller.subject());
+    (caller.issuer() != ANONYMOUS).then_some(holder)
 }
 
 /// Ends the least recently used client without running calls.
@@ -347,14 +357,22 @@ impl Upstream for UserClients {
                 let words = "the request has no caller, so it has no account at the server";
                 return Err(UpstreamError::new(UpstreamErrorKind::NeedsAuth, words));
             };
-            if view.issuer() == ANONYMOUS {
+            let Some(holder) = holder_of(view) else {
                 let words =
                     "callers without credentials share an identity, so they have no account";
                 return Err(UpstreamError::new(UpstreamErrorKind::NeedsAuth, words));
-            }
-            let organisation = view.organisation().unwrap_or(DEFAULT_ORGANISATION);
-            let holder = Holder::new(organisation, view.issuer(), view.subject());
+            };
             self.call_as(&holder, call).await
+        })
+    }
+
+    fn wait_for_account<'a>(&'a self, caller: &'a dyn CallerView) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            let Some(holder) = holder_of(caller) else { return };
+            let Ok(account) = self.accounts.load(self.slug(), &holder).await else { return };
+            while matches!(account.state(), AccountState::NeedsConnect | AccountState::NeedsScope) {
+                tokio::time::sleep(ACCOUNT_POLL).await;
+            }
         })
     }
 

@@ -157,6 +157,13 @@ impl Accounts {
         config.method.is_per_user().then_some(config.listing)
     }
 
+    /// Returns how long a call waits for an account of its caller.
+    #[must_use]
+    pub fn waits_of(&self, slug: &str) -> Duration {
+        let inner = self.inner.lock();
+        inner.servers.get(slug).map(|known| known.server.config.waits).unwrap_or_default()
+    }
+
     /// Returns the account of a holder in memory.
     #[must_use]
     pub fn find(&self, slug: &str, holder: &Holder) -> Option<Arc<Account>> {

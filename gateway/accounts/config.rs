@@ -1,6 +1,7 @@
 //! The validated configuration of accounts. Reads no files and no environment.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use http::HeaderName;
 use lockgate_store::Secret;
@@ -32,6 +33,8 @@ pub struct ServerConfig {
     /// The scopes that may be requested; `None` for those that the server asks for.
     pub scopes: Option<Vec<String>>,
     pub listing: Listing,
+    /// How long a call waits for an account, after its client was asked to open the page.
+    pub waits: Duration,
     /// The header of the credential.
     pub header: HeaderName,
 }

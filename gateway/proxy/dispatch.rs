@@ -3,6 +3,7 @@
 //! if messages precede it.
 
 mod answer;
+mod connect;
 mod converted_task;
 mod detached;
 mod hiding;

@@ -22,18 +22,19 @@ pub(crate) fn check_questions(permitted: &Permitted, answer: &Answer) -> Result<
     if answer.kind == AnswerKind::InputRequired && answer.text.len() > MAX_TREE {
         return Err(fault(permitted, "sent questions that are too long"));
     }
-    let pausable = matches!(
-        permitted.method(),
-        Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead
-    );
     if answer.kind != AnswerKind::InputRequired {
         return Ok(());
     }
     let asks = answer.member("inputRequests").unwrap_or(b"{}") != b"{}";
-    if pausable && (asks || answer.member("requestState").is_some()) {
+    if is_pausable(permitted.method()) && (asks || answer.member("requestState").is_some()) {
         return Ok(());
     }
     Err(fault(permitted, "paused a request without a question or a state"))
+}
+
+/// Returns whether a request of this method may be answered with questions.
+pub(crate) fn is_pausable(method: Method) -> bool {
+    matches!(method, Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead)
 }
 
 fn fault(permitted: &Permitted, words: &str) -> RequestError {

@@ -65,17 +65,7 @@ impl ParkedCalls {
             return Err(RequestError::too_many_rounds(slug));
         }
         if call.share.is_none() {
-            let most = limits.parked_calls_per_principal;
-            let share = self.shares.take_of_all(principal, most, limits.parked_calls);
-            call.share = match share {
-                Ok(share) => Some(share),
-                Err(Exhausted::Principal) => {
-                    return Err(RequestError::too_many_parked("parked_calls_per_principal"));
-                }
-                Err(Exhausted::Organisation) => {
-                    return Err(RequestError::too_many_parked("parked_calls"));
-                }
-            };
+            call.share = Some(self.take_share(principal, limits)?);
         }
         if self.calls.len() >= limits.parked_calls {
             return Err(RequestError::too_many_parked("parked_calls"));
@@ -88,6 +78,20 @@ impl ParkedCalls {
         call.bridge.park(Arc::downgrade(self), &handle);
         self.calls.insert(handle.clone(), call);
         Ok(handle)
+    }
+
+    /// Counts a waiting call of this principal until the permit is dropped.
+    pub(crate) fn take_share(
+        &self,
+        principal: &Principal,
+        limits: &Limits,
+    ) -> Result<QuotaPermit, RequestError> {
+        let most = limits.parked_calls_per_principal;
+        let share = self.shares.take_of_all(principal, most, limits.parked_calls);
+        share.map_err(|exhausted| match exhausted {
+            Exhausted::Principal => RequestError::too_many_parked("parked_calls_per_principal"),
+            Exhausted::Organisation => RequestError::too_many_parked("parked_calls"),
+        })
     }
 
     pub(crate) fn take(&self, handle: &str) -> Option<ParkedCall> {
@@ -133,7 +137,8 @@ impl Drop for ParkedCall {
     }
 }
 
-fn new_handle() -> Option<Box<str>> {
+/// Returns an unguessable handle.
+pub(crate) fn new_handle() -> Option<Box<str>> {
     let mut random = [0u8; 16];
     getrandom::fill(&mut random).ok()?;
     Some(hex::encode(&random).into())

@@ -31,6 +31,8 @@ pub struct ConnectPrompt {
     pub scopes: Vec<String>,
     /// When the link expires.
     pub expires_at: SystemTime,
+    /// How long a call waits for the account after its client was asked to open the page.
+    pub waits: Duration,
 }
 
 /// The kind of a failure.

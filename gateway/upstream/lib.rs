@@ -136,6 +136,11 @@ pub trait Upstream: Send + Sync + 'static {
     /// Sends the call. Dropping the future cancels the call at the server.
     fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Answer, UpstreamError>>;
 
+    /// Waits until the caller has an account at the server that meets its known requirements.
+    fn wait_for_account<'a>(&'a self, _caller: &'a dyn CallerView) -> BoxFuture<'a, ()> {
+        Box::pin(std::future::ready(()))
+    }
+
     /// Subscribes to changes of a resource (the server's own URI), on the connection that the
     /// caller's calls use: servers keep subscriptions per session. On the shared connection
     /// subscriptions are counted, so that the server receives one request.

@@ -13,6 +13,7 @@
 
 mod rig;
 
+mod account_prompts;
 mod accounts;
 mod addresses;
 mod administration;

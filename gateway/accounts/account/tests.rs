@@ -1,7 +1,7 @@
 //! Tests of grants in use: renewal and end.
 
 use std::path::Path;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use http::StatusCode;
 use http::header::AUTHORIZATION;
@@ -36,6 +36,7 @@ fn account(storage: Option<Storage>) -> Arc<Account> {
         client: None,
         scopes: None,
         listing: Listing::Server,
+        waits: Duration::ZERO,
         header: AUTHORIZATION,
     };
     let records = Records::new(storage);

@@ -5,7 +5,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::leaf::{List, Text};
+use super::leaf::{List, Seconds, Text};
 
 /// The account with which calls are made.
 #[derive(Default, Deserialize)]
@@ -36,6 +36,9 @@ pub struct ServerAuth {
     /// (`headers`, which are sent for no call) or `first_user` (the lists of the first user that
     /// connects, for all).
     pub discovery: AuthDiscovery,
+    /// With `user` and `user_headers`, how long a call waits for the account, in seconds, after its
+    /// client was asked to open the page.
+    pub waits: Seconds<0, 600, 0>,
 }
 
 /// The source of the credential of calls.

@@ -26,6 +26,9 @@ fn document(key: &Key, value: Value) -> String {
         document["auth"]["issuers"]["a"]["issuer"] = json!("https://login.example.com");
         document["auth"]["issuers"]["a"]["audiences"] = json!(["https://mcp.example.com/mcp"]);
     }
+    if key.path.ends_with(&["auth".into(), "waits".into()]) {
+        document["servers"]["a"] = json!({"url": "https://a.test", "auth": {"type": "user"}});
+    }
     if key.path.starts_with(&["builtin".into(), "file".into()]) {
         document["builtin"]["file"]["roots"] = json!([{ "path": "/usr" }]);
     }

@@ -74,6 +74,10 @@ impl Check<'_> {
             self.error(&path, what, "use https:// in `url`");
         }
         self.auth_headers(slug, server, (kind, raw.discovery));
+        if kind == AuthType::ClientCredentials && !raw.waits.duration().is_zero() {
+            let what = "is only valid with `type: user` and `user_headers`";
+            self.error(&auth_key(slug, "waits"), what, "remove it");
+        }
         let issuer = self.account_issuer(slug, raw);
         let client = self.account_client(slug, raw);
         if kind == AuthType::ClientCredentials {
@@ -99,6 +103,7 @@ impl Check<'_> {
                 AuthDiscovery::FirstUser => Listing::FirstUser,
                 AuthDiscovery::None | AuthDiscovery::Static => Listing::Server,
             },
+            waits: raw.waits.duration(),
             header,
         })
     }

@@ -23,6 +23,7 @@ use crate::authorize::{Parked, Permitted};
 use crate::client_channel::CallChannel;
 use crate::context::RequestContext;
 use crate::gateway::Gateway;
+use crate::interact;
 use crate::modern_clients::WantedLane;
 use crate::own_lists;
 use crate::parked::{Bridge, ParkedCall};
@@ -72,10 +73,7 @@ pub(super) fn may_park(context: &RequestContext, permitted: &Permitted) -> bool 
     }
     context.caller.interactive
         && context.era() == Era::Modern
-        && matches!(
-            permitted.method(),
-            Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead
-        )
+        && interact::is_pausable(permitted.method())
         // Tasks are followed on the shared connection.
         && !permitted.runs_task()
         && permitted.server().back_channel() != BackChannel::None
@@ -213,7 +211,8 @@ fn remove_hop_members(params: &mut Value) {
     }
 }
 
-fn write_input_required(
+/// Writes questions as the result of a modern server.
+pub(super) fn write_input_required(
     requests: Map<String, Value>,
     depth: usize,
 ) -> Result<Answer, RequestError> {

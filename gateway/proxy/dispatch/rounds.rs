@@ -12,7 +12,7 @@ use lockgate_upstream::{
 };
 
 use super::record::CallRecord;
-use super::{converted_task, parking, task};
+use super::{connect, converted_task, parking, task};
 use crate::approve::open_round;
 use crate::authorize::Permitted;
 use crate::caller_view::{Forward, RequestCallerView};
@@ -70,7 +70,7 @@ pub(super) async fn run_rounds(
             interact::check_questions(&permitted, &answer)?;
             return finish(gateway, context, permitted, answer, record).await;
         }
-        let answer = make_call(context, &permitted, &paths, &caller_view, record).await?;
+        let answer = make_call(&mut permitted, &paths, &caller_view, record).await?;
         let answer = settle(context, &permitted, answer, paths.channel.as_ref()).await?;
         if let Some(relay) = &paths.relay
             && let Some(outcome) = relay.outcome()
@@ -153,13 +153,39 @@ async fn finish(
     write_answer(gateway, context, permitted, answer).await
 }
 
+/// Makes a call. If it lacks the caller's account, asks for that, and may make the call once more.
 async fn make_call(
-    context: &RequestContext,
-    permitted: &Permitted,
+    permitted: &mut Permitted,
     paths: &ClientPaths,
     caller_view: &RequestCallerView<'_>,
     record: &CallRecord<'_>,
 ) -> Result<Answer, RequestError> {
+    let context = caller_view.context;
+    let failure = match send_call(permitted, paths, caller_view, record).await {
+        Ok(answer) => return Ok(answer),
+        Err(failure) => failure,
+    };
+    let problem = report(context, &**permitted.server(), &failure, record);
+    let Some(prompt) = failure.connect else { return Err(problem) };
+    // Boxed because it is rare, to keep the future of a request small.
+    Box::pin(async move {
+        let channel = paths.channel.as_deref();
+        if let Some(question) = connect::ask(permitted, channel, &prompt, caller_view).await? {
+            return Ok(question);
+        }
+        let called = send_call(permitted, paths, caller_view, record).await;
+        called.map_err(|failure| report(context, &**permitted.server(), &failure, record))
+    })
+    .await
+}
+
+async fn send_call(
+    permitted: &Permitted,
+    paths: &ClientPaths,
+    caller_view: &RequestCallerView<'_>,
+    record: &CallRecord<'_>,
+) -> Result<Answer, UpstreamError> {
+    let context = caller_view.context;
     let call = Call {
         method: permitted.method(),
         target: permitted.target(),
@@ -173,8 +199,7 @@ async fn make_call(
         trace: record.call_trace(),
         timeout: None,
     };
-    let server = &**permitted.server();
-    server.call(call).await.map_err(|failure| report(context, server, &failure, record))
+    permitted.server().call(call).await
 }
 
 fn report(
