@@ -62,7 +62,7 @@ pub(crate) struct Connection {
 
 impl Connection {
     fn new(found: Found) -> Self {
-        let Holder { organisation, issuer, subject } = &found.holder;
+        let Holder { organisation, issuer, subject, .. } = &found.holder;
         Self {
             place: format!("{} {organisation} {issuer} {subject}", found.server),
             issuer: issuer.to_string(),
@@ -199,6 +199,18 @@ pub(crate) async fn delete_connection(
     })
     .await?;
     Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// Disconnects the accounts of all users of a deleted organisation.
+pub(super) async fn disconnect_all(state: &ApiState, organisation: &str) -> Result<(), Problem> {
+    let accounts = state.operations.accounts();
+    let filter = GrantFilter { organisation, ..GrantFilter::default() };
+    let found = accounts.list(filter).await.map_err(|error| unavailable(&error))?;
+    for connection in found {
+        let done = accounts.disconnect(&connection.server, &connection.holder).await;
+        done.map_err(|error| unavailable(&error))?;
+    }
+    Ok(())
 }
 
 /// Finds an account, and the action that disconnects it.

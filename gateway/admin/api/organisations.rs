@@ -1,5 +1,5 @@
 //! Organisations, for operators: their list, creation ahead of use, and deletion of empty ones.
-//! Nothing else is deleted with an organisation.
+//! Accounts of its users at servers are disconnected; nothing else is deleted with it.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -14,6 +14,7 @@ use super::change::Change;
 use super::conditions::ChangeQuery;
 #[cfg(test)]
 use super::conditions::CreationHeaders;
+use super::connections::disconnect_all;
 use super::integrations::write_time;
 use super::page::{Page, PageQuery};
 use super::problem::Problem;
@@ -135,6 +136,7 @@ pub(crate) async fn delete_organisation(
     if changed.is_dry_run {
         Ok(answer(StatusCode::OK, changed.before, true))
     } else {
+        disconnect_all(&state, &id).await?;
         Ok(StatusCode::NO_CONTENT.into_response())
     }
 }
