@@ -8,15 +8,19 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use lockgate_accounts::{Account, AccountError, AccountState, Accounts, Holder, Listing};
+use lockgate_accounts::{
+    Account, AccountError, AccountState, Accounts, Holder, Listing, SubjectToken,
+};
 use lockgate_admission::ConcurrencyLimit;
 use lockgate_authn::{ANONYMOUS, DEFAULT_ORGANISATION};
+use lockgate_protocol::capabilities::Offers;
 use lockgate_upstream::{
-    Answer, Authorization, BoxFuture, Call, Caller, CallerView, Catalog, Client, Config, ConnectPrompt, Event,
-    Instance, Stats, Status, Subscription, Surroundings, Transport, Upstream, UpstreamError,
-    UpstreamErrorKind, UpstreamState,
+    Answer, Authorization, BoxFuture, Call, Caller, CallerView, Catalog, Client, Config,
+    ConnectPrompt, Event, Instance, Item, Stats, Status, Subscription, Surroundings, Transport,
+    Upstream, UpstreamError, UpstreamErrorKind, UpstreamState,
 };
 use parking_lot::Mutex;
+use serde_json::json;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
@@ -25,6 +29,8 @@ use crate::retiring::Retiring;
 
 /// Idle time after which a user's client is disconnected.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
+/// The tool that stands for a server without lists.
+const CONNECT_TOOL: &str = "connect";
 /// Interval at which a waiting call checks whether its caller has connected, at any gateway.
 const ACCOUNT_POLL: Duration = Duration::from_millis(200);
 /// Events of users' clients that may wait.
@@ -61,16 +67,17 @@ pub(crate) struct UserClients {
     /// Reads the lists and carries no user's credential.
     listing: Arc<Client>,
     source: Listing,
+    /// Whether calls exchange their caller's access token.
+    exchanges_tokens: bool,
     around: Surroundings,
     accounts: Arc<Accounts>,
-    open: Arc<Mutex<HashMap<Holder, UserClient>>>,
+    open: Arc<Mutex<HashMap<Holder, Arc<UserClient>>>>,
 }
 
-#[derive(Clone)]
 struct UserClient {
     client: Arc<Client>,
     account: Arc<Account>,
-    used: Instant,
+    used: Mutex<Instant>,
     /// Cancelled when the grant has ended.
     ended: CancellationToken,
 }
@@ -87,12 +94,20 @@ impl UserClients {
         let accounts = Arc::clone(accounts);
         Arc::new_cyclic(|this: &std::sync::Weak<Self>| {
             tokio::spawn(follow(this.clone(), receiver));
-            Self { listing, source, around, accounts, open: Arc::default() }
+            let exchanges_tokens = accounts.exchanges_tokens(listing.slug());
+            Self { listing, source, exchanges_tokens, around, accounts, open: Arc::default() }
         })
     }
 
     pub(crate) fn listing(&self) -> &Arc<Client> {
         &self.listing
+    }
+
+    /// Returns whether the lists will be those of the first user that connects.
+    pub(crate) fn awaits_first_user(&self) -> bool {
+        self.source == Listing::FirstUser
+            && self.listing.catalog().version == 0
+            && self.listing.status().state == UpstreamState::NeedsAuth
     }
 
     /// Applies changed settings of the server.
@@ -106,7 +121,7 @@ impl UserClients {
     /// Ends the clients after their last calls.
     pub(crate) fn retire(&self, retiring: &Retiring) {
         for (_, user) in self.open.lock().drain() {
-            retiring.retire(user.client);
+            retiring.retire(Arc::clone(&user.client));
         }
     }
 
@@ -148,7 +163,18 @@ impl UserClients {
     }
 
     /// Returns the client of a holder, or how the holder connects an account.
-    async fn find(&self, holder: &Holder) -> Result<UserClient, UpstreamError> {
+    async fn find(&self, holder: &Holder) -> Result<Arc<UserClient>, UpstreamError> {
+        if let Some(user) = self.open.lock().get(holder)
+            && user.account.is_connected()
+        {
+            *user.used.lock() = Instant::now();
+            return Ok(Arc::clone(user));
+        }
+        // Boxed because it is rare, to keep the future of a call small.
+        Box::pin(self.open_client(holder)).await
+    }
+
+    async fn open_client(&self, holder: &Holder) -> Result<Arc<UserClient>, UpstreamError> {
         let account = match self.accounts.load(self.slug(), holder).await {
             Ok(account) => account,
             Err(error) => {
@@ -157,7 +183,11 @@ impl UserClients {
                 return Err(failure.retry_after(Duration::from_secs(5)));
             }
         };
-        if !account.is_connected() {
+        if !account.is_connectable() {
+            if let Err(error) = account.prepare().await {
+                return Err(self.refuse(holder, &account, &error));
+            }
+        } else if !account.is_connected() {
             self.end(holder);
             return Err(self.prompt(holder, None));
         }
@@ -168,13 +198,12 @@ impl UserClients {
         &self,
         holder: &Holder,
         account: Arc<Account>,
-    ) -> Result<UserClient, UpstreamError> {
+    ) -> Result<Arc<UserClient>, UpstreamError> {
         let mut open = self.open.lock();
-        if let Some(user) = open.get_mut(holder)
+        if let Some(user) = open.get(holder)
             && Arc::ptr_eq(&user.account, &account)
         {
-            user.used = Instant::now();
-            return Ok(user.clone());
+            return Ok(Arc::clone(user));
         }
         let config = self.config();
         if open.len() >= config.limits.client_connections {
@@ -187,8 +216,8 @@ impl UserClients {
             .map_err(|error| UpstreamError::new(UpstreamErrorKind::Unavailable, error.words))?;
         client.start();
         let ended = CancellationToken::new();
-        let user = UserClient { client, account, used: Instant::now(), ended };
-        open.insert(holder.clone(), user.clone());
+        let user = Arc::new(UserClient { client, account, used: Instant::now().into(), ended });
+        open.insert(holder.clone(), Arc::clone(&user));
         Ok(user)
     }
 
@@ -225,6 +254,13 @@ impl UserClients {
             let failure = UpstreamError::new(UpstreamErrorKind::Overloaded, words);
             return failure.retry_after(Duration::from_secs(5));
         }
+        if !account.is_connectable() {
+            let words = format!(
+                "the caller's access token could not be exchanged for one of the server: {error}; \
+                    this is decided by the administrator of the identity provider"
+            );
+            return UpstreamError::new(UpstreamErrorKind::Garbage, words);
+        }
         if *error == AccountError::Forbidden {
             let words = "the server refuses access with the caller's account";
             return UpstreamError::new(UpstreamErrorKind::Garbage, words);
@@ -238,15 +274,23 @@ impl UserClients {
     }
 
     async fn call_as(&self, holder: &Holder, call: Call<'_>) -> Result<Answer, UpstreamError> {
-        let UserClient { client, account, ended, .. } = self.find(holder).await?;
+        let user = self.find(holder).await?;
+        let UserClient { client, account, ended, .. } = &*user;
+        if self.awaits_first_user() {
+            client.revive();
+            let words = "the account is connected, and the tools of the server are being read";
+            let failure = UpstreamError::new(UpstreamErrorKind::Overloaded, words);
+            return Err(failure.retry_after(Duration::from_secs(2)));
+        }
         let answered = tokio::select! {
+            biased;
             answered = client.call(call) => answered,
             () = ended.cancelled() => return Err(self.prompt(holder, None)),
         };
         match answered {
             Err(failure) if failure.kind == UpstreamErrorKind::NeedsAuth => {
                 account.share_needs().await;
-                Err(self.refuse(holder, &account, &account.trouble()))
+                Err(self.refuse(holder, account, &account.trouble()))
             }
             answered => answered,
         }
@@ -261,11 +305,11 @@ fn holder_of(caller: &dyn CallerView) -> Option<Holder> {
 }
 
 /// Ends the least recently used client without running calls.
-fn make_room(open: &mut HashMap<Holder, UserClient>) -> Result<(), UpstreamError> {
+fn make_room(open: &mut HashMap<Holder, Arc<UserClient>>) -> Result<(), UpstreamError> {
     let idle = open.iter().filter(|(_, user)| {
         user.client.stats().is_none_or(|stats| stats.running + stats.waiting == 0)
     });
-    let oldest = idle.min_by_key(|(_, user)| user.used).map(|(holder, _)| holder.clone());
+    let oldest = idle.min_by_key(|(_, user)| *user.used.lock()).map(|(holder, _)| holder.clone());
     let Some(user) = oldest.and_then(|holder| open.remove(&holder)) else {
         let words = "all connections for users are in use (servers.NAME.client_connections)";
         let failure = UpstreamError::new(UpstreamErrorKind::ClientConnections, words);
@@ -318,18 +362,35 @@ impl Upstream for UserClients {
         self.listing.instance()
     }
 
-    /// Returns the status of the connection for lists. Without a credential it may be refused,
-    /// which is no failure of the server.
+    /// Returns the status of the connection for lists. Before the first user has connected, a
+    /// refusal is no failure of the server.
     fn status(&self) -> Arc<Status> {
         let status = self.listing.status();
-        if status.state != UpstreamState::NeedsAuth {
+        if !self.awaits_first_user() {
             return status;
         }
         Arc::new(Status { state: UpstreamState::Resting, trouble: None, ..Status::clone(&status) })
     }
 
+    /// Returns the server's lists. Until the first user has connected, a tool that connects the
+    /// caller's account stands for the server.
     fn catalog(&self) -> Arc<Catalog> {
-        self.listing.catalog()
+        if !self.awaits_first_user() {
+            return self.listing.catalog();
+        }
+        let slug = self.slug();
+        let text = json!({
+            "name": CONNECT_TOOL,
+            "description": format!(
+                "Connects your account at the server {slug}, whose tools are listed afterwards."
+            ),
+            "inputSchema": {"type": "object"},
+        });
+        let text = text.to_string().into();
+        let tools = vec![Item { key: CONNECT_TOOL.into(), text, headers: None }];
+        let offers = Offers { tools: true, list_changed: true, ..Offers::default() };
+        // Differs from the version of any list.
+        Arc::new(Catalog { version: u64::MAX, tools, offers, ..Catalog::default() })
     }
 
     fn stats(&self) -> Option<Stats> {
@@ -357,11 +418,16 @@ impl Upstream for UserClients {
                 let words = "the request has no caller, so it has no account at the server";
                 return Err(UpstreamError::new(UpstreamErrorKind::NeedsAuth, words));
             };
-            let Some(holder) = holder_of(view) else {
+            let Some(mut holder) = holder_of(view) else {
                 let words =
                     "callers without credentials share an identity, so they have no account";
                 return Err(UpstreamError::new(UpstreamErrorKind::NeedsAuth, words));
             };
+            if self.exchanges_tokens {
+                let token = view.access_token();
+                let token = token.map(|(text, expires_at)| SubjectToken::new(text, expires_at));
+                holder.token = token.map(Arc::new);
+            }
             self.call_as(&holder, call).await
         })
     }

@@ -2,6 +2,7 @@
 //! memory; a single request at a time replaces it. A failed refresh never falls back to another
 //! credential.
 
+mod exchange;
 mod kept;
 mod needs;
 
@@ -16,7 +17,8 @@ use parking_lot::Mutex;
 
 use crate::authorization::choose_scopes;
 use crate::challenge::StepUp;
-use crate::config::Method;
+use crate::config::{Listing, Method};
+use crate::discovery::Discovered;
 use crate::error::AccountError;
 use crate::grant::Grant;
 use crate::holder::{Holder, record_id};
@@ -26,7 +28,7 @@ use crate::token_endpoint::request_tokens;
 
 /// Maximum number of refreshes and of changes by other gateways that a caller waits for.
 const MAX_TURNS: usize = 3;
-/// Pause after a failed refresh in the background.
+/// Pause after a failed refresh in the background, and after a failed exchange.
 const REFRESH_PAUSE: Duration = Duration::from_secs(5);
 
 /// A credential of one holder at one server.
@@ -62,6 +64,7 @@ struct Needs {
     is_shared: bool,
     last_refusal: Refusal,
     last_failure: Option<AccountError>,
+    failed_at: Option<Instant>,
 }
 
 /// The kind of the server's last refusal.
@@ -157,10 +160,12 @@ impl Account {
         let rejected = match &*self.grant.load() {
             Some(grant) if grant.is_fresh() => return Ok(()),
             Some(grant) => Some(grant.header.clone()),
-            None if self.holder.is_some() => return Err(AccountError::NotConnected),
-            // Connections for the lists of a server with accounts of users have no credential.
-            None if self.server.config.method.is_per_user() => return Ok(()),
-            None => None,
+            None => match self.method() {
+                // Connections for lists may need no credential.
+                None => return Ok(()),
+                Some(method) if method.is_connectable() => return Err(AccountError::NotConnected),
+                Some(_) => None,
+            },
         };
         self.renew(rejected.as_ref()).await
     }
@@ -184,23 +189,27 @@ impl Account {
 
     async fn replace(&self, rejected: Option<&HeaderValue>) -> Result<(), AccountError> {
         let mut unwritten = self.replacing.lock().await;
-        let method = self.server.config.method;
+        let Some(method) = self.method() else { return Err(AccountError::NotConnected) };
+        if let Some(error) = self.recent_failure(method) {
+            return Err(error);
+        }
         for _ in 0..MAX_TURNS {
             let (grant, revision, refusal) = self.current();
             match (&grant, refusal) {
                 (Some(grant), _) if Some(&grant.header) != rejected => return Ok(()),
-                (None, _) if method.is_per_user() => return Err(AccountError::NotConnected),
+                (None, _) if method.is_connectable() => return Err(AccountError::NotConnected),
                 _ if method == Method::UserKey => return Err(AccountError::NotConnected),
                 // The refusal concerned one request. Others need a token that has not expired.
                 (Some(grant), _) if self.is_due(grant) => {}
                 (_, Refusal::Other) => return Err(AccountError::Forbidden),
-                (_, Refusal::Scope) if method.is_per_user() => {
+                (_, Refusal::Scope) if method == Method::User => {
                     return Err(AccountError::NeedsScope);
                 }
                 _ => {}
             }
             let replaced = match (method, &grant) {
                 (Method::User, Some(grant)) => self.refresh(grant, revision, &mut unwritten).await,
+                (Method::Exchange | Method::IdJag, _) => self.exchange().await,
                 _ => self.request_own().await,
             };
             match replaced {
@@ -224,11 +233,8 @@ impl Account {
     /// Obtains a token for the gateway itself.
     async fn request_own(&self) -> Result<bool, AccountError> {
         let found = self.server.discovered().await?;
-        let client = self.server.client(&found.server).await?;
-        let mut needed = self.server.challenged_scopes();
-        needed.extend(self.needs.lock().scopes.iter().cloned());
-        let mut scopes = choose_scopes(&needed, &found, self.server.config.scopes.as_deref());
-        scopes.retain(|scope| scope != "offline_access");
+        let scopes = self.own_scopes(&found);
+        let client = self.server.client(&found.server, &scopes).await?;
         let scope = scopes.join(" ");
         let mut parameters =
             vec![("grant_type", "client_credentials"), ("resource", found.resource.as_str())];
@@ -238,6 +244,33 @@ impl Account {
         let fetcher = &self.server.fetcher;
         let tokens = request_tokens(fetcher, &found.server, &client, &parameters).await?;
         self.write(Some(Grant::new(tokens, scopes, &found, client)), None, None).await
+    }
+
+    /// Returns the scopes of a request in which no user takes part.
+    fn own_scopes(&self, found: &Discovered) -> Vec<String> {
+        let mut needed = self.server.challenged_scopes();
+        needed.extend(self.needs.lock().scopes.iter().cloned());
+        let mut scopes = choose_scopes(&needed, found, self.server.config.scopes.as_deref());
+        scopes.retain(|scope| scope != "offline_access");
+        scopes
+    }
+
+    /// Returns how the account obtains tokens; `None` for the gateway's own account where it reads
+    /// no lists.
+    fn method(&self) -> Option<Method> {
+        let config = &self.server.config;
+        match &self.holder {
+            Some(_) => Some(config.method),
+            None if config.method.is_per_user() && config.listing != Listing::OwnAccount => None,
+            None => Some(Method::ClientCredentials),
+        }
+    }
+
+    /// Returns the failure of an exchange that is not repeated yet.
+    fn recent_failure(&self, method: Method) -> Option<AccountError> {
+        let needs = self.needs.lock();
+        let is_recent = needs.failed_at.is_some_and(|at| at.elapsed() < REFRESH_PAUSE);
+        needs.last_failure.clone().filter(|_| method.exchanges_tokens() && is_recent)
     }
 
     /// Exchanges the refresh token at the authorization server that issued it. Returns `false` if
@@ -313,7 +346,9 @@ impl Account {
             // The stored tokens are as dead as those in memory.
             self.grant.store(None);
         }
-        self.needs.lock().last_failure = Some(error.clone());
+        let mut needs = self.needs.lock();
+        needs.last_failure = Some(error.clone());
+        needs.failed_at = Some(Instant::now());
     }
 
     /// Passes an event to the audit trail, for accounts of users.
@@ -354,6 +389,7 @@ impl Account {
     pub fn trouble(&self) -> AccountError {
         let needs = self.needs.lock();
         match (needs.last_refusal, &needs.last_failure) {
+            (_, Some(failure)) if !self.is_connected() && !self.is_connectable() => failure.clone(),
             _ if !self.is_connected() => AccountError::NotConnected,
             (Refusal::Other, _) => AccountError::Forbidden,
             (Refusal::Scope, _) => AccountError::NeedsScope,
@@ -371,6 +407,12 @@ impl Account {
             (Some(_), Some(_)) => AccountState::Failed,
             (Some(_), None) => AccountState::Connected,
         }
+    }
+
+    /// Returns whether its user connects it on a page.
+    #[must_use]
+    pub fn is_connectable(&self) -> bool {
+        self.server.config.method.is_connectable()
     }
 
     /// Returns whether there is a grant.

@@ -25,6 +25,8 @@ use crate::server::AccountServer;
 
 /// Maximum number of accounts at a server.
 const MAX_ACCOUNTS: usize = 100_000;
+/// Maximum number of callers' tokens at a server that exchanges them.
+const MAX_EXCHANGED: usize = 10_000;
 /// Interval at which the store is polled for changes by other gateways, besides notifications.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// Interval at which unused accounts are dropped from memory, and expired records from the store.
@@ -157,6 +159,14 @@ impl Accounts {
         config.method.is_per_user().then_some(config.listing)
     }
 
+    /// Returns whether calls exchange their caller's own access token.
+    #[must_use]
+    pub fn exchanges_tokens(&self, slug: &str) -> bool {
+        let inner = self.inner.lock();
+        let known = inner.servers.get(slug);
+        known.is_some_and(|known| known.server.config.method.exchanges_tokens())
+    }
+
     /// Returns how long a call waits for an account of its caller.
     #[must_use]
     pub fn waits_of(&self, slug: &str) -> Duration {
@@ -193,10 +203,14 @@ impl Accounts {
             return Err(AccountError::Invalid("the server has no accounts of users".into()));
         };
         let mut of_users = accounts.of_users.lock();
-        if of_users.len() >= MAX_ACCOUNTS && !of_users.contains_key(holder) {
-            of_users.retain(|_, account| account.is_connected());
+        let is_exchanged = accounts.server.config.method.exchanges_tokens();
+        let limit = if is_exchanged { MAX_EXCHANGED } else { MAX_ACCOUNTS };
+        if of_users.len() >= limit && !of_users.contains_key(holder) {
+            of_users.retain(|_, account| {
+                if is_exchanged { Arc::strong_count(account) > 1 } else { account.is_connected() }
+            });
         }
-        if of_users.len() >= MAX_ACCOUNTS && !of_users.contains_key(holder) {
+        if of_users.len() >= limit && !of_users.contains_key(holder) {
             return Err(AccountError::Internal("too many accounts are connected"));
         }
         let account = of_users.entry(holder.clone()).or_insert_with(|| {
@@ -221,7 +235,7 @@ impl Accounts {
     #[must_use]
     pub fn page(&self, slug: &str) -> Option<Url> {
         let inner = self.inner.lock();
-        let is_known = inner.servers.get(slug)?.server.config.method.is_per_user();
+        let is_known = inner.servers.get(slug)?.server.config.method.is_connectable();
         let public_url = inner.public_url.as_ref().filter(|_| is_known)?;
         Some(below(public_url, &format!("connect/{slug}")))
     }
@@ -367,7 +381,7 @@ impl Accounts {
     pub fn servers(&self) -> Vec<String> {
         let inner = self.inner.lock();
         let servers = inner.servers.iter();
-        let of_users = servers.filter(|(_, known)| known.server.config.method.is_per_user());
+        let of_users = servers.filter(|(_, known)| known.server.config.method.is_connectable());
         of_users.map(|(slug, _)| slug.clone()).collect()
     }
 
@@ -398,7 +412,7 @@ impl Accounts {
     /// Returns whether any server has accounts of users.
     fn has_users(&self) -> bool {
         let inner = self.inner.lock();
-        inner.servers.values().any(|accounts| accounts.server.config.method.is_per_user())
+        inner.servers.values().any(|accounts| accounts.server.config.method.is_connectable())
     }
 
     /// Adopts the changes since the revision `known`. Without it, and after the store was replaced,
@@ -435,10 +449,13 @@ impl Accounts {
         Ok(())
     }
 
+    /// Returns the accounts in memory that users have connected on a page.
     fn all(&self) -> Vec<Arc<Account>> {
         let mut all = Vec::new();
         for accounts in self.inner.lock().servers.values() {
-            all.extend(accounts.of_users.lock().values().cloned());
+            if accounts.server.config.method.is_connectable() {
+                all.extend(accounts.of_users.lock().values().cloned());
+            }
         }
         all
     }

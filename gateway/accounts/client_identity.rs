@@ -21,11 +21,11 @@ pub(crate) type ClientIdentity = PreRegistered;
 pub(crate) fn write_form(
     client: &ClientIdentity,
     server: &AuthorizationServer,
-    parameters: &[(&str, &str)],
+    parameters: &[(&str, impl AsRef<str>)],
 ) -> Result<(HeaderMap, String), AccountError> {
     let mut headers = HeaderMap::new();
     let mut form = Serializer::new(String::new());
-    form.extend_pairs(parameters);
+    form.extend_pairs(parameters.iter().map(|(name, value)| (name, value.as_ref())));
     match &client.authentication {
         Authentication::None => {
             form.append_pair("client_id", &client.id);

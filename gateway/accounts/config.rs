@@ -35,6 +35,10 @@ pub struct ServerConfig {
     pub listing: Listing,
     /// How long a call waits for an account, after its client was asked to open the page.
     pub waits: Duration,
+    /// The name of the server at its authorization server, for exchanges.
+    pub audience: Option<String>,
+    /// The issuer of identity assertions, and the gateway's client there.
+    pub provider: Option<(String, PreRegistered)>,
     /// The header of the credential.
     pub header: HeaderName,
 }
@@ -48,6 +52,10 @@ pub enum Method {
     User,
     /// Each caller's own key, which the caller enters once.
     UserKey,
+    /// The caller's own access token, exchanged at the server's authorization server (RFC 8693).
+    Exchange,
+    /// The caller's own access token, exchanged for an identity assertion of its provider.
+    IdJag,
 }
 
 /// Source of the lists of a server with accounts of users.
@@ -58,6 +66,8 @@ pub enum Listing {
     Server,
     /// The lists of the first user that connects.
     FirstUser,
+    /// The server's lists with the gateway's own account.
+    OwnAccount,
 }
 
 /// A client that the operator registered at an authorization server.
@@ -78,9 +88,21 @@ pub enum Authentication {
 }
 
 impl Method {
+    /// Returns whether the caller's own access token is exchanged.
+    #[must_use]
+    pub fn exchanges_tokens(self) -> bool {
+        matches!(self, Self::Exchange | Self::IdJag)
+    }
+
     /// Returns whether each caller has its own grant.
     #[must_use]
     pub fn is_per_user(self) -> bool {
+        self != Self::ClientCredentials
+    }
+
+    /// Returns whether callers connect accounts on a page. Their grants are stored.
+    #[must_use]
+    pub fn is_connectable(self) -> bool {
         matches!(self, Self::User | Self::UserKey)
     }
 }

@@ -12,15 +12,16 @@ use crate::account::Account;
 use crate::authorization::{
     AuthorizationRequest, authorization_endpoint, authorization_url, check_response, choose_scopes,
 };
+use crate::client_identity::ClientIdentity;
 use crate::config::Method;
-use crate::discovery::canonical;
+use crate::discovery::{AuthorizationServer, canonical};
 use crate::error::AccountError;
 use crate::grant::{Grant, StoredClient};
 use crate::holder::{Holder, record_id};
 use crate::random::{lookup_key, random_text};
 use crate::records::{RecordPlace, Records};
 use crate::registration::{CALLBACK_PATH, below};
-use crate::token_endpoint::request_tokens;
+use crate::token_endpoint::{Tokens, request_tokens};
 
 /// Lifetime of an attempt.
 const LIFETIME: Duration = Duration::from_secs(600);
@@ -127,9 +128,9 @@ pub(crate) async fn start(
     let server = &account.server;
     let found = server.discovered().await?;
     authorization_endpoint(&found.server)?;
-    let client = server.client(&found.server).await?;
     let cap = server.config.scopes.as_deref();
     let scopes = choose_scopes(&account.needed_scopes(), &found, cap);
+    let client = server.client(&found.server, &scopes).await?;
     let redirect = below(public_url, CALLBACK_PATH);
     let state = random_text()?;
     let verifier = random_text()?;
@@ -181,8 +182,31 @@ impl Attempt {
             return Err(AccountError::Invalid(words.into()));
         }
         let response = (query.iss, query.code, query.error);
-        let code = check_response(&server.issuer, server.announces_issuer, response)?;
-        let client = self.client.identity(&account.server.config);
+        let client = self.client.clone().identity(&account.server.config);
+        let tokens = match check_response(&server.issuer, server.announces_issuer, response) {
+            Ok(code) => self.redeem(account, server, &client, code).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = &tokens
+            && error.is_of_client()
+        {
+            account.server.forget_client(&server.issuer, &client.id).await;
+        }
+        let tokens = tokens?;
+        let mut grant = Grant::new(tokens, self.scopes, &found, client);
+        let is_raised = account.lacks_scopes(&grant.scopes);
+        grant.upgrades = account.next_upgrades();
+        account.write(Some(grant), None, None).await?;
+        Ok(is_raised)
+    }
+
+    async fn redeem(
+        &self,
+        account: &Account,
+        server: &AuthorizationServer,
+        client: &ClientIdentity,
+        code: &str,
+    ) -> Result<Tokens, AccountError> {
         let parameters = [
             ("grant_type", "authorization_code"),
             ("code", code),
@@ -190,20 +214,6 @@ impl Attempt {
             ("code_verifier", &*self.verifier),
             ("resource", &*self.resource),
         ];
-        let fetcher = &account.server.fetcher;
-        let tokens = match request_tokens(fetcher, server, &client, &parameters).await {
-            Ok(tokens) => tokens,
-            Err(error) => {
-                if error == AccountError::InvalidClient {
-                    account.server.forget_client(&server.issuer, &client.id).await;
-                }
-                return Err(error);
-            }
-        };
-        let mut grant = Grant::new(tokens, self.scopes, &found, client);
-        let is_raised = account.lacks_scopes(&grant.scopes);
-        grant.upgrades = account.next_upgrades();
-        account.write(Some(grant), None, None).await?;
-        Ok(is_raised)
+        request_tokens(&account.server.fetcher, server, client, &parameters).await
     }
 }

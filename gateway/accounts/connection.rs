@@ -61,7 +61,7 @@ impl Connection {
     }
 
     pub(crate) fn is_in(&self, filter: GrantFilter<'_>) -> bool {
-        let Holder { organisation, issuer, subject } = &self.holder;
+        let Holder { organisation, issuer, subject, .. } = &self.holder;
         let pairs = [
             (filter.organisation, &**organisation),
             (filter.issuer, issuer),

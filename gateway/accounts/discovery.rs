@@ -58,6 +58,7 @@ pub(crate) async fn discover(
     issuer: Option<&str>,
 ) -> Result<Discovered, AccountError> {
     let found = find_resource(fetcher, url, challenge).await?;
+    let has_document = found.is_some();
     let (resource, issuers, scopes) = match found {
         Some(found) => (found.resource, found.issuers, found.scopes),
         None => (canonical(url), Vec::new(), None),
@@ -72,8 +73,16 @@ pub(crate) async fn discover(
                 issuers.join(", ")
             )));
         }
+        None if issuers.is_empty() && has_document => {
+            let words = "the resource metadata names no authorization server";
+            return Err(AccountError::Invalid(words.into()));
+        }
         // Servers before 2025-06-18 are their own authorization server.
-        None if issuers.is_empty() => vec![origin_of(url)],
+        None if issuers.is_empty() => {
+            let origin = origin_of(url);
+            tracing::warn!("{origin} has no resource metadata, and is used as its own issuer");
+            vec![origin]
+        }
         None => issuers,
     };
     let mut fault = AccountError::Invalid("the server names no authorization server".into());

@@ -27,6 +27,9 @@ pub enum AccountError {
     /// The holder has not connected, or must connect again.
     #[error("the caller has not connected an account at this server")]
     NotConnected,
+    /// There is no access token of the caller to exchange.
+    #[error("the server requires callers with a valid access token, and this caller has none")]
+    NoToken,
     /// The grant lacks scopes that the server requires.
     #[error("the account lacks permissions that the server requires")]
     NeedsScope,
@@ -38,6 +41,15 @@ pub enum AccountError {
 }
 
 impl AccountError {
+    /// Returns whether the client has to register again: the server does not know it, or grants it
+    /// only the scopes that it registered.
+    pub(crate) fn is_of_client(&self) -> bool {
+        match self {
+            Self::Refused(code) => code == "invalid_scope",
+            error => *error == Self::InvalidClient,
+        }
+    }
+
     /// Returns whether a later attempt may succeed without anyone's action.
     #[must_use]
     pub fn is_transient(&self) -> bool {

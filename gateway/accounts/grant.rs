@@ -18,6 +18,8 @@ use crate::token_endpoint::{Tokens, write_header};
 
 /// How long before its expiry a token is refreshed, at most a tenth of its lifetime.
 const REFRESH_AHEAD: Duration = Duration::from_secs(60);
+/// How long before its expiry an exchanged token is replaced.
+const EXCHANGED_AHEAD: Duration = Duration::from_secs(30);
 const BEARER: &str = "Bearer ";
 
 #[derive(Clone)]
@@ -113,6 +115,13 @@ impl Grant {
             connected_at: now,
             upgrades: Vec::new(),
         }
+    }
+
+    /// Ends the token's use before this time, and half a minute before its own expiry.
+    pub(crate) fn limit(&mut self, end: SystemTime) {
+        let own = self.times.map(|(_, own)| own - EXCHANGED_AHEAD);
+        let end = own.map_or(end, |own| own.min(end));
+        self.times = Some((end, end));
     }
 
     /// Creates the grant of a key that its user has entered.

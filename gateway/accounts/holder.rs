@@ -1,33 +1,81 @@
 //! The holder of an account: a caller by organisation, issuer and subject; and the records of its
 //! grants.
 
+use std::cmp::Ordering;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
+use std::time::SystemTime;
 
-use lockgate_store::GrantRecord;
+use lockgate_store::{GrantRecord, Secret};
 
 use crate::random::digest;
 
 /// State of a grant that its holder or an administrator has ended.
 pub(crate) const DISCONNECTED: &str = "disconnected";
 
-/// The identity that a grant belongs to. Two holders are equal if all three parts are.
+/// The identity that a grant belongs to. Two holders are equal if all parts are.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Holder {
     pub organisation: Arc<str>,
     pub issuer: Arc<str>,
     pub subject: Arc<str>,
+    /// The holder's own access token, where it is exchanged.
+    pub token: Option<Arc<SubjectToken>>,
+}
+
+/// An access token of a caller, identified by its digest.
+#[derive(Debug)]
+pub struct SubjectToken {
+    pub(crate) secret: Secret,
+    digest: [u8; 32],
+    pub(crate) expires_at: SystemTime,
+}
+
+impl SubjectToken {
+    #[must_use]
+    pub fn new(token: &str, expires_at: SystemTime) -> Self {
+        let digest = *blake3::hash(token.as_bytes()).as_bytes();
+        Self { secret: Secret::new(token.to_owned()), digest, expires_at }
+    }
+}
+
+impl PartialEq for SubjectToken {
+    fn eq(&self, other: &Self) -> bool {
+        self.digest == other.digest
+    }
+}
+
+impl Eq for SubjectToken {}
+
+impl PartialOrd for SubjectToken {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for SubjectToken {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.digest.cmp(&other.digest)
+    }
+}
+
+impl Hash for SubjectToken {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.digest.hash(state);
+    }
 }
 
 impl Holder {
     #[must_use]
     pub fn new(organisation: &str, issuer: &str, subject: &str) -> Self {
-        Self { organisation: organisation.into(), issuer: issuer.into(), subject: subject.into() }
+        let organisation = organisation.into();
+        Self { organisation, issuer: issuer.into(), subject: subject.into(), token: None }
     }
 }
 
 /// Returns the id of the record of a holder's grant at a server.
 pub(crate) fn record_id(holder: &Holder, slug: &str) -> String {
-    let Holder { organisation, issuer, subject } = holder;
+    let Holder { organisation, issuer, subject, .. } = holder;
     let digest = digest(&[organisation, issuer, subject, slug]);
     format!("con_{:.32}", digest)
 }

@@ -35,7 +35,7 @@ pub use config::{Authentication, Config, Listing, Method, PreRegistered, ServerC
 pub use connecting::{CallbackQuery, Consent, Started};
 pub use connection::Connection;
 pub use error::AccountError;
-pub use holder::Holder;
+pub use holder::{Holder, SubjectToken};
 pub use links::Link;
 pub use lockgate_store::GrantFilter;
 pub use records::{AccountEvent, AccountObserver, Storage};

@@ -49,6 +49,7 @@ pub(crate) async fn register(
     fetcher: &Fetcher,
     server: &AuthorizationServer,
     public_url: &Url,
+    scopes: &[String],
 ) -> Result<ClientIdentity, AccountError> {
     if server.takes_documents && public_url.scheme() == "https" {
         let id = below(public_url, DOCUMENT_PATH).into();
@@ -65,6 +66,10 @@ pub(crate) async fn register(
     let mut request = description(public_url);
     let method = choose_authentication(server);
     request["token_endpoint_auth_method"] = method.into();
+    // Some servers grant a client no scope that it did not register.
+    if !scopes.is_empty() {
+        request["scope"] = scopes.join(" ").into();
+    }
     // OpenID Connect Registration permits plain http and loopback only to native applications.
     let is_native = public_url.scheme() == "http" && check_scheme(public_url).is_ok();
     request["application_type"] = if is_native { "native" } else { "web" }.into();

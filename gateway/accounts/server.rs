@@ -35,6 +35,8 @@ pub(crate) struct AccountServer {
     challenge: Mutex<Option<Challenge>>,
     /// Locked during a fetch, so that concurrent callers share its result.
     discovered: tokio::sync::Mutex<Option<(Instant, Arc<Discovered>)>>,
+    /// As `discovered`, of the provider of identity assertions.
+    provider: tokio::sync::Mutex<Option<(Instant, Arc<AuthorizationServer>)>>,
     records: Arc<Records>,
     /// Locked during a registration, so that concurrent callers share its client.
     registering: tokio::sync::Mutex<()>,
@@ -49,8 +51,10 @@ impl AccountServer {
         egress: &lockgate_egress::Config,
         records: &Arc<Records>,
     ) -> Self {
-        let issuer = config.issuer.as_deref().and_then(|issuer| Url::parse(issuer).ok());
-        let trusted: Vec<&Url> = std::iter::once(&config.url).chain(&issuer).collect();
+        let provider = config.provider.as_ref().map(|(issuer, _)| issuer);
+        let issuers = config.issuer.iter().chain(provider);
+        let issuers: Vec<Url> = issuers.filter_map(|issuer| Url::parse(issuer).ok()).collect();
+        let trusted: Vec<&Url> = std::iter::once(&config.url).chain(&issuers).collect();
         Self {
             slug: slug.to_owned(),
             fetcher: Fetcher::new(connector, egress.clone(), &trusted),
@@ -59,6 +63,7 @@ impl AccountServer {
             records: Arc::clone(records),
             challenge: Mutex::default(),
             discovered: tokio::sync::Mutex::default(),
+            provider: tokio::sync::Mutex::default(),
             registering: tokio::sync::Mutex::default(),
         }
     }
@@ -120,10 +125,27 @@ impl AccountServer {
         Ok(Arc::new(Discovered { server, ..Discovered::clone(&found) }))
     }
 
+    /// Returns the issuer of identity assertions, and the gateway's client there.
+    pub(crate) async fn provider(
+        &self,
+    ) -> Result<Option<(Arc<AuthorizationServer>, &ClientIdentity)>, AccountError> {
+        let Some((issuer, client)) = &self.config.provider else { return Ok(None) };
+        let mut known = self.provider.lock().await;
+        if let Some((at, found)) = &*known
+            && at.elapsed() < METADATA_LIFETIME
+        {
+            return Ok(Some((Arc::clone(found), client)));
+        }
+        let found = Arc::new(find_server(&self.fetcher, issuer).await?);
+        *known = Some((Instant::now(), Arc::clone(&found)));
+        Ok(Some((found, client)))
+    }
+
     /// Returns the gateway's client at an authorization server, and registers it if necessary.
     pub(crate) async fn client(
         &self,
         server: &AuthorizationServer,
+        scopes: &[String],
     ) -> Result<ClientIdentity, AccountError> {
         if let Some(client) = &self.config.client {
             return Ok(client.clone());
@@ -136,7 +158,7 @@ impl AccountServer {
         if let Some(stored) = self.records.find::<StoredClient>(&place).await? {
             return Ok(stored.identity(&self.config));
         }
-        let client = register(&self.fetcher, server, public_url).await?;
+        let client = register(&self.fetcher, server, public_url, scopes).await?;
         let stored = StoredClient::new(&client);
         self.records.keep(place, &stored, CLIENT_LIFETIME, MAX_CLIENTS).await?;
         Ok(client)

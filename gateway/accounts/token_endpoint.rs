@@ -42,9 +42,19 @@ pub(crate) async fn request_tokens(
     client: &ClientIdentity,
     parameters: &[(&str, &str)],
 ) -> Result<Tokens, AccountError> {
+    read_tokens(&request_answer(fetcher, server, client, parameters).await?)
+}
+
+/// Requests tokens, and returns the successful answer.
+pub(crate) async fn request_answer(
+    fetcher: &Fetcher,
+    server: &AuthorizationServer,
+    client: &ClientIdentity,
+    parameters: &[(&str, impl AsRef<str>)],
+) -> Result<Value, AccountError> {
     let (headers, form) = write_form(client, server, parameters)?;
     let (status, answer) = fetcher.post_form(&server.token, headers, form).await?;
-    read(status, &answer)
+    if status == StatusCode::OK { Ok(answer) } else { Err(read_error(status, &answer)) }
 }
 
 /// Revokes a token, where the server offers it (RFC 7009).
@@ -60,10 +70,8 @@ pub(crate) async fn revoke_token(
     if status.is_success() { Ok(()) } else { Err(read_error(status, &answer)) }
 }
 
-fn read(status: StatusCode, answer: &Value) -> Result<Tokens, AccountError> {
-    if status != StatusCode::OK {
-        return Err(read_error(status, answer));
-    }
+/// Reads the tokens of a successful answer.
+pub(crate) fn read_tokens(answer: &Value) -> Result<Tokens, AccountError> {
     let Some(token) = text(answer, "access_token") else {
         return Err(AccountError::Invalid("the token response has no access token".into()));
     };

@@ -10,9 +10,12 @@ use super::App;
 impl Health for App {
     fn connected(&self) -> Connected {
         let mut connected = Connected { now: 0, of: 0 };
-        for client in self.clients.lock().values() {
+        let users = self.user_clients.lock().clone();
+        for (slug, client) in &*self.clients.lock() {
             let state = client.status().state;
-            connected.of += usize::from(state != UpstreamState::Disabled);
+            // A server that waits for its first user delays no start.
+            let is_idle = users.get(slug).is_some_and(|users| users.awaits_first_user());
+            connected.of += usize::from(state != UpstreamState::Disabled && !is_idle);
             connected.now += usize::from(state == UpstreamState::Connected);
         }
         connected

@@ -36,6 +36,8 @@ pub struct Config {
     /// Issuer and keys of the identity statements to servers, if enabled.
     pub signer: Option<crate::signer::Config>,
     pub sign_in: Option<SignIn>,
+    /// Whether access tokens are kept in memory, because a server requires their exchange.
+    pub keeps_tokens: bool,
 }
 
 /// The gateway as a client of an OpenID provider.

@@ -1,6 +1,7 @@
-//! The identity that a credential proves. Nothing in it is self-declared, and nothing in it is
-//! secret.
+//! The identity that a credential proves. Nothing in it is self-declared. Nothing in it is secret,
+//! except for an access token that servers require in exchange.
 
+use std::fmt;
 use std::sync::Arc;
 
 use lockgate_admission::CallerId;
@@ -36,6 +37,23 @@ pub struct Identity {
     /// The software that acts for the subject, according to the credential (`azp`, `client_id`).
     pub agent: Option<Arc<str>>,
     id: CallerId,
+    /// The access token, where servers require its exchange.
+    pub(crate) token: Option<AccessToken>,
+}
+
+/// A verified access token, kept for its exchange.
+#[derive(Clone)]
+pub struct AccessToken {
+    pub text: Arc<str>,
+    /// Unix seconds.
+    pub expires: u64,
+}
+
+/// Shows no token.
+impl fmt::Debug for AccessToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AccessToken").field("expires", &self.expires).finish_non_exhaustive()
+    }
 }
 
 impl Identity {
@@ -53,6 +71,7 @@ impl Identity {
             scopes: Box::default(),
             agent: None,
             key_name: None,
+            token: None,
         }
     }
 
@@ -77,6 +96,12 @@ impl Identity {
         other.key_name.clone_from(&self.key_name);
         other.agent.clone_from(&self.agent);
         other
+    }
+
+    /// Returns the caller's access token, if servers require its exchange.
+    #[must_use]
+    pub fn access_token(&self) -> Option<&AccessToken> {
+        self.token.as_ref()
     }
 
     #[must_use]

@@ -29,7 +29,7 @@ pub use certificate::{CERTIFICATE, Certificate, ClientCertificateError, read_exp
 pub use config::{Anonymous, Claims, Config, Issuer, Scopes, SignIn, ToolScopes};
 pub use fetch::Outside;
 pub use holder::Holder;
-pub use identity::{ANONYMOUS, DEFAULT_ORGANISATION, Identity, KEY, LOCAL};
+pub use identity::{ANONYMOUS, AccessToken, DEFAULT_ORGANISATION, Identity, KEY, LOCAL};
 pub use jsonwebtoken::Algorithm;
 pub use jwks::KeySetState;
 pub use principal::Principal;

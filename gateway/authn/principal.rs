@@ -1,5 +1,5 @@
 //! Authenticated callers. All state of a caller is keyed by issuer, subject and organisation, which
-//! also define equality. Nothing here is self-declared, and nothing here is secret.
+//! also define equality. Nothing here is self-declared.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};

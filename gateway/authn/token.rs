@@ -22,6 +22,7 @@ use crate::certificate::Certificate;
 use crate::claims;
 use crate::clock::now;
 use crate::fetch::Outside;
+use crate::identity::AccessToken;
 use crate::jwks::{Issuer, KeySetState};
 use crate::principal::Principal;
 use crate::refusal::{AuthnError, RefusedCaller};
@@ -37,6 +38,7 @@ pub(crate) struct Tokens {
     issuers: Vec<Arc<Issuer>>,
     verified: Cache<[u8; 32], Arc<Verified>, std::hash::RandomState>,
     names: Names,
+    keeps_tokens: bool,
 }
 
 /// A token that was valid when it was verified.
@@ -80,13 +82,14 @@ impl Tokens {
                 None => Issuer::start(wanted.clone(), outside.clone()),
             });
         }
-        Some(Self::with(issuers, names, config.token_cache))
+        let kept = config.keeps_tokens;
+        Some(Self { keeps_tokens: kept, ..Self::with(issuers, names, config.token_cache) })
     }
 
     fn with(issuers: Vec<Arc<Issuer>>, names: Names, capacity: usize) -> Self {
         let capacity = u64::try_from(capacity).unwrap_or(u64::MAX);
         let verified = Cache::builder().max_capacity(capacity).expire_after(UntilExpiry).build();
-        Self { issuers, verified, names }
+        Self { issuers, verified, names, keeps_tokens: false }
     }
 
     pub(crate) fn key_sets(&self) -> Vec<KeySetState> {
@@ -154,7 +157,7 @@ impl Tokens {
             Ok(generation) => generation,
             Err(fault) => return Err(fault.refuse(token)),
         };
-        parts.accept(issuer, generation, needs)
+        parts.accept(issuer, generation, (needs, self.keeps_tokens.then_some(token)))
     }
 
     fn read<'a>(&self, token: &'a str) -> Result<(Parts<'a>, &Arc<Issuer>), TokenFault> {
@@ -173,7 +176,7 @@ impl Parts<'_> {
         &self,
         issuer: &Arc<Issuer>,
         generation: u64,
-        needs: &Needs,
+        (needs, kept): (&Needs, Option<&str>),
     ) -> Result<Verified, RefusedCaller> {
         let config = &issuer.config;
         let identity = claims::identity(&self.claims, &config.issuer, &config.claims, needs);
@@ -197,11 +200,12 @@ impl Parts<'_> {
             Ok(bound) => bound,
             Err(fault) => return Err(fault.refuse(self.signed)),
         };
-        let Some(identity) = identity else {
+        let Some(mut identity) = identity else {
             let subject = claims::find_text(&self.claims, &config.claims.subject);
             let claim = if subject.is_some() { "organisation" } else { "sub" };
             return Err(TokenFault::Claim(claim).refuse(self.signed));
         };
+        identity.token = kept.map(|text| AccessToken { text: text.into(), expires });
         Ok(Verified {
             principal: Principal::new(identity),
             bound,

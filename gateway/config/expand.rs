@@ -31,6 +31,7 @@ const FILE_KEYS: &[&[&str]] = &[
     &["secret"],
     &["servers", "*", "auth", "client_key"],
     &["servers", "*", "auth", "client_secret"],
+    &["servers", "*", "auth", "provider", "client_secret"],
     &["servers", "*", "headers", "*"],
     &["store", "keys", "*"],
     &["store", "url"],

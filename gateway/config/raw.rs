@@ -47,7 +47,7 @@ pub use policy::{Allow, Policy};
 pub use redis::Redis;
 pub use replicas::Replicas;
 pub use server::{Era, Inherited, Server, Sessions, Transport};
-pub use server_auth::{AuthDiscovery, AuthType, ServerAuth};
+pub use server_auth::{AuthDiscovery, AuthProvider, AuthType, ServerAuth};
 pub use store::Store;
 pub use tool_search::{ToolSearch, ToolsMode};
 

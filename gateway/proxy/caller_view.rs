@@ -2,6 +2,7 @@
 //! `dispatch` as the caller's own requests do. Nothing else is reachable.
 
 use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use lockgate_authn::Role;
@@ -57,6 +58,11 @@ impl CallerView for RequestCallerView<'_> {
 
     fn organisation(&self) -> Option<&str> {
         self.context.principal.named_organisation()
+    }
+
+    fn access_token(&self) -> Option<(&str, SystemTime)> {
+        let token = self.context.principal.access_token()?;
+        Some((&token.text, UNIX_EPOCH + Duration::from_secs(token.expires)))
     }
 
     fn is_operator(&self) -> bool {

@@ -3,6 +3,7 @@
 //! requests.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use bytes::Bytes;
 
@@ -20,6 +21,11 @@ pub trait CallerView: Send + Sync {
 
     /// Returns the caller's organisation, if any.
     fn organisation(&self) -> Option<&str>;
+
+    /// Returns the caller's access token and its expiry, if servers require its exchange.
+    fn access_token(&self) -> Option<(&str, SystemTime)> {
+        None
+    }
 
     /// Reports whether the caller is an operator of the gateway.
     fn is_operator(&self) -> bool {

@@ -88,7 +88,8 @@ async fn a_modern_client_is_asked_to_open_the_page() {
 
 #[tokio::test]
 async fn a_call_waits_for_the_account_and_runs_once() {
-    let top = json!({"auth": {"keys_file": "keys.yaml"}, "limits": {"parked_calls_per_principal": 1}});
+    let top =
+        json!({"auth": {"keys_file": "keys.yaml"}, "limits": {"parked_calls_per_principal": 1}});
     let world = World::start_with(top, json!({"waits": 30})).await;
     let mut anna = User::with_key(&world, "anna").await;
     let asked = call(&anna, json!({})).await.result();

@@ -98,8 +98,11 @@ impl<'a> User<'a> {
     }
 
     pub(crate) async fn with_key(world: &'a World, name: &str) -> Self {
-        let key = create_key(&world.gate, name).await;
-        Self { world, key: Some(key), cookie: None }
+        Self::of_key(world, &create_key(&world.gate, name).await)
+    }
+
+    pub(crate) fn of_key(world: &'a World, key: &str) -> Self {
+        Self { world, key: Some(key.to_owned()), cookie: None }
     }
 
     /// Returns the same caller with a fresh browser, at another gateway.
@@ -274,6 +277,7 @@ async fn a_user_connects_an_account_and_calls_with_it() {
         serde_json::from_str(&world.authority.heard("/register")[0].body).unwrap();
     assert_eq!(registered["redirect_uris"], json!([format!("{PUBLIC}/oauth/callback")]));
     assert_eq!(registered["application_type"], "native");
+    assert_eq!(registered["scope"], "mcp offline_access");
     world.assert_no_canary(&[&page, &done]);
 }
 
@@ -513,6 +517,30 @@ async fn hostile_metadata_is_refused() {
     }
 }
 
+/// Some authorization servers grant a client only the scopes that it registered.
+#[tokio::test]
+async fn a_client_registers_again_for_further_scopes() {
+    let world = World::start(false, json!({})).await;
+    let mut user = User::local(&world);
+    user.connect("anna").await;
+    let prompt = user.prompt_for(&json!({"scope": "write"})).await;
+    let (url, cookie) = user.start(prompt["url"].as_str().unwrap()).await;
+    assert_eq!(world.authority.heard("/register").len(), 1);
+    let approved = world.authority.approve(&url, "anna");
+    let (_, rest) = approved.split_once('&').unwrap();
+    let refused = user.come_back(&format!("error=invalid_scope&{rest}"), &cookie).await;
+    assert_eq!(refused.status, 400, "{}", refused.text());
+    let (url, cookie) = user.start(prompt["url"].as_str().unwrap()).await;
+    let registered = world.authority.heard("/register");
+    assert_eq!(registered.len(), 2);
+    let registered: Value = serde_json::from_str(&registered[1].body).unwrap();
+    assert_eq!(registered["scope"], "mcp offline_access write");
+    let done = user.come_back(&world.authority.approve(&url, "anna"), &cookie).await;
+    assert_eq!(done.status, 200, "{}", done.text());
+    let done = user.call_with("a__t", json!({"scope": "write"})).await.result();
+    assert_eq!(done["content"][0]["text"], "anna", "{done}");
+}
+
 #[tokio::test]
 async fn the_first_users_lists_are_served_where_lists_need_an_account() {
     let authority = Authority::start().await;
@@ -520,11 +548,15 @@ async fn the_first_users_lists_are_served_where_lists_need_an_account() {
     authority.protect(&format!("http://{}/mcp", server.address));
     let gate = Gate::start(user_config(&server, json!({"discovery": "first_user"}))).await;
     let world = World { authority, server, gate };
-    let (none, empty) = world.gate.tools("/mcp").await;
-    assert!(none.is_empty(), "{empty}");
-    assert!(empty["ttlMs"].as_u64().unwrap() <= 2_000, "a list without a server is soon outdated");
+    // A tool stands for the server, and its call returns the link.
+    let began = std::time::Instant::now();
+    let (tools, _) = world.gate.tools("/mcp").await;
+    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+    assert_eq!(tools, ["a__connect"]);
     let mut user = User::local(&world);
-    let (url, cookie) = user.start(&format!("{PUBLIC}/connect/a")).await;
+    let result = user.call("a__connect").await.result();
+    let link = result["_meta"]["io.github.lockgate/connect"]["url"].as_str().unwrap();
+    let (url, cookie) = user.start(link).await;
     let query = world.authority.approve(&url, "anna");
     assert_eq!(user.come_back(&query, &cookie).await.status, 200);
     until("the lists are there", async || {
@@ -532,5 +564,6 @@ async fn the_first_users_lists_are_served_where_lists_need_an_account() {
         (list["result"]["tools"][0]["name"] == "a__t").then_some(())
     })
     .await;
+    assert_eq!(world.gate.tools("/mcp").await.0, ["a__t"]);
     assert_eq!(user.name_at_server().await, "anna");
 }

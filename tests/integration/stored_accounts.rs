@@ -364,3 +364,31 @@ async fn users_enter_their_own_keys_once() {
     }
     assert_sealed(folder.path());
 }
+
+#[tokio::test]
+async fn a_deleted_organisation_leaves_no_grants() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut top = settings(&stores(folder.path(), None).remove(0));
+    top["auth"] = json!({"keys_file": "keys.yaml"});
+    let world = World::start_with(top, json!({})).await;
+    let operator = key(&world.gate, "operator", &["--role", "operator"]).await;
+    let of_acme = key(&world.gate, "anna", &["--organisation", "acme"]).await;
+    User::of_key(&world, &of_acme).connect("anna").await;
+    User::with_key(&world, "ben").await.connect("ben").await;
+    let new = Request::bare("POST", "/api/organisations", json!({"id": "acme"}).to_string());
+    assert_eq!(new.by(&operator).send(world.at()).await.status, 201);
+    let file = world.gate.folder.path().join("keys.yaml");
+    let revoked =
+        command().args(["keys", "revoke", &of_acme, "--file"]).arg(&file).output().unwrap();
+    assert!(revoked.status.success(), "{}", String::from_utf8_lossy(&revoked.stderr));
+    until("the organisation is deleted", async || {
+        let deleted = api(&world, Some(&operator), "DELETE", "/organisations/acme").await;
+        (deleted.status == 204).then_some(())
+    })
+    .await;
+    let all = api(&world, Some(&operator), "GET", "/connections?all=true").await.json();
+    assert_eq!((&all["total"], &all["items"][0]["organizationId"]), (&json!(1), &json!("default")));
+    until("the tokens are revoked", async || (!world.authority.has_tokens("anna")).then_some(()))
+        .await;
+    assert!(world.authority.has_tokens("ben"));
+}

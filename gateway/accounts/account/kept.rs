@@ -35,7 +35,8 @@ enum Change {
 impl Account {
     /// Returns the storage of a user's grant.
     fn storage(&self) -> Option<(&Storage, &Holder)> {
-        self.records.storage.as_ref().zip(self.holder.as_ref())
+        let storage = self.records.storage.as_ref().filter(|_| self.is_connectable());
+        storage.zip(self.holder.as_ref())
     }
 
     /// Returns whether the stored grant has been read.
@@ -96,7 +97,7 @@ impl Account {
         let grant = match record.open(&storage.vault) {
             Ok(tokens) => tokens.and_then(|tokens| Grant::read(&tokens, config)),
             Err(error) => {
-                let Holder { organisation, issuer, subject } = record_holder(record);
+                let Holder { organisation, issuer, subject, .. } = record_holder(record);
                 let words = format!(
                     "the stored account of {issuer}|{subject} ({organisation}) at `{}` cannot be \
                         decrypted: {error}",

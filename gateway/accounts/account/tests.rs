@@ -37,6 +37,8 @@ fn account(storage: Option<Storage>) -> Arc<Account> {
         scopes: None,
         listing: Listing::Server,
         waits: Duration::ZERO,
+        audience: None,
+        provider: None,
         header: AUTHORIZATION,
     };
     let records = Records::new(storage);

@@ -1,10 +1,14 @@
 //! Tests of token responses.
 
 use http::StatusCode;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::read;
+use super::{Tokens, read_error, read_tokens};
 use crate::error::AccountError;
+
+fn read(status: StatusCode, answer: &Value) -> Result<Tokens, AccountError> {
+    if status == StatusCode::OK { read_tokens(answer) } else { Err(read_error(status, answer)) }
+}
 
 #[test]
 fn tokens_are_read() {

@@ -14,7 +14,9 @@ use super::leaf::{List, Seconds, Text};
 pub struct ServerAuth {
     /// `user`: each caller connects its own account in a browser, and calls use no other.
     /// `user_headers`: each caller enters its own key once. `client_credentials`: the gateway's own
-    /// account, for all callers. Required.
+    /// account, for all callers. `exchange`: the caller's access token is exchanged at `issuer`
+    /// (RFC 8693). `id_jag`: it is exchanged for an identity assertion of `provider`, which
+    /// `issuer` accepts. Required.
     pub r#type: Option<AuthType>,
     /// The only authorization server to use, by its exact `issuer`. Required with `client_id`.
     /// Default: the one that the server names.
@@ -32,13 +34,30 @@ pub struct ServerAuth {
     pub scopes: Option<List>,
     /// With `user_headers`, the header of the key. Default: `Authorization: Bearer`.
     pub header: Option<Text>,
-    /// With `user` and `user_headers`, the credential that reads the lists: `none`, `static`
-    /// (`headers`, which are sent for no call) or `first_user` (the lists of the first user that
-    /// connects, for all).
+    /// With `exchange`, the name of the server at `issuer`, if it requires one.
+    pub audience: Option<Text>,
+    /// With `id_jag`, the identity provider of the callers, at which the gateway is a client.
+    pub provider: Option<AuthProvider>,
+    /// Unless `client_credentials`, the credential that reads the lists: `none`, `static`
+    /// (`headers`, which are sent for no call), `first_user` (the lists of the first user that
+    /// connects, for all) or `client_credentials` (the gateway's own account).
     pub discovery: AuthDiscovery,
-    /// With `user` and `user_headers`, how long a call waits for the account, in seconds, after its
-    /// client was asked to open the page.
+    /// With `user` and `user_headers`, how long a call waits for the account, after its client was
+    /// asked to open the page, 0–600 s.
     pub waits: Seconds<0, 600, 0>,
+}
+
+/// An identity provider that issues identity assertions.
+#[derive(Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct AuthProvider {
+    /// Its exact `issuer`. Required.
+    pub issuer: Option<Text>,
+    /// The gateway's client id there. Required.
+    pub client_id: Option<Text>,
+    /// The client secret. A reference: `${PROVIDER_SECRET}` or `file:PATH`. Required.
+    pub client_secret: Option<Text>,
 }
 
 /// The source of the credential of calls.
@@ -50,6 +69,8 @@ pub enum AuthType {
     User,
     UserHeaders,
     ClientCredentials,
+    Exchange,
+    IdJag,
 }
 
 /// The source of the credential for lists.
@@ -62,4 +83,5 @@ pub enum AuthDiscovery {
     None,
     Static,
     FirstUser,
+    ClientCredentials,
 }

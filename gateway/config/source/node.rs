@@ -36,6 +36,7 @@ const SENSITIVE: &[&[&str]] = &[
     &["secret"],
     &["servers", "*", "auth", "client_key"],
     &["servers", "*", "auth", "client_secret"],
+    &["servers", "*", "auth", "provider", "client_secret"],
     &["servers", "*", "command"],
     &["servers", "*", "args"],
     &["servers", "*", "env"],

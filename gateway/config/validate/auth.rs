@@ -7,7 +7,7 @@ use lockgate_authn as authn;
 use url::Url;
 
 use super::Check;
-use super::server_auth::has_users;
+use super::server_auth::{exchanges_tokens, has_users};
 use crate::raw::given::{list_or, path_of, text_of, text_or};
 use crate::raw::leaf::{List, Text};
 use crate::raw::{self, Root};
@@ -49,6 +49,7 @@ impl Check<'_> {
             scopes: self.scopes(&raw.scopes),
             // Set once the console's address is known.
             sign_in: None,
+            keeps_tokens: exchanges_tokens(root),
             // Set from `identity`, which is a separate section.
             signer: None,
         };

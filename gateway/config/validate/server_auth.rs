@@ -14,7 +14,7 @@ use url::Url;
 use super::server::is_own_header;
 use super::{Check, is_local};
 use crate::raw::given::text_of;
-use crate::raw::{AuthDiscovery, AuthType, Root, Server, ServerAuth};
+use crate::raw::{AuthDiscovery, AuthProvider, AuthType, Root, Server, ServerAuth};
 
 /// Maximum length of a client's id and secret in bytes.
 const MAX_CREDENTIAL: usize = 4096;
@@ -25,6 +25,28 @@ const MAKE_KEY: &str = "generate one with `openssl genpkey -algorithm EC -pkeyop
 pub(super) fn has_users(root: &Root) -> bool {
     let mut auths = root.servers.values().filter_map(|server| server.auth.as_ref());
     auths.any(|auth| matches!(auth.r#type, Some(AuthType::User | AuthType::UserHeaders)))
+}
+
+/// Returns whether any server requires the exchange of its callers' access tokens.
+pub(super) fn exchanges_tokens(root: &Root) -> bool {
+    let mut auths = root.servers.values().filter_map(|server| server.auth.as_ref());
+    auths.any(|auth| matches!(auth.r#type, Some(AuthType::Exchange | AuthType::IdJag)))
+}
+
+fn method_of(kind: AuthType) -> Method {
+    match kind {
+        AuthType::User => Method::User,
+        AuthType::UserHeaders => Method::UserKey,
+        AuthType::ClientCredentials => Method::ClientCredentials,
+        AuthType::Exchange => Method::Exchange,
+        AuthType::IdJag => Method::IdJag,
+    }
+}
+
+/// Returns whether the gateway has to be a registered client with a secret or a key.
+fn needs_client(kind: AuthType, raw: &ServerAuth) -> bool {
+    let has_page = matches!(kind, AuthType::User | AuthType::UserHeaders);
+    !has_page || raw.discovery == AuthDiscovery::ClientCredentials
 }
 
 /// Returns the path of a key of `auth`.
@@ -58,7 +80,7 @@ impl Check<'_> {
         let path = ["servers", slug, "auth"];
         let Some(kind) = raw.r#type else {
             let hint = "set `user` (each caller's own account), `user_headers` (each caller's own \
-                key) or `client_credentials`";
+                key), `exchange`, `id_jag` or `client_credentials`";
             self.error(&auth_key(slug, "type"), "is required", hint);
             return None;
         };
@@ -74,38 +96,73 @@ impl Check<'_> {
             self.error(&path, what, "use https:// in `url`");
         }
         self.auth_headers(slug, server, (kind, raw.discovery));
-        if kind == AuthType::ClientCredentials && !raw.waits.duration().is_zero() {
-            let what = "is only valid with `type: user` and `user_headers`";
-            self.error(&auth_key(slug, "waits"), what, "remove it");
+        self.only_for(slug, kind, raw);
+        if kind == AuthType::UserHeaders {
+            self.no_oauth(slug, raw);
         }
         let issuer = self.account_issuer(slug, raw);
         let client = self.account_client(slug, raw);
-        if kind == AuthType::ClientCredentials {
+        if needs_client(kind, raw) {
             self.own_client(slug, raw, client.as_ref());
-        }
-        if kind == AuthType::UserHeaders {
-            self.no_oauth(slug, raw);
         }
         let header = self.key_header(slug, kind, raw);
         let scopes = raw.scopes.as_ref();
         let scopes = scopes.map(|scopes| self.scope_list(&auth_key(slug, "scopes"), scopes));
         Some(ServerConfig {
-            method: match kind {
-                AuthType::User => Method::User,
-                AuthType::UserHeaders => Method::UserKey,
-                AuthType::ClientCredentials => Method::ClientCredentials,
-            },
+            method: method_of(kind),
             url,
             issuer,
             client,
             scopes,
             listing: match raw.discovery {
                 AuthDiscovery::FirstUser => Listing::FirstUser,
+                AuthDiscovery::ClientCredentials => Listing::OwnAccount,
                 AuthDiscovery::None | AuthDiscovery::Static => Listing::Server,
             },
             waits: raw.waits.duration(),
+            audience: text_of(&raw.audience),
+            provider: raw.provider.as_ref().and_then(|provider| self.auth_provider(slug, provider)),
             header,
         })
+    }
+
+    /// Rejects settings that this type does not use.
+    fn only_for(&mut self, slug: &str, kind: AuthType, raw: &ServerAuth) {
+        let has_page = matches!(kind, AuthType::User | AuthType::UserHeaders);
+        let is_first = raw.discovery == AuthDiscovery::FirstUser;
+        for (key, is_wrong, types) in [
+            ("waits", !has_page && !raw.waits.duration().is_zero(), "user` and `user_headers"),
+            ("discovery", !has_page && is_first, "user` and `user_headers"),
+            ("audience", kind != AuthType::Exchange && raw.audience.is_some(), "exchange"),
+            ("provider", kind != AuthType::IdJag && raw.provider.is_some(), "id_jag"),
+        ] {
+            if is_wrong {
+                let what = format!("is only valid with `type: {types}`");
+                self.error(&auth_key(slug, key), what, "remove it");
+            }
+        }
+        if kind == AuthType::IdJag && raw.provider.is_none() {
+            let hint = "set `issuer`, `client_id` and `client_secret` of the callers' provider";
+            self.error(&auth_key(slug, "provider"), "is required with `type: id_jag`", hint);
+        }
+    }
+
+    fn auth_provider(&mut self, slug: &str, raw: &AuthProvider) -> Option<(String, PreRegistered)> {
+        let path = ["servers", slug, "auth", "provider"];
+        let issuer = text_of(&raw.issuer);
+        let url = issuer.as_deref().and_then(|issuer| Url::parse(issuer).ok());
+        if !url.is_some_and(|url| url.scheme() == "https" || is_local(&url)) {
+            self.error(&path, "requires an `issuer` with https://", "add it");
+        }
+        let id = text_of(&raw.client_id);
+        let secret = raw.client_secret.as_ref().filter(|secret| !secret.0.is_empty());
+        let Some((id, secret)) = id.zip(secret) else {
+            self.error(&path, "requires `client_id` and `client_secret`", "add them");
+            return None;
+        };
+        self.warn_of_literal(&["servers", slug, "auth", "provider", "client_secret"]);
+        let authentication = Authentication::Secret(Secret::new(secret.0.clone()));
+        Some((issuer?, PreRegistered { id, authentication }))
     }
 
     /// Rejects settings of OAuth where users enter keys.
@@ -149,21 +206,18 @@ impl Check<'_> {
                     self.error(&path, "must not contain Authorization with `auth`", "remove it");
                 }
                 if discovery != AuthDiscovery::None {
-                    self.error(
-                        &auth_key(slug, "discovery"),
-                        "is only valid with `type: user` and `user_headers`",
-                        "remove it",
-                    );
+                    let what = "is not used with `type: client_credentials`";
+                    self.error(&auth_key(slug, "discovery"), what, "remove it");
                 }
             }
-            (AuthType::User | AuthType::UserHeaders, AuthDiscovery::Static) => {}
-            (AuthType::User | AuthType::UserHeaders, _) if !server.headers.is_empty() => {
-                let what = "would be the same for all users, and calls with `auth.type: user` \
+            (_, AuthDiscovery::Static) => {}
+            _ if !server.headers.is_empty() => {
+                let what = "would be the same for all users, and calls with this `auth.type` \
                     carry the caller's credential alone";
                 let hint = "remove them, or set `auth.discovery: static` to read lists with them";
                 self.error(&path, what, hint);
             }
-            (AuthType::User | AuthType::UserHeaders, _) => {}
+            _ => {}
         }
     }
 
@@ -251,8 +305,7 @@ impl Check<'_> {
         let is_public = client.is_none_or(|client| client.authentication == Authentication::None);
         if raw.client_key.is_none() && is_public {
             let path = ["servers", slug, "auth"];
-            let what = "requires `client_id` and `client_secret` or `client_key` with \
-                `client_credentials`";
+            let what = "requires `client_id` and `client_secret` or `client_key`";
             self.error(&path, what, "register the gateway at the authorization server");
         }
     }

@@ -38,6 +38,12 @@ pub fn fields(text: &str) -> BTreeMap<String, String> {
     pairs.map(|(name, value)| (decode(name), decode(value))).collect()
 }
 
+fn subject_of_jwt(token: &str) -> String {
+    let claims = URL_SAFE_NO_PAD.decode(token.split('.').nth(1).unwrap()).unwrap();
+    let claims: Value = serde_json::from_slice(&claims).unwrap();
+    claims["sub"].as_str().unwrap().to_owned()
+}
+
 fn lacks(required: &Value, scopes: &str) -> bool {
     required.as_str().is_some_and(|scope| !scopes.contains(scope))
 }
@@ -70,6 +76,8 @@ struct State {
     refresh: BTreeMap<String, (String, String)>,
     /// Codes: subject, challenge and scopes.
     codes: BTreeMap<String, (String, String, String)>,
+    /// A member of identity assertions, and its value instead.
+    altered: Option<(&'static str, Value)>,
     issued: usize,
     heard: Vec<HeardRequest>,
 }
@@ -93,6 +101,7 @@ impl Authority {
             access: BTreeMap::new(),
             refresh: BTreeMap::new(),
             codes: BTreeMap::new(),
+            altered: None,
             issued: 0,
             heard: Vec::new(),
         };
@@ -144,6 +153,11 @@ impl Authority {
     /// Sets the response of the token endpoint; `None` for valid ones.
     pub fn break_tokens(&self, response: Option<(u16, Value)>) {
         self.state.lock().unwrap().broken = response;
+    }
+
+    /// Changes a member of the identity assertions that are issued from now on.
+    pub fn alter_assertions(&self, altered: Option<(&'static str, Value)>) {
+        self.state.lock().unwrap().altered = altered;
     }
 
     /// Invalidates the access tokens of a subject.
@@ -278,6 +292,23 @@ impl State {
         }
     }
 
+    fn assert_identity(&self, subject: &str, form: &BTreeMap<String, String>) -> Value {
+        let mut header = json!({"alg": "none", "typ": "oauth-id-jag+jwt"});
+        let mut claims = json!({
+            "sub": subject, "aud": form["audience"], "resource": form["resource"],
+            "client_id": "gate", "exp": now() + 60,
+        });
+        if let Some((name, value)) = &self.altered {
+            let part = if *name == "typ" { &mut header } else { &mut claims };
+            part[name] = value.clone();
+        }
+        let encode = |part: &Value| URL_SAFE_NO_PAD.encode(part.to_string());
+        json!({
+            "access_token": format!("{}.{}.x", encode(&header), encode(&claims)), "token_type": "N_A",
+            "issued_token_type": "urn:ietf:params:oauth:token-type:id-jag",
+        })
+    }
+
     fn give(&mut self, form: &BTreeMap<String, String>) -> (u16, Value) {
         let refused = (400, json!({"error": "invalid_grant", "error_description": "canary-words"}));
         let (subject, scopes) = match &*form["grant_type"] {
@@ -294,6 +325,16 @@ impl State {
                 }
                 (subject, scopes)
             }
+            "urn:ietf:params:oauth:grant-type:token-exchange" => {
+                let subject = subject_of_jwt(&form["subject_token"]);
+                if form["requested_token_type"].ends_with(":id-jag") {
+                    return (200, self.assert_identity(&subject, form));
+                }
+                (subject, form.get("scope").cloned().unwrap_or_default())
+            }
+            "urn:ietf:params:oauth:grant-type:jwt-bearer" => {
+                (subject_of_jwt(&form["assertion"]), "mcp".into())
+            }
             _ => match self.refresh.remove(&form["refresh_token"]) {
                 Some(known) => known,
                 None => return refused,
@@ -307,7 +348,10 @@ impl State {
         let mut answer = json!({
             "access_token": access, "token_type": "Bearer", "expires_in": self.lifetime,
         });
-        if form["grant_type"] != "client_credentials" {
+        if form["grant_type"].ends_with(":token-exchange") {
+            let kind = "urn:ietf:params:oauth:token-type:access_token";
+            answer["issued_token_type"] = kind.into();
+        } else if matches!(&*form["grant_type"], "authorization_code" | "refresh_token") {
             answer["refresh_token"] = refresh.into();
         }
         (200, answer)
