@@ -130,7 +130,7 @@ EXCLUDED_CLIENT = {
     "auth/2025-03-26-": "the authorization of the first revision",
     "auth/authorization-server-migration": "a change of the server's metadata is not noticed at once",
     "auth/dpop": "tokens are bearer tokens",
-    "auth/enterprise-managed-authorization": "not built",
+    "auth/enterprise-managed-authorization": "the subject is an ID token; the gateway has its caller's access token",
     "auth/wif-jwt-bearer": "not built",
     "sep-2640-client-": "skills are loaded by the client itself; a gateway passes resources through",
 }
