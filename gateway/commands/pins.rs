@@ -11,7 +11,7 @@ use anyhow::bail;
 use lockgate_policy::pin::{self, Lock, Pin, Standing};
 use lockgate_proxy::Gateway;
 use lockgate_text::count::count;
-use lockgate_upstream::{ListKind, UpstreamState};
+use lockgate_upstream::UpstreamState;
 use serde_json::{Value, json};
 
 use crate::pins_file::write;
@@ -104,7 +104,7 @@ fn offered(gateway: &Arc<Gateway>) -> anyhow::Result<BTreeMap<String, Offered>> 
             continue;
         }
         let catalog = server.catalog();
-        for item in catalog.tools.iter().chain(catalog.asking_items(ListKind::Tools)) {
+        for item in catalog.pinned_items() {
             let slug = server.slug().to_owned();
             let tool = item.key.to_string();
             let pin = match Pin::of(&item.text) {

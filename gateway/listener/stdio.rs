@@ -380,7 +380,8 @@ fn standard_headers(request: &Request) -> HeaderMap {
         insert(&mut headers, "mcp-protocol-version", &version);
     }
     insert(&mut headers, "mcp-method", &request.method_name());
-    if let Some(target) = request.method.target()
+    if request.method.has_name_header()
+        && let Some(target) = request.method.target()
         && let Some(name) = request.param_str(target)
     {
         insert(&mut headers, "mcp-name", &header::encode_value(&name));

@@ -16,6 +16,8 @@ pub const TASKS: &str = "io.modelcontextprotocol/tasks";
 const TASKS_ALONE: &str = r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#;
 /// MCP Apps.
 pub const UI: &str = "io.modelcontextprotocol/ui";
+/// Agent skills (SEP-2640).
+pub const SKILLS: &str = "io.modelcontextprotocol/skills";
 /// Extensions scoped to a hop, with which the two sides of that hop authorize each other.
 const HOP_SCOPED: [&str; 2] = [
     "io.modelcontextprotocol/oauth-client-credentials",
@@ -43,6 +45,9 @@ pub struct Offers {
     pub tasks: bool,
     /// Whether any list declares `listChanged`.
     pub list_changed: bool,
+    /// The skills extension, and its setting `directoryRead`.
+    pub skills: bool,
+    pub directory_read: bool,
 }
 
 impl Offers {
@@ -50,6 +55,9 @@ impl Offers {
     #[must_use]
     pub fn of(capabilities: &Value) -> Self {
         let lists = ["tools", "prompts", "resources"];
+        // Skills are read as resources.
+        let extensions = &capabilities["extensions"];
+        let skills = has(extensions, SKILLS) && has(capabilities, "resources");
         Self {
             tools: has(capabilities, "tools"),
             prompts: has(capabilities, "prompts"),
@@ -58,8 +66,10 @@ impl Offers {
             completions: has(capabilities, "completions"),
             logging: has(capabilities, "logging"),
             legacy_tasks: has(capabilities, "tasks"),
-            tasks: capabilities["extensions"].get(TASKS).is_some(),
+            tasks: extensions.get(TASKS).is_some(),
             list_changed: lists.iter().any(|list| has_flag(capabilities, list, "listChanged")),
+            skills,
+            directory_read: skills && has_flag(extensions, SKILLS, "directoryRead"),
         }
     }
 
@@ -76,6 +86,8 @@ impl Offers {
             legacy_tasks: self.legacy_tasks || other.legacy_tasks,
             tasks: self.tasks || other.tasks,
             list_changed: self.list_changed || other.list_changed,
+            skills: self.skills || other.skills,
+            directory_read: self.directory_read || other.directory_read,
         }
     }
 
@@ -258,7 +270,8 @@ fn without_unknown(text: &str) -> Bytes {
 }
 
 /// The extensions of several servers that an endpoint announces: those that add no methods, which
-/// the gateway would not serve. Tasks are left out, because the gateway announces its own support.
+/// the gateway would not serve. Tasks and skills are left out, because the gateway announces its
+/// own support.
 #[derive(Default)]
 pub struct ServerExtensions {
     all: Map<String, Value>,
@@ -275,7 +288,10 @@ impl ServerExtensions {
         }
         let Ok(Value::Object(mut declared)) = serde_json::from_slice(declared) else { return };
         retain_carried(&mut declared);
-        declared.retain(|name, _| name == UI || name != TASKS && adds_no_methods.contains(name));
+        declared.retain(|name, _| {
+            let is_own = matches!(name.as_str(), TASKS | SKILLS);
+            name == UI || !is_own && adds_no_methods.contains(name)
+        });
         for (name, settings) in declared {
             match self.all.get(&name) {
                 None if self.all.len() < MAX_EXTENSIONS => drop(self.all.insert(name, settings)),
@@ -285,11 +301,17 @@ impl ServerExtensions {
         }
     }
 
-    /// Returns the extensions with the settings on which all of their servers agree.
+    /// Returns the extensions with the settings on which all of their servers agree, and the skills
+    /// extension if it is offered.
     #[must_use]
-    pub fn finish(mut self) -> Map<String, Value> {
+    pub fn finish(mut self, offers: Offers) -> Map<String, Value> {
         for name in self.contradicted {
             self.all.remove(&name);
+        }
+        if offers.skills {
+            let settings =
+                if offers.directory_read { json!({"directoryRead": true}) } else { json!({}) };
+            self.all.insert(SKILLS.into(), settings);
         }
         self.all
     }

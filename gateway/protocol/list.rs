@@ -2,13 +2,15 @@
 //! revision.
 
 mod form;
+mod skill;
 
 use std::borrow::Cow;
 
 use bytes::Bytes;
 use serde_json::Value;
 
-pub use form::{Form, PROMPT, RESOURCE, TEMPLATE, TOOL, member};
+pub use form::{Form, PROMPT, RESOURCE, SKILL, TEMPLATE, TOOL, member};
+pub use skill::root as skill_root;
 
 use crate::revision::Revision;
 use crate::scan::{self, Keys, Member, ScanError, Scanner, Span};
@@ -152,6 +154,10 @@ pub fn show(out: &mut Vec<u8>, item: &[u8], shown: &Shown<'_>) -> Result<(), Sca
                 object.raw("inputSchema", &header::strip(value))
             }
             "_meta" => show_meta(&mut object, value, shown),
+            "resources" if shown.slug.is_some() && shown.key.0 == SKILL.key => {
+                let files = adapt_content(value, shown.slug, shown.revision);
+                object.raw("resources", files.as_deref().unwrap_or(value));
+            }
             _ => object.copy(member.key.of(item), value),
         }
     }

@@ -55,6 +55,9 @@ methods! {
     PromptsGet "prompts/get" Both;
     ResourcesList "resources/list" Both;
     TemplatesList "resources/templates/list" Both;
+    DirectoryRead "resources/directory/read" Both;
+    SkillsList "skills/list" Both;
+    SkillsGet "skills/get" Both;
     ResourcesRead "resources/read" Both;
     Subscribe "resources/subscribe" Legacy;
     Unsubscribe "resources/unsubscribe" Legacy;
@@ -85,18 +88,28 @@ methods! {
 }
 
 impl Method {
-    /// Returns the member of `params` that identifies the request's target, repeated in `Mcp-Name`
-    /// (modern).
+    /// Returns the member of `params` that identifies the request's target.
     #[must_use]
     pub fn target(self) -> Option<&'static str> {
         match self {
             Self::ToolsCall | Self::PromptsGet => Some("name"),
-            Self::ResourcesRead | Self::Subscribe | Self::Unsubscribe => Some("uri"),
+            Self::ResourcesRead
+            | Self::Subscribe
+            | Self::Unsubscribe
+            | Self::DirectoryRead
+            | Self::SkillsGet => Some("uri"),
             Self::TasksGet | Self::TasksUpdate | Self::TasksCancel | Self::TasksResult => {
                 Some("taskId")
             }
             _ => None,
         }
+    }
+
+    /// Returns whether the target is repeated in `Mcp-Name` (modern). The skills extension does not
+    /// require this.
+    #[must_use]
+    pub fn has_name_header(self) -> bool {
+        !matches!(self, Self::DirectoryRead | Self::SkillsGet) && self.target().is_some()
     }
 
     /// Returns whether a repeated request is harmless: everything but calls and task changes.

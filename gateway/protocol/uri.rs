@@ -20,6 +20,7 @@ pub use canonical::{Form, UriError, form};
 pub const MAX_URI: usize = 8 * 1024;
 
 const UI: &str = "ui";
+const SKILL: &str = "skill://";
 const ESCAPE: &str = "x-";
 
 /// Returns the exposed URI of `uri` of the server `slug`, which must be a valid [`Slug`].
@@ -28,6 +29,7 @@ const ESCAPE: &str = "x-";
 /// |---|---|
 /// | `https://…`, `http://…` | the same: clients fetch these themselves |
 /// | `ui://rest` | `ui://slug+rest`: hosts expect this scheme |
+/// | `skill://path` | `skill://slug/path`: the last segments stay the skill's name and its file |
 /// | any other `scheme:rest` | `slug+scheme:rest` |
 /// | anything without a scheme | `slug+:text` |
 ///
@@ -43,6 +45,9 @@ pub fn expose<'a>(slug: &str, uri: &'a str) -> Cow<'a, str> {
         && let Some(host) = rest.strip_prefix("//")
     {
         return Cow::Owned([scheme, "://", slug, "+", host].concat());
+    }
+    if let Some(path) = uri.strip_prefix(SKILL) {
+        return Cow::Owned([SKILL, slug, "/", path].concat());
     }
     let starts_scheme =
         slug.starts_with(|c: char| c.is_ascii_lowercase()) && !slug.starts_with(ESCAPE);
@@ -62,6 +67,10 @@ pub fn own(exposed: &str) -> Option<(&str, Cow<'_, str>)> {
             return None;
         }
         return Some((slug, Cow::Owned([scheme, "://", host].concat())));
+    }
+    if let Some(path) = exposed.strip_prefix(SKILL) {
+        let (slug, path) = path.split_once('/')?;
+        return Slug::is_valid(slug).then(|| (slug, Cow::Owned([SKILL, path].concat())));
     }
     let (marked, _) = scheme.split_once('+')?;
     let slug = marked.strip_prefix(ESCAPE).unwrap_or(marked);

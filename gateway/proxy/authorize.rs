@@ -15,6 +15,7 @@ use lockgate_policy::{ALWAYS_QUICK, InputSchema, TargetKind};
 use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::method::Method;
+use lockgate_protocol::revision::Era;
 use lockgate_protocol::sealed::Purpose;
 use lockgate_upstream::Upstream;
 
@@ -28,7 +29,7 @@ use task_support::find_use;
 
 use crate::rescue::RequestError;
 use crate::tokens::Resumption;
-use crate::{answers, approve, tokens, unix_time};
+use crate::{answers, approve, skills, tokens, unix_time};
 
 pub(crate) fn authorize(context: &RequestContext) -> Result<Permitted, RequestError> {
     match context.request.method {
@@ -37,6 +38,7 @@ pub(crate) fn authorize(context: &RequestContext) -> Result<Permitted, RequestEr
         Method::ResourcesRead | Method::Subscribe | Method::Unsubscribe => {
             authorize_resource(context)
         }
+        Method::SkillsGet | Method::DirectoryRead => authorize_skill(context),
         Method::Complete => authorize_completion(context),
         Method::TasksGet | Method::TasksUpdate | Method::TasksCancel | Method::TasksResult => {
             authorize_task(context)
@@ -162,6 +164,23 @@ fn authorize_resource(context: &RequestContext) -> Result<Permitted, RequestErro
     };
     let judged = evaluate(context, &found.verdict, &found.target(TargetKind::Resource))?;
     Ok(permit_round(context, found.server, found.own.into())?.with_judgement(judged))
+}
+
+/// Authorizes `skills/get` and `resources/directory/read` as a read of the URI.
+fn authorize_skill(context: &RequestContext) -> Result<Permitted, RequestError> {
+    let uri = require_string(&context.request, "uri")?;
+    let method = context.request.method;
+    let found = context.view.resource(&uri, TargetKind::Resource);
+    let served = found.filter(|found| skills::is_offered(method, &found.server.catalog().offers));
+    let Some(found) = served else {
+        let unknown = RequestError::unknown_resource(&uri, Era::Modern);
+        return Err(answer_missing(context, unknown));
+    };
+    let judged = evaluate(context, &found.verdict, &found.target(TargetKind::Resource))?;
+    let cursor = skills::open_cursor(context, &uri)?;
+    let replaced = Vec::from_iter(cursor.map(|own| ("cursor", Some(own))));
+    let permitted = Permitted::new(found.server, method, found.own.into(), replaced);
+    Ok(permitted.with_judgement(judged))
 }
 
 /// Permits a request, which may continue an earlier call.

@@ -1,4 +1,4 @@
-//! The merged catalog of all servers' tools, prompts, resources and templates, and the views of it
+//! The merged catalog of all servers' tools, prompts, resources, templates and skills, and the views of it
 //! per endpoint. Both are immutable and replaced on changes.
 
 mod entry;
@@ -48,9 +48,11 @@ pub(crate) struct Catalog {
     /// Incremented by each merge.
     pub(crate) version: u64,
     pub(crate) servers: Servers,
-    items: [Vec<Arc<CatalogEntry>>; 4],
+    items: [Vec<Arc<CatalogEntry>>; ListKind::COUNT],
     /// Tools that are hidden until an operator has reviewed them.
     quarantined: Vec<Arc<CatalogEntry>>,
+    /// Skills likewise, with all files below them.
+    quarantined_skills: Vec<Arc<CatalogEntry>>,
     tool_index: Arc<ToolIndex>,
     declared: BTreeMap<Slug, Declared>,
     pub(crate) views: Views,
@@ -142,7 +144,7 @@ impl Catalog {
     ) -> Self {
         let mut known = KnownInspections::default();
         if let Some(before) = before {
-            for entry in before.tools() {
+            for entry in before.pinned() {
                 if let Some(inspected) = &entry.inspected {
                     known.add(&entry.slug, &entry.item.key, inspected);
                 }
@@ -155,6 +157,8 @@ impl Catalog {
         }
         let mut items = ListKind::ALL.map(|kind| merger.merge_lists(kind, &lists));
         let quarantined = items[index(ListKind::Tools)].extract_if(.., is_quarantined).collect();
+        let quarantined_skills =
+            items[index(ListKind::Skills)].extract_if(.., is_quarantined).collect();
         let mut declared = BTreeMap::new();
         for ServerLists { slug, server, lists } in &lists {
             declared.insert((*slug).clone(), read_declared(&***server, lists, pins));
@@ -166,16 +170,27 @@ impl Catalog {
         };
         let tool_index = ToolIndex::new(&items[index(ListKind::Tools)]);
         let views = Views::default();
-        Self { version, servers, items, quarantined, tool_index, declared, views }
+        Self {
+            version,
+            servers,
+            items,
+            quarantined,
+            quarantined_skills,
+            tool_index,
+            declared,
+            views,
+        }
     }
 
-    /// Returns all tools, including quarantined tools.
-    pub(crate) fn tools(&self) -> impl Iterator<Item = &Arc<CatalogEntry>> {
-        self.items(ListKind::Tools).iter().chain(&self.quarantined)
+    /// Returns all tools and skills, including quarantined ones.
+    pub(crate) fn pinned(&self) -> impl Iterator<Item = &Arc<CatalogEntry>> {
+        let shown = self.items(ListKind::Tools).iter().chain(self.items(ListKind::Skills));
+        shown.chain(&self.quarantined).chain(&self.quarantined_skills)
     }
 
     pub(crate) fn quarantined(&self, slug: &Slug) -> usize {
-        self.quarantined.iter().filter(|entry| entry.slug == *slug).count()
+        let all = self.quarantined.iter().chain(&self.quarantined_skills);
+        all.filter(|entry| entry.slug == *slug).count()
     }
 
     pub(crate) fn items(&self, kind: ListKind) -> &[Arc<CatalogEntry>] {

@@ -41,6 +41,7 @@ use crate::search::{self, Lookup};
 use crate::server_operation;
 use crate::session::{Log, Session};
 use crate::session_stream::{silence, stream_call};
+use crate::skills;
 use crate::transport::{Reply, Text, Transport};
 
 /// Handles a request of an authenticated caller.
@@ -50,6 +51,9 @@ pub(crate) async fn answer_request(gateway: &Arc<Gateway>, context: Box<RequestC
         Method::PromptsList => ListKind::Prompts,
         Method::ResourcesList => ListKind::Resources,
         Method::TemplatesList => ListKind::Templates,
+        Method::SkillsList if skills::is_offered(Method::SkillsList, &context.view.offers) => {
+            ListKind::Skills
+        }
         Method::Discover => {
             let answer = admit_list(gateway, &context).map(|()| write_discovery(&context));
             return write_reply(&context, answer);
@@ -61,6 +65,11 @@ pub(crate) async fn answer_request(gateway: &Arc<Gateway>, context: Box<RequestC
                 // Boxed because it is rare, to keep the future of a request small.
                 return Box::pin(answer_lookup(gateway, context, lookup)).await;
             }
+            return forward_request(gateway, context).await;
+        }
+        method @ (Method::SkillsGet | Method::DirectoryRead)
+            if skills::is_offered(method, &context.view.offers) =>
+        {
             return forward_request(gateway, context).await;
         }
         method if task::is_asked_about(&context, method) => {

@@ -50,7 +50,7 @@ pub struct PinChange {
 pub(crate) fn pin_changes(catalog: &Catalog, lock: &Lock) -> Vec<PinChange> {
     let nothing = Value::Object(Map::new());
     let mut all = Vec::new();
-    for entry in catalog.tools() {
+    for entry in catalog.pinned() {
         let Some(inspected) = &entry.inspected else { continue };
         if is_approved(inspected) {
             continue;
@@ -69,7 +69,7 @@ pub(crate) fn pin_changes(catalog: &Catalog, lock: &Lock) -> Vec<PinChange> {
 /// Returns the tools that are new, changed or have findings.
 pub(crate) fn flagged_tools(catalog: &Catalog) -> Vec<FlaggedTool> {
     let mut all = Vec::new();
-    for entry in catalog.tools() {
+    for entry in catalog.pinned() {
         all.extend(flagged_tool(entry));
     }
     all

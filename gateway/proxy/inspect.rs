@@ -1,5 +1,6 @@
-//! Inspection of tools when lists are merged: comparison with the lock file, and search for hidden
-//! text. Quarantined tools are removed before any view is built, so that lists and calls agree.
+//! Inspection of tools and skills when lists are merged: comparison with the lock file, and search
+//! for hidden text. Quarantined ones are removed before any view is built, so that lists and calls
+//! agree.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -82,6 +83,8 @@ pub(crate) struct Looking<'a> {
     pub(crate) builtin: bool,
     /// Whether the operator enables validation of arguments for the server.
     pub(crate) validates: bool,
+    /// Whether it is a skill, whose text cannot be cleaned.
+    pub(crate) is_skill: bool,
     pub(crate) pins: &'a Pins,
 }
 
@@ -102,7 +105,7 @@ impl<'a> KnownInspections<'a> {
         item: &Item,
         how: Looking<'_>,
     ) -> Arc<Inspected> {
-        let Looking { builtin, validates, pins } = how;
+        let Looking { builtin, validates, is_skill, pins } = how;
         let known = self.0.get(&(slug.as_str(), &*item.key));
         let known = known.filter(|known| known.original == item.text);
         let (fingerprint, findings, unseen) = match known {
@@ -124,8 +127,12 @@ impl<'a> KnownInspections<'a> {
             standing,
             Some(standing) if pins.reaction(standing) == Reaction::Quarantine
         );
-        let quarantined =
-            pinned || unseen && !builtin && pins.hidden_text == HiddenText::Quarantine;
+        let hides = match pins.hidden_text {
+            HiddenText::Quarantine => true,
+            HiddenText::Strip => is_skill,
+            HiddenText::Report => false,
+        };
+        let quarantined = pinned || unseen && !builtin && hides;
         Arc::new(Inspected {
             original: item.text.clone(),
             fingerprint,

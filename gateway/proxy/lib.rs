@@ -53,6 +53,7 @@ mod server_operation;
 mod session;
 mod session_stream;
 mod single_principal;
+mod skills;
 mod snapshot;
 mod streams;
 mod task_status;

@@ -320,7 +320,7 @@ impl Listener {
         let (on, method) = match kind {
             ListKind::Tools => (self.lists[0], Method::ToolsChanged),
             ListKind::Prompts => (self.lists[1], Method::PromptsChanged),
-            ListKind::Resources | ListKind::Templates => (self.lists[2], Method::ResourcesChanged),
+            _ => (self.lists[2], Method::ResourcesChanged),
         };
         if on {
             self.push_notification(method, |_| {});

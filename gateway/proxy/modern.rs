@@ -29,7 +29,7 @@ use crate::rights::CallerRights;
 use crate::server_operation::ServerOperation;
 use crate::snapshot::Snapshot;
 use crate::transport::{Exchange, Reply};
-use crate::{listen, search, trace_context};
+use crate::{listen, search, skills, trace_context};
 
 /// Larger integers are not exact in every JSON reader.
 const MAX_INTEGER: f64 = 9_007_199_254_740_992.0;
@@ -212,7 +212,9 @@ fn check_standard_headers(
     expect_header(headers, &VERSION, version)?;
     expect_header(headers, &METHOD, &request.method_name())?;
     let key = match request.method.target() {
-        Some(key) if request.method.exists_in(Era::Modern) => key,
+        Some(key) if request.method.has_name_header() && request.method.exists_in(Era::Modern) => {
+            key
+        }
         _ => return Ok(()),
     };
     let Some(name) = request.param_str(key) else {
@@ -319,6 +321,9 @@ fn is_offered(method: Method, view: &View) -> bool {
         Method::ToolsList | Method::ToolsCall => offers.tools,
         Method::PromptsList | Method::PromptsGet => offers.prompts,
         Method::ResourcesList | Method::TemplatesList | Method::ResourcesRead => offers.resources,
+        Method::SkillsList | Method::SkillsGet | Method::DirectoryRead => {
+            skills::is_offered(method, offers)
+        }
         // Servers may complete without declaring the capability.
         Method::Complete => offers.completions || offers.prompts || offers.resources,
         Method::TasksGet | Method::TasksUpdate | Method::TasksCancel => {

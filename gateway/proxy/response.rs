@@ -23,8 +23,8 @@ use smallvec::SmallVec;
 use crate::authorize::Permitted;
 use crate::context::RequestContext;
 use crate::rescue::RequestError;
-use crate::tokens;
 use crate::transport::Text;
+use crate::{skills, tokens};
 use legacy_task::{related_task, write_task};
 use splice::splice;
 
@@ -185,7 +185,11 @@ fn modern_head(object: &mut Object<'_>, context: &RequestContext, answer: &Answe
         AnswerKind::Complete | AnswerKind::Error => b"\"complete\"",
     };
     object.raw("resultType", kind);
-    if context.request.method == Method::ResourcesRead && answer.kind == AnswerKind::Complete {
+    let is_cached = matches!(
+        context.request.method,
+        Method::ResourcesRead | Method::SkillsGet | Method::DirectoryRead
+    );
+    if is_cached && answer.kind == AnswerKind::Complete {
         let ttl = match answer.member("ttlMs") {
             Some(ttl) if ttl.iter().all(u8::is_ascii_digit) => ttl,
             _ => b"0",
@@ -273,6 +277,15 @@ fn rewrite(
         b"requestState" if answer.kind == AnswerKind::InputRequired => Change::Drop,
         b"inputRequests" => questions(context, permitted, value, slug)?,
         b"completion" => completion(value),
+        b"skill" if permitted.method() == Method::SkillsGet => {
+            Change::To(skills::rewrite_skill(context, permitted, value)?)
+        }
+        b"resources" if permitted.method() == Method::DirectoryRead => {
+            Change::To(skills::rewrite_children(context, permitted, value)?)
+        }
+        b"nextCursor" if permitted.method() == Method::DirectoryRead => {
+            Change::To(skills::seal_cursor(context, value)?)
+        }
         _ => Change::Keep,
     })
 }

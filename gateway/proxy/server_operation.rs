@@ -213,7 +213,11 @@ fn target(method: Method, name: &str) -> Target<'_> {
     match method {
         Method::ToolsCall => Target::Tool(name),
         Method::PromptsGet => Target::Prompt(name),
-        Method::ResourcesRead | Method::Subscribe | Method::Unsubscribe => Target::Resource(name),
+        Method::ResourcesRead
+        | Method::DirectoryRead
+        | Method::SkillsGet
+        | Method::Subscribe
+        | Method::Unsubscribe => Target::Resource(name),
         _ => Target::Nothing,
     }
 }

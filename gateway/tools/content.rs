@@ -97,7 +97,7 @@ impl Provider for Content {
     fn items(&self, kind: ListKind) -> Vec<Value> {
         let config = &self.shared.compiled.config;
         match kind {
-            ListKind::Tools => Vec::new(),
+            ListKind::Tools | ListKind::Skills => Vec::new(),
             ListKind::Resources => write_all(&config.resources, resource),
             ListKind::Templates => write_all(&config.templates, template),
             ListKind::Prompts => write_all(&config.prompts, prompt),

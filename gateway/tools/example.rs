@@ -117,7 +117,7 @@ impl Provider for Examples {
 
     fn items(&self, kind: ListKind) -> Vec<Value> {
         match kind {
-            ListKind::Tools => vec![],
+            ListKind::Tools | ListKind::Skills => vec![],
             ListKind::Prompts => vec![json!({
                 "name": "greet",
                 "title": "Greet a person",

@@ -192,7 +192,7 @@ impl CallerView for Rig {
                     ListKind::Tools | ListKind::Prompts => {
                         format!("{}__{}", server.slug(), item.key)
                     }
-                    ListKind::Resources | ListKind::Templates => item.key.to_string(),
+                    _ => item.key.to_string(),
                 };
                 if !self.hidden.contains(&&*exposed) {
                     seen.push(VisibleItem {

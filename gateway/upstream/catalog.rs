@@ -1,4 +1,4 @@
-//! The catalog of a server: its four lists as raw items, complete (all pages), in the server's
+//! The catalog of a server: its lists as raw items, complete (all pages), in the server's
 //! own order and bytes.
 
 use std::collections::HashSet;
@@ -22,9 +22,10 @@ pub struct Catalog {
     pub prompts: Vec<Item>,
     pub resources: Vec<Item>,
     pub templates: Vec<Item>,
-    /// Items of the four lists that are offered only to interactive clients, as far as they were
+    pub skills: Vec<Item>,
+    /// Items of the lists that are offered only to interactive clients, as far as they were
     /// read.
-    pub asking: [Vec<Item>; 4],
+    pub asking: [Vec<Item>; ListKind::COUNT],
     /// The era of the clients that are offered those items; `None` for both.
     pub asking_era: Option<Era>,
     /// The server's instructions, if any.
@@ -49,10 +50,10 @@ pub struct Catalog {
     pub memory: ListMemory,
 }
 
-/// A tool, prompt, resource or template.
+/// A tool, prompt, resource, template or skill.
 #[derive(Clone, Debug)]
 pub struct Item {
-    /// The server's own name (tools, prompts), URI (resources) or URI template (templates).
+    /// The server's own name (tools, prompts), URI (resources, skills) or URI template (templates).
     pub key: Arc<str>,
     /// The server's definition: JSON text of an object.
     pub text: Bytes,
@@ -67,6 +68,7 @@ pub enum ListKind {
     Prompts,
     Resources,
     Templates,
+    Skills,
 }
 
 impl Item {
@@ -76,7 +78,9 @@ impl Item {
 }
 
 impl ListKind {
-    pub const ALL: [Self; 4] = [Self::Tools, Self::Prompts, Self::Resources, Self::Templates];
+    pub const COUNT: usize = 5;
+    pub const ALL: [Self; Self::COUNT] =
+        [Self::Tools, Self::Prompts, Self::Resources, Self::Templates, Self::Skills];
 
     /// Returns the member of the list result that contains the items.
     #[must_use]
@@ -86,7 +90,24 @@ impl ListKind {
             Self::Prompts => "prompts",
             Self::Resources => "resources",
             Self::Templates => "resourceTemplates",
+            Self::Skills => "skills",
         }
+    }
+
+    /// Returns the list whose changes are announced with this one's: templates and skills belong to
+    /// the resources.
+    #[must_use]
+    pub fn announced_as(self) -> Self {
+        match self {
+            Self::Templates | Self::Skills => Self::Resources,
+            other => other,
+        }
+    }
+
+    /// Returns whether items are named by URIs.
+    #[must_use]
+    pub fn has_uris(self) -> bool {
+        self.announced_as() == Self::Resources
     }
 
     /// Returns the member of an item that is its key.
@@ -103,6 +124,7 @@ impl ListKind {
             Self::Prompts => &list::PROMPT,
             Self::Resources => &list::RESOURCE,
             Self::Templates => &list::TEMPLATE,
+            Self::Skills => &list::SKILL,
         }
     }
 }
@@ -146,6 +168,12 @@ impl Catalog {
         self.memory.add(&full.memory);
     }
 
+    /// Returns the tools and skills, which can be pinned.
+    pub fn pinned_items(&self) -> impl Iterator<Item = &Item> {
+        let kinds = [ListKind::Tools, ListKind::Skills].into_iter();
+        kinds.flat_map(|kind| self.items(kind).iter().chain(self.asking_items(kind)))
+    }
+
     pub(crate) fn bytes(&self) -> usize {
         let mut bytes = 0;
         for kind in ListKind::ALL {
@@ -164,6 +192,7 @@ impl Catalog {
             ListKind::Prompts => &self.prompts,
             ListKind::Resources => &self.resources,
             ListKind::Templates => &self.templates,
+            ListKind::Skills => &self.skills,
         }
     }
 }

@@ -256,7 +256,7 @@ impl Shared {
         let ask = Ask {
             id,
             method: call.method,
-            target: call.method.target().map(|_| call.target),
+            target: call.method.has_name_header().then_some(call.target),
             outbound: Outbound {
                 request: Some(call.request),
                 target: Some(call.target),

@@ -31,10 +31,11 @@ const STORED_FORM: u64 = 1;
 const MAX_DEPTH: usize = 1024;
 
 /// Members for the items offered only to interactive clients.
-const ASKING: [&str; 4] = ["askingTools", "askingPrompts", "askingResources", "askingTemplates"];
+const ASKING: [&str; ListKind::COUNT] =
+    ["askingTools", "askingPrompts", "askingResources", "askingTemplates", "askingSkills"];
 
 /// Returns the offered features with their names.
-fn offers_of(catalog: &mut Offers) -> [(&'static str, &mut bool); 9] {
+fn offers_of(catalog: &mut Offers) -> [(&'static str, &mut bool); 11] {
     [
         ("tools", &mut catalog.tools),
         ("prompts", &mut catalog.prompts),
@@ -45,6 +46,8 @@ fn offers_of(catalog: &mut Offers) -> [(&'static str, &mut bool); 9] {
         ("legacyTasks", &mut catalog.legacy_tasks),
         ("tasks", &mut catalog.tasks),
         ("listChanged", &mut catalog.list_changed),
+        ("skills", &mut catalog.skills),
+        ("directoryRead", &mut catalog.directory_read),
     ]
 }
 
@@ -106,6 +109,7 @@ impl Catalog {
                 ListKind::Prompts => catalog.prompts = items,
                 ListKind::Resources => catalog.resources = items,
                 ListKind::Templates => catalog.templates = items,
+                ListKind::Skills => catalog.skills = items,
             }
             catalog.asking[kind as usize] = read_items(text, members, kind, ASKING[kind as usize])?;
         }
@@ -150,7 +154,10 @@ fn write_items(text: &mut Vec<u8>, member: &str, items: &[Item]) {
 }
 
 fn read_items(text: &Bytes, members: &[Member], kind: ListKind, member: &str) -> Option<Vec<Item>> {
-    let array = scan::find(members, text, member)?;
+    // Lists of earlier versions have no skills.
+    let Some(array) = scan::find(members, text, member) else {
+        return (kind == ListKind::Skills).then(Vec::new);
+    };
     let (raw, bad) = list::items(text, array, kind.form(), MAX_DEPTH).ok()?;
     if !bad.is_empty() {
         return None;

@@ -32,6 +32,7 @@ fn method(kind: ListKind) -> Method {
         ListKind::Prompts => Method::PromptsList,
         ListKind::Resources => Method::ResourcesList,
         ListKind::Templates => Method::TemplatesList,
+        ListKind::Skills => Method::SkillsList,
     }
 }
 
@@ -59,6 +60,7 @@ pub(crate) async fn read(
             ListKind::Tools => offers.tools,
             ListKind::Prompts => offers.prompts,
             ListKind::Resources | ListKind::Templates => offers.resources,
+            ListKind::Skills => offers.skills,
         };
         if offered {
             let reading = Reading {
@@ -81,6 +83,7 @@ pub(crate) async fn read(
                 ListKind::Prompts => catalog.prompts = items,
                 ListKind::Resources => catalog.resources = items,
                 ListKind::Templates => catalog.templates = items,
+                ListKind::Skills => catalog.skills = items,
             }
         }
     }

@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 use crate::catalog::{Catalog, Item, ListKind};
 use crate::list_memory::{ListHold, ListMemory, NoRoom};
 
-/// The lists with change announcements; templates are announced with resources.
+/// The lists with change announcements; templates and skills are announced with resources.
 pub(crate) const ANNOUNCED: [ListKind; 3] =
     [ListKind::Tools, ListKind::Prompts, ListKind::Resources];
 
@@ -23,8 +23,8 @@ pub(crate) const ANNOUNCED: [ListKind; 3] =
 pub struct OwnLists {
     /// A hash of the difference, independent of the client.
     pub mark: [u8; 16],
-    added: [Vec<Item>; 4],
-    removed: [Vec<Arc<str>>; 4],
+    added: [Vec<Item>; ListKind::COUNT],
+    removed: [Vec<Arc<str>>; ListKind::COUNT],
     _memory: ListMemory,
 }
 
@@ -112,8 +112,8 @@ impl OwnLists {
     }
 
     fn differs_in(&self, kind: ListKind) -> bool {
-        let is_other = !self.added(kind).is_empty() || !self.removed(kind).is_empty();
-        is_other || kind == ListKind::Resources && self.differs_in(ListKind::Templates)
+        let mut with = ListKind::ALL.into_iter().filter(|one| one.announced_as() == kind);
+        with.any(|one| !self.added(one).is_empty() || !self.removed(one).is_empty())
     }
 }
 

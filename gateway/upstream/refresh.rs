@@ -86,6 +86,6 @@ impl Shared {
 }
 
 fn reads_alike(before: &Catalog, after: &Catalog, kind: ListKind) -> bool {
-    before.lists_alike(after, kind)
-        && (kind != ListKind::Resources || before.lists_alike(after, ListKind::Templates))
+    let mut with = ListKind::ALL.into_iter().filter(|one| one.announced_as() == kind);
+    with.all(|one| before.lists_alike(after, one))
 }

@@ -87,6 +87,7 @@ mod setup;
 mod shell;
 mod shutdown;
 mod sign_in;
+mod skills;
 mod stdio;
 mod store;
 mod stored_accounts;

@@ -25,12 +25,12 @@ async fn turning(stage: &Arc<AtomicUsize>) -> Upstream {
     .await
 }
 
-fn lockgate(folder: &Path, arguments: &[&str]) -> Output {
+pub fn lockgate(folder: &Path, arguments: &[&str]) -> Output {
     let file = folder.join("lockgate.json");
     command().args(arguments).arg("--config").arg(file).current_dir(folder).output().unwrap()
 }
 
-fn text(output: &Output) -> String {
+pub fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 

@@ -8,9 +8,10 @@ use rmcp::{
     model::{
         CacheScope, CallToolRequestParams, CallToolResponse, CancelTaskParams,
         CompleteRequestParams, CompleteResult, GetPromptRequestParams, GetPromptResponse,
-        GetTaskParams, GetTaskResult, Implementation, ListPromptsResult,
-        ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
-        Prompt, ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse,
+        GetSkillRequestParams, GetSkillResult, GetTaskParams, GetTaskResult, Implementation,
+        ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListSkillsResult,
+        ListToolsResult, PaginatedRequestParams, Prompt, ProtocolVersion,
+        ReadResourceDirectoryRequestParams, ReadResourceRequestParams, ReadResourceResponse,
         ReadResourceResult, ServerCapabilities, ServerConfig, SetLevelRequestParams,
         SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams,
         UpdateTaskParams,
@@ -25,7 +26,7 @@ use crate::{
     era::Era,
     prompts, resources,
     shared::{Change, Session, Shared},
-    tools,
+    skills, tools,
 };
 
 const LIST_TTL_MS: u64 = 60_000;
@@ -39,6 +40,7 @@ pub struct Fixture {
     shy: bool,
     like_examples: bool,
     stateful: bool,
+    skills: bool,
     only: Option<ProtocolVersion>,
 }
 
@@ -54,6 +56,7 @@ impl Fixture {
             shy: false,
             like_examples: false,
             stateful: false,
+            skills: false,
             only: None,
         })
     }
@@ -87,6 +90,12 @@ impl Fixture {
     #[must_use]
     pub fn stateful(self, stateful: bool) -> Self {
         Self { stateful, ..self }
+    }
+
+    /// Sets whether to serve skills.
+    #[must_use]
+    pub fn skills(self, skills: bool) -> Self {
+        Self { skills, ..self }
     }
 
     pub(crate) fn era(&self) -> Era {
@@ -156,6 +165,11 @@ impl ServerHandler for Fixture {
         if self.shared.era != Era::Legacy {
             let tasks = ServerCapabilities::builder().enable_tasks().build();
             capabilities.extensions = tasks.extensions;
+        }
+        if self.skills {
+            let skills = ServerCapabilities::builder().enable_skills_with_directory_read().build();
+            let extensions = capabilities.extensions.get_or_insert_default();
+            extensions.extend(skills.extensions.unwrap_or_default());
         }
         ServerConfig::new(capabilities)
             .with_server_info(Implementation::new("fixture-server", env!("CARGO_PKG_VERSION")))
@@ -228,7 +242,40 @@ impl ServerHandler for Fixture {
         if self.like_examples {
             entries.retain(|resource| resource.uri.starts_with("test://static-"));
         }
+        if self.skills {
+            entries.extend(skills::resources());
+        }
         listed!(self, ListResourcesResult, resources, entries, request, context)
+    }
+
+    async fn list_skills(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListSkillsResult, ErrorData> {
+        listed!(self, ListSkillsResult, skills, skills::list(), request, context)
+    }
+
+    async fn get_skill(
+        &self,
+        request: GetSkillRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetSkillResult, ErrorData> {
+        let mut result = GetSkillResult::new(skills::get(&request.uri)?);
+        if self.call(context, None, None).is_modern() {
+            result = result.with_ttl_ms(READ_TTL_MS).with_cache_scope(CacheScope::Public);
+        }
+        Ok(result)
+    }
+
+    async fn read_resource_directory(
+        &self,
+        request: ReadResourceDirectoryRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        let children = skills::children(&request.uri)?;
+        let page = PaginatedRequestParams::default().with_cursor(request.cursor);
+        listed!(self, ListResourcesResult, resources, children, Some(page), context)
     }
 
     async fn list_resource_templates(
@@ -245,7 +292,10 @@ impl ServerHandler for Fixture {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let contents = resources::read(&self.shared, &request.uri)?;
+        let contents = match skills::read(&request.uri).filter(|_| self.skills) {
+            Some(contents) => contents,
+            None => resources::read(&self.shared, &request.uri)?,
+        };
         let mut result = ReadResourceResult::new(vec![contents]);
         if self.call(context, None, None).is_modern() {
             result.ttl_ms = Some(READ_TTL_MS);

@@ -15,6 +15,7 @@ mod http;
 mod prompts;
 mod resources;
 mod shared;
+mod skills;
 mod sse;
 mod tools;
 

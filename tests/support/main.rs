@@ -42,6 +42,9 @@ struct Arguments {
     /// Offer tools that change what one session lists.
     #[arg(long)]
     stateful: bool,
+    /// Serve skills.
+    #[arg(long)]
+    skills: bool,
 }
 
 #[tokio::main]
@@ -52,7 +55,8 @@ async fn main() -> anyhow::Result<()> {
         .only(arguments.revision)
         .shy(arguments.shy)
         .like_examples(arguments.like_examples)
-        .stateful(arguments.stateful);
+        .stateful(arguments.stateful)
+        .skills(arguments.skills);
     let mut terminate = signal(SignalKind::terminate()).context("cannot watch for SIGTERM")?;
     if let Some(address) = arguments.sse {
         let address = serve_sse(fixture, address).await?;

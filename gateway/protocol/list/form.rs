@@ -63,6 +63,12 @@ pub static RESOURCE: Form = Form {
 pub static TEMPLATE: Form =
     Form { noun: "resource template", key: "uriTemplate", members: RESOURCE.members };
 
+pub static SKILL: Form = Form {
+    noun: "skill",
+    key: "uri",
+    members: &[("resources", Shape::Files), ("_meta", Shape::Object)],
+};
+
 /// The type of a member, optional unless noted otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
@@ -81,11 +87,13 @@ enum Shape {
     Icons,
     /// A list of objects with a string `name`.
     Arguments,
+    /// The required files of a skill, which is checked as a whole.
+    Files,
 }
 
 impl Shape {
     fn is_needed(self) -> bool {
-        matches!(self, Self::Name | Self::Input)
+        matches!(self, Self::Name | Self::Input | Self::Files)
     }
 
     fn fits(self, value: &Value) -> bool {
@@ -107,6 +115,7 @@ impl Shape {
             }),
             Self::Icons => each(value, |icon| matches!(icon.get("src"), Some(Value::String(_)))),
             Self::Arguments => each(value, is_argument),
+            Self::Files => value.is_array() || value == "dynamic",
         }
     }
 
@@ -120,6 +129,7 @@ impl Shape {
             Self::Audience => "an object with valid `audience`, `priority` and `lastModified`",
             Self::Icons => "a list of objects with a string `src`",
             Self::Arguments => "a list of objects with a string `name`",
+            Self::Files => "a list or \"dynamic\"",
         }
     }
 }
@@ -186,6 +196,9 @@ impl Form {
                 }
                 Some(member) => repair |= shape == Shape::Input && member.get("type").is_none(),
             }
+        }
+        if self.noun == SKILL.noun {
+            super::skill::check(&value)?;
         }
         Ok(if repair { self.repaired(item) } else { None })
     }

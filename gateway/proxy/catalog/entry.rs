@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use lockgate_policy::{Annotations, InputSchema, Target, TargetKind, Verdict};
+use lockgate_protocol::list;
 use lockgate_protocol::name::Slug;
 use lockgate_protocol::revision::Era;
 use lockgate_telemetry::ToolMetrics;
-use lockgate_upstream::{Item, ListKind, Upstream};
+use lockgate_upstream::{Item, ListKind, ServerId, Upstream};
 
 use crate::inspect::Inspected;
 
@@ -19,7 +20,7 @@ pub(crate) struct CatalogEntry {
     pub(crate) audience: Audience,
     /// Call metrics; tools only.
     pub(crate) metrics: Option<Arc<ToolMetrics>>,
-    /// Findings about the definition; tools only.
+    /// Findings about the definition; tools and skills only.
     pub(crate) inspected: Option<Arc<Inspected>>,
     /// Schema for validating arguments before the server gets them, if the operator enables it.
     pub(crate) arguments: Option<Arc<InputSchema>>,
@@ -65,6 +66,23 @@ impl CatalogEntry {
             category: self.category.as_deref(),
             annotations: self.annotations,
         }
+    }
+}
+
+impl CatalogEntry {
+    /// Returns whether a resource is this skill, its folder, or below it. Ignores case, because a
+    /// server may.
+    pub(crate) fn covers(&self, server: &dyn Upstream, own: &str) -> bool {
+        let root = list::skill_root(&self.item.key).unwrap_or(&self.item.key);
+        let root = root.strip_suffix('/').unwrap_or(root);
+        let Some((folder, rest)) = own.split_at_checked(root.len()) else { return false };
+        folder.eq_ignore_ascii_case(root)
+            && (rest.is_empty() || rest.starts_with('/'))
+            && ServerId::of(&*self.server).names(server)
+    }
+
+    pub(super) fn holds(&self, file: &Self) -> bool {
+        self.covers(&*file.server, &file.item.key)
     }
 }
 

@@ -84,12 +84,19 @@ impl<'a> Layers<'a> {
     pub(crate) fn view(self, selection: Selection<'a>, viewing: Viewing<'_>) -> Option<View> {
         let chosen = self.choose(selection);
         let namespaced = !matches!(selection, Selection::One(_));
-        let seen = ListKind::ALL.map(|kind| self.find_visible(kind, &chosen, viewing));
+        let mut seen = ListKind::ALL.map(|kind| self.find_visible(kind, &chosen, viewing));
+        for catalog in self.catalogs() {
+            for skill in &catalog.quarantined_skills {
+                seen[index(ListKind::Resources)].retain(|file| !skill.holds(&file.entry));
+            }
+        }
         let servers = self.find_visible_servers(&seen, chosen, viewing);
         if !namespaced && servers.is_empty() {
             return None;
         }
-        let mut view = make_view(&seen, &servers, namespaced, viewing);
+        let quarantined = self.catalogs().flat_map(|catalog| &catalog.quarantined_skills);
+        let quarantined = quarantined.cloned().collect();
+        let mut view = make_view(&seen, &servers, (namespaced, quarantined), viewing);
         if searches(&view, viewing) {
             let tools = &view.items[index(ListKind::Tools)];
             let indexes = self.catalogs().map(|catalog| &catalog.tool_index);
@@ -154,7 +161,7 @@ impl<'a> Layers<'a> {
     /// operator's, visible or not: renaming only on visible collisions would reveal hidden names.
     fn find_taken_names(self, kind: ListKind, own: &[Arc<CatalogEntry>]) -> HashSet<String> {
         let mut taken = HashSet::new();
-        if matches!(kind, ListKind::Resources | ListKind::Templates) {
+        if kind.has_uris() {
             return taken;
         }
         let mut own_names = HashSet::with_capacity(own.len());
@@ -174,7 +181,7 @@ impl<'a> Layers<'a> {
     /// entries that policy lets the caller reach.
     fn find_visible_servers(
         self,
-        seen: &[Vec<ViewEntry>; 4],
+        seen: &[Vec<ViewEntry>; ListKind::COUNT],
         chosen: ChosenServers<'a>,
         viewing: Viewing<'_>,
     ) -> ChosenServers<'a> {
@@ -236,9 +243,9 @@ fn rename_taken<'a>(
 }
 
 fn make_view(
-    seen: &[Vec<ViewEntry>; 4],
+    seen: &[Vec<ViewEntry>; ListKind::COUNT],
     servers: &ChosenServers<'_>,
-    namespaced: bool,
+    (namespaced, quarantined_skills): (bool, Vec<Arc<CatalogEntry>>),
     viewing: Viewing<'_>,
 ) -> View {
     let names = [ListKind::Tools, ListKind::Prompts];
@@ -248,6 +255,7 @@ fn make_view(
         items: seen.each_ref().map(|seen| entries_of(seen)),
         names: names.map(|kind| names_of(&seen[index(kind)], namespaced, viewing.naming)),
         web: HashMap::new(),
+        quarantined_skills,
         offers: Offers::default(),
         extensions: Map::new(),
         instructions: Vec::new(),
@@ -277,7 +285,7 @@ fn make_view(
     if !view.degraded.is_empty() {
         view.keep_ms = view.keep_ms.min(INCOMPLETE_KEEP_MS);
     }
-    view.extensions = announced.finish();
+    view.extensions = announced.finish(view.offers);
     view
 }
 
@@ -316,7 +324,7 @@ fn judge_entry(
     let kind = match kind {
         ListKind::Tools => TargetKind::Tool,
         ListKind::Prompts => TargetKind::Prompt,
-        ListKind::Resources | ListKind::Templates => TargetKind::Resource,
+        ListKind::Resources | ListKind::Templates | ListKind::Skills => TargetKind::Resource,
     };
     let Viewing { policy, rights, .. } = viewing;
     let subject = rights.subject();

@@ -7,19 +7,16 @@ use super::entry::index;
 
 /// A hash for each list of a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ListMarks(pub(super) [u64; 4]);
+pub(crate) struct ListMarks(pub(super) [u64; ListKind::COUNT]);
 
 impl ListMarks {
     /// Returns the lists to notify clients of: those that differ, and those that servers announced.
-    /// Changes of templates count as changes of resources.
+    /// Changes of templates and skills count as changes of resources.
     pub(crate) fn changes(self, after: Self, announced: &[ListKind]) -> Vec<ListKind> {
         let mut lists = Vec::new();
         for kind in ListKind::ALL {
             let differs = self.0[index(kind)] != after.0[index(kind)];
-            let told = match kind {
-                ListKind::Templates => ListKind::Resources,
-                other => other,
-            };
+            let told = kind.announced_as();
             if (differs || announced.contains(&kind)) && !lists.contains(&told) {
                 lists.push(told);
             }
@@ -29,6 +26,6 @@ impl ListMarks {
 
     /// Returns the marks of a caller without a view.
     pub(crate) fn none() -> Self {
-        Self([0; 4])
+        Self([0; ListKind::COUNT])
     }
 }

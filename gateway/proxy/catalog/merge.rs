@@ -68,7 +68,7 @@ impl Merger<'_> {
             ListKind::Tools | ListKind::Prompts => {
                 self.naming.expose(offered.iter().map(|one| (one.slug, &*one.item.key)))
             }
-            ListKind::Resources | ListKind::Templates => {
+            ListKind::Resources | ListKind::Templates | ListKind::Skills => {
                 let mut uris = Vec::with_capacity(offered.len());
                 for one in offered {
                     uris.push(uri::expose(one.slug, &one.item.key).into_owned());
@@ -102,11 +102,13 @@ impl Merger<'_> {
     ) -> Arc<CatalogEntry> {
         let Offered { slug, server, item, audience } = *offered;
         let category = category(&**server);
+        let is_skill = kind == ListKind::Skills;
         let mut entry = CatalogEntry {
             slug: slug.clone(),
             server: Arc::clone(server),
             exposed,
-            item: inspect::shown(item, self.pins),
+            // The digests of a skill are those of its files, so it is shown unchanged or not at all.
+            item: if is_skill { item.clone() } else { inspect::shown(item, self.pins) },
             audience,
             metrics: None,
             inspected: None,
@@ -114,17 +116,19 @@ impl Merger<'_> {
             category,
             annotations: Annotations::default(),
         };
-        if kind == ListKind::Tools {
-            let is_builtin = entry.category.is_some();
-            entry.metrics = Some(metrics());
+        if is_skill || kind == ListKind::Tools {
+            let builtin = entry.category.is_some();
             let name = inspect::name_in_lock(&**server);
-            let validates = server.validates_arguments();
-            let how = Looking { builtin: is_builtin, validates, pins: self.pins };
+            let validates = !is_skill && server.validates_arguments();
+            let how = Looking { builtin, validates, is_skill, pins: self.pins };
             let inspected = self.known.inspect((slug, &name), item, how);
             if let ArgumentCheck::Schema(schema) = &inspected.arguments {
                 entry.arguments = Some(Arc::clone(schema));
             }
             entry.inspected = Some(inspected);
+        }
+        if kind == ListKind::Tools {
+            entry.metrics = Some(metrics());
             entry.annotations = Annotations::of_tool(&item.text);
         }
         Arc::new(entry)

@@ -35,6 +35,7 @@ impl Catalog {
             servers: self.servers.clone(),
             items: self.items.clone(),
             quarantined: self.quarantined.clone(),
+            quarantined_skills: self.quarantined_skills.clone(),
             tool_index: Arc::default(),
             declared: self.declared.clone(),
             views: Views::default(),
@@ -52,6 +53,8 @@ impl Catalog {
         let tools = &mut changed.items[index(ListKind::Tools)];
         changed.quarantined.extend(tools.extract_if(.., is_quarantined));
         changed.tool_index = ToolIndex::new(tools);
+        let skills = &mut changed.items[index(ListKind::Skills)];
+        changed.quarantined_skills.extend(skills.extract_if(.., is_quarantined));
         changed
     }
 
@@ -89,10 +92,11 @@ impl Catalog {
         items.splice(at..at, entries);
     }
 
-    /// Returns the entries of a list, including quarantined tools.
+    /// Returns the entries of a list, including quarantined ones.
     fn all(&self, kind: ListKind) -> impl Iterator<Item = &Arc<CatalogEntry>> {
         let quarantined: &[Arc<CatalogEntry>] = match kind {
             ListKind::Tools => &self.quarantined,
+            ListKind::Skills => &self.quarantined_skills,
             _ => &[],
         };
         self.items(kind).iter().chain(quarantined)
@@ -130,7 +134,7 @@ impl<'a> Names<'a> {
         if let Some(known) = self.known.get(key) {
             return Arc::clone(known);
         }
-        if matches!(self.kind, ListKind::Resources | ListKind::Templates) {
+        if self.kind.has_uris() {
             return uri::expose(self.slug, key).into();
         }
         let exposed = naming.expose(std::iter::once((self.slug, key))).pop();

@@ -3,10 +3,11 @@
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use lockgate_upstream::ListKind;
 
 /// The pages of a view's lists, serialised on first use.
 #[derive(Default)]
-pub(crate) struct Rendered(pub(crate) [[[OnceLock<Arc<Pages>>; 5]; 4]; 2]);
+pub(crate) struct Rendered(pub(crate) [[[OnceLock<Arc<Pages>>; 5]; ListKind::COUNT]; 2]);
 
 /// A list as clients of one revision see it.
 pub(crate) struct Pages {

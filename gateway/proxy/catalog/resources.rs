@@ -35,6 +35,9 @@ impl View {
             return None;
         }
         let server = self.servers.get(&slug)?;
+        if self.quarantined_skills.iter().any(|skill| skill.covers(&**server, &own)) {
+            return None;
+        }
         let exposed = uri::expose(&slug, &own).into_owned();
         let category = category(&**server);
         let server_name = slug.as_str();

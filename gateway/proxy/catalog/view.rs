@@ -42,7 +42,7 @@ impl Degraded {
         match kind {
             ListKind::Tools => self.offers.tools,
             ListKind::Prompts => self.offers.prompts,
-            ListKind::Resources | ListKind::Templates => self.offers.resources,
+            _ => self.offers.resources,
         }
     }
 }
@@ -52,11 +52,13 @@ pub(crate) struct View {
     /// Whether names and URIs carry the server's slug.
     pub(crate) namespaced: bool,
     pub(crate) servers: BTreeMap<Slug, Arc<dyn Upstream>>,
-    pub(crate) items: [Vec<Arc<CatalogEntry>>; 4],
+    pub(crate) items: [Vec<Arc<CatalogEntry>>; ListKind::COUNT],
     /// Tools and prompts by name, including aliases.
     pub(super) names: [HashMap<Box<str>, ViewEntry>; 2],
     /// Servers of resources that keep their own URI (`http`, `https`).
     pub(super) web: HashMap<Box<str>, Slug>,
+    /// Quarantined skills, with all files below them.
+    pub(super) quarantined_skills: Vec<Arc<CatalogEntry>>,
     pub(crate) offers: Offers,
     /// Extensions that servers declare, which the gateway forwards.
     pub(crate) extensions: Map<String, Value>,
@@ -106,8 +108,7 @@ impl View {
     pub(crate) fn lists_of(&self, id: &ServerId, kind: ListKind) -> bool {
         let Some(server) = self.server(id) else { return false };
         let slug = &*id.slug;
-        self.has_entries(slug, kind)
-            || kind == ListKind::Resources && self.has_entries(slug, ListKind::Templates)
+        ListKind::ALL.iter().any(|one| one.announced_as() == kind && self.has_entries(slug, *one))
             || server.catalog().items(kind).is_empty()
     }
 

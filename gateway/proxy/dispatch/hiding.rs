@@ -23,7 +23,7 @@ pub(super) fn find_hiding_rule(
         Method::PromptsGet => {
             hides(gateway, context, &[TargetKind::Prompt], &request.param_str("name")?)
         }
-        Method::ResourcesRead | Method::Subscribe => {
+        Method::ResourcesRead | Method::DirectoryRead | Method::SkillsGet | Method::Subscribe => {
             hides(gateway, context, &[TargetKind::Resource], &request.param_str("uri")?)
         }
         Method::Complete => {

@@ -99,9 +99,12 @@ fn count_denial(
         Method::ToolsCall => Unknown::Tool,
         Method::PromptsGet => Unknown::Prompt,
         Method::Complete if completes_prompt(context) => Unknown::Prompt,
-        Method::ResourcesRead | Method::Subscribe | Method::Unsubscribe | Method::Complete => {
-            Unknown::Resource
-        }
+        Method::ResourcesRead
+        | Method::DirectoryRead
+        | Method::SkillsGet
+        | Method::Subscribe
+        | Method::Unsubscribe
+        | Method::Complete => Unknown::Resource,
         Method::TasksGet | Method::TasksUpdate | Method::TasksCancel | Method::TasksResult => {
             Unknown::Task
         }

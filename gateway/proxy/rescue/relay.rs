@@ -46,6 +46,12 @@ impl RequestError {
                 let uri = context.request.param_str("uri");
                 return Self::unknown_resource(uri.as_deref().unwrap_or(""), context.era());
             }
+            Method::SkillsGet | Method::DirectoryRead
+                if is_missing(context, permitted, error.code) =>
+            {
+                let uri = context.request.param_str("uri");
+                return Self::unknown_resource(uri.as_deref().unwrap_or(""), Era::Modern);
+            }
             // The gateway has checked the method, so the server means that the tool no longer
             // exists.
             Method::ToolsCall if error.code == code::METHOD_NOT_FOUND => {

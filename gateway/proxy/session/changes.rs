@@ -54,7 +54,7 @@ impl Session {
         let (bit, method) = match kind {
             ListKind::Tools => CHANGES[0],
             ListKind::Prompts => CHANGES[1],
-            ListKind::Resources | ListKind::Templates => CHANGES[2],
+            _ => CHANGES[2],
         };
         if self.is_listening() {
             if let Some(log) = self.log(0) {

@@ -62,7 +62,7 @@ impl Provider for Resources {
                     self.0.files.roots.iter().map(|root| template(&root.path)).collect();
                 templates
             }
-            ListKind::Tools | ListKind::Prompts => Vec::new(),
+            ListKind::Tools | ListKind::Prompts | ListKind::Skills => Vec::new(),
         }
     }
 

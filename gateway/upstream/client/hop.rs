@@ -48,7 +48,9 @@ fn find_target<'a>(call: &Call<'a>) -> Target<'a> {
     match call.method {
         Method::ToolsCall => Target::Tool(call.target),
         Method::PromptsGet => Target::Prompt(call.target),
-        Method::ResourcesRead => Target::Resource(call.target),
+        Method::ResourcesRead | Method::DirectoryRead | Method::SkillsGet => {
+            Target::Resource(call.target)
+        }
         _ => Target::Nothing,
     }
 }

@@ -8,6 +8,9 @@ fn item(kind: ListKind, key: &str, more: &str) -> Item {
         ListKind::Tools if more.is_empty() => r#","inputSchema":{"type":"object"}"#,
         ListKind::Tools | ListKind::Prompts => "",
         ListKind::Resources | ListKind::Templates => r#","name":"n""#,
+        ListKind::Skills => {
+            r#","resources":"dynamic","frontmatter":{"name":"s","description":"d"}"#
+        }
     };
     let text = format!(r#"{{"{}": "{key}" {rest}{more}}}"#, kind.key());
     let headers = lists::headers(kind, text.as_bytes()).unwrap();
@@ -25,10 +28,14 @@ fn catalog() -> Catalog {
         prompts: vec![item(ListKind::Prompts, "p", "")],
         resources: vec![item(ListKind::Resources, "file:///a", "")],
         templates: vec![item(ListKind::Templates, "file:///{a}", "")],
-        asking: [vec![item(ListKind::Tools, "ask", "")], Vec::new(), Vec::new(), Vec::new()],
+        skills: vec![item(ListKind::Skills, "skill://s/SKILL.md", "")],
+        asking: std::array::from_fn(|kind| match kind {
+            0 => vec![item(ListKind::Tools, "ask", "")],
+            _ => Vec::new(),
+        }),
         asking_era: Some(Era::Legacy),
         instructions: Some("say \"please\"".into()),
-        offers: Offers { tools: true, subscribe: true, list_changed: true, ..Offers::default() },
+        offers: Offers { tools: true, subscribe: true, skills: true, ..Offers::default() },
         extensions: Some(Bytes::from_static(b"{\"x/y\": {}}")),
         ttl_ms: Some(60_000),
         public: true,

@@ -41,7 +41,7 @@ class Fixture:
 
 
 def own(_: Cache) -> list[str]:
-    return [str(fixture_binary())]
+    return [str(fixture_binary()), "--skills"]
 
 
 def rmcp(_: Cache) -> list[str]:

@@ -22,7 +22,10 @@ SHORT = {
         "legacy http one": ("notices 2026-07-28", "2025-11-25", "2026-07-28"),
         "modern http one": ("notices 2025-11-25", "2025-11-25", "requirements"),
         "both http one": ("2025-03-26", "2025-06-18"),
-        "both http merged": ("notices 2025-11-25", "notices 2026-07-28", "2025-11-25", "requirements"),
+        "both http merged": (
+            *("notices 2025-11-25", "notices 2026-07-28", "2025-11-25", "requirements"),
+            *("skills enumeration", "skills manifest", "skills directory"),
+        ),
     },
     "rmcp": {
         "both http one": ("notices 2025-11-25", "notices 2026-07-28", "2025-11-25", "2026-07-28"),

@@ -34,6 +34,12 @@ def _notices(revision: str, eras: tuple[str, ...]) -> Leg:
     return Leg(f"notices {revision}", NOTICES, (revision,), eras)
 
 
+def _skills(scenario: str) -> Leg:
+    name = f"sep-2640-skills-{scenario}"
+    options = ("--scenario", name, "--spec-version", "2026-07-28", "--force")
+    return Leg(f"skills {scenario}", "conformance-0.2", options, MODERN)
+
+
 # Our checks in addition to the suite's: notices.mjs.
 NOTICES = "notices"
 LEGACY = ("legacy", "both")
@@ -48,6 +54,10 @@ SERVER_LEGS = (
     Leg("requirements", "conformance-0.2", ("--requirements", "2026-07-28"), MODERN),
     _notices("2025-11-25", LEGACY),
     _notices("2026-07-28", MODERN),
+    # An extension, outside of the requirements.
+    _skills("enumeration"),
+    _skills("manifest"),
+    _skills("directory"),
 )
 
 # With the gateway as an OAuth client; the driver plays the user's browser.

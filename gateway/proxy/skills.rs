@@ -1,0 +1,145 @@
+//! Skills (SEP-2640): entries and directories that a server returns for a single URI, under the
+//! rules of the merged lists. Page: extensions/skills (ext-skills).
+
+use bytes::Bytes;
+use lockgate_policy::TargetKind;
+use lockgate_protocol::capabilities::Offers;
+use lockgate_protocol::list::{self, Form, RESOURCE, Raw, SKILL, Shown};
+use lockgate_protocol::method::Method;
+use lockgate_protocol::name::Slug;
+use lockgate_protocol::revision::Era;
+use lockgate_protocol::scan::{self, Scanner};
+use lockgate_protocol::sealed::Purpose;
+use lockgate_protocol::{code, uri, write};
+use lockgate_upstream::Item;
+
+use crate::authorize::Permitted;
+use crate::context::RequestContext;
+use crate::inspect::{KnownInspections, Looking, name_in_lock};
+use crate::rescue::RequestError;
+use crate::unix_time;
+
+/// Lifetime of a cursor, in seconds.
+const CURSOR_LIFE: u64 = 3600;
+
+/// Returns whether a method of the extension is offered.
+pub(crate) fn is_offered(method: Method, offers: &Offers) -> bool {
+    if method == Method::DirectoryRead { offers.directory_read } else { offers.skills }
+}
+
+/// Rewrites the entry of a skill. A skill that the merged list would quarantine is unknown.
+pub(crate) fn rewrite_skill(
+    context: &RequestContext,
+    permitted: &Permitted,
+    entry: &[u8],
+) -> Result<Vec<u8>, RequestError> {
+    let server = &**permitted.server();
+    let asked = context.request.param_str("uri").unwrap_or_default();
+    let array = [b"[".as_slice(), entry, b"]"].concat();
+    let Some(Raw { key, text }) = read(array, &SKILL, context)?.pop() else {
+        return Err(broken(permitted, "an entry that is not that of a skill"));
+    };
+    if *key != *permitted.target() {
+        return Err(broken(permitted, "the entry of another skill"));
+    }
+    let item = Item { key: key.into(), text, headers: None };
+    let builtin = server.stats().is_none();
+    let pins = &context.snapshot.config.pins;
+    let how = Looking { builtin, validates: false, is_skill: true, pins };
+    let Ok(slug) = Slug::new(server.slug()) else { return Err(broken(permitted, "a skill")) };
+    let name = name_in_lock(server);
+    if KnownInspections::default().inspect((&slug, &name), &item, how).quarantined {
+        tracing::warn!(
+            server = server.slug(),
+            skill = &*item.key,
+            "skill quarantined; see `lockgate pins diff`"
+        );
+        return Err(RequestError::unknown_resource(&asked, Era::Modern));
+    }
+    let mut out = Vec::with_capacity(item.text.len() + 256);
+    show(context, permitted, &item.text, &asked, &mut out);
+    Ok(out)
+}
+
+/// Rewrites the children of a directory, without those that the caller may not read.
+pub(crate) fn rewrite_children(
+    context: &RequestContext,
+    permitted: &Permitted,
+    children: &[u8],
+) -> Result<Vec<u8>, RequestError> {
+    let slug = permitted.server().slug();
+    let mut out = vec![b'['];
+    for Raw { key, text } in read(children.to_vec(), &RESOURCE, context)? {
+        let shown = if context.view.namespaced { uri::expose(slug, &key) } else { (&*key).into() };
+        if context.view.resource(&shown, TargetKind::Resource).is_none() {
+            continue;
+        }
+        if out.len() > 1 {
+            out.push(b',');
+        }
+        show(context, permitted, &text, &shown, &mut out);
+    }
+    out.push(b']');
+    Ok(out)
+}
+
+fn read(array: Vec<u8>, form: &Form, context: &RequestContext) -> Result<Vec<Raw>, RequestError> {
+    let array = Bytes::from(array);
+    let depth = context.snapshot.config.limits.depth;
+    let span = Scanner::new(&array, depth).and_then(|mut scanner| scanner.value());
+    match span.and_then(|span| list::items(&array, span, form, depth)) {
+        Ok((items, _)) => Ok(items),
+        Err(flaw) => Err(RequestError::new(code::INTERNAL, flaw.to_string())),
+    }
+}
+
+fn show(
+    context: &RequestContext,
+    permitted: &Permitted,
+    text: &[u8],
+    exposed: &str,
+    out: &mut Vec<u8>,
+) {
+    let slug = context.view.namespaced.then(|| permitted.server().slug());
+    let shown = Shown { key: ("uri", exposed), slug, revision: context.revision };
+    // The item was just scanned.
+    let _ = list::show(out, text, &shown);
+}
+
+/// Seals a server's cursor (JSON text of a string) for the directory of this request.
+pub(crate) fn seal_cursor(context: &RequestContext, own: &[u8]) -> Result<Vec<u8>, RequestError> {
+    let uri = context.request.param_str("uri").unwrap_or_default();
+    let expires = unix_time::now() + CURSOR_LIFE;
+    let sealer = &context.snapshot.sealer;
+    match sealer.seal(Purpose::Cursor, &binding(context, &uri), expires, own) {
+        Ok(sealed) => Ok(write::quoted(&sealed)),
+        Err(_) => Err(RequestError::new(code::INTERNAL, "the server's cursor is too long")),
+    }
+}
+
+/// Opens the cursor of a request for a directory, if there is one.
+pub(crate) fn open_cursor(
+    context: &RequestContext,
+    uri: &str,
+) -> Result<Option<Vec<u8>>, RequestError> {
+    let Some(cursor) = context.request.param("cursor") else { return Ok(None) };
+    let token = scan::as_str(cursor).unwrap_or_default();
+    let sealer = &context.snapshot.sealer;
+    match sealer.open(Purpose::Cursor, &binding(context, uri), unix_time::now(), &token) {
+        Ok(own) => Ok(Some(own)),
+        Err(_) => {
+            Err(RequestError::invalid("the cursor is no longer valid; restart without a cursor"))
+        }
+    }
+}
+
+/// Binds a cursor to its caller, endpoint and directory.
+fn binding<'a>(context: &'a RequestContext, uri: &'a str) -> [&'a [u8]; 5] {
+    let bind = context.bind();
+    [bind[0], bind[1], bind[2], Method::DirectoryRead.as_str().as_bytes(), uri.as_bytes()]
+}
+
+fn broken(permitted: &Permitted, what: &str) -> RequestError {
+    let slug = permitted.server().slug();
+    RequestError::new(code::INTERNAL, format!("server {slug} sent {what}"))
+}
