@@ -4,19 +4,25 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use lockgate_protocol::jsonrpc::{self, SentBy};
+use lockgate_protocol::jsonrpc::{self, Message, SentBy};
 
 const DEPTH: usize = 64;
+/// The start of a call within `call_tool`.
+const WRAPPER: &str = r#""name":"call_tool","arguments":{"name":"echo__echo","arguments":"#;
 
 /// Prints the time per message, as the best of several windows.
 fn measure(what: &str, text: &Bytes, from: SentBy) {
+    let is_wrapped = memchr::memmem::find(text, b"call_tool").is_some();
     let mut best = Duration::MAX;
     for _ in 0..9 {
         let began = Instant::now();
         let mut rounds = 0;
         while began.elapsed() < Duration::from_millis(100) {
             for _ in 0..100 {
-                let read = jsonrpc::parse(black_box(text.clone()), DEPTH, from);
+                let mut read = jsonrpc::parse(black_box(text.clone()), DEPTH, from);
+                if is_wrapped && let Ok(Message::Request(request)) = &mut read {
+                    assert!(request.unwrap_call().is_ok());
+                }
                 assert!(black_box(read).is_ok());
             }
             rounds += 100;
@@ -43,6 +49,9 @@ fn main() {
     let short = "x".repeat(100);
     let long = "x".repeat(64 * 1024);
     measure("a modern call with a text of 100 bytes", &call(&short).into(), SentBy::Client);
+    let wrapped = call(&short).replace(r#""name":"echo__echo","arguments":"#, WRAPPER);
+    let wrapped = wrapped.replace(r#""},"_meta""#, r#""}},"_meta""#);
+    measure("the same in call_tool, unwrapped", &wrapped.into(), SentBy::Client);
     measure("its result", &result(&short).into(), SentBy::Server);
     measure("a modern call with a text of 64 KiB", &call(&long).into(), SentBy::Client);
     measure("its result", &result(&long).into(), SentBy::Server);
