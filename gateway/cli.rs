@@ -91,7 +91,10 @@ fn run_configured(
     json: bool,
 ) -> ExitCode {
     match command {
-        Command::Check => check(&loaded, json),
+        Command::Check if loaded.config.proxy.groups.is_empty() => {
+            finish(Ok((check(&loaded, json, &[]), ExitCode::SUCCESS)))
+        }
+        Command::Check => finish(check_groups(loaded, json)),
         Command::Serve => finish(serve::serve(loaded, sources)),
         Command::Stdio { agent } => finish(serve::serve_stdio(loaded, sources, agent.as_deref())),
         Command::Servers { at, .. } => finish(print_servers(loaded, at.wait(), elsewhere, json)),
@@ -330,20 +333,32 @@ fn sources(common: &Common) -> Sources {
     }
 }
 
-fn check(loaded: &Loaded, json: bool) -> ExitCode {
+/// Also connects to the servers, to find the tools of groups that stay apart.
+fn check_groups(loaded: Loaded, json: bool) -> anyhow::Result<(String, ExitCode)> {
+    let again = loaded.clone();
+    ask::with_gateway(loaded, None, async |gateway| {
+        Ok((check(&again, json, &gateway.explain_groups()), ExitCode::SUCCESS))
+    })
+}
+
+fn check(loaded: &Loaded, json: bool, apart: &[String]) -> String {
     if json {
         let builtin: Vec<&str> = loaded.config.tools.names().collect();
         let servers = loaded.config.servers.len();
         let report = serde_json::json!({
             "problems": loaded.warnings,
+            "apart": apart,
             "servers": servers,
             "builtin": builtin,
         });
-        return print(&format!("{report:#}"));
+        return format!("{report:#}");
     }
     let mut text = String::new();
     for warning in &loaded.warnings {
         text.push_str(&format!("{warning}\n"));
+    }
+    for why in apart {
+        text.push_str(&format!("note: {why}\n"));
     }
     let files: Vec<_> = loaded.files.iter().map(|f| f.display().to_string()).collect();
     let from = if files.is_empty() { "built-in defaults".to_owned() } else { files.join(", ") };
@@ -355,7 +370,7 @@ fn check(loaded: &Loaded, json: bool) -> ExitCode {
     };
     let servers = count(loaded.config.servers.len(), "server");
     text.push_str(&format!("ok: {servers}{builtin}; from {from}"));
-    print(&text)
+    text
 }
 
 /// Prints output, with control characters escaped on a terminal. A closed reader (`| head`) is not

@@ -257,6 +257,7 @@ fn client_routes(
     app.gateway.admit_approvers();
     let mut other = lockgate_admin::health_router(Arc::clone(app));
     other = other.merge(routes::guarded_approvals(app));
+    other = other.merge(routes::registry(app));
     other = other.merge(lockgate_admin::page_router(Arc::clone(app)));
     if has_metrics {
         other = other.merge(routes::guarded_metrics(app, config.admin.scrape_token.clone()));

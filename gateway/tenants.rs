@@ -15,7 +15,7 @@ use lockgate_authn::DEFAULT_ORGANISATION;
 use lockgate_config::Config;
 use lockgate_egress::{Policy, RefusedUrl};
 use lockgate_proxy::transport::{AgentPath, Endpoint};
-use lockgate_proxy::{AgentOwner, AgentServers, Gateway};
+use lockgate_proxy::{AgentOwner, AgentServers, Gateway, ToolsMode};
 use lockgate_registry::{
     AgentSnapshot, CredentialState, IntegrationSnapshot, InvalidField, OrganisationSnapshot,
     Registry,
@@ -418,6 +418,12 @@ fn describe_agent(agent: &AgentSnapshot, integrations: &Integrations) -> AgentSe
         },
         servers: agent.servers.iter().filter_map(|id| find_server_id(id, integrations)).collect(),
         hidden,
+        mode: match &*agent.tools {
+            "full" => Some(ToolsMode::Full),
+            "search" => Some(ToolsMode::Search),
+            "auto" => Some(ToolsMode::Auto),
+            _ => None,
+        },
     }
 }
 

@@ -20,6 +20,8 @@ pub enum Resource<'a> {
     Server(&'a str),
     /// `/agents/{id}/mcp`
     Agent(&'a str),
+    /// `/endpoints/{name}/mcp`
+    Composed(&'a str),
 }
 
 pub(crate) struct Names {
@@ -73,6 +75,7 @@ impl Names {
             Resource::All => path == "/mcp",
             Resource::Server(slug) => named(path, "/servers/") == Some(slug),
             Resource::Agent(id) => named(path, "/agents/") == Some(id),
+            Resource::Composed(name) => named(path, "/endpoints/") == Some(name),
         };
         same && origin.eq_ignore_ascii_case(&self.origin)
     }
@@ -89,11 +92,15 @@ impl Names {
         let inner = inner.strip_prefix(&*self.prefix).unwrap_or(inner);
         let resource = match inner {
             "" | "/mcp" => Resource::All,
-            inner => match (named(inner, "/servers/"), named(inner, "/agents/")) {
-                (Some(slug), _) if is_slug(slug) => Resource::Server(slug),
-                (_, Some(id)) if is_agent_id(id) => Resource::Agent(id),
-                _ => return None,
-            },
+            inner => {
+                let names = ["/servers/", "/agents/", "/endpoints/"].map(|kind| named(inner, kind));
+                match names {
+                    [Some(slug), ..] if is_slug(slug) => Resource::Server(slug),
+                    [_, Some(id), _] if is_agent_id(id) => Resource::Agent(id),
+                    [.., Some(name)] if is_slug(name) => Resource::Composed(name),
+                    _ => return None,
+                }
+            }
         };
         let mut document = json!({
             "resource": self.url(resource),
@@ -159,6 +166,7 @@ fn path(resource: Resource<'_>) -> String {
         Resource::All => "/mcp".into(),
         Resource::Server(slug) => format!("/servers/{slug}/mcp"),
         Resource::Agent(id) => format!("/agents/{id}/mcp"),
+        Resource::Composed(name) => format!("/endpoints/{name}/mcp"),
     }
 }
 

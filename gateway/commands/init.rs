@@ -1,6 +1,8 @@
 //! `lockgate init`: writes a first configuration file, optionally with the servers of a client.
 //! Never prompts and never overwrites a file.
 
+mod from_registry;
+
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -43,10 +45,13 @@ enum Base {
 
 #[derive(clap::Args)]
 pub(crate) struct Init {
-    /// Import the servers of a client: `claude`, `cursor`, `vscode`, or the path of its file; may
-    /// be repeated
-    #[arg(long, value_name = "CLIENT")]
+    /// Import the servers of a client: `claude`, `cursor`, `vscode`, or the path of its file; or a
+    /// server of a registry: `registry NAME` or `registry NAME@VERSION`; may be repeated
+    #[arg(long, value_names = ["CLIENT", "NAME"], num_args = 1..=2)]
     from: Vec<String>,
+    /// The registry of `--from registry`
+    #[arg(long, value_name = "URL", default_value = "https://registry.modelcontextprotocol.io")]
+    registry: String,
 }
 
 impl Init {
@@ -54,10 +59,17 @@ impl Init {
         let target = find_target(sources)?;
         let home = sources.env.get("HOME").cloned().unwrap_or_default();
         let mut files = Vec::new();
-        for client in &self.from {
-            files.extend(find_files(client, &home, sources)?);
+        let mut texts = Vec::new();
+        let mut clients = self.from.iter();
+        while let Some(client) = clients.next() {
+            if client != "registry" {
+                files.extend(find_files(client, &home, sources)?);
+                continue;
+            }
+            let name = clients.next().context("--from registry requires the name of a server")?;
+            texts.push(from_registry::read(&self.registry, name, sources)?);
         }
-        let draft = draft(&files, &home, &sources.cwd)?;
+        let draft = draft(&files, &texts, &home, &sources.cwd)?;
         write_new(&target, &draft.text)?;
         let shown = target.strip_prefix(&sources.cwd).unwrap_or(&target);
         let text = if json {

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use crate::problem::{Problem, Problems, Report, ValuePlace};
 use crate::source::node::Node;
-use crate::source::{display_path, read_file};
+use crate::source::{display_path, read_file, read_json};
 use crate::{expand, import, load};
 pub use secrets::RequiredVariable;
 use secrets::Secrets;
@@ -58,24 +58,40 @@ pub fn has_servers(path: &Path, cwd: &Path) -> bool {
     }
 }
 
-/// Drafts a configuration with the servers of these files. Of servers with the same name, the first
-/// is taken.
+fn read_sources<'a>(
+    files: &'a [PathBuf],
+    texts: &'a [(PathBuf, String)],
+    cwd: &Path,
+    problems: &mut Problems,
+) -> Vec<(&'a PathBuf, Node)> {
+    let mut read = Vec::with_capacity(files.len() + texts.len());
+    let files = files.iter().map(|path| (path, read_file(path, cwd, true)));
+    let texts = texts.iter().map(|(source, text)| (source, read_json(source, text)));
+    for (path, file) in files.chain(texts) {
+        match file {
+            Ok(file) => read.push((path, file)),
+            Err(problem) => problems.push(problem),
+        }
+    }
+    read
+}
+
+/// Drafts a configuration with the servers of these files, and of texts in the format of a client's
+/// file, by their sources. Of servers with the same name, the first is taken.
 ///
 /// # Errors
 /// Every mistake in the files.
-pub fn draft(files: &[PathBuf], home: &str, cwd: &Path) -> Result<Draft, Report> {
+pub fn draft(
+    files: &[PathBuf],
+    texts: &[(PathBuf, String)],
+    home: &str,
+    cwd: &Path,
+) -> Result<Draft, Report> {
     let mut problems = Problems::default();
     let mut secrets = Secrets::default();
     let mut taken: BTreeMap<String, (Node, ValuePlace)> = BTreeMap::new();
     let mut groups = Vec::new();
-    for path in files {
-        let file = match read_file(path, cwd, true) {
-            Ok(file) => file,
-            Err(problem) => {
-                problems.push(problem);
-                continue;
-            }
-        };
+    for (path, file) in read_sources(files, texts, cwd, &mut problems) {
         let mut root = import::layer(&file, &mut problems);
         load::one_spelling(&mut root);
         let mut new = BTreeSet::new();

@@ -33,7 +33,7 @@ pub struct Flags {
 }
 
 /// A valid configuration with its files and warnings.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Loaded {
     pub config: Config,
     /// The configuration file, if any; absolute.

@@ -7,6 +7,8 @@ pub mod audit;
 mod auth;
 pub mod builtin;
 mod catalogue;
+mod compose;
+mod discovery;
 mod egress;
 pub mod given;
 mod http;
@@ -35,6 +37,8 @@ pub use audit::Audit;
 pub use auth::{Anonymous, Auth, Claims, Issuer, Scopes};
 pub use builtin::Builtin;
 pub use catalogue::{AuthMethod, CatalogueEntry};
+pub use compose::{Endpoint, Group};
+pub use discovery::{Discovery, Registry};
 pub use egress::{Egress, Reach};
 pub use http::{Admin, ApiPlace, ClientAuth, ForwardedHeader, Http, Ready, SignIn};
 pub use identity::Identity;
@@ -104,9 +108,19 @@ pub struct Root {
     pub names: Names,
     /// How clients find tools that are not listed.
     pub tool_search: ToolSearch,
+    /// Tools of servers with equal definitions that appear as one, named as if the group were the
+    /// server; at most 100.
+    pub groups: BTreeMap<String, Group>,
+    /// Endpoints at `/endpoints/NAME/mcp` with chosen items of all servers; at most 100.
+    pub endpoints: BTreeMap<String, Endpoint>,
+    /// Documents with which hosts find endpoints.
+    pub discovery: Discovery,
     /// Ids of extensions (`prefix/name`) that add no methods, only settings, `_meta` or members of
     /// results. Endpoints announce them if servers do, with equal settings. MCP Apps need no entry.
     pub extensions: List,
+    /// Methods beyond the specification, such as `com.example/search`, that an endpoint of a single
+    /// server passes to it; at most 100.
+    pub methods: List,
     /// Limits of the request path.
     pub limits: Limits,
     /// How the gateway reaches other hosts.

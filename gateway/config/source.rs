@@ -75,6 +75,11 @@ pub fn read_file(path: &Path, cwd: &Path, otherwise_json: bool) -> Result<Node, 
     }
 }
 
+/// Reads JSON text from a source that is not a file.
+pub fn read_json(source: &Path, text: &str) -> Result<Node, Problem> {
+    json::read(&Arc::new(source.to_path_buf()), text)
+}
+
 #[allow(clippy::disallowed_methods, reason = "reads what the operator named, within a bound")]
 fn read_bytes(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();

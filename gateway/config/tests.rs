@@ -3,6 +3,7 @@
 mod accounts;
 mod catalogue;
 mod clients;
+mod compose;
 mod documents;
 mod edges;
 mod garbage;

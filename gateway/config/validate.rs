@@ -7,6 +7,8 @@ mod audit;
 mod auth;
 mod builtin;
 mod catalogue;
+mod compose;
+mod discovery;
 mod egress;
 mod headers;
 mod identity;
@@ -64,8 +66,7 @@ pub fn config(
     };
     let (pins, pins_file) = check.pins(&root.pins);
     let mut proxy = check.proxy(root, pins);
-    let bytes_in_flight = check.bytes_in_flight(root);
-    proxy.limits.bytes_in_flight = bytes_in_flight;
+    proxy.limits.bytes_in_flight = check.bytes_in_flight(root);
     let mut authn = check.auth(root);
     let mut listener = check.listener(root, authn.admits_others());
     let main = listener.as_ref().map(|listener| listener.listen);
@@ -74,9 +75,10 @@ pub fn config(
     authn.sign_in = check.sign_in(root, &authn, &admin);
     authn.signer = check.identity(root, authn.public_url.as_ref());
     admin.webhook = check.webhook(&root.approvals, root.http.public_url.as_ref());
+    proxy.discovery = check.discovery(root, authn.public_url.as_ref());
     let accounts = check.accounts(root, authn.public_url.as_ref());
     if let Some(listener) = &mut listener {
-        adapt_listener(listener, bytes_in_flight, &admin, accounts.public_url.as_ref());
+        adapt_listener(listener, &proxy, &admin, accounts.public_url.as_ref());
     }
     let policy = check.policy(root, &authn);
     let egress = check.egress(&root.egress, admin.api.role_holders.trusts_local);
@@ -110,12 +112,13 @@ pub fn config(
 /// Adapts the listener to other settings.
 fn adapt_listener(
     listener: &mut lockgate_listener::Config,
-    bytes_in_flight: usize,
+    proxy: &lockgate_proxy::Config,
     admin: &lockgate_admin::Config,
     connecting: Option<&url::Url>,
 ) {
     // A larger body would never fit.
-    listener.limits.body_bytes = listener.limits.body_bytes.min(bytes_in_flight);
+    let bytes = &mut listener.limits.body_bytes;
+    *bytes = proxy.limits.bytes_in_flight.min(*bytes);
     if let Some(webhook) = &admin.webhook {
         // The approval page behind the webhook's links is the gateway's own.
         listener.origins.push(webhook.link_base.origin().ascii_serialization());
@@ -214,6 +217,10 @@ impl Check<'_> {
             },
             limits: limits(&root.limits, &root.http),
             tool_search: self.tool_search(&root.tool_search),
+            groups: self.groups(root),
+            endpoints: self.endpoints(root),
+            discovery: None,
+            methods: self.methods(&root.methods),
             extensions: root.extensions.0.iter().cloned().collect(),
             secret: self.secret(root.secret.as_ref()),
             old_secrets: self.old_secrets(root),

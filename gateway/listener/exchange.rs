@@ -6,7 +6,9 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use http::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue};
+use http::header::{
+    ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue,
+};
 use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
 use lockgate_admission::budget::Hold;
 use lockgate_authn::{KEY_SET, WELL_KNOWN};
@@ -30,13 +32,17 @@ use crate::response_body::{ResponseBody, answer_preflight, assemble_response, bu
 static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const MCP_METHODS: &str = "POST, GET, DELETE, OPTIONS";
 const METADATA_METHODS: &str = "GET, OPTIONS";
+/// Ends of the paths of server cards (SEP-2127) and of a catalog of them.
+const SERVER_CARD: &str = "/mcp/server-card";
+const CATALOG: &str = "/.well-known/ai-catalog.json";
 
 #[derive(Debug, PartialEq, Eq)]
 enum Route {
     Mcp(Endpoint),
     Sse(Endpoint),
     Messages,
-    /// Protected resource metadata or a key set, if the handler provides it.
+    /// Protected resource metadata, a key set, or a document for discovery, if the handler provides
+    /// it.
     Metadata,
     Fallback,
 }
@@ -156,7 +162,7 @@ fn parse_route(path: &str, sse: bool) -> Route {
         "/messages" if sse => return Route::Messages,
         _ => {}
     }
-    if path.starts_with(WELL_KNOWN) || path.ends_with(KEY_SET) {
+    if path.starts_with(WELL_KNOWN) || path.ends_with(KEY_SET) || is_discovery(path) {
         return Route::Metadata;
     }
     let Some((endpoint, transport)) = Endpoint::split_path(path) else { return Route::Fallback };
@@ -165,6 +171,11 @@ fn parse_route(path: &str, sse: bool) -> Route {
         "sse" if sse => Route::Sse(endpoint),
         _ => Route::Fallback,
     }
+}
+
+/// Returns whether a path may be that of a server card or of a catalog of them.
+fn is_discovery(path: &str) -> bool {
+    path.ends_with(SERVER_CARD) || path.ends_with(CATALOG)
 }
 
 async fn call_fallback<H: Handler, F: Fallback>(
@@ -290,8 +301,18 @@ fn answer_metadata<B>(
     let is_key_set = request.uri().path().ends_with(KEY_SET);
     let lasting = if is_key_set { "max-age=300" } else { "max-age=3600" };
     let mut headers = HeaderMap::new();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    let path = request.uri().path();
+    let kind = match () {
+        () if path.ends_with(SERVER_CARD) => "application/mcp-server-card+json",
+        () if path.ends_with(CATALOG) => "application/ai-catalog+json",
+        () => "application/json",
+    };
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static(lasting));
+    if is_discovery(path) {
+        // Public documents, for clients in browsers too.
+        headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+    }
     Ok(assemble_response(StatusCode::OK, headers, ResponseBody::whole(document.into())))
 }
 

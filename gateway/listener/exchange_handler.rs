@@ -25,8 +25,8 @@ pub trait Handler: Send + Sync + 'static {
         credentials: &Credentials,
     ) -> impl Future<Output = Result<Principal, Reply>> + Send;
 
-    /// Returns the public document at a path, if any: protected resource metadata (RFC 9728), or a
-    /// key set (RFC 7517).
+    /// Returns the public document at a path, if any: protected resource metadata (RFC 9728), a
+    /// key set (RFC 7517), a server card or a catalog of them.
     fn metadata(&self, path: &str) -> Option<String>;
 
     /// Takes a permit for an event stream of the caller, held until dropped.

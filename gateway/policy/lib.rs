@@ -49,6 +49,7 @@ pub use input_schema::InputSchema;
 pub use limit_key::LimitKey;
 pub use limiter::{Allowance, HeldPermit, Limiter, Local, Quota, Reached};
 pub use overlap::Overlap;
+pub use pattern::Patterns;
 pub use policy::{DenyReason, Passed, Policy, PolicyDenial, Question};
 pub use rate::Limited;
 pub use refusal::Refusal;

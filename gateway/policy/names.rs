@@ -12,7 +12,9 @@ pub(crate) const CATEGORIES: [&str; 7] =
 /// The prefixes of client certificate names.
 pub(crate) const CERTIFICATES: [&str; 5] = ["cn:", "dns:", "email:", "sha256:", "uri:"];
 const ALL: &str = "/mcp";
-const ONE: (&str, &str) = ("/servers/", "/mcp");
+/// Before and after the name of a server, and of a composed endpoint.
+const NAMED: [&str; 2] = ["/servers/", "/endpoints/"];
+const END: &str = "/mcp";
 
 /// A mistake in a list or an item: its keys below the policy, and a message.
 type Misnomer = (Vec<String>, String);
@@ -116,13 +118,16 @@ fn certificate(text: &str) -> Option<String> {
 
 /// Returns the mistake in a pattern over endpoints.
 fn endpoint(text: &str) -> Option<String> {
-    let (start, end) = ONE;
-    // The name of a server is not empty.
-    let named = is_open(text) || text.len() > start.len() + end.len();
-    if fits(text, ALL) || named && may_begin(text, start) && may_end(text, end) {
-        return None;
+    for start in NAMED {
+        // The name is not empty.
+        let named = is_open(text) || text.len() > start.len() + END.len();
+        if fits(text, ALL) || named && may_begin(text, start) && may_end(text, END) {
+            return None;
+        }
     }
-    Some("matches no endpoint: the endpoints are `/mcp` and `/servers/NAME/mcp`".to_owned())
+    let words = "matches no endpoint: the endpoints are `/mcp`, `/servers/NAME/mcp` and \
+        `/endpoints/NAME/mcp`";
+    Some(words.to_owned())
 }
 
 /// Returns whether a pattern matches a text; an invalid pattern matches nothing.
@@ -132,12 +137,11 @@ fn fits(pattern: &str, text: &str) -> bool {
 
 /// Returns whether a text is an endpoint, without interpreting it as a pattern.
 pub(crate) fn is_endpoint(text: &str) -> bool {
-    let (start, end) = ONE;
     if text == ALL {
         return true;
     }
-    let Some(rest) = text.strip_prefix(start) else { return false };
-    let Some(name) = rest.strip_suffix(end) else { return false };
+    let rest = NAMED.iter().find_map(|start| text.strip_prefix(start));
+    let Some(name) = rest.and_then(|rest| rest.strip_suffix(END)) else { return false };
     !name.is_empty() && !name.contains('/') && !is_open(name)
 }
 

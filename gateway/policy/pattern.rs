@@ -140,6 +140,43 @@ impl Matcher {
     }
 }
 
+/// Patterns that select items by name.
+#[derive(Clone, Debug, Default)]
+pub struct Patterns {
+    texts: Vec<String>,
+    set: GlobSet,
+}
+
+impl Patterns {
+    /// # Errors
+    /// A description of the first invalid pattern.
+    pub fn new(texts: &[String]) -> Result<Self, String> {
+        if texts.len() > MAX_PATTERNS {
+            return Err(format!("must not have more than {MAX_PATTERNS} patterns"));
+        }
+        let mut builder = GlobSetBuilder::new();
+        for (at, text) in texts.iter().enumerate() {
+            builder.add(compile(text).map_err(|words| format!("pattern {} {words}", at + 1))?);
+        }
+        let set = builder.build().map_err(|error| error.kind().to_string())?;
+        Ok(Self { texts: texts.to_vec(), set })
+    }
+
+    /// Returns whether one of the names matches.
+    #[must_use]
+    pub fn fit(&self, names: &[&str]) -> bool {
+        names.iter().any(|name| self.set.is_match(name))
+    }
+}
+
+impl PartialEq for Patterns {
+    fn eq(&self, other: &Self) -> bool {
+        self.texts == other.texts
+    }
+}
+
+impl Eq for Patterns {}
+
 pub(crate) fn any(globs: &[Glob], names: &[impl AsRef<str>]) -> bool {
     for glob in globs {
         let matcher = Matcher::new(glob);

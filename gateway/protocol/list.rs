@@ -184,6 +184,22 @@ pub fn strip_annotations(out: &mut Vec<u8>, item: &[u8]) -> Result<(), ScanError
     Ok(())
 }
 
+/// Returns an item with another value (JSON text) of a member, which is added if missing.
+#[must_use]
+pub fn with_member(item: &[u8], name: &str, value: &[u8]) -> Option<Vec<u8>> {
+    let (_, members) = Scanner::new(item, scan::MAX_DEPTH).ok()?.members(Keys::Distinct).ok()?;
+    let mut out = Vec::with_capacity(item.len() + value.len());
+    let mut object = Object::open(&mut out);
+    for member in &members {
+        if !member.is(item, name) {
+            object.copy(member.key.of(item), member.value.of(item));
+        }
+    }
+    object.raw(name, value);
+    object.close();
+    Some(out)
+}
+
 /// Writes `_meta`, in which tools refer to their views (MCP Apps) by URI. These URIs must lead back
 /// through the gateway.
 fn show_meta(object: &mut Object<'_>, raw: &[u8], shown: &Shown<'_>) {

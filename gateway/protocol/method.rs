@@ -112,9 +112,10 @@ impl Method {
         !matches!(self, Self::DirectoryRead | Self::SkillsGet) && self.target().is_some()
     }
 
-    /// Returns whether a repeated request is harmless: everything but calls and task changes.
+    /// Returns whether a repeated request is harmless: everything but calls, task changes and
+    /// unknown methods.
     #[must_use]
     pub fn is_safe(self) -> bool {
-        !matches!(self, Self::ToolsCall | Self::TasksUpdate | Self::TasksCancel)
+        !matches!(self, Self::ToolsCall | Self::TasksUpdate | Self::TasksCancel | Self::Unknown)
     }
 }

@@ -1,6 +1,7 @@
 //! Requests to servers, written by splicing: a new id, the server's own name and a new `_meta`;
 //! arguments are copied.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use bytes::Bytes;
@@ -51,7 +52,7 @@ impl Outbound<'_> {
         out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
         write::number(&mut out, id);
         out.extend_from_slice(b",\"method\":\"");
-        out.extend_from_slice(method.as_str().as_bytes());
+        out.extend_from_slice(self.method_name(method).as_bytes());
         out.extend_from_slice(b"\",\"params\":");
         let gap = self.write_params(&mut out, id, method);
         out.push(b'}');
@@ -61,6 +62,16 @@ impl Outbound<'_> {
                 [all.slice(..at), request.text.slice(span), all.slice(at..)]
             }
             _ => whole(all),
+        }
+    }
+
+    /// Returns the name of a method on the wire; that of an unknown method is the client's, which
+    /// needs no escapes.
+    #[must_use]
+    pub fn method_name(&self, method: Method) -> Cow<'_, str> {
+        match self.request {
+            Some(request) if method == Method::Unknown => request.method_name(),
+            _ => Cow::Borrowed(method.as_str()),
         }
     }
 

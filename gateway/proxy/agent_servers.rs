@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use lockgate_authn::{Principal, Role};
 use lockgate_upstream::ServerId;
 
+use crate::config::ToolsMode;
+
 /// The servers that are assigned to an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentServers {
@@ -14,6 +16,8 @@ pub struct AgentServers {
     pub servers: BTreeSet<ServerId>,
     /// The own names of tools that the agent cannot list or call.
     pub hidden: BTreeMap<ServerId, BTreeSet<String>>,
+    /// The form of its list of tools; `None` for the operator's setting.
+    pub mode: Option<ToolsMode>,
 }
 
 /// The principal, in the agent's organisation, that owns the agent.

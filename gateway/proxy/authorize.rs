@@ -43,8 +43,21 @@ pub(crate) fn authorize(context: &RequestContext) -> Result<Permitted, RequestEr
         Method::TasksGet | Method::TasksUpdate | Method::TasksCancel | Method::TasksResult => {
             authorize_task(context)
         }
+        Method::Unknown if context.passes() => authorize_unknown(context),
         other => Err(RequestError::method_not_found(other.as_str())),
     }
+}
+
+/// Permits a method that the operator lets through. The caller sees the server, and rates count.
+fn authorize_unknown(context: &RequestContext) -> Result<Permitted, RequestError> {
+    let name = context.request.method_name();
+    let Some(server) = context.view.servers.values().next() else {
+        return Err(RequestError::method_not_found(&name));
+    };
+    let held = admit(&context.snapshot, &context.rights, Method::Unknown)?;
+    let permitted =
+        Permitted::new(Arc::clone(server), Method::Unknown, (&*name).into(), Vec::new());
+    Ok(permitted.with_held(held))
 }
 
 /// Sizes, in bytes, up to which a URI or the answers to questions are checked in less than 5 ms.
@@ -126,7 +139,7 @@ fn authorize_tool(context: &RequestContext) -> Result<Permitted, RequestError> {
     }
     let permitted = permit_round(context, Arc::clone(&entry.server), Arc::clone(&entry.item.key))?
         .with_metrics(entry.metrics.clone())
-        .with_listed(context.view.shown(entry))
+        .with_listed(context.view.recorded(entry))
         .with_task(context.request.param("task").is_some(), task_use);
     Ok(permitted.with_judgement(judged))
 }
@@ -153,7 +166,7 @@ fn authorize_prompt(context: &RequestContext) -> Result<Permitted, RequestError>
     let judged = evaluate(context, &seen.verdict, &seen.entry.target(TargetKind::Prompt))?;
     let entry = &seen.entry;
     let permitted = permit_round(context, Arc::clone(&entry.server), Arc::clone(&entry.item.key))?;
-    Ok(permitted.with_listed(context.view.shown(&seen.entry)).with_judgement(judged))
+    Ok(permitted.with_listed(context.view.recorded(&seen.entry)).with_judgement(judged))
 }
 
 fn authorize_resource(context: &RequestContext) -> Result<Permitted, RequestError> {

@@ -1,7 +1,9 @@
-//! The merged catalog of all servers' tools, prompts, resources, templates and skills, and the views of it
-//! per endpoint. Both are immutable and replaced on changes.
+//! The merged catalog of all servers' tools, prompts, resources, templates and skills, and the
+//! views of it per endpoint. Both are immutable and replaced on changes.
 
+mod compose;
 mod entry;
+mod groups;
 mod hidden;
 mod keep;
 mod layers;
@@ -29,6 +31,7 @@ use lockgate_telemetry::Metrics;
 use lockgate_upstream::{ListKind, Status, Upstream, UpstreamState};
 
 pub(crate) use entry::{Audience, CatalogEntry, ViewEntry, category, index, organisation_of};
+pub(crate) use groups::Groups;
 pub(crate) use hidden::Asking;
 use keep::keep_ms;
 pub(crate) use layers::{Layers, Selection, Viewing};

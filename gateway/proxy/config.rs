@@ -2,9 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
+use lockgate_policy::Patterns;
 use lockgate_policy::pin::Pins;
+use lockgate_protocol::method::Method;
 use lockgate_protocol::{list, scan};
 use lockgate_search::Synonyms;
 
@@ -19,8 +22,16 @@ pub struct Config {
     pub names: Names,
     pub limits: Limits,
     pub tool_search: ToolSearch,
+    /// Tools of several servers that appear as one, by the name that takes the servers' place.
+    pub groups: BTreeMap<String, Group>,
+    /// Composed endpoints, by name.
+    pub endpoints: BTreeMap<String, Arc<Compose>>,
+    /// Documents with which hosts find endpoints; `None` if there are none.
+    pub discovery: Option<Discovery>,
     /// Names of extensions that add no methods, which endpoints announce for their servers.
     pub extensions: BTreeSet<String>,
+    /// Names of unknown methods that endpoints of a single server pass to it.
+    pub methods: BTreeSet<String>,
     /// Secret from which the keys of sealed tokens (cursors, request states, task ids) are derived.
     /// If `None`, each start generates a secret, and tokens do not outlive the process.
     pub secret: Option<String>,
@@ -30,6 +41,56 @@ pub struct Config {
     pub pins: Pins,
     /// Addresses of this gateway and its peers; `None` for a single gateway.
     pub replicas: Option<Replicas>,
+}
+
+/// Documents with which hosts find endpoints.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Discovery {
+    /// Whether there are server cards and a catalog of them.
+    pub cards: bool,
+    pub registry: Registry,
+    /// Parts of the public address: its host; scheme, host and port; the path before `/mcp`.
+    pub host: String,
+    pub origin: String,
+    pub prefix: String,
+}
+
+/// The readers of the list of endpoints in the form of a registry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Registry {
+    Off,
+    /// Authenticated callers, each with its own servers.
+    Members,
+    /// Also callers without credentials, with the operator's endpoints.
+    Public,
+}
+
+/// Servers with equal tools. An argument selects the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    pub servers: BTreeSet<String>,
+    pub argument: String,
+}
+
+/// The items of a composed endpoint. Keys are `server/name` with the server's own name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Compose {
+    pub tools: Patterns,
+    pub prompts: Patterns,
+    /// Also for templates and skills.
+    pub resources: Patterns,
+    /// Names of tools and prompts at the endpoint.
+    pub rename: BTreeMap<String, String>,
+    /// Descriptions at the endpoint.
+    pub describe: BTreeMap<String, String>,
+}
+
+impl Config {
+    /// Returns whether the gateway knows a method, and so cannot let it through.
+    #[must_use]
+    pub fn knows_method(name: &str) -> bool {
+        Method::parse(name) != Method::Unknown
+    }
 }
 
 /// The addresses of a group of gateways.
@@ -79,9 +140,10 @@ pub struct ToolSearch {
 }
 
 impl ToolSearch {
-    /// Returns the mode of the endpoint at a path.
-    pub(crate) fn mode(&self, path: &str) -> ToolsMode {
-        self.endpoints.get(path).copied().unwrap_or(self.tools)
+    /// Returns the mode of the endpoint at a path: that of the operator for this path, its agent's,
+    /// or that for all.
+    pub(crate) fn mode(&self, path: &str, of_agent: Option<ToolsMode>) -> ToolsMode {
+        self.endpoints.get(path).copied().or(of_agent).unwrap_or(self.tools)
     }
 
     /// Returns whether a client, described by the JSON text of its `clientInfo`, loads definitions

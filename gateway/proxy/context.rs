@@ -6,6 +6,7 @@ use std::sync::Arc;
 use lockgate_authn::Principal;
 use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::meta;
+use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::{Era, Revision};
 use lockgate_telemetry::TraceContext;
 use lockgate_upstream::Caller;
@@ -39,6 +40,14 @@ pub(crate) struct RequestContext {
     pub(crate) running: Option<Running>,
     /// Whether the response may be streamed.
     pub(crate) takes_streamed_body: bool,
+}
+
+/// Returns whether a request has an unknown method that the operator lets through to the only
+/// server of an endpoint.
+pub(crate) fn is_passed(request: &Request, view: &View, snapshot: &Snapshot) -> bool {
+    request.method == Method::Unknown
+        && !view.namespaced
+        && snapshot.config.methods.contains(&*request.method_name())
 }
 
 impl RequestContext {
@@ -106,6 +115,11 @@ impl RequestContext {
     pub(crate) fn sees(&self, entry: &CatalogEntry) -> bool {
         let asked = if self.can_be_asked() { Some(self.era()) } else { None };
         entry.audience.includes(asked)
+    }
+
+    /// Returns whether the request has an unknown method that the endpoint's only server gets.
+    pub(crate) fn passes(&self) -> bool {
+        is_passed(&self.request, &self.view, &self.snapshot)
     }
 
     /// Returns the tool of this name if it is offered to this caller.

@@ -11,7 +11,7 @@ use lockgate_protocol::name::Slug;
 use lockgate_protocol::uri;
 use lockgate_upstream::{ListKind, Upstream, UpstreamState};
 
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Groups};
 use crate::directory::{DirectoryState, select};
 use crate::gateway::Gateway;
 use crate::snapshot::Snapshot;
@@ -111,6 +111,15 @@ impl Gateway {
             Ok(()) => TargetState::Known,
             Err(_) => TargetState::MissingScope,
         }
+    }
+
+    /// Returns why tools of the operator's grouped servers stay apart.
+    #[must_use]
+    pub fn explain_groups(&self) -> Vec<String> {
+        let snapshot = self.snapshot();
+        let catalog = self.directory.catalog();
+        let tools = catalog.items(ListKind::Tools);
+        Groups::find(tools, &snapshot.config.groups, snapshot.naming).1
     }
 
     /// Returns the scopes of a key and the scopes that they imply.

@@ -203,7 +203,7 @@ impl Directory {
         }
         let selection = select(endpoint, None, snapshot, &rights.principal)?;
         // Unknown endpoints are not cached: clients could make up any number of them.
-        let viewing = make_viewing(endpoint, snapshot, rights);
+        let viewing = make_viewing(endpoint, selection, snapshot, rights);
         let view = Layers { shared: &shared, own: None }.view(selection, viewing)?;
         Some(shared.views.keep(endpoint, class, view))
     }
@@ -222,7 +222,7 @@ impl Directory {
         if let Some(known) = shared.views.get(Some(state.number), endpoint, class) {
             return Some(known);
         }
-        let viewing = make_viewing(endpoint, snapshot, rights);
+        let viewing = make_viewing(endpoint, selection, snapshot, rights);
         let view = Layers { shared, own: Some(&state.catalog) }.view(selection, viewing)?;
         let number = state.number;
         let kept = shared.views.keep_own(
@@ -251,7 +251,7 @@ impl Directory {
                     let state = own.state();
                     let assigned = match about.endpoint {
                         Endpoint::Agent(agent) => state.assigned_to(agent.id()),
-                        Endpoint::All | Endpoint::Server(_) => None,
+                        _ => None,
                     };
                     tokio::join!(
                         self.settle_shared(deadline),
@@ -331,11 +331,16 @@ impl Directory {
 
 fn make_viewing<'a>(
     endpoint: &Endpoint,
+    selection: Selection<'_>,
     snapshot: &'a Snapshot,
     rights: &'a CallerRights,
 ) -> Viewing<'a> {
     let tool_search = &snapshot.config.tool_search;
-    let mode = tool_search.mode(&endpoint.path());
+    let of_agent = match selection {
+        Selection::Assigned(agent) => agent.mode,
+        _ => None,
+    };
+    let mode = tool_search.mode(&endpoint.path(), of_agent);
     Viewing {
         policy: &snapshot.policy,
         rights,
@@ -343,6 +348,7 @@ fn make_viewing<'a>(
         mode,
         tool_search,
         extensions: &snapshot.config.extensions,
+        groups: &snapshot.config.groups,
     }
 }
 
@@ -350,12 +356,15 @@ fn make_viewing<'a>(
 pub(crate) fn select<'a>(
     endpoint: &'a Endpoint,
     state: Option<&'a DirectoryState>,
-    snapshot: &Snapshot,
+    snapshot: &'a Snapshot,
     caller: &Principal,
 ) -> Option<Selection<'a>> {
     Some(match endpoint {
         Endpoint::All => Selection::All,
         Endpoint::Server(slug) => Selection::One(slug),
+        Endpoint::Composed(composed) => {
+            Selection::Composed(snapshot.config.endpoints.get(composed.name())?)
+        }
         Endpoint::Agent(agent) => {
             let role = snapshot.authenticator.role_of(caller);
             Selection::Assigned(state?.find_agent(agent.id(), caller, role)?)

@@ -72,6 +72,7 @@ pub(crate) async fn answer_request(gateway: &Arc<Gateway>, context: Box<RequestC
         {
             return forward_request(gateway, context).await;
         }
+        Method::Unknown if context.passes() => return forward_request(gateway, context).await,
         method if task::is_asked_about(&context, method) => {
             return forward_request(gateway, context).await;
         }

@@ -67,9 +67,7 @@ pub(crate) async fn receive(
             let problem = RequestError::new(code::INVALID_REQUEST, words);
             refuse(gateway, exchange, &id, &problem, &operation)
         }
-        method
-            if !method.exists_in(Era::Legacy) || method.as_str().starts_with("notifications/") =>
-        {
+        _ if is_refused(&snapshot, &request) => {
             let problem = RequestError::method_not_found(&request.method_name());
             refuse(gateway, exchange, &id, &problem, &operation)
         }
@@ -92,6 +90,14 @@ pub(crate) async fn receive(
                 _ => dispatch::answer_request(gateway, context).await,
             }
         }
+    }
+}
+
+/// Returns whether no endpoint serves the method of a request.
+fn is_refused(snapshot: &Snapshot, request: &Request) -> bool {
+    match request.method {
+        Method::Unknown => !snapshot.config.methods.contains(&*request.method_name()),
+        method => !method.exists_in(Era::Legacy) || method.as_str().starts_with("notifications/"),
     }
 }
 
@@ -145,7 +151,7 @@ async fn prepare_request(
         request,
         snapshot,
     });
-    if context.view.search.is_some()
+    if context.view.unwraps
         && let Err(problem) = search::unwrap_call(&mut context)
     {
         server_operation::refuse(context.operation.as_ref(), &problem);

@@ -17,10 +17,12 @@ mod config;
 mod context;
 mod decisions;
 mod directory;
+mod discovery;
 mod dispatch;
 mod flagged_tools;
 mod follow;
 mod gateway;
+mod group_call;
 mod headers;
 mod identity_assertions;
 mod inspect;
@@ -72,8 +74,11 @@ pub use activity::ActivityPosition;
 pub use agent_servers::{AgentOwner, AgentServers};
 pub use approvals::announced::{Announcement, WaitingApproval};
 pub use approvers::ApproverError;
-pub use config::{Config, Limits, Names, Replicas, ToolSearch, ToolsMode};
+pub use config::{
+    Compose, Config, Discovery, Group, Limits, Names, Registry, Replicas, ToolSearch, ToolsMode,
+};
 pub use decisions::{DecisionQuestion, TargetState, TooManyJudgements};
+pub use discovery::RegistryQuery;
 pub use flagged_tools::{FlaggedTool, PinChange};
 pub use gateway::Gateway;
 pub use identity_assertions::GatewayAssertion;

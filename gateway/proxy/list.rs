@@ -34,7 +34,12 @@ pub(crate) fn find_pages(
         let pages = match search {
             Some(search) => render_short(view, search, revision, asked, page_items),
             None => {
-                let entries: Vec<_> = view.entries(kind, asked).collect();
+                let entries = match kind {
+                    ListKind::Tools => view.listed_tools(),
+                    _ => &view.items[index(kind)],
+                };
+                let entries = entries.iter().filter(|entry| entry.audience.includes(asked));
+                let entries: Vec<_> = entries.collect();
                 render(view, kind, revision, &entries, page_items)
             }
         };

@@ -18,7 +18,7 @@ use lockgate_upstream::{Caller, LogLevel};
 
 use crate::authorize::require_tasks;
 use crate::catalog::{Audience, View};
-use crate::context::RequestContext;
+use crate::context::{RequestContext, is_passed};
 use crate::directory::About;
 use crate::dispatch;
 use crate::gateway::Gateway;
@@ -126,7 +126,7 @@ fn check_request(
     let rights = CallerRights::new(&snapshot.policy, principal.clone(), &exchange.endpoint);
     let view = gateway.directory.view(&exchange.endpoint, &snapshot, &rights);
     let Some(view) = view else { return Err(RequestError::no_endpoint()) };
-    if !is_offered(request.method, &view) {
+    if !is_offered(request.method, &view) && !is_passed(&request, &view, &snapshot) {
         return Err(RequestError::method_not_found(&request.method_name()));
     }
     // Stdio has no headers.
@@ -154,7 +154,7 @@ fn check_request(
     if context.request.method.as_str().starts_with("tasks/") {
         require_tasks(&context)?;
     }
-    if context.view.search.is_some() {
+    if context.view.unwraps {
         search::unwrap_call(&mut context)?;
     }
     Ok(context)

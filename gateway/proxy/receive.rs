@@ -52,7 +52,8 @@ impl Gateway {
         {
             return Some(keys);
         }
-        snapshot.authenticator.metadata(path)
+        let document = snapshot.authenticator.metadata(path);
+        document.or_else(|| self.find_discovery(&snapshot, path))
     }
 
     /// Handles an exchange with a client. Dropping the future or the reply's events signals that

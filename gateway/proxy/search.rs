@@ -17,9 +17,10 @@ use serde_json::{Map, Value, json};
 use crate::catalog::management::{
     CALL, DESCRIBE, FIND, FOUND, MAX_DESCRIBED, MAX_FOUND, is_management,
 };
-use crate::catalog::{CatalogEntry, ViewSearch, index};
+use crate::catalog::{CatalogEntry, ViewSearch};
 use crate::context::RequestContext;
 use crate::gateway::Gateway;
+use crate::group_call::select_server;
 use crate::rescue::RequestError;
 use crate::transport::Text;
 pub(crate) use signature::first_sentence;
@@ -37,8 +38,18 @@ pub(crate) enum Lookup {
     Describe,
 }
 
-/// Turns a call of `call_tool` into the call that it contains.
+/// Turns a call of `call_tool` into the call that it contains, and the call of a group into that of
+/// a server's tool.
 pub(crate) fn unwrap_call(context: &mut RequestContext) -> Result<(), RequestError> {
+    unwrap_management(context)?;
+    let view = Arc::clone(&context.view);
+    match &view.groups {
+        Some(groups) => select_server(context, groups),
+        None => Ok(()),
+    }
+}
+
+fn unwrap_management(context: &mut RequestContext) -> Result<(), RequestError> {
     let is_call = context.request.method == Method::ToolsCall;
     if !is_call || context.request.param_str("name").as_deref() != Some(CALL) {
         return Ok(());
@@ -130,7 +141,7 @@ fn find_tools(context: &RequestContext) -> Result<String, String> {
     let query = Query::parse(query, synonyms).map_err(|error| format!("`query`: {error}"))?;
     let Some(search) = context.search() else { return Ok(String::new()) };
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let tools = &context.view.items[index(ListKind::Tools)];
+    let tools = context.view.listed_tools();
     let found = search.find(tools, &query, limit, &|entry| {
         context.sees(entry) && server.is_none_or(|server| *server == *entry.slug)
     });
@@ -180,10 +191,14 @@ fn describe(context: &RequestContext) -> Result<String, String> {
 }
 
 fn find_entry(context: &RequestContext, name: &str) -> Option<Arc<CatalogEntry>> {
-    let seen = context.tool(name)?;
-    let shown = context.view.shown(&seen.entry);
+    let groups = context.view.groups.as_ref();
+    let entry = match groups.and_then(|groups| groups.tool(name)) {
+        Some(group) if context.sees(&group.entry) => &group.entry,
+        _ => &context.tool(name)?.entry,
+    };
+    let shown = context.view.shown(entry);
     let is_hidden = context.search().is_none_or(|search| search.is_for_hosts(shown));
-    if is_hidden { None } else { Some(Arc::clone(&seen.entry)) }
+    if is_hidden { None } else { Some(Arc::clone(entry)) }
 }
 
 /// Writes a tool's definition as a list would show it.

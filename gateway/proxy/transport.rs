@@ -18,6 +18,21 @@ pub enum Endpoint {
     Server(String),
     /// `/agents/{id}/mcp`: the servers assigned to an agent, names and URIs namespaced.
     Agent(AgentPath),
+    /// `/endpoints/{name}/mcp`: chosen items of all servers, named by the operator.
+    Composed(ComposedPath),
+}
+
+/// `endpoints/{name}`, which is never a valid slug.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ComposedPath(String);
+
+impl ComposedPath {
+    const PREFIX: &'static str = "endpoints/";
+
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.0.strip_prefix(Self::PREFIX).unwrap_or("")
+    }
 }
 
 /// `agents/{id}`: the path of an agent, which is never a valid slug.
@@ -46,6 +61,7 @@ impl Endpoint {
             Self::All => Cow::Borrowed("/mcp"),
             Self::Server(slug) => Cow::Owned(format!("/servers/{slug}/mcp")),
             Self::Agent(agent) => Cow::Owned(format!("/{}/mcp", agent.0)),
+            Self::Composed(composed) => Cow::Owned(format!("/{}/mcp", composed.0)),
         }
     }
 
@@ -69,6 +85,7 @@ impl Endpoint {
         let endpoint = match kind {
             "servers" => Self::Server(name.to_owned()),
             "agents" => Self::Agent(AgentPath::new(name)),
+            "endpoints" => Self::Composed(ComposedPath([ComposedPath::PREFIX, name].concat())),
             _ => return None,
         };
         Some((endpoint, rest))
@@ -81,6 +98,7 @@ impl Endpoint {
             Self::All => Resource::All,
             Self::Server(slug) => Resource::Server(slug),
             Self::Agent(agent) => Resource::Agent(agent.id()),
+            Self::Composed(composed) => Resource::Composed(composed.name()),
         }
     }
 
@@ -100,7 +118,7 @@ impl Endpoint {
         match (caller.only_agent(), self) {
             (None, _) => true,
             (Some(only), Self::Agent(agent)) => agent.id() == only,
-            (Some(_), Self::All | Self::Server(_)) => false,
+            (Some(_), _) => false,
         }
     }
 
@@ -110,6 +128,7 @@ impl Endpoint {
             Self::All => b"",
             Self::Server(slug) => slug.as_bytes(),
             Self::Agent(agent) => agent.0.as_bytes(),
+            Self::Composed(composed) => composed.0.as_bytes(),
         }
     }
 }

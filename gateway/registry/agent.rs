@@ -15,6 +15,9 @@ pub struct Agent {
     pub owner: PrincipalKey,
     /// For people; unique among the agents of its owner, ignoring case.
     pub name: String,
+    /// The form of its list of tools, `full`, `search` or `auto`; empty for the operator's setting.
+    #[serde(default)]
+    pub tools: String,
     /// Starts at 1; incremented by every change except assignments.
     pub version: i64,
     /// Milliseconds since 1970.
@@ -29,6 +32,14 @@ pub struct NewAgent {
     pub name: String,
 }
 
+/// Changes of an agent; omitted fields keep their value.
+#[derive(Clone, Debug, Default)]
+pub struct AgentPatch {
+    pub name: Option<String>,
+    /// As [`Agent::tools`].
+    pub tools: Option<String>,
+}
+
 impl Agent {
     pub(crate) fn from_record(record: &AgentRecord) -> Self {
         let owner = PrincipalKey {
@@ -40,6 +51,7 @@ impl Agent {
             organisation: record.organisation.clone(),
             owner,
             name: record.name.clone(),
+            tools: record.tools.clone(),
             version: record.version,
             created_at: record.created_at,
             updated_at: record.updated_at,

@@ -1,10 +1,10 @@
-//! Operations on agents: create, rename, delete. Users manage their own agents, administrators all
+//! Operations on agents: create, change, delete. Users manage their own agents, administrators all
 //! agents of their organisation.
 
 use lockgate_store::{AgentRecord, Change};
 
 use crate::actor::{Actor, ChangeOptions, Changed};
-use crate::agent::{Agent, NewAgent};
+use crate::agent::{Agent, AgentPatch, NewAgent};
 use crate::change::{Begun, Digest, RequiredRecords, check_version, new_id, owner};
 use crate::error::RegistryError;
 use crate::field;
@@ -48,6 +48,7 @@ impl Registry {
             name,
             owner_issuer: actor.principal.issuer.to_string(),
             owner_subject: actor.principal.subject.to_string(),
+            tools: String::new(),
             version: 1,
             created_at: now,
             updated_at: now,
@@ -58,19 +59,20 @@ impl Registry {
         self.finish(pending, actor, options, changed).await
     }
 
-    /// Renames an agent.
+    /// Changes the name of an agent, or the form of its list of tools.
     ///
     /// # Errors
     /// [`RegistryError`].
-    pub async fn rename_agent(
+    pub async fn change_agent(
         &self,
         actor: &Actor,
         id: &str,
-        name: &str,
+        patch: AgentPatch,
         options: &ChangeOptions,
     ) -> Result<Changed<Agent>, RegistryError> {
-        let digest = Digest::new("rename agent").part(id.as_bytes()).part(name.as_bytes());
-        let name = field::name(name)?;
+        let digest = Digest::new("change agent").part(id.as_bytes());
+        let digest = digest.part(format!("{patch:?}").as_bytes());
+        let name = patch.name.as_deref().map(field::name).transpose()?;
         let mut pending =
             match self.begin(actor, options, digest, RequiredRecords::Agent(id)).await? {
                 Begun::Replayed(changed) => return Ok(changed),
@@ -79,8 +81,11 @@ impl Registry {
         let mut record = find_agent(&mut pending.change, actor, id).await?;
         check_version(options, record.version)?;
         let before = Agent::from_record(&record);
-        record.name_key = field::name_key(&name);
-        record.name = name;
+        if let Some(name) = name {
+            record.name_key = field::name_key(&name);
+            record.name = name;
+        }
+        record.tools = patch.tools.unwrap_or(record.tools);
         record.version += 1;
         record.updated_at = pending.change.now();
         refuse_taken_name(&mut pending.change, &record).await?;

@@ -36,7 +36,7 @@ mod waiting_lists;
 mod waiting_usage;
 
 pub use actor::{Actor, ChangeOptions, Changed, PrincipalKey, Role, Warning};
-pub use agent::{Agent, NewAgent};
+pub use agent::{Agent, AgentPatch, NewAgent};
 pub use assignments::{AgentServer, AgentServerChange, Assignment};
 pub use auth::Auth;
 pub use catalogue::{Catalogue, CatalogueEntry};

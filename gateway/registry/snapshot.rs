@@ -81,6 +81,8 @@ pub struct AgentSnapshot {
     /// assignment.
     pub servers: Vec<Arc<str>>,
     pub hidden: HiddenTools,
+    /// The form of its list of tools; empty for the operator's setting.
+    pub tools: Arc<str>,
 }
 
 /// The own names of tools that are hidden from an agent, by the id of an integration or the slug of
@@ -128,6 +130,7 @@ impl OrganisationSnapshot {
                 },
                 servers,
                 hidden: hidden.get(&record.id).cloned().unwrap_or_default(),
+                tools: record.tools.as_str().into(),
             }));
         }
         Self {

@@ -3,15 +3,17 @@
 
 use std::sync::Arc;
 
-use axum::Router;
 use axum::body::Body;
-use axum::extract::Request;
+use axum::extract::{Path, Request};
 use axum::http::StatusCode;
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
 use lockgate_admin::{Applications, Asking, HeldBody, ScrapeToken, answer_refusal, is_public};
-use lockgate_authn::{DEFAULT_ORGANISATION, Role};
+use lockgate_authn::{DEFAULT_ORGANISATION, Principal, Role};
 use lockgate_listener::Remote;
+use lockgate_proxy::{Registry, RegistryQuery};
 use tower::ServiceExt;
 
 use crate::app::App;
@@ -43,6 +45,75 @@ pub(super) fn guarded_metrics(app: &Arc<App>, token: Option<ScrapeToken>) -> Rou
 /// Returns the guarded `/approvals` routes. Policies decide on permissions to approve.
 pub(super) fn guarded_approvals(app: &Arc<App>) -> Router {
     guard(app, lockgate_admin::approvals_router(Arc::clone(app)))
+}
+
+/// Returns the routes of the registry API, which lists endpoints if the operator enables it.
+pub(super) fn registry(app: &Arc<App>) -> Router {
+    let pages = Arc::clone(app);
+    let entries = Arc::clone(app);
+    Router::new()
+        .route(
+            "/v0.1/servers",
+            get(async move |request: Request| {
+                let query = read_query(request.uri().query().unwrap_or(""));
+                let caller = match admit_reader(&pages, request).await {
+                    Ok(caller) => caller,
+                    Err(answer) => return answer,
+                };
+                match pages.gateway.list_registry(caller.as_ref(), &query) {
+                    Ok(page) => Json(page).into_response(),
+                    Err(error) => refuse(StatusCode::BAD_REQUEST, &error),
+                }
+            }),
+        )
+        .route(
+            "/v0.1/servers/{name}/versions/{version}",
+            get(async move |Path((name, version)): Path<(String, String)>, request: Request| {
+                let caller = match admit_reader(&entries, request).await {
+                    Ok(caller) => caller,
+                    Err(answer) => return answer,
+                };
+                match entries.gateway.find_registered(caller.as_ref(), &name, &version) {
+                    Some(entry) => Json(entry).into_response(),
+                    None => refuse(StatusCode::NOT_FOUND, "Server not found"),
+                }
+            }),
+        )
+}
+
+fn read_query(query: &str) -> RegistryQuery {
+    let mut read = RegistryQuery::default();
+    for (name, value) in url::form_urlencoded::parse(query.as_bytes()) {
+        let member = match &*name {
+            "cursor" => &mut read.cursor,
+            "limit" => &mut read.limit,
+            "search" => &mut read.search,
+            "version" => &mut read.version,
+            _ => continue,
+        };
+        *member = Some(value.into_owned());
+    }
+    read
+}
+
+/// Returns the reader of the registry; `None` for one without credentials.
+async fn admit_reader(app: &App, mut request: Request) -> Result<Option<Principal>, Response> {
+    let registry = app.gateway.registry();
+    if registry == Registry::Off {
+        return Err(refuse(StatusCode::NOT_FOUND, "not found"));
+    }
+    let Some(remote) = request.extensions().get::<Remote>().cloned() else {
+        return Err(StatusCode::UNAUTHORIZED.into_response());
+    };
+    match remote.admit(app, request.headers_mut()).await {
+        Ok(caller) => Ok(Some(caller)),
+        Err(_) if registry == Registry::Public => Ok(None),
+        Err(answer) => Err(answer.map(Body::from)),
+    }
+}
+
+fn refuse(status: StatusCode, error: &str) -> Response {
+    (status, Json(serde_json::json!({"error": error}))).into_response()
 }
 
 /// Returns the guarded routes of `/api` and `/trpc`. The table of routes defines the permissions.

@@ -36,6 +36,8 @@ pub struct AgentRecord {
     pub name_key: String,
     pub owner_issuer: String,
     pub owner_subject: String,
+    /// The form of its list of tools; empty for the operator's setting.
+    pub tools: String,
     pub version: i64,
     pub created_at: i64,
     pub updated_at: i64,
@@ -105,6 +107,7 @@ impl AgentRecord {
             name_key: row.get("name_key")?,
             owner_issuer: row.get("owner_issuer")?,
             owner_subject: row.get("owner_subject")?,
+            tools: row.get("tools")?,
             version: row.get("version")?,
             created_at: row.get("created_at")?,
             updated_at: row.get("updated_at")?,

@@ -22,7 +22,7 @@ struct Migration {
 }
 
 /// In order; the first creates schema 1. Published migrations never change.
-const MIGRATIONS: [Migration; 6] = [
+const MIGRATIONS: [Migration; 7] = [
     Migration {
         sqlite: include_str!("migrations/sqlite/0001.sql"),
         postgres: include_str!("migrations/postgres/0001.sql"),
@@ -46,6 +46,10 @@ const MIGRATIONS: [Migration; 6] = [
     Migration {
         sqlite: include_str!("migrations/sqlite/0006.sql"),
         postgres: include_str!("migrations/postgres/0006.sql"),
+    },
+    Migration {
+        sqlite: include_str!("migrations/sqlite/0007.sql"),
+        postgres: include_str!("migrations/postgres/0007.sql"),
     },
 ];
 

@@ -106,6 +106,7 @@ fn agent(organisation: &str, name: &str) -> AgentRecord {
         name_key: name.to_lowercase(),
         owner_issuer: "key".to_owned(),
         owner_subject: "ann".to_owned(),
+        tools: String::new(),
         version: 1,
         created_at: 1_700_000_000_123,
         updated_at: 1_700_000_000_123,

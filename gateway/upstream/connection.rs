@@ -268,7 +268,8 @@ impl Connection {
                 let mut message = transport.message(text, ask.assertion.as_deref());
                 describe_trace(&mut message.head, ask.outbound.trace);
                 if modern {
-                    describe_request(&mut message.head, ask.method, ask.target, ask.params);
+                    let method = ask.outbound.method_name(ask.method);
+                    describe_request(&mut message.head, &method, ask.target, ask.params);
                 }
                 Written::Post(transport, message)
             }

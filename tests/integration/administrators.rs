@@ -185,6 +185,26 @@ async fn agents_have_servers_of_the_operator_and_tools_that_are_off() {
     assert_eq!(list().await, -32601);
 }
 
+/// An agent's own form of its list of tools, unless the operator has set one for its path.
+#[tokio::test]
+async fn an_agent_has_its_own_form_of_the_list_of_tools() {
+    let server = Upstream::http(modern(&["t"])).await;
+    let gate = Gate::start(json!({"servers": {"a": server.config()}})).await;
+    let made = post("/api/agents", &json!({"name": "Desk"})).send(gate.address).await.json();
+    assert_eq!(made["tools"], "default");
+    let id = made["id"].as_str().unwrap();
+    let (agent, mcp) = (format!("/api/agents/{id}"), format!("/agents/{id}/mcp"));
+    patch(&gate, &format!("{agent}/servers/a"), json!({"assigned": true})).await;
+    assert_eq!(gate.tools(&mcp).await.0, ["a__t"]);
+    let changed = patch(&gate, &agent, json!({"tools": "search"})).await.json();
+    assert_eq!((&changed["tools"], &changed["name"]), (&json!("search"), &json!("Desk")));
+    assert_eq!(gate.tools(&mcp).await.0, ["find_tools", "describe_tools", "call_tool"]);
+    assert_eq!(gate.tools("/mcp").await.0, ["a__t"], "only for this agent");
+    assert_eq!(patch(&gate, &agent, json!({"tools": "some"})).await.status, 400);
+    patch(&gate, &agent, json!({"tools": "default"})).await;
+    assert_eq!(gate.tools(&mcp).await.0, ["a__t"]);
+}
+
 /// A server that policy hides from the owner of an agent is unknown to it.
 #[tokio::test]
 async fn a_hidden_server_cannot_be_assigned() {

@@ -172,3 +172,51 @@ async fn pages_of_apps_have_the_uris_of_the_endpoint() {
         }
     }
 }
+
+/// A method of an extension reaches the only server of an endpoint if the operator names it, with a
+/// record.
+#[tokio::test]
+async fn methods_of_extensions_pass_to_a_single_server() {
+    let plain_new = modern(&["t"]);
+    let new = Upstream::http(move |heard| match heard.method() {
+        "com.example/do" => Say::Json(heard.result(json!({"resultType": "complete", "n": 1}))),
+        _ => plain_new(heard),
+    });
+    let plain = legacy("2025-11-25", &["t"]);
+    let old = Upstream::http(move |heard| match heard.method() {
+        "com.example/do" => Say::Json(heard.result(json!({"n": 1}))),
+        _ => plain(heard),
+    });
+    let (new, old) = (new.await, old.await);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("audit.jsonl");
+    let gate = Gate::start(json!({"servers": {"a": new.config(), "b": old.config()},
+        "methods": ["com.example/do"], "audit": {"file": file}}))
+    .await;
+    let params = json!({"x": {"deep": [1, "ä"]}});
+    for server in ["a", "b"] {
+        let path = format!("/servers/{server}/mcp");
+        let session = gate.session(&path, "2025-11-25").await;
+        for answer in [
+            gate.modern(&path, "com.example/do", params.clone()).await,
+            session.ask("com.example/do", params.clone()).await,
+        ] {
+            assert_eq!(answer.result()["n"], 1, "{server}");
+        }
+        assert_eq!(gate.modern(&path, "com.example/other", json!({})).await.code(), -32601);
+        assert_eq!(session.ask("com.example/other", json!({})).await.code(), -32601);
+    }
+    for server in [&new, &old] {
+        let heard = server.heard_of("com.example/do");
+        assert_eq!(heard.len(), 2);
+        assert!(heard.iter().all(|heard| heard.body["params"]["x"] == params["x"]));
+    }
+    assert_eq!(
+        gate.modern("/mcp", "com.example/do", params).await.code(),
+        -32601,
+        "several servers"
+    );
+    let records = std::fs::read_to_string(&file).unwrap();
+    let named = records.matches("com.example/do").count();
+    assert!(records.contains("\"extension\"") && named >= 4, "{records}");
+}

@@ -31,6 +31,7 @@ mod catalogue;
 mod churn;
 mod commands;
 mod compatibility;
+mod compose;
 mod conditions;
 mod connections;
 mod console;

@@ -5,7 +5,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use lockgate_registry::{Agent as Stored, AgentQuery, Changed, NewAgent};
+use lockgate_registry::{Agent as Stored, AgentPatch, AgentQuery, Changed, NewAgent};
 use serde::{Deserialize, Serialize};
 
 use super::access::Caller;
@@ -36,6 +36,8 @@ pub(crate) struct Agent {
     owner_name: Option<String>,
     /// The URL for its clients.
     endpoint: String,
+    /// The form of its list of tools; `default` for the operator's setting.
+    tools: AgentTools,
     /// Increases with each change; also the `ETag` of the response, for `If-Match`.
     version: i64,
     /// RFC 3339.
@@ -45,6 +47,49 @@ pub(crate) struct Agent {
     /// Set if this was a dry run.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     dry_run: bool,
+}
+
+/// The form of an agent's list of tools.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum AgentTools {
+    Default,
+    Full,
+    Search,
+    Auto,
+}
+
+impl AgentTools {
+    fn of(stored: &str) -> Self {
+        match stored {
+            "full" => Self::Full,
+            "search" => Self::Search,
+            "auto" => Self::Auto,
+            _ => Self::Default,
+        }
+    }
+
+    fn stored(self) -> &'static str {
+        match self {
+            Self::Default => "",
+            Self::Full => "full",
+            Self::Search => "search",
+            Self::Auto => "auto",
+        }
+    }
+}
+
+/// A change of an agent; omitted properties stay.
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AgentChange {
+    /// Display name; unique among the agents of its owner.
+    #[serde(default)]
+    name: Option<String>,
+    #[serde(default)]
+    tools: Option<AgentTools>,
 }
 
 /// The properties of an agent.
@@ -85,6 +130,7 @@ impl Agent {
     pub(crate) fn new(stored: Stored, caller: &Caller) -> Self {
         Self {
             endpoint: format!("{}/agents/{}/mcp", caller.base, stored.id),
+            tools: AgentTools::of(&stored.tools),
             id: stored.id,
             name: stored.name,
             organization_id: stored.organisation,
@@ -188,27 +234,28 @@ pub(crate) async fn show_agent(
     Ok((tag, Json(Agent::new(stored, &caller).name_owner(&names))))
 }
 
-/// Renames an agent.
+/// Renames an agent, or sets the form of its list of tools.
 #[cfg_attr(test, utoipa::path(
     patch,
     path = "/agents/{id}",
     tag = "agents",
     params(("id" = String, Path), ChangeQuery, OrganisationQuery, ChangeHeaders),
-    request_body = AgentName,
+    request_body = AgentChange,
     responses(
         (status = 200, body = Agent),
         (status = 404, description = "Not found"),
         (status = 412, description = "Changed since the version in `If-Match`"),
     )
 ))]
-pub(crate) async fn rename_agent(
+pub(crate) async fn change_agent(
     Path(id): Path<String>,
     change: Change,
-    Body(AgentName { name }): Body<AgentName>,
+    Body(AgentChange { name, tools }): Body<AgentChange>,
 ) -> Result<Response, Problem> {
     let changed = change
-        .make("rename agent", |terms| async move {
-            terms.registry.rename_agent(&terms.actor, &id, &name, &terms.options).await
+        .make("change agent", |terms| async move {
+            let patch = AgentPatch { name, tools: tools.map(|tools| tools.stored().to_owned()) };
+            terms.registry.change_agent(&terms.actor, &id, patch, &terms.options).await
         })
         .await?;
     Ok(answer_changed(StatusCode::OK, &change, changed))

@@ -123,7 +123,7 @@ operations! {
     USER agent_servers::show_agent_server,
     USER agent_servers::change_agent_server,
     USER agents::show_agent,
-    USER agents::rename_agent,
+    USER agents::change_agent,
     USER agents::delete_agent,
     USER assignments::list_assigned,
     USER assignments::list_available,

@@ -78,7 +78,7 @@ fn add_catalog(table: PageTable) -> PageTable {
         .page(USER, "/agents", agents::list_agents)
         .action(USER, "/agents", agents::create_agent)
         .page(USER, "/agents/{id}", agent::show_agent)
-        .action(USER, "/agents/{id}", agent::rename_agent)
+        .action(USER, "/agents/{id}", agent::change_agent)
         .page(USER, "/agents/{id}/delete", agent::show_deletion)
         .action(USER, "/agents/{id}/delete", agent::delete_agent)
         .action(USER, "/agents/{id}/servers/{server}", agent::switch_server)

@@ -38,7 +38,7 @@ const VSCODE: &str = r#"{
 
 fn make(given: &TestConfig, files: &[&str]) -> Draft {
     let files: Vec<_> = files.iter().map(|file| given.path().join(file)).collect();
-    draft(&files, "/home/me", given.path()).unwrap_or_else(|report| panic!("{report}"))
+    draft(&files, &[], "/home/me", given.path()).unwrap_or_else(|report| panic!("{report}"))
 }
 
 #[test]

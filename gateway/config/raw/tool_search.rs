@@ -15,8 +15,8 @@ pub struct ToolSearch {
     /// Tools that endpoints list: `full`, all of them; `search`, tools that find and call the
     /// others; `auto`, as `search` from `threshold` tools, except for the clients in `deferring`.
     pub tools: ToolsMode,
-    /// Other values of `tools` for single endpoints, by path: `/mcp`, `/servers/NAME/mcp` or
-    /// `/agents/ID/mcp`; at most 1000.
+    /// Other values of `tools` for single endpoints, by path: `/mcp`, `/servers/NAME/mcp`,
+    /// `/agents/ID/mcp` or `/endpoints/NAME/mcp`; at most 1000.
     pub endpoints: BTreeMap<String, ToolsMode>,
     /// Number of tools from which `auto` searches, 1–100000.
     pub threshold: Whole<1, 100_000, 60>,

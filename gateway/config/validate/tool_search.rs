@@ -28,7 +28,7 @@ impl Check<'_> {
                 self.error(
                     &["tool_search", "endpoints", path],
                     "is not the path of an endpoint",
-                    "use /mcp, /servers/NAME/mcp or /agents/ID/mcp",
+                    "use /mcp, /servers/NAME/mcp, /agents/ID/mcp or /endpoints/NAME/mcp",
                 );
             }
             endpoints.insert(path.clone(), mode(*tools));
@@ -65,6 +65,7 @@ fn is_endpoint(path: &str) -> bool {
         return true;
     }
     let Some(inner) = path.strip_suffix("/mcp") else { return false };
-    let name = inner.strip_prefix("/servers/").or_else(|| inner.strip_prefix("/agents/"));
+    let kinds = ["/servers/", "/agents/", "/endpoints/"];
+    let name = kinds.iter().find_map(|kind| inner.strip_prefix(kind));
     name.is_some_and(|name| !name.is_empty() && !name.contains('/'))
 }

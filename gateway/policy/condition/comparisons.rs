@@ -120,7 +120,9 @@ impl Words {
             Self::Any => String::new(),
             Self::Kind => format!("the kinds are {}", KINDS.join(", ")),
             Self::Category => format!("the categories are {}", names::CATEGORIES.join(", ")),
-            Self::Endpoint => "the endpoints are /mcp and /servers/NAME/mcp".to_owned(),
+            Self::Endpoint => {
+                "the endpoints are /mcp, /servers/NAME/mcp and /endpoints/NAME/mcp".to_owned()
+            }
             Self::Principal => "principals are written issuer|subject".to_owned(),
             Self::Certificate => {
                 format!("names of certificates begin with {}", names::CERTIFICATES.join(", "))

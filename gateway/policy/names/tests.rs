@@ -30,6 +30,8 @@ fn an_endpoint_is_one_of_two_paths() {
         "/mc?",
         "{/mcp,/servers/a/mcp}",
         "/servers/db/mcp",
+        "/endpoints/ops/mcp",
+        "/endpoints/*/mcp",
         "/servers/*/mcp",
         "/servers/*",
         "*/mcp",

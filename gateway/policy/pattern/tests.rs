@@ -16,3 +16,14 @@ fn a_matcher_fits_what_the_automaton_of_its_pattern_fits() {
         }
     }
 }
+
+#[test]
+fn patterns_select_by_any_name() {
+    let patterns = Patterns::new(&["a/*".into(), "*/secret".into()]).unwrap();
+    assert!(patterns.fit(&["x", "a/t"]) && patterns.fit(&["b/secret"]));
+    assert!(!patterns.fit(&["b/t", "t"]) && !Patterns::default().fit(&["a/t"]));
+    assert!(Patterns::new(&["[".into()]).unwrap_err().contains("not a valid pattern"));
+    let many = vec!["a".to_owned(); MAX_PATTERNS];
+    assert!(Patterns::new(&many).is_ok());
+    assert!(Patterns::new(&[many, vec!["b".to_owned()]].concat()).is_err());
+}

@@ -16,6 +16,8 @@ pub(crate) struct CatalogEntry {
     pub(crate) slug: Slug,
     pub(crate) server: Arc<dyn Upstream>,
     pub(crate) exposed: Arc<str>,
+    /// The name at a composed endpoint, if it differs.
+    pub(crate) listed: Option<Arc<str>>,
     pub(crate) item: Item,
     pub(crate) audience: Audience,
     /// Call metrics; tools only.
@@ -79,6 +81,11 @@ impl CatalogEntry {
         folder.eq_ignore_ascii_case(root)
             && (rest.is_empty() || rest.starts_with('/'))
             && ServerId::of(&*self.server).names(server)
+    }
+
+    /// Returns the name or URI at an endpoint.
+    pub(super) fn shown(&self, namespaced: bool) -> &Arc<str> {
+        self.listed.as_ref().unwrap_or(if namespaced { &self.exposed } else { &self.item.key })
     }
 
     pub(super) fn holds(&self, file: &Self) -> bool {

@@ -78,7 +78,7 @@ impl Catalog {
     ) -> Option<(String, Arc<str>)> {
         let (slug, own) = match asking.endpoint {
             Endpoint::Server(slug) => (slug.clone(), name.to_owned()),
-            Endpoint::All | Endpoint::Agent(_) => match uri::own(name) {
+            _ => match uri::own(name) {
                 Some((slug, own)) => (slug.to_owned(), own.into_owned()),
                 None => {
                     let mut all = self.items(ListKind::Resources).iter();
@@ -110,7 +110,7 @@ impl Asking<'_> {
         let own = &*entry.item.key;
         match self.endpoint {
             Endpoint::Server(only) => slug.as_str() == only && own == name,
-            Endpoint::All | Endpoint::Agent(_) => {
+            _ => {
                 *entry.exposed == *name
                     || name.ends_with(own)
                         && self.naming.aliases(slug, own).any(|alias| alias == name)

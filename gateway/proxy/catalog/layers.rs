@@ -12,7 +12,9 @@ use lockgate_text::date;
 use lockgate_upstream::{ListKind, ServerId, Upstream, UpstreamState};
 use serde_json::Map;
 
+use super::compose;
 use super::entry::{CatalogEntry, ViewEntry, index};
+use super::groups::Groups;
 use super::keep::{INCOMPLETE_KEEP_MS, KEEP_MS};
 use super::management::is_management;
 use super::rendered::Rendered;
@@ -20,7 +22,7 @@ use super::view::{Degraded, View};
 use super::view_search::ViewSearch;
 use super::{Catalog, Declared};
 use crate::agent_servers::AgentServers;
-use crate::config::{ToolSearch, ToolsMode};
+use crate::config::{Compose, Group, ToolSearch, ToolsMode};
 use crate::rights::CallerRights;
 
 /// The catalogs that a caller may see.
@@ -36,6 +38,7 @@ pub(crate) enum Selection<'a> {
     All,
     One(&'a str),
     Assigned(&'a AgentServers),
+    Composed(&'a Arc<Compose>),
 }
 
 #[derive(Clone, Copy)]
@@ -47,6 +50,7 @@ pub(crate) struct Viewing<'a> {
     pub(crate) tool_search: &'a ToolSearch,
     /// Extensions that add no methods.
     pub(crate) extensions: &'a BTreeSet<String>,
+    pub(crate) groups: &'a BTreeMap<String, Group>,
 }
 
 struct Chosen<'a> {
@@ -62,7 +66,7 @@ type ChosenServers<'a> = BTreeMap<&'a str, Chosen<'a>>;
 impl<'a> Selection<'a> {
     pub(crate) fn includes(self, server: &dyn Upstream) -> bool {
         match self {
-            Self::All => true,
+            Self::All | Self::Composed(_) => true,
             Self::One(only) => only == server.slug(),
             // By id, because an operator's server may have the same slug by now.
             Self::Assigned(agent) => agent.servers.contains(&ServerId::of(server)),
@@ -72,7 +76,7 @@ impl<'a> Selection<'a> {
     /// Returns the own names of tools of a server that are hidden.
     pub(crate) fn hidden(self, server: &dyn Upstream) -> Option<&'a BTreeSet<String>> {
         match self {
-            Self::All | Self::One(_) => None,
+            Self::All | Self::One(_) | Self::Composed(_) => None,
             Self::Assigned(agent) => agent.hidden.get(&ServerId::of(server)),
         }
     }
@@ -85,6 +89,11 @@ impl<'a> Layers<'a> {
         let chosen = self.choose(selection);
         let namespaced = !matches!(selection, Selection::One(_));
         let mut seen = ListKind::ALL.map(|kind| self.find_visible(kind, &chosen, viewing));
+        if let Selection::Composed(compose) = selection {
+            for (kind, seen) in ListKind::ALL.into_iter().zip(&mut seen) {
+                compose::apply(compose, kind, seen);
+            }
+        }
         for catalog in self.catalogs() {
             for skill in &catalog.quarantined_skills {
                 seen[index(ListKind::Resources)].retain(|file| !skill.holds(&file.entry));
@@ -97,13 +106,21 @@ impl<'a> Layers<'a> {
         let quarantined = self.catalogs().flat_map(|catalog| &catalog.quarantined_skills);
         let quarantined = quarantined.cloned().collect();
         let mut view = make_view(&seen, &servers, (namespaced, quarantined), viewing);
-        if searches(&view, viewing) {
+        if let Selection::Composed(compose) = selection {
+            view.compose = Some(Arc::clone(compose));
+        }
+        if namespaced && !viewing.groups.is_empty() {
             let tools = &view.items[index(ListKind::Tools)];
+            view.groups = Groups::find(tools, viewing.groups, viewing.naming).0;
+        }
+        if searches(&view, viewing) {
+            let tools = view.listed_tools();
             let indexes = self.catalogs().map(|catalog| &catalog.tool_index);
             let is_auto = viewing.mode == ToolsMode::Auto;
             let always = &viewing.tool_search.always;
             view.search = Some(ViewSearch::new(tools, namespaced, indexes, is_auto, always));
         }
+        view.unwraps = view.search.is_some() || view.groups.is_some();
         Some(view)
     }
 
@@ -207,7 +224,7 @@ impl<'a> Layers<'a> {
 
 /// Returns whether the tools of a view are found instead of listed.
 fn searches(view: &View, viewing: Viewing<'_>) -> bool {
-    let tools = view.items[index(ListKind::Tools)].len();
+    let tools = view.listed_tools().len();
     let wanted = match viewing.mode {
         ToolsMode::Full => false,
         ToolsMode::Auto => tools >= viewing.tool_search.threshold,
@@ -256,6 +273,9 @@ fn make_view(
         names: names.map(|kind| names_of(&seen[index(kind)], namespaced, viewing.naming)),
         web: HashMap::new(),
         quarantined_skills,
+        unwraps: false,
+        groups: None,
+        compose: None,
         offers: Offers::default(),
         extensions: Map::new(),
         instructions: Vec::new(),
@@ -378,8 +398,7 @@ fn degraded(slug: &Slug, declared: &Declared) -> Option<Degraded> {
 fn names_of(all: &[ViewEntry], namespaced: bool, naming: Naming) -> HashMap<Box<str>, ViewEntry> {
     let mut table: HashMap<Box<str>, ViewEntry> = HashMap::with_capacity(all.len());
     for seen in all {
-        let name = if namespaced { &seen.entry.exposed } else { &seen.entry.item.key };
-        table.insert(Box::from(&**name), seen.clone());
+        table.insert(Box::from(&**seen.entry.shown(namespaced)), seen.clone());
     }
     if !namespaced {
         return table;

@@ -107,7 +107,8 @@ impl Merger<'_> {
             slug: slug.clone(),
             server: Arc::clone(server),
             exposed,
-            // The digests of a skill are those of its files, so it is shown unchanged or not at all.
+            listed: None,
+            // Hosts compare a skill with its files, so it is shown unchanged or not at all.
             item: if is_skill { item.clone() } else { inspect::shown(item, self.pins) },
             audience,
             metrics: None,

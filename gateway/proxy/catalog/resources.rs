@@ -39,6 +39,11 @@ impl View {
             return None;
         }
         let exposed = uri::expose(&slug, &own).into_owned();
+        if let Some(compose) = &self.compose
+            && !compose.resources.fit(&[&exposed, &own, &format!("{slug}/{own}")])
+        {
+            return None;
+        }
         let category = category(&**server);
         let server_name = slug.as_str();
         let annotations = Annotations::default();

@@ -12,9 +12,11 @@ use lockgate_upstream::{ListKind, ServerId, Upstream};
 use serde_json::{Map, Value};
 
 use super::entry::{CatalogEntry, ViewEntry, index};
+use super::groups::Groups;
 use super::mark::ListMarks;
 use super::rendered::Rendered;
 use super::view_search::ViewSearch;
+use crate::config::Compose;
 use crate::rights::CallerRights;
 
 /// Memory per entry in bytes, beside its name and text: its slots in the tables of names and lists.
@@ -57,6 +59,12 @@ pub(crate) struct View {
     pub(super) names: [HashMap<Box<str>, ViewEntry>; 2],
     /// Servers of resources that keep their own URI (`http`, `https`).
     pub(super) web: HashMap<Box<str>, Slug>,
+    /// Whether calls may contain or select other calls: because of `search` or `groups`.
+    pub(crate) unwraps: bool,
+    /// Tools of several servers that appear as one.
+    pub(crate) groups: Option<Box<Groups>>,
+    /// Limits the resources of a composed endpoint.
+    pub(super) compose: Option<Arc<Compose>>,
     /// Quarantined skills, with all files below them.
     pub(super) quarantined_skills: Vec<Arc<CatalogEntry>>,
     pub(crate) offers: Offers,
@@ -86,7 +94,21 @@ impl View {
 
     /// Returns the name or URI of an entry at this endpoint.
     pub(crate) fn shown<'a>(&self, entry: &'a CatalogEntry) -> &'a Arc<str> {
+        entry.shown(self.namespaced)
+    }
+
+    /// Returns the name or URI of an entry in records: that of `/mcp`, or at a server's endpoint
+    /// the server's own.
+    pub(crate) fn recorded<'a>(&self, entry: &'a CatalogEntry) -> &'a Arc<str> {
         if self.namespaced { &entry.exposed } else { &entry.item.key }
+    }
+
+    /// Returns the tools as listed: those of a group are one.
+    pub(crate) fn listed_tools(&self) -> &[Arc<CatalogEntry>] {
+        match &self.groups {
+            Some(groups) => &groups.listed,
+            None => &self.items[index(ListKind::Tools)],
+        }
     }
 
     /// Returns a list's entries for a client; `asked` is its era if it can be asked questions.
@@ -139,7 +161,7 @@ impl View {
             }
         }
         for entry in self.entries(kind, asked) {
-            for part in [entry.exposed.as_bytes(), &entry.item.text] {
+            for part in [self.shown(entry).as_bytes(), &entry.item.text] {
                 hasher.update(&part.len().to_le_bytes());
                 hasher.update(part);
             }

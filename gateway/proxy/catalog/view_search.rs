@@ -46,7 +46,7 @@ impl ViewSearch {
         let mut for_hosts = HashSet::new();
         let mut positions = HashMap::new();
         for (position, entry) in tools.iter().enumerate() {
-            let name = if namespaced { &entry.exposed } else { &entry.item.key };
+            let name = entry.shown(namespaced);
             if is_for_hosts(&entry.item.text) {
                 for_hosts.insert(Arc::clone(name));
                 listed.push(Arc::clone(entry));

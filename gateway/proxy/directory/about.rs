@@ -64,6 +64,8 @@ impl<'a> About<'a> {
         let slug = server.slug();
         let is_there = match self.endpoint {
             Endpoint::All => true,
+            // Its names may be those of any server.
+            Endpoint::Composed(_) => return !self.is_of_known(),
             // Names at a server's own endpoint carry no slug.
             Endpoint::Server(only) => return only == slug && !self.is_of_known(),
             Endpoint::Agent(_) => {

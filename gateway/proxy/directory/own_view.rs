@@ -57,7 +57,7 @@ impl Directory {
             log_new_flagged_tools(&state.catalog, &changed, pins);
             changed
         });
-        let viewing = make_viewing(endpoint, snapshot, rights);
+        let viewing = make_viewing(endpoint, selection, snapshot, rights);
         let view = Layers { shared: &changed, own: own.as_ref() }.view(selection, viewing)?;
         Some(shared.views.keep_of_client(number, endpoint, mark, view))
     }

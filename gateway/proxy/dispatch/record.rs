@@ -59,7 +59,7 @@ pub(crate) fn audit_denial(gateway: &Gateway, context: &RequestContext, problem:
         Record {
             who: &who,
             key: context.principal.key_name.as_deref(),
-            method: context.request.method.as_str(),
+            method: label(context.request.method),
             name: name.as_deref(),
             allowed: false,
             rule: rule.as_deref(),
@@ -182,7 +182,7 @@ fn describe_request<'a>(
         organisation: principal.named_organisation(),
         key: principal.key_name.as_deref(),
         agent: principal.agent.as_deref(),
-        method: context.request.method.as_str(),
+        method: label(context.request.method),
         endpoint: match &context.endpoint {
             Endpoint::All => Cow::Borrowed(""),
             endpoint => endpoint.path(),
@@ -205,10 +205,11 @@ fn find_name(context: &RequestContext) -> Option<Cow<'_, str>> {
         _ => None,
     };
     if let Some(seen) = seen {
-        return Some(Cow::Borrowed(context.view.shown(&seen.entry)));
+        return Some(Cow::Borrowed(context.view.recorded(&seen.entry)));
     }
     let name = match request.method {
         Method::Complete => String::from_utf8_lossy(request.param("ref")?),
+        Method::Unknown => request.method_name(),
         method => request.param_str(method.target()?)?,
     };
     let end = name.floor_char_boundary(2 * audit::MAX_TEXT);
@@ -219,6 +220,11 @@ fn find_name(context: &RequestContext) -> Option<Cow<'_, str>> {
             Cow::Owned(name)
         }
     })
+}
+
+/// Returns the name of a method in records. Unknown methods are recorded by name as targets.
+fn label(method: Method) -> &'static str {
+    if method == Method::Unknown { "extension" } else { method.as_str() }
 }
 
 fn find_arguments(context: &RequestContext) -> Option<&[u8]> {
@@ -324,7 +330,7 @@ impl<'a> CallRecord<'a> {
         Record {
             who: &who,
             key: principal.key_name.as_deref(),
-            method: self.context.request.method.as_str(),
+            method: label(self.context.request.method),
             name: name.as_deref(),
             allowed: true,
             rule: self.rule.as_deref(),

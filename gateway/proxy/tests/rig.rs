@@ -44,6 +44,7 @@ pub(super) fn agent(id: &str, owner: &str, servers: &[&str]) -> AgentServers {
         owner: AgentOwner { issuer: "https://issuer.test".into(), subject: owner.into() },
         servers: servers.iter().map(server_id).collect(),
         hidden: BTreeMap::new(),
+        mode: None,
     }
 }
 
@@ -304,6 +305,10 @@ fn config(separator: &str) -> Config {
         instructions: None,
         names: Names { separator: separator.into(), max_length: 64 },
         tool_search: crate::ToolSearch::default(),
+        groups: BTreeMap::new(),
+        endpoints: BTreeMap::new(),
+        discovery: None,
+        methods: std::collections::BTreeSet::new(),
         extensions: std::collections::BTreeSet::new(),
         limits: Limits {
             depth: 64,

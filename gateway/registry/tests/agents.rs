@@ -2,6 +2,10 @@
 
 use super::*;
 
+fn named(name: &str) -> AgentPatch {
+    AgentPatch { name: Some(name.to_owned()), ..AgentPatch::default() }
+}
+
 #[tokio::test]
 async fn an_agent_is_its_owners_and_the_administrators() {
     let rig = Rig::new().await;
@@ -12,7 +16,7 @@ async fn an_agent_is_its_owners_and_the_administrators() {
     for nobody in [&bob, &actor("other", "ann", Role::User), &admin("other")] {
         let registry = &rig.registry;
         assert_eq!(registry.agent(nobody, &made.id).unwrap_err().code(), "AGENT_NOT_FOUND");
-        let renamed = registry.rename_agent(nobody, &made.id, "Mine", &plain()).await;
+        let renamed = registry.change_agent(nobody, &made.id, named("Mine"), &plain()).await;
         assert_eq!(renamed.unwrap_err().code(), "AGENT_NOT_FOUND");
         let gone = registry.delete_agent(nobody, &made.id, &plain()).await;
         assert_eq!(gone.unwrap_err().code(), "AGENT_NOT_FOUND");
@@ -24,9 +28,14 @@ async fn an_agent_is_its_owners_and_the_administrators() {
     let error = rig.registry.create_agent(&ann, twice, &plain()).await.unwrap_err();
     assert_eq!(error.code(), "NAME_TAKEN");
     assert_eq!(rig.registry.list_agents(&admin("acme"), &AgentQuery::default()).total, 2);
-    let renamed = rig.registry.rename_agent(&admin("acme"), &made.id, "Ours", &plain()).await;
+    let renamed =
+        rig.registry.change_agent(&admin("acme"), &made.id, named("Ours"), &plain()).await;
     let renamed = renamed.unwrap().after.unwrap();
     assert_eq!((renamed.name.as_str(), renamed.version), ("Ours", 2));
+    let searching = AgentPatch { tools: Some("search".into()), ..AgentPatch::default() };
+    let changed = rig.registry.change_agent(&ann, &made.id, searching, &plain()).await.unwrap();
+    let changed = changed.after.unwrap();
+    assert_eq!((&*changed.name, &*changed.tools, changed.version), ("Ours", "search", 3));
     rig.registry.delete_agent(&ann, &made.id, &plain()).await.unwrap();
     assert!(rig.registry.agent(&ann, &made.id).is_err());
 }

@@ -2,7 +2,6 @@
 
 use http::HeaderName;
 use lockgate_egress::RequestHead;
-use lockgate_protocol::method::Method;
 use lockgate_protocol::{header, meta, modern};
 
 /// Adds `traceparent` and `tracestate` for a request in a trace.
@@ -18,11 +17,11 @@ pub(super) fn describe_trace(head: &mut RequestHead, trace: Option<(&str, Option
 /// connection.
 pub(super) fn describe_request(
     head: &mut RequestHead,
-    method: Method,
+    method: &str,
     target: Option<&str>,
     params: &[(&str, String)],
 ) {
-    head.add(modern::METHOD_HEADER, method.as_str().as_bytes());
+    head.add(modern::METHOD_HEADER, method.as_bytes());
     if let Some(name) = target {
         head.add(modern::NAME_HEADER, header::encode_value(name).as_bytes());
     }

@@ -44,6 +44,14 @@ impl AgentServer {
     }
 }
 
+/// The forms of an agent's list of tools, by the name in the API.
+const TOOL_LISTS: [(&str, &str); 4] = [
+    ("default", "As the operator set"),
+    ("full", "All tools"),
+    ("search", "Tools that find and call the others"),
+    ("auto", "All if they are few, otherwise search"),
+];
+
 #[derive(Template)]
 #[template(path = "agent.html")]
 struct AgentPage<'a> {
@@ -127,7 +135,8 @@ fn agent_path(id: &str) -> Result<ApiPath, ApiError> {
     ApiPath::new(&["api", "agents", id])
 }
 
-pub(crate) async fn rename_agent(
+/// Renames an agent, or sets the form of its list of tools.
+pub(crate) async fn change_agent(
     layout: Layout,
     api: ApiClient,
     headers: HeaderMap,
@@ -135,12 +144,16 @@ pub(crate) async fn rename_agent(
     FormFields(fields): FormFields,
 ) -> PageResult {
     let name = fields.get("name");
-    let body = json!({"name": name});
-    let renamed = api.change(Method::PATCH, &agent_path(&id)?, Some(&body), None).await;
-    let error = match renamed {
+    let tools = fields.get("tools");
+    let (body, done) = match tools {
+        "" => (json!({"name": name}), "The name was changed."),
+        tools => (json!({"tools": tools}), "The list of tools was changed."),
+    };
+    let changed = api.change(Method::PATCH, &agent_path(&id)?, Some(&body), None).await;
+    let error = match changed {
         Ok(_) => {
             let page = ApiPath::new(&["console", "agents", &id])?;
-            return Ok(layout.redirect_with(page, Severity::Good, "The name was changed."));
+            return Ok(layout.redirect_with(page, Severity::Good, done));
         }
         Err(error) if error.is_of_form() => error,
         Err(error) => return Err(error.into()),

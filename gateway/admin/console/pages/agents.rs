@@ -21,6 +21,8 @@ pub(crate) struct Agent {
     owner_name: Option<String>,
     pub(crate) version: i64,
     pub(crate) endpoint: String,
+    /// The form of its list of tools.
+    pub(crate) tools: String,
     pub(crate) created_at: String,
 }
 

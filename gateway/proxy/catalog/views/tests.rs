@@ -1,6 +1,6 @@
 //! Tests of `views`, and of the memory of catalogs that were replaced.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::SystemTime;
 
 use lockgate_authn::{Identity, Principal};
@@ -132,7 +132,8 @@ impl Rig {
         let layers = Layers { shared: catalog, own: None };
         let (mode, tool_search) = (ToolsMode::Full, &ToolSearch::default());
         let extensions = &BTreeSet::new();
-        let viewing = Viewing { policy, rights, naming, mode, tool_search, extensions };
+        let groups = &BTreeMap::new();
+        let viewing = Viewing { policy, rights, naming, mode, tool_search, extensions, groups };
         layers.view(Selection::All, viewing).unwrap()
     }
 }

@@ -1,0 +1,316 @@
+//! Groups of servers as one, and composed endpoints: what clients see, and which tool policies,
+//! rates, pins and records refer to.
+
+use crate::rig::client::{Answer, Request};
+use crate::rig::gate::{command, create_key};
+use crate::rig::upstream::{legacy, modern, modern_with, tool};
+use crate::rig::{Gate, Session, Upstream, Value, json};
+use crate::trust::{lockgate, text};
+
+/// A client of either era.
+enum Client<'a> {
+    Modern(&'a Gate, &'a str),
+    Legacy(Session<'a>),
+}
+
+impl Client<'_> {
+    async fn ask(&self, method: &str, params: Value) -> Answer {
+        match self {
+            Self::Modern(gate, path) => gate.modern(path, method, params).await,
+            Self::Legacy(session) => session.ask(method, params).await,
+        }
+    }
+
+    async fn call(&self, name: &str, arguments: Value) -> Value {
+        self.ask("tools/call", json!({"name": name, "arguments": arguments})).await.json()
+    }
+
+    async fn list(&self, method: &str, member: &str, key: &str) -> Vec<String> {
+        let result = self.ask(method, json!({})).await.result();
+        let items = result[member].as_array().unwrap().iter();
+        items.map(|item| item[key].as_str().unwrap().to_owned()).collect()
+    }
+
+    async fn tools(&self) -> Vec<String> {
+        self.list("tools/list", "tools", "name").await
+    }
+}
+
+fn query(description: &str) -> Value {
+    json!({"name": "query", "description": description, "inputSchema": {"type": "object",
+        "properties": {"promql": {"type": "string"}}, "required": ["promql"]}})
+}
+
+fn words(answer: &Value) -> String {
+    answer["result"]["content"][0]["text"].as_str().unwrap_or_default().to_owned()
+}
+
+/// Writes a policy file and returns its folder and the setting.
+fn policy(rules: Value) -> (tempfile::TempDir, Value) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("policies.yaml");
+    std::fs::write(&file, json!({"policies": rules}).to_string()).unwrap();
+    (folder, json!({"files": [file]}))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn equal_tools_of_a_group_are_one() {
+    let eu = Upstream::http(modern_with(vec![query("Runs."), tool("flush"), tool("only")])).await;
+    let us = Upstream::http(modern_with(vec![query("Runs."), query("x"), tool("flush")])).await;
+    let other =
+        json!({"name": "flush", "description": "Differs.", "inputSchema": {"type": "object"}});
+    let ap = Upstream::http(modern_with(vec![query("Runs."), other])).await;
+    let (_folder, policy) = policy(json!([
+        {"name": "all", "effect": "allow", "what": {"tools": ["*"]}},
+        {"name": "not-ap", "effect": "deny", "what": {"tools": ["ap/query"]}},
+        {"name": "seldom", "effect": "deny", "what": {"tools": ["us/query"]},
+            "rate": {"per_hour": 2}},
+    ]));
+    let trail = tempfile::tempdir().unwrap();
+    let file = trail.path().join("audit.jsonl");
+    let gate = Gate::start(json!({
+        "servers": {"eu": eu.config(), "us": us.config(), "ap": ap.config()},
+        "groups": {"prometheus": {"servers": ["eu", "us", "ap"], "argument": "cluster"}},
+        "policy": policy, "audit": {"file": file},
+    }))
+    .await;
+    let session = gate.session("/mcp", "2025-11-25").await;
+    for client in [Client::Modern(&gate, "/mcp"), Client::Legacy(session)] {
+        assert_eq!(
+            client.tools().await,
+            ["ap__flush", "prometheus__query", "eu__flush", "prometheus__only", "us__flush",]
+        );
+        let listed = client.ask("tools/list", json!({})).await.result();
+        let schema = &listed["tools"][1]["inputSchema"];
+        assert_eq!(schema["properties"]["cluster"]["enum"], json!(["eu", "us"]), "not ap's");
+        assert_eq!(schema["required"], json!(["promql", "cluster"]));
+        let called =
+            client.call("prometheus__query", json!({"cluster": "us", "promql": "up"})).await;
+        assert_eq!(called["result"].get("isError"), None, "{called}");
+        for wrong in [json!({"promql": "up"}), json!({"cluster": "ap"}), json!({"cluster": 1})] {
+            let refused = words(&client.call("prometheus__query", wrong).await);
+            assert_eq!(refused, "`cluster` must be one of eu, us");
+        }
+    }
+    let heard = us.heard_of("tools/call");
+    assert_eq!(heard.len(), 2);
+    for heard in heard {
+        assert_eq!(heard.body["params"]["name"], "query");
+        assert_eq!(heard.body["params"]["arguments"], json!({"promql": "up"}));
+    }
+    assert_eq!(eu.count("tools/call") + ap.count("tools/call"), 0);
+    let client = Client::Modern(&gate, "/mcp");
+    let limited = client.call("prometheus__query", json!({"cluster": "us", "promql": "up"})).await;
+    assert_eq!(limited["error"]["code"], -31029, "{limited}");
+    let free = client.call("prometheus__query", json!({"cluster": "eu", "promql": "up"})).await;
+    assert_eq!(free["result"].get("isError"), None, "rates count by server: {free}");
+    let records = std::fs::read_to_string(&file).unwrap();
+    assert!(records.contains("us__query") && !records.contains("prometheus__query\""), "{records}");
+    let check = text(&lockgate(gate.folder.path(), &["check"]));
+    let why = "groups.prometheus: flush stays apart: its definitions of ap and eu differ";
+    assert!(check.contains(why), "{check}");
+}
+
+#[tokio::test]
+async fn groups_are_found_and_called_by_search() {
+    let [eu, us] = [0, 1].map(|_| Upstream::http(modern_with(vec![query("Runs a query.")])));
+    let (eu, us) = (eu.await, us.await);
+    let gate = Gate::start(json!({"servers": {"eu": eu.config(), "us": us.config()},
+        "groups": {"prometheus": {"servers": ["eu", "us"], "argument": "cluster"}},
+        "tool_search": {"tools": "search"}}))
+    .await;
+    let session = gate.session("/mcp", "2025-11-25").await;
+    for client in [Client::Modern(&gate, "/mcp"), Client::Legacy(session)] {
+        let found = words(&client.call("find_tools", json!({"query": "run a query"})).await);
+        assert_eq!(found.lines().count(), 1, "{found}");
+        assert!(
+            found.starts_with("prometheus__query(promql: string, cluster: \"eu\"|\"us\")"),
+            "{found}"
+        );
+        let names = json!({"names": ["prometheus__query"]});
+        let described = words(&client.call("describe_tools", names).await);
+        assert!(described.contains("\"cluster\""), "{described}");
+        for call in [
+            json!({"name": "prometheus__query", "arguments": {"cluster": "us", "promql": "1"}}),
+            json!({"arguments": {"promql": "2", "cluster": "us"}, "name": "prometheus__query"}),
+        ] {
+            let called = client.call("call_tool", call).await;
+            assert_eq!(called["result"].get("isError"), None, "{called}");
+        }
+    }
+    let heard = us.heard_of("tools/call");
+    let arguments = heard.iter().map(|heard| heard.body["params"]["arguments"]["promql"].clone());
+    assert_eq!(Vec::from_iter(arguments), ["1", "2", "1", "2"]);
+    assert!(heard.iter().all(|heard| heard.body["params"]["name"] == "query"));
+    assert_eq!(eu.count("tools/call"), 0);
+}
+
+#[tokio::test]
+async fn a_composed_endpoint_has_chosen_and_renamed_items() {
+    let a = Upstream::http(modern_with(vec![query("Runs."), tool("secret"), tool("other")])).await;
+    let b = Upstream::http(legacy("2025-11-25", &["query", "t"])).await;
+    let (_folder, policy) = policy(json!([
+        {"name": "all", "effect": "allow", "what": {"tools": ["*"]}},
+        {"name": "no", "effect": "deny", "what": {"tools": ["a/secret"]}},
+        {"name": "seldom", "effect": "deny", "what": {"tools": ["a/query"]},
+            "rate": {"per_hour": 2}},
+    ]));
+    let trail = tempfile::tempdir().unwrap();
+    let file = trail.path().join("audit.jsonl");
+    let gate = Gate::start(json!({
+        "servers": {"a": a.config(), "b": b.config()}, "policy": policy,
+        "audit": {"file": file},
+        "endpoints": {"ops": {
+            "tools": ["a/query", "a/secret", "b/t"],
+            "rename": {"a/query": "ask_metrics", "a/secret": "harmless", "b/t": "b__t2"},
+            "describe": {"a/query": "Answers \"how many\"."},
+        }},
+    }))
+    .await;
+    let path = "/endpoints/ops/mcp";
+    let session = gate.session(path, "2025-11-25").await;
+    for client in [Client::Modern(&gate, path), Client::Legacy(session)] {
+        let listed = client.ask("tools/list", json!({})).await.result();
+        assert_eq!(client.tools().await, ["ask_metrics", "b__t2"]);
+        assert_eq!(listed["tools"][0]["description"], "Answers \"how many\".");
+        for (name, is_there) in [
+            ("ask_metrics", true),
+            ("b__t2", true),
+            ("harmless", false),
+            ("a__other", false),
+            ("a__secret", false),
+        ] {
+            let called = client.call(name, json!({"promql": "up"})).await;
+            let is_ok = called["result"].is_object() && called["result"].get("isError").is_none();
+            assert_eq!(is_ok, is_there, "{name}: {called}");
+        }
+    }
+    let heard = a.heard_of("tools/call");
+    assert!(heard.iter().all(|heard| heard.body["params"]["name"] == "query"));
+    assert_eq!(heard.len(), 2);
+    let limited = Client::Modern(&gate, path).call("ask_metrics", json!({"promql": "up"})).await;
+    assert_eq!(limited["error"]["code"], -31029, "{limited}");
+    let records = std::fs::read_to_string(&file).unwrap();
+    assert!(records.contains("a__query") && !records.contains("ask_metrics"), "{records}");
+    let none = gate.modern("/endpoints/other/mcp", "tools/list", json!({})).await;
+    assert_eq!(none.status, 404);
+}
+
+#[tokio::test]
+async fn resources_of_a_composed_endpoint_are_chosen_by_pattern() {
+    let plain = modern(&["t"]);
+    let server = Upstream::http(move |heard| {
+        let page = |member: &str, items: Value| {
+            crate::rig::Say::Json(heard.result(json!({"resultType": "complete", "ttlMs": 0,
+                "cacheScope": "private", member: items})))
+        };
+        let uri = &heard.body["params"]["uri"];
+        match heard.method() {
+            "server/discover" => crate::rig::Say::Json(heard.result(json!({
+                "resultType": "complete", "supportedVersions": ["2026-07-28"], "ttlMs": 0,
+                "cacheScope": "private", "capabilities": {"tools": {}, "resources": {}}}))),
+            "resources/list" => page(
+                "resources",
+                json!([
+                {"uri": "wiki://home", "name": "home"}, {"uri": "db://rows", "name": "rows"}]),
+            ),
+            "resources/templates/list" => page("resourceTemplates", json!([])),
+            "resources/read" => page("contents", json!([{"uri": uri, "text": "…"}])),
+            _ => plain(heard),
+        }
+    })
+    .await;
+    let gate = Gate::start(json!({"servers": {"a": server.config()},
+        "endpoints": {"docs": {"resources": ["wiki://*"],
+            "describe": {"a/wiki://home": "Start."}}}}))
+    .await;
+    let path = "/endpoints/docs/mcp";
+    let session = gate.session(path, "2025-11-25").await;
+    for client in [Client::Modern(&gate, path), Client::Legacy(session)] {
+        let listed = client.ask("resources/list", json!({})).await.result();
+        let home = json!({"uri": "a+wiki://home", "name": "home", "description": "Start."});
+        assert_eq!(listed["resources"], json!([home]));
+        for (uri, code) in [("a+wiki://home", 0), ("a+wiki://unlisted", 0)] {
+            let read = client.ask("resources/read", json!({"uri": uri})).await;
+            assert_eq!(read.code(), code, "{uri}: {}", read.text());
+        }
+        assert_ne!(client.ask("resources/read", json!({"uri": "a+db://rows"})).await.code(), 0);
+        assert_eq!(client.list("tools/list", "tools", "name").await, [""; 0]);
+    }
+}
+
+#[tokio::test]
+async fn endpoints_are_found_by_cards_and_as_a_registry() {
+    let server = Upstream::http(modern(&["hidden_tool"])).await;
+    let public = "https://mcp.example.com/gate";
+    let config = |discovery: Value, auth: Value| {
+        json!({"servers": {"a": server.config()}, "endpoints": {"ops": {"tools": ["a/*"]}},
+            "http": {"public_url": public}, "discovery": discovery, "auth": auth})
+    };
+    let keys = json!({"keys_file": "keys.yaml"});
+    let gate = Gate::start(config(json!({"cards": true, "registry": "members"}), keys)).await;
+    let bearer = format!("Bearer {}", create_key(&gate, "ann").await);
+    let get = async |path: &str| Request::bare("GET", path, "").send(gate.address).await;
+    let card = get("/servers/a/mcp/server-card").await;
+    assert_eq!(card.header("content-type"), Some("application/mcp-server-card+json"));
+    assert_eq!(card.header("access-control-allow-origin"), Some("*"));
+    assert_eq!(card.json()["name"], "com.example.mcp/servers.a");
+    assert_eq!(card.json()["remotes"][0]["url"], format!("{public}/servers/a/mcp"));
+    let catalog = get("/.well-known/ai-catalog.json").await;
+    assert_eq!(catalog.header("content-type"), Some("application/ai-catalog+json"));
+    let names: Vec<_> = catalog.json()["entries"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| entry["displayName"].as_str().unwrap().to_owned())
+        .collect();
+    assert!(names.contains(&"endpoints.ops".to_owned()), "{names:?}");
+    for document in [card, catalog] {
+        let text = document.text();
+        assert!(!text.contains("hidden_tool") && !text.contains("127.0.0.1"), "{text}");
+    }
+    assert_eq!(get("/servers/none/mcp/server-card").await.status, 404);
+    assert_eq!(get("/v0.1/servers").await.status, 401, "members only");
+    let page = Request::bare("GET", "/v0.1/servers?search=servers.a&version=latest", "")
+        .with("authorization", &bearer)
+        .send(gate.address)
+        .await
+        .json();
+    assert_eq!(page["metadata"]["count"], 1);
+    let url = format!("{public}/servers/a/mcp");
+    assert_eq!(
+        page["servers"][0]["server"]["remotes"],
+        json!([{"type": "streamable-http", "url": url}])
+    );
+    let wrong = Request::bare("GET", "/v0.1/servers?limit=0", "")
+        .with("authorization", &bearer)
+        .send(gate.address)
+        .await;
+    assert_eq!(wrong.status, 400);
+    let off = Gate::start(config(json!({}), json!({}))).await;
+    for path in ["/mcp/server-card", "/.well-known/ai-catalog.json", "/v0.1/servers"] {
+        assert_eq!(Request::bare("GET", path, "").send(off.address).await.status, 404, "{path}");
+    }
+}
+
+/// The registry of one gateway is the source of another's configuration.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_is_imported_from_a_registry() {
+    let gate = Gate::start(json!({"servers": {}, "auth": {"keys_file": "keys.yaml"},
+        "http": {"public_url": "https://mcp.example.com"}, "discovery": {"registry": "public"}}))
+    .await;
+    let folder = tempfile::tempdir().unwrap();
+    let registry = format!("http://{}", gate.address);
+    let init = |name: &str| {
+        let from = ["init", "--from", "registry", name, "--registry", &registry];
+        text(&command().args(from).current_dir(folder.path()).output().unwrap())
+    };
+    let unknown = init("com.example.mcp/none");
+    assert!(unknown.contains("com.example.mcp/none") && unknown.contains("not found"), "{unknown}");
+    let done = init("com.example.mcp/mcp");
+    assert!(done.contains("wrote lockgate.yaml, with mcp"), "{done}");
+    let written = std::fs::read_to_string(folder.path().join("lockgate.yaml")).unwrap();
+    let source = format!("# From the registry: com.example.mcp/mcp {}", env!("CARGO_PKG_VERSION"));
+    assert!(written.contains(&source), "{written}");
+    assert!(written.contains("url: https://mcp.example.com/mcp"), "{written}");
+}
