@@ -419,7 +419,7 @@ impl Handler for App {
         self.gateway.budget()
     }
 
-    fn handle(&self, exchange: Exchange) -> impl Future<Output = Reply> + Send {
+    fn handle(&self, exchange: &Exchange) -> impl Future<Output = Reply> + Send {
         self.gateway.receive(exchange)
     }
 }

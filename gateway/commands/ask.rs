@@ -13,7 +13,7 @@ use lockgate_config::Loaded;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::modern::{METHOD_HEADER, NAME_HEADER, VERSION_HEADER};
 use lockgate_protocol::{header, meta, revision::Revision};
-use lockgate_proxy::transport::{Endpoint, Exchange, ExchangeKind, Reply, Transport};
+use lockgate_proxy::transport::{Endpoint, Exchange, ExchangeKind, ReplyBody, Transport};
 use lockgate_proxy::{Gateway, ToolSearch};
 use lockgate_upstream::UpstreamState;
 use serde_json::{Map, Value, json};
@@ -155,11 +155,11 @@ async fn ask(
         headers,
         takes_streamed_body: false,
     };
-    let Reply::Message { body, .. } = gateway.receive(exchange).await else {
+    let ReplyBody::Message(text) = gateway.receive(&exchange).await.body else {
         bail!("the gateway did not respond")
     };
     let mut answer: Value =
-        serde_json::from_slice(&body.into_bytes()).context("the response is not JSON")?;
+        serde_json::from_slice(&text.into_bytes()).context("the response is not JSON")?;
     if let Some(error) = answer.get("error") {
         let message = error["message"].as_str().unwrap_or("unknown error");
         let hint =

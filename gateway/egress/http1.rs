@@ -20,7 +20,7 @@ use crate::stream::Stream;
 pub use error::Http1Error;
 use head::Framing;
 pub use head::ResponseHead;
-pub use request::RequestHead;
+pub use request::{PostRequest, RequestHead};
 pub(crate) use request::write_request;
 
 /// Longest response head in bytes, with all interim responses.
@@ -42,7 +42,7 @@ pub(crate) struct Http1Connection {
     stream: Stream,
     /// Received bytes that are not consumed.
     input: BytesMut,
-    /// The head of the request, of which so many bytes are written.
+    /// The head of the request and a start of its body, of which so many bytes are written.
     head: Vec<u8>,
     written: usize,
     /// The rest of the request's body.
@@ -196,8 +196,8 @@ impl Http1Connection {
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while !self.is_written() {
             let head = self.head.get(self.written..).unwrap_or(&[]);
-            let [first, second, third] = self.output.0.each_ref().map(|piece| &piece[..]);
-            let slices = [head, first, second, third].map(IoSlice::new);
+            let [first, second] = self.output.0.each_ref().map(|piece| &piece[..]);
+            let slices = [head, first, second].map(IoSlice::new);
             let mut count =
                 match ready!(Pin::new(&mut self.stream).poll_write_vectored(cx, &slices)) {
                     Ok(0) => return self.fail_write(io::ErrorKind::WriteZero.into()),

@@ -33,7 +33,7 @@ pub use connect::Connector;
 pub use error::{Cause, CertificateError, ConnectError, SendError, SetupError, describe};
 pub use guard::Guard;
 pub use guarded_client::{GuardedClient, GuardedError};
-pub use http1::{Http1Error, MAX_READ_AHEAD, RequestHead, ResponseHead};
+pub use http1::{Http1Error, MAX_READ_AHEAD, PostRequest, RequestHead, ResponseHead};
 pub use payload::Payload;
 pub use pool::Origin;
 pub use proxy::Proxy;

@@ -1,10 +1,10 @@
-//! A request body in at most three pieces, so that a large text need not be copied.
+//! A request body in at most two pieces, so that a large text need not be copied.
 
 use bytes::Bytes;
 
 /// The body of a request; some pieces may be empty.
 #[derive(Clone, Debug, Default)]
-pub struct Payload(pub(crate) [Bytes; 3]);
+pub struct Payload(pub(crate) [Bytes; 2]);
 
 impl Payload {
     pub(crate) fn len(&self) -> usize {
@@ -12,14 +12,14 @@ impl Payload {
     }
 }
 
-impl From<[Bytes; 3]> for Payload {
-    fn from(pieces: [Bytes; 3]) -> Self {
+impl From<[Bytes; 2]> for Payload {
+    fn from(pieces: [Bytes; 2]) -> Self {
         Self(pieces)
     }
 }
 
 impl From<Bytes> for Payload {
     fn from(text: Bytes) -> Self {
-        Self([text, Bytes::new(), Bytes::new()])
+        Self([text, Bytes::new()])
     }
 }

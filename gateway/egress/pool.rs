@@ -17,7 +17,8 @@ use crate::config::Config;
 use crate::connect::Connector;
 use crate::error::{SendError, SetupError};
 use crate::http1::{
-    Http1Connection, Http1Error, IdleConnections, RequestHead, ResponseHead, write_request,
+    Http1Connection, Http1Error, IdleConnections, PostRequest, RequestHead, ResponseHead,
+    write_request,
 };
 use crate::payload::Payload;
 use crate::target::Target;
@@ -95,12 +96,10 @@ impl Origin {
     /// [`Origin::send`].
     pub async fn post<T>(
         &self,
-        head: RequestHead,
-        body: Payload,
+        request: PostRequest,
         read: impl Fn(&ResponseHead<'_, '_>) -> Result<T, Http1Error>,
     ) -> Result<(T, Body), SendError> {
-        let head = head.with_length(body.len());
-        self.run((head, body), false, read).await
+        self.run((request.0, request.1), false, read).await
     }
 
     async fn run<T>(

@@ -6,15 +6,18 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use bytes::Bytes;
 use http::header::{
     ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue,
 };
+use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
+use hyper::body::Incoming;
 use lockgate_admission::budget::Hold;
 use lockgate_authn::{KEY_SET, WELL_KNOWN};
 use lockgate_protocol::write;
-use lockgate_proxy::transport::{Endpoint, Exchange, ExchangeKind, Reply, Text, Transport};
-use lockgate_telemetry::request::{Arrival, Tag};
+use lockgate_proxy::transport::{Endpoint, Exchange, ExchangeKind, Reply, ReplyBody, Transport};
+use lockgate_telemetry::request::{self as telemetry, Tag};
 use tower::ServiceExt;
 
 use crate::config::Audience;
@@ -23,6 +26,7 @@ use crate::context::{ConnectionContext, ListenerResponse};
 use crate::error::ListenerError;
 use crate::exchange_handler::Handler;
 use crate::fallback::Fallback;
+use crate::future_pool::Slots;
 use crate::incoming_body::IncomingBody;
 use crate::origin_check;
 use crate::remote::Remote;
@@ -47,40 +51,66 @@ enum Route {
     Fallback,
 }
 
+/// The input of an exchange's future.
+pub(crate) type Arrival<H, F> = (Arc<ConnectionContext<H, F>>, Request<Incoming>);
+pub(crate) type Answer<F> = Result<ListenerResponse<F>, Infallible>;
+
+/// The outcome of a request, which is made an HTTP response at the end, because that is large.
+enum Routed<F: Fallback> {
+    Reply(Reply, Hold<ActiveRequest>),
+    Response(Box<ListenerResponse<F>>),
+}
+
+impl<F: Fallback> From<ListenerResponse<F>> for Routed<F> {
+    fn from(response: ListenerResponse<F>) -> Self {
+        Self::Response(Box::new(response))
+    }
+}
+
 /// Processes a request, and echoes the request id if the client sent a valid one.
 pub(crate) async fn answer_request<H: Handler, F: Fallback>(
-    context: Arc<ConnectionContext<H, F>>,
-    request: Request<IncomingBody>,
-) -> Result<ListenerResponse<F>, Infallible> {
-    let given = request.headers().get(&REQUEST_ID).cloned();
-    let version = request.version();
+    slots: Arc<Slots<Arrival<H, F>, Answer<F>>>,
+) -> Answer<F> {
+    let Some((context, request)) = slots.take_input() else { return std::future::pending().await };
+    let (mut head, body) = request.into_parts();
+    let version = head.version;
+    let body = IncomingBody::new(body, version);
+    let given = head.headers.get(&REQUEST_ID).cloned();
     let trusted = &context.listener.config.trusted_proxies;
-    let (address, port) = trusted.find_client(context.remote, request.headers());
-    let arrival = Arrival { address, port, version: name_version(version) };
+    let (address, port) = trusted.find_client(context.remote, &head.headers);
+    let arrival = telemetry::Arrival { address, port, version: name_version(version) };
     let tag = Tag::new(given.as_ref().map(HeaderValue::as_bytes), Some(arrival));
     let given = if tag.given().is_some() { given } else { None };
     context.state.set_version(version);
-    let mut response = {
+    let mut origin = None;
+    let routed = {
         // Pinned here, because a future that is passed as an argument is stored twice.
-        let routed = std::pin::pin!(route_request(&context, request));
-        lockgate_telemetry::request::within(tag, routed).await
+        let routed = std::pin::pin!(route_request(&context, &mut head, body, &mut origin));
+        telemetry::within(tag, routed).await
     };
-    if let Ok(response) = &response {
-        context.handler.record_response(response.status());
+    let mut response = match routed {
+        Ok(Routed::Reply(reply, held)) => {
+            build_response(reply, context.listener.config.keep_alive, held)
+        }
+        Ok(Routed::Response(response)) => *response,
+        Err(refusal) => answer_error(&*context.handler, refusal),
+    };
+    if let Some(origin) = origin {
+        origin_check::add_cors_headers(response.headers_mut(), origin);
     }
-    if let (Ok(response), true) = (&mut response, context.listener.draining.load(Ordering::Relaxed))
-    {
+    context.handler.record_response(response.status());
+    if context.listener.draining.load(Ordering::Relaxed) {
         if version == Version::HTTP_2 {
             context.state.go_away();
         } else {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
     }
-    if let (Ok(response), Some(id)) = (&mut response, given) {
+    if let Some(id) = given {
         response.headers_mut().insert(REQUEST_ID.clone(), id);
     }
     context.state.mark_answering();
-    response
+    Ok(response)
 }
 
 fn name_version(version: Version) -> Option<&'static str> {
@@ -92,51 +122,49 @@ fn name_version(version: Version) -> Option<&'static str> {
     }
 }
 
+/// Checks a request and passes it to the service of its path. Sets the origin of the page that sent
+/// it, if any.
 async fn route_request<H: Handler, F: Fallback>(
     context: &ConnectionContext<H, F>,
-    request: Request<IncomingBody>,
-) -> Result<ListenerResponse<F>, Infallible> {
+    head: &mut Parts,
+    body: IncomingBody,
+    origin: &mut Option<HeaderValue>,
+) -> Result<Routed<F>, ListenerError> {
     let active = context.state.begin_request();
-    if let Err(refusal) = check_framing(request.version(), request.headers(), &context.state) {
-        return Ok(Box::pin(refuse_request(&*context.handler, request, refusal)).await);
-    }
-    let origin = match context.listener.origin_check.check_request(
-        request.uri(),
-        request.headers(),
-        context.local,
-        &context.host,
-    ) {
-        Ok(origin) => origin,
-        Err(refusal) => {
-            return Ok(Box::pin(refuse_request(&*context.handler, request, refusal)).await);
-        }
+    let check = &context.listener.origin_check;
+    let checked = check_framing(head.version, &head.headers, &context.state).and_then(|()| {
+        check.check_request(&head.uri, &head.headers, context.local, &context.host)
+    });
+    let checked = match checked {
+        Ok(checked) => checked,
+        Err(refusal) => return Ok(Box::pin(refuse_request(context, head, refusal)).await.into()),
     };
     let config = &context.listener.config;
     let route = match config.audience {
-        Audience::Clients => parse_route(request.uri().path(), config.sse),
+        Audience::Clients => parse_route(head.uri.path(), config.sse),
         Audience::Operators => Route::Fallback,
     };
-    let reacted = match route {
-        Route::Mcp(endpoint) => answer_mcp(context, endpoint, request, active).await,
-        // All but calls are boxed, because a future is moved as a whole when it is started.
-        Route::Sse(endpoint) => {
-            Box::pin(crate::sse::open_stream(context, endpoint, request, active)).await
+    *origin = checked;
+    let document = match route {
+        Route::Metadata => context.handler.metadata(head.uri.path()),
+        _ => None,
+    };
+    // All but calls are boxed, because a future is moved as a whole when it is started.
+    let response = match (route, document) {
+        (Route::Mcp(endpoint), _) => {
+            return answer_mcp(context, endpoint, head, body, active).await;
         }
-        Route::Messages => Box::pin(crate::sse::answer_message(context, request)).await,
-        Route::Metadata => match context.handler.metadata(request.uri().path()) {
-            Some(document) => answer_metadata(&request, document),
-            None => return Ok(Box::pin(call_fallback(context, request, active)).await),
-        },
-        Route::Fallback => return Ok(Box::pin(call_fallback(context, request, active)).await),
+        (Route::Sse(endpoint), _) => {
+            Box::pin(crate::sse::open_stream(context, endpoint, head, active)).await?
+        }
+        (Route::Messages, _) => Box::pin(crate::sse::answer_message(context, head, body)).await?,
+        (_, Some(document)) => answer_metadata(head, document)?,
+        (Route::Metadata | Route::Fallback, None) => {
+            *origin = None;
+            Box::pin(call_fallback(context, head, body, active)).await
+        }
     };
-    let mut response = match reacted {
-        Ok(response) => response,
-        Err(refusal) => answer_error(&*context.handler, refusal),
-    };
-    if let Some(origin) = origin {
-        origin_check::add_cors_headers(response.headers_mut(), origin);
-    }
-    Ok(response)
+    Ok(response.into())
 }
 
 fn answer_error<B>(handler: &impl Handler, refusal: ListenerError) -> Response<ResponseBody<B>> {
@@ -145,14 +173,13 @@ fn answer_error<B>(handler: &impl Handler, refusal: ListenerError) -> Response<R
 }
 
 /// Answers a request that is rejected before it is routed.
-async fn refuse_request<B>(
-    handler: &impl Handler,
-    request: Request<IncomingBody>,
+async fn refuse_request<H: Handler, F: Fallback>(
+    context: &ConnectionContext<H, F>,
+    head: &Parts,
     refusal: ListenerError,
-) -> Response<ResponseBody<B>> {
-    refusal.record(handler);
-    let (parts, _) = request.into_parts();
-    handler.describe_rejection(&parts, refusal.response()).await.map(ResponseBody::whole)
+) -> ListenerResponse<F> {
+    refusal.record(&*context.handler);
+    context.handler.describe_rejection(head, refusal.response()).await.map(ResponseBody::whole)
 }
 
 fn parse_route(path: &str, sse: bool) -> Route {
@@ -180,9 +207,12 @@ fn is_discovery(path: &str) -> bool {
 
 async fn call_fallback<H: Handler, F: Fallback>(
     context: &ConnectionContext<H, F>,
-    mut request: Request<IncomingBody>,
+    head: &mut Parts,
+    body: IncomingBody,
     active: ActiveRequest,
 ) -> ListenerResponse<F> {
+    let (empty, ()) = Request::new(()).into_parts();
+    let mut request = Request::from_parts(std::mem::replace(head, empty), body);
     request.extensions_mut().insert(Remote::of(context));
     match context.fallback.clone().oneshot(request).await {
         Ok(response) => response.map(|body| ResponseBody::Fallback { body, active }),
@@ -193,59 +223,35 @@ async fn call_fallback<H: Handler, F: Fallback>(
 async fn answer_mcp<H: Handler, F: Fallback>(
     context: &ConnectionContext<H, F>,
     endpoint: Endpoint,
-    request: Request<IncomingBody>,
+    head: &mut Parts,
+    body: IncomingBody,
     active: ActiveRequest,
-) -> Result<ListenerResponse<F>, ListenerError> {
-    let keep_alive = context.listener.config.keep_alive;
-    if request.method() == Method::POST {
-        let (mut headers, body) = split_request(request);
-        check_post(&headers)?;
-        let credentials = context.credentials(&mut headers)?;
-        let principal = match context.identify(&endpoint, &credentials).await {
-            Ok(principal) => principal,
-            Err(reply) => return Ok(build_response(reply, keep_alive, Hold::none(active))),
-        };
-        let (body, mut held) = context.read_body(body, &principal, active).await?;
-        let kind = ExchangeKind::Post(body);
-        let exchange = Exchange {
-            endpoint,
-            transport: Transport::Mcp,
-            peer: credentials.peer,
-            credentials: Some(credentials),
-            principal,
-            kind,
-            headers,
-            takes_streamed_body: true,
-        };
-        let reply = context.handler.handle(exchange).await;
-        let reply = charge_reply(&*context.handler, reply, &mut held);
-        return Ok(build_response(reply, keep_alive, held));
-    }
-    answer_without_body(context, endpoint, request, active).await
-}
-
-/// Answers the MCP requests that have no body: GET, DELETE and OPTIONS.
-async fn answer_without_body<H: Handler, F: Fallback>(
-    context: &ConnectionContext<H, F>,
-    endpoint: Endpoint,
-    request: Request<IncomingBody>,
-    active: ActiveRequest,
-) -> Result<ListenerResponse<F>, ListenerError> {
-    let keep_alive = context.listener.config.keep_alive;
-    let kind = match *request.method() {
-        Method::GET => ExchangeKind::Get,
-        Method::DELETE => ExchangeKind::Delete,
-        Method::OPTIONS => return Ok(answer_preflight(request.headers(), MCP_METHODS)),
+) -> Result<Routed<F>, ListenerError> {
+    let is_post = head.method == Method::POST;
+    match head.method {
+        Method::POST => check_post(&head.headers)?,
+        Method::GET if !accepts(&head.headers, &["text/event-stream", "text/*"]) => {
+            return Err(ListenerError::Accept);
+        }
+        Method::GET | Method::DELETE => {}
+        Method::OPTIONS => return Ok(answer_preflight(&head.headers, MCP_METHODS).into()),
         _ => return Err(ListenerError::Method { allow: MCP_METHODS }),
-    };
-    let (mut headers, _) = split_request(request);
-    if matches!(kind, ExchangeKind::Get) && !accepts(&headers, &["text/event-stream", "text/*"]) {
-        return Err(ListenerError::Accept);
     }
+    let mut headers = std::mem::take(&mut head.headers);
     let credentials = context.credentials(&mut headers)?;
     let principal = match context.identify(&endpoint, &credentials).await {
         Ok(principal) => principal,
-        Err(reply) => return Ok(build_response(reply, keep_alive, Hold::none(active))),
+        Err(reply) => return Ok(Routed::Reply(reply, Hold::none(active))),
+    };
+    let (body, mut held) = if is_post {
+        context.read_body(body, &principal, active).await?
+    } else {
+        (Bytes::new(), Hold::none(active))
+    };
+    let kind = match head.method {
+        Method::POST => ExchangeKind::Post(body),
+        Method::GET => ExchangeKind::Get,
+        _ => ExchangeKind::Delete,
     };
     let exchange = Exchange {
         endpoint,
@@ -255,53 +261,45 @@ async fn answer_without_body<H: Handler, F: Fallback>(
         principal,
         kind,
         headers,
-        takes_streamed_body: false,
+        takes_streamed_body: is_post,
     };
-    let reply = context.handler.handle(exchange).await;
-    Ok(build_response(reply, keep_alive, Hold::none(active)))
+    let reply = context.handler.handle(&exchange).await;
+    let reply = if is_post { charge_reply(&*context.handler, reply, &mut held) } else { reply };
+    Ok(Routed::Reply(reply, held))
 }
 
 /// Charges a reply to the budget while it is being written. If memory is insufficient, an error
 /// response replaces the reply.
 fn charge_reply(handler: &impl Handler, reply: Reply, held: &mut Hold<ActiveRequest>) -> Reply {
-    let Reply::Message { body, .. } = &reply else {
+    let ReplyBody::Message(text) = &reply.body else {
         held.shrink(usize::MAX);
         return reply;
     };
-    if held.set(body.own_len()).is_ok() {
+    if held.set(text.own_len()).is_ok() {
         return reply;
     }
     let refusal = ListenerError::Unread;
     handler.record_rejection(refusal.why(), refusal.describe().2);
-    let body = refusal.text(write::id_of_response(body.start()));
+    let body = refusal.text(write::id_of_response(text.start()));
     held.shrink(usize::MAX);
-    Reply::Message {
-        status: refusal.describe().0,
-        headers: HeaderMap::new(),
-        body: Text::Whole(body),
-    }
-}
-
-fn split_request(request: Request<IncomingBody>) -> (HeaderMap, IncomingBody) {
-    let (parts, body) = request.into_parts();
-    (parts.headers, body)
+    Reply::message(body).with_status(refusal.describe().0)
 }
 
 /// Answers with protected resource metadata or a key set, which are public.
 fn answer_metadata<B>(
-    request: &Request<IncomingBody>,
+    head: &Parts,
     document: String,
 ) -> Result<Response<ResponseBody<B>>, ListenerError> {
-    match *request.method() {
+    match head.method {
         Method::GET => {}
-        Method::OPTIONS => return Ok(answer_preflight(request.headers(), METADATA_METHODS)),
+        Method::OPTIONS => return Ok(answer_preflight(&head.headers, METADATA_METHODS)),
         _ => return Err(ListenerError::Method { allow: METADATA_METHODS }),
     }
     // New keys are published at least this long before they sign.
-    let is_key_set = request.uri().path().ends_with(KEY_SET);
+    let is_key_set = head.uri.path().ends_with(KEY_SET);
     let lasting = if is_key_set { "max-age=300" } else { "max-age=3600" };
     let mut headers = HeaderMap::new();
-    let path = request.uri().path();
+    let path = head.uri.path();
     let kind = match () {
         () if path.ends_with(SERVER_CARD) => "application/mcp-server-card+json",
         () if path.ends_with(CATALOG) => "application/ai-catalog+json",

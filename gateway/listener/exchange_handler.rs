@@ -55,5 +55,5 @@ pub trait Handler: Send + Sync + 'static {
 
     /// Handles an exchange. The listener drops the future, or the reply's event stream, when the
     /// client disconnects.
-    fn handle(&self, exchange: Exchange) -> impl Future<Output = Reply> + Send;
+    fn handle(&self, exchange: &Exchange) -> impl Future<Output = Reply> + Send;
 }

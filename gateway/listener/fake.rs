@@ -12,11 +12,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use http::{HeaderMap, Response, StatusCode};
+use http::{Response, StatusCode};
 use lockgate_admission::budget::Budget;
 use lockgate_authn::{Credentials, Identity, Principal};
 use lockgate_proxy::TooManyStreams;
-use lockgate_proxy::transport::{Endpoint, Exchange, ExchangeKind, Reply, Text};
+use lockgate_proxy::transport::{Endpoint, Exchange, ExchangeKind, Reply};
 use lockgate_telemetry::Rejection;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -75,8 +75,8 @@ impl Handler for Fake {
         &self.budget
     }
 
-    fn handle(&self, exchange: Exchange) -> impl Future<Output = Reply> + Send {
-        (self.answer)(exchange)
+    fn handle(&self, exchange: &Exchange) -> impl Future<Output = Reply> + Send {
+        (self.answer)(exchange.clone())
     }
 }
 
@@ -113,15 +113,11 @@ pub(crate) fn echo() -> Arc<Fake> {
 }
 
 pub(crate) fn message(body: impl Into<Bytes>) -> Reply {
-    Reply::Message {
-        status: StatusCode::OK,
-        headers: HeaderMap::new(),
-        body: Text::Whole(body.into()),
-    }
+    Reply::message(body.into())
 }
 
 pub(crate) fn empty(status: StatusCode) -> Reply {
-    Reply::Empty { status, headers: HeaderMap::new() }
+    Reply::empty(status)
 }
 
 pub(crate) fn config() -> Config {

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 const MAX_POOLED: usize = 64;
 
 /// Creates a future that processes inputs in sequence.
-type Start<I, T> = Box<dyn Fn(Arc<Exchanged<I, T>>) -> Loop + Send + Sync>;
+type Start<I, T> = Box<dyn Fn(Arc<Slots<I, T>>) -> Loop + Send + Sync>;
 
 /// A future that never completes.
 type Loop = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -25,13 +25,20 @@ pub(crate) struct FuturePool<I, T> {
 }
 
 /// The input and output slots of a future.
-struct Exchanged<I, T> {
+pub(crate) struct Slots<I, T> {
     input: Mutex<Option<I>>,
     output: Mutex<Option<T>>,
 }
 
+impl<I, T> Slots<I, T> {
+    /// Takes the input, which is moved once, directly to its consumer.
+    pub(crate) fn take_input(&self) -> Option<I> {
+        self.input.lock().take()
+    }
+}
+
 struct Runner<I, T> {
-    exchanged: Arc<Exchanged<I, T>>,
+    slots: Arc<Slots<I, T>>,
     future: Loop,
 }
 
@@ -43,25 +50,26 @@ pub(crate) struct PooledFuture<I, T> {
 }
 
 impl<I: Send + 'static, T: Send + 'static> FuturePool<I, T> {
-    pub(crate) fn new<F>(answer: impl Fn(I) -> F + Clone + Send + Sync + 'static) -> Arc<Self>
+    pub(crate) fn new<F>(
+        answer: impl Fn(Arc<Slots<I, T>>) -> F + Clone + Send + Sync + 'static,
+    ) -> Arc<Self>
     where
         F: Future<Output = T> + Send + 'static,
     {
-        let start: Start<I, T> =
-            Box::new(move |exchanged| Box::pin(work(exchanged, answer.clone())));
+        let start: Start<I, T> = Box::new(move |slots| Box::pin(work(slots, answer.clone())));
         Arc::new(Self { free: Mutex::default(), start })
     }
 
     pub(crate) fn run(self: &Arc<Self>, input: I) -> PooledFuture<I, T> {
         let kept = self.free.lock().pop();
         let runner = kept.unwrap_or_else(|| self.start_runner());
-        *runner.exchanged.input.lock() = Some(input);
+        *runner.slots.input.lock() = Some(input);
         PooledFuture { pool: Arc::clone(self), runner: Some(runner) }
     }
 
     fn start_runner(&self) -> Runner<I, T> {
-        let exchanged = Arc::new(Exchanged { input: Mutex::default(), output: Mutex::default() });
-        Runner { future: (self.start)(Arc::clone(&exchanged)), exchanged }
+        let slots = Arc::new(Slots { input: Mutex::default(), output: Mutex::default() });
+        Runner { future: (self.start)(Arc::clone(&slots)), slots }
     }
 }
 
@@ -75,17 +83,18 @@ impl<I, T> FuturePool<I, T> {
 }
 
 async fn work<I, T, F: Future<Output = T>>(
-    exchanged: Arc<Exchanged<I, T>>,
-    answer: impl Fn(I) -> F,
+    slots: Arc<Slots<I, T>>,
+    answer: impl Fn(Arc<Slots<I, T>>) -> F,
 ) {
     loop {
-        let input = poll_fn(|_| match exchanged.input.lock().take() {
-            Some(input) => Poll::Ready(input),
+        poll_fn(|_| match &*slots.input.lock() {
+            Some(_) => Poll::Ready(()),
             // The next `PooledFuture` polls the loop again.
             None => Poll::Pending,
-        });
-        let output = answer(input.await).await;
-        *exchanged.output.lock() = Some(output);
+        })
+        .await;
+        let output = answer(Arc::clone(&slots)).await;
+        *slots.output.lock() = Some(output);
     }
 }
 
@@ -95,7 +104,7 @@ impl<I, T> Future for PooledFuture<I, T> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
         let Some(runner) = &mut self.runner else { return Poll::Pending };
         let _ = runner.future.as_mut().poll(cx);
-        let Some(output) = runner.exchanged.output.lock().take() else { return Poll::Pending };
+        let Some(output) = runner.slots.output.lock().take() else { return Poll::Pending };
         if let Some(idle) = self.runner.take() {
             self.pool.keep(idle);
         }

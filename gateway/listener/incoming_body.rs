@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, Version};
+use http::Version;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -25,9 +25,8 @@ pub struct IncomingBody {
 }
 
 impl IncomingBody {
-    pub(crate) fn wrap(request: Request<Incoming>) -> Request<Self> {
-        let is_http2 = request.version() == Version::HTTP_2;
-        request.map(|body| Self { body: Some(body), is_http2 })
+    pub(crate) fn new(body: Incoming, version: Version) -> Self {
+        Self { body: Some(body), is_http2: version == Version::HTTP_2 }
     }
 }
 

@@ -14,7 +14,7 @@ use http::{HeaderMap, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use lockgate_admission::budget::Hold;
 use lockgate_protocol::{sse, write};
-use lockgate_proxy::transport::{Events, Outgoing, Reply, StreamedBody, Text};
+use lockgate_proxy::transport::{Events, Outgoing, Reply, ReplyBody, StreamedBody, Text};
 use tokio::time::{Instant, Sleep};
 
 use crate::connection::ActiveRequest;
@@ -33,9 +33,9 @@ pin_project_lite::pin_project! {
     #[project = Parts]
     pub(crate) enum ResponseBody<B> {
         Whole { bytes: Bytes, held: Option<Hold<ActiveRequest>> },
-        Spliced { chunks: [Bytes; 3], held: Option<Hold<ActiveRequest>> },
+        Spliced { chunks: Box<[Bytes; 3]>, held: Option<Hold<ActiveRequest>> },
         Streamed { body: StreamedBody, active: ActiveRequest },
-        Events { stream: EventStream },
+        Events { stream: Box<EventStream> },
         Fallback { #[pin] body: B, active: ActiveRequest },
     }
 }
@@ -188,10 +188,7 @@ impl EventStream {
 /// Returns the chunks of an event with a large part that can be written without a copy. Data with
 /// line breaks cannot, because each line needs a `data:` prefix.
 fn large_event(event: &Outgoing) -> Option<[Bytes; 3]> {
-    let (Text::Spliced([head, middle, tail]) | Text::Shared([head, middle, tail])) = &event.data
-    else {
-        return None;
-    };
+    let [head, middle, tail] = event.data.chunks() else { return None };
     if middle.len() < LARGE_PART || has_break(head) || has_break(middle) || has_break(tail) {
         return None;
     }
@@ -305,51 +302,39 @@ where
 
 /// Converts a reply to an HTTP response. `held` is the memory of its body.
 pub(crate) fn build_response<B>(
-    reply: Reply,
+    mut reply: Reply,
     keep_alive: Duration,
     held: Hold<ActiveRequest>,
 ) -> Response<ResponseBody<B>> {
-    match reply {
-        Reply::Message { status, mut headers, body } => {
-            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-            headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-            let held = Some(held);
-            let body = match body {
-                Text::Whole(bytes) => ResponseBody::Whole { bytes, held },
-                Text::Spliced(chunks) | Text::Shared(chunks) => {
-                    ResponseBody::Spliced { chunks, held }
-                }
-            };
-            assemble_response(status, headers, body)
-        }
-        Reply::StreamedMessage { mut headers, body } => {
-            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-            headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-            let active = held.by().duplicate();
-            assemble_response(StatusCode::OK, headers, ResponseBody::Streamed { body, active })
-        }
-        Reply::Relayed { status, headers, body } => {
-            let active = held.by().duplicate();
-            assemble_response(status, headers, ResponseBody::Streamed { body, active })
-        }
-        Reply::Empty { status, headers } => {
-            assemble_response(status, headers, ResponseBody::empty())
-        }
-        Reply::Stream { headers, events } => stream(
-            headers,
-            EventStream::new(Bytes::new(), events, keep_alive, held.by().duplicate()),
-        ),
+    let mut headers = reply.take_headers();
+    if matches!(reply.body, ReplyBody::Message(_) | ReplyBody::Streamed(_)) {
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     }
+    let body = match reply.body {
+        ReplyBody::Message(Text::Whole(bytes)) => ResponseBody::Whole { bytes, held: Some(held) },
+        ReplyBody::Message(Text::Spliced(chunks) | Text::Shared(chunks)) => {
+            ResponseBody::Spliced { chunks, held: Some(held) }
+        }
+        ReplyBody::Streamed(body) | ReplyBody::Relayed(body) => {
+            ResponseBody::Streamed { body, active: held.by().duplicate() }
+        }
+        ReplyBody::Empty => ResponseBody::empty(),
+        ReplyBody::Events(events) => {
+            let active = held.by().duplicate();
+            return stream(headers, EventStream::new(Bytes::new(), events, keep_alive, active));
+        }
+    };
+    assemble_response(reply.status, headers, body)
 }
 
 /// Converts a rejection, which is short and never a stream, to a response of the fallback service.
-pub(crate) fn plain(reply: Reply) -> Response<Bytes> {
-    let (status, mut headers, bytes) = match reply {
-        Reply::Message { status, headers, body } => (status, headers, body.into_bytes()),
-        Reply::Empty { status, headers } => (status, headers, Bytes::new()),
-        Reply::StreamedMessage { headers, .. }
-        | Reply::Relayed { headers, .. }
-        | Reply::Stream { headers, .. } => (StatusCode::UNAUTHORIZED, headers, Bytes::new()),
+pub(crate) fn plain(mut reply: Reply) -> Response<Bytes> {
+    let mut headers = reply.take_headers();
+    let (status, bytes) = match reply.body {
+        ReplyBody::Message(text) => (reply.status, text.into_bytes()),
+        ReplyBody::Empty => (reply.status, Bytes::new()),
+        _ => (StatusCode::UNAUTHORIZED, Bytes::new()),
     };
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     if !bytes.is_empty() {
@@ -364,7 +349,7 @@ pub(crate) fn stream<B>(mut headers: HeaderMap, stream: EventStream) -> Response
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(BUFFERING, HeaderValue::from_static("no"));
-    assemble_response(StatusCode::OK, headers, ResponseBody::Events { stream })
+    assemble_response(StatusCode::OK, headers, ResponseBody::Events { stream: Box::new(stream) })
 }
 
 pub(crate) fn assemble_response<B>(

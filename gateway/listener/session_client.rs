@@ -9,7 +9,9 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use lockgate_admission::budget::{Budget, Hold};
 use lockgate_authn::{Peer, Principal};
 use lockgate_protocol::write;
-use lockgate_proxy::transport::{Endpoint, Events, Exchange, ExchangeKind, Reply, Text, Transport};
+use lockgate_proxy::transport::{
+    Endpoint, Events, Exchange, ExchangeKind, Reply, ReplyBody, Text, Transport,
+};
 use tokio::sync::mpsc;
 
 use crate::error::ListenerError;
@@ -56,7 +58,7 @@ impl SessionClient {
 
     /// Ends a session. The reply is ignored.
     pub(crate) async fn end<H: Handler>(&self, handler: &H, session: &HeaderValue) {
-        drop(handler.handle(self.exchange(ExchangeKind::Delete, Some(session))).await);
+        drop(handler.handle(&self.exchange(ExchangeKind::Delete, Some(session))).await);
     }
 
     /// Opens the stream of messages outside calls, if the session supports it.
@@ -66,8 +68,8 @@ impl SessionClient {
         kind: ExchangeKind,
         session: &HeaderValue,
     ) -> Option<Events> {
-        match handler.handle(self.exchange(kind, Some(session))).await {
-            Reply::Stream { events, .. } => Some(events),
+        match handler.handle(&self.exchange(kind, Some(session))).await {
+            Reply { body: ReplyBody::Events(events), .. } => Some(events),
             _ => None,
         }
     }
@@ -122,22 +124,17 @@ impl MessageQueue {
 }
 
 pub(crate) fn find_session_id(reply: &Reply) -> Option<HeaderValue> {
-    let headers = match reply {
-        Reply::Message { headers, .. } | Reply::StreamedMessage { headers, .. } => headers,
-        Reply::Empty { headers, .. } | Reply::Stream { headers, .. } => headers,
-        Reply::Relayed { headers, .. } => headers,
-    };
-    headers.get(SESSION).cloned()
+    reply.header(&SESSION).cloned()
 }
 
 /// Forwards all messages of a reply. Returns `false` if the reply cannot contain any; a stream
 /// without messages is the normal reply to a cancelled request.
 pub(crate) async fn forward_reply(reply: Reply, out: &MessageQueue) -> bool {
-    match reply {
-        Reply::Message { body, .. } => !body.is_empty() && out.send(body).await,
+    match reply.body {
+        ReplyBody::Message(text) => !text.is_empty() && out.send(text).await,
         // `takes_streamed_body` is unset, and the session belongs to this gateway.
-        Reply::Empty { .. } | Reply::StreamedMessage { .. } | Reply::Relayed { .. } => false,
-        Reply::Stream { events, .. } => {
+        ReplyBody::Empty | ReplyBody::Streamed(_) | ReplyBody::Relayed(_) => false,
+        ReplyBody::Events(events) => {
             forward_events(events, out).await;
             true
         }

@@ -10,7 +10,8 @@ use std::task::{Context, Poll, ready};
 
 use bytes::BytesMut;
 use futures_util::Stream;
-use http::{HeaderMap, Method, Request};
+use http::request::Parts;
+use http::{HeaderMap, Method};
 use lockgate_admission::budget::Hold;
 use lockgate_protocol::jsonrpc::{self, Message, SentBy};
 use lockgate_protocol::sse;
@@ -38,18 +39,16 @@ const MESSAGE_METHODS: &str = "POST, OPTIONS";
 pub(crate) async fn open_stream<H: Handler, F: Fallback>(
     context: &ConnectionContext<H, F>,
     endpoint: Endpoint,
-    request: Request<IncomingBody>,
+    head: &mut Parts,
     active: ActiveRequest,
 ) -> Result<ListenerResponse<F>, ListenerError> {
-    let (parts, _) = request.into_parts();
-    match parts.method {
+    match head.method {
         Method::GET => {}
-        Method::OPTIONS => return Ok(answer_preflight(&parts.headers, STREAM_METHODS)),
+        Method::OPTIONS => return Ok(answer_preflight(&head.headers, STREAM_METHODS)),
         _ => return Err(ListenerError::Method { allow: STREAM_METHODS }),
     }
-    let mut headers = parts.headers;
     let keep_alive = context.listener.config.keep_alive;
-    let credentials = context.credentials(&mut headers)?;
+    let credentials = context.credentials(&mut head.headers)?;
     let principal = match context.identify(&endpoint, &credentials).await {
         Ok(principal) => principal,
         Err(reply) => return Ok(build_response(reply, keep_alive, Hold::none(active))),
@@ -82,19 +81,19 @@ pub(crate) async fn open_stream<H: Handler, F: Fallback>(
 /// Handles `POST /messages?session=…`: requests are answered on the stream, others at once.
 pub(crate) async fn answer_message<H: Handler, F: Fallback>(
     context: &ConnectionContext<H, F>,
-    request: Request<IncomingBody>,
+    head: &mut Parts,
+    body: IncomingBody,
 ) -> Result<ListenerResponse<F>, ListenerError> {
-    let (parts, body) = request.into_parts();
-    match parts.method {
+    match head.method {
         Method::POST => {}
-        Method::OPTIONS => return Ok(answer_preflight(&parts.headers, MESSAGE_METHODS)),
+        Method::OPTIONS => return Ok(answer_preflight(&head.headers, MESSAGE_METHODS)),
         _ => return Err(ListenerError::Method { allow: MESSAGE_METHODS }),
     }
-    let mut headers = parts.headers;
+    let mut headers = std::mem::take(&mut head.headers);
     check_post(&headers)?;
     let keep_alive = context.listener.config.keep_alive;
     let credentials = context.credentials(&mut headers)?;
-    let found = context.listener.sessions.find(find_session_id(parts.uri.query()));
+    let found = context.listener.sessions.find(find_session_id(head.uri.query()));
     let endpoint = match &found {
         Ok(session) => &session.owner.caller.endpoint,
         Err(_) => &Endpoint::All,
@@ -125,13 +124,13 @@ pub(crate) async fn answer_message<H: Handler, F: Fallback>(
     let handler = Arc::clone(&context.handler);
     if !matches!(jsonrpc::parse(body, MAX_DEPTH, SentBy::Client), Ok(Message::Request(_))) {
         return Ok(build_response(
-            handler.handle(exchange).await,
+            handler.handle(&exchange).await,
             keep_alive,
             Hold::none(context.state.begin_request()),
         ));
     }
     begin_answer(handler, session, exchange, held).await;
-    let accepted = Reply::Empty { status: http::StatusCode::ACCEPTED, headers: HeaderMap::new() };
+    let accepted = Reply::empty(http::StatusCode::ACCEPTED);
     Ok(build_response(accepted, keep_alive, Hold::none(context.state.begin_request())))
 }
 
@@ -144,7 +143,7 @@ async fn begin_answer<H: Handler>(
 ) {
     let gone = session.out.clone();
     let work = async move {
-        let reply = handler.handle(exchange).await;
+        let reply = handler.handle(&exchange).await;
         drop(held);
         session.adopt(&reply, &handler);
         session_client::forward_reply(reply, &session.out).await;

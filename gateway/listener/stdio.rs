@@ -178,8 +178,8 @@ impl<H: Handler> StdioConnection<H> {
             return self.start(Job { exchange, answer: Some(id), modern: true, waits }).await;
         }
         match request.method {
-            Method::Initialize => self.initialize(request.text, &id).await,
-            _ if self.session.is_some() => self.legacy(request.text, Some(id)).await,
+            Method::Initialize => self.initialize(request.text.clone(), &id).await,
+            _ if self.session.is_some() => self.legacy(request.text.clone(), Some(id)).await,
             Method::Ping => self.say(write::result(&id, b"{}")).await,
             _ => {
                 let words = format!(
@@ -240,7 +240,7 @@ impl<H: Handler> StdioConnection<H> {
         let exchange = self.caller.exchange(ExchangeKind::Post(text), None);
         let Ok(reply) = tokio::time::timeout(
             HANDSHAKE_TIMEOUT,
-            within(Tag::new(None, None), self.handler.handle(exchange)),
+            within(Tag::new(None, None), self.handler.handle(&exchange)),
         )
         .await
         else {
@@ -284,8 +284,8 @@ impl<H: Handler> StdioConnection<H> {
         let out = self.out.clone();
         let mut work = Box::pin(async move {
             match answer {
-                Some(id) => ask(&*handler, exchange, &id, &out).await,
-                None => drop(handler.handle(exchange).await),
+                Some(id) => ask(&*handler, &exchange, &id, &out).await,
+                None => drop(handler.handle(&exchange).await),
             }
         });
         if poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx))).await.is_pending() {
@@ -357,7 +357,7 @@ impl<H: Handler> StdioConnection<H> {
 }
 
 /// Passes a request or unreadable message to the proxy, and sends the reply.
-async fn ask<H: Handler>(handler: &H, exchange: Exchange, id: &[u8], out: &MessageQueue) {
+async fn ask<H: Handler>(handler: &H, exchange: &Exchange, id: &[u8], out: &MessageQueue) {
     let reply = within(Tag::new(None, None), handler.handle(exchange)).await;
     if !session_client::forward_reply(reply, out).await
         && let Some(id) = known_id(id)

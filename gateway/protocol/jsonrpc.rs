@@ -13,6 +13,7 @@ use bytes::Bytes;
 
 pub use error::{EnvelopeError, MessageError};
 use keys::undisguised;
+use message::RequestParts;
 pub use message::{ErrorObject, Message, Outcome, Request, Response};
 
 use crate::method::Method;
@@ -193,7 +194,8 @@ impl Parts {
                 let method = Method::parse(&name);
                 let has_params = self.params.is_some();
                 let (_, params, meta) = self.params.unwrap_or((method_span, Members::new(), None));
-                let request = Request { method, method_span, id, params, has_params, meta, text };
+                let parts = RequestParts { method, method_span, id, params, has_params, meta, text };
+                let request = Request(Box::new(parts));
                 Ok(if id.is_some() {
                     Message::Request(request)
                 } else {
@@ -207,7 +209,7 @@ impl Parts {
             (None, Some((span, members)), None) => Ok(Message::Response(Response {
                 text,
                 id,
-                outcome: Outcome::Result(span, members),
+                outcome: Outcome::Result(span, Box::from(&*members)),
             })),
             (None, None, Some((_, members))) => match error_object(&text, &members) {
                 Some(error) => {

@@ -2,7 +2,6 @@
 //! arguments are copied.
 
 use std::borrow::Cow;
-use std::ops::Range;
 
 use bytes::Bytes;
 
@@ -31,38 +30,40 @@ pub struct Outbound<'a> {
     pub trace: Option<(&'a str, Option<&'a str>)>,
 }
 
-/// A text in pieces, some of which may be empty.
-pub type Pieces = [Bytes; 3];
-
 /// Members of `params` from this size in bytes are not copied.
 const MAX_COPIED_BYTES: usize = 16 * 1024;
 
-/// The insertion point of a member that is not copied, and its range in the client's request.
-type Gap = Option<(usize, Range<usize>)>;
+/// The insertion point of a member that is not copied, and its value.
+pub type Gap = Option<(usize, Bytes)>;
 
 impl Outbound<'_> {
-    /// Writes the request as JSON text. A single large member is forwarded without a copy.
+    /// Returns the room for the text without a large member.
     #[must_use]
-    pub fn write(&self, id: u64, method: Method) -> Pieces {
-        let size = match self.request {
-            Some(request) => request.text.len(),
-            None => 0,
-        };
-        let mut out = Vec::with_capacity(size.min(MAX_COPIED_BYTES) + 512);
+    pub fn size_hint(&self) -> usize {
+        self.request.map_or(0, |request| request.text.len()).min(MAX_COPIED_BYTES) + 512
+    }
+
+    /// Writes the request as JSON text. A single large member is left out, to be forwarded without
+    /// a copy.
+    pub fn write(&self, out: &mut Vec<u8>, id: u64, method: Method) -> Gap {
         out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
-        write::number(&mut out, id);
+        write::number(out, id);
         out.extend_from_slice(b",\"method\":\"");
         out.extend_from_slice(self.method_name(method).as_bytes());
         out.extend_from_slice(b"\",\"params\":");
-        let gap = self.write_params(&mut out, id, method);
+        let gap = self.write_params(out, id, method);
         out.push(b'}');
-        let all = Bytes::from(out);
-        match (gap, self.request) {
-            (Some((at, span)), Some(request)) => {
-                [all.slice(..at), request.text.slice(span), all.slice(at..)]
-            }
-            _ => whole(all),
+        gap
+    }
+
+    /// Returns the request in one piece, for line-based transports.
+    #[must_use]
+    pub fn text(&self, id: u64, method: Method) -> Bytes {
+        let mut out = Vec::with_capacity(self.size_hint());
+        if let Some((at, value)) = self.write(&mut out, id, method) {
+            out.splice(at..at, value);
         }
+        out.into()
     }
 
     /// Returns the name of a method on the wire; that of an unknown method is the client's, which
@@ -98,7 +99,7 @@ impl Outbound<'_> {
                 let key = member.key.of(text);
                 let value = member.value.of(text);
                 if gap.is_none() && value.len() >= MAX_COPIED_BYTES {
-                    gap = Some((params.leave(key), member.value.range()));
+                    gap = Some((params.leave(key), text.slice(member.value.range())));
                 } else {
                     params.copy(key, value);
                 }
@@ -141,21 +142,6 @@ impl Outbound<'_> {
             meta::copy_end_to_end(meta, &request.text, request.meta_members());
         }
     }
-}
-
-#[must_use]
-pub fn whole(text: Bytes) -> Pieces {
-    [text, Bytes::new(), Bytes::new()]
-}
-
-/// Joins the pieces, for line-based transports.
-#[must_use]
-pub fn joined(pieces: Pieces) -> Bytes {
-    let [first, middle, last] = pieces;
-    if middle.is_empty() && last.is_empty() {
-        return first;
-    }
-    [first, middle, last].concat().into()
 }
 
 /// Writes `notifications/cancelled` for one of the gateway's requests; `id` is JSON text.

@@ -1,9 +1,29 @@
 //! Writes JSON text by hand: strings, members, error objects. Callers splice scanned spans in
 //! between.
 
+use std::cell::Cell;
+
 use serde_json::Value;
 
 use crate::scan::plain_run;
+
+/// Largest buffer kept for the next text of the thread, in bytes.
+const MAX_KEPT: usize = 64 << 10;
+
+thread_local! {
+    static BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// Passes an empty buffer of the thread, whose memory is reused.
+pub fn with_buffer<T>(write: impl FnOnce(&mut Vec<u8>) -> T) -> T {
+    let mut buffer = BUFFER.take();
+    buffer.clear();
+    let written = write(&mut buffer);
+    if buffer.capacity() <= MAX_KEPT {
+        BUFFER.set(buffer);
+    }
+    written
+}
 
 /// Appends `text` as a JSON string, quotes included.
 pub fn string(out: &mut Vec<u8>, text: &str) {

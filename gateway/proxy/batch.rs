@@ -8,8 +8,7 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, FuturesUnordered, SelectAll};
-use http::{HeaderMap, StatusCode};
-use lockgate_authn::Principal;
+use http::StatusCode;
 use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::{self, Message, SentBy};
 use lockgate_protocol::revision::{Era, Revision};
@@ -21,7 +20,7 @@ use crate::rescue::RequestError;
 use crate::server_operation::ServerOperation;
 use crate::session::Session;
 use crate::snapshot::Snapshot;
-use crate::transport::{Events, Exchange, ExchangeKind, Outgoing, Reply, Text};
+use crate::transport::{Events, Exchange, ExchangeKind, Outgoing, Reply, ReplyBody, Text};
 
 const MAX_BATCH: usize = 64;
 
@@ -30,12 +29,11 @@ const MAX_BATCH: usize = 64;
 pub(crate) async fn receive_batch(
     gateway: &Arc<Gateway>,
     snapshot: &Arc<Snapshot>,
-    principal: &Principal,
     exchange: &Exchange,
     body: &Bytes,
 ) -> Reply {
     let named = header(&exchange.headers, &SESSION);
-    let session = match gateway.session(named, principal, exchange) {
+    let session = match gateway.session(named, exchange) {
         Some(session) if session.revision == Revision::V2025_03_26 => session,
         _ => {
             let words = "a batch is accepted only in a session of protocol version 2025-03-26";
@@ -66,14 +64,9 @@ pub(crate) async fn receive_batch(
 /// disabled: clients of that revision get whole responses.
 fn own_exchange(exchange: &Exchange) -> Exchange {
     Exchange {
-        endpoint: exchange.endpoint.clone(),
-        transport: exchange.transport,
-        peer: exchange.peer,
-        credentials: exchange.credentials.clone(),
-        principal: exchange.principal.clone(),
         kind: ExchangeKind::Post(Bytes::new()),
-        headers: exchange.headers.clone(),
         takes_streamed_body: false,
+        ..exchange.clone()
     }
 }
 
@@ -92,10 +85,7 @@ impl Batch {
                 let done = std::mem::take(&mut self.done);
                 let done = stream::iter(done.into_iter().map(event));
                 let rest = stream::unfold(self, Self::next);
-                return Reply::Stream {
-                    headers: HeaderMap::new(),
-                    events: Box::pin(done.chain(rest)),
-                };
+                return Reply::events(Box::pin(done.chain(rest)));
             }
         }
         if self.done.is_empty() {
@@ -103,14 +93,14 @@ impl Batch {
         }
         let texts: Vec<Bytes> = self.done.into_iter().map(Text::into_bytes).collect();
         let body = [b"[", &*texts.join(&b','), b"]"].concat();
-        Reply::Message { status: StatusCode::OK, headers: HeaderMap::new(), body: body.into() }
+        Reply::message(body)
     }
 
     fn take(&mut self, reply: Reply) {
-        match reply {
-            Reply::Empty { .. } | Reply::StreamedMessage { .. } | Reply::Relayed { .. } => {}
-            Reply::Message { body, .. } => self.done.push(body),
-            Reply::Stream { events, .. } => self.streams.push(events),
+        match reply.body {
+            ReplyBody::Empty | ReplyBody::Streamed(_) | ReplyBody::Relayed(_) => {}
+            ReplyBody::Message(text) => self.done.push(text),
+            ReplyBody::Events(events) => self.streams.push(events),
         }
     }
 
@@ -156,10 +146,9 @@ async fn answer_one(
     match jsonrpc::parse(text.clone(), snapshot.config.limits.depth, SentBy::Client) {
         Ok(Message::Response(response)) => gateway.take_answer(&session, exchange, &response),
         Ok(Message::Request(request) | Message::Notification(request)) => {
-            let principal = exchange.principal.clone();
             let operation = ServerOperation::begin(gateway, exchange, &request);
             let message = (request, operation);
-            legacy::receive(gateway, snapshot, principal, session, exchange, message).await
+            legacy::receive(gateway, snapshot, session, exchange, message).await
         }
         Err(refusal) => {
             let (problem, reply) = RequestError::unreadable(&refusal, &text);

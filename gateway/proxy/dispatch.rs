@@ -16,7 +16,6 @@ mod task;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use http::{HeaderMap, StatusCode};
 use lockgate_protocol::meta;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::write;
@@ -113,7 +112,7 @@ fn admit_list(gateway: &Gateway, context: &RequestContext) -> Result<(), Request
 
 fn write_reply(context: &RequestContext, answer: Result<Text, RequestError>) -> Reply {
     match answer {
-        Ok(body) => Reply::Message { status: StatusCode::OK, headers: HeaderMap::new(), body },
+        Ok(text) => Reply::message(text),
         Err(problem) => {
             let is_call = context.request.method == Method::ToolsCall;
             let problem = match context.transport {

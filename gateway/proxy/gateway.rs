@@ -30,7 +30,7 @@ use crate::session::{Session, Sessions, portable};
 use crate::single_principal::SinglePrincipal;
 use crate::snapshot::Snapshot;
 use crate::streams::{OpenStream, Streams, TooManyStreams};
-use crate::transport::{Endpoint, Exchange};
+use crate::transport::Exchange;
 use crate::unix_time;
 use crate::usage::{Usage, UsageCount};
 use lockgate_admission::budget::Budget;
@@ -252,25 +252,20 @@ impl Gateway {
     pub(crate) fn session(
         &self,
         id: Option<&str>,
-        principal: &Principal,
         exchange: &Exchange,
     ) -> Option<Arc<Session>> {
         let id = id?;
-        if let Some(known) = self.sessions.find(id, principal, &exchange.endpoint) {
+        if let Some(known) = self.sessions.find(id, &exchange.principal, &exchange.endpoint) {
             return Some(known);
         }
-        self.go_on_with(id, principal, exchange)
+        self.go_on_with(id, exchange)
     }
 
     /// Returns whether this is the id of a session of this caller that was opened elsewhere and has
     /// not ended.
-    pub(crate) fn may_go_on_with(
-        &self,
-        id: &str,
-        principal: &Principal,
-        endpoint: &Endpoint,
-    ) -> bool {
+    pub(crate) fn may_go_on_with(&self, id: &str, exchange: &Exchange) -> bool {
         let snapshot = self.snapshot();
+        let Exchange { principal, endpoint, .. } = exchange;
         snapshot.config.secret.is_some()
             && self.sessions.may_go_on(id)
             && portable::open(&snapshot.sealer, principal, endpoint, id).is_some()
@@ -278,17 +273,12 @@ impl Gateway {
 
     /// Resumes a session opened by another process, or by this gateway before a restart.
     #[cold]
-    fn go_on_with(
-        &self,
-        id: &str,
-        principal: &Principal,
-        exchange: &Exchange,
-    ) -> Option<Arc<Session>> {
+    fn go_on_with(&self, id: &str, exchange: &Exchange) -> Option<Arc<Session>> {
         let snapshot = self.snapshot();
         if snapshot.config.secret.is_none() || !self.sessions.may_go_on(id) {
             return None;
         }
-        let endpoint = &exchange.endpoint;
+        let Exchange { principal, endpoint, .. } = exchange;
         let opening = portable::open(&snapshot.sealer, principal, endpoint, id)?;
         let rights = CallerRights::new(&snapshot.policy, principal.clone(), endpoint);
         let view = self.directory.view(endpoint, &snapshot, &rights)?;

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use http::{HeaderMap, HeaderName, StatusCode};
-use lockgate_authn::Principal;
 use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::method::Method;
@@ -27,7 +26,7 @@ use crate::server_operation::{self, ServerOperation};
 use crate::session::{Log, Session, parse_event_id};
 use crate::session_stream::{self, silence};
 use crate::snapshot::Snapshot;
-use crate::transport::{Exchange, ExchangeKind, Reply, Text};
+use crate::transport::{Exchange, ExchangeKind, Reply};
 use crate::{dispatch, search, trace_context};
 
 pub(crate) use initialize::initialize;
@@ -38,7 +37,6 @@ use subscribe::{subscribe, unsubscribe};
 pub(crate) async fn receive(
     gateway: &Arc<Gateway>,
     snapshot: Arc<Snapshot>,
-    principal: Principal,
     session: Arc<Session>,
     exchange: &Exchange,
     (request, operation): (Request, ServerOperation),
@@ -74,9 +72,7 @@ pub(crate) async fn receive(
         method => {
             let message = (request, operation);
             let context =
-                match prepare_request(gateway, snapshot, principal, session, exchange, message)
-                    .await
-                {
+                match prepare_request(gateway, snapshot, session, exchange, message).await {
                     Ok(context) => context,
                     Err(reply) => return *reply,
                 };
@@ -105,11 +101,11 @@ fn is_refused(snapshot: &Snapshot, request: &Request) -> bool {
 async fn prepare_request(
     gateway: &Arc<Gateway>,
     snapshot: Arc<Snapshot>,
-    principal: Principal,
     session: Arc<Session>,
     exchange: &Exchange,
     (request, operation): (Request, ServerOperation),
 ) -> Result<Box<RequestContext>, Box<Reply>> {
+    let principal = exchange.principal.clone();
     let rights = CallerRights::new(&snapshot.policy, principal.clone(), &session.endpoint);
     // Registered first, so that the client can also cancel the wait for servers.
     let running = session.run(request.id_bytes());
@@ -164,10 +160,7 @@ async fn prepare_request(
 /// Writes the reply to a request with an empty result.
 fn write_done(id: &[u8], result: Result<(), RequestError>) -> Reply {
     match result {
-        Ok(()) => {
-            let body = Text::Whole(write::result(id, b"{}").into());
-            Reply::Message { status: StatusCode::OK, headers: HeaderMap::new(), body }
-        }
+        Ok(()) => Reply::message(write::result(id, b"{}")),
         Err(problem) => problem.reply(Some(id), Era::Legacy),
     }
 }
@@ -258,14 +251,13 @@ fn set_level(session: &Session, request: &Request) -> Result<(), RequestError> {
 pub(crate) fn open_stream(
     gateway: &Arc<Gateway>,
     snapshot: &Arc<Snapshot>,
-    principal: &Principal,
     exchange: &Exchange,
 ) -> Reply {
     let named = header(&exchange.headers, &SESSION);
     if named.is_none() {
         return refuse_without_session(gateway, snapshot, exchange, "GET");
     }
-    let Some(session) = gateway.session(named, principal, exchange) else {
+    let Some(session) = gateway.session(named, exchange) else {
         return gateway.refuse_unknown_session(exchange, None, None);
     };
     if let Some(problem) = check_version(&exchange.headers) {
@@ -273,7 +265,7 @@ pub(crate) fn open_stream(
         return problem.reply(None, Era::Legacy);
     }
     let counted = matches!(exchange.kind, ExchangeKind::Listen);
-    let open = if counted { Ok(None) } else { gateway.stream(principal).map(Some) };
+    let open = if counted { Ok(None) } else { gateway.stream(&exchange.principal).map(Some) };
     let open = match open {
         Ok(open) => open,
         Err(too_many) => {
@@ -292,10 +284,8 @@ pub(crate) fn open_stream(
             log.read(log.delivered())
         }
     };
-    Reply::Stream {
-        headers: session_header(&session.id),
-        events: session_stream::events(gateway, &session, reader, None, open),
-    }
+    let events = session_stream::events(gateway, &session, reader, None, open);
+    Reply::events(events).with_headers(session_header(&session.id))
 }
 
 /// Returns the stream to resume and the last event that the client received. An unknown or expired
@@ -331,29 +321,25 @@ fn refuse_without_session(
 pub(crate) fn end_session(
     gateway: &Arc<Gateway>,
     snapshot: &Snapshot,
-    principal: &Principal,
     exchange: &Exchange,
 ) -> Reply {
-    if end_named_session(gateway, principal, exchange) {
+    if end_named_session(gateway, exchange) {
         return confirm_end();
     }
     refuse_end(gateway, snapshot, exchange)
 }
 
 /// Ends the session of a request, even if it is not open here. Returns whether it is the caller's.
-pub(crate) fn end_named_session(
-    gateway: &Gateway,
-    principal: &Principal,
-    exchange: &Exchange,
-) -> bool {
+pub(crate) fn end_named_session(gateway: &Gateway, exchange: &Exchange) -> bool {
     let Some(named) = header(&exchange.headers, &SESSION) else { return false };
-    if let Some(session) = gateway.sessions.find(named, principal, &exchange.endpoint) {
+    let Exchange { principal, endpoint, .. } = exchange;
+    if let Some(session) = gateway.sessions.find(named, principal, endpoint) {
         gateway.sessions.record_ended(&session.id);
         gateway.end_session(&session);
         return true;
     }
     // Not opened for this, because the table may be full.
-    let is_own = gateway.may_go_on_with(named, principal, &exchange.endpoint);
+    let is_own = gateway.may_go_on_with(named, exchange);
     if is_own {
         gateway.sessions.record_ended(named);
     }
@@ -362,7 +348,7 @@ pub(crate) fn end_named_session(
 
 /// Returns the response for an ended session.
 pub(crate) fn confirm_end() -> Reply {
-    Reply::Empty { status: StatusCode::NO_CONTENT, headers: HeaderMap::new() }
+    Reply::empty(StatusCode::NO_CONTENT)
 }
 
 /// Returns the error for an unknown or missing session id.

@@ -11,7 +11,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
-use http::HeaderMap;
 use lockgate_authn::Principal;
 use lockgate_policy::{HeldPermit, TargetKind};
 use lockgate_protocol::jsonrpc::Response;
@@ -94,7 +93,7 @@ pub(crate) fn open_stream(gateway: &Arc<Gateway>, context: &RequestContext) -> R
                 let data = listener.next().await?;
                 Some((Outgoing { data: data.into(), ..Outgoing::default() }, listener))
             });
-            Reply::Stream { headers: HeaderMap::new(), events: Box::pin(events) }
+            Reply::events(Box::pin(events))
         }
     }
 }

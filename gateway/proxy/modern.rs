@@ -37,7 +37,6 @@ const MAX_INTEGER: f64 = 9_007_199_254_740_992.0;
 pub(crate) async fn receive(
     gateway: &Arc<Gateway>,
     snapshot: Arc<Snapshot>,
-    principal: Principal,
     exchange: &Exchange,
     request: Request,
     operation: ServerOperation,
@@ -58,8 +57,8 @@ pub(crate) async fn receive(
     }
     let deadline = snapshot.config.limits.discovery_deadline;
     let about = About::request(&exchange.endpoint, &request);
-    gateway.directory.settle(principal.organisation(), about, deadline).await;
-    match check_request(gateway, snapshot, principal, exchange, request) {
+    gateway.directory.settle(exchange.principal.organisation(), about, deadline).await;
+    match check_request(gateway, snapshot, exchange, request) {
         Err(problem) => {
             operation.refuse(&problem);
             gateway.record_refused_request(&problem, exchange);
@@ -113,7 +112,6 @@ fn look_again(gateway: &Gateway, context: &mut RequestContext, own: &OwnClients)
 fn check_request(
     gateway: &Arc<Gateway>,
     snapshot: Arc<Snapshot>,
-    principal: Principal,
     exchange: &Exchange,
     request: Request,
 ) -> Result<Box<RequestContext>, RequestError> {
@@ -123,6 +121,7 @@ fn check_request(
         Some(revision) if revision.era() == Era::Modern => revision,
         _ => return Err(RequestError::version(&version)),
     };
+    let principal = exchange.principal.clone();
     let rights = CallerRights::new(&snapshot.policy, principal.clone(), &exchange.endpoint);
     let view = gateway.directory.view(&exchange.endpoint, &snapshot, &rights);
     let Some(view) = view else { return Err(RequestError::no_endpoint()) };

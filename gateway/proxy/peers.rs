@@ -19,7 +19,7 @@ use serde_json::json;
 
 use crate::headers::{SESSION, header};
 use crate::rescue::RequestError;
-use crate::transport::{Endpoint, Exchange, Reply, StreamedBody};
+use crate::transport::{Endpoint, Exchange, Reply, ReplyBody, StreamedBody};
 use crate::unix_time;
 
 /// The header that authenticates a gateway to another.
@@ -334,7 +334,7 @@ pub(crate) fn refuse_credentials() -> RequestError {
 pub(crate) async fn relay(answer: PeerAnswer, is_request: bool) -> Reply {
     let PeerAnswer { status, mut headers, mut body } = answer;
     if is_request {
-        return Reply::Relayed { status, headers, body };
+        return Reply::from(ReplyBody::Relayed(body)).with_status(status).with_headers(headers);
     }
     let mut text = BytesMut::new();
     while let Some(Ok(piece)) = body.next().await {
@@ -344,8 +344,8 @@ pub(crate) async fn relay(answer: PeerAnswer, is_request: bool) -> Reply {
         text.extend_from_slice(&piece);
     }
     if text.is_empty() {
-        return Reply::Empty { status, headers };
+        return Reply::empty(status).with_headers(headers);
     }
     headers.remove(CONTENT_TYPE);
-    Reply::Message { status, headers, body: text.freeze().into() }
+    Reply::message(text.freeze()).with_status(status).with_headers(headers)
 }

@@ -58,55 +58,44 @@ impl Gateway {
 
     /// Handles an exchange with a client. Dropping the future or the reply's events signals that
     /// the client has disconnected.
-    pub async fn receive(self: &Arc<Self>, exchange: Exchange) -> Reply {
+    pub async fn receive(self: &Arc<Self>, exchange: &Exchange) -> Reply {
         let snapshot = self.snapshot();
-        let principal = exchange.principal.clone();
-        match exchange.kind {
+        let body = match &exchange.kind {
             ExchangeKind::Get | ExchangeKind::Listen => {
-                legacy::open_stream(self, &snapshot, &principal, &exchange)
+                return legacy::open_stream(self, &snapshot, exchange);
             }
-            ExchangeKind::Delete => match self.peers.get() {
-                None => legacy::end_session(self, &snapshot, &principal, &exchange),
-                Some(peers) => {
-                    let ended = send_on::end_session(self, &**peers, &snapshot, &exchange);
-                    Box::pin(ended).await
-                }
-            },
-            ExchangeKind::Post(ref body) => {
-                let body = body.clone();
-                self.post(snapshot, principal, exchange, body).await
+            ExchangeKind::Delete => {
+                return match self.peers.get() {
+                    None => legacy::end_session(self, &snapshot, exchange),
+                    Some(peers) => {
+                        let ended = send_on::end_session(self, &**peers, &snapshot, exchange);
+                        Box::pin(ended).await
+                    }
+                };
             }
-        }
-    }
-
-    async fn post(
-        self: &Arc<Self>,
-        snapshot: Arc<Snapshot>,
-        principal: Principal,
-        exchange: Exchange,
-        body: Bytes,
-    ) -> Reply {
-        let parsed = match self.parse(&snapshot, &principal, body.clone()).await {
+            ExchangeKind::Post(body) => body,
+        };
+        let parsed = match self.parse(&snapshot, &exchange.principal, body.clone()).await {
             Ok(parsed) => parsed,
             Err(problem) => {
-                self.record_refused_request(&problem, &exchange);
+                self.record_refused_request(&problem, exchange);
                 return problem.reply(None, Era::Legacy);
             }
         };
         let message = match parsed {
             Ok(message) => message,
             Err(MessageError::Invalid { what: EnvelopeError::Batch, .. }) => {
-                let batch = batch::receive_batch(self, &snapshot, &principal, &exchange, &body);
+                let batch = batch::receive_batch(self, &snapshot, exchange, body);
                 // Boxed because it is rare, to keep the future of a request small.
                 return Box::pin(batch).await;
             }
             Err(refusal) => {
-                let (problem, reply) = RequestError::unreadable(&refusal, &body);
-                self.record_refused_request(&problem, &exchange);
+                let (problem, reply) = RequestError::unreadable(&refusal, body);
+                self.record_refused_request(&problem, exchange);
                 return reply;
             }
         };
-        self.message(snapshot, principal, &exchange, message).await
+        self.message(snapshot, exchange, message).await
     }
 
     /// Parses a message. Large messages are parsed on a separate thread, so that others on this
@@ -136,7 +125,6 @@ impl Gateway {
     pub(crate) async fn message(
         self: &Arc<Self>,
         snapshot: Arc<Snapshot>,
-        principal: Principal,
         exchange: &Exchange,
         message: Message,
     ) -> Reply {
@@ -149,7 +137,7 @@ impl Gateway {
         }
         let session_id = header(&exchange.headers, &SESSION);
         match message {
-            Message::Response(response) => match self.session(session_id, &principal, exchange) {
+            Message::Response(response) => match self.session(session_id, exchange) {
                 Some(session) => self.take_answer(&session, exchange, &response),
                 None => self.refuse_unknown_session(exchange, None, None),
             },
@@ -159,17 +147,15 @@ impl Gateway {
                 operation.tell_log(exchange, &request);
                 match choose(&request, &exchange.headers) {
                     Chosen::Modern => {
-                        modern::receive(self, snapshot, principal, exchange, request, operation)
-                            .await
+                        modern::receive(self, snapshot, exchange, request, operation).await
                     }
-                    Chosen::Initialize => legacy::initialize(
-                        self, &snapshot, principal, exchange, &request, &operation,
-                    ),
-                    Chosen::Legacy => match self.session(session_id, &principal, exchange) {
+                    Chosen::Initialize => {
+                        legacy::initialize(self, &snapshot, exchange, &request, &operation)
+                    }
+                    Chosen::Legacy => match self.session(session_id, exchange) {
                         Some(session) => {
                             let message = (request, operation);
-                            legacy::receive(self, snapshot, principal, session, exchange, message)
-                                .await
+                            legacy::receive(self, snapshot, session, exchange, message).await
                         }
                         None => {
                             let id =

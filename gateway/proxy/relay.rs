@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::Stream;
-use http::HeaderMap;
 use lockgate_admission::budget::{Budget, Hold};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::{Era, Revision};
@@ -26,7 +25,7 @@ use crate::authorize::Permitted;
 use crate::client_channel::CallChannel;
 use crate::context::RequestContext;
 use crate::rescue::RequestError;
-use crate::transport::{BodyError, Reply, Text};
+use crate::transport::{BodyError, Reply, ReplyBody, Text};
 use rewrite::{Rewriter, Shape};
 
 /// Bytes rewritten at a time.
@@ -233,7 +232,7 @@ where
     W: Future<Output = (T, Result<Text, RequestError>)> + Send + Unpin + 'static,
 {
     let body = Body { relay, work: Some(work), pieces, handed_over: None };
-    Reply::StreamedMessage { headers: HeaderMap::new(), body: Box::pin(body) }
+    ReplyBody::Streamed(Box::pin(body)).into()
 }
 
 /// The body of a streamed response; ends when the call has ended.

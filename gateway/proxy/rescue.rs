@@ -30,7 +30,7 @@ pub use failure::classify_failure;
 use crate::modern_clients::LaneError;
 use crate::session::TooMany;
 use crate::streams::TooManyStreams;
-use crate::transport::{Reply, Text};
+use crate::transport::Reply;
 use lockgate_admission::budget::DROPPED;
 
 /// Methods that an endpoint accepts without a session.
@@ -385,10 +385,6 @@ impl RequestError {
         if self.status == Some(StatusCode::METHOD_NOT_ALLOWED) {
             headers.insert(ALLOW, HeaderValue::from_static(WITHOUT_SESSION));
         }
-        Reply::Message {
-            status: self.http_status(era),
-            headers,
-            body: Text::Whole(self.text(id).into()),
-        }
+        Reply::message(self.text(id)).with_status(self.http_status(era)).with_headers(headers)
     }
 }

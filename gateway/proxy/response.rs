@@ -7,6 +7,7 @@ mod splice;
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use lockgate_admission::budget::{Budget, Hold};
 use lockgate_policy::response::Response;
 use lockgate_protocol::list;
@@ -52,10 +53,20 @@ pub(crate) fn write_response(
         return Err(too_large(context, text.len(), most));
     }
     let _copies = hold_copies(context, permitted, answer, budget)?;
-    let mut head =
-        Vec::with_capacity(512 + if text.len() <= MAX_COPIED_BYTES { text.len() } else { 0 });
-    write::result_head(&mut head, context.request.id());
-    let mut object = Object::open(&mut head);
+    write::with_buffer(|head| write_text(head, context, permitted, answer))
+}
+
+fn write_text(
+    head: &mut Vec<u8>,
+    context: &RequestContext,
+    permitted: &Permitted,
+    answer: &Answer,
+) -> Result<Text, RequestError> {
+    let text = &answer.text;
+    let rule = permitted.response();
+    head.reserve(512 + if text.len() <= MAX_COPIED_BYTES { text.len() } else { 0 });
+    write::result_head(head, context.request.id());
+    let mut object = Object::open(head);
     if context.era() == Era::Modern {
         modern_head(&mut object, context, answer);
     }
@@ -78,7 +89,7 @@ pub(crate) fn write_response(
         }
     }
     if text.len() > MAX_COPIED_BYTES {
-        return Ok(match splice(head, text, answer, &kept, changed) {
+        return Ok(match splice(std::mem::take(head), text, answer, &kept, changed) {
             Text::Shared(parts) if is_builtin(permitted) => Text::Spliced(parts),
             text => text,
         });
@@ -91,7 +102,7 @@ pub(crate) fn write_response(
     }
     object.close();
     head.push(b'}');
-    Ok(Text::Whole(head.into()))
+    Ok(Text::Whole(Bytes::copy_from_slice(head)))
 }
 
 struct Members<'a> {

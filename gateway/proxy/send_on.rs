@@ -115,7 +115,7 @@ pub(crate) async fn end_session(
         gateway.record_refused_request(&problem, exchange);
         return problem.reply(None, Era::Legacy);
     }
-    let mut is_ended = legacy::end_named_session(gateway, &exchange.principal, exchange);
+    let mut is_ended = legacy::end_named_session(gateway, exchange);
     if let Some(session) = header(&exchange.headers, &SESSION)
         && sender == Sender::Client
         && end_elsewhere(peers, snapshot, exchange).await

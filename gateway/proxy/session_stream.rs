@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use http::HeaderMap;
 use lockgate_protocol::revision::Revision;
 use tokio_util::sync::CancellationToken;
 
@@ -16,17 +15,14 @@ const RETRY_MS: u64 = 1000;
 
 /// Returns an empty stream, for an exchange without a response.
 pub(crate) fn silence() -> Reply {
-    Reply::Stream { headers: HeaderMap::new(), events: Box::pin(futures_util::stream::empty()) }
+    Reply::events(Box::pin(futures_util::stream::empty()))
 }
 
 /// Returns the stream of a call from its beginning.
 pub(crate) fn stream_call(gateway: &Arc<Gateway>, session: &Arc<Session>, log: &Arc<Log>) -> Reply {
     let mut reader = log.read(0);
     let priming = priming(session, &mut reader);
-    Reply::Stream {
-        headers: HeaderMap::new(),
-        events: events(gateway, session, reader, priming, Some(gateway.streams.of_call())),
-    }
+    Reply::events(events(gateway, session, reader, priming, Some(gateway.streams.of_call())))
 }
 
 /// Returns a stream's messages as events, until the stream or the session ends or the gateway

@@ -6,7 +6,7 @@ use std::pin::Pin;
 
 use bytes::Bytes;
 use futures_util::Stream;
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use lockgate_authn::{Credentials, Peer, Principal, Resource};
 
 /// A URL that serves MCP.
@@ -161,6 +161,7 @@ impl Transport {
 }
 
 /// A client's HTTP exchange, or a line of stdio.
+#[derive(Clone)]
 pub struct Exchange {
     pub endpoint: Endpoint,
     pub transport: Transport,
@@ -172,11 +173,12 @@ pub struct Exchange {
     pub kind: ExchangeKind,
     /// Request headers; empty on stdio.
     pub headers: HeaderMap,
-    /// Set if the transport supports [`Reply::StreamedMessage`].
+    /// Set if the transport supports [`ReplyBody::Streamed`].
     pub takes_streamed_body: bool,
 }
 
 /// The kind of an exchange.
+#[derive(Clone)]
 pub enum ExchangeKind {
     /// A message, or in 2025-03-26 a batch of messages.
     Post(Bytes),
@@ -190,26 +192,74 @@ pub enum ExchangeKind {
     Delete,
 }
 
-/// The reply to an exchange.
-pub enum Reply {
+/// The reply to an exchange. Small, because every step of a request passes it on.
+pub struct Reply {
+    pub status: StatusCode,
+    /// Boxed, because few replies have headers of their own.
+    headers: Option<Box<HeaderMap>>,
+    pub body: ReplyBody,
+}
+
+pub enum ReplyBody {
     /// A JSON message. Consecutive chunks are parts of one text.
-    Message { status: StatusCode, headers: HeaderMap, body: Text },
+    Message(Text),
     /// A JSON message that is still arriving. Dropping the body signals that the client has
     /// disconnected.
-    StreamedMessage { headers: HeaderMap, body: StreamedBody },
+    Streamed(StreamedBody),
     /// Another gateway's response as it arrives, with its own content type. Dropping the body
     /// signals that the client has disconnected.
-    Relayed { status: StatusCode, headers: HeaderMap, body: StreamedBody },
+    Relayed(StreamedBody),
     /// No body: 202 for notifications and responses, 204 and the like otherwise.
-    Empty { status: StatusCode, headers: HeaderMap },
+    Empty,
     /// A stream of messages. Dropping it signals that the client has disconnected.
-    Stream { headers: HeaderMap, events: Events },
+    Events(Events),
+}
+
+impl From<ReplyBody> for Reply {
+    fn from(body: ReplyBody) -> Self {
+        Self { status: StatusCode::OK, headers: None, body }
+    }
 }
 
 impl Reply {
+    #[must_use]
+    pub fn message(text: impl Into<Text>) -> Self {
+        ReplyBody::Message(text.into()).into()
+    }
+
+    #[must_use]
+    pub fn events(events: Events) -> Self {
+        ReplyBody::Events(events).into()
+    }
+
+    #[must_use]
+    pub fn empty(status: StatusCode) -> Self {
+        Self { status, headers: None, body: ReplyBody::Empty }
+    }
+
     /// Returns 202, for an accepted notification or response.
     pub(crate) fn accepted() -> Self {
-        Self::Empty { status: StatusCode::ACCEPTED, headers: HeaderMap::new() }
+        Self::empty(StatusCode::ACCEPTED)
+    }
+
+    #[must_use]
+    pub fn with_status(self, status: StatusCode) -> Self {
+        Self { status, ..self }
+    }
+
+    #[must_use]
+    pub fn with_headers(self, headers: HeaderMap) -> Self {
+        let headers = if headers.is_empty() { None } else { Some(Box::new(headers)) };
+        Self { headers, ..self }
+    }
+
+    #[must_use]
+    pub fn header(&self, name: &HeaderName) -> Option<&HeaderValue> {
+        self.headers.as_ref()?.get(name)
+    }
+
+    pub fn take_headers(&mut self) -> HeaderMap {
+        self.headers.take().map_or_else(HeaderMap::new, |headers| *headers)
     }
 }
 
@@ -217,10 +267,10 @@ impl Reply {
 #[derive(Clone, Debug)]
 pub enum Text {
     Whole(Bytes),
-    Spliced([Bytes; 3]),
+    Spliced(Box<[Bytes; 3]>),
     /// Like `Spliced`, with a middle that takes no additional memory: it is retained anyway, such
     /// as a list, or counts separately in the budget, such as a server's large response.
-    Shared([Bytes; 3]),
+    Shared(Box<[Bytes; 3]>),
 }
 
 /// The parts of a JSON text, in order. An error is final and leaves the text incomplete.
@@ -269,7 +319,7 @@ impl Text {
     pub fn chunks(&self) -> &[Bytes] {
         match self {
             Self::Whole(bytes) => std::slice::from_ref(bytes),
-            Self::Spliced(parts) | Self::Shared(parts) => parts,
+            Self::Spliced(parts) | Self::Shared(parts) => &**parts,
         }
     }
 
@@ -285,7 +335,7 @@ impl Text {
     #[must_use]
     pub fn own_len(&self) -> usize {
         match self {
-            Self::Shared([head, _, tail]) => head.len() + tail.len(),
+            Self::Shared(parts) => self.len() - parts[1].len(),
             other => other.len(),
         }
     }
@@ -298,9 +348,7 @@ impl Text {
     /// Returns the first chunk.
     #[must_use]
     pub fn start(&self) -> &[u8] {
-        match self {
-            Self::Whole(bytes) | Self::Spliced([bytes, ..]) | Self::Shared([bytes, ..]) => bytes,
-        }
+        self.chunks().first().map_or(&[], |chunk| chunk)
     }
 
     /// Returns the text in one piece. Copies unless the text is whole.

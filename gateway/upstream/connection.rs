@@ -13,11 +13,12 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
+use lockgate_egress::PostRequest;
 use lockgate_protocol::capabilities::Offers;
 use lockgate_protocol::jsonrpc::{ErrorObject, Outcome, Response};
 use lockgate_protocol::meta::Sender;
 use lockgate_protocol::method::Method;
-use lockgate_protocol::outbound::{self, Outbound};
+use lockgate_protocol::outbound::Outbound;
 use lockgate_protocol::revision::{Era, Revision};
 use lockgate_protocol::{code, modern, write};
 use lockgate_telemetry::{Ending, Network, OperationLabels};
@@ -28,7 +29,7 @@ use tokio::sync::oneshot;
 use crate::call::LogLevel;
 use crate::duplex::Duplex;
 use crate::failure::{UpstreamError, UpstreamErrorKind};
-use crate::http::{HttpTransport, Message, Post, status_failure};
+use crate::http::{HttpTransport, Post, status_failure};
 use crate::identity_assertion::IdentityAssertion;
 use crate::outstanding::Outstanding;
 use crate::process::Child;
@@ -76,7 +77,7 @@ pub(crate) struct Peer {
 /// A request, serialized for its transport.
 enum Written<'a> {
     Line(&'a Arc<Duplex>, Bytes),
-    Post(&'a Arc<HttpTransport>, Message),
+    Post(&'a Arc<HttpTransport>, PostRequest),
 }
 
 impl ServerTransport {
@@ -261,19 +262,27 @@ impl Connection {
         let revision = self.peer.revision.as_str();
         let sender = Sender { revision, capabilities: ask.capabilities, info: &self.info };
         let sender = if modern { Some(sender) } else { None };
-        let text = Outbound { sender, ..ask.outbound }.write(id, ask.method);
-        match &self.transport {
-            ServerTransport::Duplex(duplex) => Written::Line(duplex, outbound::joined(text)),
-            ServerTransport::Http(transport) => {
-                let mut message = transport.message(text, ask.assertion.as_deref());
-                describe_trace(&mut message.head, ask.outbound.trace);
-                if modern {
-                    let method = ask.outbound.method_name(ask.method);
-                    describe_request(&mut message.head, &method, ask.target, ask.params);
-                }
-                Written::Post(transport, message)
+        let outbound = Outbound { sender, ..ask.outbound };
+        let transport = match &self.transport {
+            ServerTransport::Duplex(duplex) => {
+                return Written::Line(duplex, outbound.text(id, ask.method));
             }
+            ServerTransport::Http(transport) => transport,
+        };
+        let mut head = transport.head(outbound.size_hint(), ask.assertion.as_deref());
+        describe_trace(&mut head, ask.outbound.trace);
+        if modern {
+            let method = outbound.method_name(ask.method);
+            describe_request(&mut head, &method, ask.target, ask.params);
         }
+        let message = write::with_buffer(|text| match outbound.write(text, id, ask.method) {
+            None => head.with_body(text, Bytes::new()),
+            Some((at, value)) => {
+                let (start, end) = text.split_at_checked(at).unwrap_or((text, b""));
+                head.with_body(start, [value, Bytes::copy_from_slice(end)])
+            }
+        });
+        Written::Post(transport, message)
     }
 
     /// Sends a request of the gateway itself and returns its result as JSON text.

@@ -6,6 +6,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::{Outcome, Response};
@@ -13,7 +14,7 @@ use lockgate_protocol::legacy::{self, Welcome};
 use lockgate_protocol::meta::Sender;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::modern::{self, Common, Discovery};
-use lockgate_protocol::outbound::{self, Outbound};
+use lockgate_protocol::outbound::Outbound;
 use lockgate_protocol::revision::Revision;
 use lockgate_protocol::write;
 use serde_json::Value;
@@ -161,12 +162,12 @@ fn legacy_peer(welcome: Welcome, transport_name: &'static str) -> Peer {
 async fn probe(transport: &ServerTransport, intro: &Introduction, id: u64) -> Probe {
     let revision = Revision::NEWEST_MODERN;
     let sender = Sender { revision: revision.as_str(), capabilities: b"{}", info: &intro.info };
-    let text = Outbound { sender: Some(sender), ..Outbound::default() }.write(id, Method::Discover);
+    let text = Outbound { sender: Some(sender), ..Outbound::default() }.text(id, Method::Discover);
     match transport {
         ServerTransport::Duplex(duplex) => {
             let answer = tokio::time::timeout(
                 STDIO_PROBE_TIMEOUT,
-                duplex.request(id, outbound::joined(text), None, None, false),
+                duplex.request(id, text, None, None, false),
             )
             .await;
             match answer {
@@ -177,10 +178,10 @@ async fn probe(transport: &ServerTransport, intro: &Introduction, id: u64) -> Pr
             }
         }
         ServerTransport::Http(transport) => {
-            let mut message = transport.message(text, None);
-            message.head.add(modern::VERSION_HEADER, revision.as_str().as_bytes());
-            message.head.add(modern::METHOD_HEADER, Method::Discover.as_str().as_bytes());
-            let post = Post { id: Some(id), ..Post::note(message) };
+            let mut head = transport.head(0, None);
+            head.add(modern::VERSION_HEADER, revision.as_str().as_bytes());
+            head.add(modern::METHOD_HEADER, Method::Discover.as_str().as_bytes());
+            let post = Post { id: Some(id), ..Post::note(head.with_body(b"", text)) };
             match post_in_time(transport, post).await {
                 // Not a valid response: a server of another era may send anything.
                 Err(failure) if failure.kind == UpstreamErrorKind::Garbage => {
@@ -294,18 +295,17 @@ async fn initialize(
     let mut text = b"{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"initialize\",\"params\":".to_vec();
     text.extend_from_slice(params.to_string().as_bytes());
     text.push(b'}');
-    let text = outbound::whole(text.into());
+    let text = Bytes::from(text);
     let (response, session) = match transport {
         ServerTransport::Duplex(duplex) => {
-            let line = outbound::joined(text);
-            (duplex.request(3, line, None, None, false).await?, None)
+            (duplex.request(3, text, None, None, false).await?, None)
         }
         ServerTransport::Http(transport) => {
             let message = transport.message(text, None);
             let post = Post { id: Some(3), keeps_headers: true, ..Post::note(message) };
             let posted = post_in_time(transport, post).await?;
             transport.note_refusal(&posted);
-            let session = posted.headers.get(modern::SESSION_HEADER).cloned();
+            let session = posted.header(&HeaderName::from_static(modern::SESSION_HEADER)).cloned();
             match posted.response {
                 Some(response) if !matches!(posted.status.as_u16(), 401 | 403) => {
                     (response, session)
@@ -343,9 +343,9 @@ async fn initialize(
 
 /// Sends `notifications/initialized`, before anything else.
 async fn confirm(transport: &ServerTransport) {
-    let text = outbound::whole(write::notification(Method::Initialized.as_str(), b"{}").into());
+    let text = Bytes::from(write::notification(Method::Initialized.as_str(), b"{}"));
     match transport {
-        ServerTransport::Duplex(duplex) => drop(duplex.notify(outbound::joined(text), None)),
+        ServerTransport::Duplex(duplex) => drop(duplex.notify(text, None)),
         ServerTransport::Http(transport) => {
             let post = Post::note(transport.message(text, None));
             if let Err(failure) = transport.post(post).await {

@@ -17,11 +17,10 @@ use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method as Verb, Request as HttpRequest, StatusCode, Version,
 };
-use lockgate_egress::{Body, Http1Error, Origin, Payload, RequestHead, ResponseHead};
+use lockgate_egress::{Body, Http1Error, Origin, Payload, PostRequest, RequestHead, ResponseHead};
 use lockgate_protocol::jsonrpc::{Message as Received, Response};
 use lockgate_protocol::meta;
 use lockgate_protocol::method::Method;
-use lockgate_protocol::outbound::{self, Pieces};
 use lockgate_protocol::{modern, sse};
 use tokio::task::JoinSet;
 
@@ -33,7 +32,7 @@ use crate::incoming::{self, EventReader, Intake, ReadBody};
 use crate::open_questions::OpenQuestions;
 use crate::settings::Settings;
 
-pub(crate) use post::{Message, Post, Posted};
+pub(crate) use post::{Post, Posted};
 pub use status::HTTP_STATUS;
 pub(crate) use status::status_failure;
 
@@ -70,8 +69,8 @@ struct Head {
     status: StatusCode,
     version: Version,
     media: Media,
-    /// Empty for status 200, unless requested.
-    headers: HeaderMap,
+    /// `None` for status 200, unless requested.
+    headers: Option<Box<HeaderMap>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -133,8 +132,8 @@ impl HttpTransport {
 
     /// Records a response that refuses the credential.
     pub(crate) fn note_refusal(&self, posted: &Posted) {
-        if let Some(identification) = &self.identification {
-            identification.note_refusal(posted.status, &posted.headers);
+        if let (Some(identification), Some(headers)) = (&self.identification, &posted.headers) {
+            identification.note_refusal(posted.status, headers);
         }
     }
 
@@ -164,10 +163,15 @@ impl HttpTransport {
     /// owner.
     pub(crate) fn message(
         &self,
-        text: Pieces,
+        text: Bytes,
         assertion: Option<&dyn IdentityAssertion>,
-    ) -> Message {
-        let mut head = self.base.load().head.extended();
+    ) -> PostRequest {
+        self.head(0, assertion).with_body(b"", text)
+    }
+
+    /// Returns the head of such a request, with room for so many bytes of the message.
+    pub(crate) fn head(&self, room: usize, assertion: Option<&dyn IdentityAssertion>) -> RequestHead {
+        let mut head = self.base.load().head.extended(room);
         if let Some(identification) = &self.identification {
             if let Some(value) = identification.sign(assertion) {
                 head.add(IDENTITY_HEADER, value.as_bytes());
@@ -176,7 +180,7 @@ impl HttpTransport {
                 head.add(name.as_str(), value.as_bytes());
             }
         }
-        Message { head, text: text.into() }
+        head
     }
 
     pub(crate) fn is_connecting(&self) -> bool {
@@ -184,9 +188,8 @@ impl HttpTransport {
     }
 
     pub(crate) async fn post(self: &Arc<Self>, post: Post<'_>) -> Result<Posted, UpstreamError> {
-        let Post { id, message: Message { head, text }, channel, sink, assertion, .. } = post;
-        let keeps = post.keeps_headers;
-        let answered = self.origin.post(head, text, |head| read_head(head, keeps));
+        let Post { id, message, channel, sink, assertion, keeps_headers } = post;
+        let answered = self.origin.post(message, |head| read_head(head, keeps_headers));
         let (head, body) = answered.await?;
         self.inbox.heard();
         self.note_version(head.version);
@@ -352,7 +355,7 @@ impl HttpTransport {
                     let transport = Arc::clone(self);
                     questions.spawn(async move {
                         let Some(text) = answer.await else { return };
-                        let message = transport.message(outbound::whole(text), None);
+                        let message = transport.message(text, None);
                         if let Err(failure) = transport.post(Post::note(message)).await {
                             tracing::debug!(%failure, "an answer did not reach the server");
                         }
@@ -464,9 +467,9 @@ fn read_head(head: &ResponseHead<'_, '_>, keeps_headers: bool) -> Result<Head, H
         version: head.version,
         media: head.values("content-type").next().map_or(Media::Other, Media::read),
         headers: if keeps_headers || head.status != StatusCode::OK {
-            head.header_map()?
+            Some(Box::new(head.header_map()?))
         } else {
-            HeaderMap::new()
+            None
         },
     })
 }

@@ -9,7 +9,7 @@ use axum::body::Bytes;
 use axum::extract::FromRequestParts;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, WWW_AUTHENTICATE};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
 use lockgate_authn::Peer;
@@ -17,7 +17,9 @@ use lockgate_protocol::method::Method;
 use lockgate_protocol::modern::{METHOD_HEADER, NAME_HEADER, VERSION_HEADER};
 use lockgate_protocol::revision::Revision;
 use lockgate_protocol::{header, meta};
-use lockgate_proxy::transport::{Endpoint, Events, Exchange, ExchangeKind, Reply, Text, Transport};
+use lockgate_proxy::transport::{
+    Endpoint, Events, Exchange, ExchangeKind, ReplyBody, Text, Transport,
+};
 use lockgate_upstream::LogLevel;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
@@ -143,16 +145,13 @@ pub(crate) async fn send(
         headers,
         takes_streamed_body: false,
     };
-    let mut challenge = None;
-    let (status, text) = match state.gateway.receive(exchange).await {
-        Reply::Message { status, body, headers } => {
-            challenge = headers.get(WWW_AUTHENTICATE).cloned();
-            (status, body)
-        }
-        Reply::Stream { events, .. } => {
-            (StatusCode::OK, take_answer(events, origin.messages.as_ref()).await)
-        }
-        Reply::StreamedMessage { .. } | Reply::Relayed { .. } | Reply::Empty { .. } => {
+    let reply = state.gateway.receive(&exchange).await;
+    let challenge = reply.header(&WWW_AUTHENTICATE).cloned();
+    let status = reply.status;
+    let text = match reply.body {
+        ReplyBody::Message(text) => text,
+        ReplyBody::Events(events) => take_answer(events, origin.messages.as_ref()).await,
+        ReplyBody::Streamed(_) | ReplyBody::Relayed(_) | ReplyBody::Empty => {
             return Err(broken().into());
         }
     };

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::{HeaderMap, Request, Response, StatusCode};
+use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -27,7 +27,7 @@ use lockgate_listener::{
     BodyLimits, Config, Handler, IncomingBody, Limits, Server, TrustedProxies,
 };
 use lockgate_proxy::TooManyStreams;
-use lockgate_proxy::transport::{Endpoint, Exchange, ExchangeKind, Reply, Text};
+use lockgate_proxy::transport::{Endpoint, Exchange, ExchangeKind, Reply};
 use lockgate_telemetry::Rejection;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -66,14 +66,10 @@ impl Handler for Echo {
         &self.0
     }
 
-    async fn handle(&self, exchange: Exchange) -> Reply {
-        match exchange.kind {
-            ExchangeKind::Post(body) => Reply::Message {
-                status: StatusCode::OK,
-                headers: HeaderMap::new(),
-                body: Text::Whole(body),
-            },
-            _ => Reply::Empty { status: StatusCode::NO_CONTENT, headers: HeaderMap::new() },
+    async fn handle(&self, exchange: &Exchange) -> Reply {
+        match &exchange.kind {
+            ExchangeKind::Post(body) => Reply::message(body.clone()),
+            _ => Reply::empty(StatusCode::NO_CONTENT),
         }
     }
 }

@@ -4,9 +4,8 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures_util::StreamExt;
-use lockgate_proxy::transport::{AgentPath, Outgoing};
+use lockgate_proxy::transport::{AgentPath, Outgoing, Text};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::mpsc;
 
@@ -215,11 +214,7 @@ async fn metadata_is_for_everybody_and_for_pages_of_allowed_origins() {
 async fn a_spliced_text_is_one_body_with_a_length() {
     let parts = || [Bytes::from_static(b"{\"a\":"), Bytes::new(), Bytes::from_static(b"1}")];
     let spliced = fake(move |_| async move {
-        Reply::Message {
-            status: StatusCode::BAD_REQUEST,
-            headers: HeaderMap::new(),
-            body: Text::Spliced(parts()),
-        }
+        Reply::message(Text::Spliced(Box::new(parts()))).with_status(StatusCode::BAD_REQUEST)
     });
     let running = start(config(), spliced, GRACE).await;
     let answer = running.send(post("/mcp", "", "{}")).await;
@@ -238,7 +233,7 @@ async fn an_accepted_notification_is_202_without_a_body() {
 async fn a_stream_is_an_event_stream_that_nobody_keeps_or_buffers() {
     let reply = fake(|_| async {
         let events = futures_util::stream::pending::<Outgoing>().boxed();
-        Reply::Stream { headers: HeaderMap::new(), events }
+        Reply::events(events)
     });
     let running = start(config(), reply, GRACE).await;
     let mut streaming = running.connect().await;
@@ -323,7 +318,7 @@ async fn a_client_that_goes_drops_its_call_or_its_stream() {
                     let _kept = &guard;
                     event
                 });
-                return Reply::Stream { headers: HeaderMap::new(), events: events.boxed() };
+                return Reply::events(events.boxed());
             }
             let _guard = Guard(say, "call dropped");
             std::future::pending().await

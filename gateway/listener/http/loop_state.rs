@@ -1,20 +1,16 @@
 //! State shared by all connections of one accept loop, and hyper's settings for them.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 
-use hyper::Request;
-use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper_util::rt::TokioExecutor;
 
 use crate::config::Limits;
-use crate::context::{ConnectionContext, ListenerResponse, ListenerState};
-use crate::exchange::answer_request;
+use crate::context::ListenerState;
+use crate::exchange::{Answer, Arrival, answer_request};
 use crate::exchange_handler::Handler;
 use crate::fallback::Fallback;
 use crate::future_pool::FuturePool;
-use crate::incoming_body::IncomingBody;
 use crate::tls::ServerCertificate;
 
 /// Concurrent requests per HTTP/2 connection.
@@ -23,9 +19,6 @@ const MAX_STREAMS: u32 = 128;
 const MIN_BUFFER: usize = 8 * 1024;
 /// Read buffer space beyond the headers lets a body arrive in few reads.
 const MAX_BUFFER: usize = 256 * 1024;
-
-type Arrival<H, F> = (Arc<ConnectionContext<H, F>>, Request<Incoming>);
-type Answer<F> = Result<ListenerResponse<F>, Infallible>;
 
 pub(super) struct LoopState<H, F: Fallback> {
     pub(super) listener: Arc<ListenerState>,
@@ -66,9 +59,7 @@ impl<H: Handler, F: Fallback> LoopState<H, F> {
         fallback: F,
     ) -> Self {
         let http = Http::new(&listener.config.limits);
-        let futures = FuturePool::new(|(context, request): Arrival<H, F>| {
-            answer_request(context, IncomingBody::wrap(request))
-        });
+        let futures = FuturePool::new(answer_request);
         Self { listener, handler, fallback, identity, http, futures }
     }
 

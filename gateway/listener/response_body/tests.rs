@@ -17,7 +17,7 @@ type Flow = ResponseBody<Empty<Bytes>>;
 fn events(interval: Duration) -> (mpsc::UnboundedSender<Outgoing>, Flow) {
     let (send, mut handler) = mpsc::unbounded_channel();
     let events = futures_util::stream::poll_fn(move |cx| handler.poll_recv(cx)).boxed();
-    let reply = Reply::Stream { headers: HeaderMap::new(), events };
+    let reply = Reply::events(events);
     (
         send,
         build_response(reply, interval, Hold::none(ConnectionState::untracked().begin_request()))
@@ -74,7 +74,7 @@ async fn texts_know_their_length_and_are_not_copied() {
     let middle = Bytes::from(vec![b'x'; 100]);
     let at = middle.as_ptr();
     let mut flow: Flow = ResponseBody::Spliced {
-        chunks: [Bytes::from_static(b"<"), middle, Bytes::from_static(b">")],
+        chunks: Box::new([Bytes::from_static(b"<"), middle, Bytes::from_static(b">")]),
         held: None,
     };
     assert_eq!(flow.size_hint().exact(), Some(102));
@@ -93,7 +93,7 @@ fn spliced() -> (Arc<ConnectionState>, Flow) {
     let mut held = Hold::none(state.begin_request());
     held.grow(30).unwrap();
     let chunks = ["<head>", "middle", ""].map(|text| Bytes::from_static(text.as_bytes()));
-    (state, ResponseBody::Spliced { chunks, held: Some(held) })
+    (state, ResponseBody::Spliced { chunks: Box::new(chunks), held: Some(held) })
 }
 
 #[tokio::test]
@@ -120,7 +120,7 @@ async fn events_count_while_they_are_written_and_give_way_when_memory_is_full() 
     let used = || state.begin_request().as_ref().used();
     let (send, mut handler) = mpsc::unbounded_channel();
     let events = futures_util::stream::poll_fn(move |cx| handler.poll_recv(cx)).boxed();
-    let reply = Reply::Stream { headers: HeaderMap::new(), events };
+    let reply = Reply::events(events);
     let mut flow: Flow =
         build_response(reply, Duration::from_secs(15), Hold::none(state.begin_request()))
             .into_body();

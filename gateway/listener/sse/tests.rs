@@ -41,7 +41,7 @@ fn proxy(seen: mpsc::UnboundedSender<String>) -> Arc<Fake> {
                     let body = Text::Whole(Bytes::from_static(
                         br#"{"id":1,"result":{"protocolVersion":"2024-11-05"}}"#,
                     ));
-                    Reply::Message { status: StatusCode::OK, headers, body }
+                    Reply::message(body).with_headers(headers)
                 }
                 ExchangeKind::Post(body) if body == LIST => {
                     note("list");
@@ -54,7 +54,7 @@ fn proxy(seen: mpsc::UnboundedSender<String>) -> Arc<Fake> {
                         event("{\"id\":2}"),
                     ])
                     .boxed();
-                    Reply::Stream { headers: HeaderMap::new(), events }
+                    Reply::events(events)
                 }
                 ExchangeKind::Post(body) if body == HANG => {
                     let _guard = Guard(seen.clone());
@@ -75,7 +75,7 @@ fn proxy(seen: mpsc::UnboundedSender<String>) -> Arc<Fake> {
                     };
                     let events = futures_util::stream::once(async { event })
                         .chain(futures_util::stream::pending());
-                    Reply::Stream { headers: HeaderMap::new(), events: events.boxed() }
+                    Reply::events(events.boxed())
                 }
                 ExchangeKind::Delete => {
                     note("delete");

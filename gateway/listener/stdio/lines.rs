@@ -122,13 +122,8 @@ pub(crate) async fn write(
 
 fn append(buffer: &mut Vec<u8>, text: &Text) {
     let start = buffer.len();
-    match text {
-        Text::Whole(bytes) => buffer.extend_from_slice(bytes),
-        Text::Spliced(chunks) | Text::Shared(chunks) => {
-            for chunk in chunks {
-                buffer.extend_from_slice(chunk);
-            }
-        }
+    for chunk in text.chunks() {
+        buffer.extend_from_slice(chunk);
     }
     // JSON contains raw line breaks only between tokens, where a space is equivalent.
     let fresh = buffer.get_mut(start..).unwrap_or(&mut []);

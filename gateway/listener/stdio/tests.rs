@@ -54,7 +54,7 @@ fn proxy(seen: mpsc::UnboundedSender<String>) -> Arc<Fake> {
                 };
                 let events = futures_util::stream::once(async { event })
                     .chain(futures_util::stream::pending());
-                let stream = Reply::Stream { headers: HeaderMap::new(), events: events.boxed() };
+                let stream = Reply::events(events.boxed());
                 return if get { stream } else { empty(StatusCode::NO_CONTENT) };
             };
             let text = String::from_utf8(body.to_vec()).unwrap();
@@ -65,11 +65,8 @@ fn proxy(seen: mpsc::UnboundedSender<String>) -> Arc<Fake> {
                     session_client::SESSION,
                     HeaderValue::from_static("s1"),
                 )]);
-                return Reply::Message {
-                    status: StatusCode::OK,
-                    headers,
-                    body: session_client::text("{\"welcome\":1}"),
-                };
+                let text = session_client::text("{\"welcome\":1}");
+                return Reply::message(text).with_headers(headers);
             }
             let _guard = Guard(seen.clone(), has("hang"));
             seen.send(format!("post {from}")).unwrap();
@@ -83,7 +80,7 @@ fn proxy(seen: mpsc::UnboundedSender<String>) -> Arc<Fake> {
                     };
                     let events = [event("{\"progress\":\n1}"), event(""), event("{\"done\":1}")];
                     let events = futures_util::stream::iter(events).boxed();
-                    Reply::Stream { headers: HeaderMap::new(), events }
+                    Reply::events(events)
                 }
                 () => message(format!("{{\"echo\":{}}}", text.len())),
             }

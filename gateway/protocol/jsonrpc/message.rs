@@ -1,6 +1,7 @@
 //! Parsed messages: the text of each message, with the positions of its parts.
 
 use std::borrow::Cow;
+use std::ops::Deref;
 
 use bytes::Bytes;
 
@@ -14,9 +15,13 @@ pub enum Message {
     Response(Response),
 }
 
-/// A request or notification: its text, and the positions of its parts.
+/// A request or notification. The size of a pointer, because every step of a call passes it on.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub struct Request(pub(super) Box<RequestParts>);
+
+/// The text of a request, and the positions of its parts.
+#[derive(Clone, Debug)]
+pub struct RequestParts {
     pub text: Bytes,
     pub method: Method,
     pub(super) method_span: Span,
@@ -38,7 +43,7 @@ pub struct Response {
 #[derive(Clone, Debug)]
 pub enum Outcome {
     /// The result object and its top-level members.
-    Result(Span, Members),
+    Result(Span, Box<[Member]>),
     Error(ErrorObject),
 }
 
@@ -48,6 +53,14 @@ pub struct ErrorObject {
     pub code: i64,
     pub message: Span,
     pub data: Option<Span>,
+}
+
+impl Deref for Request {
+    type Target = RequestParts;
+
+    fn deref(&self) -> &RequestParts {
+        &self.0
+    }
 }
 
 impl Request {
@@ -125,7 +138,7 @@ impl Response {
         Self {
             text: Bytes::from_static(b"{}"),
             id: None,
-            outcome: Outcome::Result(span, Members::new()),
+            outcome: Outcome::Result(span, Box::default()),
         }
     }
 

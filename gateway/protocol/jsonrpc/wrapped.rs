@@ -1,5 +1,6 @@
 //! Calls that are the arguments of another call: `{"name", "arguments"}` in `params.arguments`.
 
+use super::message::RequestParts;
 use super::Request;
 use crate::scan::{self, Keys, Member, Scanner, Span};
 
@@ -31,9 +32,9 @@ impl Request {
         if scan::as_str(name.of(&self.text)).is_none() {
             return Err(NAMELESS.into());
         }
-        let text = &self.text;
-        self.params.retain(|member| arguments.is_some() || !member.is(text, "arguments"));
-        for member in &mut self.params {
+        let RequestParts { text, params, .. } = &mut *self.0;
+        params.retain(|member| arguments.is_some() || !member.is(text, "arguments"));
+        for member in params {
             replace(member, text, "name", Some(name));
             replace(member, text, "arguments", arguments);
         }

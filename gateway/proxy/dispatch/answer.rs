@@ -61,7 +61,7 @@ pub(super) fn write_page(context: &RequestContext, kind: ListKind) -> Result<Tex
     }
     write_list_meta(&mut object, context);
     object.key(kind.member());
-    Ok(Text::Shared([head.into(), page.clone(), Bytes::from_static(b"}}")]))
+    Ok(Text::Shared(Box::new([head.into(), page.clone(), Bytes::from_static(b"}}")])))
 }
 
 /// Returns the requested page and its number, or `None` if the cursor is not of this list.

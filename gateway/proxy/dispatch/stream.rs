@@ -1,7 +1,6 @@
 //! Event streams of modern calls with messages ahead of the response.
 
 use bytes::Bytes;
-use http::HeaderMap;
 use tokio::sync::mpsc;
 
 use super::detached::Work;
@@ -23,14 +22,14 @@ pub(super) fn stream_rest(
         let (first, receiver, work, open) = state?;
         next_event(first, receiver, work, open).await
     });
-    Reply::Stream { headers: HeaderMap::new(), events: Box::pin(events) }
+    Reply::events(Box::pin(events))
 }
 
 /// Streams messages that arrived together with the response.
 pub(super) fn stream_all(early: Vec<Waiting>, last: Text) -> Reply {
     let all = early.into_iter().map(|waiting| Text::Whole(waiting.text)).chain([last]);
     let events = futures_util::stream::iter(all.map(event));
-    Reply::Stream { headers: HeaderMap::new(), events: Box::pin(events) }
+    Reply::events(Box::pin(events))
 }
 
 /// State of an event stream: a message to send, and the sources of further messages.

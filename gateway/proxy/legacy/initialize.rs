@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use http::StatusCode;
-use lockgate_authn::Principal;
 use lockgate_protocol::capabilities::{self, Offers};
 use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::Request;
@@ -24,12 +23,11 @@ use crate::server_operation::ServerOperation;
 use crate::session::Session;
 use crate::session::portable::{self, Opening};
 use crate::snapshot::Snapshot;
-use crate::transport::{Exchange, Reply, Text};
+use crate::transport::{Exchange, Reply};
 
 pub(crate) fn initialize(
     gateway: &Arc<Gateway>,
     snapshot: &Arc<Snapshot>,
-    principal: Principal,
     exchange: &Exchange,
     request: &Request,
     operation: &ServerOperation,
@@ -41,6 +39,7 @@ pub(crate) fn initialize(
         operation.refuse(&problem);
         return problem.reply(None, Era::Legacy);
     }
+    let principal = exchange.principal.clone();
     let rights = CallerRights::new(&snapshot.policy, principal.clone(), &exchange.endpoint);
     let Some(view) = gateway.directory.view(&exchange.endpoint, snapshot, &rights) else {
         return refuse(gateway, exchange, id, &RequestError::no_endpoint(), operation);
@@ -82,8 +81,8 @@ pub(crate) fn initialize(
     gateway.name_holder(&session, snapshot);
     tell_servers(gateway, &session, &view);
     let result = write_initialize_result(snapshot, &view, request, revision);
-    let body = Text::Whole(write::result(id, result.to_string().as_bytes()).into());
-    Reply::Message { status: StatusCode::OK, headers: session_header(&session.id), body }
+    Reply::message(write::result(id, result.to_string().as_bytes()))
+        .with_headers(session_header(&session.id))
 }
 
 /// Announces a new session to the servers that can ask its client questions.

@@ -7,6 +7,9 @@ use lockgate_upstream::Answer;
 
 use crate::transport::Text;
 
+/// The end of a response and its result.
+const END: Bytes = Bytes::from_static(b"}}");
+
 /// Completes a large response after `head`, an open object. The largest part is not copied: a
 /// contiguous run of unchanged members, or else the largest member.
 pub(super) fn splice(
@@ -33,7 +36,7 @@ pub(super) fn splice(
             object.copy(member.key.of(text), member.value.of(text));
         }
         object.leave(key);
-        return Text::Spliced([head.into(), value.into(), Bytes::from_static(b"}}")]);
+        return Text::Spliced(Box::new([head.into(), value.into(), END]));
     }
     let Some(&largest) = kept.iter().max_by_key(|member| member.value.of(text).len()) else {
         object.close();
@@ -49,7 +52,7 @@ pub(super) fn splice(
         if !head.ends_with(b"{") {
             head.push(b',');
         }
-        return Text::Shared([head.into(), run, Bytes::from_static(b"}}")]);
+        return Text::Shared(Box::new([head.into(), run, END]));
     }
     for member in kept {
         if *member != largest {
@@ -57,7 +60,7 @@ pub(super) fn splice(
         }
     }
     object.leave(largest.key.of(text));
-    Text::Shared([head.into(), text.slice(largest.value.range()), Bytes::from_static(b"}}")])
+    Text::Shared(Box::new([head.into(), text.slice(largest.value.range()), END]))
 }
 
 /// Removes and returns the largest changed member, if it exceeds `than` bytes.

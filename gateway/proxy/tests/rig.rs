@@ -19,7 +19,7 @@ use tokio::task::coop;
 
 use crate::directory::About;
 use crate::headers::{METHOD, NAME, SESSION, VERSION};
-use crate::transport::{BodyError, Endpoint, Events, Exchange, ExchangeKind, Reply, StreamedBody};
+use crate::transport::{BodyError, Endpoint, Events, Exchange, ExchangeKind, ReplyBody, StreamedBody};
 use crate::{AgentOwner, AgentServers, Config, Gateway, Limits, Names, Rules};
 
 pub(super) use server::{Named, resting_server, server};
@@ -228,32 +228,29 @@ impl Client {
             headers,
             takes_streamed_body: true,
         };
-        let reply =
-            tokio::time::timeout(EVENT_TIMEOUT, self.gateway.receive(exchange)).await.unwrap();
+        let reply = tokio::time::timeout(EVENT_TIMEOUT, self.gateway.receive(&exchange));
+        let mut reply = reply.await.unwrap();
+        let headers = reply.take_headers();
+        let status = reply.status.as_u16();
         let text = |bytes: Bytes| String::from_utf8(bytes.to_vec()).unwrap();
-        match reply {
-            Reply::Message { status, headers, body } => Got {
-                status: status.as_u16(),
-                text: text(body.into_bytes()),
-                headers,
-                events: None,
-            },
-            Reply::Empty { status, headers } => {
-                Got { status: status.as_u16(), text: String::new(), headers, events: None }
+        match reply.body {
+            ReplyBody::Message(body) => {
+                Got { status, text: text(body.into_bytes()), headers, events: None }
             }
-            Reply::Stream { headers, events } => {
-                Got { status: 200, text: String::new(), headers, events: Some(events) }
+            ReplyBody::Empty => Got { status, text: String::new(), headers, events: None },
+            ReplyBody::Events(events) => {
+                Got { status, text: String::new(), headers, events: Some(events) }
             }
-            Reply::StreamedMessage { headers, mut body } => {
+            ReplyBody::Streamed(mut body) => {
                 let mut all = Vec::new();
                 let mut next = poll_without_budget(&mut body).await;
                 while let Some(piece) = next {
                     all.extend_from_slice(&piece.unwrap());
                     next = body.next().await;
                 }
-                Got { status: 200, text: text(all.into()), headers, events: None }
+                Got { status, text: text(all.into()), headers, events: None }
             }
-            Reply::Relayed { .. } => panic!("there is one gateway"),
+            ReplyBody::Relayed(_) => panic!("there is one gateway"),
         }
     }
 

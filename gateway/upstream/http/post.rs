@@ -3,25 +3,18 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderMap, StatusCode};
-use lockgate_egress::{Payload, RequestHead};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use lockgate_egress::PostRequest;
 use lockgate_protocol::jsonrpc::Response;
-use lockgate_protocol::outbound;
 
 use super::HttpTransport;
 use crate::call::{ClientChannel, ResponseSink};
 use crate::identity_assertion::IdentityAssertion;
 
-/// A message and the head of its POST request.
-pub(crate) struct Message {
-    pub(crate) head: RequestHead,
-    pub(super) text: Payload,
-}
-
 pub(crate) struct Post<'a> {
     /// The id of the request in `message`; `None` for notifications and responses.
     pub(crate) id: Option<u64>,
-    pub(crate) message: Message,
+    pub(crate) message: PostRequest,
     pub(crate) channel: Option<&'a Arc<dyn ClientChannel>>,
     /// Receives a large answer in a plain body.
     pub(crate) sink: Option<&'a dyn ResponseSink>,
@@ -33,17 +26,23 @@ pub(crate) struct Post<'a> {
 
 impl Post<'_> {
     /// Creates the POST of a message without a response.
-    pub(crate) fn note(message: Message) -> Self {
+    pub(crate) fn note(message: PostRequest) -> Self {
         Self { id: None, message, channel: None, sink: None, assertion: None, keeps_headers: false }
     }
 }
 
 pub(crate) struct Posted {
     pub(crate) status: StatusCode,
-    /// Empty for status 200, unless requested.
-    pub(crate) headers: HeaderMap,
+    /// `None` for status 200, unless requested.
+    pub(crate) headers: Option<Box<HeaderMap>>,
     /// The response with the request's id, or an error without an id.
     pub(crate) response: Option<Response>,
+}
+
+impl Posted {
+    pub(crate) fn header(&self, name: &HeaderName) -> Option<&HeaderValue> {
+        self.headers.as_ref()?.get(name)
+    }
 }
 
 impl HttpTransport {
@@ -51,7 +50,7 @@ impl HttpTransport {
     /// owner.
     pub(crate) fn notify(self: &Arc<Self>, text: Bytes, assertion: Option<&dyn IdentityAssertion>) {
         let transport = Arc::clone(self);
-        let message = self.message(outbound::whole(text), assertion);
+        let message = self.message(text, assertion);
         tokio::spawn(async move {
             if let Err(failure) = transport.post(Post::note(message)).await {
                 tracing::debug!(%failure, "a notification did not reach the server");

@@ -2,15 +2,14 @@
 
 use std::time::Duration;
 
-use http::HeaderMap;
 use http::header::RETRY_AFTER;
 
 use super::Posted;
 use crate::failure::{UpstreamError, UpstreamErrorKind};
 
 /// Returns `Retry-After`, if it is given in seconds; at most an hour.
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
+fn retry_after(posted: &Posted) -> Option<Duration> {
+    let seconds = posted.header(&RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
     Some(Duration::from_secs(seconds).min(Duration::from_secs(3600)))
 }
 
@@ -30,7 +29,7 @@ pub(crate) fn status_failure(posted: &Posted, has_session: bool) -> UpstreamErro
             "the server no longer has the session",
         ),
         408 | 429 | 502..=504 => {
-            let wait = retry_after(&posted.headers).unwrap_or(Duration::from_secs(1));
+            let wait = retry_after(posted).unwrap_or(Duration::from_secs(1));
             UpstreamError::new(UpstreamErrorKind::Unavailable, words).retry_after(wait).after_send()
         }
         _ => UpstreamError::new(UpstreamErrorKind::Garbage, words).after_send(),

@@ -133,7 +133,7 @@ fn every_part_of_an_answer_shows_whether_it_is_read() {
     let connections = connections();
     let entry = connections.add(HERE);
     entry.state.set_protocol(true);
-    let chunks = ["ab", "cd", "ef"].map(Bytes::from);
+    let chunks = Box::new(["ab", "cd", "ef"].map(Bytes::from));
     let held = Some(Hold::none(entry.state.begin_request()));
     let mut body = Box::pin(ResponseBody::<Full<Bytes>>::Spliced { chunks, held });
     let mut cx = Context::from_waker(Waker::noop());

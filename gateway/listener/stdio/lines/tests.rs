@@ -50,7 +50,7 @@ async fn a_text_is_written_as_one_line() {
     assert!(sender.send(Text::Whole(Bytes::from_static(b"{\n  \"a\": 1\r\n}"))).await);
     let parts =
         [Bytes::from_static(b"{"), Bytes::from_static(b"\"b\":2"), Bytes::from_static(b"}")];
-    assert!(sender.send(Text::Spliced(parts)).await);
+    assert!(sender.send(Text::Spliced(Box::new(parts))).await);
     assert!(budget.used() > 0);
     drop(sender);
     let mut out = Vec::new();

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use crate::jsonrpc::{Message, Request, SentBy, parse};
-use crate::outbound::{Outbound, joined};
+use crate::outbound::Outbound;
 
 fn request(params: &str) -> Request {
     let text = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{params}}}"#);
@@ -15,7 +15,7 @@ fn request(params: &str) -> Request {
 
 fn sent(request: &Request) -> String {
     let outbound = Outbound { request: Some(request), target: Some("own"), ..Outbound::default() };
-    let text = joined(outbound.write(7, request.method));
+    let text = outbound.text(7, request.method);
     String::from_utf8(text.to_vec()).unwrap()
 }
 
