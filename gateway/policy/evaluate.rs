@@ -34,9 +34,10 @@ impl Policy {
         let dry = verdict.dry.as_deref();
         match &verdict.state {
             VerdictState::Open(at) => {
-                let pass = Pass::of(question.target);
-                let dry_run =
-                    self.dry_run_denial(dry, question, pass, || arguments::read(arguments));
+                let dry_run = dry.and_then(|dry| {
+                    let pass = Pass::of(question.target);
+                    self.dry_run_denial(dry, question, pass, || arguments::read(arguments))
+                });
                 let rule = self.name(*at);
                 Ok(Passed { rule, arguments: None, dry_run, approvals: Vec::new() })
             }
@@ -83,12 +84,11 @@ impl Policy {
     /// the server receives.
     fn dry_run_denial(
         &self,
-        dry: Option<&Dry>,
+        dry: &Dry,
         question: &Question<'_>,
         mut pass: Pass,
         arguments: impl FnOnce() -> Result<Value, Refusal>,
     ) -> Option<PolicyDenial> {
-        let dry = dry?;
         if let Some(hidden) = &dry.denies {
             return Some(self.denied(hidden));
         }
@@ -130,7 +130,8 @@ impl Policy {
         };
         let approvals = self.approvals(&judged.asks, question, &mut arguments, &mut pass)?;
         self.guard(&judged.guards, question, &mut arguments, &mut pass)?;
-        let dry_run = self.dry_run_denial(dry, question, pass.aside(), || Ok(arguments));
+        let dry_run =
+            dry.and_then(|dry| self.dry_run_denial(dry, question, pass.aside(), || Ok(arguments)));
         if pass.edits.is_empty() {
             return Ok(Passed { rule, arguments: None, dry_run, approvals });
         }

@@ -135,8 +135,15 @@ async fn answer_lookup(gateway: &Gateway, context: Box<RequestContext>, lookup: 
 }
 
 /// Authorizes a request for a server and runs the call.
-async fn forward_request(gateway: &Arc<Gateway>, context: Box<RequestContext>) -> Reply {
-    let (context, permitted) = authorize_request(gateway, context).await;
+async fn forward_request(gateway: &Arc<Gateway>, mut context: Box<RequestContext>) -> Reply {
+    let permitted = if authorize::is_slow(&context) {
+        // Boxed because it is rare, to keep the future of a request small.
+        let (judged, permitted) = Box::pin(authorize_slowly(gateway, context)).await;
+        context = judged;
+        permitted
+    } else {
+        authorize::authorize(&context)
+    };
     let permitted = match permitted {
         Ok(permitted) => permitted,
         Err(problem) => {
@@ -156,26 +163,18 @@ async fn forward_request(gateway: &Arc<Gateway>, context: Box<RequestContext>) -
     }
 }
 
-/// Authorizes a request; on the CPU pool if that may take long, to keep this thread responsive.
-async fn authorize_request(
+/// Authorizes a request on the CPU pool, to keep this thread responsive.
+async fn authorize_slowly(
     gateway: &Gateway,
     context: Box<RequestContext>,
 ) -> (Box<RequestContext>, Result<Permitted, RequestError>) {
-    if !authorize::is_slow(&context) {
+    let Ok(turn) = gateway.cpu_pool.turn(context.principal.caller_id()).await else {
+        let wait = gateway.cpu_pool.limit().expected_wait();
+        return (context, Err(RequestError::too_many_judgements(wait)));
+    };
+    turn.run(move || {
         let permitted = authorize::authorize(&context);
-        return (context, permitted);
-    }
-    // Boxed because it is rare, to keep the future of a request small.
-    Box::pin(async move {
-        let Ok(turn) = gateway.cpu_pool.turn(context.principal.caller_id()).await else {
-            let wait = gateway.cpu_pool.limit().expected_wait();
-            return (context, Err(RequestError::too_many_judgements(wait)));
-        };
-        turn.run(move || {
-            let permitted = authorize::authorize(&context);
-            (context, permitted)
-        })
-        .await
+        (context, permitted)
     })
     .await
 }
@@ -341,7 +340,12 @@ pub(crate) fn forward_nested(
     context: Box<RequestContext>,
 ) -> BoxFuture<'_, Result<Text, RequestError>> {
     Box::pin(async move {
-        let (context, permitted) = authorize_request(gateway, context).await;
+        let (context, permitted) = if authorize::is_slow(&context) {
+            authorize_slowly(gateway, context).await
+        } else {
+            let permitted = authorize::authorize(&context);
+            (context, permitted)
+        };
         match permitted.and_then(|permitted| approve::refuse_nested(&context, permitted)) {
             Ok(permitted) => {
                 call_server(gateway, &context, permitted, ClientPaths::default()).await
@@ -376,15 +380,16 @@ async fn call_server(
     }
     let mut record = CallRecord::begin(gateway, context, &permitted)?;
     let mut ending = gateway.ending.subscribe();
-    let server = Arc::clone(permitted.server());
-    let channel = paths.channel.clone();
-    let rounds = run_rounds(gateway, context, permitted, paths, forward_nested, &mut record);
+    let rounds =
+        run_rounds(gateway, context, &mut permitted, &paths, forward_nested, &mut record);
     let answer = tokio::select! {
         biased;
         answer = rounds => answer,
-        _ = ending.wait_for(|ending| *ending) => Err(RequestError::cut_off(server.slug())),
+        _ = ending.wait_for(|ending| *ending) => {
+            Err(RequestError::cut_off(permitted.server().slug()))
+        }
     };
-    if let Some(channel) = channel {
+    if let Some(channel) = &paths.channel {
         channel.finish();
     }
     if let Err(problem) = &answer {

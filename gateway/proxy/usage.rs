@@ -2,12 +2,11 @@
 //! bounded number of series is counted individually; further callers, then further tools, are
 //! counted together. A series is found under a read lock, and allocated if new; counting is atomic.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use ahash::{AHashMap, RandomState};
 use lockgate_authn::{DEFAULT_ORGANISATION, Principal};
 use lockgate_telemetry::{DURATION_BUCKETS, Denial, DurationCounts, Outcome, find_bucket};
 use parking_lot::RwLock;
@@ -152,8 +151,8 @@ fn clean(name: &str) -> String {
 #[derive(Default)]
 struct Table {
     /// By the hash of their keys.
-    series: HashMap<u64, Arc<Series>>,
-    of_organisation: HashMap<Box<str>, usize>,
+    series: AHashMap<u64, Arc<Series>>,
+    of_organisation: AHashMap<Box<str>, usize>,
 }
 
 impl Table {
@@ -271,7 +270,7 @@ impl Usage {
             let is_used = series.is_used.swap(false, Relaxed);
             is_used || series.calls.load(Relaxed) > 0 || Arc::strong_count(series) > 1
         });
-        let mut of_organisation: HashMap<Box<str>, usize> = HashMap::new();
+        let mut of_organisation: AHashMap<Box<str>, usize> = AHashMap::new();
         for series in table.series.values() {
             *of_organisation.entry(series.organisation.clone()).or_default() += 1;
         }

@@ -290,6 +290,13 @@ impl Permitted {
     }
 }
 
+impl Permitted {
+    /// Returns a copy that renders the response elsewhere.
+    pub(crate) fn for_response(&self) -> Self {
+        Self { resumption: self.resumption.clone(), ..self.next_round(None, None) }
+    }
+}
+
 pub(super) fn describe_reason(because: &DenyReason) -> Cow<'static, str> {
     match because {
         DenyReason::Hidden => "the policy hides it".into(),

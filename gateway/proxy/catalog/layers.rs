@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
+use ahash::AHashMap;
 use lockgate_policy::{Policy, TargetKind};
 use lockgate_protocol::capabilities::{Offers, ServerExtensions};
 use lockgate_protocol::name::{Naming, Slug};
@@ -395,8 +396,8 @@ fn degraded(slug: &Slug, declared: &Declared) -> Option<Degraded> {
 
 /// Builds the routing table: exposed names take precedence over aliases, and ambiguous aliases are
 /// left out.
-fn names_of(all: &[ViewEntry], namespaced: bool, naming: Naming) -> HashMap<Box<str>, ViewEntry> {
-    let mut table: HashMap<Box<str>, ViewEntry> = HashMap::with_capacity(all.len());
+fn names_of(all: &[ViewEntry], namespaced: bool, naming: Naming) -> AHashMap<Box<str>, ViewEntry> {
+    let mut table = AHashMap::with_capacity(all.len());
     for seen in all {
         table.insert(Box::from(&**seen.entry.shown(namespaced)), seen.clone());
     }

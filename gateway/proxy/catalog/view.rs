@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
 
+use ahash::AHashMap;
 use lockgate_policy::Policy;
 use lockgate_protocol::capabilities::Offers;
 use lockgate_protocol::name::Slug;
@@ -56,7 +57,7 @@ pub(crate) struct View {
     pub(crate) servers: BTreeMap<Slug, Arc<dyn Upstream>>,
     pub(crate) items: [Vec<Arc<CatalogEntry>>; ListKind::COUNT],
     /// Tools and prompts by name, including aliases.
-    pub(super) names: [HashMap<Box<str>, ViewEntry>; 2],
+    pub(super) names: [AHashMap<Box<str>, ViewEntry>; 2],
     /// Servers of resources that keep their own URI (`http`, `https`).
     pub(super) web: HashMap<Box<str>, Slug>,
     /// Whether calls may contain or select other calls: because of `search` or `groups`.

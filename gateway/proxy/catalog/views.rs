@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use ahash::AHashMap;
 use parking_lot::RwLock;
 
 use super::view::View;
@@ -42,7 +43,7 @@ struct Shares {
 /// Views built from the same catalogs.
 #[derive(Default)]
 struct Layer {
-    by_endpoint: HashMap<Endpoint, HashMap<[u8; 16], KeptView>>,
+    by_endpoint: AHashMap<Endpoint, AHashMap<[u8; 16], KeptView>>,
     weight: usize,
 }
 

@@ -40,82 +40,65 @@ impl ClientPaths {
     }
 }
 
-/// Calls the server until it returns a result.
+/// Calls the server until it returns a result, and renders it for the client. Rare steps are boxed,
+/// to keep the future of a request small.
 pub(super) async fn run_rounds(
     gateway: &Gateway,
     context: &RequestContext,
-    permitted: Permitted,
-    paths: ClientPaths,
+    permitted: &mut Permitted,
+    paths: &ClientPaths,
     forward: Forward,
     record: &mut CallRecord<'_>,
 ) -> Result<Text, RequestError> {
-    let mut permitted = permitted;
     let mut rounds = 0;
     let caller_view = RequestCallerView { gateway, context, forward };
-    if converted_task::is_about_one(context, &permitted) {
-        let answer = Box::pin(converted_task::answer(context, &permitted)).await?;
+    if converted_task::is_about_one(context, permitted) {
+        let answer = Box::pin(converted_task::answer(context, permitted)).await?;
         return finish(gateway, context, permitted, answer, record).await;
     }
     if permitted.method() == Method::TasksResult {
-        Box::pin(task::wait(context, &permitted)).await?;
+        Box::pin(task::wait(context, permitted)).await?;
     }
-    loop {
-        let server = Arc::clone(permitted.server());
-        if parking::may_park(context, &permitted) {
-            // Boxed because it is rare, to keep the future of a request small.
-            let answer =
-                Box::pin(park_call(gateway, context, &mut permitted, paths.channel, record))
-                    .await?;
-            let answer = settle(context, &permitted, answer, None).await?;
-            interact::check_questions(&permitted, &answer)?;
-            return finish(gateway, context, permitted, answer, record).await;
+    let answer = loop {
+        let mut channel = paths.channel.as_ref();
+        let mut answer = if parking::may_park(context, permitted) {
+            let channel = channel.take().cloned();
+            Box::pin(park_call(gateway, context, permitted, channel, record)).await?
+        } else {
+            make_call(permitted, paths, &caller_view, record).await?
+        };
+        if permitted.converts_task() && answer.kind == AnswerKind::Complete {
+            answer = converted_task::convert_created(permitted, &answer)?;
+        } else if task::is_to_follow(context, permitted, &answer) {
+            answer = Box::pin(task::follow(context, permitted, &answer, channel)).await?;
         }
-        let answer = make_call(&mut permitted, &paths, &caller_view, record).await?;
-        let answer = settle(context, &permitted, answer, paths.channel.as_ref()).await?;
         if let Some(relay) = &paths.relay
             && let Some(outcome) = relay.outcome()
         {
             record.outcome = outcome;
             return Ok(Text::default());
         }
-        interact::check_questions(&permitted, &answer)?;
+        interact::check_questions(permitted, &answer)?;
         match (answer.kind, context.era(), &answer.outcome) {
             (_, _, jsonrpc::Outcome::Error(_)) => {
-                let answer = match parking::ask_to_open(context, &mut permitted, &answer) {
+                break match parking::ask_to_open(context, permitted, &answer) {
                     Some(asked) => asked?,
                     None => answer,
                 };
-                return finish(gateway, context, permitted, answer, record).await;
             }
             (AnswerKind::InputRequired, Era::Legacy, _) => {
                 rounds += 1;
                 if rounds > context.snapshot.config.limits.question_rounds {
-                    return Err(RequestError::too_many_rounds(server.slug()));
+                    return Err(RequestError::too_many_rounds(permitted.server().slug()));
                 }
-                permitted =
-                    interact::ask_client(&permitted, &answer, paths.channel.as_deref()).await?;
+                let asked = interact::ask_client(permitted, &answer, paths.channel.as_deref());
+                let next = Box::pin(asked).await?;
+                *permitted = next;
             }
-            _ => return finish(gateway, context, permitted, answer, record).await,
+            _ => break answer,
         }
-    }
-}
-
-/// Returns the response, or for a task its form for the client: the task in the client's format, or
-/// the result that the task ends with.
-async fn settle(
-    context: &RequestContext,
-    permitted: &Permitted,
-    answer: Answer,
-    channel: Option<&Arc<CallChannel>>,
-) -> Result<Answer, RequestError> {
-    if permitted.converts_task() && answer.kind == AnswerKind::Complete {
-        return converted_task::convert_created(permitted, &answer);
-    }
-    if !task::is_to_follow(context, permitted, &answer) {
-        return Ok(answer);
-    }
-    // Boxed because it is rare, to keep the future of a request small.
-    Box::pin(task::follow(context, permitted, &answer, channel)).await
+    };
+    finish(gateway, context, permitted, answer, record).await
 }
 
 /// Makes a call that may ask its modern client questions while it runs.
@@ -127,30 +110,46 @@ async fn park_call(
     record: &CallRecord<'_>,
 ) -> Result<Answer, RequestError> {
     let trace = record.call_trace();
-    let answer = match parking::make_call(gateway, context, permitted, channel, trace).await? {
-        Ok(answer) => answer,
-        Err(failure) => return Err(report(context, &**permitted.server(), &failure, record)),
-    };
-    match parking::ask_to_open(context, permitted, &answer) {
-        Some(asked) => asked,
-        None => Ok(answer),
-    }
+    let answer = parking::make_call(gateway, context, permitted, channel, trace).await?;
+    answer.map_err(|failure| report(context, &**permitted.server(), &failure, record))
 }
 
 /// Renders the server's final response for the client and records the outcome.
 async fn finish(
     gateway: &Gateway,
     context: &RequestContext,
-    permitted: Permitted,
+    permitted: &Permitted,
     answer: Answer,
     record: &mut CallRecord<'_>,
 ) -> Result<Text, RequestError> {
     if let jsonrpc::Outcome::Error(error) = &answer.outcome {
-        return Err(RequestError::relayed(context, &permitted, *error, &answer.text));
+        return Err(RequestError::relayed(context, permitted, *error, &answer.text));
     }
     let failed = answer.member("isError") == Some(b"true");
     record.outcome = if failed { Outcome::ToolError } else { Outcome::Ok };
-    write_answer(gateway, context, permitted, answer).await
+    if answer.kind == AnswerKind::InputRequired {
+        open_round(gateway, context, permitted);
+    }
+    if answer.text.len() <= LARGE_RESPONSE {
+        return response::write_response(context, permitted, &answer, gateway.budget());
+    }
+    Box::pin(write_large(gateway, context, permitted, answer)).await
+}
+
+/// Renders a large response on the CPU pool, to keep this thread responsive.
+async fn write_large(
+    gateway: &Gateway,
+    context: &RequestContext,
+    permitted: &Permitted,
+    answer: Answer,
+) -> Result<Text, RequestError> {
+    let Ok(turn) = gateway.cpu_pool.turn(context.principal.caller_id()).await else {
+        return Err(RequestError::no_turn());
+    };
+    let context = context.instead(context.request.clone());
+    let permitted = permitted.for_response();
+    let budget = Arc::clone(gateway.budget());
+    turn.run(move || response::write_response(&context, &permitted, &answer, &budget)).await
 }
 
 /// Makes a call. If it lacks the caller's account, asks for that, and may make the call once more.
@@ -167,7 +166,6 @@ async fn make_call(
     };
     let problem = report(context, &**permitted.server(), &failure, record);
     let Some(prompt) = failure.connect else { return Err(problem) };
-    // Boxed because it is rare, to keep the future of a request small.
     Box::pin(async move {
         let channel = paths.channel.as_deref();
         if let Some(question) = connect::ask(permitted, channel, &prompt, caller_view).await? {
@@ -185,13 +183,12 @@ async fn send_call(
     caller_view: &RequestCallerView<'_>,
     record: &CallRecord<'_>,
 ) -> Result<Answer, UpstreamError> {
-    let context = caller_view.context;
     let call = Call {
         method: permitted.method(),
         target: permitted.target(),
-        request: &context.request,
+        request: &caller_view.context.request,
         replaced: permitted.replaced(),
-        caller: &context.caller,
+        caller: &caller_view.context.caller,
         caller_view: Some(caller_view),
         channel: paths.channel.clone().map(|channel| channel as Arc<dyn ClientChannel>),
         sink: paths.relay.clone().map(|relay| relay as Arc<dyn ResponseSink>),
@@ -199,7 +196,11 @@ async fn send_call(
         trace: record.call_trace(),
         timeout: None,
     };
-    permitted.server().call(call).await
+    let server = permitted.server();
+    match server.as_client() {
+        Some(client) => client.run_call(&call).await,
+        None => server.call(call).await,
+    }
 }
 
 fn report(
@@ -220,30 +221,4 @@ fn report(
         Some(prompt) => RequestError::needs_account(context, server.slug(), prompt),
         None => RequestError::of_call(server, failure),
     }
-}
-
-/// Renders the response for the client; a large response on the CPU pool, to keep this thread
-/// responsive.
-async fn write_answer(
-    gateway: &Gateway,
-    context: &RequestContext,
-    permitted: Permitted,
-    answer: Answer,
-) -> Result<Text, RequestError> {
-    if answer.kind == AnswerKind::InputRequired {
-        open_round(gateway, context, &permitted);
-    }
-    if answer.text.len() <= LARGE_RESPONSE {
-        return response::write_response(context, &permitted, &answer, gateway.budget());
-    }
-    let context = context.instead(context.request.clone());
-    let budget = Arc::clone(gateway.budget());
-    // Boxed because it is rare, to keep the future of a request small.
-    Box::pin(async move {
-        let Ok(turn) = gateway.cpu_pool.turn(context.principal.caller_id()).await else {
-            return Err(RequestError::no_turn());
-        };
-        turn.run(move || response::write_response(&context, &permitted, &answer, &budget)).await
-    })
-    .await
 }
