@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 
 use crate::caller_id::CallerId;
+use crate::clock;
 use crate::member::{Freed, Membership};
 use crate::pool_waiter::{PoolWaiter, Queue};
 pub use bounds::{Bounds, Charge, ConcurrencyError};
@@ -84,7 +85,7 @@ impl ConcurrencyLimit {
     /// Acquires a permit for `caller` if that requires no waiting.
     #[must_use]
     pub fn try_acquire(&self, caller: CallerId) -> Option<Permit> {
-        let now = Instant::now();
+        let now = clock::now();
         let mut state = self.state.lock();
         state.meet(caller, now);
         // Waiting callers come first.
@@ -158,7 +159,7 @@ impl ConcurrencyLimit {
     }
 
     fn enter(&self, caller: CallerId) -> Result<Entered<'_>, ConcurrencyError> {
-        let now = Instant::now();
+        let now = clock::now();
         let mut state = self.state.lock();
         state.meet(caller, now);
         // Waiting callers come first.
@@ -208,13 +209,13 @@ impl ConcurrencyLimit {
         let Some(Notice { caller, to, answer }) = notice else { return };
         // A waiter that has left does not take the permit.
         if let Err(Ok(())) = to.send(answer) {
-            self.release(caller, Instant::now());
+            self.release(caller, clock::now());
         }
     }
 
     /// Returns a permit and grants it to the next caller.
     fn release(&self, caller: CallerId, since: Instant) {
-        let seconds = since.elapsed().as_secs_f64();
+        let seconds = clock::elapsed(since).as_secs_f64();
         let mut state = self.state.lock();
         let expected = state.held;
         let weight = if expected == 0.0 { 1.0 } else { LATEST_SAMPLE_WEIGHT };
@@ -273,7 +274,7 @@ impl Waiting<'_> {
         };
         self.answer = None;
         answer.unwrap_or(Err(ConcurrencyError::Full))?;
-        self.limit.permit(self.caller, Instant::now())
+        self.limit.permit(self.caller, clock::now())
     }
 }
 
@@ -290,7 +291,7 @@ impl Drop for Waiting<'_> {
         // The answer was sent already, or its sender will find the channel closed.
         answer.close();
         if let Ok(Ok(())) = answer.try_recv() {
-            self.limit.release(self.caller, Instant::now());
+            self.limit.release(self.caller, clock::now());
         }
     }
 }

@@ -4,6 +4,7 @@
 pub mod budget;
 pub mod buffer;
 mod caller_id;
+pub mod clock;
 mod concurrency;
 mod cpu_pool;
 mod member;

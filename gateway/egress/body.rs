@@ -135,16 +135,14 @@ pub(crate) struct FailedExchange {
     pub(crate) unsent: Option<(Vec<u8>, Payload)>,
 }
 
-/// Sends a request, and waits for the head of its response, which `read` reads. `is_head` states
-/// that its method is HEAD; `pool` takes the connection after the response.
+/// Sends the request of a connection, and waits for the head of its response, which `read` reads.
+/// `is_head` states that its method is HEAD; `pool` takes the connection after the response.
 pub(crate) async fn exchange<T>(
     mut connection: Box<Http1Connection>,
-    request: (Vec<u8>, Payload),
     is_head: bool,
     pool: Option<Arc<dyn IdleConnections>>,
     read: impl Fn(&ResponseHead<'_, '_>) -> Result<T, Http1Error>,
 ) -> Result<(T, Body), FailedExchange> {
-    connection.start(request);
     match connection.receive_head(is_head, read).await {
         Ok(head) => Ok((head, Body::new(connection, pool))),
         Err(cause) => Err(FailedExchange { cause, unsent: connection.take_unsent() }),

@@ -78,7 +78,7 @@ impl GuardedClient {
         let stream = self.connect(&target).await.map_err(SendError::unsent)?;
         let request = write_request(request, host);
         let exchange =
-            exchange(Http1Connection::new(stream), request, is_head, None, read_response);
+            exchange(Http1Connection::new(stream, request), is_head, None, read_response);
         let (response, body) = exchange.await.map_err(SendError::from)?;
         Ok(response.map(|()| body))
     }

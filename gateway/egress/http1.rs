@@ -53,13 +53,13 @@ pub(crate) struct Http1Connection {
 }
 
 impl Http1Connection {
-    pub(crate) fn new(stream: Stream) -> Box<Self> {
+    pub(crate) fn new(stream: Stream, (head, output): (Vec<u8>, Payload)) -> Box<Self> {
         Box::new(Self {
             stream,
             input: BytesMut::new(),
-            head: Vec::new(),
+            head,
             written: 0,
-            output: Payload::default(),
+            output,
             framing: Framing::Ended,
             is_reusable: true,
         })

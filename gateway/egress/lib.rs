@@ -35,7 +35,7 @@ pub use guard::Guard;
 pub use guarded_client::{GuardedClient, GuardedError};
 pub use http1::{Http1Error, MAX_READ_AHEAD, PostRequest, RequestHead, ResponseHead};
 pub use payload::Payload;
-pub use pool::Origin;
+pub use pool::{AssignedPost, Origin};
 pub use proxy::Proxy;
 pub use resolve::{Addresses, Resolve, System};
 pub use route::{Direct, Route};

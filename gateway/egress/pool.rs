@@ -21,6 +21,7 @@ use crate::http1::{
     write_request,
 };
 use crate::payload::Payload;
+use crate::stream::Stream;
 use crate::target::Target;
 
 /// A scheme, host and port, and the connections to it. Cheap to clone; clones share the
@@ -92,14 +93,37 @@ impl Origin {
         RequestHead::new(&Method::POST, target, &headers)
     }
 
+    /// Assigns an idle connection to a request, if there is one.
+    #[must_use]
+    pub fn assign(&self, PostRequest(head, body): PostRequest) -> AssignedPost {
+        match self.0.take() {
+            Some(mut connection) => {
+                connection.start((head, body));
+                AssignedPost(Assigned::Connection(connection))
+            }
+            None => AssignedPost(Assigned::Waiting(Box::new((head, body)))),
+        }
+    }
+
     /// Sends a request, and waits for the head of its response, which `read` reads. Otherwise like
     /// [`Origin::send`].
     pub async fn post<T>(
         &self,
-        request: PostRequest,
+        request: AssignedPost,
         read: impl Fn(&ResponseHead<'_, '_>) -> Result<T, Http1Error>,
     ) -> Result<(T, Body), SendError> {
-        self.run((request.0, request.1), false, read).await
+        let request = match request.0 {
+            Assigned::Connection(connection) => {
+                match exchange(connection, false, Some(self.0.clone()), &read).await {
+                    Ok(response) => return Ok(response),
+                    Err(FailedExchange { unsent: Some(unsent), .. }) => unsent,
+                    Err(failed) => return Err(failed.into()),
+                }
+            }
+            Assigned::Waiting(request) => *request,
+        };
+        // Boxed because it is rare, to keep the future of a request small.
+        Box::pin(self.run(request, false, read)).await
     }
 
     async fn run<T>(
@@ -115,11 +139,13 @@ impl Origin {
             let idle = if attempts < self.0.capacity { self.0.take() } else { None };
             let is_new = idle.is_none();
             let connection = match idle {
-                Some(connection) => connection,
-                // Boxed because it is rare, to keep the future of a request small.
-                None => Box::pin(self.0.connect()).await?,
+                Some(mut connection) => {
+                    connection.start(request);
+                    connection
+                }
+                None => Http1Connection::new(self.0.connect().await?, request),
             };
-            match exchange(connection, request, is_head, Some(self.0.clone()), &read).await {
+            match exchange(connection, is_head, Some(self.0.clone()), &read).await {
                 Ok(response) => return Ok(response),
                 Err(FailedExchange { unsent: Some(unsent), .. }) if !is_new => request = unsent,
                 Err(failed) => return Err(failed.into()),
@@ -152,6 +178,15 @@ impl fmt::Debug for Origin {
             .field("idle", &self.idle())
             .finish_non_exhaustive()
     }
+}
+
+/// A POST request with its connection, or without if none was idle. Small, because it is passed
+/// through all steps of a request.
+pub struct AssignedPost(Assigned);
+
+enum Assigned {
+    Connection(Box<Http1Connection>),
+    Waiting(Box<(Vec<u8>, Payload)>),
 }
 
 /// The state shared by clones of an origin and the bodies of its responses.
@@ -205,13 +240,10 @@ fn slot() -> usize {
 }
 
 impl Pool {
-    async fn connect(&self) -> Result<Box<Http1Connection>, SendError> {
+    async fn connect(&self) -> Result<Stream, SendError> {
         self.connecting.fetch_add(1, Ordering::Relaxed);
         let _counted = Connecting(&self.connecting);
-        match self.connector.connect(&self.target, self.policy).await {
-            Ok(stream) => Ok(Http1Connection::new(stream)),
-            Err(error) => Err(SendError::unsent(error)),
-        }
+        self.connector.connect(&self.target, self.policy).await.map_err(SendError::unsent)
     }
 
     fn shelf(&self, slot: usize) -> &Mutex<Shelf> {

@@ -8,6 +8,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use lockgate_admission::clock;
 use parking_lot::Mutex;
 
 /// Idle futures kept in the pool.
@@ -103,7 +104,7 @@ impl<I, T> Future for PooledFuture<I, T> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
         let Some(runner) = &mut self.runner else { return Poll::Pending };
-        let _ = runner.future.as_mut().poll(cx);
+        let _ = clock::during_poll(|| runner.future.as_mut().poll(cx));
         let Some(output) = runner.slots.output.lock().take() else { return Poll::Pending };
         if let Some(idle) = self.runner.take() {
             self.pool.keep(idle);

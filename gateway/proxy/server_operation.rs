@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use lockgate_admission::clock;
 use lockgate_authn::Peer;
 use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::method::Method;
@@ -46,7 +47,7 @@ impl ServerOperation {
         let span = tracer.map(|tracer| Box::new(begin_span(tracer, exchange, request)));
         Self {
             metrics: Arc::clone(&gateway.metrics),
-            began: Instant::now(),
+            began: clock::now(),
             state: Mutex::new(OperationState { labels, tool: None, span }),
         }
     }

@@ -13,9 +13,9 @@ mod subscribe;
 
 use std::borrow::Cow;
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
-use lockgate_admission::ConcurrencyLimit;
+use lockgate_admission::{ConcurrencyLimit, clock};
 use lockgate_protocol::capabilities;
 use lockgate_protocol::header::ParamHeaders;
 use lockgate_protocol::method::Method;
@@ -148,7 +148,7 @@ impl Shared {
 
     async fn run(self: &Arc<Self>, call: &Call<'_>) -> Result<Answer, UpstreamError> {
         self.record_use();
-        if let Err(wait) = self.breaker.admit(Instant::now()) {
+        if let Err(wait) = self.breaker.admit(clock::now()) {
             let words = "the circuit breaker is open after repeated failures";
             return Err(UpstreamError::new(UpstreamErrorKind::Unavailable, words).retry_after(wait));
         }

@@ -17,7 +17,7 @@ use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method as Verb, Request as HttpRequest, StatusCode, Version,
 };
-use lockgate_egress::{Body, Http1Error, Origin, Payload, PostRequest, RequestHead, ResponseHead};
+use lockgate_egress::{AssignedPost, Body, Http1Error, Origin, Payload, PostRequest, RequestHead, ResponseHead};
 use lockgate_protocol::jsonrpc::{Message as Received, Response};
 use lockgate_protocol::meta;
 use lockgate_protocol::method::Method;
@@ -165,8 +165,12 @@ impl HttpTransport {
         &self,
         text: Bytes,
         assertion: Option<&dyn IdentityAssertion>,
-    ) -> PostRequest {
-        self.head(0, assertion).with_body(b"", text)
+    ) -> AssignedPost {
+        self.origin.assign(self.head(0, assertion).with_body(b"", text))
+    }
+
+    pub(crate) fn assign(&self, request: PostRequest) -> AssignedPost {
+        self.origin.assign(request)
     }
 
     /// Returns the head of such a request, with room for so many bytes of the message.

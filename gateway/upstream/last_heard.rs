@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use lockgate_admission::clock;
+
 /// The clock of a connection, or of all connections of a server.
 #[derive(Debug)]
 pub(crate) struct LastHeard {
@@ -27,7 +29,7 @@ impl LastHeard {
     }
 
     pub(crate) fn record(&self) {
-        let now = Instant::now();
+        let now = clock::now();
         self.store(now);
         if let Some(server) = &self.server {
             server.store(now);

@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use lockgate_admission::clock;
 use parking_lot::Mutex;
 
 /// Time for which an abandoned call explains silence: the default timeout of a call.
@@ -44,7 +45,7 @@ impl Outstanding {
     pub(crate) fn begin(&self, limit: Duration) -> Unanswered<'_> {
         let mut state = self.0.lock();
         if state.is_empty() {
-            state.since = Some(Instant::now());
+            state.since = Some(clock::now());
         }
         match state.waiting.iter_mut().find(|(other, _)| *other == limit) {
             Some((_, count)) => *count += 1,

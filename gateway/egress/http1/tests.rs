@@ -73,11 +73,10 @@ async fn connect(parts: &[&[u8]]) -> TcpStream {
 }
 
 async fn read_ours(parts: &[&[u8]]) -> Result<(u16, Bytes), String> {
-    let connection = Http1Connection::new(Stream::plain(connect(parts).await));
     let request = Request::get("/").body(Payload::default()).unwrap();
     let request = write_request(request, HeaderValue::from_static("host"));
-    let exchange =
-        exchange(connection, request, false, None, |head| Ok(head.status.as_u16())).await;
+    let connection = Http1Connection::new(Stream::plain(connect(parts).await), request);
+    let exchange = exchange(connection, false, None, |head| Ok(head.status.as_u16())).await;
     let (status, body) = exchange.map_err(|failed| failed.cause.to_string())?;
     let body = body.collect_limited(1 << 20).await;
     body.map(|body| (status, body)).map_err(|error| error.to_string())

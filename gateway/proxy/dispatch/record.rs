@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use lockgate_admission::clock;
 use lockgate_protocol::method::Method;
 use lockgate_telemetry::audit::{self, Decision, Record, Ticket};
 use lockgate_telemetry::{
@@ -301,7 +302,7 @@ impl<'a> CallRecord<'a> {
             trace,
             ticket: audit_allow(gateway, context, permitted, trace_id)?,
             rule: permitted.rule().cloned(),
-            began: Instant::now(),
+            began: clock::now(),
             outcome: Outcome::Cancelled,
             failure: None,
         })

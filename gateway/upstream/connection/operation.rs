@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use lockgate_admission::clock;
 use lockgate_protocol::jsonrpc::{Outcome, Response};
 use lockgate_protocol::scan;
 use lockgate_telemetry::{Ending, OperationLabels, ServerMetrics, TOOL_ERROR, ToolMetrics};
@@ -28,7 +29,7 @@ impl ClientOperation {
         labels: OperationLabels,
         limit: Option<Duration>,
     ) -> Self {
-        Self { server, tool, labels, began: Instant::now(), limit, is_over: false }
+        Self { server, tool, labels, began: clock::now(), limit, is_over: false }
     }
 
     pub(super) fn end(mut self, answer: &Result<Response, UpstreamError>) {
@@ -52,7 +53,7 @@ impl ClientOperation {
 
 impl Drop for ClientOperation {
     fn drop(&mut self) {
-        let duration = self.began.elapsed();
+        let duration = clock::elapsed(self.began);
         if !self.is_over {
             let is_late = self.limit.is_some_and(|limit| duration >= limit);
             self.labels.ending = Ending::Failed(if is_late { "timeout" } else { "cancelled" });

@@ -1,0 +1,57 @@
+//! The time for measurements on the path of a request. Many steps of a request need it, so that it
+//! is read once per poll of the request's future.
+
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+thread_local! {
+    static POLL_START: Cell<Option<Instant>> = const { Cell::new(None) };
+}
+
+/// Forgets the start of the poll on drop, because a poll may panic.
+struct EndOfPoll;
+
+impl Drop for EndOfPoll {
+    fn drop(&mut self) {
+        POLL_START.set(None);
+    }
+}
+
+/// Polls a future; until then [`now`] returns the start of the poll.
+pub fn during_poll<T>(poll: impl FnOnce() -> T) -> T {
+    POLL_START.set(Some(Instant::now()));
+    let _end = EndOfPoll;
+    poll()
+}
+
+/// Returns the start of the current poll, or the current time outside of [`during_poll`].
+#[must_use]
+pub fn now() -> Instant {
+    POLL_START.get().unwrap_or_else(Instant::now)
+}
+
+/// Returns the time since `start` as of [`now`].
+#[must_use]
+pub fn elapsed(start: Instant) -> Duration {
+    now().saturating_duration_since(start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_poll_takes_no_time_and_ends() {
+        let pause = Duration::from_millis(2);
+        during_poll(|| {
+            let start = now();
+            std::thread::sleep(pause);
+            assert_eq!(elapsed(start), Duration::ZERO);
+        });
+        let start = now();
+        std::thread::sleep(pause);
+        assert!(elapsed(start) >= pause);
+        assert!(std::panic::catch_unwind(|| during_poll(|| panic!())).is_err());
+        assert!(POLL_START.get().is_none());
+    }
+}
