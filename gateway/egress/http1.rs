@@ -20,7 +20,7 @@ use crate::stream::Stream;
 pub use error::Http1Error;
 use head::Framing;
 pub use head::ResponseHead;
-pub use request::{PostRequest, RequestHead};
+pub use request::RequestHead;
 pub(crate) use request::write_request;
 
 /// Longest response head in bytes, with all interim responses.
@@ -70,6 +70,11 @@ impl Http1Connection {
         self.head = head;
         self.written = 0;
         self.output = body;
+    }
+
+    /// Returns the memory of the last head.
+    pub(crate) fn take_buffer(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.head)
     }
 
     /// Returns the request if none of it was written.

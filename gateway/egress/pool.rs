@@ -2,6 +2,7 @@
 //! none of it was sent.
 
 use std::fmt;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -17,8 +18,7 @@ use crate::config::Config;
 use crate::connect::Connector;
 use crate::error::{SendError, SetupError};
 use crate::http1::{
-    Http1Connection, Http1Error, IdleConnections, PostRequest, RequestHead, ResponseHead,
-    write_request,
+    Http1Connection, Http1Error, IdleConnections, RequestHead, ResponseHead, write_request,
 };
 use crate::payload::Payload;
 use crate::stream::Stream;
@@ -93,24 +93,21 @@ impl Origin {
         RequestHead::new(&Method::POST, target, &headers)
     }
 
-    /// Assigns an idle connection to a request, if there is one.
+    /// Begins a POST with a copy of `head` and room for so many bytes of its body, in the memory of
+    /// an idle connection, if there is one.
     #[must_use]
-    pub fn assign(&self, PostRequest(head, body): PostRequest) -> AssignedPost {
-        match self.0.take() {
-            Some(mut connection) => {
-                connection.start((head, body));
-                AssignedPost(Assigned::Connection(connection))
-            }
-            None => AssignedPost(Assigned::Waiting(Box::new((head, body)))),
-        }
+    pub fn begin_post(&self, head: &RequestHead, room: usize) -> PostHead {
+        let mut connection = self.0.take();
+        let buffer = connection.as_mut().map(|connection| connection.take_buffer());
+        PostHead { head: head.copy_to(buffer.unwrap_or_default(), room), connection }
     }
 
     /// Sends a request, and waits for the head of its response, which `read` reads. Otherwise like
     /// [`Origin::send`].
-    pub async fn post<T>(
+    pub async fn post<T: Send>(
         &self,
-        request: AssignedPost,
-        read: impl Fn(&ResponseHead<'_, '_>) -> Result<T, Http1Error>,
+        request: PostRequest,
+        read: impl Fn(&ResponseHead<'_, '_>) -> Result<T, Http1Error> + Send + Sync,
     ) -> Result<(T, Body), SendError> {
         let request = match request.0 {
             Assigned::Connection(connection) => {
@@ -122,8 +119,10 @@ impl Origin {
             }
             Assigned::Waiting(request) => *request,
         };
-        // Boxed because it is rare, to keep the future of a request small.
-        Box::pin(self.run(request, false, read)).await
+        // Boxed because it is rare, and without its type, which would be part of the types of all
+        // futures of calls.
+        let run: Pin<Box<dyn Future<Output = _> + Send>> = Box::pin(self.run(request, false, read));
+        run.await
     }
 
     async fn run<T>(
@@ -180,9 +179,37 @@ impl fmt::Debug for Origin {
     }
 }
 
-/// A POST request with its connection, or without if none was idle. Small, because it is passed
-/// through all steps of a request.
-pub struct AssignedPost(Assigned);
+/// The head of a POST request, and its connection if one was idle.
+pub struct PostHead {
+    head: RequestHead,
+    connection: Option<Box<Http1Connection>>,
+}
+
+impl PostHead {
+    /// Adds a header, unless its value cannot be sent.
+    pub fn add(&mut self, name: &str, value: &[u8]) {
+        self.head.add(name, value);
+    }
+
+    /// Returns the request with a body that begins with `start`, which is copied.
+    #[must_use]
+    pub fn with_body(self, start: &[u8], rest: impl Into<Payload>) -> PostRequest {
+        let rest = rest.into();
+        let mut head = self.head.with_length(start.len() + rest.len());
+        head.extend_from_slice(start);
+        PostRequest(match self.connection {
+            Some(mut connection) => {
+                connection.start((head, rest));
+                Assigned::Connection(connection)
+            }
+            None => Assigned::Waiting(Box::new((head, rest))),
+        })
+    }
+}
+
+/// A POST request, on its connection if one was idle. Small, because it is passed through all steps
+/// of a call.
+pub struct PostRequest(Assigned);
 
 enum Assigned {
     Connection(Box<Http1Connection>),

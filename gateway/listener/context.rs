@@ -13,7 +13,7 @@ use lockgate_proxy::transport::{Endpoint, Reply};
 
 use crate::client_address::peer_of;
 use crate::config::Config;
-use crate::connection::ConnectionState;
+use crate::connection::{ActiveRequest, ConnectionState};
 use crate::error::ListenerError;
 use crate::exchange_handler::Handler;
 use crate::fallback::Fallback;
@@ -53,6 +53,18 @@ pub(crate) struct ConnectionContext<H, F> {
 }
 
 pub(crate) type ListenerResponse<F> = Response<ResponseBody<<F as Fallback>::Body>>;
+
+/// The outcome of a request, which is made an HTTP response at the end, because that is large.
+pub(crate) enum Routed<F: Fallback> {
+    Reply(Reply, Hold<ActiveRequest>),
+    Response(Box<ListenerResponse<F>>),
+}
+
+impl<F: Fallback> From<ListenerResponse<F>> for Routed<F> {
+    fn from(response: ListenerResponse<F>) -> Self {
+        Self::Response(Box::new(response))
+    }
+}
 
 impl ListenerState {
     pub(crate) fn new(config: Config) -> Self {

@@ -22,7 +22,7 @@ use tower::ServiceExt;
 
 use crate::config::Audience;
 use crate::connection::ActiveRequest;
-use crate::context::{ConnectionContext, ListenerResponse};
+use crate::context::{ConnectionContext, ListenerResponse, Routed};
 use crate::error::ListenerError;
 use crate::exchange_handler::Handler;
 use crate::fallback::Fallback;
@@ -55,18 +55,6 @@ enum Route {
 pub(crate) type Arrival<H, F> = (Arc<ConnectionContext<H, F>>, Request<Incoming>);
 pub(crate) type Answer<F> = Result<ListenerResponse<F>, Infallible>;
 
-/// The outcome of a request, which is made an HTTP response at the end, because that is large.
-enum Routed<F: Fallback> {
-    Reply(Reply, Hold<ActiveRequest>),
-    Response(Box<ListenerResponse<F>>),
-}
-
-impl<F: Fallback> From<ListenerResponse<F>> for Routed<F> {
-    fn from(response: ListenerResponse<F>) -> Self {
-        Self::Response(Box::new(response))
-    }
-}
-
 /// Processes a request, and echoes the request id if the client sent a valid one.
 pub(crate) async fn answer_request<H: Handler, F: Fallback>(
     slots: Arc<Slots<Arrival<H, F>, Answer<F>>>,
@@ -90,7 +78,9 @@ pub(crate) async fn answer_request<H: Handler, F: Fallback>(
     };
     let mut response = match routed {
         Ok(Routed::Reply(reply, held)) => {
-            build_response(reply, context.listener.config.keep_alive, held)
+            // The memory of the request's headers is used for those of the response.
+            head.headers.clear();
+            build_response(head.headers, reply, context.listener.config.keep_alive, held)
         }
         Ok(Routed::Response(response)) => *response,
         Err(refusal) => answer_error(&*context.handler, refusal),
@@ -132,9 +122,8 @@ async fn route_request<H: Handler, F: Fallback>(
 ) -> Result<Routed<F>, ListenerError> {
     let active = context.state.begin_request();
     let check = &context.listener.origin_check;
-    let checked = check_framing(head.version, &head.headers, &context.state).and_then(|()| {
-        check.check_request(&head.uri, &head.headers, context.local, &context.host)
-    });
+    let checked = check_framing(head.version, &head.headers, &context.state)
+        .and_then(|()| check.check_request(&head.uri, &head.headers, context.local, &context.host));
     let checked = match checked {
         Ok(checked) => checked,
         Err(refusal) => return Ok(Box::pin(refuse_request(context, head, refusal)).await.into()),
@@ -155,9 +144,11 @@ async fn route_request<H: Handler, F: Fallback>(
             return answer_mcp(context, endpoint, head, body, active).await;
         }
         (Route::Sse(endpoint), _) => {
-            Box::pin(crate::sse::open_stream(context, endpoint, head, active)).await?
+            return Box::pin(crate::sse::open_stream(context, endpoint, head, active)).await;
         }
-        (Route::Messages, _) => Box::pin(crate::sse::answer_message(context, head, body)).await?,
+        (Route::Messages, _) => {
+            return Box::pin(crate::sse::answer_message(context, head, body)).await;
+        }
         (_, Some(document)) => answer_metadata(head, document)?,
         (Route::Metadata | Route::Fallback, None) => {
             *origin = None;
@@ -264,6 +255,7 @@ async fn answer_mcp<H: Handler, F: Fallback>(
         takes_streamed_body: is_post,
     };
     let reply = context.handler.handle(&exchange).await;
+    head.headers = exchange.headers;
     let reply = if is_post { charge_reply(&*context.handler, reply, &mut held) } else { reply };
     Ok(Routed::Reply(reply, held))
 }

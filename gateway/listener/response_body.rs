@@ -300,13 +300,15 @@ where
     }
 }
 
-/// Converts a reply to an HTTP response. `held` is the memory of its body.
+/// Converts a reply to an HTTP response with `headers` and its own. `held` is the memory of its
+/// body.
 pub(crate) fn build_response<B>(
+    mut headers: HeaderMap,
     mut reply: Reply,
     keep_alive: Duration,
     held: Hold<ActiveRequest>,
 ) -> Response<ResponseBody<B>> {
-    let mut headers = reply.take_headers();
+    headers.extend(reply.take_headers());
     if matches!(reply.body, ReplyBody::Message(_) | ReplyBody::Streamed(_)) {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));

@@ -20,13 +20,13 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use crate::connection::ActiveRequest;
-use crate::context::{ConnectionContext, ListenerResponse};
+use crate::context::{ConnectionContext, Routed};
 use crate::error::ListenerError;
 use crate::exchange_handler::Handler;
 use crate::fallback::Fallback;
 use crate::incoming_body::IncomingBody;
 use crate::request_headers::check_post;
-use crate::response_body::{EventStream, answer_preflight, build_response, stream};
+use crate::response_body::{EventStream, answer_preflight, stream};
 use crate::session_client::{self, MessageQueue, QueuedMessage, SESSION, SessionClient};
 use crate::sse_sessions::{Owner, Session, Sessions};
 
@@ -41,17 +41,17 @@ pub(crate) async fn open_stream<H: Handler, F: Fallback>(
     endpoint: Endpoint,
     head: &mut Parts,
     active: ActiveRequest,
-) -> Result<ListenerResponse<F>, ListenerError> {
+) -> Result<Routed<F>, ListenerError> {
     match head.method {
         Method::GET => {}
-        Method::OPTIONS => return Ok(answer_preflight(&head.headers, STREAM_METHODS)),
+        Method::OPTIONS => return Ok(answer_preflight(&head.headers, STREAM_METHODS).into()),
         _ => return Err(ListenerError::Method { allow: STREAM_METHODS }),
     }
     let keep_alive = context.listener.config.keep_alive;
     let credentials = context.credentials(&mut head.headers)?;
     let principal = match context.identify(&endpoint, &credentials).await {
         Ok(principal) => principal,
-        Err(reply) => return Ok(build_response(reply, keep_alive, Hold::none(active))),
+        Err(reply) => return Ok(Routed::Reply(reply, Hold::none(active))),
     };
     let place = match context.handler.stream(&principal) {
         Ok(place) => place,
@@ -72,10 +72,8 @@ pub(crate) async fn open_stream<H: Handler, F: Fallback>(
         handler: Arc::clone(&context.handler),
         _place: place,
     };
-    Ok(stream(
-        HeaderMap::new(),
-        EventStream::new(first.freeze(), Box::pin(events), keep_alive, active),
-    ))
+    let events = EventStream::new(first.freeze(), Box::pin(events), keep_alive, active);
+    Ok(stream(HeaderMap::new(), events).into())
 }
 
 /// Handles `POST /messages?session=…`: requests are answered on the stream, others at once.
@@ -83,15 +81,14 @@ pub(crate) async fn answer_message<H: Handler, F: Fallback>(
     context: &ConnectionContext<H, F>,
     head: &mut Parts,
     body: IncomingBody,
-) -> Result<ListenerResponse<F>, ListenerError> {
+) -> Result<Routed<F>, ListenerError> {
     match head.method {
         Method::POST => {}
-        Method::OPTIONS => return Ok(answer_preflight(&head.headers, MESSAGE_METHODS)),
+        Method::OPTIONS => return Ok(answer_preflight(&head.headers, MESSAGE_METHODS).into()),
         _ => return Err(ListenerError::Method { allow: MESSAGE_METHODS }),
     }
     let mut headers = std::mem::take(&mut head.headers);
     check_post(&headers)?;
-    let keep_alive = context.listener.config.keep_alive;
     let credentials = context.credentials(&mut headers)?;
     let found = context.listener.sessions.find(find_session_id(head.uri.query()));
     let endpoint = match &found {
@@ -101,11 +98,7 @@ pub(crate) async fn answer_message<H: Handler, F: Fallback>(
     let principal = match context.identify(endpoint, &credentials).await {
         Ok(principal) => principal,
         Err(reply) => {
-            return Ok(build_response(
-                reply,
-                keep_alive,
-                Hold::none(context.state.begin_request()),
-            ));
+            return Ok(Routed::Reply(reply, Hold::none(context.state.begin_request())));
         }
     };
     // Unknown and foreign sessions are indistinguishable.
@@ -123,15 +116,12 @@ pub(crate) async fn answer_message<H: Handler, F: Fallback>(
     let exchange = caller.with_headers(ExchangeKind::Post(body.clone()), headers);
     let handler = Arc::clone(&context.handler);
     if !matches!(jsonrpc::parse(body, MAX_DEPTH, SentBy::Client), Ok(Message::Request(_))) {
-        return Ok(build_response(
-            handler.handle(&exchange).await,
-            keep_alive,
-            Hold::none(context.state.begin_request()),
-        ));
+        let reply = handler.handle(&exchange).await;
+        return Ok(Routed::Reply(reply, Hold::none(context.state.begin_request())));
     }
     begin_answer(handler, session, exchange, held).await;
     let accepted = Reply::empty(http::StatusCode::ACCEPTED);
-    Ok(build_response(accepted, keep_alive, Hold::none(context.state.begin_request())))
+    Ok(Routed::Reply(accepted, Hold::none(context.state.begin_request())))
 }
 
 /// Answers a request on its session's stream, until the stream's receiver is dropped.

@@ -194,7 +194,8 @@ impl Parts {
                 let method = Method::parse(&name);
                 let has_params = self.params.is_some();
                 let (_, params, meta) = self.params.unwrap_or((method_span, Members::new(), None));
-                let parts = RequestParts { method, method_span, id, params, has_params, meta, text };
+                let parts =
+                    RequestParts { method, method_span, id, params, has_params, meta, text };
                 let request = Request(Box::new(parts));
                 Ok(if id.is_some() {
                     Message::Request(request)

@@ -380,8 +380,7 @@ async fn call_server(
     }
     let mut record = CallRecord::begin(gateway, context, &permitted)?;
     let mut ending = gateway.ending.subscribe();
-    let rounds =
-        run_rounds(gateway, context, &mut permitted, &paths, forward_nested, &mut record);
+    let rounds = run_rounds(gateway, context, &mut permitted, &paths, forward_nested, &mut record);
     let answer = tokio::select! {
         biased;
         answer = rounds => answer,

@@ -249,11 +249,7 @@ impl Gateway {
         self.snapshot.load_full()
     }
 
-    pub(crate) fn session(
-        &self,
-        id: Option<&str>,
-        exchange: &Exchange,
-    ) -> Option<Arc<Session>> {
+    pub(crate) fn session(&self, id: Option<&str>, exchange: &Exchange) -> Option<Arc<Session>> {
         let id = id?;
         if let Some(known) = self.sessions.find(id, &exchange.principal, &exchange.endpoint) {
             return Some(known);

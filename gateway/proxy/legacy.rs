@@ -71,11 +71,11 @@ pub(crate) async fn receive(
         }
         method => {
             let message = (request, operation);
-            let context =
-                match prepare_request(gateway, snapshot, session, exchange, message).await {
-                    Ok(context) => context,
-                    Err(reply) => return *reply,
-                };
+            let context = match prepare_request(gateway, snapshot, session, exchange, message).await
+            {
+                Ok(context) => context,
+                Err(reply) => return *reply,
+            };
             match method {
                 Method::Subscribe => {
                     // Boxed because it is rare, to keep the future of a request small.

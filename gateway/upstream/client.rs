@@ -28,6 +28,7 @@ use parking_lot::Mutex;
 use outcome::{Verdict, is_header_mismatch, read};
 use session::Route;
 
+use crate::authorization::Authorization;
 use crate::call::{Answer, BackChannel, Call, Caller, ClientChannel, Subscription};
 use crate::catalog::Catalog;
 use crate::config::{Config, Transport};
@@ -130,6 +131,20 @@ impl Client {
         self.shared.reconfigure(config);
     }
 
+    /// Sends the call, as [`Upstream::call`] does.
+    ///
+    /// # Errors
+    /// As [`Upstream::call`].
+    pub async fn run_call(&self, call: &Call<'_>) -> Result<Answer, UpstreamError> {
+        match &self.shared.around.authorization {
+            None => self.shared.run(call).await,
+            // Boxed because it is rare, to keep the future of a call small.
+            Some(authorization) => {
+                Box::pin(self.shared.run_authorized(call, &**authorization)).await
+            }
+        }
+    }
+
     /// Waits until its running calls have ended, for at most `longest`. Used before closing, when
     /// new calls are already routed elsewhere.
     pub async fn finish_calls(&self, longest: Duration) {
@@ -179,8 +194,11 @@ impl Shared {
 
     /// Makes a call with a credential that changes: with a usable one, and once more with another
     /// if the server refuses it, before the call has run.
-    async fn run_authorized(self: &Arc<Self>, call: &Call<'_>) -> Result<Answer, UpstreamError> {
-        let Some(authorization) = &self.around.authorization else { return self.run(call).await };
+    async fn run_authorized(
+        self: &Arc<Self>,
+        call: &Call<'_>,
+        authorization: &dyn Authorization,
+    ) -> Result<Answer, UpstreamError> {
         if let Err(words) = authorization.prepare().await {
             return Err(UpstreamError::new(UpstreamErrorKind::NeedsAuth, words));
         }
@@ -349,11 +367,12 @@ impl Upstream for Client {
         matches!(self.shared.config.load().transport, Transport::Http { .. })
     }
 
+    fn as_client(&self) -> Option<&Client> {
+        Some(self)
+    }
+
     fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Answer, UpstreamError>> {
-        if self.shared.around.authorization.is_some() {
-            return Box::pin(async move { self.shared.run_authorized(&call).await });
-        }
-        Box::pin(async move { self.shared.run(&call).await })
+        Box::pin(async move { self.run_call(&call).await })
     }
 
     fn subscribe<'a>(

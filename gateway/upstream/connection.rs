@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
-use lockgate_egress::AssignedPost;
+use lockgate_egress::PostRequest;
 use lockgate_protocol::capabilities::Offers;
 use lockgate_protocol::jsonrpc::{ErrorObject, Outcome, Response};
 use lockgate_protocol::meta::Sender;
@@ -77,7 +77,7 @@ pub(crate) struct Peer {
 /// A request, serialized for its transport.
 enum Written<'a> {
     Line(&'a Arc<Duplex>, Bytes),
-    Post(&'a Arc<HttpTransport>, AssignedPost),
+    Post(&'a Arc<HttpTransport>, PostRequest),
 }
 
 impl ServerTransport {
@@ -282,7 +282,7 @@ impl Connection {
                 head.with_body(start, [value, Bytes::copy_from_slice(end)])
             }
         });
-        Written::Post(transport, transport.assign(message))
+        Written::Post(transport, message)
     }
 
     /// Sends a request of the gateway itself and returns its result as JSON text.

@@ -181,7 +181,7 @@ async fn probe(transport: &ServerTransport, intro: &Introduction, id: u64) -> Pr
             let mut head = transport.head(0, None);
             head.add(modern::VERSION_HEADER, revision.as_str().as_bytes());
             head.add(modern::METHOD_HEADER, Method::Discover.as_str().as_bytes());
-            let post = Post { id: Some(id), ..Post::note(transport.assign(head.with_body(b"", text))) };
+            let post = Post { id: Some(id), ..Post::note(head.with_body(b"", text)) };
             match post_in_time(transport, post).await {
                 // Not a valid response: a server of another era may send anything.
                 Err(failure) if failure.kind == UpstreamErrorKind::Garbage => {

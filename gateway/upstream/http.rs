@@ -17,7 +17,9 @@ use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method as Verb, Request as HttpRequest, StatusCode, Version,
 };
-use lockgate_egress::{AssignedPost, Body, Http1Error, Origin, Payload, PostRequest, RequestHead, ResponseHead};
+use lockgate_egress::{
+    Body, Http1Error, Origin, Payload, PostHead, PostRequest, RequestHead, ResponseHead,
+};
 use lockgate_protocol::jsonrpc::{Message as Received, Response};
 use lockgate_protocol::meta;
 use lockgate_protocol::method::Method;
@@ -165,17 +167,13 @@ impl HttpTransport {
         &self,
         text: Bytes,
         assertion: Option<&dyn IdentityAssertion>,
-    ) -> AssignedPost {
-        self.origin.assign(self.head(0, assertion).with_body(b"", text))
-    }
-
-    pub(crate) fn assign(&self, request: PostRequest) -> AssignedPost {
-        self.origin.assign(request)
+    ) -> PostRequest {
+        self.head(0, assertion).with_body(b"", text)
     }
 
     /// Returns the head of such a request, with room for so many bytes of the message.
-    pub(crate) fn head(&self, room: usize, assertion: Option<&dyn IdentityAssertion>) -> RequestHead {
-        let mut head = self.base.load().head.extended(room);
+    pub(crate) fn head(&self, room: usize, assertion: Option<&dyn IdentityAssertion>) -> PostHead {
+        let mut head = self.origin.begin_post(&self.base.load().head, room);
         if let Some(identification) = &self.identification {
             if let Some(value) = identification.sign(assertion) {
                 head.add(IDENTITY_HEADER, value.as_bytes());

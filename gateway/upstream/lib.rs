@@ -133,6 +133,11 @@ pub trait Upstream: Send + Sync + 'static {
         false
     }
 
+    /// Returns the client behind the server, whose calls need no box.
+    fn as_client(&self) -> Option<&Client> {
+        None
+    }
+
     /// Sends the call. Dropping the future cancels the call at the server.
     fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Answer, UpstreamError>>;
 

@@ -14,9 +14,6 @@ const ADDED_BYTES: usize = 256;
 #[derive(Clone, Debug)]
 pub struct RequestHead(Vec<u8>);
 
-/// A POST request: its head with the start of its body, and the rest.
-pub struct PostRequest(pub(crate) Vec<u8>, pub(crate) Payload);
-
 impl RequestHead {
     /// Writes a request line and headers, except those that frame a body.
     pub(crate) fn new(method: &Method, target: &str, headers: &HeaderMap) -> Self {
@@ -36,16 +33,16 @@ impl RequestHead {
         head
     }
 
-    /// Returns a copy with room for further headers, and for so many bytes of a body.
-    #[must_use]
-    pub fn extended(&self, body: usize) -> Self {
-        let mut copy = Vec::with_capacity(self.0.len() + ADDED_BYTES + body);
-        copy.extend_from_slice(&self.0);
-        Self(copy)
+    /// Writes a copy with room for further headers, and for so many bytes of a body.
+    pub(crate) fn copy_to(&self, mut buffer: Vec<u8>, body: usize) -> Self {
+        buffer.clear();
+        buffer.reserve(self.0.len() + ADDED_BYTES + body);
+        buffer.extend_from_slice(&self.0);
+        Self(buffer)
     }
 
     /// Adds a header, unless its value cannot be sent.
-    pub fn add(&mut self, name: &str, value: &[u8]) {
+    pub(crate) fn add(&mut self, name: &str, value: &[u8]) {
         // HTTP permits visible characters, blanks and tabs.
         if value.iter().all(|&byte| byte >= b' ' && byte != 127 || byte == b'\t') {
             self.write(name, value);
@@ -58,17 +55,8 @@ impl RequestHead {
         }
     }
 
-    /// Returns the request with a body that begins with `start`, which is copied.
-    #[must_use]
-    pub fn with_body(self, start: &[u8], rest: impl Into<Payload>) -> PostRequest {
-        let rest = rest.into();
-        let mut head = self.with_length(start.len() + rest.len());
-        head.extend_from_slice(start);
-        PostRequest(head, rest)
-    }
-
     /// Ends the head of a request with a body of this length.
-    fn with_length(mut self, length: usize) -> Vec<u8> {
+    pub(crate) fn with_length(mut self, length: usize) -> Vec<u8> {
         let mut digits = [0; MAX_DIGITS];
         let mut at = MAX_DIGITS;
         let mut rest = length;

@@ -151,9 +151,6 @@ fn heads_end_with_the_length_and_skip_values_that_cannot_be_sent() {
             head.add("b", value.as_bytes());
         }
         let text = format!("POST /mcp HTTP/1.1\r\na: é b\r\ncontent-length: {text}\r\n\r\n");
-        let (start, rest) = ("x".repeat(length / 2), "x".repeat(length - length / 2));
-        let request = head.with_body(start.as_bytes(), Bytes::from(rest.clone()));
-        assert_eq!(request.0, (text + &start).into_bytes());
-        assert_eq!(request.1.0.concat(), rest.into_bytes());
+        assert_eq!(head.with_length(length), text.into_bytes());
     }
 }

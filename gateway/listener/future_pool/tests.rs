@@ -25,9 +25,10 @@ async fn the_future_that_is_done_serves_the_next() {
 
 #[tokio::test]
 async fn a_pool_keeps_so_many_and_no_more() {
-    let pool = FuturePool::new(|slots: Arc<Slots<usize, usize>>| async move {
-        slots.take_input().unwrap()
-    });
+    let pool =
+        FuturePool::new(
+            |slots: Arc<Slots<usize, usize>>| async move { slots.take_input().unwrap() },
+        );
     let all: Vec<_> = (0..MAX_POOLED + 10).map(|n| pool.run(n)).collect();
     assert_eq!(futures_util::future::join_all(all).await, Vec::from_iter(0..MAX_POOLED + 10));
     assert_eq!(pool.free.lock().len(), MAX_POOLED);

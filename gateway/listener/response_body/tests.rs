@@ -20,8 +20,13 @@ fn events(interval: Duration) -> (mpsc::UnboundedSender<Outgoing>, Flow) {
     let reply = Reply::events(events);
     (
         send,
-        build_response(reply, interval, Hold::none(ConnectionState::untracked().begin_request()))
-            .into_body(),
+        build_response(
+            HeaderMap::new(),
+            reply,
+            interval,
+            Hold::none(ConnectionState::untracked().begin_request()),
+        )
+        .into_body(),
     )
 }
 
@@ -121,9 +126,13 @@ async fn events_count_while_they_are_written_and_give_way_when_memory_is_full() 
     let (send, mut handler) = mpsc::unbounded_channel();
     let events = futures_util::stream::poll_fn(move |cx| handler.poll_recv(cx)).boxed();
     let reply = Reply::events(events);
-    let mut flow: Flow =
-        build_response(reply, Duration::from_secs(15), Hold::none(state.begin_request()))
-            .into_body();
+    let mut flow: Flow = build_response(
+        HeaderMap::new(),
+        reply,
+        Duration::from_secs(15),
+        Hold::none(state.begin_request()),
+    )
+    .into_body();
     send.send(outgoing(None, "{\"a\":1}", None)).unwrap();
     let written = chunk(&mut flow).await.unwrap();
     assert_eq!(used(), 7);

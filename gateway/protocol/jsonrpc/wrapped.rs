@@ -1,7 +1,7 @@
 //! Calls that are the arguments of another call: `{"name", "arguments"}` in `params.arguments`.
 
-use super::message::RequestParts;
 use super::Request;
+use super::message::RequestParts;
 use crate::scan::{self, Keys, Member, Scanner, Span};
 
 const NAMELESS: &str = "`arguments` must have the `name` of a tool";

@@ -19,7 +19,9 @@ use tokio::task::coop;
 
 use crate::directory::About;
 use crate::headers::{METHOD, NAME, SESSION, VERSION};
-use crate::transport::{BodyError, Endpoint, Events, Exchange, ExchangeKind, ReplyBody, StreamedBody};
+use crate::transport::{
+    BodyError, Endpoint, Events, Exchange, ExchangeKind, ReplyBody, StreamedBody,
+};
 use crate::{AgentOwner, AgentServers, Config, Gateway, Limits, Names, Rules};
 
 pub(super) use server::{Named, resting_server, server};

@@ -7,6 +7,7 @@ use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
 use serde_json::Value;
 
+use crate::BoxFuture;
 use crate::call::{Call, Caller, ClientSession};
 use crate::catalog::ListKind;
 use crate::config;
@@ -55,7 +56,9 @@ impl Shared {
         if !wants_own {
             return Ok(None);
         }
-        Box::pin(self.own_connection(session, caller)).await.map(Some)
+        // Boxed without its type, which would be part of the types of all futures of calls.
+        let own: BoxFuture<'_, _> = Box::pin(self.own_connection(session, caller));
+        own.await.map(Some)
     }
 
     /// Reports whether the shared connection already serves this caller alone.

@@ -1,11 +1,11 @@
 //! The headers of a request to a server over HTTP, beside those that every request carries.
 
 use http::HeaderName;
-use lockgate_egress::RequestHead;
+use lockgate_egress::PostHead;
 use lockgate_protocol::{header, meta, modern};
 
 /// Adds `traceparent` and `tracestate` for a request in a trace.
-pub(super) fn describe_trace(head: &mut RequestHead, trace: Option<(&str, Option<&str>)>) {
+pub(super) fn describe_trace(head: &mut PostHead, trace: Option<(&str, Option<&str>)>) {
     let Some((parent, state)) = trace else { return };
     head.add(meta::TRACEPARENT, parent.as_bytes());
     if let Some(state) = state {
@@ -16,7 +16,7 @@ pub(super) fn describe_trace(head: &mut RequestHead, trace: Option<(&str, Option
 /// Adds the headers that describe a modern request. The version is sent with all requests of the
 /// connection.
 pub(super) fn describe_request(
-    head: &mut RequestHead,
+    head: &mut PostHead,
     method: &str,
     target: Option<&str>,
     params: &[(&str, String)],

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use lockgate_egress::AssignedPost;
+use lockgate_egress::PostRequest;
 use lockgate_protocol::jsonrpc::Response;
 
 use super::HttpTransport;
@@ -14,7 +14,7 @@ use crate::identity_assertion::IdentityAssertion;
 pub(crate) struct Post<'a> {
     /// The id of the request in `message`; `None` for notifications and responses.
     pub(crate) id: Option<u64>,
-    pub(crate) message: AssignedPost,
+    pub(crate) message: PostRequest,
     pub(crate) channel: Option<&'a Arc<dyn ClientChannel>>,
     /// Receives a large answer in a plain body.
     pub(crate) sink: Option<&'a dyn ResponseSink>,
@@ -26,7 +26,7 @@ pub(crate) struct Post<'a> {
 
 impl Post<'_> {
     /// Creates the POST of a message without a response.
-    pub(crate) fn note(message: AssignedPost) -> Self {
+    pub(crate) fn note(message: PostRequest) -> Self {
         Self { id: None, message, channel: None, sink: None, assertion: None, keeps_headers: false }
     }
 }
