@@ -4,7 +4,7 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
-use crate::future::BoxFuture;
+use crate::BoxFuture;
 
 /// A credential at a server.
 pub trait Authorization: Send + Sync + 'static {

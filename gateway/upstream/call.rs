@@ -11,8 +11,8 @@ use lockgate_protocol::revision::Era;
 use lockgate_protocol::scan::Member;
 use lockgate_telemetry::{CallTrace, ToolMetrics};
 
+use crate::BoxFuture;
 use crate::caller_view::CallerView;
-use crate::future::BoxFuture;
 use crate::identity_assertion::IdentityAssertion;
 use crate::server_id::ServerId;
 

@@ -7,9 +7,9 @@ use std::time::SystemTime;
 
 use bytes::Bytes;
 
+use crate::BoxFuture;
 use crate::Upstream;
 use crate::catalog::ListKind;
-use crate::future::BoxFuture;
 
 /// The caller's identity, and the servers and items visible to the caller.
 pub trait CallerView: Send + Sync {

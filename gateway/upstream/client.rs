@@ -28,13 +28,13 @@ use parking_lot::Mutex;
 use outcome::{Verdict, is_header_mismatch, read};
 use session::Route;
 
+use crate::BoxFuture;
 use crate::authorization::Authorization;
 use crate::call::{Answer, BackChannel, Call, Caller, ClientChannel, Subscription};
 use crate::catalog::Catalog;
 use crate::config::{Config, Transport};
 use crate::connection::{Ask, Connection};
 use crate::failure::{UpstreamError, UpstreamErrorKind};
-use crate::future::BoxFuture;
 use crate::instance::Instance;
 use crate::known_lists::CatalogMemory;
 use crate::own_lists::OwnLists;

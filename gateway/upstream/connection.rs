@@ -1,10 +1,7 @@
 //! An open connection to a server: the server's identity and era, and requests in that era's form.
 
 mod ask;
-mod cancel;
-mod missed;
 mod operation;
-mod request_headers;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -32,13 +29,13 @@ use crate::failure::{UpstreamError, UpstreamErrorKind};
 use crate::http::{HttpTransport, Post, status_failure};
 use crate::identity_assertion::IdentityAssertion;
 use crate::outstanding::Outstanding;
+use crate::own_lists::OwnState;
 use crate::process::Child;
 use crate::receiver::{Over, Receiver};
 use crate::topics::Topic;
 pub(crate) use ask::Ask;
-use cancel::CancelOnDrop;
-use operation::ClientOperation;
-use request_headers::{describe_request, describe_trace};
+use ask::{describe_request, describe_trace};
+use operation::{CancelOnDrop, ClientOperation};
 
 /// The first id after those of the handshake.
 const FIRST_ID: u64 = 4;
@@ -309,6 +306,34 @@ impl Connection {
         let params = [("level", Some(write::quoted(level.as_str())))];
         if let Err(failure) = self.simple(Ask::own(Method::SetLevel, &params)).await {
             tracing::debug!(%failure, "setting the log level failed");
+        }
+    }
+
+    /// Returns the key of the session that the connection belongs to, if any.
+    pub(crate) fn session_key(&self) -> Option<u64> {
+        self.receiver.behind.session_key()
+    }
+
+    pub(crate) fn own_lists(&self) -> &OwnState {
+        &self.receiver.own_lists
+    }
+
+    /// Notes with the client session that it may have its own lists.
+    pub(crate) fn note_own_lists(&self) {
+        self.receiver.note_own_lists();
+    }
+
+    /// Treats its lists and subscribed resources as changed.
+    pub(crate) fn tell_missed(&self) {
+        self.receiver.stale.notify_one();
+        self.receiver.own_lists.read_again();
+        self.tell_updated();
+    }
+
+    pub(crate) fn tell_updated(&self) {
+        let uris = self.subscribed.lock().clone();
+        for uri in uris {
+            self.receiver.tell_updated(uri);
         }
     }
 

@@ -2,9 +2,7 @@
 //! stream. Repeats no request, follows no redirect, and resumes a broken stream only if the server
 //! sent event ids.
 
-mod described;
 mod post;
-mod status;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,9 +32,8 @@ use crate::incoming::{self, EventReader, Intake, ReadBody};
 use crate::open_questions::OpenQuestions;
 use crate::settings::Settings;
 
-pub(crate) use post::{Post, Posted};
-pub use status::HTTP_STATUS;
-pub(crate) use status::status_failure;
+pub use post::HTTP_STATUS;
+pub(crate) use post::{Post, Posted, status_failure};
 
 /// Most resumptions of a call's broken stream.
 const MAX_RESUMES: usize = 5;

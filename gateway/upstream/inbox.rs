@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use lockgate_protocol::jsonrpc::Request;
 
+use crate::BoxFuture;
 use crate::call::ClientChannel;
-use crate::future::BoxFuture;
 
 /// Receives unsolicited messages of a server on a connection. None of its methods waits.
 pub(crate) trait Inbox: Send + Sync + 'static {

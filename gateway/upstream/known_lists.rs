@@ -12,8 +12,8 @@ use lockgate_protocol::revision::Era;
 use lockgate_protocol::scan::{self, Member};
 use serde_json::{Value, json};
 
+use crate::BoxFuture;
 use crate::catalog::{Catalog, Item, ListKind};
-use crate::future::BoxFuture;
 use crate::lists;
 
 /// Persists the last good lists of a server.

@@ -18,7 +18,6 @@ mod connection;
 mod duplex;
 mod echoed;
 mod failure;
-mod future;
 mod handshake;
 mod health;
 mod http;
@@ -69,7 +68,7 @@ pub use config::{
     Transport,
 };
 pub use failure::{ConnectPrompt, UpstreamError, UpstreamErrorKind};
-pub use future::BoxFuture;
+pub use futures_util::future::BoxFuture;
 pub use http::HTTP_STATUS;
 pub use identity_assertion::{IDENTITY_HEADER, IdentityAssertion};
 pub use instance::Instance;

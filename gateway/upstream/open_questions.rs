@@ -8,7 +8,7 @@ use futures_util::future::{AbortHandle, abortable};
 use lockgate_protocol::jsonrpc::Request;
 use parking_lot::Mutex;
 
-use crate::future::BoxFuture;
+use crate::BoxFuture;
 
 /// Open questions by their id as JSON text.
 #[derive(Default)]

@@ -17,9 +17,9 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::{Notify, oneshot};
 
+use crate::BoxFuture;
 use crate::announced::Announced;
 use crate::call::{ClientChannel, ClientSession, QuestionError};
-use crate::future::BoxFuture;
 use crate::inbox::Inbox;
 use crate::last_heard::LastHeard;
 use crate::own_lists::OwnState;

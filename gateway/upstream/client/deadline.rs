@@ -17,9 +17,9 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::BoxFuture;
 use crate::call::{Call, ClientChannel, QuestionError, ResponseSink};
 use crate::failure::{UpstreamError, UpstreamErrorKind};
-use crate::future::BoxFuture;
 use crate::shared::Shared;
 
 /// A running call: the channel to its client, and the clock that holds its permit.

@@ -1,10 +1,13 @@
-//! A request to a server, before it is written in the server's era.
+//! A request to a server before it is written in the server's era, and its headers over HTTP.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::HeaderName;
+use lockgate_egress::PostHead;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::outbound::Outbound;
+use lockgate_protocol::{header, meta, modern};
 use lockgate_telemetry::ToolMetrics;
 
 use crate::call::{ClientChannel, ResponseSink};
@@ -53,5 +56,33 @@ impl<'a> Ask<'a> {
     /// Creates a request of the gateway that does not count towards outstanding work.
     pub(crate) fn unbounded(method: Method) -> Self {
         Self { limit: None, ..Self::own(method, &[]) }
+    }
+}
+
+/// Adds `traceparent` and `tracestate` for a request in a trace.
+pub(super) fn describe_trace(head: &mut PostHead, trace: Option<(&str, Option<&str>)>) {
+    let Some((parent, state)) = trace else { return };
+    head.add(meta::TRACEPARENT, parent.as_bytes());
+    if let Some(state) = state {
+        head.add(meta::TRACESTATE, state.as_bytes());
+    }
+}
+
+/// Adds the headers that describe a modern request. The version is sent with all requests of the
+/// connection.
+pub(super) fn describe_request(
+    head: &mut PostHead,
+    method: &str,
+    target: Option<&str>,
+    params: &[(&str, String)],
+) {
+    head.add(modern::METHOD_HEADER, method.as_bytes());
+    if let Some(name) = target {
+        head.add(modern::NAME_HEADER, header::encode_value(name).as_bytes());
+    }
+    for (name, value) in params {
+        if HeaderName::from_bytes(name.as_bytes()).is_ok() {
+            head.add(name, value.as_bytes());
+        }
     }
 }

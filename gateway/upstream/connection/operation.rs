@@ -6,10 +6,12 @@ use std::time::{Duration, Instant};
 
 use lockgate_admission::clock;
 use lockgate_protocol::jsonrpc::{Outcome, Response};
-use lockgate_protocol::scan;
+use lockgate_protocol::{outbound, scan};
 use lockgate_telemetry::{Ending, OperationLabels, ServerMetrics, TOOL_ERROR, ToolMetrics};
 
 use crate::failure::UpstreamError;
+use crate::http::HttpTransport;
+use crate::identity_assertion::IdentityAssertion;
 
 /// A running measurement; recorded on drop.
 pub(super) struct ClientOperation {
@@ -59,5 +61,28 @@ impl Drop for ClientOperation {
             self.labels.ending = Ending::Failed(if is_late { "timeout" } else { "cancelled" });
         }
         self.server.asked(self.tool.as_deref(), self.labels, duration);
+    }
+}
+
+/// Sends a cancellation to a legacy server on drop.
+pub(super) struct CancelOnDrop<'a> {
+    /// `None` once the answer has arrived.
+    pub(super) transport: Option<&'a Arc<HttpTransport>>,
+    pub(super) id: u64,
+    /// The identity of the caller that gave up.
+    pub(super) assertion: Option<&'a Arc<dyn IdentityAssertion>>,
+}
+
+impl Drop for CancelOnDrop<'_> {
+    fn drop(&mut self) {
+        if let Some(transport) = self.transport
+            && tokio::runtime::Handle::try_current().is_ok()
+        {
+            let text = outbound::cancelled(
+                self.id.to_string().as_bytes(),
+                "the caller is no longer waiting",
+            );
+            transport.notify(text.into(), self.assertion.map(|assertion| &**assertion));
+        }
     }
 }

@@ -14,9 +14,9 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::{Bounds, Duplex};
+use crate::BoxFuture;
 use crate::call::{ClientChannel, QuestionError};
 use crate::failure::{UpstreamError, UpstreamErrorKind};
-use crate::future::BoxFuture;
 use crate::inbox::Inbox;
 use crate::incoming::Intake;
 

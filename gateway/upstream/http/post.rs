@@ -1,14 +1,19 @@
-//! A POST to a server and its result.
+//! A POST to a server and its result, and the error for a status instead of a JSON-RPC response.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use http::header::RETRY_AFTER;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Version};
 use lockgate_egress::PostRequest;
 use lockgate_protocol::jsonrpc::Response;
+use lockgate_protocol::modern::SESSION_HEADER;
 
 use super::HttpTransport;
 use crate::call::{ClientChannel, ResponseSink};
+use crate::failure::{UpstreamError, UpstreamErrorKind};
 use crate::identity_assertion::IdentityAssertion;
 
 pub(crate) struct Post<'a> {
@@ -56,5 +61,58 @@ impl HttpTransport {
                 tracing::debug!(%failure, "a notification did not reach the server");
             }
         });
+    }
+
+    pub(crate) fn session(&self) -> Option<String> {
+        let base = self.base.load();
+        let session = base.headers.get(SESSION_HEADER)?;
+        session.to_str().ok().map(str::to_owned)
+    }
+
+    /// Returns the HTTP version of the last response, such as `1.1`.
+    pub(crate) fn version(&self) -> Option<&'static str> {
+        match self.version.load(Relaxed) {
+            1 => Some("1.1"),
+            2 => Some("2"),
+            _ => None,
+        }
+    }
+
+    pub(super) fn note_version(&self, version: Version) {
+        let number = match version {
+            Version::HTTP_11 => 1,
+            Version::HTTP_2 => 2,
+            _ => 0,
+        };
+        self.version.store(number, Relaxed);
+    }
+}
+
+/// Returns `Retry-After`, if it is given in seconds; at most an hour.
+fn retry_after(posted: &Posted) -> Option<Duration> {
+    let seconds = posted.header(&RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
+    Some(Duration::from_secs(seconds).min(Duration::from_secs(3600)))
+}
+
+/// Prefix of the message for a status without a JSON-RPC response.
+pub const HTTP_STATUS: &str = "the server answered with HTTP status";
+
+/// Returns the error for a status without a JSON-RPC response.
+pub(crate) fn status_failure(posted: &Posted, has_session: bool) -> UpstreamError {
+    let status = posted.status;
+    let words = format!("{HTTP_STATUS} {}", status.as_u16());
+    match status.as_u16() {
+        401 | 403 | 407 => UpstreamError::new(UpstreamErrorKind::NeedsAuth, words),
+        // Some servers send 400 where the specification requires 404. The gateway's own requests
+        // are never malformed.
+        400 | 404 if has_session => UpstreamError::new(
+            UpstreamErrorKind::SessionLost,
+            "the server no longer has the session",
+        ),
+        408 | 429 | 502..=504 => {
+            let wait = retry_after(posted).unwrap_or(Duration::from_secs(1));
+            UpstreamError::new(UpstreamErrorKind::Unavailable, words).retry_after(wait).after_send()
+        }
+        _ => UpstreamError::new(UpstreamErrorKind::Garbage, words).after_send(),
     }
 }

@@ -332,10 +332,10 @@ mod served {
     use lockgate_protocol::jsonrpc::Request;
 
     use super::*;
+    use crate::BoxFuture;
     use crate::call::ClientChannel;
     use crate::duplex::{Bounds, Duplex};
     use crate::failure::UpstreamErrorKind;
-    use crate::future::BoxFuture;
     use crate::inbox::Inbox;
     use crate::incoming::Intake;
 

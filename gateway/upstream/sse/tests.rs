@@ -17,10 +17,10 @@ use tokio::time::timeout;
 use url::Url;
 
 use super::connect;
+use crate::BoxFuture;
 use crate::call::ClientChannel;
 use crate::duplex::{Bounds, Duplex};
 use crate::failure::{UpstreamError, UpstreamErrorKind};
-use crate::future::BoxFuture;
 use crate::identity_assertion::{Identification, IdentityAssertion, OwnIdentity};
 use crate::inbox::Inbox;
 use crate::incoming::Intake;
