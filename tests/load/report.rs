@@ -19,7 +19,7 @@ pub const MAX_RATIO: f64 = 4.0;
 /// The same for an unoptimised debug build.
 pub const DEBUG_CEILING: f64 = 40.0;
 /// Limit on the allocations of a plain call, which are independent of noise.
-pub const MAX_ALLOCATIONS: f64 = 28.0;
+pub const MAX_ALLOCATIONS: f64 = 16.0;
 
 /// A figure other than the cost of a call.
 pub struct Line {
