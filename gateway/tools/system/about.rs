@@ -117,7 +117,7 @@ impl Tool for Servers {
 
     async fn run(&self, _: Arguments, client: Client<'_>) -> Result<Output, ToolError> {
         let caller_view = caller_view(&client)?;
-        let mut counts: BTreeMap<std::sync::Arc<str>, [usize; 4]> = BTreeMap::new();
+        let mut counts: BTreeMap<std::sync::Arc<str>, [usize; ListKind::COUNT]> = BTreeMap::new();
         for (at, kind) in ListKind::ALL.into_iter().enumerate() {
             for seen in caller_view.items(kind) {
                 counts.entry(seen.slug).or_default()[at] += 1;
@@ -125,7 +125,7 @@ impl Tool for Servers {
         }
         let mut all = Vec::new();
         for server in caller_view.servers() {
-            let counts = counts.get(server.slug()).unwrap_or(&[0; 4]);
+            let counts = counts.get(server.slug()).unwrap_or(&[0; ListKind::COUNT]);
             let mut described = describe(&*server, *counts);
             if described["failedStage"].is_null() && caller_view.calls_fail(&*server) {
                 described["failedStage"] = "call".into();
@@ -137,7 +137,10 @@ impl Tool for Servers {
     }
 }
 
-fn describe(server: &dyn Upstream, [tools, prompts, resources, templates]: [usize; 4]) -> Value {
+fn describe(
+    server: &dyn Upstream,
+    [tools, prompts, resources, templates, skills]: [usize; ListKind::COUNT],
+) -> Value {
     let status = server.status();
     let mut described = json!({
         "name": server.slug(),
@@ -149,6 +152,7 @@ fn describe(server: &dyn Upstream, [tools, prompts, resources, templates]: [usiz
         "prompts": prompts,
         "resources": resources,
         "templates": templates,
+        "skills": skills,
         "failedStage": null,
         "failedReason": null,
         "load": server.stats().map(|stats| stats.json()),
