@@ -120,10 +120,11 @@ impl Body {
     fn release_at_end(&mut self) {
         let is_over = self.held.as_ref().is_some_and(|connection| connection.is_ended());
         if is_over
-            && let Some(connection) = self.held.take()
+            && let Some(mut connection) = self.held.take()
             && let Some(pool) = self.pool.take()
             && connection.is_reusable()
         {
+            connection.finish_request();
             pool.keep(connection);
         }
     }

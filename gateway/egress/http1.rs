@@ -28,6 +28,8 @@ const MAX_HEAD: usize = 64 << 10;
 /// Largest read-ahead of a connection in bytes. A body of at most this length arrives in one piece,
 /// for which readers with a budget reserve memory before.
 pub const MAX_READ_AHEAD: usize = 128 << 10;
+/// Largest memory in bytes that an idle connection keeps for the head of its next request.
+const MAX_KEPT: usize = 64 << 10;
 /// Free space for a read of unknown length.
 const MIN_READ: usize = 8 << 10;
 
@@ -42,9 +44,12 @@ pub(crate) struct Http1Connection {
     stream: Stream,
     /// Received bytes that are not consumed.
     input: BytesMut,
-    /// The head of the request and a start of its body, of which so many bytes are written.
+    /// The head of the request and a start of its body.
     head: Vec<u8>,
+    /// Number of bytes of `head` that are written.
     written: usize,
+    /// No written bytes wait in the TLS session.
+    is_flushed: bool,
     /// The rest of the request's body.
     output: Payload,
     /// The rest of the response's body.
@@ -59,6 +64,7 @@ impl Http1Connection {
             input: BytesMut::new(),
             head,
             written: 0,
+            is_flushed: false,
             output,
             framing: Framing::Ended,
             is_reusable: true,
@@ -69,7 +75,16 @@ impl Http1Connection {
     pub(crate) fn start(&mut self, (head, body): (Vec<u8>, Payload)) {
         self.head = head;
         self.written = 0;
+        self.is_flushed = false;
         self.output = body;
+    }
+
+    /// Forgets the request, but keeps the memory of its head, if small, for the next.
+    pub(crate) fn finish_request(&mut self) {
+        self.output = Payload::default();
+        if self.head.capacity() > MAX_KEPT {
+            self.head = Vec::new();
+        }
     }
 
     /// Returns the memory of the last head.
@@ -85,9 +100,14 @@ impl Http1Connection {
         Some((std::mem::take(&mut self.head), std::mem::take(&mut self.output)))
     }
 
+    /// Reports whether the stream has accepted the request.
+    fn is_accepted(&self) -> bool {
+        self.written >= self.head.len() && self.output.len() == 0
+    }
+
     /// Reports whether the request is written.
     fn is_written(&self) -> bool {
-        self.written >= self.head.len() && self.output.len() == 0
+        self.is_flushed && self.is_accepted()
     }
 
     /// Writes the request and receives the head of its response. `is_head` states that the request
@@ -199,7 +219,7 @@ impl Http1Connection {
     }
 
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while !self.is_written() {
+        while !self.is_accepted() {
             let head = self.head.get(self.written..).unwrap_or(&[]);
             let [first, second] = self.output.0.each_ref().map(|piece| &piece[..]);
             let slices = [head, first, second].map(IoSlice::new);
@@ -218,7 +238,12 @@ impl Http1Connection {
                 count -= part;
             }
         }
-        Pin::new(&mut self.stream).poll_flush(cx)
+        // A TLS session accepts bytes that the socket does not take yet.
+        if let Err(error) = ready!(Pin::new(&mut self.stream).poll_flush(cx)) {
+            return self.fail_write(error);
+        }
+        self.is_flushed = true;
+        Poll::Ready(Ok(()))
     }
 
     /// Gives up the rest of the request.
@@ -227,6 +252,7 @@ impl Http1Connection {
         if self.written > 0 {
             self.head.clear();
             self.output = Payload::default();
+            self.is_flushed = true;
         }
         Poll::Ready(Err(error))
     }

@@ -4,7 +4,7 @@
 
 use std::io::Write;
 
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use url::Url;
@@ -121,8 +121,8 @@ async fn a_server_that_never_shakes_hands_runs_into_the_timeout() {
     ));
 }
 
-#[tokio::test]
-async fn tls_holds_for_the_name_in_the_url_and_the_authorities_given() {
+/// Returns a server for `localhost`, and the file of its authority.
+fn tls_server() -> (TlsAcceptor, tempfile::NamedTempFile) {
     let key = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(key.cert.pem().as_bytes()).unwrap();
@@ -136,7 +136,45 @@ async fn tls_holds_for_the_name_in_the_url_and_the_authorities_given() {
         .with_single_cert(vec![key.cert.der().clone()], private)
         .unwrap();
     server.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    let acceptor = TlsAcceptor::from(Arc::new(server));
+    (TlsAcceptor::from(Arc::new(server)), file)
+}
+
+/// A TLS session accepts the end of a request before the socket does.
+#[tokio::test]
+async fn a_large_request_reaches_a_slow_tls_server() {
+    let (acceptor, file) = tls_server();
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4096).unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let listener = socket.listen(1).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let length = 2 << 20;
+    tokio::spawn(async move {
+        let (tcp, _) = listener.accept().await.unwrap();
+        let mut tls = acceptor.accept(tcp).await.unwrap();
+        let mut received = 0;
+        let mut buffer = vec![0; 16 << 10];
+        while received < length {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            received += tls.read(&mut buffer).await.unwrap();
+        }
+        tls.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await.unwrap();
+        tls.flush().await.unwrap();
+        let _ = tls.read(&mut buffer).await;
+    });
+    let config = Config { ca_file: Some(file.path().to_owned()), ..config() };
+    let url = Url::parse(&format!("https://localhost:{port}/mcp")).unwrap();
+    let connector = Arc::new(Connector::new(&config).unwrap());
+    let origin = Origin::new(connector, &url, Policy::Operator, &config).unwrap();
+    let body = bytes::Bytes::from(vec![b'x'; length]);
+    let sent = origin.send(http::Request::post(url.as_str()).body(body.into()).unwrap());
+    let response = tokio::time::timeout(Duration::from_secs(20), sent).await.unwrap().unwrap();
+    assert_eq!(response.into_body().collect_limited(10).await.unwrap(), "ok");
+}
+
+#[tokio::test]
+async fn tls_holds_for_the_name_in_the_url_and_the_authorities_given() {
+    let (acceptor, file) = tls_server();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let seen = Arc::new(parking_lot::Mutex::new(Vec::new()));
