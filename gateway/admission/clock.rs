@@ -17,7 +17,7 @@ impl Drop for EndOfPoll {
     }
 }
 
-/// Polls a future; until then [`now`] returns the start of the poll.
+/// Runs `poll`. While it runs, [`now`] returns the time at which it began.
 pub fn during_poll<T>(poll: impl FnOnce() -> T) -> T {
     POLL_START.set(Some(Instant::now()));
     let _end = EndOfPoll;

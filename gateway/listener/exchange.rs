@@ -52,6 +52,9 @@ enum Route {
 }
 
 /// The input of an exchange's future.
+/// Most headers whose memory is used again.
+const MAX_KEPT_HEADERS: usize = 48;
+
 pub(crate) type Arrival<H, F> = (Arc<ConnectionContext<H, F>>, Request<Incoming>);
 pub(crate) type Answer<F> = Result<ListenerResponse<F>, Infallible>;
 
@@ -78,9 +81,14 @@ pub(crate) async fn answer_request<H: Handler, F: Fallback>(
     };
     let mut response = match routed {
         Ok(Routed::Reply(reply, held)) => {
-            // The memory of the request's headers is used for those of the response.
-            head.headers.clear();
-            build_response(head.headers, reply, context.listener.config.keep_alive, held)
+            // The memory of the request's headers is used for those of the response. hyper keeps
+            // it with the connection, so that it must be small.
+            let mut headers = head.headers;
+            headers.clear();
+            if headers.capacity() > MAX_KEPT_HEADERS {
+                headers = HeaderMap::new();
+            }
+            build_response(headers, reply, context.listener.config.keep_alive, held)
         }
         Ok(Routed::Response(response)) => *response,
         Err(refusal) => answer_error(&*context.handler, refusal),

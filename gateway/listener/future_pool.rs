@@ -51,6 +51,7 @@ pub(crate) struct PooledFuture<I, T> {
 }
 
 impl<I: Send + 'static, T: Send + 'static> FuturePool<I, T> {
+    /// Creates a pool of futures of `answer`, which must take the input before it completes.
     pub(crate) fn new<F>(
         answer: impl Fn(Arc<Slots<I, T>>) -> F + Clone + Send + Sync + 'static,
     ) -> Arc<Self>

@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::collections::VecDeque;
 
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
@@ -33,7 +34,8 @@ const MAX_CAPABILITIES: usize = 4096;
 const MAX_REMEMBERED: usize = 16;
 
 thread_local! {
-    static REMEMBERED: RefCell<Vec<(Vec<u8>, Bytes)>> = const { RefCell::new(Vec::new()) };
+    static REMEMBERED: RefCell<VecDeque<(Vec<u8>, Bytes)>> =
+        const { RefCell::new(VecDeque::new()) };
 }
 
 /// Capabilities that a server declared.
@@ -227,10 +229,9 @@ pub fn carried(declared: &[u8]) -> Bytes {
         return NONE;
     }
     // A client declares the same capabilities with every request.
-    let at = declared.len() % MAX_REMEMBERED;
-    let known = REMEMBERED.with_borrow(|all| match all.get(at) {
-        Some((seen, carried)) if *seen == declared => Some(carried.clone()),
-        _ => None,
+    let known = REMEMBERED.with_borrow(|all| {
+        let found = all.iter().find(|(seen, _)| seen == declared);
+        found.map(|(_, carried)| carried.clone())
     });
     if let Some(carried) = known {
         return carried;
@@ -238,10 +239,10 @@ pub fn carried(declared: &[u8]) -> Bytes {
     let carried = read_carried(declared);
     if declared.len() <= MAX_CAPABILITIES {
         REMEMBERED.with_borrow_mut(|all| {
-            all.resize_with(MAX_REMEMBERED, Default::default);
-            if let Some(slot) = all.get_mut(at) {
-                *slot = (declared.to_vec(), carried.clone());
+            if all.len() >= MAX_REMEMBERED {
+                all.pop_front();
             }
+            all.push_back((declared.to_vec(), carried.clone()));
         });
     }
     carried

@@ -53,6 +53,10 @@ pub(crate) fn write_response(
         return Err(too_large(context, text.len(), most));
     }
     let _copies = hold_copies(context, permitted, answer, budget)?;
+    if text.len() > MAX_COPIED_BYTES {
+        // The response contains this memory.
+        return write_text(&mut Vec::new(), context, permitted, answer);
+    }
     write::with_buffer(|head| write_text(head, context, permitted, answer))
 }
 
