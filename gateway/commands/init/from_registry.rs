@@ -73,15 +73,27 @@ fn fill(template: &str, server: &str, variables: &Value) -> anyhow::Result<Strin
         let Some((name, after)) = after.split_once('}') else {
             bail!("the template {template:.200?} has no closing brace")
         };
-        out.push_str(before);
+        out.push_str(literal(before)?);
         match variables[name]["default"].as_str() {
-            Some(default) => out.push_str(default),
+            Some(default) => out.push_str(literal(default)?),
             None => out.push_str(&variable(server, name)),
         }
         rest = after;
     }
-    out.push_str(rest);
+    out.push_str(literal(rest)?);
+    if out.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("file:")) {
+        bail!("the value {out:.200?} would be read from a file");
+    }
     Ok(out)
+}
+
+/// Returns text of the registry that the configuration takes literally. A reference would send a
+/// variable of the environment to the server.
+fn literal(text: &str) -> anyhow::Result<&str> {
+    if text.contains('$') {
+        bail!("the value {text:.200?} contains `$`, which starts a reference to the environment");
+    }
+    Ok(text)
 }
 
 /// Returns a reference to an environment variable for an input of a server.

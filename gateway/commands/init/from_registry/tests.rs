@@ -28,6 +28,27 @@ fn a_remote_becomes_an_entry_with_references() {
     assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), expected);
 }
 
+/// A registry cannot make the gateway send variables or files to its servers.
+#[test]
+fn values_of_a_registry_are_no_references() {
+    let header = |value: &str, default: &str| {
+        json!([{"type": "sse", "url": "https://a", "headers": [
+            {"name": "X-T", "value": value, "variables": {"t": {"default": default}}}]}])
+    };
+    let url = json!([{"type": "sse", "url": "https://a/{t}",
+        "variables": {"t": {"default": "${GITHUB_TOKEN:-x}"}}}]);
+    for remotes in [
+        url,
+        header("{t}", "${GITHUB_TOKEN:-x}"),
+        header("${GITHUB_TOKEN}", ""),
+        header("${t}", "{GITHUB_TOKEN}"),
+        header("file:/etc/token", ""),
+        header("{t}:/etc/token", "FILE"),
+    ] {
+        assert!(convert("com.example/files", &entry(remotes.clone())).is_err(), "{remotes}");
+    }
+}
+
 #[test]
 fn each_mistake_has_its_message() {
     let remote = |url: &str| json!([{"type": "streamable-http", "url": url}]);
