@@ -14,11 +14,14 @@ use lockgate_protocol::{code, uri, write};
 use lockgate_upstream::Item;
 
 use crate::authorize::Permitted;
+use crate::catalog::template::Steps;
 use crate::context::RequestContext;
 use crate::inspect::{KnownInspections, Looking, name_in_lock};
 use crate::rescue::RequestError;
 use crate::unix_time;
 
+/// Maximum number of entries on a page of a directory.
+const MAX_CHILDREN: usize = 1000;
 /// Lifetime of a cursor, in seconds.
 const CURSOR_LIFE: u64 = 3600;
 
@@ -69,9 +72,15 @@ pub(crate) fn rewrite_children(
 ) -> Result<Vec<u8>, RequestError> {
     let slug = permitted.server().slug();
     let mut out = vec![b'['];
-    for Raw { key, text } in read(children.to_vec(), &RESOURCE, context)? {
+    let mut steps = Steps::of_request();
+    let children = read(children.to_vec(), &RESOURCE, context)?;
+    if children.len() > MAX_CHILDREN {
+        let what = format!("a directory page with more than {MAX_CHILDREN} entries");
+        return Err(broken(permitted, &what));
+    }
+    for Raw { key, text } in children {
         let shown = if context.view.namespaced { uri::expose(slug, &key) } else { (&*key).into() };
-        if context.view.resource(&shown, TargetKind::Resource).is_none() {
+        if context.view.resource_within(&shown, TargetKind::Resource, &mut steps).is_none() {
             continue;
         }
         if out.len() > 1 {

@@ -55,6 +55,11 @@ fn answer(heard: &HeardMessage, skills: &[Value]) -> Option<Say> {
         "resources/directory/read" if uri.ends_with(".md") => {
             Say::Json(heard.error(-32602, "not a directory"))
         }
+        "resources/directory/read" if uri.contains("/many-") => {
+            let count = uri.rsplit('-').next().unwrap().parse().unwrap();
+            let child = |at: usize| json!({"uri": format!("{uri}/{at}.md"), "name": "x"});
+            page(heard, "resources", (0..count).map(child).collect())
+        }
         "resources/directory/read" => {
             let named = |name: &str| json!({"uri": format!("{uri}/{name}"), "name": name});
             let more = &heard.body["params"]["cursor"];
@@ -208,6 +213,15 @@ async fn directories_are_read_by_uri_with_own_cursors() {
                 assert_eq!(error["message"], "resource not found");
             }
         }
+    }
+    for (count, shown) in [(1000, 1000), (1001, 0)] {
+        let uri = format!("skill://a/acme/refunds/many-{count}");
+        let read =
+            Client::Modern(&gate, "/mcp").ask("resources/directory/read", json!({"uri": uri}));
+        let read = read.await;
+        assert_eq!(read.code(), if shown > 0 { 0 } else { -32603 }, "{}", read.text());
+        let children = read.json()["result"]["resources"].as_array().map_or(0, Vec::len);
+        assert_eq!(children, shown);
     }
     assert!(new.heard_of("resources/directory/read").iter().all(|heard| {
         heard.body["params"]["uri"].as_str().unwrap().starts_with("skill://acme/refunds")

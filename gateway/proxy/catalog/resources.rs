@@ -14,6 +14,16 @@ use super::view::View;
 impl View {
     /// Finds the server and its own URI behind a client's URI, listed or not.
     pub(crate) fn resource(&self, uri: &str, kind: TargetKind) -> Option<FoundResource> {
+        self.resource_within(uri, kind, &mut Steps::of_request())
+    }
+
+    /// Like [`Self::resource`], with a budget for many URIs.
+    pub(crate) fn resource_within(
+        &self,
+        uri: &str,
+        kind: TargetKind,
+        steps: &mut Steps,
+    ) -> Option<FoundResource> {
         let (slug, own) = if self.namespaced {
             match uri::own(uri) {
                 Some((slug, own)) => {
@@ -28,7 +38,7 @@ impl View {
         // Servers accept many spellings, but policies are checked against a single spelling.
         let is_known = match uri::form(&own) {
             Form::Canonical => true,
-            Form::Expanded => self.describes(uri),
+            Form::Expanded => self.describes_within(uri, steps),
             Form::Other => self.lists(uri),
         };
         if !is_known {
