@@ -285,7 +285,12 @@ impl UserClients {
         let answered = tokio::select! {
             biased;
             answered = client.call(call) => answered,
-            () = ended.cancelled() => return Err(self.prompt(holder, None)),
+            () = ended.cancelled() => {
+                // No prompt, after which the call would be made again.
+                let words = "the account was disconnected during the call";
+                let failure = UpstreamError::new(UpstreamErrorKind::Lost, words);
+                return Err(UpstreamError { sent: true, ..failure });
+            }
         };
         match answered {
             Err(failure) if failure.kind == UpstreamErrorKind::NeedsAuth => {

@@ -183,13 +183,9 @@ impl Attempt {
         }
         let response = (query.iss, query.code, query.error);
         let client = self.client.clone().identity(&account.server.config);
-        let tokens = match check_response(&server.issuer, server.announces_issuer, response) {
-            Ok(code) => self.redeem(account, server, &client, code).await,
-            Err(error) => Err(error),
-        };
-        if let Err(error) = &tokens
-            && error.is_of_client()
-        {
+        let code = check_response(&server.issuer, server.announces_issuer, response)?;
+        let tokens = self.redeem(account, server, &client, code).await;
+        if tokens.as_ref().is_err_and(|error| *error == AccountError::InvalidClient) {
             account.server.forget_client(&server.issuer, &client.id).await;
         }
         let tokens = tokens?;

@@ -41,15 +41,6 @@ pub enum AccountError {
 }
 
 impl AccountError {
-    /// Returns whether the client has to register again: the server does not know it, or grants it
-    /// only the scopes that it registered.
-    pub(crate) fn is_of_client(&self) -> bool {
-        match self {
-            Self::Refused(code) => code == "invalid_scope",
-            error => *error == Self::InvalidClient,
-        }
-    }
-
     /// Returns whether a later attempt may succeed without anyone's action.
     #[must_use]
     pub fn is_transient(&self) -> bool {

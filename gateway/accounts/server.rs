@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use lockgate_egress::Connector;
 use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 use url::Url;
 
 use crate::challenge::Challenge;
@@ -26,6 +27,15 @@ const CLIENT_LIFETIME: Duration = Duration::from_secs(3650 * 24 * 3600);
 const MAX_CLIENTS: usize = 1000;
 /// Lifetime of cached metadata after a refused token.
 const MIN_LIFETIME: Duration = Duration::from_millis(500);
+
+/// The gateway's client at an authorization server, and the scopes that it registered.
+#[derive(Serialize, Deserialize)]
+struct RegisteredClient {
+    #[serde(flatten)]
+    client: StoredClient,
+    #[serde(default)]
+    scopes: Vec<String>,
+}
 
 pub(crate) struct AccountServer {
     pub(crate) slug: String,
@@ -155,12 +165,19 @@ impl AccountServer {
         };
         let _registering = self.registering.lock().await;
         let place = client_place(&server.issuer, public_url);
-        if let Some(stored) = self.records.find::<StoredClient>(&place).await? {
-            return Ok(stored.identity(&self.config));
+        let mut scopes = scopes.to_vec();
+        if let Some(known) = self.records.find::<RegisteredClient>(&place).await? {
+            if scopes.iter().all(|scope| known.scopes.contains(scope)) {
+                return Ok(known.client.identity(&self.config));
+            }
+            // Some servers grant a client no scope that it did not register.
+            scopes.extend(known.scopes);
+            scopes.sort();
+            scopes.dedup();
         }
-        let client = register(&self.fetcher, server, public_url, scopes).await?;
-        let stored = StoredClient::new(&client);
-        self.records.keep(place, &stored, CLIENT_LIFETIME, MAX_CLIENTS).await?;
+        let client = register(&self.fetcher, server, public_url, &scopes).await?;
+        let registered = RegisteredClient { client: StoredClient::new(&client), scopes };
+        self.records.keep(place, &registered, CLIENT_LIFETIME, MAX_CLIENTS).await?;
         Ok(client)
     }
 
@@ -184,8 +201,8 @@ impl AccountServer {
     async fn remove_client(&self, issuer: &str, id: &str) -> Result<(), AccountError> {
         let Some(public_url) = &self.public_url else { return Ok(()) };
         let place = client_place(issuer, public_url);
-        let stored = self.records.find::<StoredClient>(&place).await?;
-        if stored.is_some_and(|stored| stored.id == id) {
+        let known = self.records.find::<RegisteredClient>(&place).await?;
+        if known.is_some_and(|known| known.client.id == id) {
             self.records.remove(&place).await?;
         }
         Ok(())

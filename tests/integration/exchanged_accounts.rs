@@ -19,6 +19,7 @@ struct World {
     /// The server's authorization server, and the identity provider.
     authority: Authority,
     provider: Authority,
+    of_callers: String,
     server: Arc<Upstream>,
     gate: Gate,
 }
@@ -37,7 +38,14 @@ impl World {
         for (name, value) in auth.as_object().unwrap() {
             all[name] = value.clone();
         }
+        let mut issuers = json!({"x": {"issuer": issuer.url, "audiences": [AUDIENCE]}});
+        let mut of_callers = issuer.url.clone();
         if all["type"] == "id_jag" {
+            of_callers.clone_from(&provider.url);
+            issuers["provider"] = json!({
+                "issuer": provider.url, "audiences": [AUDIENCE],
+                "jwks_uri": format!("{}/keys", issuer.url),
+            });
             all["provider"] = json!({
                 "issuer": provider.url, "client_id": "gate-at-provider",
                 "client_secret": "canary-secret",
@@ -45,14 +53,11 @@ impl World {
         }
         let config = json!({
             "servers": {"a": server.with(json!({"auth": all}))},
-            "auth": {
-                "issuers": {"x": {"issuer": issuer.url, "audiences": [AUDIENCE]}},
-                "keys_file": "keys.yaml",
-            },
+            "auth": {"issuers": issuers, "keys_file": "keys.yaml"},
             "audit": {"file": "audit.jsonl"}, "http": {"public_url": PUBLIC},
         });
         let gate = Gate::start(config).await;
-        let world = Self { issuer, signer, authority, provider, server, gate };
+        let world = Self { issuer, signer, authority, provider, of_callers, server, gate };
         until("the issuer's keys are there", async || {
             let list = Request::modern("/mcp", "tools/list", json!({})).by(&world.token("x", 300));
             (list.send(world.gate.address).await.status == 200).then_some(())
@@ -62,7 +67,12 @@ impl World {
     }
 
     fn token(&self, subject: &str, lifetime: u64) -> String {
+        self.token_of(&self.of_callers, subject, lifetime)
+    }
+
+    fn token_of(&self, issuer: &str, subject: &str, lifetime: u64) -> String {
         let mut claims = self.issuer.claims(subject, AUDIENCE, "mcp");
+        claims["iss"] = issuer.into();
         claims["exp"] = (now() + lifetime).into();
         self.signer.sign(&claims)
     }
@@ -202,6 +212,11 @@ async fn an_identity_assertion_of_the_provider_is_exchanged() {
     for request in world.authority.heard("/token") {
         assert!(!request.body.contains(&anna) && !request.body.contains(&ben), "{request:?}");
     }
+    // The provider receives no token of another issuer.
+    let asked = exchanges(&world.provider);
+    let refused = world.call(&world.token_of(&world.issuer.url, "eve", 300)).await;
+    assert_eq!(refused.code(), -32603, "{}", refused.text());
+    assert_eq!(exchanges(&world.provider), asked);
     // An assertion for others is not sent on.
     for (name, value) in [
         ("aud", json!("https://other.test")),

@@ -74,6 +74,10 @@ impl Account {
         let Some((provider, own)) = self.server.provider().await? else {
             return Err(AccountError::Setup("`auth.provider` is not set".into()));
         };
+        // The provider receives no token of another issuer.
+        if self.holder.as_ref().is_none_or(|holder| *holder.issuer != *provider.issuer) {
+            return Err(AccountError::NoToken);
+        }
         let mut parameters = subject_parameters(subject, found, scopes);
         parameters.push(("requested_token_type", ID_JAG.into()));
         parameters.push(("audience", found.server.issuer.clone()));

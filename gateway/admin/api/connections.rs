@@ -204,13 +204,24 @@ pub(crate) async fn delete_connection(
 /// Disconnects the accounts of all users of a deleted organisation.
 pub(super) async fn disconnect_all(state: &ApiState, organisation: &str) -> Result<(), Problem> {
     let accounts = state.operations.accounts();
-    let filter = GrantFilter { organisation, ..GrantFilter::default() };
-    let found = accounts.list(filter).await.map_err(|error| unavailable(&error))?;
-    for connection in found {
-        let done = accounts.disconnect(&connection.server, &connection.holder).await;
-        done.map_err(|error| unavailable(&error))?;
+    loop {
+        // A list is bounded, and a failure must not keep other accounts connected.
+        let filter = GrantFilter { organisation, ..GrantFilter::default() };
+        let found = accounts.list(filter).await.map_err(|error| unavailable(&error))?;
+        let mut failed = None;
+        let mut ended = 0;
+        for connection in found {
+            match accounts.disconnect(&connection.server, &connection.holder).await {
+                Ok(was_connected) => ended += usize::from(was_connected),
+                Err(error) => failed = Some(error),
+            }
+        }
+        match failed {
+            Some(error) if ended == 0 => return Err(unavailable(&error)),
+            None if ended == 0 => return Ok(()),
+            _ => {}
+        }
     }
-    Ok(())
 }
 
 /// Finds an account, and the action that disconnects it.

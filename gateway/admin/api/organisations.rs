@@ -132,7 +132,17 @@ pub(crate) async fn delete_organisation(
         .make("delete organisation", |terms| async move {
             terms.registry.delete_organisation(&terms.actor, &terms.options).await
         })
-        .await?;
+        .await;
+    let changed = match changed {
+        Ok(changed) => changed,
+        Err(problem) => {
+            // A repeated request disconnects what an earlier one could not.
+            if problem.status() == StatusCode::NOT_FOUND {
+                disconnect_all(&state, &id).await?;
+            }
+            return Err(problem);
+        }
+    };
     if changed.is_dry_run {
         Ok(answer(StatusCode::OK, changed.before, true))
     } else {

@@ -98,3 +98,21 @@ fn settings_that_contradict_each_other_do_not_load() {
     let messages = TestConfig::yaml(text).messages();
     assert!(messages.iter().any(|line| line.contains("http.public_url")), "{messages:?}");
 }
+
+/// Tokens of one provider's users are not sent to the authorization server of another's.
+#[test]
+fn tokens_of_several_issuers_are_not_exchanged_at_one() {
+    let text = |issuers: &str| {
+        format!(
+            "auth: {{ issuers: {{ {issuers} }} }}\nservers: {{ crm: {{ {URL}, auth: {{ type: \
+             exchange, {CLIENT}, client_secret: '${{SECRET}}', discovery: client_credentials }} }} }}"
+        )
+    };
+    let one = "a: { issuer: 'https://a.test' }";
+    let two = format!("{one}, b: {{ issuer: 'https://b.test' }}");
+    for (issuers, is_refused) in [(one, false), (&*two, true)] {
+        let messages = TestConfig::yaml(&text(issuers)).env("SECRET", SECRET).messages();
+        let found = messages.iter().any(|line| line.contains("all `auth.issuers`"));
+        assert_eq!(found, is_refused, "{messages:?}");
+    }
+}

@@ -62,6 +62,11 @@ impl Check<'_> {
             if let Some(auth) = &server.auth
                 && let Some(config) = self.server_auth(slug, server, auth)
             {
+                if config.method == Method::Exchange && root.auth.issuers.len() > 1 {
+                    let what = "sends callers' tokens of all `auth.issuers` to the server's issuer";
+                    let hint = "use `id_jag`, or a gateway for each issuer of callers";
+                    self.error(&auth_key(slug, "type"), what, hint);
+                }
                 servers.insert(slug.clone(), config);
             }
         }
