@@ -3,7 +3,7 @@
 
 use crate::rig::client::Request;
 use crate::rig::upstream::{legacy, modern, modern_with, tool};
-use crate::rig::{Gate, HeardMessage, Say, Upstream, Value, json};
+use crate::rig::{Gate, HeardMessage, Say, Upstream, Value, json, until};
 
 const MADE_UP: &str = "com.example/made-up";
 const OF_HOP: &str = "io.modelcontextprotocol/oauth-client-credentials";
@@ -216,7 +216,10 @@ async fn methods_of_extensions_pass_to_a_single_server() {
         -32601,
         "several servers"
     );
-    let records = std::fs::read_to_string(&file).unwrap();
-    let named = records.matches("com.example/do").count();
-    assert!(records.contains("\"extension\"") && named >= 4, "{records}");
+    until("the records are there", async || {
+        let records = std::fs::read_to_string(&file).unwrap();
+        let named = records.matches("com.example/do").count();
+        (records.contains("\"extension\"") && named >= 4).then_some(())
+    })
+    .await;
 }

@@ -214,11 +214,10 @@ async fn directories_are_read_by_uri_with_own_cursors() {
             }
         }
     }
+    let client = Client::Modern(&gate, "/mcp");
     for (count, shown) in [(1000, 1000), (1001, 0)] {
         let uri = format!("skill://a/acme/refunds/many-{count}");
-        let read =
-            Client::Modern(&gate, "/mcp").ask("resources/directory/read", json!({"uri": uri}));
-        let read = read.await;
+        let read = client.ask("resources/directory/read", json!({"uri": uri})).await;
         assert_eq!(read.code(), if shown > 0 { 0 } else { -32603 }, "{}", read.text());
         let children = read.json()["result"]["resources"].as_array().map_or(0, Vec::len);
         assert_eq!(children, shown);
