@@ -393,7 +393,8 @@ impl Upstream for UserClients {
         });
         let text = text.to_string().into();
         let tools = vec![Item { key: CONNECT_TOOL.into(), text, headers: None }];
-        let offers = Offers { tools: true, list_changed: true, ..Offers::default() };
+        // Without announced changes, so that clients do not cache it beyond the first account.
+        let offers = Offers { tools: true, ..Offers::default() };
         // Differs from the version of any list.
         Arc::new(Catalog { version: u64::MAX, tools, offers, ..Catalog::default() })
     }

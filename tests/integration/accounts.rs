@@ -547,6 +547,8 @@ async fn the_first_users_lists_are_served_where_lists_need_an_account() {
     let (tools, _) = world.gate.tools("/mcp").await;
     assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
     assert_eq!(tools, ["a__connect"]);
+    let list = world.gate.modern("/mcp", "tools/list", json!({})).await.result();
+    assert_eq!(list["ttlMs"], 0, "it is replaced once a user has connected: {list}");
     let mut user = User::local(&world);
     let result = user.call("a__connect").await.result();
     let link = result["_meta"]["io.github.lockgate/connect"]["url"].as_str().unwrap();
