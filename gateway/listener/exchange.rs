@@ -52,7 +52,7 @@ enum Route {
 }
 
 /// The input of an exchange's future.
-/// Most headers whose memory is used again.
+/// Largest capacity of a request's header map that is reused for the response.
 const MAX_KEPT_HEADERS: usize = 48;
 
 pub(crate) type Arrival<H, F> = (Arc<ConnectionContext<H, F>>, Request<Incoming>);
