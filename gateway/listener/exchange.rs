@@ -51,10 +51,10 @@ enum Route {
     Fallback,
 }
 
-/// The input of an exchange's future.
 /// Largest capacity of a request's header map that is reused for the response.
 const MAX_KEPT_HEADERS: usize = 48;
 
+/// The input of an exchange's future.
 pub(crate) type Arrival<H, F> = (Arc<ConnectionContext<H, F>>, Request<Incoming>);
 pub(crate) type Answer<F> = Result<ListenerResponse<F>, Infallible>;
 

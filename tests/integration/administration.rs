@@ -184,6 +184,11 @@ async fn the_trail_is_searched_by_who_may_see_it_over_garbage() {
     })
     .await;
     assert_eq!((&all["complete"], &all["whole"]), (&json!(true), &json!(true)), "{all}");
+    until("the denial is recorded", async || {
+        let denied = search(&admin, "decision=deny").await;
+        (denied["items"].as_array().map(Vec::len) == Some(1)).then_some(())
+    })
+    .await;
     let own = search(&admin, "").await;
     let items = own["items"].as_array().unwrap();
     assert!(!items.is_empty(), "{own}");
@@ -201,11 +206,6 @@ async fn the_trail_is_searched_by_who_may_see_it_over_garbage() {
     let stolen = get(&format!("/api/audit?cursor={next}")).by(&operator).send(at).await;
     assert_eq!(code(&stolen), (400, "INVALID_QUERY".into()));
     assert!(!own.to_string().contains("other"), "{own}");
-    until("the denial is recorded", async || {
-        let denied = search(&admin, "decision=deny").await;
-        (denied["items"].as_array().map(Vec::len) == Some(1)).then_some(())
-    })
-    .await;
     let who = member.split('_').nth(1).unwrap();
     for query in [format!("principal={who}&{calls}"), format!("principal=key%7C{who}&{calls}")] {
         let found = search(&operator, &query).await;
