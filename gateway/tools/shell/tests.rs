@@ -144,8 +144,8 @@ fn list(folder: &Path, all: &mut Vec<PathBuf>) {
 /// Returns the path of a program that calls [`confined`]; cargo builds it with these tests.
 fn launcher() -> PathBuf {
     let own = std::env::current_exe().unwrap();
-    let path = own.parent().and_then(Path::parent).unwrap().join("examples/shell_cost");
-    assert!(path.exists(), "build it with `cargo build -p lockgate-tools --example shell_cost`");
+    let path = own.parent().and_then(Path::parent).unwrap().join("examples/launcher");
+    assert!(path.exists(), "build it with `cargo build -p lockgate-tools --example launcher`");
     path
 }
 
