@@ -149,9 +149,9 @@ pub struct ServerMetrics {
     failures: [AtomicU64; FailureType::ALL.len()],
     since: SystemTime,
     state: AtomicU8,
-    restarts: AtomicU64,
-    list_changes: AtomicU64,
-    quarantined: AtomicU64,
+    pub(crate) restarts: AtomicU64,
+    pub(crate) list_changes: AtomicU64,
+    pub(crate) quarantined: AtomicU64,
     bounds: Mutex<Option<Bounds>>,
     recent: Mutex<RecentSteps>,
 }
@@ -273,18 +273,6 @@ impl ServerMetrics {
 
     pub(crate) fn bounds(&self) -> Option<Bounds> {
         self.bounds.lock().clone()
-    }
-
-    pub(crate) fn quarantined(&self) -> u64 {
-        self.quarantined.load(Relaxed)
-    }
-
-    pub(crate) fn restarts(&self) -> u64 {
-        self.restarts.load(Relaxed)
-    }
-
-    pub(crate) fn list_changes(&self) -> u64 {
-        self.list_changes.load(Relaxed)
     }
 }
 

@@ -112,15 +112,13 @@ fn read_outcomes(numbers: &Numbers) -> Vec<Family> {
 
 fn read_servers(numbers: &Numbers) -> Vec<Family> {
     const COUNTERS: [Reading<ServerMetrics>; 2] = [
-        (
-            "lockgate_server_restarts_total",
-            "Restarts and reconnections of a server",
-            ServerMetrics::restarts,
-        ),
+        ("lockgate_server_restarts_total", "Restarts and reconnections of a server", |server| {
+            server.restarts.load(Relaxed)
+        }),
         (
             "lockgate_server_list_changes_total",
             "Changes of a server's lists, found when they were read again",
-            ServerMetrics::list_changes,
+            |server| server.list_changes.load(Relaxed),
         ),
     ];
     let help = "Tools hidden until they are approved (`lockgate pins`)";
@@ -129,7 +127,7 @@ fn read_servers(numbers: &Numbers) -> Vec<Family> {
     let mut states = Family::gauge("lockgate_server_state", help);
     let mut counts = COUNTERS.map(|(name, help, _)| Family::counter(name, help));
     numbers.servers.lock().each_server(|label, server| {
-        quarantined.add(label.pairs(), server.quarantined() as f64);
+        quarantined.add(label.pairs(), server.quarantined.load(Relaxed) as f64);
         for &state in ServerState::ALL {
             let further = [("state", state.as_str())];
             states.add(label.pairs().chain(further), f64::from(u8::from(server.is(state))));

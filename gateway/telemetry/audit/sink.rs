@@ -8,7 +8,6 @@ use std::os::fd::AsFd;
 use super::chain::{Seal, Tip};
 use super::config::{Config, Output};
 use super::file::{ChainEnd, LogFile};
-use super::pieces::Range;
 
 pub(super) enum Sink {
     Stream(File),
@@ -34,8 +33,12 @@ impl Sink {
         Ok((Self::Stream(stream), Tip::default(), ChainEnd::default()))
     }
 
-    pub(super) fn is_stream(&self) -> bool {
-        matches!(self, Self::Stream(_))
+    /// Returns the file, if the output is not a stream.
+    pub(super) fn file(&mut self) -> Option<&mut LogFile> {
+        match self {
+            Self::Stream(_) => None,
+            Self::File(file) => Some(file),
+        }
     }
 
     pub(super) fn name(&self) -> &'static str {
@@ -49,64 +52,6 @@ impl Sink {
         match self {
             Self::Stream(stream) => stream.write(bytes),
             Self::File(file) => file.write(bytes),
-        }
-    }
-
-    pub(super) fn sync(&mut self) -> io::Result<()> {
-        match self {
-            Self::Stream(_) => Ok(()),
-            Self::File(file) => file.sync(),
-        }
-    }
-
-    pub(super) fn is_due(&self) -> bool {
-        matches!(self, Self::File(file) if file.is_due())
-    }
-
-    /// Rotates the file. The first record of the new file comes after `tip`.
-    pub(super) fn rotate(&mut self, tip: &Tip) -> io::Result<()> {
-        match self {
-            Self::Stream(_) => Ok(()),
-            Self::File(file) => file.rotate(tip),
-        }
-    }
-
-    /// Returns how the file was tampered with, so that it no longer receives records.
-    pub(super) fn harm(&self) -> Option<&'static str> {
-        match self {
-            Self::Stream(_) => None,
-            Self::File(file) => file.harm(),
-        }
-    }
-
-    /// Continues in a new file after tampering; its first record comes after `tip`. Returns the
-    /// range of lost records.
-    pub(super) fn renew(&mut self, tip: &Tip, seal: &Seal) -> io::Result<Option<Range>> {
-        match self {
-            Self::Stream(_) => Ok(None),
-            Self::File(file) => file.renew(tip, seal),
-        }
-    }
-
-    pub(super) fn sweep(&mut self) {
-        if let Self::File(file) = self {
-            file.sweep();
-        }
-    }
-
-    /// Returns the oldest record kept in any file.
-    pub(super) fn oldest(&self) -> Option<u64> {
-        match self {
-            Self::Stream(_) => None,
-            Self::File(file) => Some(file.oldest()),
-        }
-    }
-
-    /// Stores the tip outside of the trail, so that truncation is detected.
-    pub(super) fn note_head(&self, tip: &Tip) -> io::Result<()> {
-        match self {
-            Self::Stream(_) => Ok(()),
-            Self::File(file) => file.note_head(tip),
         }
     }
 }

@@ -103,9 +103,7 @@ impl Writer {
                 self.look();
             }
             self.sync(SYNC_INTERVAL);
-            if self.sink.is_due() {
-                self.rotate();
-            }
+            self.rotate_if_due();
         }
         self.look();
         self.note_gap();
@@ -117,16 +115,14 @@ impl Writer {
 
     /// Buffers the records, flushing whenever the buffer reaches the size of one write.
     fn write(&mut self, batch: &Batch) {
-        let piece = if self.sink.is_stream() { STREAM_PIECE } else { WRITE_BYTES };
+        let piece = if self.sink.file().is_some() { WRITE_BYTES } else { STREAM_PIECE };
         for draft in batch.records() {
             self.add(draft);
             if self.chain.bytes().len() >= piece {
                 if !self.flush() {
                     return;
                 }
-                if self.sink.is_due() {
-                    self.rotate();
-                }
+                self.rotate_if_due();
             }
         }
     }
@@ -157,7 +153,7 @@ impl Writer {
     fn open(&mut self, why: &str, found: &ChainEnd) {
         let output = self.sink.name();
         let keyed = self.chain.seal().is_keyed();
-        let oldest = self.sink.oldest();
+        let oldest = self.sink.file().map(|file| file.oldest());
         let prev = self.chain.tip().hash.clone();
         self.record("open", |out| {
             event::plain(out, name!("prev"), prev.as_str());
@@ -214,10 +210,12 @@ impl Writer {
         if self.dirty {
             return false;
         }
-        if let Err(error) = self.sink.note_head(self.chain.tip()) {
-            tracing::warn!(%error, "the anchor beside the audit file cannot be written");
+        if let Some(file) = self.sink.file() {
+            if let Err(error) = file.note_head(self.chain.tip()) {
+                tracing::warn!(%error, "the anchor beside the audit file cannot be written");
+            }
+            file.sweep();
         }
-        self.sink.sweep();
         true
     }
 
@@ -260,7 +258,7 @@ impl Writer {
 
     fn sync(&mut self, every: Duration) {
         if self.dirty && self.synced.elapsed() >= every {
-            match self.sink.sync() {
+            match self.sink.file().map_or(Ok(()), |file| file.sync()) {
                 Ok(()) => self.dirty = false,
                 Err(error) => tracing::error!(%error, "the audit trail cannot be synced to disk"),
             }
@@ -272,12 +270,14 @@ impl Writer {
     /// written to it would be lost.
     fn look(&mut self) -> bool {
         self.looked = Instant::now();
-        let Some(why) = self.sink.harm() else { return false };
+        let Some(why) = self.sink.file().and_then(|file| file.harm()) else { return false };
         if !self.chain.bytes().is_empty() {
             return false;
         }
         let gone = loop {
-            match self.sink.renew(self.chain.tip(), self.chain.seal()) {
+            let tip = self.chain.tip();
+            let seal = self.chain.seal();
+            match self.sink.file().map_or(Ok(None), |file| file.renew(tip, seal)) {
                 Ok(gone) => break gone,
                 Err(error) if self.gives_up(&error, "recreated") => return false,
                 Err(_) => {}
@@ -295,9 +295,10 @@ impl Writer {
         true
     }
 
-    /// Ends the file with a `rotate` record, and begins the next file.
-    fn rotate(&mut self) {
-        if self.look() {
+    /// Ends a file that is due with a `rotate` record, and begins the next file.
+    fn rotate_if_due(&mut self) {
+        let is_due = self.sink.file().is_some_and(|file| file.is_due());
+        if !is_due || self.look() {
             return;
         }
         self.record("rotate", |_| {});
@@ -305,7 +306,8 @@ impl Writer {
             return;
         }
         self.head();
-        while let Err(error) = self.sink.rotate(self.chain.tip()) {
+        let tip = self.chain.tip().clone();
+        while let Err(error) = self.sink.file().map_or(Ok(()), |file| file.rotate(&tip)) {
             if self.look() || self.gives_up(&error, "rotated") {
                 return;
             }
