@@ -8,55 +8,28 @@ use cel::common::ast::operators::{
 
 use crate::names;
 
-/// The kind of a value, and what a text may be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    Text(Words),
-    /// A list of texts.
-    Texts(Words),
-    List,
-    Flag,
-    Number,
-    Bytes,
-    Null,
-    Object,
-}
+/// The kind of a value, as messages show it.
+pub(super) type Kind = &'static str;
 
-/// The set of values that a text may have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Words {
-    Any,
-    Kind,
-    Category,
-    Endpoint,
-    Principal,
-    Certificate,
-}
+pub(super) const LIST: Kind = "a list";
+const TEXT: Kind = "text";
+const FLAG: Kind = "true or false";
+const OBJECT: Kind = "an object";
 
-/// The members of the variables, besides arguments.
-pub(super) const MEMBERS: [(&str, Kind); 22] = [
-    ("subject", Kind::Object),
-    ("subject.issuer", Kind::Text(Words::Any)),
-    ("subject.id", Kind::Text(Words::Any)),
-    ("subject.principal", Kind::Text(Words::Principal)),
-    ("subject.organisation", Kind::Text(Words::Any)),
-    ("subject.roles", Kind::Texts(Words::Any)),
-    ("subject.scopes", Kind::Texts(Words::Any)),
-    ("subject.agent", Kind::Text(Words::Any)),
-    ("subject.certificates", Kind::Texts(Words::Certificate)),
-    ("subject.anonymous", Kind::Flag),
-    ("target", Kind::Object),
-    ("target.kind", Kind::Text(Words::Kind)),
-    ("target.server", Kind::Text(Words::Any)),
-    ("target.name", Kind::Text(Words::Any)),
-    ("target.exposed", Kind::Text(Words::Any)),
-    ("target.category", Kind::Text(Words::Category)),
-    ("target.annotations", Kind::Object),
-    ("target.annotations.read_only", Kind::Flag),
-    ("target.annotations.destructive", Kind::Flag),
-    ("target.annotations.idempotent", Kind::Flag),
-    ("target.annotations.open_world", Kind::Flag),
-    ("endpoint", Kind::Text(Words::Endpoint)),
+/// The members of the variables by their kind, besides arguments. Lists contain texts.
+const MEMBERS: [(Kind, &str); 4] = [
+    (OBJECT, "subject target target.annotations"),
+    (
+        TEXT,
+        "subject.issuer subject.id subject.principal subject.organisation subject.agent \
+            target.kind target.server target.name target.exposed target.category endpoint",
+    ),
+    (LIST, "subject.roles subject.scopes subject.certificates"),
+    (
+        FLAG,
+        "subject.anonymous target.annotations.read_only target.annotations.destructive \
+            target.annotations.idempotent target.annotations.open_world",
+    ),
 ];
 
 const KINDS: [&str; 4] = ["tool", "prompt", "resource", "completion"];
@@ -64,70 +37,35 @@ const KINDS: [&str; 4] = ["tool", "prompt", "resource", "completion"];
 /// One side of a comparison.
 pub(super) struct Operand<'a> {
     pub(super) kind: Option<Kind>,
+    /// The path of a member.
+    pub(super) path: Option<String>,
     /// The value of a text literal.
     pub(super) text: Option<&'a str>,
 }
 
-impl Kind {
-    pub(super) fn of(literal: &LiteralValue) -> Self {
-        match literal {
-            LiteralValue::Boolean(_) => Self::Flag,
-            LiteralValue::Bytes(_) => Self::Bytes,
-            LiteralValue::Double(_) | LiteralValue::Int(_) | LiteralValue::UInt(_) => Self::Number,
-            LiteralValue::Null => Self::Null,
-            LiteralValue::String(_) => Self::Text(Words::Any),
-        }
-    }
+/// Returns the paths of all members, each with its kind.
+pub(super) fn members() -> impl Iterator<Item = (&'static str, Kind)> {
+    MEMBERS.into_iter().flat_map(|(kind, paths)| paths.split(' ').map(move |path| (path, kind)))
+}
 
-    /// Returns the kind of a function's result, if it does not depend on the arguments.
-    pub(super) fn of_function(name: &str) -> Option<Self> {
-        match name {
-            "size" | "int" | "uint" | "double" => Some(Self::Number),
-            "string" => Some(Self::Text(Words::Any)),
-            "bytes" => Some(Self::Bytes),
-            "bool" | "contains" | "startsWith" | "endsWith" | "matches" => Some(Self::Flag),
-            _ => None,
-        }
-    }
-
-    fn shown(self) -> &'static str {
-        match self {
-            Self::Text(_) => "text",
-            Self::Texts(_) | Self::List => "a list",
-            Self::Flag => "true or false",
-            Self::Number => "a number",
-            Self::Bytes => "bytes",
-            Self::Null => "null",
-            Self::Object => "an object",
-        }
+pub(super) fn kind_of_literal(literal: &LiteralValue) -> Kind {
+    match literal {
+        LiteralValue::Boolean(_) => FLAG,
+        LiteralValue::Bytes(_) => "bytes",
+        LiteralValue::Double(_) | LiteralValue::Int(_) | LiteralValue::UInt(_) => "a number",
+        LiteralValue::Null => "null",
+        LiteralValue::String(_) => TEXT,
     }
 }
 
-impl Words {
-    fn have(self, text: &str) -> bool {
-        match self {
-            Self::Any => true,
-            Self::Kind => KINDS.contains(&text),
-            Self::Category => text.is_empty() || names::CATEGORIES.contains(&text),
-            Self::Endpoint => names::is_endpoint(text),
-            Self::Principal => text.contains('|'),
-            Self::Certificate => names::CERTIFICATES.iter().any(|start| text.starts_with(start)),
-        }
-    }
-
-    fn known(self) -> String {
-        match self {
-            Self::Any => String::new(),
-            Self::Kind => format!("the kinds are {}", KINDS.join(", ")),
-            Self::Category => format!("the categories are {}", names::CATEGORIES.join(", ")),
-            Self::Endpoint => {
-                "the endpoints are /mcp, /servers/NAME/mcp and /endpoints/NAME/mcp".to_owned()
-            }
-            Self::Principal => "principals are written issuer|subject".to_owned(),
-            Self::Certificate => {
-                format!("names of certificates begin with {}", names::CERTIFICATES.join(", "))
-            }
-        }
+/// Returns the kind of a function's result, if it does not depend on the arguments.
+pub(super) fn kind_of_function(name: &str) -> Option<Kind> {
+    match name {
+        "size" | "int" | "uint" | "double" => Some("a number"),
+        "string" => Some(TEXT),
+        "bytes" => Some("bytes"),
+        "bool" | "contains" | "startsWith" | "endsWith" | "matches" => Some(FLAG),
+        _ => None,
     }
 }
 
@@ -135,46 +73,61 @@ impl Words {
 pub(super) fn check(operator: &str, left: &Operand<'_>, right: &Operand<'_>) -> Result<(), String> {
     match operator {
         EQUALS | NOT_EQUALS => {
-            comparable(left, right, "are never equal")?;
-            worded(left.kind, right.text)?;
-            worded(right.kind, left.text)
+            comparable(left.kind, right.kind, "are never equal")?;
+            worded(left, right.text)?;
+            worded(right, left.text)
         }
-        LESS | LESS_EQUALS | GREATER | GREATER_EQUALS => comparable(left, right, "have no order"),
+        LESS | LESS_EQUALS | GREATER | GREATER_EQUALS => {
+            comparable(left.kind, right.kind, "have no order")
+        }
         IN => match right.kind {
-            Some(Kind::Texts(words)) => {
-                let item = Operand { kind: Some(Kind::Text(words)), text: None };
-                check(EQUALS, left, &item)
+            Some(LIST) if right.path.is_some() => {
+                comparable(left.kind, Some(TEXT), "are never equal")?;
+                worded(right, left.text)
             }
-            Some(Kind::List | Kind::Object) | None => Ok(()),
-            Some(other) => Err(format!("uses `in` with {}; it needs a list", other.shown())),
+            Some(LIST | OBJECT) | None => Ok(()),
+            Some(other) => Err(format!("uses `in` with {other}; it needs a list")),
         },
         _ => Ok(()),
     }
 }
 
-fn comparable(left: &Operand<'_>, right: &Operand<'_>, never: &str) -> Result<(), String> {
-    let Some(left) = left.kind else { return Ok(()) };
-    let Some(right) = right.kind else { return Ok(()) };
-    let left = left.shown();
-    let right = right.shown();
-    if left == right {
-        return Ok(());
-    }
-    let hint = if [left, right].contains(&"a list") {
-        ": use `in` to search a list, as in \"guest\" in subject.roles"
-    } else {
-        ""
-    };
-    Err(format!("compares {left} with {right}, which {never}{hint}"))
-}
-
-/// Checks a text literal against the possible values of the other operand.
-fn worded(kind: Option<Kind>, text: Option<&str>) -> Result<(), String> {
-    match (kind, text) {
-        (Some(Kind::Text(words)), Some(text)) if !words.have(text) => {
-            let known = words.known();
-            Err(format!("compares with {text:?}, which never matches: {known}"))
+fn comparable(left: Option<Kind>, right: Option<Kind>, never: &str) -> Result<(), String> {
+    match (left, right) {
+        (Some(left), Some(right)) if left != right => {
+            let hint = if [left, right].contains(&LIST) {
+                ": use `in` to search a list, as in \"guest\" in subject.roles"
+            } else {
+                ""
+            };
+            Err(format!("compares {left} with {right}, which {never}{hint}"))
         }
         _ => Ok(()),
     }
+}
+
+/// Checks a text literal against the possible values of a member.
+fn worded(member: &Operand<'_>, text: Option<&str>) -> Result<(), String> {
+    let Some(path) = member.path.as_deref() else { return Ok(()) };
+    let Some(text) = text else { return Ok(()) };
+    let (fits, known) = match path {
+        "target.kind" => (KINDS.contains(&text), format!("the kinds are {}", KINDS.join(", "))),
+        "target.category" => (
+            text.is_empty() || names::CATEGORIES.contains(&text),
+            format!("the categories are {}", names::CATEGORIES.join(", ")),
+        ),
+        "endpoint" => (
+            names::is_endpoint(text),
+            "the endpoints are /mcp, /servers/NAME/mcp and /endpoints/NAME/mcp".to_owned(),
+        ),
+        "subject.principal" => {
+            (text.contains('|'), "principals are written issuer|subject".to_owned())
+        }
+        "subject.certificates" => (
+            names::CERTIFICATES.iter().any(|start| text.starts_with(start)),
+            format!("names of certificates begin with {}", names::CERTIFICATES.join(", ")),
+        ),
+        _ => return Ok(()),
+    };
+    if fits { Ok(()) } else { Err(format!("compares with {text:?}, which never matches: {known}")) }
 }

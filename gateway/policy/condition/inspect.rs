@@ -6,7 +6,7 @@ use cel::IdedExpr;
 use cel::common::ast::operators::{EQUALS, IN, INDEX, NOT_EQUALS};
 use cel::common::ast::{EntryExpr, Expr, LiteralValue};
 
-use super::comparisons::{self, Kind, MEMBERS, Operand};
+use super::comparisons::{self, LIST, Operand};
 use crate::names::find_near;
 
 const VARIABLES: [&str; 4] = ["subject", "target", "endpoint", "arguments"];
@@ -221,7 +221,7 @@ impl Walk<'_> {
     fn fixed_member(&self, operand: &IdedExpr, field: &str) -> Result<bool, String> {
         let Some(path) = self.fixed(operand) else { return Ok(false) };
         let mut known = Vec::new();
-        for (member, _) in MEMBERS {
+        for (member, _) in comparisons::members() {
             if let Some((parent, name)) = member.rsplit_once('.')
                 && parent == path
             {
@@ -251,15 +251,18 @@ impl Walk<'_> {
 
     /// Returns the part of an expression that comparisons are checked for.
     fn operand<'e>(&self, node: &'e IdedExpr) -> Operand<'e> {
+        let path = self.fixed(node);
         let kind = match &node.expr {
-            Expr::Literal(literal) => Some(Kind::of(literal)),
-            Expr::List(_) => Some(Kind::List),
-            Expr::Call(call) if call.func_name != INDEX => Kind::of_function(&call.func_name),
-            _ => self.fixed(node).and_then(|path| {
-                MEMBERS.iter().find(|(member, _)| *member == path).map(|(_, kind)| *kind)
-            }),
+            Expr::Literal(literal) => Some(comparisons::kind_of_literal(literal)),
+            Expr::List(_) => Some(LIST),
+            Expr::Call(call) if call.func_name != INDEX => {
+                comparisons::kind_of_function(&call.func_name)
+            }
+            _ => comparisons::members()
+                .find(|(member, _)| path.as_deref() == Some(member))
+                .map(|(_, kind)| kind),
         };
-        Operand { kind, text: text(node) }
+        Operand { kind, path, text: text(node) }
     }
 
     /// Returns the path in the arguments that an expression refers to, if that is static.
