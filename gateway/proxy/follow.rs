@@ -13,8 +13,8 @@ use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use lockgate_protocol::name::Slug;
-use lockgate_telemetry::{Metrics, ServerState};
-use lockgate_upstream::{Announcement, Event, Subscription, UpstreamState};
+use lockgate_telemetry::Metrics;
+use lockgate_upstream::{Announcement, Event, Subscription};
 use tokio::sync::broadcast;
 
 use crate::catalog::Catalog;
@@ -259,15 +259,7 @@ impl Reported {
             let counters = metrics.server(organisation, slug);
             let status = server.status();
             let lists = server.catalog();
-            counters.set_state(match status.state {
-                UpstreamState::Pending => ServerState::Pending,
-                UpstreamState::Connected => ServerState::Connected,
-                UpstreamState::Unresponsive => ServerState::Unresponsive,
-                UpstreamState::NeedsAuth => ServerState::NeedsAuth,
-                UpstreamState::Failed => ServerState::Failed,
-                UpstreamState::Disabled => ServerState::Disabled,
-                UpstreamState::Resting => ServerState::Resting,
-            });
+            counters.set_state(status.state);
             let known = self.0.insert(slug.clone(), (status.restarts, lists.version));
             if let Some((restarts, version)) = known {
                 if status.restarts > restarts {

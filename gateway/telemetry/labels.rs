@@ -131,13 +131,15 @@ labels! {
 labels! {
     /// The state of a server.
     ServerState {
+        /// Starting, or waiting for the first retry.
         Pending = "pending",
         Connected = "connected",
+        /// Connected but not answering: slow or hung.
         Unresponsive = "unresponsive",
-        NeedsAuth = "needs_auth",
+        NeedsAuth = "needs-auth",
         Failed = "failed",
         Disabled = "disabled",
-        /// Not connected, because unused.
+        /// Disconnected while idle; connected on demand.
         Resting = "resting",
     }
 }

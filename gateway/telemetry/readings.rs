@@ -129,7 +129,8 @@ fn read_servers(numbers: &Numbers) -> Vec<Family> {
     numbers.servers.lock().each_server(|label, server| {
         quarantined.add(label.pairs(), server.quarantined.load(Relaxed) as f64);
         for &state in ServerState::ALL {
-            let further = [("state", state.as_str())];
+            let word = state.as_str().replace('-', "_");
+            let further = [("state", word.as_str())];
             states.add(label.pairs().chain(further), f64::from(u8::from(server.is(state))));
         }
         for ((_, _, read), family) in COUNTERS.iter().zip(&mut counts) {

@@ -7,6 +7,7 @@ use std::fmt;
 use std::time::{Duration, SystemTime};
 
 use lockgate_protocol::revision::{Era, Revision};
+pub use lockgate_telemetry::ServerState as UpstreamState;
 use lockgate_text::date;
 use serde_json::{Map, Value, json};
 
@@ -32,21 +33,6 @@ pub struct Status {
 pub struct ListFailure {
     pub words: String,
     pub since: SystemTime,
-}
-
-/// The states of a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum UpstreamState {
-    /// Starting, or waiting for the first retry.
-    Pending,
-    Connected,
-    /// Connected but not answering: slow or hung.
-    Unresponsive,
-    NeedsAuth,
-    Failed,
-    Disabled,
-    /// Disconnected while idle; connected on demand.
-    Resting,
 }
 
 /// The self-description of a server.
@@ -153,31 +139,6 @@ pub enum Stage {
     Handshake,
     Discovery,
     Run,
-}
-
-impl UpstreamState {
-    pub const ALL: [Self; 7] = [
-        Self::Pending,
-        Self::Connected,
-        Self::Unresponsive,
-        Self::NeedsAuth,
-        Self::Failed,
-        Self::Disabled,
-        Self::Resting,
-    ];
-
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Connected => "connected",
-            Self::Unresponsive => "unresponsive",
-            Self::NeedsAuth => "needs-auth",
-            Self::Failed => "failed",
-            Self::Disabled => "disabled",
-            Self::Resting => "resting",
-        }
-    }
 }
 
 impl Stage {
