@@ -5,8 +5,6 @@
 mod argument;
 mod compile;
 mod config;
-mod folder;
-mod problems;
 mod template;
 mod words;
 
@@ -15,6 +13,9 @@ pub use config::{
 };
 
 use std::collections::BTreeMap;
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -23,6 +24,8 @@ use base64::engine::general_purpose::STANDARD;
 use lockgate_protocol::capabilities::Offers;
 use lockgate_upstream::{BoxFuture, ListKind};
 use parking_lot::Mutex;
+use rustix::fs::{FileType, Mode, OFlags, fstat, open};
+use rustix::io::Errno;
 use serde_json::{Map, Value, json};
 use tokio::task::JoinHandle;
 
@@ -30,7 +33,6 @@ use crate::provider::{ChangeNotifier, CompletionRequest, CompletionTarget, Conte
 use crate::server::ServerDefinition;
 use crate::tool::Client;
 use compile::{Compiled, ContentPlace, FoundContent};
-use folder::{Folder, Print};
 
 /// Cache lifetime of configured content at clients.
 const LASTING_MS: u64 = 5000;
@@ -284,6 +286,128 @@ fn described(item: &mut Value, title: Option<&str>, description: Option<&str>) {
         {
             item[key] = words.into();
         }
+    }
+}
+
+// Files below a folder that is held open. No path leads outside: not through `..`, a link, or a
+// concurrent change. Access is read-only, by path only.
+
+/// Maximum number of attempts while the tree changes during the lookup.
+#[cfg(target_os = "linux")]
+const MAX_TRIES: usize = 8;
+
+struct Folder {
+    descriptor: OwnedFd,
+    most: usize,
+}
+
+/// A file's attributes, which differ for another file or changed content.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Print {
+    there: bool,
+    inode: u64,
+    size: i64,
+    seconds: i64,
+    nanoseconds: i64,
+}
+
+impl Folder {
+    fn open(path: &Path, most: usize) -> Result<Self, String> {
+        let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
+        match open(path, flags, Mode::empty()) {
+            Ok(descriptor) => Ok(Self { descriptor, most }),
+            Err(error) => Err(format!("folder: `{}`: {error}", path.display())),
+        }
+    }
+
+    /// Returns a file's bytes; `None` if there is no such file.
+    fn read(&self, path: &str) -> Result<Option<Vec<u8>>, String> {
+        let Some(file) = self.file(path)? else { return Ok(None) };
+        let mut bytes = Vec::new();
+        let file = std::fs::File::from(file);
+        let bound = u64::try_from(self.most).unwrap_or(u64::MAX).saturating_add(1);
+        if let Err(error) = file.take(bound).read_to_end(&mut bytes) {
+            return Err(format!("the file cannot be read: {}", error.kind()));
+        }
+        if bytes.len() > self.most {
+            return Err(format!("the file has more than {} bytes", self.most));
+        }
+        Ok(Some(bytes))
+    }
+
+    /// Returns the attributes of a file; the default for missing files.
+    fn print(&self, path: &str) -> Print {
+        let Ok(Some(file)) = self.file(path) else { return Print::default() };
+        let Ok(stat) = fstat(&file) else { return Print::default() };
+        Print {
+            there: true,
+            inode: stat.st_ino,
+            size: stat.st_size,
+            seconds: stat.st_mtime,
+            #[allow(clippy::useless_conversion, reason = "its type differs between systems")]
+            nanoseconds: i64::try_from(stat.st_mtime_nsec).unwrap_or(0),
+        }
+    }
+
+    fn file(&self, path: &str) -> Result<Option<OwnedFd>, String> {
+        let file = match self.find(path) {
+            Ok(file) => file,
+            // A path that leads outside is reported as missing.
+            Err(
+                Errno::NOENT
+                | Errno::NOTDIR
+                | Errno::XDEV
+                | Errno::LOOP
+                | Errno::NAMETOOLONG
+                | Errno::INVAL,
+            ) => {
+                return Ok(None);
+            }
+            Err(error) => return Err(format!("the file cannot be opened: {error}")),
+        };
+        let stat =
+            fstat(&file).map_err(|error| format!("the file cannot be inspected: {error}"))?;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => Ok(Some(file)),
+            _ => Ok(None),
+        }
+    }
+
+    /// Opens a file. Never blocks on a pipe or device.
+    #[cfg(target_os = "linux")]
+    fn find(&self, path: &str) -> Result<OwnedFd, Errno> {
+        use rustix::fs::{ResolveFlags, openat2};
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        for _ in 0..MAX_TRIES {
+            match openat2(&self.descriptor, path, flags, Mode::empty(), resolve) {
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                other => return other,
+            }
+        }
+        Err(Errno::AGAIN)
+    }
+
+    /// Opens a file. Without `openat2`, links are not followed.
+    #[cfg(not(target_os = "linux"))]
+    fn find(&self, path: &str) -> Result<OwnedFd, Errno> {
+        use rustix::fs::openat;
+        let mut parts = path.split('/').filter(|part| !part.is_empty()).peekable();
+        let Ok(mut here) = self.descriptor.try_clone() else { return Err(Errno::MFILE) };
+        while let Some(part) = parts.next() {
+            if matches!(part, "." | "..") {
+                return Err(Errno::XDEV);
+            }
+            let last = parts.peek().is_none();
+            let kind = if last { OFlags::NONBLOCK | OFlags::NOCTTY } else { OFlags::DIRECTORY };
+            here = openat(
+                &here,
+                part,
+                OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | kind,
+                Mode::empty(),
+            )?;
+        }
+        Ok(here)
     }
 }
 

@@ -9,29 +9,30 @@ mod config;
 mod connections;
 mod csv;
 mod embedded;
-mod explain;
-mod hint;
 mod import;
 mod mysql;
 mod postgres;
-mod query;
+mod remote;
 mod sqlite;
 
 pub use config::{Config, Connection, DatabasePlace, Limits, Network};
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use lockgate_policy::sql::Dialect;
+use lockgate_policy::sql::{Dialect, Kind};
+use serde_json::{Value, json};
 use tokio::sync::{Semaphore, watch};
 
 use crate::About;
 use crate::server::{Backing, ServerDefinition};
-use crate::tool::AnyTool;
+use crate::tool::{AnyTool, Arguments, Client, Output, Tool, ToolError, ToolSpec};
+use answer::Answer;
+use connections::{DatabaseConnection, Reached, Shared, columns_schema, rule};
+use embedded::{Embedded, Owner};
+
 pub use connections::EMBEDDED;
-use connections::{DatabaseConnection, Reached, Shared, rule};
-use embedded::Embedded;
 
 /// Interval of health checks while all databases respond, and while at least one does not.
 const HEALTHY_CHECK_INTERVAL: Duration = Duration::from_secs(15);
@@ -64,10 +65,10 @@ pub(crate) fn build(config: &Config, about: &About) -> Result<ServerDefinition, 
     });
     let backing = watch_databases(&shared);
     let mut tools: Vec<Box<dyn AnyTool>> = vec![
-        Box::new(query::Query(Arc::clone(&shared))),
+        Box::new(Query(Arc::clone(&shared))),
         Box::new(catalog::Tables(Arc::clone(&shared))),
         Box::new(catalog::Schema(Arc::clone(&shared))),
-        Box::new(explain::Explain(Arc::clone(&shared))),
+        Box::new(Explain(Arc::clone(&shared))),
     ];
     if shared.embedded.is_some() {
         tools.push(Box::new(import::Import(Arc::clone(&shared))));
@@ -113,7 +114,7 @@ fn prepare(
 /// Checks at the start and then regularly that each database responds, so that the operator sees a
 /// failure before a caller does. Returns `None` if all databases are files.
 fn watch_databases(shared: &Arc<Shared>) -> Option<watch::Receiver<Backing>> {
-    if !shared.connections.values().any(DatabaseConnection::is_remote) {
+    if !shared.connections.values().any(|connection| connection.remote().is_some()) {
         return None;
     }
     let (tell, told) = watch::channel(Backing::Unknown);
@@ -151,7 +152,8 @@ async fn find_away(shared: &Shared) -> Backing {
     let mut troubles = Vec::new();
     for (name, connection) in &shared.connections {
         let ask = shared.own("SELECT 1", Vec::new());
-        if let Some(words) = connection.find_trouble(&ask).await {
+        let Some(remote) = connection.remote() else { continue };
+        if let Some(words) = remote.find_trouble(connection.run(&ask, None)).await {
             troubles.push(format!("connection {name}: {words}"));
         }
     }
@@ -160,3 +162,125 @@ async fn find_away(shared: &Shared) -> Backing {
 
 #[cfg(test)]
 pub(crate) mod tests;
+
+struct Explain(Arc<Shared>);
+
+impl Tool for Explain {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::new(
+            "database/explain",
+            "Explain a query",
+            "Shows the plan of a SELECT (indexes, order, expected number of rows), without \
+                running it. Use it when `query` is slow or times out.",
+        )
+        .input(json!({
+            "sql": {
+                "type": "string", "minLength": 1, "maxLength": 65536,
+                "description": "One SELECT statement",
+            },
+            "parameters?": Shared::parameters_schema(), "connection?": self.0.connection_schema(),
+            "timeout_ms?": self.0.timeout_schema(),
+        }))
+        .output(json!({"plan": {"description": "As returned by the database"}}))
+        .tags(&["database"])
+        .permissions(&["database:read"])
+        .timeout(self.0.time_limit())
+    }
+
+    async fn run(&self, arguments: Arguments, client: Client<'_>) -> Result<Output, ToolError> {
+        let connection = self.0.find_connection(&arguments)?;
+        let checked = connection.check(arguments.text("sql")?)?;
+        if checked.kind == Kind::Explain {
+            return Err(ToolError::new(
+                "this tool explains a SELECT: send it without EXPLAIN, or send it all to \
+                    `query`",
+            ));
+        }
+        let word = match connection.dialect {
+            Dialect::Postgres => "EXPLAIN (FORMAT JSON)",
+            Dialect::Mysql => mysql::EXPLAIN,
+            Dialect::Sqlite => "EXPLAIN QUERY PLAN",
+        };
+        let ask = self.0.ask(format!("{word} {}", checked.text), &arguments)?;
+        let answer = connection.run(&ask, Some(&Owner::of(&client))).await?;
+        let plan = match connection.dialect {
+            Dialect::Sqlite => answer.objects().into(),
+            Dialect::Postgres | Dialect::Mysql => match first_value(answer) {
+                Some(Value::String(text)) => {
+                    serde_json::from_str(&text).unwrap_or(Value::String(text))
+                }
+                other => other.unwrap_or(Value::Null),
+            },
+        };
+        Ok(json!({"plan": plan}).into())
+    }
+}
+
+fn first_value(answer: Answer) -> Option<Value> {
+    answer.rows.into_iter().next()?.into_iter().next()
+}
+
+/// Default maximum number of rows.
+const DEFAULT_ROWS: usize = 100;
+
+struct Query(Arc<Shared>);
+
+impl Tool for Query {
+    fn spec(&self) -> ToolSpec {
+        let most = self.0.limits.max_rows;
+        ToolSpec::new(
+            "database/query",
+            "Query a database",
+            "Runs one SELECT, or EXPLAIN of one, with `parameters` for its values, and returns \
+                `columns` (name, type), `rows` (a list of values each, in the order of the \
+                columns) and `row_count`. Nothing can be changed. `truncated` is set if there are \
+                more rows than `limit` or than fit: use WHERE, aggregates or LIMIT … OFFSET. \
+                Decimals, dates and whole numbers beyond 2^53 are strings, bytes are {\"base64\": \
+                …}.",
+        )
+        .input(json!({
+            "sql": {
+                "type": "string", "minLength": 1, "maxLength": 65536,
+                "description": "One SELECT statement",
+            },
+            "parameters?": Shared::parameters_schema(), "connection?": self.0.connection_schema(),
+            "limit?": {
+                "type": "integer", "minimum": 1, "maximum": most, "default": DEFAULT_ROWS.min(most),
+                "description": "Maximum number of rows",
+            },
+            "timeout_ms?": self.0.timeout_schema(),
+        }))
+        .output(json!({
+            "columns": columns_schema(), "rows": {"type": "array", "items": {"type": "array"}},
+            "row_count": "integer",
+            "truncated": {
+                "type": ["string", "null"],
+                "description": "Why rows are missing: max_rows or max_bytes; or may be missing: \
+                    limit, that of the statement, which a policy may have added",
+            },
+            "duration_ms": "number",
+        }))
+        .tags(&["database"])
+        .permissions(&["database:read"])
+        .timeout(self.0.time_limit())
+        .cap(self.0.limits.max_bytes.saturating_mul(6))
+    }
+
+    async fn run(&self, arguments: Arguments, client: Client<'_>) -> Result<Output, ToolError> {
+        let connection = self.0.find_connection(&arguments)?;
+        let checked = connection.check(arguments.text("sql")?)?;
+        let ask = self.0.ask(checked.text, &arguments)?;
+        let began = Instant::now();
+        let answer = connection.run(&ask, Some(&Owner::of(&client))).await?;
+        let duration = (began.elapsed().as_secs_f64() * 1e6).round() / 1e3;
+        let columns = answer.columns_json();
+        let count = answer.rows.len();
+        let is_full = checked.limit.is_some_and(|most| count as u64 >= most);
+        let truncated = answer.truncated.or_else(|| is_full.then_some("limit"));
+        Ok(json!({
+            "columns": columns, "rows": answer.rows, "row_count": count,
+            "truncated": truncated, "duration_ms": duration
+        })
+        .into())
+    }
+}

@@ -42,8 +42,8 @@ impl Tool for Add {
             "Add two numbers",
             "Returns the sum of `a` and `b`; whole numbers stay exact.",
         )
-        .input(json!({"a": {"type": "number"}, "b": {"type": "number"}}), &["a", "b"])
-        .output(json!({"sum": {"type": "number"}}), &["sum"])
+        .input(json!({"a": "number", "b": "number"}))
+        .output(json!({"sum": "number"}))
         .tags(&["example"])
     }
 
@@ -75,25 +75,14 @@ impl Tool for Count {
             "Counts from 1 to `n` and reports progress at each step. Use it to see progress and \
                 cancellation.",
         )
-        .input(
-            json!({
-                "n": {
-                    "type": "integer",
-                    "minimum": 1,
-                    "maximum": 20,
-                    "description": "Last number",
-                },
-                "pause_ms": {
-                    "type": "integer",
-                    "minimum": 0,
-                    "maximum": 500,
-                    "default": 100,
-                    "description": "Pause before each step",
-                },
-            }),
-            &["n"],
-        )
-        .output(json!({"counted": {"type": "integer"}}), &["counted"])
+        .input(json!({
+            "n": {"type": "integer", "minimum": 1, "maximum": 20, "description": "Last number"},
+            "pause_ms?": {
+                "type": "integer", "minimum": 0, "maximum": 500, "default": 100,
+                "description": "Pause before each step",
+            },
+        }))
+        .output(json!({"counted": "integer"}))
         .tags(&["example"])
     }
 

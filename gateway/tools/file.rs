@@ -4,9 +4,7 @@
 
 pub mod config;
 mod delete;
-mod encoding;
 mod list;
-mod media;
 mod place;
 mod read;
 mod relocate;

@@ -2,11 +2,9 @@
 //! held by descriptor. The kernel confines programs (Landlock, a system call filter, limits),
 //! independently of the rule over their arguments. Linux only.
 
-mod collect;
 mod config;
 mod confine;
 mod execute;
-mod filter;
 mod folder;
 mod git;
 mod guard;

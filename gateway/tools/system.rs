@@ -3,16 +3,21 @@
 //! secrets, command lines, addresses or the output of a failing server.
 
 mod about;
-mod resources;
-mod tools;
 
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use lockgate_upstream::{CallerView, ListKind};
+use serde_json::{Value, json};
 
 use crate::About;
-use crate::registry::Registry;
+use crate::registry::{DEFAULT_ORGANISATION, RegisteredTool, Registry};
 use crate::server::ServerDefinition;
 use crate::stats::Stats;
-use crate::tool::{Client, ToolError};
+use crate::tool::{
+    Arguments, Client, Effect, Output, STRICT, Tool, ToolError, ToolSpec, first_chars,
+};
 
 pub(crate) fn build(
     about: &About,
@@ -27,19 +32,249 @@ pub(crate) fn build(
             Box::new(about::Info(about.clone())),
             Box::new(about::Health(about.clone())),
             Box::new(about::Servers),
-            Box::new(tools::Tools::new(registry, stats)),
-            Box::new(resources::List),
-            Box::new(resources::Read),
+            Box::new(Tools::new(registry, stats)),
+            Box::new(List),
+            Box::new(Read),
         ],
         provider: None,
         backing: None,
     }
 }
 
-fn caller_view<'a>(
-    client: &Client<'a>,
-) -> Result<&'a dyn lockgate_upstream::CallerView, ToolError> {
+fn caller_view<'a>(client: &Client<'a>) -> Result<&'a dyn CallerView, ToolError> {
     client
         .caller_view()
         .ok_or_else(|| ToolError::new("the call has no caller, so there is nothing to show"))
+}
+
+// `system/resources` and `system/read_resource`: resources for clients that only support tools.
+// Lists the same items as the caller's own `resources/list`; a read is authorised like the
+// caller's own `resources/read`.
+
+/// Maximum number of items per page.
+const MAX_PAGE: u64 = 200;
+
+struct List;
+
+impl Tool for List {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::new(
+            "system/resources",
+            "Resources",
+            "Lists the resources and resource templates of all servers that you can see, with the \
+                URI for `system/read_resource`. `next` is the `offset` of the next page, if any.",
+        )
+        .input(json!({
+            "server?": {
+                "type": "string", "maxLength": 64, "description": "Only those of this server",
+            },
+            "offset?": {"type": "integer", "minimum": 0, "default": 0},
+            "limit?": {"type": "integer", "minimum": 1, "maximum": MAX_PAGE, "default": 50},
+        }))
+        .output(json!({
+            "count": "integer", "resources": {"type": "array", "items": {"type": "object"}},
+            "next?": "integer",
+        }))
+        .tags(&["system"])
+    }
+
+    async fn run(&self, arguments: Arguments, client: Client<'_>) -> Result<Output, ToolError> {
+        let caller_view = caller_view(&client)?;
+        let server = arguments.maybe_text("server");
+        let offset = arguments.count("offset")?;
+        let limit = arguments.count("limit")?;
+        let mut all = Vec::new();
+        for kind in [ListKind::Resources, ListKind::Templates] {
+            for seen in caller_view.items(kind) {
+                match server {
+                    Some(server) if *seen.slug != *server => {}
+                    _ => all.push((kind, seen)),
+                }
+            }
+        }
+        let mut page = Vec::new();
+        for (kind, seen) in all.iter().skip(offset).take(limit) {
+            let Ok(mut item) = serde_json::from_slice::<Value>(&seen.text) else { continue };
+            let mut entry = json!({"server": &*seen.slug, kind.key(): &*seen.exposed});
+            for key in ["name", "title", "description", "mimeType", "size"] {
+                if let Some(value) = item.get_mut(key) {
+                    entry[key] = value.take();
+                }
+            }
+            page.push(entry);
+        }
+        let end = offset.saturating_add(limit);
+        let mut result = json!({"count": all.len(), "resources": page});
+        if end < all.len() {
+            result["next"] = end.into();
+        }
+        Ok(result.into())
+    }
+}
+
+struct Read;
+
+impl Tool for Read {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::new(
+            "system/read_resource",
+            "Read a resource",
+            "Reads one resource by a URI from `system/resources`, or one made from a template \
+                there. Returns its contents: `text`, or `blob` in base64.",
+        )
+        .input(json!({"uri": {"type": "string", "minLength": 1, "maxLength": 4096}}))
+        .output(json!({"contents": {"type": "array", "items": {"type": "object"}}}))
+        .tags(&["system"])
+        .asks_servers()
+    }
+
+    async fn run(&self, arguments: Arguments, client: Client<'_>) -> Result<Output, ToolError> {
+        let result = caller_view(&client)?.read(arguments.text("uri")?).await?;
+        let Ok(mut result) = STRICT.read(&result) else {
+            return Err(ToolError::new("the server's answer cannot be read"));
+        };
+        match result.get_mut("contents") {
+            Some(contents) => Ok(json!({"contents": contents.take()}).into()),
+            None => Err(ToolError::new("the server requires input before it answers")),
+        }
+    }
+}
+
+/// `Weak`, because the registry holds this tool.
+struct Tools {
+    registry: Weak<Registry>,
+    stats: Arc<Stats>,
+}
+
+impl Tools {
+    fn new(registry: &Arc<Registry>, stats: &Arc<Stats>) -> Self {
+        Self { registry: Arc::downgrade(registry), stats: Arc::clone(stats) }
+    }
+
+    /// Describes a tool with the runs of an organisation, or of all for `None`.
+    fn describe(&self, entry: &RegisteredTool, whole: bool, organisation: Option<&str>) -> Value {
+        let spec = &entry.spec;
+        let figures = self.stats.get(&entry.name, organisation);
+        let mut tool = json!({
+            "name": &*entry.name,
+            "title": spec.title,
+            "version": spec.version,
+            "tags": spec.tags,
+            "permissions": spec.permissions,
+            "readOnly": spec.effect == Effect::Reads,
+            "timeoutSeconds": spec.timeout.as_secs(),
+            "runs": {
+                "invocations": figures.invocations,
+                "successes": figures.successes,
+                "failures": figures.failures,
+                "cancelled": figures.cancelled,
+                "averageMs": milliseconds(figures.average),
+                "p95Ms": milliseconds(figures.p95),
+                "lastInvokedUnix": figures.last.and_then(unix_seconds),
+            },
+        });
+        if whole {
+            let item = spec.list_item();
+            for key in ["description", "inputSchema", "outputSchema", "annotations"] {
+                tool[key] = item[key].clone();
+            }
+        }
+        tool
+    }
+}
+
+impl Tool for Tools {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::new(
+            "system/tools",
+            "Built-in tools",
+            "Lists the gateway's built-in tools that you can use, their number, and the calls and \
+                durations of each. Give `category` for one category, or `name` (such as \
+                `file/read`) for one tool with its schemas.",
+        )
+        .input(json!({
+            "category?": {
+                "type": "string", "maxLength": 64, "description": "Such as `file` or `system`",
+            },
+            "name?": {
+                "type": "string", "maxLength": 200,
+                "description": "`category/name` of one tool, or `category__name`",
+            },
+        }))
+        .output(json!({
+            "count": "integer",
+            "categories": {"type": "object", "additionalProperties": {"type": "integer"}},
+            "tools": {"type": "array", "items": {"type": "object"}},
+        }))
+        .tags(&["system"])
+    }
+
+    async fn run(&self, arguments: Arguments, client: Client<'_>) -> Result<Output, ToolError> {
+        let Some(registry) = self.registry.upgrade() else {
+            return Err(ToolError::new("the gateway is stopping"));
+        };
+        let view = caller_view(&client)?;
+        let mut shown = visible(&registry, view);
+        let mut categories: BTreeMap<&str, usize> = BTreeMap::new();
+        for entry in &shown {
+            *categories.entry(entry.spec.category()).or_default() += 1;
+        }
+        let categories = json!(categories);
+        if let Some(category) = arguments.maybe_text("category") {
+            shown.retain(|entry| entry.spec.category() == category);
+        }
+        let name = arguments.maybe_text("name");
+        if let Some(name) = name {
+            // Also accepts the name that clients see.
+            let own = name.replacen("__", "/", 1);
+            shown.retain(|entry| *entry.name == *own);
+            if shown.is_empty() {
+                let name = first_chars(name, 80);
+                return Err(ToolError(format!(
+                    "there is no built-in tool `{name}`; call without `name` for all"
+                )));
+            }
+        }
+        let organisation = if view.is_operator() {
+            None
+        } else {
+            Some(view.organisation().unwrap_or(DEFAULT_ORGANISATION))
+        };
+        let tools: Vec<_> =
+            shown.iter().map(|entry| self.describe(entry, name.is_some(), organisation)).collect();
+        Ok(json!({"count": tools.len(), "categories": categories, "tools": tools}).into())
+    }
+}
+
+fn unix_seconds(at: SystemTime) -> Option<u64> {
+    Some(at.duration_since(UNIX_EPOCH).ok()?.as_secs())
+}
+
+/// Returns the registered tools in the caller's list.
+fn visible(registry: &Registry, caller_view: &dyn CallerView) -> Vec<Arc<RegisteredTool>> {
+    let mut builtin = BTreeSet::new();
+    for server in caller_view.servers() {
+        if let Some(peer) = &server.status().peer
+            && peer.transport == "builtin"
+        {
+            builtin.insert(server.slug().to_owned());
+        }
+    }
+    let mut names = BTreeSet::new();
+    for seen in caller_view.items(ListKind::Tools) {
+        if !builtin.contains(&*seen.slug) {
+            continue;
+        }
+        let Ok(item) = serde_json::from_slice::<Value>(&seen.text) else { continue };
+        if let Some(Value::String(own)) = item.get("name") {
+            names.insert(format!("{}/{own}", seen.slug));
+        }
+    }
+    let mut entries = registry.all();
+    entries.retain(|entry| names.contains(&*entry.name));
+    entries
+}
+
+fn milliseconds(duration: Duration) -> f64 {
+    (duration.as_secs_f64() * 1e6).round() / 1e3
 }

@@ -117,20 +117,20 @@ impl ToolSpec {
             asks_servers: false,
             timeout: DEFAULT_TIMEOUT,
             cap: DEFAULT_CAP,
-            input: object_schema(json!({}), &[]),
-            output: object_schema(json!({}), &[]),
+            input: object_schema(json!({})),
+            output: object_schema(json!({})),
         }
     }
 
-    /// Sets the properties of the arguments, each a schema, and the required names.
-    pub(crate) fn input(mut self, properties: Value, required: &[&str]) -> Self {
-        self.input = object_schema(properties, required);
+    /// Sets the properties of the arguments, in the form of [`properties_schema`].
+    pub(crate) fn input(mut self, properties: Value) -> Self {
+        self.input = object_schema(properties);
         self
     }
 
-    /// Sets the properties of the structured result, and those always present.
-    pub(crate) fn output(mut self, properties: Value, required: &[&str]) -> Self {
-        self.output = object_schema(properties, required);
+    /// Sets the properties of the structured result, in the form of [`properties_schema`].
+    pub(crate) fn output(mut self, properties: Value) -> Self {
+        self.output = object_schema(properties);
         self
     }
 
@@ -212,19 +212,41 @@ impl ToolSpec {
     }
 }
 
-/// Returns the schema of a list of objects without other properties.
-pub(crate) fn list_schema(properties: Value, required: &[&str]) -> Value {
-    let mut item = json!({"type": "object", "required": required, "additionalProperties": false});
-    item["properties"] = properties;
-    json!({"type": "array", "items": item})
+/// Returns the schema of a list of objects, in the form of [`properties_schema`].
+pub(crate) fn list_schema(properties: Value) -> Value {
+    json!({"type": "array", "items": properties_schema(json!({}), properties)})
 }
 
-fn object_schema(properties: Value, required: &[&str]) -> Value {
-    let mut schema = json!({
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "type": "object", "required": required, "additionalProperties": false
-    });
-    schema["properties"] = properties;
+fn object_schema(properties: Value) -> Value {
+    let draft = json!({"$schema": "https://json-schema.org/draft/2020-12/schema"});
+    properties_schema(draft, properties)
+}
+
+/// Completes the schema of an object without other properties. Each property is a schema, the name
+/// of a type, or the default of a boolean; those that may be absent end in `?`.
+fn properties_schema(mut schema: Value, properties: Value) -> Value {
+    let mut required = Vec::new();
+    let mut all = Map::new();
+    if let Value::Object(properties) = properties {
+        for (name, property) in properties {
+            let property = match property {
+                Value::String(kind) => json!({"type": kind}),
+                Value::Bool(default) => json!({"type": "boolean", "default": default}),
+                schema => schema,
+            };
+            match name.strip_suffix('?') {
+                Some(name) => all.insert(name.to_owned(), property),
+                None => {
+                    required.push(name.clone());
+                    all.insert(name, property)
+                }
+            };
+        }
+    }
+    schema["type"] = "object".into();
+    schema["required"] = required.into();
+    schema["additionalProperties"] = false.into();
+    schema["properties"] = all.into();
     schema
 }
 

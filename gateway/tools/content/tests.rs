@@ -168,14 +168,8 @@ async fn files_stay_below_the_folder() {
         std::os::unix::fs::symlink(to, folder.join(link)).unwrap();
     }
     std::os::unix::fs::symlink("deep/a.md", folder.join("inside.md")).unwrap();
-    rustix::fs::mknodat(
-        rustix::fs::CWD,
-        folder.join("pipe.md"),
-        rustix::fs::FileType::Fifo,
-        rustix::fs::Mode::RWXU,
-        0,
-    )
-    .unwrap();
+    rustix::fs::mknodat(rustix::fs::CWD, folder.join("pipe.md"), FileType::Fifo, Mode::RWXU, 0)
+        .unwrap();
     let rig = content(Config {
         folder: Some(folder.clone()),
         templates: vec![

@@ -137,32 +137,20 @@ impl Tool for Tables {
                     `schema` for a table."
             ),
         )
-        .input(
-            json!({
-                "connection": self.0.connection_schema(),
-                "schema": schema_argument(),
-                "offset": {
-                    "type": "integer",
-                    "minimum": 0,
-                    "maximum": MAX_OFFSET,
-                    "default": 0,
-                    "description": "Tables to skip",
-                },
-            }),
-            &[],
-        )
-        .output(
-            json!({
-                "tables": {"type": "array", "items": {"type": "object"}},
-                "count": {"type": "integer"},
-                "truncated": {
-                    "type": "boolean",
-                    "description": "There are more: continue with `offset` = `next`",
-                },
-                "next": {"type": "integer"},
-            }),
-            &["tables", "count", "truncated"],
-        )
+        .input(json!({
+            "connection?": self.0.connection_schema(), "schema?": schema_argument(),
+            "offset?": {
+                "type": "integer", "minimum": 0, "maximum": MAX_OFFSET, "default": 0,
+                "description": "Tables to skip",
+            },
+        }))
+        .output(json!({
+            "tables": {"type": "array", "items": {"type": "object"}}, "count": "integer",
+            "truncated": {
+                "type": "boolean", "description": "There are more: continue with `offset` = `next`",
+            },
+            "next?": "integer",
+        }))
         .tags(&["database"])
         .permissions(&["database:read"])
         .timeout(self.0.time_limit())
@@ -197,26 +185,19 @@ impl Tool for Schema {
             "Describes one table or view: columns with type, nullability and default, its keys and \
                 its indexes.",
         )
-        .input(
-            json!({
-                "table": {"type": "string", "minLength": 1, "maxLength": 128},
-                "connection": self.0.connection_schema(), "schema": schema_argument()
-            }),
-            &["table"],
-        )
-        .output(
-            json!({
-                "table": {"type": "string"},
-                "columns": {"type": "array", "items": {"type": "object"}},
-                "keys": {"type": "array", "items": {"type": "object"}},
-                "indexes": {"type": "array", "items": {"type": "object"}},
-                "truncated": {
-                    "type": "boolean",
-                    "description": "There are more columns, keys or indexes than are shown",
-                },
-            }),
-            &["table", "columns", "keys", "indexes", "truncated"],
-        )
+        .input(json!({
+            "table": {"type": "string", "minLength": 1, "maxLength": 128},
+            "connection?": self.0.connection_schema(), "schema?": schema_argument(),
+        }))
+        .output(json!({
+            "table": "string", "columns": {"type": "array", "items": {"type": "object"}},
+            "keys": {"type": "array", "items": {"type": "object"}},
+            "indexes": {"type": "array", "items": {"type": "object"}},
+            "truncated": {
+                "type": "boolean",
+                "description": "There are more columns, keys or indexes than are shown",
+            },
+        }))
         .tags(&["database"])
         .permissions(&["database:read"])
         .timeout(self.0.time_limit())

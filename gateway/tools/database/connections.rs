@@ -11,7 +11,8 @@ use tokio::sync::Semaphore;
 use super::answer::{Answer, Ask};
 use super::config::Limits;
 use super::embedded::{Embedded, Owner};
-use super::{hint, mysql, postgres, sqlite};
+use super::remote::Remote;
+use super::{mysql, postgres, sqlite};
 use crate::tool::{Arguments, ToolError, list_schema};
 
 /// The name of the embedded database among the connections.
@@ -51,7 +52,7 @@ pub(super) fn rule(dialect: Dialect, functions: &[String]) -> Result<Arc<Sql>, S
 }
 
 pub(super) fn columns_schema() -> Value {
-    list_schema(json!({"name": {"type": "string"}, "type": {"type": "string"}}), &["name", "type"])
+    list_schema(json!({"name": "string", "type": "string"}))
 }
 
 impl Shared {
@@ -157,7 +158,7 @@ impl DatabaseConnection {
             Ok(checked) => return Ok(checked),
             Err(refusal) => refusal.0,
         };
-        match hint::hint(self.dialect, sql) {
+        match hint(self.dialect, sql) {
             Some(hint) => Err(ToolError(format!("{refusal}; {hint}"))),
             None => Err(ToolError(refusal)),
         }
@@ -183,28 +184,57 @@ impl DatabaseConnection {
         }
     }
 
-    /// Returns whether the database is a remote server.
-    pub(super) fn is_remote(&self) -> bool {
-        matches!(self.place, Reached::Postgres(_) | Reached::Mysql(_))
-    }
-
-    /// Checks that the database responds. Returns the failure, for its operator. A database with
-    /// all connections in use counts as responding.
-    pub(super) async fn find_trouble(&self, ask: &Ask) -> Option<String> {
-        let is_busy = match &self.place {
-            Reached::Postgres(postgres) => postgres.is_busy(),
-            Reached::Mysql(mysql) => mysql.is_busy(),
-            Reached::Sqlite(_) | Reached::Embedded(..) => true,
-        };
-        if is_busy {
-            return None;
-        }
-        let ToolError(words) = self.run(ask, None).await.err()?;
-        let own = match &self.place {
-            Reached::Postgres(postgres) => postgres.take_refusal(),
-            Reached::Mysql(mysql) => mysql.take_refusal(),
+    /// Returns the server of the database, unless it is a file.
+    pub(super) fn remote(&self) -> Option<&Remote> {
+        match &self.place {
+            Reached::Postgres(postgres) => Some(&postgres.remote),
+            Reached::Mysql(mysql) => Some(&mysql.remote),
             Reached::Sqlite(_) | Reached::Embedded(..) => None,
-        };
-        Some(own.unwrap_or(words))
+        }
     }
+}
+
+// Guesses the intention of a rejected statement, and the syntax supported here. A courtesy to
+// models, which mix up dialects. Matches words only, since the parser has already rejected the
+// statement, and decides nothing.
+
+/// Returns a hint to append to the reason, if any.
+fn hint(dialect: Dialect, sql: &str) -> Option<&'static str> {
+    let sql = sql.trim_start();
+    let end = sql.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(sql.len());
+    match sql[..end].to_ascii_uppercase().as_str() {
+        "SHOW" | "DESCRIBE" | "DESC" | "PRAGMA" => {
+            return Some(
+                "the tools `database__tables` and `database__schema` list the tables and \
+                columns",
+            );
+        }
+        "EXPLAIN" => return Some("the tool `database__explain` shows the plan of a SELECT"),
+        "USE" => return Some("`connection` chooses the database"),
+        _ if sql.starts_with('\\') => {
+            return Some(
+                "the tools `database__tables` and `database__schema` list the tables and \
+                columns",
+            );
+        }
+        _ => {}
+    }
+    match dialect {
+        Dialect::Postgres if plain(sql).contains('?') => {
+            Some("placeholders are written $1, $2 … in PostgreSQL, not ?")
+        }
+        Dialect::Mysql if numbered(&plain(sql)) => {
+            Some("placeholders are written ? in MySQL and MariaDB, not $1")
+        }
+        _ => None,
+    }
+}
+
+/// Returns the text outside of single quotes. An approximation.
+fn plain(sql: &str) -> String {
+    sql.split('\'').step_by(2).collect()
+}
+
+fn numbered(sql: &str) -> bool {
+    sql.as_bytes().windows(2).any(|pair| matches!(pair, [b'$', b'0'..=b'9']))
 }

@@ -71,24 +71,14 @@ impl Tool for Import {
                 then reads with connection `embedded`. The first line names the columns; types \
                 are detected. The table belongs to your organisation.",
         )
-        .input(
-            json!({
-                "uri": {"type": "string", "minLength": 1, "maxLength": 4096},
-                "table": table_argument(),
-                "mode": {"type": "string", "enum": ["replace", "append"], "default": "replace"}
-            }),
-            &["uri", "table"],
-        )
-        .output(
-            json!({
-                "connection": {"type": "string"},
-                "table": {"type": "string"},
-                "imported": {"type": "integer"},
-                "rows": {"type": "integer"},
-                "columns": columns_schema(),
-            }),
-            &["connection", "table", "imported", "rows", "columns"],
-        )
+        .input(json!({
+            "uri": {"type": "string", "minLength": 1, "maxLength": 4096}, "table": table_argument(),
+            "mode?": {"type": "string", "enum": ["replace", "append"], "default": "replace"},
+        }))
+        .output(json!({
+            "connection": "string", "table": "string", "imported": "integer", "rows": "integer",
+            "columns": columns_schema(),
+        }))
         .effect(Effect::Writes { destructive: true, idempotent: false })
         .tags(&["database"])
         .asks_servers()
@@ -181,18 +171,11 @@ impl Tool for Imports {
             "Lists the tables that were imported for your organisation: name, source URI, rows \
                 and time.",
         )
-        .output(
-            json!({"imports": list_schema(
-                json!({
-                    "table": {"type": "string"},
-                    "uri": {"type": "string"},
-                    "rows": {"type": "integer"},
-                    "imported_at": {"type": "string"},
-                }),
-                &["table", "uri", "rows", "imported_at"],
-            )}),
-            &["imports"],
-        )
+        .output(json!({
+            "imports": list_schema(json!({
+                "table": "string", "uri": "string", "rows": "integer", "imported_at": "string",
+            })),
+        }))
         .tags(&["database"])
         .permissions(&["database:read"])
         .timeout(self.0.time_limit())
@@ -217,8 +200,8 @@ impl Tool for DropImport {
             "Drop an imported table",
             "Deletes a table created by `import`, with its rows.",
         )
-        .input(json!({"table": table_argument()}), &["table"])
-        .output(json!({"dropped": {"type": "string"}}), &["dropped"])
+        .input(json!({"table": table_argument()}))
+        .output(json!({"dropped": "string"}))
         .effect(Effect::Writes { destructive: true, idempotent: false })
         .tags(&["database"])
         .permissions(&["database:import"])

@@ -6,7 +6,6 @@
 mod place;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use lockgate_egress::Connector;
 use mysql_async::consts::{ColumnFlags, ColumnType};
@@ -16,18 +15,15 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
-use super::answer::{Answer, Ask, Column, binary, document, float, signed, unreachable, unsigned};
+use super::answer::{Answer, Ask, Column, binary, document, float, signed, unsigned};
 use super::config::{Limits, Network};
+use super::remote::{ACQUIRE_TIMEOUT, Remote, end_timeout, within};
 use crate::tool::{ToolError, first_chars};
 use place::{Ending, MysqlSlot, Name};
 
 /// Prefix of a statement to explain.
 pub(super) const EXPLAIN: &str = "EXPLAIN FORMAT=JSON";
 
-/// How long a caller waits for a connection of the pool.
-const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Additional time for a cancelled statement to end.
-const CANCEL_GRACE_PERIOD: Duration = Duration::from_secs(2);
 /// Privileges that the role may have on everything (`*.*`).
 const HARMLESS: [&str; 6] =
     ["USAGE", "SELECT", "SHOW VIEW", "SHOW DATABASES", "PROCESS", "REPLICATION CLIENT"];
@@ -37,13 +33,10 @@ const TIMEOUTS: [u16; 2] = [1969, 3024];
 const BINARY_COLLATION: u16 = 63;
 
 pub(super) struct Mysql {
-    network: Network,
+    pub(super) remote: Remote,
     limits: Limits,
-    places: Arc<Semaphore>,
     ending: Ending,
     idle: Mutex<Vec<Session>>,
-    /// Why the last connection attempt failed.
-    refusal: Mutex<Option<String>>,
 }
 
 struct Session {
@@ -76,23 +69,16 @@ fn options(network: &Network, limits: &Limits, connector: &Connector) -> Opts {
 
 impl Mysql {
     pub(super) fn new(network: Network, limits: Limits, connector: &Connector) -> Self {
-        let places = Arc::new(Semaphore::new(limits.pool));
         let ending = Ending {
             options: options(&network, &limits, connector),
             turn: Arc::new(Semaphore::new(1)),
         };
-        Self { network, limits, places, ending, idle: Mutex::default(), refusal: Mutex::default() }
+        let remote = Remote::new(network, &limits);
+        Self { remote, limits, ending, idle: Mutex::default() }
     }
 
     pub(super) async fn run(&self, ask: &Ask) -> Result<Answer, ToolError> {
-        let permit =
-            tokio::time::timeout(ACQUIRE_TIMEOUT, Arc::clone(&self.places).acquire_owned()).await;
-        let Ok(Ok(permit)) = permit else {
-            return Err(ToolError::new(
-                "all connections to this database are busy: try again in a moment",
-            ));
-        };
-        let mut place = MysqlSlot::new(permit, self.ending.clone());
+        let mut place = MysqlSlot::new(self.remote.acquire().await?, self.ending.clone());
         let whole = async {
             let pooled = self.idle.lock().pop();
             let mut session = match pooled {
@@ -103,7 +89,7 @@ impl Mysql {
                 },
                 None => self.open().await?,
             };
-            place.enter(session.name.clone(), ask.timeout + CANCEL_GRACE_PERIOD);
+            place.enter(session.name.clone(), end_timeout(ask));
             let done = self.attempt(&mut session, ask).await;
             if let Ok(true) = session.conn.reset().await {
                 place.leave();
@@ -111,27 +97,7 @@ impl Mysql {
             }
             done.map_err(|error| self.words(&error, ask))
         };
-        tokio::time::timeout(ask.timeout + CANCEL_GRACE_PERIOD, whole)
-            .await
-            .unwrap_or_else(|_| Err(ask.late()))
-    }
-
-    /// Returns whether all connections of the pool are in use.
-    pub(super) fn is_busy(&self) -> bool {
-        self.places.available_permits() == 0
-    }
-
-    /// Takes the reason of the last failed connection attempt.
-    pub(super) fn take_refusal(&self) -> Option<String> {
-        self.refusal.lock().take()
-    }
-
-    fn report_unreachable(&self, error: &Error) -> ToolError {
-        let Network { database, host, .. } = &self.network;
-        tracing::warn!(%database, %host, %error, "no connection");
-        let words = error.to_string();
-        *self.refusal.lock() = Some(self.network.without_password(&words));
-        unreachable(&words)
+        within(ask, whole).await
     }
 
     /// Connects and checks the role.
@@ -146,16 +112,11 @@ impl Mysql {
         };
         let (session, grants) = match looked {
             Ok(looked) => looked,
-            Err(error) => return Err(self.report_unreachable(&error)),
+            Err(error) => return Err(self.remote.report_unreachable(&error.to_string())),
         };
         for grant in &grants {
             if let Some(found) = too_much(grant) {
-                let role = &self.network.user;
-                tracing::error!(%role, %found, "the role may do more than read tables");
-                return Err(ToolError::new(
-                    "the gateway does not use this database, because its role may do more than \
-                        read tables",
-                ));
+                return Err(self.remote.report_role(&found));
             }
         }
         Ok(session)
@@ -166,8 +127,11 @@ impl Mysql {
     async fn look(&self, mut conn: Conn) -> Result<(Session, Vec<String>), Error> {
         let (version, server) = place::server(&mut conn).await?;
         let name = Name { server, id: conn.id() };
-        let grants =
-            if self.network.privileged { Vec::new() } else { conn.query("SHOW GRANTS").await? };
+        let grants = if self.remote.network.privileged {
+            Vec::new()
+        } else {
+            conn.query("SHOW GRANTS").await?
+        };
         Ok((Session { conn, mariadb: version.contains("MariaDB"), name }, grants))
     }
 
@@ -216,11 +180,7 @@ impl Mysql {
             Error::Other(other) => ToolError::new(other.to_string()),
             // The driver's own error type is private.
             Error::Io(error) if error.to_string().contains("max_allowed_packet") => ask.large(),
-            other => {
-                tracing::warn!(database = %self.network.database, error = %other, "a connection \
-                    was lost");
-                ToolError::new("the connection to the database was lost: try again")
-            }
+            other => self.remote.report_lost(&other.to_string()),
         }
     }
 }

@@ -3,7 +3,6 @@
 //! reset. Roles that may do more than read tables are rejected.
 
 mod dial;
-mod exchange;
 mod value;
 
 use std::collections::HashMap;
@@ -12,20 +11,16 @@ use std::time::{Duration, Instant};
 
 use fallible_iterator::FallibleIterator;
 use lockgate_egress::Connector;
-use lockgate_postgres::{Message, RowDescriptionBody, Session, WireError};
+use lockgate_postgres::{DataRowBody, Message, RowDescriptionBody, Session, WireError, read_texts};
 use parking_lot::Mutex;
-use tokio::sync::Semaphore;
+use serde_json::Value;
 
-use super::answer::{Answer, Ask, Column, unreachable};
+use super::answer::{Answer, Ask, Column};
 use super::config::{Limits, Network};
+use super::remote::{Remote, end_timeout, lost, within};
 use crate::tool::ToolError;
 use dial::PostgresSlot;
-use exchange::{clean, forget, forgotten, own, parameter, row};
 
-/// How long a caller waits for a connection of the pool.
-const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Additional time for a cancelled statement to end.
-const CANCEL_GRACE_PERIOD: Duration = Duration::from_secs(2);
 /// `query_canceled`, also used for timeouts.
 const CANCELED: &str = "57014";
 /// Maximum number of cached names of user-defined types.
@@ -50,44 +45,26 @@ const PRIVILEGES: &str = "SELECT concat_ws(', ', CASE WHEN r.rolsuper THEN 'supe
 const NAMES: &str = "SELECT o::text, pg_catalog.format_type(o, NULL) FROM unnest($1::oid[]) AS o";
 
 pub(super) struct Postgres {
-    network: Network,
+    pub(super) remote: Remote,
     limits: Limits,
     connector: Arc<Connector>,
-    places: Arc<Semaphore>,
     idle: Mutex<Vec<Session>>,
     names: Mutex<HashMap<u32, String>>,
-    /// Why the last connection attempt failed.
-    refusal: Mutex<Option<String>>,
 }
 
 impl Postgres {
     pub(super) fn new(network: Network, limits: Limits, connector: Arc<Connector>) -> Self {
-        let places = Arc::new(Semaphore::new(limits.pool));
-        Self {
-            network,
-            limits,
-            connector,
-            places,
-            idle: Mutex::default(),
-            names: Mutex::default(),
-            refusal: Mutex::default(),
-        }
+        let remote = Remote::new(network, &limits);
+        Self { remote, limits, connector, idle: Mutex::default(), names: Mutex::default() }
     }
 
     pub(super) async fn run(&self, ask: &Ask) -> Result<Answer, ToolError> {
-        let place =
-            tokio::time::timeout(ACQUIRE_TIMEOUT, Arc::clone(&self.places).acquire_owned()).await;
-        let Ok(Ok(place)) = place else {
-            return Err(ToolError::new(
-                "all connections to this database are busy: try again in a moment",
-            ));
-        };
         let mut held = PostgresSlot {
             connector: &self.connector,
-            network: &self.network,
+            network: &self.remote.network,
             session: None,
-            place: Some(place),
-            timeout: ask.timeout + CANCEL_GRACE_PERIOD,
+            place: Some(self.remote.acquire().await?),
+            timeout: end_timeout(ask),
         };
         let whole = async {
             // A pooled session may have been closed since; that shows before the statement runs.
@@ -97,23 +74,9 @@ impl Postgres {
                 return done;
             }
             let session = self.open().await?;
-            self.attempt(&mut held, session, ask, false).await.unwrap_or_else(|| {
-                Err(ToolError::new("the connection to the database was lost: try again"))
-            })
+            self.attempt(&mut held, session, ask, false).await.unwrap_or_else(|| Err(lost()))
         };
-        tokio::time::timeout(ask.timeout + CANCEL_GRACE_PERIOD, whole)
-            .await
-            .unwrap_or_else(|_| Err(ask.late()))
-    }
-
-    /// Returns whether all connections of the pool are in use.
-    pub(super) fn is_busy(&self) -> bool {
-        self.places.available_permits() == 0
-    }
-
-    /// Takes the reason of the last failed connection attempt.
-    pub(super) fn take_refusal(&self) -> Option<String> {
-        self.refusal.lock().take()
+        within(ask, whole).await
     }
 
     fn pooled(&self) -> Option<Session> {
@@ -127,20 +90,15 @@ impl Postgres {
             Err(trouble) => return Err(self.report_unreachable(&trouble)),
         };
         if !found.is_empty() {
-            let role = &self.network.user;
-            tracing::error!(%role, %found, "the role may do more than read tables");
-            return Err(ToolError::new(
-                "the gateway does not use this database, because its role may do more than read \
-                    tables",
-            ));
+            return Err(self.remote.report_role(&found));
         }
         Ok(session)
     }
 
     /// Opens a session. Returns it with the role's excess privileges, if they matter.
     async fn look(&self) -> Result<(Session, String), WireError> {
-        let mut session = dial::open(&self.connector, &self.network).await?;
-        if self.network.privileged {
+        let mut session = dial::open(&self.connector, &self.remote.network).await?;
+        if self.remote.network.privileged {
             return Ok((session, String::new()));
         }
         let rows = own(&mut session, PRIVILEGES, &[]).await?;
@@ -153,14 +111,10 @@ impl Postgres {
     }
 
     fn report_unreachable(&self, trouble: &WireError) -> ToolError {
-        let Network { database, host, .. } = &self.network;
-        tracing::warn!(%database, %host, ?trouble, "no connection");
-        let words = match trouble {
+        self.remote.report_unreachable(match trouble {
             WireError::Lost(words) | WireError::Refused { message: words, .. } => words,
             WireError::Large => "the response to the first query is too large",
-        };
-        *self.refusal.lock() = Some(self.network.without_password(words));
-        unreachable(words)
+        })
     }
 
     /// Runs the statement in a session. Returns `None` if the session turns out to be closed before
@@ -209,10 +163,7 @@ impl Postgres {
                     "PostgreSQL refuses the statement: {message} [{code}]"
                 ))))
             }
-            Err(WireError::Lost(words)) => {
-                tracing::warn!(database = %self.network.database, words, "a connection was lost");
-                Some(Err(ToolError::new("the connection to the database was lost: try again")))
-            }
+            Err(WireError::Lost(words)) => Some(Err(self.remote.report_lost(&words))),
             Err(WireError::Large) => Some(Err(ask.large())),
         }
     }
@@ -347,3 +298,94 @@ fn milliseconds(time: Duration) -> Option<String> {
 
 #[cfg(test)]
 pub(super) mod tests;
+
+// Exchanges common to all statements: built-in statements, the reset of a session, and rows and
+// parameters as text.
+
+/// Queues the rollback of the transaction and the reset of all session state: locks, prepared
+/// statements, settings.
+fn forget(session: &mut Session) -> Result<(), WireError> {
+    session.add("ROLLBACK")?;
+    session.sync();
+    session.add("DISCARD ALL")?;
+    session.sync();
+    Ok(())
+}
+
+async fn forgotten(session: &mut Session) -> Result<(), WireError> {
+    let ended = match session.ready().await {
+        Ok(_) => session.ready().await,
+        refused => refused,
+    };
+    match ended {
+        Ok(b'I') => Ok(()),
+        Ok(_) => Err(WireError::Lost("the transaction did not end".into())),
+        Err(trouble) => Err(lose_session(trouble)),
+    }
+}
+
+/// A session that cannot be reset is not reused.
+fn lose_session(trouble: WireError) -> WireError {
+    match trouble {
+        WireError::Refused { message, .. } => WireError::Lost(message),
+        lost @ (WireError::Lost(_) | WireError::Large) => lost,
+    }
+}
+
+async fn clean(session: &mut Session) -> Result<(), WireError> {
+    forget(session)?;
+    forgotten(session).await
+}
+
+/// Runs a built-in statement.
+async fn own(
+    session: &mut Session,
+    sql: &str,
+    values: &[Option<String>],
+) -> Result<Vec<Vec<Option<String>>>, WireError> {
+    session.prepare("", sql, [])?;
+    session.bind("", values)?;
+    session.execute(0)?;
+    session.sync();
+    let mut rows = Vec::new();
+    loop {
+        let message = match session.next().await {
+            Err(refused @ WireError::Refused { .. }) => {
+                session.ready().await?;
+                return Err(refused);
+            }
+            other => other?,
+        };
+        match message {
+            Message::DataRow(body) => {
+                let mut row = Vec::new();
+                for text in read_texts(&body)? {
+                    row.push(text.map(str::to_owned));
+                }
+                rows.push(row);
+            }
+            Message::ReadyForQuery(_) => return Ok(rows),
+            _ => {}
+        }
+    }
+}
+
+fn row(body: &DataRowBody, oids: &[u32]) -> Result<Vec<Value>, WireError> {
+    let mut row = Vec::with_capacity(oids.len());
+    for (oid, text) in oids.iter().zip(read_texts(body)?) {
+        row.push(match text {
+            Some(text) => value::json(*oid, text),
+            None => Value::Null,
+        });
+    }
+    Ok(row)
+}
+
+/// Converts a parameter to text. PostgreSQL parses it as the type that the statement requires.
+fn parameter(value: &Value) -> Option<String> {
+    match value {
+        Value::Null => None,
+        Value::String(text) => Some(text.clone()),
+        other => Some(other.to_string()),
+    }
+}

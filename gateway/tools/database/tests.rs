@@ -84,7 +84,7 @@ pub(super) fn connector() -> Arc<lockgate_egress::Connector> {
 pub(super) fn about() -> About {
     let (events, _) = tokio::sync::broadcast::channel(8);
     let (name, version) = ("gate".into(), "1.2.3".into());
-    About { name, version, started: std::time::Instant::now(), events, connector: connector() }
+    About { name, version, started: Instant::now(), events, connector: connector() }
 }
 
 pub(super) fn tools(config: Config) -> Rig {

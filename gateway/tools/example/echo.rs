@@ -16,15 +16,10 @@ impl Tool for Echo {
             "Echo",
             "Returns the text unchanged. Use it to check that calls arrive.",
         )
-        .input(
-            json!({"text": {
-                "type": "string",
-                "maxLength": MAX_TEXT,
-                "description": "The text to return",
-            }}),
-            &["text"],
-        )
-        .output(json!({"text": {"type": "string"}}), &["text"])
+        .input(json!({
+            "text": {"type": "string", "maxLength": MAX_TEXT, "description": "The text to return"},
+        }))
+        .output(json!({"text": "string"}))
         .tags(&["example"])
     }
 

@@ -27,26 +27,16 @@ pub(super) fn spec(_: &Files) -> ToolSpec {
             in it, which cannot be undone. Returns the deleted paths. A root cannot be \
             deleted.",
     )
-    .input(
-        json!({
-            "path": path_schema("The file or folder"),
-            "recursive": {
-                "type": "boolean",
-                "default": false,
-                "description": "Also the contents of the folder",
-            },
-        }),
-        &["path"],
-    )
-    .output(
-        json!({
-            "path": {"type": "string"},
-            "type": {"type": "string"},
-            "count": {"type": "integer"},
-            "deleted": {"type": "array", "items": {"type": "string"}},
-        }),
-        &["path", "type", "count", "deleted"],
-    )
+    .input(json!({
+        "path": path_schema("The file or folder"),
+        "recursive?": {
+            "type": "boolean", "default": false, "description": "Also the contents of the folder",
+        },
+    }))
+    .output(json!({
+        "path": "string", "type": "string", "count": "integer",
+        "deleted": {"type": "array", "items": {"type": "string"}},
+    }))
     .effect(Effect::Writes { destructive: true, idempotent: false })
 }
 

@@ -1,9 +1,9 @@
 //! `file/list`: the contents of a folder, paginated. Links are listed as links and never followed.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::place::{Files, describe, entry_schema, kind, path_schema};
-use super::walk::{Next, Walk};
+use super::place::{Files, describe, kind, path_schema};
+use super::walk::{Next, visit_readable};
 use crate::blocking::CancellationToken;
 use crate::tool::{Arguments, Output, ToolError, ToolSpec, list_schema};
 
@@ -18,36 +18,25 @@ pub(super) fn spec(_: &Files) -> ToolSpec {
             begin with a dot are left out unless `hidden`. `next` is the `offset` of the next \
             page, if any; `partial` means that some entries were skipped.",
     )
-    .input(
-        json!({
-            "path": path_schema("The folder"),
-            "recursive": {"type": "boolean", "default": false},
-            "hidden": {"type": "boolean", "default": false},
-            "metadata": {
-                "type": "boolean",
-                "default": true,
-                "description": "Sizes and dates besides path and type",
-            },
-            "offset": {"type": "integer", "minimum": 0, "default": 0},
-            "limit": {"type": "integer", "minimum": 1, "maximum": MAX_PAGE, "default": 200},
-        }),
-        &[],
-    )
-    .output(
-        json!({
-            "path": {"type": "string"},
-            "entries": list_schema(entry_schema(), &["path", "type"]),
-            "roots": roots_schema(),
-            "next": {"type": "integer"},
-            "partial": {"type": "boolean"},
-        }),
-        &["path", "entries", "partial"],
-    )
-}
-
-fn roots_schema() -> Value {
-    let root = json!({"path": {"type": "string"}, "write": {"type": "boolean"}});
-    list_schema(root, &["path", "write"])
+    .input(json!({
+        "path?": path_schema("The folder"), "recursive?": false,
+        "hidden?": false,
+        "metadata?": {
+            "type": "boolean", "default": true,
+            "description": "Sizes and dates besides path and type",
+        },
+        "offset?": {"type": "integer", "minimum": 0, "default": 0},
+        "limit?": {"type": "integer", "minimum": 1, "maximum": MAX_PAGE, "default": 200},
+    }))
+    .output(json!({
+        "path": "string",
+        "entries": list_schema(json!({
+            "path": "string", "type": "string", "size?": "integer", "modified?": "string",
+            "mimeType?": "string",
+        })),
+        "roots?": list_schema(json!({"path": "string", "write": "boolean"})),
+        "next?": "integer", "partial": "boolean",
+    }))
 }
 
 pub(super) fn list(
@@ -59,30 +48,18 @@ pub(super) fn list(
     let offset = arguments.count("offset")?;
     let limit = arguments.count("limit")?;
     let recursive = arguments.flag("recursive");
-    let hidden = arguments.flag("hidden");
     let metadata = arguments.flag("metadata");
     let mut at = 0_usize;
     let mut more = false;
     let mut entries = Vec::new();
-    // Whether names were omitted that no rule denies.
-    let mut odd = false;
-    let mut walk = Walk::new(stop, files.config.limits.entries);
-    walk.run(&place, &mut |found| {
-        let path = place.below(found.names);
-        if !hidden && found.name().starts_with('.') {
-            return Ok(Next::Past);
-        }
-        if !files.is_readable(&path) {
-            odd |= files.is_odd(&path);
-            return Ok(Next::Past);
-        }
+    let partial = visit_readable(files, &place, arguments, stop, &mut |found, path| {
         if entries.len() == limit {
             more = true;
             return Ok(Next::End);
         }
         if at >= offset {
             entries.push(if metadata {
-                describe(&path, &found.stat)
+                describe(path, &found.stat)
             } else {
                 json!({"path": path, "type": kind(&found.stat)})
             });
@@ -90,8 +67,7 @@ pub(super) fn list(
         at += 1;
         Ok(if recursive { Next::On } else { Next::Past })
     })?;
-    let mut result =
-        json!({"path": place.path, "entries": entries, "partial": walk.partial || odd});
+    let mut result = json!({"path": place.path, "entries": entries, "partial": partial});
     if arguments.maybe_text("path").is_none() {
         let mut roots = Vec::new();
         for root in &files.roots {

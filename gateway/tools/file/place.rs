@@ -253,16 +253,9 @@ pub(super) fn describe(path: &str, stat: &Stat) -> Value {
         "modified": date::of_seconds(stat.st_mtime as i64),
     });
     if kind(stat) == "file" {
-        entry["mimeType"] = super::media::of(path).into();
+        entry["mimeType"] = media_type(path).into();
     }
     entry
-}
-
-/// Returns the properties of [`describe`]'s result, for a schema.
-pub(super) fn entry_schema() -> Value {
-    let text = json!({"type": "string"});
-    let whole = json!({"type": "integer"});
-    json!({"path": text, "type": text, "size": whole, "modified": text, "mimeType": text})
 }
 
 /// Returns attributes that change with the file.
@@ -280,4 +273,54 @@ pub(super) type Mark = ((u64, u64), i64, i64, i64);
 pub(super) fn path_schema(what: &str) -> Value {
     let description = format!("{what}; absolute, or relative to the first root");
     json!({"type": "string", "minLength": 1, "maxLength": 4096, "description": description})
+}
+
+const TYPES: [(&str, &str); 36] = [
+    ("avif", "image/avif"),
+    ("c", "text/x-c"),
+    ("css", "text/css"),
+    ("csv", "text/csv"),
+    ("gif", "image/gif"),
+    ("go", "text/x-go"),
+    ("gz", "application/gzip"),
+    ("h", "text/x-c"),
+    ("html", "text/html"),
+    ("htm", "text/html"),
+    ("jpeg", "image/jpeg"),
+    ("jpg", "image/jpeg"),
+    ("js", "text/javascript"),
+    ("json", "application/json"),
+    ("jsonl", "application/jsonl"),
+    ("log", "text/plain"),
+    ("md", "text/markdown"),
+    ("mjs", "text/javascript"),
+    ("mp3", "audio/mpeg"),
+    ("mp4", "video/mp4"),
+    ("pdf", "application/pdf"),
+    ("png", "image/png"),
+    ("py", "text/x-python"),
+    ("rs", "text/x-rust"),
+    ("sh", "text/x-shellscript"),
+    ("sql", "application/sql"),
+    ("svg", "image/svg+xml"),
+    ("toml", "application/toml"),
+    ("ts", "text/x-typescript"),
+    ("txt", "text/plain"),
+    ("wav", "audio/wav"),
+    ("webp", "image/webp"),
+    ("xml", "application/xml"),
+    ("yaml", "application/yaml"),
+    ("yml", "application/yaml"),
+    ("zip", "application/zip"),
+];
+
+pub(super) fn media_type(path: &str) -> &'static str {
+    let name = path.rsplit('/').next().unwrap_or("");
+    let (_, extension) = name.rsplit_once('.').unwrap_or((name, ""));
+    for (known, kind) in TYPES {
+        if extension.eq_ignore_ascii_case(known) {
+            return kind;
+        }
+    }
+    "application/octet-stream"
 }

@@ -3,10 +3,12 @@
 
 use std::os::fd::OwnedFd;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use lockgate_text::hex;
 use rustix::fs::{Stat, fstat};
 use serde_json::{Value, json};
 
-use super::encoding::{Encoding, NAMES};
 use super::place::{FilePlace, Files, describe, kind, path_schema};
 use crate::blocking::CancellationToken;
 use crate::tool::{Arguments, Output, ToolError, ToolSpec};
@@ -24,23 +26,12 @@ pub(super) fn spec(files: &Files) -> ToolSpec {
                 more lines before the first.",
         ),
     )
-    .input(input_schema(), &["path"])
-    .output(
-        json!({
-            "path": {"type": "string"},
-            "type": {"type": "string"},
-            "mimeType": {"type": "string"},
-            "size": {"type": "integer"},
-            "modified": {"type": "string"},
-            "encoding": {"enum": NAMES},
-            "offset": {"type": "integer"},
-            "length": {"type": "integer"},
-            "next": {"type": "integer"},
-            "truncated": {"type": "boolean"},
-            "content": {"type": "string"},
-        }),
-        &["path", "type", "size", "modified", "encoding", "offset", "length", "content"],
-    )
+    .input(input_schema())
+    .output(json!({
+        "path": "string", "type": "string", "mimeType?": "string", "size": "integer",
+        "modified": "string", "encoding": {"enum": NAMES}, "offset": "integer", "length": "integer",
+        "next?": "integer", "truncated?": "boolean", "content": "string",
+    }))
     .cap(limit.saturating_mul(14).saturating_add(1 << 16))
 }
 
@@ -67,29 +58,18 @@ struct FoundPart {
 fn input_schema() -> Value {
     json!({
         "path": path_schema("The file"),
-        "encoding": {"type": "string", "enum": NAMES, "default": "utf-8"},
-        "offset": {
-            "type": "integer",
-            "minimum": 0,
-            "maximum": i64::MAX,
-            "default": 0,
+        "encoding?": {"type": "string", "enum": NAMES, "default": "utf-8"},
+        "offset?": {
+            "type": "integer", "minimum": 0, "maximum": i64::MAX, "default": 0,
             "description": "First byte to read",
         },
-        "length": {
-            "type": "integer",
-            "minimum": 1,
-            "description": "Bytes to read, at most",
-        },
-        "head": {
-            "type": "integer",
-            "minimum": 1,
-            "maximum": 100_000,
+        "length?": {"type": "integer", "minimum": 1, "description": "Bytes to read, at most"},
+        "head?": {
+            "type": "integer", "minimum": 1, "maximum": 100_000,
             "description": "Number of first lines to read",
         },
-        "tail": {
-            "type": "integer",
-            "minimum": 1,
-            "maximum": 100_000,
+        "tail?": {
+            "type": "integer", "minimum": 1, "maximum": 100_000,
             "description": "Number of last lines to read",
         },
     })
@@ -256,5 +236,57 @@ fn whole_characters(bytes: &[u8]) -> usize {
         Ok(_) => bytes.len(),
         Err(error) if error.error_len().is_none() => error.valid_up_to(),
         Err(_) => bytes.len(),
+    }
+}
+
+// Conversion between bytes and text: UTF-8, base64 (with padding) and hex. Invalid input is
+// rejected, never replaced.
+
+pub(super) const NAMES: [&str; 3] = ["utf-8", "base64", "hex"];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Encoding {
+    Utf8,
+    Base64,
+    Hex,
+}
+
+impl Encoding {
+    pub(super) fn of(name: &str) -> Self {
+        match name {
+            "base64" => Self::Base64,
+            "hex" => Self::Hex,
+            _ => Self::Utf8,
+        }
+    }
+
+    pub(super) fn decode(self, text: String) -> Result<Vec<u8>, ToolError> {
+        match self {
+            Self::Utf8 => Ok(text.into_bytes()),
+            Self::Base64 => STANDARD.decode(text.as_bytes()).map_err(|_| {
+                ToolError::new(
+                    "`content` is not base64 with padding: encode it again, without line breaks",
+                )
+            }),
+            Self::Hex => match hex::decode(text.as_bytes()) {
+                Some(bytes) => Ok(bytes),
+                None => Err(ToolError::new(
+                    "`content` is not hex: write two digits for each byte, without spaces",
+                )),
+            },
+        }
+    }
+
+    /// Encodes bytes. Invalid UTF-8 is an error with a hint.
+    pub(super) fn encode(self, path: &str, bytes: Vec<u8>) -> Result<String, ToolError> {
+        match self {
+            Self::Utf8 => String::from_utf8(bytes).map_err(|_| {
+                ToolError(format!(
+                    "{path} is not UTF-8 text: read it with `encoding` base64 or hex"
+                ))
+            }),
+            Self::Base64 => Ok(STANDARD.encode(bytes)),
+            Self::Hex => Ok(hex::encode(&bytes)),
+        }
     }
 }

@@ -20,21 +20,11 @@ pub(super) fn spec(_: &Files) -> ToolSpec {
         "Moves or renames a file or folder within the writable folders, and creates the \
             target's folders. Fails if the target exists, unless `overwrite` (files only).",
     )
-    .input(
-        json!({
-            "from": path_schema("The file or folder"),
-            "to": path_schema("Its new path, with its name"),
-            "overwrite": {"type": "boolean", "default": false}
-        }),
-        &["from", "to"],
-    )
-    .output(
-        json!({
-            "from": {"type": "string"}, "to": {"type": "string"}, "type": {"type": "string"},
-            "replaced": {"type": "boolean"}
-        }),
-        &["from", "to", "type", "replaced"],
-    )
+    .input(json!({
+        "from": path_schema("The file or folder"), "to": path_schema("Its new path, with its name"),
+        "overwrite?": false,
+    }))
+    .output(json!({"from": "string", "to": "string", "type": "string", "replaced": "boolean"}))
     .effect(Effect::Writes { destructive: true, idempotent: false })
 }
 

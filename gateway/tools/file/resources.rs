@@ -14,10 +14,8 @@ use rustix::fs::{Stat, fstat};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use super::encoding::Encoding;
-use super::media;
-use super::place::{FilePlace, Files, Mark, mark};
-use super::read;
+use super::place::{FilePlace, Files, Mark, mark, media_type};
+use super::read::{self, Encoding};
 use super::walk::{Next, Walk};
 use crate::blocking::CancellationToken;
 use crate::provider::{ChangeNotifier, Contents, Provider};
@@ -119,7 +117,7 @@ fn contents(files: &Files, place: &FilePlace, uri: &str) -> Result<Option<Conten
         )));
     }
     let bytes = place.explain(read::part(&file, 0, limit))?;
-    let mut item = json!({"uri": uri, "mimeType": media::of(&place.path)});
+    let mut item = json!({"uri": uri, "mimeType": media_type(&place.path)});
     match String::from_utf8(bytes) {
         Ok(text) => item["text"] = text.into(),
         Err(error) => {
@@ -217,7 +215,7 @@ impl Inner {
             "uri": uri,
             "name": names.join("/"),
             "title": names.last(),
-            "mimeType": media::of(path),
+            "mimeType": media_type(path),
             "description": format!("The file {path}"),
             "size": stat.st_size,
             "annotations": {"lastModified": modified},

@@ -7,9 +7,9 @@ use globset::{GlobBuilder, GlobMatcher};
 use rustix::fs::{Mode, OFlags, fstat, openat};
 use serde_json::{Value, json};
 
-use super::place::{Files, describe, entry_schema, kind, path_schema};
+use super::place::{Files, describe, kind, path_schema};
 use super::read::part;
-use super::walk::{FoundFile, Next, Walk};
+use super::walk::{FoundFile, Next, visit_readable};
 use crate::blocking::CancellationToken;
 use crate::tool::{Arguments, Output, ToolError, ToolSpec, first_chars, list_schema};
 
@@ -23,10 +23,6 @@ const MAX_SHOWN_CHARS: usize = 300;
 const MAX_MATCHES_PER_FILE: usize = 50;
 
 pub(super) fn spec(_: &Files) -> ToolSpec {
-    // Entries as in `list`, or lines.
-    let mut found = entry_schema();
-    found["line"] = json!({"type": "integer"});
-    found["text"] = json!({"type": "string"});
     ToolSpec::new(
         "file/search",
         "Search files",
@@ -34,29 +30,26 @@ pub(super) fn spec(_: &Files) -> ToolSpec {
             matched against names), lines in them by `text`, or both. Returns paths, and line \
             numbers with the lines. `partial` means that it stopped early: narrow the search.",
     )
-    .input(
-        json!({
-            "path": path_schema("Where to begin; default the first root"),
-            "glob": {"type": "string", "minLength": 1, "maxLength": 500},
-            "text": {
-                "type": "string",
-                "minLength": 1,
-                "maxLength": 500,
-                "description": "Plain text, not a pattern",
-            },
-            "ignore_case": {"type": "boolean", "default": false},
-            "hidden": {"type": "boolean", "default": false},
-            "limit": {"type": "integer", "minimum": 1, "maximum": MAX_MATCHES, "default": 100},
-        }),
-        &[],
-    )
-    .output(
-        json!({
-            "path": {"type": "string"}, "matches": list_schema(found, &["path"]),
-            "looked": {"type": "integer"}, "partial": {"type": "boolean"}
-        }),
-        &["path", "matches", "looked", "partial"],
-    )
+    .input(json!({
+        "path?": path_schema("Where to begin; default the first root"),
+        "glob?": {"type": "string", "minLength": 1, "maxLength": 500},
+        "text?": {
+            "type": "string", "minLength": 1, "maxLength": 500,
+            "description": "Plain text, not a pattern",
+        },
+        "ignore_case?": false,
+        "hidden?": false,
+        "limit?": {"type": "integer", "minimum": 1, "maximum": MAX_MATCHES, "default": 100},
+    }))
+    .output(json!({
+        "path": "string",
+        // Entries as in `list`, or lines.
+        "matches": list_schema(json!({
+            "path": "string", "type?": "string", "size?": "integer", "modified?": "string",
+            "mimeType?": "string", "line?": "integer", "text?": "string",
+        })),
+        "looked": "integer", "partial": "boolean",
+    }))
 }
 
 struct Hunt {
@@ -95,22 +88,9 @@ pub(super) fn search(
     if hunt.glob.is_none() && hunt.text.is_none() {
         return Err(ToolError::new("give `glob`, `text` or both"));
     }
-    let hidden = arguments.flag("hidden");
-    // Whether names were omitted that no rule denies.
-    let mut odd = false;
-    let mut walk = Walk::new(stop, files.config.limits.entries);
-    walk.run(&place, &mut |found| {
-        let path = place.below(found.names);
-        if !hidden && found.name().starts_with('.') {
-            return Ok(Next::Past);
-        }
-        if !files.is_readable(&path) {
-            odd |= files.is_odd(&path);
-            return Ok(Next::Past);
-        }
-        hunt.look(found, &path)
-    })?;
-    let partial = walk.partial || hunt.partial || odd;
+    let partial =
+        visit_readable(files, &place, arguments, stop, &mut |found, path| hunt.look(found, path))?;
+    let partial = partial || hunt.partial;
     Ok(json!({
         "path": place.path,
         "matches": hunt.matches,

@@ -16,22 +16,12 @@ pub(super) fn spec(_: &Files) -> ToolSpec {
             permissions and number of names of a file or folder, and whether it can be \
             changed here.",
     )
-    .input(json!({"path": path_schema("The file or folder")}), &["path"])
-    .output(
-        json!({
-            "path": {"type": "string"},
-            "type": {"type": "string"},
-            "mimeType": {"type": "string"},
-            "size": {"type": "integer"},
-            "modified": {"type": "string"},
-            "accessed": {"type": "string"},
-            "changed": {"type": "string"},
-            "mode": {"type": "string"},
-            "links": {"type": "integer"},
-            "writable": {"type": "boolean"},
-        }),
-        &["path", "type", "size", "modified", "accessed", "changed", "mode", "links", "writable"],
-    )
+    .input(json!({"path": path_schema("The file or folder")}))
+    .output(json!({
+        "path": "string", "type": "string", "mimeType?": "string", "size": "integer",
+        "modified": "string", "accessed": "string", "changed": "string", "mode": "string",
+        "links": "integer", "writable": "boolean",
+    }))
 }
 
 #[allow(

@@ -7,10 +7,10 @@ use std::os::fd::OwnedFd;
 use rustix::fs::{Dir, FileType, Stat};
 use rustix::io::Errno;
 
-use super::place::FilePlace;
+use super::place::{FilePlace, Files};
 use super::root::{enter, look};
 use crate::blocking::CancellationToken;
-use crate::tool::ToolError;
+use crate::tool::{Arguments, ToolError};
 
 /// Maximum depth below the start.
 const MAX_DEPTH: usize = 64;
@@ -53,6 +53,32 @@ pub(super) struct Walk<'a> {
     /// Whether entries were skipped: too deep, too many, not accessible, or with a name that is not
     /// UTF-8.
     pub(super) partial: bool,
+}
+
+/// Visits the readable entries below a folder; names that begin with a dot only with the argument
+/// `hidden`. Returns whether others were skipped that no rule denies.
+pub(super) fn visit_readable(
+    files: &Files,
+    place: &FilePlace,
+    arguments: &Arguments,
+    stop: &CancellationToken,
+    visit: &mut dyn FnMut(&FoundFile<'_>, &str) -> Result<Next, ToolError>,
+) -> Result<bool, ToolError> {
+    let hidden = arguments.flag("hidden");
+    let mut odd = false;
+    let mut walk = Walk::new(stop, files.config.limits.entries);
+    walk.run(place, &mut |found| {
+        let path = place.below(found.names);
+        if !hidden && found.name().starts_with('.') {
+            return Ok(Next::Past);
+        }
+        if !files.is_readable(&path) {
+            odd |= files.is_odd(&path);
+            return Ok(Next::Past);
+        }
+        visit(found, &path)
+    })?;
+    Ok(walk.partial || odd)
 }
 
 impl<'a> Walk<'a> {

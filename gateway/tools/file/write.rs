@@ -8,8 +8,8 @@ use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use serde_json::json;
 
-use super::encoding::{Encoding, NAMES};
 use super::place::{FilePlace, Files, describe, path_schema};
+use super::read::{Encoding, NAMES};
 use super::root::look;
 use crate::blocking::CancellationToken;
 use crate::tool::{Arguments, Effect, Output, ToolError, ToolSpec};
@@ -29,32 +29,16 @@ pub(super) fn spec(files: &Files) -> ToolSpec {
                 is new.",
         ),
     )
-    .input(
-        json!({
-            "path": path_schema("The file"),
-            "content": {"type": "string", "description": "The content, in `encoding`"},
-            "encoding": {"type": "string", "enum": NAMES, "default": "utf-8"},
-            "mode": {
-                "type": "string",
-                "enum": ["replace", "create", "append"],
-                "default": "replace",
-            },
-        }),
-        &["path", "content"],
-    )
-    .output(
-        json!({
-            "path": {"type": "string"},
-            "type": {"type": "string"},
-            "mimeType": {"type": "string"},
-            "size": {"type": "integer"},
-            "modified": {"type": "string"},
-            "written": {"type": "integer"},
-            "created": {"type": "boolean"},
-            "foldersMade": {"type": "integer"},
-        }),
-        &["path", "type", "size", "modified", "written", "created", "foldersMade"],
-    )
+    .input(json!({
+        "path": path_schema("The file"),
+        "content": {"type": "string", "description": "The content, in `encoding`"},
+        "encoding?": {"type": "string", "enum": NAMES, "default": "utf-8"},
+        "mode?": {"type": "string", "enum": ["replace", "create", "append"], "default": "replace"},
+    }))
+    .output(json!({
+        "path": "string", "type": "string", "mimeType?": "string", "size": "integer",
+        "modified": "string", "written": "integer", "created": "boolean", "foldersMade": "integer",
+    }))
     .effect(Effect::Writes { destructive: true, idempotent: false })
 }
 

@@ -10,7 +10,7 @@ struct Named(&'static str, Value);
 
 impl Tool for Named {
     fn spec(&self) -> ToolSpec {
-        ToolSpec::new(self.0, "Title", "Description").input(self.1.clone(), &[])
+        ToolSpec::new(self.0, "Title", "Description").input(self.1.clone())
     }
 
     async fn run(&self, _: Arguments, _: Client<'_>) -> Result<Output, ToolError> {

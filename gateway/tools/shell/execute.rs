@@ -26,20 +26,6 @@ const TIMEOUT_MARGIN: Duration = Duration::from_secs(1);
 const MAX_PATH: usize = 4096;
 /// Maximum length of a variable's value, in characters.
 const MAX_VARIABLE: usize = 4096;
-const RESULT_MEMBERS: [&str; 12] = [
-    "program",
-    "exitCode",
-    "signal",
-    "timedOut",
-    "stdout",
-    "stderr",
-    "stdoutTruncated",
-    "stderrTruncated",
-    "stdoutBytes",
-    "stderrBytes",
-    "binary",
-    "durationMs",
-];
 
 pub(super) struct Execute(Arc<Shell>);
 
@@ -72,8 +58,8 @@ impl Tool for Execute {
             Effect::Writes { destructive: true, idempotent: false }
         };
         ToolSpec::new("shell/execute", "Run a program", description)
-            .input(input_schema(shell), &[])
-            .output(output_schema(), &RESULT_MEMBERS)
+            .input(input_schema(shell))
+            .output(output_schema())
             .effect(effect)
             .tags(&["shell", "process"])
             .permissions(&["shell:execute"])
@@ -113,30 +99,22 @@ fn input_schema(shell: &Shell) -> Value {
     let limits = &shell.config.limits;
     let rule = &shell.config.rule;
     let mut schema = json!({
-        "command": {
-            "type": "string",
-            "minLength": 1,
-            "maxLength": rule.max_bytes,
+        "command?": {
+            "type": "string", "minLength": 1, "maxLength": rule.max_bytes,
             "description": "The command line, such as: grep -rn 'fn main' src. Either this or argv",
         },
-        "argv": {
-            "type": "array",
-            "minItems": 1,
-            "maxItems": rule.max_arguments + 1,
+        "argv?": {
+            "type": "array", "minItems": 1, "maxItems": rule.max_arguments + 1,
             "items": {"type": "string"},
             "description": "The program and its arguments, without shell quoting; no line breaks",
         },
-        "cwd": {
-            "type": "string",
-            "minLength": 1,
-            "maxLength": MAX_PATH,
+        "cwd?": {
+            "type": "string", "minLength": 1, "maxLength": MAX_PATH,
             "description": "The folder to work in: absolute, or relative to the first folder, \
                 which is the default",
         },
-        "timeout_ms": {
-            "type": "integer",
-            "minimum": 1,
-            "maximum": millis(limits.max_timeout),
+        "timeout_ms?": {
+            "type": "integer", "minimum": 1, "maximum": millis(limits.max_timeout),
             "default": millis(limits.timeout),
             "description": "The program is ended after this time",
         },
@@ -146,7 +124,7 @@ fn input_schema(shell: &Shell) -> Value {
         for name in &shell.config.caller_environment {
             variables.insert(name.clone(), json!({"type": "string", "maxLength": MAX_VARIABLE}));
         }
-        schema["env"] = json!({
+        schema["env?"] = json!({
             "type": "object",
             "properties": variables,
             "additionalProperties": false,
@@ -172,18 +150,14 @@ fn read_environment(arguments: &Arguments) -> Result<BTreeMap<String, String>, T
 
 fn output_schema() -> Value {
     json!({
-        "program": {"type": "string"},
+        "program": "string",
         "exitCode": {"type": ["integer", "null"], "description": "null when a signal ended it"},
-        "signal": {"type": ["integer", "null"]},
-        "timedOut": {"type": "boolean"},
-        "stdout": {"type": "string"},
-        "stderr": {"type": "string"},
-        "stdoutTruncated": {"type": "boolean"},
-        "stderrTruncated": {"type": "boolean"},
+        "signal": {"type": ["integer", "null"]}, "timedOut": "boolean", "stdout": "string",
+        "stderr": "string", "stdoutTruncated": "boolean", "stderrTruncated": "boolean",
         "stdoutBytes": {"type": "integer", "description": "Bytes written, kept or truncated"},
-        "stderrBytes": {"type": "integer"},
+        "stderrBytes": "integer",
         "binary": {"type": "boolean", "description": "Bytes that are not UTF-8 were replaced"},
-        "durationMs": {"type": "number"},
+        "durationMs": "number",
     })
 }
 

@@ -35,11 +35,8 @@ impl Tool for Fetch {
                 self.0.rule.allowed()
             ),
         )
-        .input(input_schema(limit), &["url"])
-        .output(
-            output_schema(),
-            &["status", "url", "title", "content", "content_type", "size", "chars", "truncated"],
-        )
+        .input(input_schema(limit))
+        .output(output_schema())
         .open_world()
         .tags(&["web", "http", "read"])
         .permissions(&["web:fetch"])
@@ -68,40 +65,26 @@ impl Tool for Fetch {
 fn input_schema(limit: u64) -> Value {
     json!({
         "url": {
-            "type": "string",
-            "minLength": 1,
-            "maxLength": 8192,
+            "type": "string", "minLength": 1, "maxLength": 8192,
             "description": "Absolute, such as https://example.com/page",
         },
-        "format": {
-            "type": "string",
-            "enum": ["markdown", "text", "raw"],
-            "default": "markdown",
+        "format?": {
+            "type": "string", "enum": ["markdown", "text", "raw"], "default": "markdown",
             "description": "`raw` returns the source",
         },
-        "start": {
-            "type": "integer",
-            "minimum": 0,
-            "default": 0,
+        "start?": {
+            "type": "integer", "minimum": 0, "default": 0,
             "description": "Characters to skip at the beginning",
         },
-        "max_chars": {
-            "type": "integer",
-            "minimum": 1,
-            "maximum": 500_000,
-            "default": 20_000,
+        "max_chars?": {
+            "type": "integer", "minimum": 1, "maximum": 500_000, "default": 20_000,
             "description": "Maximum number of characters of the content",
         },
-        "links": {
-            "type": "boolean",
-            "default": true,
-            "description": "false leaves the list of links out",
+        "links?": {
+            "type": "boolean", "default": true, "description": "false leaves the list of links out",
         },
-        "timeout_ms": {
-            "type": "integer",
-            "minimum": 1,
-            "maximum": limit,
-            "default": limit,
+        "timeout_ms?": {
+            "type": "integer", "minimum": 1, "maximum": limit, "default": limit,
             "description": "For the whole exchange with its redirects",
         },
     })
@@ -111,20 +94,15 @@ fn output_schema() -> Value {
     json!({
         "status": {"type": "integer", "description": "HTTP status"},
         "url": {"type": "string", "description": "The URL of the page, after redirects"},
-        "title": {"type": "string"},
-        "content": {"type": "string"},
-        "content_type": {"type": "string"},
+        "title": "string", "content": "string", "content_type": "string",
         "size": {"type": "integer", "description": "Bytes that were read"},
         "chars": {"type": "integer", "description": "Characters of the whole content"},
-        "next": {
+        "next?": {
             "type": "integer",
             "description": "There is more content: the `start` that continues it",
         },
-        "truncated": {
-            "type": "boolean",
-            "description": "The page exceeded the size limit",
-        },
-        "links": {
+        "truncated": {"type": "boolean", "description": "The page exceeded the size limit"},
+        "links?": {
             "type": "array",
             "items": {
                 "type": "object",

@@ -2,17 +2,15 @@
 //! recursion, so time and memory grow linearly with the page. Menus, scripts and hidden parts are
 //! omitted; `<main>` or `<article>` is preferred.
 
-mod attributes;
-
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
-use html5gum::{DefaultEmitter, Token, Tokenizer};
+use html5gum::{DefaultEmitter, HtmlString, Spanned, Token, Tokenizer};
 use lockgate_text::unseen::is_unseen;
 use url::Url;
 
 use super::writer::Writer;
 use crate::tool::first_chars;
-use attributes::{Attributes, attribute, is_hidden};
 
 /// Maximum number of links returned per page.
 const MAX_LINKS: usize = 500;
@@ -381,6 +379,45 @@ fn is_invisible(c: char) -> bool {
 fn short(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     first_chars(&words.join(" "), MAX_TEXT_CHARS).to_owned()
+}
+
+/// Elements that contain the whole page; attributes never hide them.
+const WHOLE: [&str; 3] = ["body", "head", "html"];
+
+type Attributes = BTreeMap<HtmlString, Spanned<HtmlString, ()>>;
+
+fn attribute<'a>(attributes: &'a Attributes, name: &str) -> Option<Cow<'a, str>> {
+    attributes.get(name.as_bytes()).map(|value| String::from_utf8_lossy(value))
+}
+
+/// Returns whether an element is hidden from people, and therefore from models.
+fn is_hidden(name: &str, attributes: &Attributes) -> bool {
+    if WHOLE.contains(&name) {
+        return false;
+    }
+    if attributes.contains_key(&b"hidden"[..]) {
+        return true;
+    }
+    if let Some(value) = attribute(attributes, "aria-hidden")
+        && value.trim().eq_ignore_ascii_case("true")
+    {
+        return true;
+    }
+    attribute(attributes, "style").is_some_and(|style| style.split(';').any(hides))
+}
+
+/// Returns whether a style declaration, such as `opacity: 0`, hides the element.
+fn hides(declaration: &str) -> bool {
+    let Some((property, value)) = declaration.split_once(':') else { return false };
+    let value = value.trim().to_ascii_lowercase();
+    let value = value.trim_end_matches("!important").trim_end();
+    let number = value.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == '%');
+    match &*property.trim().to_ascii_lowercase() {
+        "display" => value == "none",
+        "visibility" => matches!(value, "hidden" | "collapse"),
+        "opacity" | "font-size" => number.trim().parse().is_ok_and(|number: f64| number < 0.01),
+        _ => false,
+    }
 }
 
 #[cfg(test)]

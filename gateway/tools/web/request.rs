@@ -20,19 +20,6 @@ use crate::tool::{Arguments, Client, Effect, Output, Tool, ToolError, ToolSpec, 
 const MAX_HEADERS: usize = 128;
 const MAX_HEADER_BYTES: usize = 4 << 10;
 
-const ANSWERED: [&str; 10] = [
-    "status",
-    "url",
-    "headers",
-    "content_type",
-    "body",
-    "encoding",
-    "size",
-    "truncated",
-    "duration_ms",
-    "redirects",
-];
-
 pub(super) struct Request(pub(super) Arc<Web>);
 
 impl Tool for Request {
@@ -51,14 +38,8 @@ impl Tool for Request {
                 self.0.rule.allowed()
             ),
         )
-        .input(
-            input_schema(config, limit),
-            &["url"],
-        )
-        .output(
-            output_schema(),
-            &ANSWERED,
-        )
+        .input(input_schema(config, limit))
+        .output(output_schema())
         .effect(Effect::Writes { destructive: true, idempotent: false })
         .open_world()
         .tags(&["web", "http"])
@@ -80,43 +61,32 @@ impl Tool for Request {
 fn input_schema(config: &Config, limit: u64) -> Value {
     json!({
         "url": {
-            "type": "string",
-            "minLength": 1,
-            "maxLength": 8192,
+            "type": "string", "minLength": 1, "maxLength": 8192,
             "description": "Absolute, such as https://api.example.com/v1/items?page=1",
         },
-        "method": {
-            "type": "string",
-            "enum": config.methods,
-            "default": config.methods.first(),
+        "method?": {
+            "type": "string", "enum": config.methods, "default": config.methods.first(),
             "description": "The HTTP method",
         },
-        "headers": {
-            "type": "object",
-            "additionalProperties": {"type": "string"},
-            "description": "Request headers; Host, User-Agent and those of the connection \
-                are set for you",
+        "headers?": {
+            "type": "object", "additionalProperties": {"type": "string"},
+            "description": "Request headers; Host, User-Agent and those of the connection are \
+                set for you",
         },
-        "json": {"description": "Body: any JSON value, sent as application/json"},
-        "form": {
-            "type": "object",
-            "additionalProperties": {"type": ["string", "number", "boolean"]},
+        "json?": {"description": "Body: any JSON value, sent as application/json"},
+        "form?": {
+            "type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]},
             "description": "Body: fields, sent as application/x-www-form-urlencoded",
         },
-        "text": {
+        "text?": {
             "type": "string",
             "description": "Body: text, sent as text/plain unless a content-type header is given",
         },
-        "follow_redirects": {
-            "type": "boolean",
-            "default": true,
-            "description": "false returns the redirect itself",
+        "follow_redirects?": {
+            "type": "boolean", "default": true, "description": "false returns the redirect itself",
         },
-        "timeout_ms": {
-            "type": "integer",
-            "minimum": 1,
-            "maximum": limit,
-            "default": limit,
+        "timeout_ms?": {
+            "type": "integer", "minimum": 1, "maximum": limit, "default": limit,
             "description": "For the whole exchange with its redirects",
         },
     })
@@ -125,25 +95,19 @@ fn input_schema(config: &Config, limit: u64) -> Value {
 fn output_schema() -> Value {
     json!({
         "status": {"type": "integer", "description": "HTTP status"},
-        "url": {
-            "type": "string",
-            "description": "The URL of the response, after redirects",
-        },
+        "url": {"type": "string", "description": "The URL of the response, after redirects"},
         "headers": {
-            "type": "object",
-            "additionalProperties": {"type": "string"},
+            "type": "object", "additionalProperties": {"type": "string"},
             "description": "Names in lower case; more than one value on lines of their own",
         },
-        "content_type": {"type": "string"},
+        "content_type": "string",
         "body": {"type": "string", "description": "Text, or base64 according to `encoding`"},
         "encoding": {"type": "string", "enum": ["text", "base64"]},
         "size": {"type": "integer", "description": "Bytes of the body that were read"},
         "truncated": {"type": "boolean", "description": "The body exceeded the size limit"},
-        "duration_ms": {"type": "number"},
+        "duration_ms": "number",
         "redirects": {
-            "type": "array",
-            "items": {"type": "string"},
-            "description": "URLs that redirected",
+            "type": "array", "items": {"type": "string"}, "description": "URLs that redirected",
         },
     })
 }

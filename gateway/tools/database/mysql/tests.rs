@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::time::Duration;
 
 use lockgate_policy::sql::{Dialect, Spec, Sql as Rule};
 use serde_json::json;

@@ -1,0 +1,95 @@
+//! The part that the pools of PostgreSQL and MySQL have in common: permits for sessions, timeouts,
+//! and the reason of the last failure to connect.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::answer::{Answer, Ask, unreachable};
+use super::config::{Limits, Network};
+use crate::tool::ToolError;
+
+/// How long a caller waits for a session, and a session for its connection.
+pub(super) const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Additional time for a cancelled statement to end.
+const CANCEL_GRACE_PERIOD: Duration = Duration::from_secs(2);
+
+/// A database server, with a limited number of sessions.
+pub(super) struct Remote {
+    pub(super) network: Network,
+    places: Arc<Semaphore>,
+    /// Why the last connection attempt failed.
+    refusal: Mutex<Option<String>>,
+}
+
+impl Remote {
+    pub(super) fn new(network: Network, limits: &Limits) -> Self {
+        let places = Arc::new(Semaphore::new(limits.pool));
+        Self { network, places, refusal: Mutex::default() }
+    }
+
+    pub(super) async fn acquire(&self) -> Result<OwnedSemaphorePermit, ToolError> {
+        let place = Arc::clone(&self.places).acquire_owned();
+        match tokio::time::timeout(ACQUIRE_TIMEOUT, place).await {
+            Ok(Ok(place)) => Ok(place),
+            _ => Err(ToolError::new(
+                "all connections to this database are busy: try again in a moment",
+            )),
+        }
+    }
+
+    /// Checks that the database responds. Returns the failure, for its operator. A database with
+    /// all connections in use counts as responding.
+    pub(super) async fn find_trouble(
+        &self,
+        answer: impl Future<Output = Result<Answer, ToolError>>,
+    ) -> Option<String> {
+        if self.places.available_permits() == 0 {
+            return None;
+        }
+        let ToolError(words) = answer.await.err()?;
+        Some(self.refusal.lock().take().unwrap_or(words))
+    }
+
+    /// Logs and stores why a connection attempt failed, and returns the caller's error.
+    pub(super) fn report_unreachable(&self, words: &str) -> ToolError {
+        let error = self.network.without_password(words);
+        tracing::warn!(database = %self.network.database, error, "no connection");
+        *self.refusal.lock() = Some(error);
+        unreachable(words)
+    }
+
+    /// Logs privileges that the role may not have, and returns the caller's error.
+    pub(super) fn report_role(&self, found: &str) -> ToolError {
+        let role = &self.network.user;
+        tracing::error!(%role, %found, "the role may do more than read tables");
+        ToolError::new(
+            "the gateway does not use this database, because its role may do more than read tables",
+        )
+    }
+
+    /// Logs the loss of a session, and returns the caller's error.
+    pub(super) fn report_lost(&self, error: &str) -> ToolError {
+        tracing::warn!(database = %self.network.database, error, "a connection was lost");
+        lost()
+    }
+}
+
+pub(super) fn lost() -> ToolError {
+    ToolError::new("the connection to the database was lost: try again")
+}
+
+/// Returns the time after which a statement has ended, by its own timeout or by cancellation.
+pub(super) fn end_timeout(ask: &Ask) -> Duration {
+    ask.timeout + CANCEL_GRACE_PERIOD
+}
+
+/// Runs a statement within its [`end_timeout`].
+pub(super) async fn within(
+    ask: &Ask,
+    run: impl Future<Output = Result<Answer, ToolError>>,
+) -> Result<Answer, ToolError> {
+    tokio::time::timeout(end_timeout(ask), run).await.unwrap_or_else(|_| Err(ask.late()))
+}
