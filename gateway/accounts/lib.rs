@@ -12,7 +12,6 @@ mod accounts;
 mod authorization;
 mod challenge;
 mod client_identity;
-mod client_key;
 mod config;
 mod connecting;
 mod connection;
@@ -30,8 +29,9 @@ mod token_endpoint;
 
 pub use account::{Account, AccountState};
 pub use accounts::{Accounts, PreparedAccounts};
-pub use client_key::{ClientKey, ClientKeyError};
-pub use config::{Authentication, Config, Listing, Method, PreRegistered, ServerConfig};
+pub use config::{
+    Authentication, ClientKey, ClientKeyError, Config, Listing, Method, PreRegistered, ServerConfig,
+};
 pub use connecting::{CallbackQuery, Consent, Started};
 pub use connection::Connection;
 pub use error::AccountError;

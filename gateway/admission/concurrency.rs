@@ -5,7 +5,6 @@
 mod bounds;
 mod callers;
 mod turns;
-mod waiter;
 
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -17,10 +16,11 @@ use crate::caller_id::CallerId;
 use crate::clock;
 use crate::member::{Freed, Membership};
 use crate::pool_waiter::{PoolWaiter, Queue};
-pub use bounds::{Bounds, Charge, ConcurrencyError};
+use bounds::{Answer, Notice, Waiter};
 use callers::Callers;
 use turns::{RUNNING, Rules, TurnsState, WAITING};
-use waiter::{Answer, Notice, Waiter};
+
+pub use bounds::{Bounds, Charge, ConcurrencyError};
 
 /// Maximum wait reported in a refusal.
 const MAX_WAIT: Duration = Duration::from_secs(30);

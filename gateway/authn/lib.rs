@@ -16,7 +16,6 @@ mod principal;
 mod provider;
 mod refusal;
 mod resource;
-mod role;
 mod scope;
 pub mod signer;
 mod token;
@@ -26,7 +25,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 pub use certificate::{CERTIFICATE, Certificate, ClientCertificateError, read_expiry};
-pub use config::{Anonymous, Claims, Config, Issuer, Scopes, SignIn, ToolScopes};
+pub use config::{
+    Anonymous, Claims, Config, Issuer, Role, RoleHolders, Scopes, SignIn, ToolScopes,
+};
 pub use fetch::Outside;
 pub use holder::Holder;
 pub use identity::{ANONYMOUS, AccessToken, DEFAULT_ORGANISATION, Identity, KEY, LOCAL};
@@ -36,7 +37,6 @@ pub use principal::Principal;
 pub use provider::{Answer, Attempt, SignInError};
 pub use refusal::{AuthnError, RefusedCaller, RefusedToken};
 pub use resource::{Resource, WELL_KNOWN};
-pub use role::{Role, RoleHolders};
 pub use scope::is_scope;
 pub use signer::{KEY_SET, Signer};
 

@@ -9,8 +9,7 @@ use bytes::{Bytes, BytesMut};
 use http::Response;
 
 use crate::error::SendError;
-use crate::http1::{Http1Connection, Http1Error, IdleConnections, ResponseHead};
-use crate::payload::Payload;
+use crate::http1::{Http1Connection, Http1Error, IdleConnections, Payload, ResponseHead};
 
 /// The body of a response. Event streams read it piece by piece; [`Body::collect_limited`] reads it
 /// as a whole. Dropping it before its end closes the connection, which is how a modern MCP request

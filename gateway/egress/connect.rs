@@ -3,15 +3,19 @@
 //! no proxy but the configured one.
 
 use std::fmt;
-use std::io;
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use parking_lot::Mutex;
 use rustls::ClientConfig;
 use rustls_pki_types::{CertificateDer, ServerName};
 use socket2::{SockRef, TcpKeepalive};
+use tempfile::NamedTempFile;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
@@ -19,7 +23,6 @@ use tokio_rustls::TlsConnector;
 use url::Host;
 
 use crate::address::Policy;
-use crate::authorities_file::AuthoritiesFile;
 use crate::client_certificate::{ClientCertificate, OwnCertificate};
 use crate::config::Config;
 use crate::error::{ConnectError, SetupError};
@@ -363,6 +366,43 @@ fn checked(
         }
     }
     some(found)
+}
+
+// The trusted CA certificates as a PEM file, for child processes: they read it instead of the
+// system's file, so it must contain the system's CA certificates too.
+
+const PEM_LINE_LENGTH: usize = 64;
+
+/// Written once, into the temporary directory; deleted on drop.
+#[derive(Default)]
+pub(crate) struct AuthoritiesFile(Mutex<Option<NamedTempFile>>);
+
+impl AuthoritiesFile {
+    pub(crate) fn path(&self, authorities: &[CertificateDer<'static>]) -> io::Result<PathBuf> {
+        let mut written = self.0.lock();
+        if let Some(file) = &*written
+            && file.path().exists()
+        {
+            return Ok(file.path().to_owned());
+        }
+        let mut file = tempfile::Builder::new().prefix("lockgate-ca-").suffix(".pem").tempfile()?;
+        for certificate in authorities {
+            write_pem(&mut file, certificate)?;
+        }
+        file.flush()?;
+        let path = file.path().to_owned();
+        *written = Some(file);
+        Ok(path)
+    }
+}
+
+fn write_pem(out: &mut impl Write, certificate: &[u8]) -> io::Result<()> {
+    writeln!(out, "-----BEGIN CERTIFICATE-----")?;
+    for line in STANDARD.encode(certificate).as_bytes().chunks(PEM_LINE_LENGTH) {
+        out.write_all(line)?;
+        writeln!(out)?;
+    }
+    writeln!(out, "-----END CERTIFICATE-----")
 }
 
 #[cfg(test)]

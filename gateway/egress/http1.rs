@@ -1,7 +1,6 @@
 //! An HTTP/1.1 connection that its caller drives: no task, no channel, and a single `writev` for a
 //! request that the socket accepts at once. Rejects responses on whose end parsers disagree.
 
-mod error;
 mod head;
 mod request;
 
@@ -15,11 +14,10 @@ use bytes::{Buf, Bytes, BytesMut};
 use http::StatusCode;
 use tokio::io::{AsyncReadExt, AsyncWrite};
 
-use crate::payload::Payload;
 use crate::stream::Stream;
-pub use error::Http1Error;
 use head::Framing;
-pub use head::ResponseHead;
+
+pub use head::{Http1Error, ResponseHead};
 pub use request::RequestHead;
 pub(crate) use request::write_request;
 
@@ -284,6 +282,28 @@ impl Http1Connection {
         }
         self.input.reserve(room);
         pin!(self.stream.read_buf(&mut self.input)).poll(cx)
+    }
+}
+
+/// The body of a request; some pieces may be empty.
+#[derive(Clone, Debug, Default)]
+pub struct Payload(pub(crate) [Bytes; 2]);
+
+impl Payload {
+    pub(crate) fn len(&self) -> usize {
+        self.0.iter().map(Bytes::len).sum()
+    }
+}
+
+impl From<[Bytes; 2]> for Payload {
+    fn from(pieces: [Bytes; 2]) -> Self {
+        Self(pieces)
+    }
+}
+
+impl From<Bytes> for Payload {
+    fn from(text: Bytes) -> Self {
+        Self([text, Bytes::new()])
     }
 }
 

@@ -4,7 +4,6 @@
 //! redirects, no cookies, no decompression, no added header but `Host`.
 
 mod address;
-mod authorities_file;
 mod body;
 mod client_certificate;
 mod config;
@@ -13,7 +12,6 @@ mod error;
 mod guard;
 mod guarded_client;
 mod http1;
-mod payload;
 mod pool;
 mod proxy;
 mod resolve;
@@ -33,8 +31,7 @@ pub use connect::Connector;
 pub use error::{Cause, CertificateError, ConnectError, SendError, SetupError, describe};
 pub use guard::Guard;
 pub use guarded_client::{GuardedClient, GuardedError};
-pub use http1::{Http1Error, MAX_READ_AHEAD, RequestHead, ResponseHead};
-pub use payload::Payload;
+pub use http1::{Http1Error, MAX_READ_AHEAD, Payload, RequestHead, ResponseHead};
 pub use pool::{Origin, PostHead, PostRequest};
 pub use proxy::Proxy;
 pub use resolve::{Addresses, Resolve, System};

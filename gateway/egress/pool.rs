@@ -18,9 +18,8 @@ use crate::config::Config;
 use crate::connect::Connector;
 use crate::error::{SendError, SetupError};
 use crate::http1::{
-    Http1Connection, Http1Error, IdleConnections, RequestHead, ResponseHead, write_request,
+    Http1Connection, Http1Error, IdleConnections, Payload, RequestHead, ResponseHead, write_request,
 };
-use crate::payload::Payload;
 use crate::stream::Stream;
 use crate::target::Target;
 

@@ -7,7 +7,6 @@
 mod config;
 mod connection;
 mod counts;
-mod reply;
 mod report;
 mod shared;
 

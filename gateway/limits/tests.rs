@@ -10,11 +10,9 @@ use lockgate_egress::{Connector, Policy};
 use lockgate_policy::file::Key;
 use lockgate_policy::{Allowance, LimitKey, Limiter, Quota, Reached, Subject, WhenAway};
 
-use redis::Redis;
-
-use crate::connection::{Connection, Report};
-use crate::reply::Reply;
+use crate::connection::{Connection, Reply, Report};
 use crate::{Config, Shared, UrlError};
+use redis::Redis;
 
 const SUBJECT: Subject<'static> = Subject {
     key: 1,

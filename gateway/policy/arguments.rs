@@ -6,7 +6,6 @@ mod bounds;
 mod edit;
 mod pass;
 mod pointer;
-mod reading;
 mod schema;
 mod structural;
 
@@ -22,8 +21,7 @@ pub(crate) use bounds::expression;
 pub(crate) use edit::{Edit, write};
 pub(crate) use pass::Pass;
 use pointer::{Pointer, PointerMatches};
-pub(crate) use pointer::{pointer, undisguised};
-pub(crate) use reading::read;
+pub(crate) use pointer::{pointer, read, undisguised};
 use structural::{Misrule, Structural, under};
 
 /// Maximum number of arguments named by a policy.

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::file::{Key, Rate};
-use crate::limit_key::LimitKey;
-use crate::limiter::{Allowance, HeldPermit, Limiter, Quota, Reached};
+use crate::limiter::{Allowance, HeldPermit, LimitKey, Limiter, Quota, Reached};
 use crate::pattern::{self, Matcher};
 use crate::rule::Rule;
 use crate::{Subject, Target};

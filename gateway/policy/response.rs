@@ -1,7 +1,6 @@
 //! The `response` rule: limits on the size, the secrets and the links of results. It works on
 //! decoded text and sizes, independent of JSON and the wire format.
 
-mod keyed;
 mod secrets;
 
 use std::borrow::Cow;

@@ -10,7 +10,6 @@ mod functions;
 mod limit;
 mod metered;
 mod names;
-mod nesting;
 mod query;
 mod reserved;
 mod rows;

@@ -4,20 +4,16 @@
 //! Builds no tree, copies nothing, and rejects batches (the listener splits them where a revision
 //! has them).
 
-mod error;
-mod keys;
 mod message;
 mod wrapped;
 
 use bytes::Bytes;
 
-pub use error::{EnvelopeError, MessageError};
-use keys::undisguised;
-use message::RequestParts;
-pub use message::{ErrorObject, Message, Outcome, Request, Response};
-
 use crate::method::Method;
 use crate::scan::{self, Fault, Keys, Member, Members, ScanError, Scanner, Span};
+use message::RequestParts;
+
+pub use message::{ErrorObject, Message, Outcome, Request, Response};
 
 /// Maximum id in bytes of JSON text.
 pub const MAX_ID: usize = 256;
@@ -259,6 +255,89 @@ pub fn split_batch(text: &Bytes, max_depth: usize, max: usize) -> Result<Vec<Byt
     })?;
     scanner.end()?;
     Ok(messages)
+}
+
+/// The reason why a text is not a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MessageError {
+    /// Not JSON (-32700).
+    #[error("parse error: {0}")]
+    Parse(ScanError),
+    /// JSON that violates a rule (-32600), with the id if it could be read.
+    #[error("invalid request: {what}")]
+    Invalid { what: EnvelopeError, id: Option<Span> },
+}
+
+/// The violated rule of the envelope.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EnvelopeError {
+    #[error("{0}")]
+    Scan(ScanError),
+    #[error("an array is not a message in this revision")]
+    Batch,
+    #[error("`jsonrpc` must be \"2.0\"")]
+    Version,
+    #[error("`id` must be a string or an integer of at most 256 bytes")]
+    Id,
+    #[error("`method` must be a string")]
+    Method,
+    #[error("`params` must be an object")]
+    Params,
+    #[error("`_meta` must be an object")]
+    Meta,
+    #[error("a message has either a method, a result or an error")]
+    Shape,
+    #[error("`result` must be an object")]
+    Result,
+    #[error("`error` must be an object with an integer code and a message")]
+    Error,
+}
+
+/// Members that the gateway reads, by length. A key that differs only in case is rejected even
+/// alone, because some servers would read it and the gateway would not.
+const fn known(length: usize) -> &'static [&'static str] {
+    match length {
+        2 => &["id"],
+        3 => &["uri", "ref"],
+        4 => &["name", "task"],
+        5 => &["_meta", "error", "level"],
+        6 => &["method", "params", "result", "cursor", "taskId"],
+        7 => &["jsonrpc", "context"],
+        8 => &["argument"],
+        9 => &["arguments", "requestId"],
+        12 => &["requestState"],
+        13 => &["notifications"],
+        14 => &["inputResponses"],
+        15 => &["protocolVersion"],
+        _ => &[],
+    }
+}
+
+const _: () = {
+    let mut length = 0;
+    while length < 64 {
+        let names = known(length);
+        let mut at = 0;
+        while at < names.len() {
+            assert!(names[at].len() == length, "a name stands among those of another length");
+            at += 1;
+        }
+        length += 1;
+    }
+};
+
+/// Rejects keys that differ only in case from a known key.
+fn undisguised(text: &[u8], member: Member, keys: Keys) -> Result<(), ScanError> {
+    if keys != Keys::Strict {
+        return Ok(());
+    }
+    let name = member.name_bytes(text);
+    match known(name.len()).iter().find(|known| name.eq_ignore_ascii_case(known.as_bytes())) {
+        Some(known) if *name != *known.as_bytes() => {
+            Err(ScanError { what: Fault::CaseVariant, at: member.key.start })
+        }
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]

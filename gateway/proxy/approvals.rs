@@ -3,7 +3,6 @@
 
 pub(crate) mod announced;
 pub(crate) mod asked;
-pub(crate) mod bounds;
 pub(crate) mod waiting;
 
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -2,7 +2,6 @@
 //! from other approvers, or both. The approved call is executed unchanged and once. Calls that need
 //! no approval do not pass through here.
 
-mod announce;
 pub(crate) mod answer;
 pub(crate) mod call;
 mod record;
@@ -10,22 +9,24 @@ mod shown;
 mod unchanged;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use lockgate_authn::Principal;
 use lockgate_policy::ApprovalRule;
-use lockgate_protocol::meta;
 use lockgate_protocol::method::Method;
-use lockgate_protocol::question;
 use lockgate_protocol::revision::Era;
+use lockgate_protocol::sealed::Purpose;
 use lockgate_protocol::write::{self, Object};
+use lockgate_protocol::{meta, question};
+use lockgate_telemetry::Notification;
 use lockgate_text::hex;
 use lockgate_upstream::QuestionError;
 use serde_json::{Value, json};
+use tokio::sync::mpsc::error::TrySendError;
 use tokio_util::sync::CancellationToken;
 
-use crate::approvals::asked::{AskedCall, Nonce, TakeError};
-use crate::approvals::bounds::{Bounds, NoRoom};
+use crate::approvals::announced::{Announcement, WaitingApproval};
+use crate::approvals::asked::{AskedCall, Bounds, NoRoom, Nonce, TakeError};
 use crate::approvals::waiting::{Ending, WaitingCall};
 use crate::authorize::Permitted;
 use crate::client_channel::CallChannel;
@@ -36,6 +37,7 @@ use crate::rescue::{ApprovalError, RequestError};
 use crate::transport::Text;
 use answer::{CallerAnswer, KEY, is_approval};
 use call::ApprovedCall;
+use shown::show_text;
 
 /// The outcome of the approval step.
 pub(crate) enum Step {
@@ -338,5 +340,51 @@ impl Asking<'_> {
             Some(Ending::Denied(by)) => self.deny(&by),
             None => self.expire(),
         }
+    }
+}
+
+// Announces to the configured webhook that a call waits for approvers. Sending never blocks: a
+// message that finds the queue full is dropped and counted.
+
+impl Asking<'_> {
+    /// Queues the announcement of a call, valid until `over`. A caller's share of the queue is
+    /// limited to the number of its calls that may wait at once.
+    fn announce(&self, id: &str, expires: SystemTime, over: &CancellationToken) {
+        let approvals = &self.gateway.approvals;
+        let Some(sender) = approvals.announcements() else { return };
+        let share = approvals.announced.take(&self.context.principal, self.bounds.of_principal);
+        let Some(share) = share else { return self.drop_announcement(id) };
+        let until = expires.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs() + 1;
+        let sealer = &self.context.snapshot.sealer;
+        let Ok(token) = sealer.seal(Purpose::ApprovalLink, &[id.as_bytes()], until, b"") else {
+            return;
+        };
+        let principal = &self.context.principal;
+        let mut needs = Vec::new();
+        for rule in self.rules(false) {
+            needs.push(rule.needs());
+        }
+        let organisation = principal.named_organisation();
+        let tool = self.permitted.listed().unwrap_or("");
+        let waiting = WaitingApproval {
+            id: id.to_owned(),
+            caller: format!("{}|{}", principal.issuer, principal.subject),
+            organisation: organisation.map(str::to_owned),
+            tool: show_text(tool),
+            server: self.permitted.server().slug().to_owned(),
+            needs,
+            asked: SystemTime::now(),
+            expires,
+            token,
+        };
+        let announcement = Announcement::new(waiting, over.clone(), share);
+        if let Err(TrySendError::Full(_)) = sender.try_send(announcement) {
+            self.drop_announcement(id);
+        }
+    }
+
+    fn drop_announcement(&self, id: &str) {
+        self.gateway.metrics.notified(Notification::Dropped);
+        tracing::warn!(id, "message dropped: the webhook's queue is full");
     }
 }

@@ -1,9 +1,7 @@
 //! Authorization: visibility in the view (hidden items are reported as unknown), then rate limits,
 //! then arguments. Servers are reached only with a [`Permitted`], which only this module creates.
 
-mod completion;
 mod evaluate;
-mod missing;
 mod permitted;
 mod task_support;
 
@@ -11,25 +9,26 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use lockgate_policy::response::Response;
-use lockgate_policy::{ALWAYS_QUICK, InputSchema, TargetKind};
-use lockgate_protocol::code;
+use lockgate_policy::{ALWAYS_QUICK, Annotations, InputSchema, Target, TargetKind, Verdict};
 use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::method::Method;
+use lockgate_protocol::name::Slug;
 use lockgate_protocol::revision::Era;
 use lockgate_protocol::sealed::Purpose;
-use lockgate_upstream::Upstream;
+use lockgate_protocol::{code, scan, write};
+use lockgate_upstream::{Upstream, UpstreamState};
 
+use crate::catalog::{category, organisation_of};
 use crate::context::RequestContext;
-use completion::authorize_completion;
-pub(crate) use evaluate::admit;
+use crate::rescue::RequestError;
+use crate::tokens::{self, Resumption};
+use crate::{answers, approve, skills, unix_time};
 use evaluate::{answer_missing, evaluate};
 use permitted::Judgement;
-pub(crate) use permitted::{Parked, Permitted};
 use task_support::find_use;
 
-use crate::rescue::RequestError;
-use crate::tokens::Resumption;
-use crate::{answers, approve, skills, tokens, unix_time};
+pub(crate) use evaluate::admit;
+pub(crate) use permitted::{Parked, Permitted};
 
 pub(crate) fn authorize(context: &RequestContext) -> Result<Permitted, RequestError> {
     match context.request.method {
@@ -100,7 +99,7 @@ fn bytes_of(request: &Request, name: &str) -> usize {
 /// Returns the error for an unknown name: not found, or not there yet if a server that has never
 /// been listed may have it. Names that policy would hide are always reported as not found.
 fn unknown_name(context: &RequestContext, kind: TargetKind, name: &str) -> RequestError {
-    if let Some(server) = missing::find_server(context, kind, name) {
+    if let Some(server) = find_server(context, kind, name) {
         server.revive();
         return RequestError::not_there_yet(&**server).of_server(server.slug());
     }
@@ -283,4 +282,145 @@ pub(crate) fn require_tasks(context: &RequestContext) -> Result<(), RequestError
     let needed = serde_json::json!({"requiredCapabilities": {"extensions": {TASKS: {}}}});
     Err(RequestError::new(code::MISSING_CAPABILITY, "the request needs the tasks extension")
         .data(needed))
+}
+
+fn authorize_completion(context: &RequestContext) -> Result<Permitted, RequestError> {
+    let Some(Reference { raw: reference, members, key, name }) = read_reference(context) else {
+        return Err(RequestError::invalid(
+            "`params.ref` must be a ref/prompt with `name` or a ref/resource with `uri`",
+        ));
+    };
+    let Completed { server, own, judged } = match key {
+        "name" => authorize_prompt_values(context, &name)?,
+        _ => authorize_resource_values(context, &name)?,
+    };
+    let mut own_reference = Vec::with_capacity(reference.len());
+    let mut object = write::Object::open(&mut own_reference);
+    for m in &members {
+        if m.is(reference, key) {
+            object.string(key, &own)
+        } else {
+            object.copy(m.key.of(reference), m.value.of(reference))
+        }
+    }
+    object.close();
+    let replaced = vec![("ref", Some(own_reference))];
+    Ok(Permitted::new(server, Method::Complete, own.into(), replaced).with_judgement(judged))
+}
+
+/// The prompt or resource in `params.ref`.
+struct Reference<'a> {
+    raw: &'a [u8],
+    members: scan::Members,
+    /// The member that holds the name or URI.
+    key: &'static str,
+    name: Cow<'a, str>,
+}
+
+fn read_reference(context: &RequestContext) -> Option<Reference<'_>> {
+    let raw = context.request.param("ref")?;
+    let mut scanner = scan::Scanner::new(raw, scan::MAX_DEPTH).ok()?;
+    let (_, members) = scanner.members(scan::Keys::Strict).ok()?;
+    let key = match &*scan::find_str(&members, raw, "type")? {
+        "ref/prompt" => "name",
+        "ref/resource" => "uri",
+        _ => return None,
+    };
+    let name = scan::find_str(&members, raw, key)?;
+    Some(Reference { raw, members, key, name })
+}
+
+struct Completed {
+    server: Arc<dyn Upstream>,
+    /// The server's own name or URI.
+    own: String,
+    judged: Judgement,
+}
+
+fn authorize_prompt_values(
+    context: &RequestContext,
+    name: &str,
+) -> Result<Completed, RequestError> {
+    let Some(seen) = context.prompt(name) else {
+        return Err(answer_missing(context, RequestError::unknown("prompt", name)));
+    };
+    let target = seen.entry.target(TargetKind::PromptCompletion);
+    let Some(verdict) = find_verdict(context, &target) else {
+        return Err(answer_missing(context, RequestError::unknown("prompt", name)));
+    };
+    let judged = evaluate(context, &verdict, &target)?;
+    let own = seen.entry.item.key.to_string();
+    Ok(Completed { server: Arc::clone(&seen.entry.server), own, judged })
+}
+
+/// Authorizes completion for a listed resource that the caller may read. Others are refused without
+/// asking the server, since its errors would distinguish hidden from missing resources.
+fn authorize_resource_values(
+    context: &RequestContext,
+    uri: &str,
+) -> Result<Completed, RequestError> {
+    let found = match context.view.resource(uri, TargetKind::Resource) {
+        Some(found) if context.view.lists(uri) => found,
+        _ => return Err(answer_missing(context, RequestError::unknown("resource", uri))),
+    };
+    let target = found.target(TargetKind::ResourceCompletion);
+    let Some(verdict) = find_verdict(context, &target) else {
+        return Err(answer_missing(context, RequestError::unknown("resource", uri)));
+    };
+    let judged = evaluate(context, &verdict, &target)?;
+    let own = found.own.clone();
+    Ok(Completed { server: Arc::clone(&found.server), own, judged })
+}
+
+// Unknown names while a server has never been listed: the name may be that server's, as far as
+// policy would show it. Calls are never routed by such a name.
+
+/// Finds a server in the caller's view that is not ready yet and may have the name.
+fn find_server<'a>(
+    context: &'a RequestContext,
+    kind: TargetKind,
+    name: &str,
+) -> Option<&'a Arc<dyn Upstream>> {
+    for (slug, server) in &context.view.servers {
+        let is_known = server.catalog().version > 0;
+        if is_known
+            || matches!(server.status().state, UpstreamState::Connected | UpstreamState::Disabled)
+        {
+            continue;
+        }
+        let own = if context.view.namespaced { own_name(context, slug, name) } else { Some(name) };
+        let Some(own) = own else { continue };
+        let category = category(&**server);
+        let target = Target {
+            kind,
+            server: slug,
+            organisation: organisation_of(&**server),
+            exposed: name,
+            own,
+            category: category.as_deref(),
+            annotations: Annotations::default(),
+        };
+        if find_verdict(context, &target).is_some() {
+            return Some(server);
+        }
+    }
+    None
+}
+
+/// Strips the server's namespace from an exposed name.
+fn own_name<'a>(context: &RequestContext, slug: &Slug, name: &'a str) -> Option<&'a str> {
+    let rest = name.strip_prefix(slug.as_str())?;
+    let separators = [context.snapshot.naming.separator.as_str(), "__", "/"];
+    let own = separators.into_iter().find_map(|separator| rest.strip_prefix(separator))?;
+    if own.is_empty() { None } else { Some(own) }
+}
+
+/// Returns the verdict on an item that is not in the view, or `None` if policy hides it.
+fn find_verdict(context: &RequestContext, target: &Target<'_>) -> Option<Verdict> {
+    let subject = context.rights.subject();
+    let verdict = context
+        .snapshot
+        .policy
+        .verdict(&context.rights.class, &context.rights.question(&subject, target));
+    if verdict.is_visible() { Some(verdict) } else { None }
 }

@@ -2,19 +2,17 @@
 //! views of it per endpoint. Both are immutable and replaced on changes.
 
 mod compose;
-mod entry;
+pub(crate) mod entry;
 mod groups;
 mod hidden;
 mod keep;
 mod layers;
 pub(crate) mod management;
-pub(crate) mod mark;
 mod merge;
 mod own;
 pub(crate) mod rendered;
 mod resources;
 pub(crate) mod template;
-mod tool_index;
 mod view;
 mod view_search;
 mod views;
@@ -30,19 +28,19 @@ use lockgate_protocol::name::{Naming, Slug};
 use lockgate_telemetry::Metrics;
 use lockgate_upstream::{ListKind, Status, Upstream, UpstreamState};
 
+use crate::inspect::{self, KnownInspections};
+use keep::keep_ms;
+use merge::{Merger, ServerLists};
+use view_search::ToolIndex;
+use views::Views;
+
 pub(crate) use entry::{Audience, CatalogEntry, ViewEntry, category, index, organisation_of};
 pub(crate) use groups::Groups;
 pub(crate) use hidden::Asking;
-use keep::keep_ms;
 pub(crate) use layers::{Layers, Selection, Viewing};
-use merge::{Merger, ServerLists};
 pub(crate) use own::OwnRules;
-use tool_index::ToolIndex;
 pub(crate) use view::View;
 pub(crate) use view_search::ViewSearch;
-use views::Views;
-
-use crate::inspect::{self, KnownInspections};
 
 pub(crate) type Servers = BTreeMap<Slug, Arc<dyn Upstream>>;
 

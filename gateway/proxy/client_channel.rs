@@ -1,30 +1,25 @@
 //! The channel to a client while its call runs: progress under the client's own token, log messages
 //! at its level, and questions that it supports. Only questions wait for a slow client.
 
-mod progress;
-
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use lockgate_admission::budget::{Budget, Hold};
 use lockgate_policy::response::Response;
 use lockgate_protocol::jsonrpc::Request;
-use lockgate_protocol::meta;
 use lockgate_protocol::method::Method;
-use lockgate_protocol::question;
 use lockgate_protocol::revision::Revision;
-use lockgate_protocol::scan;
 use lockgate_protocol::write::{self, Object};
+use lockgate_protocol::{meta, question, scan};
 use lockgate_upstream::{BoxFuture, ClientChannel, LogLevel, QuestionError};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
 
 use crate::log_message::write_log_message;
-use crate::pace::LogPace;
+use crate::pace::{LogPace, Pace};
 use crate::response::scrub;
 use crate::session::{Log, Session};
-use lockgate_admission::budget::{Budget, Hold};
-use progress::Progress;
 
 /// Messages queued for a slow modern client; further progress and log messages are dropped.
 const MAX_BACKLOG: usize = 256;
@@ -344,5 +339,93 @@ impl ClientChannel for CallChannel {
                 )
                 .await
         })
+    }
+}
+
+// Throttling of a call's progress: a burst of steps, then the newest step at intervals. The last
+// step is sent before the response.
+
+/// Interval between steps after the burst.
+const STEP_INTERVAL: Duration = Duration::from_millis(100);
+/// Steps that are sent immediately.
+const MAX_BURST: u32 = 20;
+
+struct Progress {
+    last: Option<f64>,
+    pace: Pace,
+    /// The newest step that has not been sent.
+    held: Option<Vec<u8>>,
+    /// Whether a timer is set for `held`.
+    timer: bool,
+}
+
+impl Default for Progress {
+    fn default() -> Self {
+        Self { last: None, pace: Pace::new(STEP_INTERVAL, MAX_BURST), held: None, timer: false }
+    }
+}
+
+impl Progress {
+    /// Records a step and returns whether it is an increase; progress may only grow.
+    fn grows(&mut self, value: f64) -> bool {
+        let grows = match self.last {
+            Some(last) => value > last,
+            None => true,
+        };
+        if grows {
+            self.last = Some(value);
+        }
+        grows
+    }
+
+    /// Holds the newest step in place of an earlier unsent step.
+    fn hold(&mut self, text: Vec<u8>) {
+        self.held = Some(text);
+    }
+
+    fn take_held(&mut self) -> Option<Vec<u8>> {
+        self.held.take()
+    }
+
+    /// Returns the step to send now, or the time to wait; `None` if no step is held.
+    fn due(&mut self, now: Instant) -> Option<Result<Vec<u8>, Duration>> {
+        self.held.as_ref()?;
+        match self.pace.admit(now) {
+            Ok(()) => self.held.take().map(Ok),
+            Err(wait) => Some(Err(wait)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_steps_become_a_few_and_the_newest_is_told() {
+        let mut progress = Progress::default();
+        let begin = Instant::now();
+        let mut told = Vec::new();
+        let mut latest = 0;
+        // 25,000 in five seconds.
+        for step in 1..=25_000_u32 {
+            assert!(progress.grows(f64::from(step)) && !progress.grows(f64::from(step)));
+            progress.hold(step.to_string().into_bytes());
+            latest = step;
+            let now = begin + Duration::from_micros(200) * step;
+            if let Some(Ok(text)) = progress.due(now) {
+                told.push(String::from_utf8(text).unwrap().parse::<u32>().unwrap());
+            }
+        }
+        assert!(told.len() > 60 && told.len() < 80, "{}", told.len());
+        assert_eq!(told[..20], (1..=20).collect::<Vec<_>>(), "a few are told one by one");
+        assert!(told.windows(2).all(|pair| pair[0] < pair[1]));
+        let held = progress.take_held().map(|text| String::from_utf8(text).unwrap());
+        assert_eq!(
+            held,
+            Some(latest.to_string()),
+            "the last one waits to be told before the answer"
+        );
+        assert!(progress.due(begin).is_none());
     }
 }

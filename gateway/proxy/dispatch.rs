@@ -3,10 +3,8 @@
 //! if messages precede it.
 
 mod answer;
-mod connect;
 mod converted_task;
 mod detached;
-mod hiding;
 mod parking;
 mod record;
 mod rounds;

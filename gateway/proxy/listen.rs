@@ -2,7 +2,6 @@
 //! notifications of changes visible to the caller, each tagged with the request id of the listen.
 //! Page: basic/patterns/subscriptions.mdx (2026-07-28).
 
-mod task_requests;
 mod tasks;
 mod watched;
 
@@ -14,18 +13,17 @@ use futures_util::future::join_all;
 use lockgate_authn::Principal;
 use lockgate_policy::{HeldPermit, TargetKind};
 use lockgate_protocol::jsonrpc::Response;
-use lockgate_protocol::meta;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Revision;
-use lockgate_protocol::uri;
 use lockgate_protocol::write::{self, Object};
+use lockgate_protocol::{meta, uri};
 use lockgate_upstream::{Announcement, Caller, ListKind, ServerId, Subscription};
 use serde_json::{Map, Value, json};
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
 use crate::catalog::View;
-use crate::catalog::mark::ListMarks;
+use crate::catalog::entry::ListMarks;
 use crate::catalog::template::Steps;
 use crate::context::RequestContext;
 use crate::directory::{Change, ChangeReceiver, Seeing};
@@ -39,8 +37,7 @@ use crate::rights::CallerRights;
 use crate::session::covers;
 use crate::streams::OpenStream;
 use crate::task_status;
-use crate::transport::{Endpoint, Outgoing, Reply};
-use task_requests::TaskRequests;
+use crate::transport::{Endpoint, Outgoing, Reply, Transport};
 use tasks::Tasks;
 use watched::Watched;
 
@@ -397,5 +394,45 @@ impl Listener {
         let result = json!({"resultType": "complete", "_meta": meta});
         self.ready.push_back(write::result(&self.id, result.to_string().as_bytes()).into());
         self.stage = Stage::Over;
+    }
+}
+
+struct TaskRequests {
+    gateway: Arc<Gateway>,
+    endpoint: Endpoint,
+    principal: Principal,
+    caller: Caller,
+    revision: Revision,
+}
+
+impl TaskRequests {
+    /// Builds a request for one of the caller's tasks under the current rules.
+    fn make(&self, token: &str) -> Option<(Arc<Gateway>, Box<RequestContext>)> {
+        let snapshot = self.gateway.snapshot();
+        let principal = snapshot.authenticator.current(&self.principal)?;
+        let rights = CallerRights::new(&snapshot.policy, principal.clone(), &self.endpoint);
+        let own = if self.caller.interactive {
+            self.gateway.find_own_clients(&self.principal, &self.caller.capabilities)
+        } else {
+            OwnClients::new()
+        };
+        let seeing = Seeing { endpoint: &self.endpoint, snapshot: &snapshot, rights: &rights };
+        let context = RequestContext {
+            view: self.gateway.view_with(&own, seeing)?,
+            endpoint: self.endpoint.clone(),
+            transport: Transport::Mcp,
+            rights,
+            principal,
+            request: task_status::make_request(token, snapshot.config.limits.depth)?,
+            revision: self.revision,
+            caller: self.caller.clone(),
+            session: None,
+            trace: None,
+            operation: None,
+            running: None,
+            takes_streamed_body: false,
+            snapshot,
+        };
+        Some((Arc::clone(&self.gateway), Box::new(context)))
     }
 }

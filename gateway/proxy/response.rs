@@ -223,7 +223,7 @@ fn meta(
 ) {
     let raw = answer.member("_meta").unwrap_or(b"{}");
     let clean = match rule {
-        Some(rule) => scrub::texts::texts(rule, "_meta", raw),
+        Some(rule) => scrub::form::texts(rule, "_meta", raw),
         None => None,
     };
     let raw = clean.as_deref().unwrap_or(raw);

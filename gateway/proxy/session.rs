@@ -7,7 +7,6 @@ mod bounds;
 mod changes;
 mod client_session;
 mod elicitation;
-mod level;
 mod log;
 mod members;
 pub(crate) mod portable;
@@ -21,27 +20,29 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use lockgate_admission::budget::Budget;
 use lockgate_authn::Principal;
 use lockgate_protocol::capabilities;
 use lockgate_protocol::revision::Revision;
 use lockgate_text::hex;
+use lockgate_upstream::LogLevel;
 use parking_lot::{Mutex, RwLock};
 use tokio_util::sync::CancellationToken;
 
-use asked::Questions;
-pub(crate) use bounds::TooMany;
-use elicitation::Elicitations;
-pub(crate) use log::{ABSENCE_GRACE_PERIOD, Log, Reader, parse_event_id};
-use members::Members;
-use portable::{Ended, Opening};
-pub(crate) use subscribed::{AtServer, NewSubscription, Subscribed, covers};
-pub(crate) use tasks::SessionTask;
-
-use crate::catalog::{View, mark::ListMarks};
+use crate::catalog::View;
+use crate::catalog::entry::ListMarks;
 use crate::own_lists::{OwnClient, OwnClients, OwnServers};
 use crate::quota::{QuotaPermit, Quotas};
 use crate::transport::Endpoint;
-use lockgate_admission::budget::Budget;
+use asked::Questions;
+use elicitation::Elicitations;
+use members::Members;
+use portable::{Ended, Opening};
+
+pub(crate) use bounds::TooMany;
+pub(crate) use log::{ABSENCE_GRACE_PERIOD, Log, Reader, parse_event_id};
+pub(crate) use subscribed::{AtServer, NewSubscription, Subscribed, covers};
+pub(crate) use tasks::SessionTask;
 
 /// Running calls of a session that can be cancelled.
 const MAX_RUNNING: usize = 1024;
@@ -420,5 +421,21 @@ pub(crate) struct Running {
 impl Drop for Running {
     fn drop(&mut self) {
         self.session.state(|state| drop(state.running.remove(&self.id)));
+    }
+}
+
+impl Session {
+    pub(crate) fn level(&self) -> Option<LogLevel> {
+        LogLevel::ALL.get(usize::from(self.level.load(Ordering::Relaxed)).checked_sub(1)?).copied()
+    }
+
+    /// Returns the minimum level sent to the client. Until the client sets a level, every message
+    /// of the server is sent, as on a direct connection.
+    pub(crate) fn wanted_level(&self) -> LogLevel {
+        self.level().unwrap_or(LogLevel::Debug)
+    }
+
+    pub(crate) fn set_level(&self, level: LogLevel) {
+        self.level.store(level as u8 + 1, Ordering::Relaxed);
     }
 }

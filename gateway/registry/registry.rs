@@ -4,16 +4,20 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use lockgate_admission::{Bounds, Charge, ConcurrencyLimit};
-use lockgate_store::{Config, FoundRecords, Reader, Store, StoreError, Vault};
+use lockgate_store::{
+    Config, DailyCalls, FoundRecords, GatewayMark, KEPT_DAYS, KnownLists, Reader, Store,
+    StoreError, Vault,
+};
 use parking_lot::RwLock;
 use tokio::sync::{Mutex, broadcast};
 use url::Url;
 
+use crate::actor::Actor;
 use crate::catalogue::Catalogue;
-use crate::error::InvalidField;
+use crate::error::{InvalidField, RegistryError};
 use crate::organisation::Organisation;
 use crate::snapshot::OrganisationSnapshot;
 use crate::state::OrganisationState;
@@ -332,4 +336,81 @@ fn note(trouble: &mut Option<String>, error: Option<&StoreError>, what: &str) {
         _ => {}
     }
     *trouble = now;
+}
+
+impl Registry {
+    /// Renews the mark of this gateway. Returns the marks of all running gateways, in the order in
+    /// which they started to use their secrets.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn renew_gateway(&self, own: &GatewayMark) -> Result<Vec<GatewayMark>, StoreError> {
+        self.store.renew_gateway(own).await
+    }
+
+    /// Removes the mark of a gateway that shuts down.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn forget_gateway(&self, id: &str) -> Result<(), StoreError> {
+        self.store.forget_gateway(id).await
+    }
+}
+
+impl Registry {
+    /// Queues the lists of an integration to be written. Returns at once.
+    pub fn keep_lists(&self, lists: KnownLists) {
+        self.waiting_lists.add(lists);
+    }
+
+    /// Moves waiting lists of an integration from its version `old` to `new`.
+    pub fn carry_lists(&self, integration: &str, old: i64, new: i64) {
+        self.waiting_lists.carry(integration, old, new);
+    }
+
+    /// Returns an integration's stored lists, if its version is unchanged and the store available.
+    pub async fn find_lists(&self, organisation: &str, integration: &str) -> Option<KnownLists> {
+        match self.store.find_lists(organisation, integration).await {
+            Ok(found) => found,
+            Err(error) => {
+                tracing::warn!(integration, %error, "the stored lists cannot be read");
+                None
+            }
+        }
+    }
+}
+
+const SECONDS_PER_DAY: u64 = 86_400;
+
+impl Registry {
+    /// Adds to the stored counts.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn add_calls(&self, counts: &[DailyCalls]) -> Result<(), StoreError> {
+        self.store.add_calls(counts, today()).await
+    }
+
+    /// Returns the counts of an integration for the last `days` days, including today. Days without
+    /// calls are omitted.
+    ///
+    /// # Errors
+    /// [`RegistryError`].
+    pub async fn list_calls(
+        &self,
+        actor: &Actor,
+        integration: &str,
+        days: i64,
+    ) -> Result<Vec<DailyCalls>, RegistryError> {
+        self.integration(actor, integration)?;
+        let after = today() - days.clamp(1, KEPT_DAYS);
+        let of = (&*actor.organisation, integration);
+        Ok(self.noting(self.store.list_calls(of, after).await)?)
+    }
+}
+
+/// Returns the number of days since 1970, in UTC.
+fn today() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_secs() / SECONDS_PER_DAY).unwrap_or(0)
 }

@@ -8,9 +8,8 @@ use crate::error::StoreError;
 use crate::gateways::read_time;
 use crate::pool::Transaction;
 use crate::schema::Dialect;
-use crate::secret::Secret;
 use crate::value::{Row, Value};
-use crate::vault::{Field, Vault, VaultError};
+use crate::vault::{Field, Secret, Vault, VaultError};
 
 /// Time for which a gateway may refresh a grant alone, in milliseconds. Longer than the timeout of
 /// the request.

@@ -21,13 +21,11 @@ mod gateways;
 mod grants;
 mod known_lists;
 mod maintain;
-mod own_key;
 mod pool;
 mod postgres;
 mod read;
 mod record;
 mod schema;
-mod secret;
 mod sqlite;
 mod usage;
 mod value;
@@ -47,11 +45,10 @@ pub use read::{FoundRecords, Reader};
 pub use record::{
     AgentRecord, AssignmentRecord, HiddenToolRecord, IntegrationRecord, OrganisationRecords,
 };
-pub use secret::Secret;
 pub use usage::{
     CALL, STATE, USAGE_BUCKETS, UsageCounts, UsageFilter, UsageGroup, UsageKey, UsageRow,
 };
-pub use vault::{Field, MIN_KEY, Vault, VaultError, digest};
+pub use vault::{Field, MIN_KEY, Secret, Vault, VaultError, digest};
 
 #[cfg(test)]
 mod tests;

@@ -3,18 +3,20 @@
 //! the ring seals, all open. The vault does not use the database.
 
 use std::fmt;
-use std::path::PathBuf;
-use std::sync::OnceLock;
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
+use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::error::Unspecified;
-use aws_lc_rs::{digest, hkdf, hmac};
+use aws_lc_rs::{digest, hkdf, hmac, rand};
 use lockgate_text::hex;
 use zeroize::Zeroizing;
 
 use crate::config::{Config, Keys};
-use crate::own_key;
-use crate::secret::Secret;
+use crate::folder;
 
 /// Minimum length of the text that a key is derived from, in bytes.
 pub const MIN_KEY: usize = 32;
@@ -85,7 +87,7 @@ impl Vault {
     /// As for [`Self::new`].
     pub fn open_configured(config: &Config) -> Result<Self, VaultError> {
         let Some(own_key) = &config.own_key else { return Self::new(&config.keys) };
-        match own_key::read(own_key) {
+        match read_own_key(own_key) {
             Some(key) => Self::new(&Keys(vec![key])),
             None if !config.makes_key => Self::new(&config.keys),
             None => Ok(Self { ring: OnceLock::new(), own_key: Some(own_key.clone()) }),
@@ -103,7 +105,7 @@ impl Vault {
         if let Some(ring) = self.ring.get() {
             return ring;
         }
-        let Some(key) = self.own_key.as_deref().and_then(own_key::read) else { return &[] };
+        let Some(key) = self.own_key.as_deref().and_then(read_own_key) else { return &[] };
         self.fill(&key)
     }
 
@@ -116,7 +118,7 @@ impl Vault {
     fn filled_ring(&self) -> &[Key] {
         match &self.own_key {
             Some(file) if self.ring.get().is_none() => {
-                let Some(key) = own_key::make(file) else { return &[] };
+                let Some(key) = make_own_key(file) else { return &[] };
                 self.fill(&key)
             }
             _ => self.ring(),
@@ -237,6 +239,104 @@ fn associated(key: &Key, field: &Field<'_>) -> Aad<Vec<u8>> {
         out.extend_from_slice(part);
     }
     Aad::from(out)
+}
+
+// The key that a development gateway creates when the first credential is stored: a file beside
+// the database, with access for its owner alone.
+
+const KEY_BYTES: usize = 32;
+/// Random bytes in the name of a draft, so that concurrent writers use different names.
+const DRAFT_BYTES: usize = 8;
+/// Maximum number of bytes read from a file.
+const MAX_KEY: u64 = 4096;
+
+/// Returns the key in a file; `None` if it cannot be read.
+#[allow(clippy::disallowed_methods, reason = "the gateway's own key, beside its database")]
+fn read_own_key(path: &Path) -> Option<String> {
+    let mut text = String::new();
+    std::fs::File::open(path).ok()?.take(MAX_KEY).read_to_string(&mut text).ok()?;
+    Some(text.trim().to_owned())
+}
+
+/// Creates the file, or reads the file that another writer has created in the meantime. Logs I/O
+/// errors and returns `None`.
+#[allow(clippy::disallowed_methods, reason = "the gateway's own key, beside its database")]
+fn make_own_key(path: &Path) -> Option<String> {
+    let mut random = [0; KEY_BYTES + DRAFT_BYTES];
+    rand::fill(&mut random).ok()?;
+    let (key, draft) = random.split_at(KEY_BYTES);
+    let key = hex::encode(key);
+    let shown = path.display();
+    if let Some(folder) = path.parent()
+        && let Err(error) = folder::make(folder)
+    {
+        tracing::error!(%error, "{shown} cannot be created, so credentials cannot be stored");
+        return None;
+    }
+    match write(path, &hex::encode(draft), &key) {
+        Ok(()) => {
+            tracing::warn!(
+                "{shown} was created: the key that encrypts stored credentials. Without it they \
+                    are lost, so keep a copy, separate from backups of the database"
+            );
+            Some(key)
+        }
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => read_own_key(path),
+        Err(error) => {
+            tracing::error!(%error, "{shown} cannot be created, so credentials cannot be stored");
+            None
+        }
+    }
+}
+
+/// Writes a file that is complete once it has its name. Does not replace an existing file.
+#[allow(clippy::disallowed_methods, reason = "the gateway's own key, beside its database")]
+fn write(path: &Path, draft: &str, key: &str) -> std::io::Result<()> {
+    let draft = path.with_extension(format!("{draft}.part"));
+    let mut options = std::fs::OpenOptions::new();
+    let mut file = options.write(true).create_new(true).mode(0o600).open(&draft)?;
+    file.write_all(format!("{key}\n").as_bytes())?;
+    file.sync_all()?;
+    let named = std::fs::hard_link(&draft, path);
+    std::fs::remove_file(&draft)?;
+    named
+}
+
+/// A secret text. Cheap to clone.
+#[derive(Clone)]
+pub struct Secret(Arc<Zeroizing<String>>);
+
+impl Secret {
+    #[must_use]
+    pub fn new(text: String) -> Self {
+        Self(Arc::new(Zeroizing::new(text)))
+    }
+
+    /// Returns the text itself, for the component that uses it.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<String> for Secret {
+    fn from(text: String) -> Self {
+        Self::new(text)
+    }
+}
+
+impl PartialEq for Secret {
+    fn eq(&self, other: &Self) -> bool {
+        verify_slices_are_equal(self.expose().as_bytes(), other.expose().as_bytes()).is_ok()
+    }
+}
+
+impl Eq for Secret {}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret")
+    }
 }
 
 #[cfg(test)]

@@ -15,15 +15,15 @@ mod line;
 mod pieces;
 mod queue;
 mod search;
-mod sink;
-mod syslog;
 mod tail;
 mod trail;
 pub mod verify;
 mod writer;
 
 pub use change::{Change, ChangePlace};
-pub use config::{ClientFiles, Config, Forward, OnFull, Output, Redact, Syslog, Webhook};
+pub use config::{
+    ClientFiles, Config, Facility, Forward, OnFull, Output, Redact, Sender, Syslog, Webhook,
+};
 pub use counters::{AuditCounters, ForwardCounters};
 pub use cursor::{Cursor, Saved};
 pub use event::{
@@ -31,7 +31,6 @@ pub use event::{
 };
 pub use line::{Record, TARGET};
 pub use search::{Members, Search, SearchResult, search};
-pub use syslog::{Facility, Sender};
 pub use tail::{Records, Tail};
 pub use trail::{RecordError, StartError, Ticket, Trail};
 

@@ -8,7 +8,6 @@
 pub mod audit;
 mod batches;
 mod call_durations;
-mod call_trace;
 mod collector;
 mod config;
 mod counters;
@@ -25,23 +24,22 @@ mod numbers;
 mod operation;
 mod process;
 mod readings;
-mod recent;
 pub mod request;
 mod spans;
 mod trace;
 
 pub use call_durations::{DURATION_BUCKETS, DurationCounts, estimate_percentile, find_bucket};
-pub use call_trace::CallTrace;
 pub use collector::{ExportError, Way};
 pub use config::{Config, Export, Format};
-pub use counters::{Bounds, Gauge, ServerMetrics, ToolMetrics};
+pub use counters::{
+    Bounds, Gauge, RECENT_STEP, RECENT_STEPS, RecentCalls, ServerMetrics, ToolMetrics,
+};
 pub use durations::{Ending, Network, OperationLabels};
 pub use figures::{ServerFigures, ToolFigures};
 pub use labels::{Denial, FailureType, Notification, Outcome, Rejection, ServerState, Unknown};
 pub use log::{Guard, LogError, init};
 pub use metrics::Metrics;
 pub use numbers::{Gauges, KeySet};
-pub use operation::{Note, OperationSpan, TOOL_ERROR, Target};
-pub use recent::{RECENT_STEP, RECENT_STEPS, RecentCalls};
+pub use operation::{CallTrace, Note, OperationSpan, TOOL_ERROR, Target};
 pub use spans::Tracer;
 pub use trace::{TraceContext, TraceParent};

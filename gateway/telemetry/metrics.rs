@@ -3,19 +3,19 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use crate::audit::AuditCounters;
 use crate::config::Config;
-use crate::counters::{ServerMetrics, ToolMetrics};
+use crate::counters::{RecentCalls, ServerMetrics, ToolMetrics};
 use crate::durations::OperationLabels;
 use crate::families::render;
 use crate::figures::ServerFigures;
 use crate::labels::{Denial, Notification, OTHER, Rejection, Unknown};
 use crate::numbers::{Gauges, KeySet, Numbers, ORGANISATION, ServerLabel};
 use crate::readings::READINGS;
-use crate::recent::RecentCalls;
 
 /// Maximum characters of a label value; longer names are truncated.
 const MAX_LABEL: usize = 128;

@@ -16,31 +16,28 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
 
 use lockgate_admission::{ConcurrencyLimit, clock};
-use lockgate_protocol::capabilities;
 use lockgate_protocol::header::ParamHeaders;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::outbound::Outbound;
 use lockgate_protocol::revision::Era;
-use lockgate_protocol::write;
+use lockgate_protocol::{capabilities, write};
 use lockgate_telemetry::TraceContext;
 use parking_lot::Mutex;
 
-use outcome::{Verdict, is_header_mismatch, read};
-use session::Route;
-
-use crate::BoxFuture;
-use crate::authorization::Authorization;
 use crate::call::{Answer, BackChannel, Call, Caller, ClientChannel, Subscription};
 use crate::catalog::Catalog;
 use crate::config::{Config, Transport};
 use crate::connection::{Ask, Connection};
 use crate::failure::{UpstreamError, UpstreamErrorKind};
+use crate::identity_assertion::Authorization;
 use crate::instance::Instance;
 use crate::known_lists::CatalogMemory;
 use crate::own_lists::OwnLists;
 use crate::shared::{ServerSetupError, Shared, Surroundings};
 use crate::status::{Stats, Status, UpstreamState};
-use crate::{Events, Upstream, supervise};
+use crate::{BoxFuture, Events, Upstream, supervise};
+use outcome::{Verdict, is_header_mismatch, read};
+use session::Route;
 
 /// A configured upstream server.
 pub struct Client {

@@ -19,13 +19,12 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use crate::call::ClientChannel;
 use crate::failure::{UpstreamError, UpstreamErrorKind};
 use crate::identity_assertion::IdentityAssertion;
-use crate::inbox::Inbox;
-use crate::incoming::Intake;
-
+use crate::incoming::{Inbox, Intake};
 use calls::Role;
-pub(crate) use exchange::{Bounds, Exchange, Outgoing, count_outgoing};
 use line::Lines;
 use pipe::Pipe;
+
+pub(crate) use exchange::{Bounds, Exchange, Outgoing, count_outgoing};
 
 /// A handle to a connection. Dropping the last handle ends the connection.
 pub(crate) struct Duplex {

@@ -13,8 +13,8 @@ use memchr::memmem::Finder;
 use parking_lot::Mutex;
 use url::Url;
 
-use crate::authorization::Authorization;
 use crate::config::Transport;
+use crate::identity_assertion::Authorization;
 
 /// Shortest secret. Shorter values would match parts of words.
 const MIN_SECRET: usize = 8;

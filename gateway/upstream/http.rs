@@ -19,16 +19,14 @@ use lockgate_egress::{
     Body, Http1Error, Origin, Payload, PostHead, PostRequest, RequestHead, ResponseHead,
 };
 use lockgate_protocol::jsonrpc::{Message as Received, Response};
-use lockgate_protocol::meta;
 use lockgate_protocol::method::Method;
-use lockgate_protocol::{modern, sse};
+use lockgate_protocol::{meta, modern, sse};
 use tokio::task::JoinSet;
 
 use crate::call::ClientChannel;
 use crate::failure::{UpstreamError, UpstreamErrorKind};
 use crate::identity_assertion::{IDENTITY_HEADER, Identification, IdentityAssertion};
-use crate::inbox::Inbox;
-use crate::incoming::{self, EventReader, Intake, ReadBody};
+use crate::incoming::{self, EventReader, Inbox, Intake, ReadBody};
 use crate::open_questions::OpenQuestions;
 use crate::settings::Settings;
 

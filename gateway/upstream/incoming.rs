@@ -12,13 +12,13 @@ use lockgate_admission::buffer::Buffer;
 use lockgate_admission::reader::Reader;
 use lockgate_admission::{CallerId, CpuPool};
 use lockgate_egress::{Body, BodyError, MAX_READ_AHEAD};
-use lockgate_protocol::jsonrpc::{self, Message, MessageError, SentBy};
+use lockgate_protocol::jsonrpc::{self, Message, MessageError, Request, SentBy};
 use lockgate_protocol::sse::{Assembly, Decoder, Event};
 
-use crate::call::{ResponseSink, SinkError};
+use crate::BoxFuture;
+use crate::call::{ClientChannel, ResponseSink, SinkError};
 use crate::echoed::{PieceFilter, Searched};
 use crate::failure::{UpstreamError, UpstreamErrorKind};
-use crate::inbox::Inbox;
 use crate::server_id::ServerId;
 
 /// Longest delay accepted from a server before its stream is resumed.
@@ -366,4 +366,30 @@ pub(crate) fn body_failure(error: &BodyError) -> UpstreamError {
         }
         BodyError::Broken(_) => UpstreamError::new(UpstreamErrorKind::Lost, words).after_send(),
     }
+}
+
+/// Receives unsolicited messages of a server on a connection. None of its methods waits.
+pub(crate) trait Inbox: Send + Sync + 'static {
+    /// Receives a notification that belongs to no running call (progress of a running call goes to
+    /// its client channel). `running` is the client channel of the call in flight, if there is
+    /// exactly one.
+    fn notification(&self, note: Request, running: Option<Arc<dyn ClientChannel>>);
+
+    /// Receives a request of the server and returns the response as JSON text. `running` as above.
+    fn question(
+        &self,
+        question: Request,
+        running: Option<Arc<dyn ClientChannel>>,
+    ) -> BoxFuture<'static, Bytes>;
+
+    /// Reports whether the server's requests are answered: modern servers have none.
+    fn answers(&self) -> bool {
+        true
+    }
+
+    /// Records that bytes of the server have arrived.
+    fn heard(&self) {}
+
+    /// Reports the end of the connection; called once, with the reason.
+    fn closed(&self, words: String);
 }

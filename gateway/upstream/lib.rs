@@ -6,8 +6,6 @@
     allow(clippy::disallowed_methods, reason = "tests make their own files and sockets")
 )]
 
-mod announced;
-mod authorization;
 mod breaker;
 mod call;
 mod caller_view;
@@ -22,13 +20,11 @@ mod handshake;
 mod health;
 mod http;
 mod identity_assertion;
-mod inbox;
 mod incoming;
 mod instance;
 mod interactive_catalog;
 mod interactive_state;
 mod known_lists;
-mod last_heard;
 mod list_memory;
 mod lists;
 mod open;
@@ -44,7 +40,6 @@ mod recovery;
 mod refresh;
 mod reread;
 mod rest;
-mod sanitize;
 mod server_id;
 mod session_connections;
 mod settings;
@@ -55,7 +50,6 @@ mod status;
 mod supervise;
 mod topics;
 
-pub use authorization::Authorization;
 pub use call::{
     Answer, AnswerKind, BackChannel, Call, Caller, ClientChannel, ClientSession, LogLevel,
     QuestionError, ResponseSink, SinkError, Subscription,
@@ -70,7 +64,7 @@ pub use config::{
 pub use failure::{ConnectPrompt, UpstreamError, UpstreamErrorKind};
 pub use futures_util::future::BoxFuture;
 pub use http::HTTP_STATUS;
-pub use identity_assertion::{IDENTITY_HEADER, IdentityAssertion};
+pub use identity_assertion::{Authorization, IDENTITY_HEADER, IdentityAssertion};
 pub use instance::Instance;
 pub use known_lists::CatalogMemory;
 pub use list_memory::ListMemory;

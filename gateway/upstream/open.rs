@@ -16,15 +16,13 @@ use crate::failure::UpstreamErrorKind;
 use crate::handshake::{self, HandshakeError, Introduction};
 use crate::http::HttpTransport;
 use crate::identity_assertion::{Identification, IdentityAssertion};
-use crate::inbox::Inbox;
-use crate::incoming::Intake;
-use crate::last_heard::LastHeard;
+use crate::incoming::{Inbox, Intake};
 use crate::own_lists::OwnState;
-use crate::process::network;
-use crate::receiver::{Acknowledgements, Behind, Over, Paces, Receiver};
+use crate::process::{self, network};
+use crate::receiver::{Acknowledgements, Behind, LastHeard, Over, Paces, Receiver};
 use crate::shared::Shared;
+use crate::sse;
 use crate::status::Stage;
-use crate::{process, sse};
 
 const CLOSE_GRACE_PERIOD: Duration = Duration::from_secs(2);
 /// Most messages queued for a process that does not read.

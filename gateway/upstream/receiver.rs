@@ -2,31 +2,27 @@
 //! routed to its call or session; messages that belong to neither are answered or dropped here.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use lockgate_protocol::code;
+use lockgate_admission::clock;
 use lockgate_protocol::jsonrpc::Request;
-use lockgate_protocol::meta;
 use lockgate_protocol::method::Method;
-use lockgate_protocol::write;
+use lockgate_protocol::{code, meta, write};
 use lockgate_telemetry::ServerMetrics;
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::{Notify, oneshot};
 
-use crate::BoxFuture;
-use crate::announced::Announced;
 use crate::call::{ClientChannel, ClientSession, QuestionError};
-use crate::inbox::Inbox;
-use crate::last_heard::LastHeard;
+use crate::incoming::Inbox;
 use crate::own_lists::OwnState;
 use crate::server_id::ServerId;
 use crate::single_client::SingleClient;
 use crate::topics::Topic;
-use crate::{Event, Events};
+use crate::{BoxFuture, Event, Events};
 
 pub(crate) struct Receiver {
     pub(crate) id: ServerId,
@@ -371,6 +367,68 @@ fn params_text(message: &Request) -> Vec<u8> {
     }
     object.close();
     out
+}
+
+// Lists that a server announced as changed on the shared connection. Clients are notified once the
+// lists have been read again, even if a list reads as before.
+
+/// Flags for tools, prompts and resources announced since the lists were last read.
+#[derive(Default)]
+pub(crate) struct Announced(Mutex<[bool; 3]>);
+
+impl Announced {
+    pub(crate) fn add(&self, method: Method) {
+        let at = match method {
+            Method::ToolsChanged => 0,
+            Method::PromptsChanged => 1,
+            _ => 2,
+        };
+        self.0.lock()[at] = true;
+    }
+
+    pub(crate) fn take(&self) -> [bool; 3] {
+        std::mem::take(&mut *self.0.lock())
+    }
+}
+
+/// The clock of a connection, or of all connections of a server.
+#[derive(Debug)]
+pub(crate) struct LastHeard {
+    epoch: Instant,
+    /// Milliseconds from `epoch` to the last bytes of the server.
+    at_ms: AtomicU64,
+    /// The clock of the connection's server.
+    server: Option<Arc<LastHeard>>,
+}
+
+impl LastHeard {
+    /// Creates the clock of a server: a start counts as a sign of life.
+    pub(crate) fn new() -> Self {
+        Self { epoch: Instant::now(), at_ms: AtomicU64::new(0), server: None }
+    }
+
+    /// Creates the clock of a connection to the server with the clock `server`.
+    pub(crate) fn of_connection(server: &Arc<Self>) -> Self {
+        server.record();
+        Self { server: Some(Arc::clone(server)), ..Self::new() }
+    }
+
+    pub(crate) fn record(&self) {
+        let now = clock::now();
+        self.store(now);
+        if let Some(server) = &self.server {
+            server.store(now);
+        }
+    }
+
+    fn store(&self, now: Instant) {
+        let ms = u64::try_from(now.saturating_duration_since(self.epoch).as_millis());
+        self.at_ms.store(ms.unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> Instant {
+        self.epoch + Duration::from_millis(self.at_ms.load(Ordering::Relaxed))
+    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@
 //! connection.
 
 mod post;
-mod request;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,10 +19,8 @@ use url::{Position, Url};
 use crate::duplex::{Bounds, Duplex, Exchange};
 use crate::failure::{UpstreamError, UpstreamErrorKind};
 use crate::identity_assertion::Identification;
-use crate::inbox::Inbox;
-use crate::incoming::{EventReader, Intake};
-use post::Posts;
-use request::{make_request, read_status};
+use crate::incoming::{EventReader, Inbox, Intake};
+use post::{Posts, make_request, read_status};
 
 /// Longest wait for the `endpoint` event on an open stream.
 const ENDPOINT_WAIT: Duration = Duration::from_secs(15);

@@ -1,5 +1,9 @@
 //! Bounds, charging and errors of a concurrency limit.
 
+use tokio::sync::oneshot;
+
+use crate::caller_id::CallerId;
+
 /// The number of permits and of queue entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
@@ -25,4 +29,18 @@ pub enum ConcurrencyError {
     PoolFull,
     /// Removed from a full queue in favour of a caller with fewer entries.
     Displaced,
+}
+
+pub(super) type Answer = Result<(), ConcurrencyError>;
+
+pub(super) struct Waiter {
+    pub(super) ticket: u64,
+    pub(super) answer: oneshot::Sender<Answer>,
+}
+
+/// An answer to be sent after the lock is released, because the woken task may run at once.
+pub(super) struct Notice {
+    pub(super) caller: CallerId,
+    pub(super) to: oneshot::Sender<Answer>,
+    pub(super) answer: Answer,
 }

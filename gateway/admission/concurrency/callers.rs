@@ -4,7 +4,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use super::waiter::Waiter;
+use super::bounds::Waiter;
 use crate::caller_id::CallerId;
 
 #[derive(Default)]

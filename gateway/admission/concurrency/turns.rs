@@ -5,9 +5,8 @@ use std::sync::Weak;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use super::bounds::{Bounds, Charge, ConcurrencyError};
+use super::bounds::{Bounds, Charge, ConcurrencyError, Notice};
 use super::callers::{Callers, Reach};
-use super::waiter::Notice;
 use crate::caller_id::CallerId;
 use crate::member::{Freed, Membership};
 use crate::pool_waiter::PoolWaiter;

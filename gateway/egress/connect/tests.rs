@@ -74,7 +74,7 @@ async fn loopback_is_refused_to_the_public_policy_before_anything_is_sent() {
 }
 
 /// A resolver with a different result each time.
-struct Changing(parking_lot::Mutex<Vec<&'static [&'static str]>>);
+struct Changing(Mutex<Vec<&'static [&'static str]>>);
 
 impl Resolve for Changing {
     fn resolve<'a>(&'a self, _: &'a str, port: u16) -> crate::Addresses<'a> {
@@ -98,7 +98,7 @@ async fn a_name_is_judged_by_what_it_leads_to_at_each_connection() {
         &["8.8.8.8", "::ffff:169.254.169.254"],
         &["127.0.0.1"],
     ];
-    let resolver = Arc::new(Changing(parking_lot::Mutex::new(later.to_vec())));
+    let resolver = Arc::new(Changing(Mutex::new(later.to_vec())));
     let connector = Connector { resolver, ..Connector::new(&config()).unwrap() };
     let target = Target::new(&url).unwrap();
     connector.connect(&target, policy).await.unwrap();
@@ -122,9 +122,9 @@ async fn a_server_that_never_shakes_hands_runs_into_the_timeout() {
 }
 
 /// Returns a server for `localhost`, and the file of its authority.
-fn tls_server() -> (TlsAcceptor, tempfile::NamedTempFile) {
+fn tls_server() -> (TlsAcceptor, NamedTempFile) {
     let key = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
-    let mut file = tempfile::NamedTempFile::new().unwrap();
+    let mut file = NamedTempFile::new().unwrap();
     file.write_all(key.cert.pem().as_bytes()).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let private =
@@ -177,7 +177,7 @@ async fn tls_holds_for_the_name_in_the_url_and_the_authorities_given() {
     let (acceptor, file) = tls_server();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
-    let seen = Arc::new(parking_lot::Mutex::new(Vec::new()));
+    let seen = Arc::new(Mutex::new(Vec::new()));
     let requests = seen.clone();
     tokio::spawn(async move {
         for _ in 0..3 {
@@ -216,7 +216,7 @@ async fn tls_holds_for_the_name_in_the_url_and_the_authorities_given() {
 
 #[test]
 fn an_authority_file_without_a_certificate_is_a_mistake() {
-    let empty = tempfile::NamedTempFile::new().unwrap();
+    let empty = NamedTempFile::new().unwrap();
     for path in [empty.path().to_owned(), "/nonexistent/ca.pem".into()] {
         let error =
             Connector::new(&Config { ca_file: Some(path.clone()), ..config() }).unwrap_err();

@@ -1,13 +1,12 @@
 //! Response heads and the framing of bodies (RFC 9112, 6). Strict: a length or chunks but not both,
 //! no folded header, no other transfer coding.
 
+use std::io;
 use std::mem::MaybeUninit;
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Version};
 use httparse::{Header, ParserConfig};
-
-use super::error::Http1Error;
 
 /// Longest line of a chunk's size, and longest trailer section, in bytes.
 const MAX_CHUNK_LINE: usize = 16 << 10;
@@ -242,4 +241,17 @@ fn read_chunk_size(line: &[u8]) -> Option<u64> {
         return None;
     }
     u64::from_str_radix(digits, 16).ok()
+}
+
+/// Why an exchange failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Http1Error {
+    #[error("connection error: {0}")]
+    Io(#[from] io::Error),
+    #[error("connection closed before message completed")]
+    Incomplete,
+    #[error("invalid HTTP response: {0}")]
+    Invalid(&'static str),
+    #[error("the response head is too large")]
+    TooLarge,
 }

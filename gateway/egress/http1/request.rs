@@ -3,7 +3,7 @@
 use http::header::{CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderValue, Method, Request};
 
-use crate::payload::Payload;
+use super::Payload;
 
 /// Most digits of a length.
 const MAX_DIGITS: usize = 20;

@@ -8,8 +8,7 @@ use std::time::{Duration, Instant};
 use lockgate_authn::Principal;
 use parking_lot::Mutex;
 
-use crate::approvals::bounds::{Bounds, NoRoom};
-use crate::quota::{QuotaPermit, Quotas};
+use crate::quota::{Exhausted, QuotaPermit, Quotas};
 
 /// Time for the next round of an approved call: the lifetime of the request state that its client
 /// holds.
@@ -122,6 +121,29 @@ impl Tables {
             && let Some((_, nonce)) = oldest
         {
             self.asked.remove(&nonce);
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    pub(crate) all: usize,
+    pub(crate) of_principal: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoRoom {
+    All,
+    /// An organisation may hold at most half of the limit on all.
+    OfOrganisation,
+    OfPrincipal,
+}
+
+impl From<Exhausted> for NoRoom {
+    fn from(exhausted: Exhausted) -> Self {
+        match exhausted {
+            Exhausted::Principal => Self::OfPrincipal,
+            Exhausted::Organisation => Self::OfOrganisation,
         }
     }
 }

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::{oneshot, watch};
 
-use crate::approvals::bounds::{Bounds, NoRoom};
+use super::asked::{Bounds, NoRoom};
 use crate::quota::{QuotaPermit, Quotas};
 use crate::rights::subject;
 

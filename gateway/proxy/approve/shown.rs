@@ -9,7 +9,7 @@ use lockgate_protocol::scan::{self, Keys, ScanError, Scanner};
 use lockgate_protocol::write;
 use lockgate_text::unseen::is_unseen;
 
-use crate::response::scrub::texts::texts;
+use crate::response::scrub::form::texts;
 
 /// Longest string that is shown uncut, in characters.
 const MAX_STRING: usize = 1000;

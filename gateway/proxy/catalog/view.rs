@@ -12,9 +12,8 @@ use lockgate_protocol::revision::Era;
 use lockgate_upstream::{ListKind, ServerId, Upstream};
 use serde_json::{Map, Value};
 
-use super::entry::{CatalogEntry, ViewEntry, index};
+use super::entry::{CatalogEntry, ListMarks, ViewEntry, index};
 use super::groups::Groups;
-use super::mark::ListMarks;
 use super::rendered::Rendered;
 use super::view_search::ViewSearch;
 use crate::config::Compose;

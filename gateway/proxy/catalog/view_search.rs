@@ -4,12 +4,11 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
 use lockgate_protocol::list;
-use lockgate_search::{Part, Query, find};
+use lockgate_search::{Builder, Document, Index, Part, Query, find};
 use serde_json::Value;
 
 use super::entry::CatalogEntry;
 use super::rendered::Pages;
-use super::tool_index::ToolIndex;
 
 /// Tools from which an index is not built on a thread that serves requests.
 const QUICKLY_INDEXED: usize = 100;
@@ -118,4 +117,55 @@ fn is_for_hosts(definition: &[u8]) -> bool {
     let meta: Value = serde_json::from_slice(meta).unwrap_or(Value::Null);
     let Some(visibility) = meta["ui"]["visibility"].as_array() else { return false };
     !visibility.iter().any(|reader| reader == "model")
+}
+
+/// All tools of a catalog, in list order, visible or not.
+#[derive(Default)]
+pub(crate) struct ToolIndex {
+    pub(super) tools: Vec<Arc<CatalogEntry>>,
+    index: OnceLock<Index>,
+}
+
+impl ToolIndex {
+    pub(super) fn new(tools: &[Arc<CatalogEntry>]) -> Arc<Self> {
+        Arc::new(Self { tools: tools.to_vec(), index: OnceLock::new() })
+    }
+
+    pub(super) fn is_built(&self) -> bool {
+        self.index.get().is_some()
+    }
+
+    pub(super) fn get(&self) -> &Index {
+        self.index.get_or_init(|| {
+            let mut builder = Builder::default();
+            for entry in &self.tools {
+                let definition = serde_json::from_slice(&entry.item.text).unwrap_or(Value::Null);
+                builder.add(&make_document(entry, &definition));
+            }
+            builder.finish()
+        })
+    }
+}
+
+fn make_document<'a>(entry: &'a CatalogEntry, definition: &'a Value) -> Document<'a> {
+    let mut parameters = Vec::new();
+    let properties = definition["inputSchema"]["properties"].as_object();
+    for (name, schema) in properties.into_iter().flatten() {
+        parameters.push((name.as_str(), text(&schema["description"])));
+    }
+    let title = match text(&definition["title"]) {
+        "" => text(&definition["annotations"]["title"]),
+        title => title,
+    };
+    Document {
+        name: &entry.item.key,
+        title,
+        server: &entry.slug,
+        description: text(&definition["description"]),
+        parameters,
+    }
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or("")
 }

@@ -9,7 +9,7 @@ use lockgate_telemetry::Denial;
 use serde_json::json;
 
 use super::RequestError;
-use crate::approvals::bounds::NoRoom;
+use crate::approvals::asked::NoRoom;
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ApprovalError {

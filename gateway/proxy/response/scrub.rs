@@ -2,8 +2,7 @@
 //! and links with forbidden schemes. Runs only with a policy rule; unaffected text stays identical
 //! byte for byte.
 
-mod form;
-pub(crate) mod texts;
+pub(crate) mod form;
 
 use lockgate_policy::response::Response;
 use lockgate_protocol::scan::{self, Keys, ScanError, Scanner};
@@ -11,8 +10,7 @@ use lockgate_protocol::write::Object;
 use lockgate_upstream::AnswerKind;
 
 use crate::rescue::RequestError;
-use form::Form;
-use texts::texts;
+use form::{Form, texts};
 
 /// Members that contain content blocks: of task results, of prompt messages, and of results
 /// themselves.

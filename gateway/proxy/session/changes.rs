@@ -10,7 +10,7 @@ use lockgate_upstream::ListKind;
 
 use super::{Log, Session};
 use crate::catalog::View;
-use crate::catalog::mark::ListMarks;
+use crate::catalog::entry::ListMarks;
 
 const CHANGES: [(u8, Method); 3] =
     [(1, Method::ToolsChanged), (2, Method::PromptsChanged), (4, Method::ResourcesChanged)];

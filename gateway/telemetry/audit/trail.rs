@@ -4,7 +4,8 @@
 use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -15,8 +16,7 @@ use super::config::{Config, OnFull, Redact};
 use super::counters::AuditCounters;
 use super::event::{self, Approval, Arguments, Asked, Decision, MAX_HELD, Refused};
 use super::queue::{Draft, Queue, Shared};
-use super::sink::Sink;
-use super::writer::Writer;
+use super::writer::{Sink, Writer};
 use crate::labels::Outcome;
 
 /// Refusals recorded per second. Unauthenticated callers can cause any number; the rest is counted.

@@ -4,7 +4,6 @@
 
 mod part;
 mod record;
-mod report;
 
 use std::io;
 
@@ -13,9 +12,8 @@ use lockgate_text::count::count;
 use super::chain::{Hex, Seal, Tip, claimed};
 use part::{Lines, Placed};
 pub use part::{Part, Text};
-pub use record::BrokenRecord;
+pub use record::{Anchor, BrokenRecord, Extent, Report};
 use record::{LinePlace, Record, Repeats};
-pub use report::{Anchor, Extent, Report};
 
 /// Verifies all parts in the order of their first records.
 ///

@@ -1,16 +1,18 @@
 //! The writer thread of the trail: batches, anchors, rotation, and retries while writing fails. Its
 //! memory is bounded by the queue, and by a pending write.
 
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant, SystemTime};
 
 use super::chain::{Chain, Seal, Tip};
-use super::config::{Config, Redact};
+use super::config::{Config, Output, Redact};
 use super::event::{self, Clock, name};
-use super::file::ChainEnd;
+use super::file::{ChainEnd, LogFile};
 use super::queue::{Batch, Draft, Shared};
-use super::sink::Sink;
 
 /// Approximate bytes per write to a file.
 const WRITE_BYTES: usize = 256 * 1024;
@@ -226,7 +228,7 @@ impl Writer {
             let rest = self.chain.bytes().get(self.written..).unwrap_or(&[]);
             match self.sink.write(rest) {
                 Ok(written) if written > 0 => self.written += written,
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 result => {
                     if attempts == 0 {
                         let error = match result {
@@ -317,7 +319,7 @@ impl Writer {
     }
 
     /// Logs a failure and waits before the next attempt. Returns `true` during shutdown.
-    fn gives_up(&self, error: &std::io::Error, what: &str) -> bool {
+    fn gives_up(&self, error: &io::Error, what: &str) -> bool {
         tracing::error!(%error, "the audit file cannot be {what}; retrying");
         self.shared.counters.set_failing(true);
         if self.closing || self.shared.hurry.load(Relaxed) {
@@ -325,5 +327,55 @@ impl Writer {
         }
         std::thread::sleep(RETRY_INTERVAL);
         false
+    }
+}
+
+// The output of the trail: a stream of the process, or a rotated file. Failed writes are not
+// retried here.
+
+pub(super) enum Sink {
+    Stream(File),
+    File(Box<LogFile>),
+}
+
+/// Duplicates a stream's descriptor. The standard library's stream would buffer unwritten bytes.
+fn copy_descriptor(stream: &dyn AsFd) -> io::Result<File> {
+    Ok(File::from(stream.as_fd().try_clone_to_owned()?))
+}
+
+impl Sink {
+    /// Opens the output and finds the end of its chain.
+    pub(super) fn open(config: &Config, seal: &Seal) -> Result<(Self, Tip, ChainEnd), io::Error> {
+        let stream = match &config.output {
+            Output::Stdout => copy_descriptor(&io::stdout())?,
+            Output::Stderr => copy_descriptor(&io::stderr())?,
+            Output::File(path) => {
+                let (file, tip, found) = LogFile::open(path, config, seal)?;
+                return Ok((Self::File(Box::new(file)), tip, found));
+            }
+        };
+        Ok((Self::Stream(stream), Tip::default(), ChainEnd::default()))
+    }
+
+    /// Returns the file, if the output is not a stream.
+    pub(super) fn file(&mut self) -> Option<&mut LogFile> {
+        match self {
+            Self::Stream(_) => None,
+            Self::File(file) => Some(file),
+        }
+    }
+
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Self::Stream(_) => "stream",
+            Self::File(_) => "file",
+        }
+    }
+
+    pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Stream(stream) => stream.write(bytes),
+            Self::File(file) => file.write(bytes),
+        }
     }
 }

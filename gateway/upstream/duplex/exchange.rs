@@ -21,8 +21,7 @@ use super::calls::{Calls, FoundCall};
 use super::line::{Addressee, Ends, Line, number};
 use crate::failure::{UpstreamError, UpstreamErrorKind};
 use crate::identity_assertion::IdentityAssertion;
-use crate::inbox::Inbox;
-use crate::incoming::Intake;
+use crate::incoming::{Inbox, Intake};
 use crate::open_questions::OpenQuestions;
 
 #[derive(Clone, Copy, Debug)]

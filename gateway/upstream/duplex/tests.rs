@@ -17,8 +17,7 @@ use super::{Bounds, Duplex};
 use crate::BoxFuture;
 use crate::call::{ClientChannel, QuestionError};
 use crate::failure::{UpstreamError, UpstreamErrorKind};
-use crate::inbox::Inbox;
-use crate::incoming::Intake;
+use crate::incoming::{Inbox, Intake};
 
 const EVENT_TIMEOUT: Duration = Duration::from_secs(5);
 const BOUNDS: Bounds = Bounds { message_bytes: 2000, depth: 16, outgoing: 4 };

@@ -336,7 +336,7 @@ mod served {
     use crate::call::ClientChannel;
     use crate::duplex::{Bounds, Duplex};
     use crate::failure::UpstreamErrorKind;
-    use crate::inbox::Inbox;
+    use crate::incoming::Inbox;
     use crate::incoming::Intake;
 
     struct Nothing;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, Method, Uri};
+use http::{HeaderMap, Method, Request, StatusCode, Uri};
 use lockgate_admission::budget::Budget;
 use lockgate_egress::{Origin, Payload};
 use parking_lot::Mutex;
@@ -15,7 +15,6 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::request::{make_request, read_status};
 use crate::duplex::{Exchange, Outgoing, count_outgoing};
 use crate::failure::{UpstreamError, UpstreamErrorKind};
 use crate::identity_assertion::{Identification, IdentityAssertion};
@@ -174,7 +173,7 @@ pub(super) async fn run(
 async fn deliver_within(
     wait: Duration,
     origin: &Origin,
-    message: http::Request<Payload>,
+    message: Request<Payload>,
 ) -> Result<(), UpstreamError> {
     match timeout(wait, deliver(origin, message)).await {
         Ok(delivered) => delivered,
@@ -186,7 +185,7 @@ async fn deliver_within(
 }
 
 /// Posts a message; any 2xx status means accepted.
-async fn deliver(origin: &Origin, message: http::Request<Payload>) -> Result<(), UpstreamError> {
+async fn deliver(origin: &Origin, message: Request<Payload>) -> Result<(), UpstreamError> {
     let response = origin.send(message).await?;
     let status = response.status();
     // Read to its end, so that the connection can be reused.
@@ -198,4 +197,38 @@ async fn deliver(origin: &Origin, message: http::Request<Payload>) -> Result<(),
         return Ok(());
     }
     Err(read_status(status))
+}
+
+pub(super) fn make_request(
+    method: Method,
+    uri: Uri,
+    headers: &HeaderMap,
+    text: Bytes,
+) -> Request<Payload> {
+    let mut request = Request::new(text.into());
+    *request.method_mut() = method;
+    *request.uri_mut() = uri;
+    request.headers_mut().clone_from(headers);
+    request
+}
+
+/// Returns the error for a status other than 2xx. A refused message was not processed; any other
+/// may have been.
+pub(super) fn read_status(status: StatusCode) -> UpstreamError {
+    let words = format!("the server answered with HTTP status {}", status.as_u16());
+    match status.as_u16() {
+        401 | 403 | 407 => UpstreamError::new(UpstreamErrorKind::NeedsAuth, words),
+        404 | 410 => UpstreamError::new(
+            UpstreamErrorKind::SessionLost,
+            format!("{words}: unknown session or path"),
+        ),
+        300..=399 => UpstreamError::new(
+            UpstreamErrorKind::Garbage,
+            format!("{words}, a redirect, which is not followed"),
+        ),
+        429 | 503 => UpstreamError::new(UpstreamErrorKind::Unavailable, words)
+            .after_send()
+            .retry_after(Duration::from_secs(1)),
+        _ => UpstreamError::new(UpstreamErrorKind::Garbage, words).after_send(),
+    }
 }

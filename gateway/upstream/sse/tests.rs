@@ -22,8 +22,7 @@ use crate::call::ClientChannel;
 use crate::duplex::{Bounds, Duplex};
 use crate::failure::{UpstreamError, UpstreamErrorKind};
 use crate::identity_assertion::{Identification, IdentityAssertion, OwnIdentity};
-use crate::inbox::Inbox;
-use crate::incoming::Intake;
+use crate::incoming::{Inbox, Intake};
 
 const EVENT_TIMEOUT: Duration = Duration::from_secs(5);
 const BOUNDS: Bounds = Bounds { message_bytes: 2000, depth: 16, outgoing: 4 };

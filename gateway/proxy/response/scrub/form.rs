@@ -2,12 +2,13 @@
 //! roles, tokens. The structure of results, messages and questions is followed only that far. All
 //! other members are the server's data and are redacted under any name.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use lockgate_policy::response::Response;
 use lockgate_protocol::scan::{self, Keys, ScanError, Scanner};
+use lockgate_protocol::strings::{self, StringRole};
 use lockgate_protocol::write::{self, Object};
 use lockgate_upstream::AnswerKind;
-
-use super::texts::texts;
 
 /// Maximum nesting that is followed; deeper members have no protocol meaning.
 const MAX_NESTING: usize = 16;
@@ -180,4 +181,34 @@ fn object(
     }
     object.close();
     Ok(Some(out))
+}
+
+/// Members of blocks that may contain base64 text.
+const ENCODED: [&str; 2] = ["blob", "data"];
+
+/// Redacts the strings of a JSON text of any form in the member `of`. Returns `None` if nothing
+/// changes.
+pub(crate) fn texts(rule: &Response, of: &str, text: &[u8]) -> Option<Vec<u8>> {
+    if !rule.redacts() {
+        return None;
+    }
+    strings::rewrite(text, &mut |place, text| match place {
+        StringRole::Key => rule.redact_key(text),
+        StringRole::Value("") => redact_member(rule, of, text),
+        StringRole::Value(key) => redact_member(rule, key, text),
+    })
+}
+
+fn redact_member(rule: &Response, key: &str, text: &str) -> Option<String> {
+    let redacted = rule.redact_member(key, text);
+    if redacted.is_none() && ENCODED.contains(&key) {
+        return decoded(rule, text);
+    }
+    redacted
+}
+
+/// Redacts base64 text, such as a file sent as a blob.
+fn decoded(rule: &Response, text: &str) -> Option<String> {
+    let plain = String::from_utf8(STANDARD.decode(text).ok()?).ok()?;
+    Some(STANDARD.encode(rule.redact(&plain)?))
 }

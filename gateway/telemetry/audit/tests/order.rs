@@ -9,11 +9,10 @@ use std::os::unix::net::UnixDatagram;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use super::super::chain::{Seal, claimed};
-use super::super::queue::Shared;
-use super::super::queue::{Draft, Queue};
-use super::super::sink::Sink;
+use super::super::queue::{Draft, Queue, Shared};
 use super::super::writer::Writer;
 use super::*;
+use crate::audit::writer::Sink;
 use crate::config::Format;
 use crate::log::tests::logged;
 
