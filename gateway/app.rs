@@ -4,30 +4,24 @@
 mod health;
 mod servers;
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use anyhow::Context;
-use bytes::Bytes;
-use http::request::Parts;
-use http::{Response, StatusCode};
 use lockgate_accounts::{AccountObserver, Accounts, Storage};
 use lockgate_admin::{AnswerError, Approvals, LifeCycle, Ready};
-use lockgate_admission::budget::Budget;
 use lockgate_admission::{Pool, Pools};
-use lockgate_authn::{Authenticator, Credentials, Outside, Principal, Signer};
+use lockgate_authn::{Authenticator, Outside, Principal, Signer};
 use lockgate_config::{Config, Sources};
 use lockgate_egress::Connector;
-use lockgate_listener::{CertificateWatch, Handler};
+use lockgate_listener::{CertificateWatch, GatewayHandler};
 use lockgate_policy::Limiter;
-use lockgate_proxy::transport::{Endpoint, Exchange, Reply};
-use lockgate_proxy::{Gateway, GatewayAssertion, Rules, TooManyStreams};
+use lockgate_proxy::{Gateway, GatewayAssertion, Rules};
 use lockgate_registry::Registry;
+use lockgate_telemetry::Metrics;
 use lockgate_telemetry::audit::Trail;
-use lockgate_telemetry::{Metrics, Rejection};
 use lockgate_tools::{About, Builtin, Shell};
 use lockgate_upstream::{Client, SingleClient, Surroundings, Upstream};
 use parking_lot::Mutex;
@@ -50,6 +44,7 @@ pub(crate) type Clients = BTreeMap<String, Arc<Client>>;
 /// A running gateway and its parts.
 pub(crate) struct App {
     pub(crate) gateway: Arc<Gateway>,
+    pub(crate) handler: Arc<GatewayHandler>,
     pub(crate) life: LifeCycle,
     /// The condition under which the gateway is ready.
     ready: Ready,
@@ -119,6 +114,9 @@ impl App {
         let tenants = start_tenants(registry.as_ref(), &gateway, &around);
         let app = Arc::new(Self {
             builtin: Builtin::new(about(config, &around)),
+            handler: GatewayHandler::new(Arc::clone(&gateway), |parts, answer| {
+                Box::pin(lockgate_admin::describe_rejection(parts, answer))
+            }),
             gateway,
             life: LifeCycle::new(),
             ready: config.admin.ready,
@@ -377,50 +375,6 @@ fn rules(
         policy: config.policy.clone(),
         limiter,
         signer: is_wanted.then(|| Arc::clone(signer)),
-    }
-}
-
-impl Handler for App {
-    type Place = lockgate_proxy::OpenStream;
-
-    fn identify(
-        &self,
-        endpoint: &Endpoint,
-        credentials: &Credentials,
-    ) -> impl Future<Output = Result<Principal, Reply>> + Send {
-        self.gateway.identify(endpoint, credentials)
-    }
-
-    fn stream(&self, caller: &Principal) -> Result<Self::Place, TooManyStreams> {
-        self.gateway.stream(caller)
-    }
-
-    fn metadata(&self, path: &str) -> Option<String> {
-        self.gateway.metadata(path)
-    }
-
-    fn record_rejection(&self, why: Rejection, words: Cow<'static, str>) {
-        self.gateway.record_rejection(why, words);
-    }
-
-    fn describe_rejection(
-        &self,
-        parts: &Parts,
-        answer: Response<Bytes>,
-    ) -> impl Future<Output = Response<Bytes>> + Send {
-        lockgate_admin::describe_rejection(parts, answer)
-    }
-
-    fn record_response(&self, status: StatusCode) {
-        self.metrics.responded(status.as_u16());
-    }
-
-    fn budget(&self) -> &Arc<Budget> {
-        self.gateway.budget()
-    }
-
-    fn handle(&self, exchange: &Exchange) -> impl Future<Output = Reply> + Send {
-        self.gateway.receive(exchange)
     }
 }
 

@@ -16,7 +16,7 @@ use axum::Router;
 use lockgate_admin::console::NoRandomness;
 use lockgate_admin::{Applications, Health};
 use lockgate_config::{Config, Loaded, Sources};
-use lockgate_listener::{Server, Stdio, start_operators};
+use lockgate_listener::{Server, Stdio, fallback, start_operators};
 use lockgate_proxy::transport::Endpoint;
 use lockgate_registry::Registry;
 use lockgate_telemetry::{Guard, RECENT_STEP};
@@ -32,6 +32,8 @@ use greeting::greet;
 const READINESS_CHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// Maximum number of threads that serve clients.
 const MAX_WORKERS: usize = 16;
+/// Time in which running requests complete and their last responses are written.
+const GRACE: Duration = GRACE_PERIOD.saturating_add(FINAL_WRITE_TIMEOUT);
 
 fn start_runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread()
@@ -60,6 +62,7 @@ pub(crate) fn serve(loaded: Loaded, sources: Sources) -> anyhow::Result<(String,
             greet(first.address(), &loaded.config, admin);
         }
         let other = client_routes(&loaded.config, &app, &applications, admin.is_none());
+        let other = fallback(other);
         let listener = &loaded.config.listener;
         let time_to_drain = (listener.drain, !listener.drains_when_idle);
         reload::watch(Arc::clone(&app), loaded, sources, log.clone(), signals.reload());
@@ -68,10 +71,13 @@ pub(crate) fn serve(loaded: Loaded, sources: Sources) -> anyhow::Result<(String,
         tokio::spawn(count_steps(Arc::clone(&app)));
         let stop = CancellationToken::new();
         let drain = servers.first().map(Server::drain);
-        let workers = servers
-            .into_iter()
-            .map(|server| start_worker(server, &app, other.clone(), stop.clone()));
-        let workers = workers.collect::<std::io::Result<Vec<_>>>()?;
+        let handler = Arc::clone(&app.handler);
+        let mut workers = Vec::new();
+        for server in servers {
+            let shutdown = Box::pin(stop.clone().cancelled_owned());
+            let handler = Arc::clone(&handler);
+            workers.push(server.start_worker(handler, other.clone(), shutdown, GRACE)?);
+        }
         let cause = signals.next().await;
         app.life.shut_down();
         shutdown::drain(drain, time_to_drain, cause, &mut signals).await;
@@ -153,28 +159,6 @@ async fn end_calls(app: Arc<App>) {
 
 /// Accepts and serves connections on a dedicated thread, so that a call runs from its first byte to
 /// its last without waking another thread.
-fn start_worker(
-    server: Server,
-    app: &Arc<App>,
-    other: Router,
-    stop: CancellationToken,
-) -> std::io::Result<std::thread::JoinHandle<usize>> {
-    let app = Arc::clone(app);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    std::thread::Builder::new().name("worker".into()).spawn(move || {
-        let ended = runtime.block_on(server.run(
-            app,
-            other,
-            stop.cancelled_owned(),
-            GRACE_PERIOD + FINAL_WRITE_TIMEOUT,
-        ));
-        ended.unwrap_or_else(|error| {
-            tracing::error!(%error, "a worker has ended");
-            0
-        })
-    })
-}
-
 /// Runs `lockgate stdio`, for the given agent if any.
 pub(crate) fn serve_stdio(
     loaded: Loaded,
@@ -201,7 +185,7 @@ pub(crate) fn serve_stdio(
             line_bytes: limits.body_bytes,
             depth: loaded.config.proxy.limits.depth,
             requests: calls.concurrent_requests.saturating_add(calls.queued_requests),
-            grace: GRACE_PERIOD + FINAL_WRITE_TIMEOUT,
+            grace: GRACE,
         };
         let mut signals = Signals::listen()?;
         reload::watch(Arc::clone(&app), loaded, sources, log.clone(), signals.reload());
@@ -213,9 +197,9 @@ pub(crate) fn serve_stdio(
             stopping.gateway.stop();
             tokio::spawn(end_calls(stopping));
         };
-        let handler = Arc::clone(&app);
-        let served = lockgate_listener::serve_stdio(stdin, stdout, handler, bounds, stopped);
-        served.await?;
+        let handler = Arc::clone(&app.handler);
+        let stopped = Box::pin(stopped);
+        lockgate_listener::serve_stdio(stdin, stdout, handler, bounds, stopped).await?;
         app.close().await;
         log.flush().await;
         anyhow::Ok(())
@@ -236,8 +220,8 @@ fn start_admin(
     if config.admin.api.on_own_address {
         router = router.merge(serve_applications(app, applications));
     }
-    let handler = Arc::clone(app);
-    let address = start_operators(address, &config.listener, handler, router);
+    let address =
+        start_operators(address, &config.listener, Arc::clone(&app.handler), fallback(router));
     address.map(Some).context("admin.listen")
 }
 

@@ -38,10 +38,10 @@ pub(crate) struct ListenerState {
     pub draining: AtomicBool,
 }
 
-pub(crate) struct ConnectionContext<H, F> {
+pub(crate) struct ConnectionContext<H> {
     pub listener: Arc<ListenerState>,
     pub handler: Arc<H>,
-    pub fallback: F,
+    pub fallback: Fallback,
     pub state: Arc<ConnectionState>,
     pub remote: SocketAddr,
     pub local: IpAddr,
@@ -52,16 +52,16 @@ pub(crate) struct ConnectionContext<H, F> {
     pub host: OnceLock<HeaderValue>,
 }
 
-pub(crate) type ListenerResponse<F> = Response<ResponseBody<<F as Fallback>::Body>>;
+pub(crate) type ListenerResponse = Response<ResponseBody>;
 
 /// The outcome of a request, which is made an HTTP response at the end, because that is large.
-pub(crate) enum Routed<F: Fallback> {
+pub(crate) enum Routed {
     Reply(Reply, Hold<ActiveRequest>),
-    Response(Box<ListenerResponse<F>>),
+    Response(Box<ListenerResponse>),
 }
 
-impl<F: Fallback> From<ListenerResponse<F>> for Routed<F> {
-    fn from(response: ListenerResponse<F>) -> Self {
+impl From<ListenerResponse> for Routed {
+    fn from(response: ListenerResponse) -> Self {
         Self::Response(Box::new(response))
     }
 }
@@ -96,7 +96,7 @@ impl ListenerState {
     }
 }
 
-impl<H: Handler, F> ConnectionContext<H, F> {
+impl<H: Handler> ConnectionContext<H> {
     /// Authenticates the caller of an exchange, and marks the connection as authenticated.
     pub(crate) async fn identify(
         &self,

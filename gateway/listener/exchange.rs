@@ -25,7 +25,6 @@ use crate::connection::ActiveRequest;
 use crate::context::{ConnectionContext, ListenerResponse, Routed};
 use crate::error::ListenerError;
 use crate::exchange_handler::Handler;
-use crate::fallback::Fallback;
 use crate::future_pool::Slots;
 use crate::incoming_body::IncomingBody;
 use crate::origin_check;
@@ -55,13 +54,11 @@ enum Route {
 const MAX_KEPT_HEADERS: usize = 48;
 
 /// The input of an exchange's future.
-pub(crate) type Arrival<H, F> = (Arc<ConnectionContext<H, F>>, Request<Incoming>);
-pub(crate) type Answer<F> = Result<ListenerResponse<F>, Infallible>;
+pub(crate) type Arrival<H> = (Arc<ConnectionContext<H>>, Request<Incoming>);
+pub(crate) type Answer = Result<ListenerResponse, Infallible>;
 
 /// Processes a request, and echoes the request id if the client sent a valid one.
-pub(crate) async fn answer_request<H: Handler, F: Fallback>(
-    slots: Arc<Slots<Arrival<H, F>, Answer<F>>>,
-) -> Answer<F> {
+pub(crate) async fn answer_request<H: Handler>(slots: Arc<Slots<Arrival<H>, Answer>>) -> Answer {
     let Some((context, request)) = slots.take_input() else { return std::future::pending().await };
     let (mut head, body) = request.into_parts();
     let version = head.version;
@@ -122,12 +119,12 @@ fn name_version(version: Version) -> Option<&'static str> {
 
 /// Checks a request and passes it to the service of its path. Sets the origin of the page that sent
 /// it, if any.
-async fn route_request<H: Handler, F: Fallback>(
-    context: &ConnectionContext<H, F>,
+async fn route_request<H: Handler>(
+    context: &ConnectionContext<H>,
     head: &mut Parts,
     body: IncomingBody,
     origin: &mut Option<HeaderValue>,
-) -> Result<Routed<F>, ListenerError> {
+) -> Result<Routed, ListenerError> {
     let active = context.state.begin_request();
     let check = &context.listener.origin_check;
     let checked = check_framing(head.version, &head.headers, &context.state)
@@ -166,17 +163,17 @@ async fn route_request<H: Handler, F: Fallback>(
     Ok(response.into())
 }
 
-fn answer_error<B>(handler: &impl Handler, refusal: ListenerError) -> Response<ResponseBody<B>> {
+fn answer_error(handler: &impl Handler, refusal: ListenerError) -> Response<ResponseBody> {
     refusal.record(handler);
     refusal.response().map(ResponseBody::whole)
 }
 
 /// Answers a request that is rejected before it is routed.
-async fn refuse_request<H: Handler, F: Fallback>(
-    context: &ConnectionContext<H, F>,
+async fn refuse_request<H: Handler>(
+    context: &ConnectionContext<H>,
     head: &Parts,
     refusal: ListenerError,
-) -> ListenerResponse<F> {
+) -> ListenerResponse {
     refusal.record(&*context.handler);
     context.handler.describe_rejection(head, refusal.response()).await.map(ResponseBody::whole)
 }
@@ -204,28 +201,28 @@ fn is_discovery(path: &str) -> bool {
     path.ends_with(SERVER_CARD) || path.ends_with(CATALOG)
 }
 
-async fn call_fallback<H: Handler, F: Fallback>(
-    context: &ConnectionContext<H, F>,
+async fn call_fallback<H: Handler>(
+    context: &ConnectionContext<H>,
     head: &mut Parts,
     body: IncomingBody,
     active: ActiveRequest,
-) -> ListenerResponse<F> {
+) -> ListenerResponse {
     let (empty, ()) = Request::new(()).into_parts();
     let mut request = Request::from_parts(std::mem::replace(head, empty), body);
     request.extensions_mut().insert(Remote::of(context));
     match context.fallback.clone().oneshot(request).await {
-        Ok(response) => response.map(|body| ResponseBody::Fallback { body, active }),
+        Ok(response) => response.map(|body| ResponseBody::Fallback { body, _active: active }),
         Err(never) => match never {},
     }
 }
 
-async fn answer_mcp<H: Handler, F: Fallback>(
-    context: &ConnectionContext<H, F>,
+async fn answer_mcp<H: Handler>(
+    context: &ConnectionContext<H>,
     endpoint: Endpoint,
     head: &mut Parts,
     body: IncomingBody,
     active: ActiveRequest,
-) -> Result<Routed<F>, ListenerError> {
+) -> Result<Routed, ListenerError> {
     let is_post = head.method == Method::POST;
     match head.method {
         Method::POST => check_post(&head.headers)?,
@@ -286,10 +283,10 @@ fn charge_reply(handler: &impl Handler, reply: Reply, held: &mut Hold<ActiveRequ
 }
 
 /// Answers with protected resource metadata or a key set, which are public.
-fn answer_metadata<B>(
+fn answer_metadata(
     head: &Parts,
     document: String,
-) -> Result<Response<ResponseBody<B>>, ListenerError> {
+) -> Result<Response<ResponseBody>, ListenerError> {
     match head.method {
         Method::GET => {}
         Method::OPTIONS => return Ok(answer_preflight(&head.headers, METADATA_METHODS)),

@@ -162,12 +162,14 @@ pub(crate) async fn start(config: Config, handler: Arc<Fake>, grace: Duration) -
     let address = server.address();
     let drain = server.drain();
     let (stop, stopped) = oneshot::channel::<()>();
-    let other = tower::service_fn(|request: http::Request<crate::IncomingBody>| async move {
-        let path = request.uri().path().to_owned();
-        Ok::<_, Infallible>(Response::new(http_body_util::Full::new(Bytes::from(format!(
-            "other {path}"
-        )))))
-    });
+    let other = crate::fallback(tower::service_fn(
+        |request: http::Request<crate::IncomingBody>| async move {
+            let path = request.uri().path().to_owned();
+            Ok::<_, Infallible>(Response::new(http_body_util::Full::new(Bytes::from(format!(
+                "other {path}"
+            )))))
+        },
+    ));
     let shutdown = async { drop(stopped.await) };
     let ended = tokio::spawn(server.run(handler, other, shutdown, grace));
     Running { address, drain, stop, ended }

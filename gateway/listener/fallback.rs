@@ -1,39 +1,40 @@
 //! The service for all paths other than MCP.
 
+use std::convert::Infallible;
+
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
+use http_body_util::BodyExt;
+use http_body_util::combinators::UnsyncBoxBody;
+use tower::ServiceExt;
+use tower::util::BoxCloneSyncService;
 
 use crate::incoming_body::IncomingBody;
 use crate::response_body::BoxError;
 
 /// A service for all other paths, such as an axum router.
-pub trait Fallback:
-    tower::Service<
-        Request<IncomingBody>,
-        Response = Response<<Self as Fallback>::Body>,
-        Error = std::convert::Infallible,
-        Future: Send,
-    > + Clone
-    + Send
-    + Sync
-    + 'static
-{
-    type Body: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static;
-}
+pub type Fallback = BoxCloneSyncService<Request<IncomingBody>, Response<FallbackBody>, Infallible>;
 
-impl<S, B> Fallback for S
+/// The body of a response of the [`Fallback`].
+pub type FallbackBody = UnsyncBoxBody<Bytes, BoxError>;
+
+/// Returns `service` as the service for all other paths.
+pub fn fallback<S, B>(service: S) -> Fallback
 where
     S: tower::Service<
             Request<IncomingBody>,
             Response = Response<B>,
-            Error = std::convert::Infallible,
-            Future: Send,
+            Error = Infallible,
+            Future: Send + 'static,
         > + Clone
         + Send
         + Sync
         + 'static,
     B: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
 {
-    type Body = B;
+    let boxed = service.map_response(|response: Response<B>| {
+        response.map(|body| UnsyncBoxBody::new(body.map_err(Into::into)))
+    });
+    BoxCloneSyncService::new(boxed)
 }

@@ -142,10 +142,10 @@ impl Server {
     ///
     /// # Errors
     /// The runtime cannot register the listener.
-    pub async fn run<H: Handler, F: Fallback>(
+    pub(crate) async fn run<H: Handler>(
         self,
         handler: Arc<H>,
-        fallback: F,
+        fallback: Fallback,
         shutdown: impl Future<Output = ()> + Send,
         grace: Duration,
     ) -> io::Result<usize> {
@@ -272,7 +272,7 @@ async fn accept_connection(listener: &TcpListener) -> Accepted {
     }
 }
 
-impl<H: Handler, F: Fallback> LoopState<H, F> {
+impl<H: Handler> LoopState<H> {
     /// Serves the connections that the kernel has already accepted at shutdown.
     fn answer_accepted(
         self: &Arc<Self>,

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::config::{Audience, Config};
-use crate::exchange_handler::Handler;
 use crate::fallback::Fallback;
+use crate::gateway_handler::GatewayHandler;
 use crate::http::{BindError, Server};
 
 /// Open connections, in total and per address.
@@ -29,11 +29,11 @@ pub enum OperatorsError {
 ///
 /// # Errors
 /// [`OperatorsError`].
-pub fn start_operators<H: Handler, F: Fallback>(
+pub fn start_operators(
     address: SocketAddr,
     clients: &Config,
-    handler: Arc<H>,
-    service: F,
+    handler: Arc<GatewayHandler>,
+    service: Fallback,
 ) -> Result<SocketAddr, OperatorsError> {
     let mut config = Config { listen: address, audience: Audience::Operators, ..clients.clone() };
     config.limits.connections = MAX_CONNECTIONS;

@@ -31,7 +31,7 @@ pub struct Remote {
 }
 
 impl Remote {
-    pub(crate) fn of<H, F>(context: &ConnectionContext<H, F>) -> Self {
+    pub(crate) fn of<H>(context: &ConnectionContext<H>) -> Self {
         Self {
             address: context.remote,
             certificate: context.certificate.clone(),

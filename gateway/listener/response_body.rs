@@ -19,25 +19,23 @@ use tokio::time::{Instant, Sleep};
 
 use crate::connection::ActiveRequest;
 use crate::error::ListenerError;
+use crate::fallback::FallbackBody;
 use crate::origin_check::add_preflight_headers;
 
-pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
+pub type BoxError = Box<dyn Error + Send + Sync>;
 
 /// Parts of an event of at least this size are not copied.
 const LARGE_PART: usize = 16 << 10;
 
 const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
-pin_project_lite::pin_project! {
-    /// The body of any response; `B` is the body type of the fallback service.
-    #[project = Parts]
-    pub(crate) enum ResponseBody<B> {
-        Whole { bytes: Bytes, held: Option<Hold<ActiveRequest>> },
-        Spliced { chunks: Box<[Bytes; 3]>, held: Option<Hold<ActiveRequest>> },
-        Streamed { body: StreamedBody, active: ActiveRequest },
-        Events { stream: Box<EventStream> },
-        Fallback { #[pin] body: B, active: ActiveRequest },
-    }
+/// The body of any response.
+pub(crate) enum ResponseBody {
+    Whole { bytes: Bytes, held: Option<Hold<ActiveRequest>> },
+    Spliced { chunks: Box<[Bytes; 3]>, held: Option<Hold<ActiveRequest>> },
+    Streamed { body: StreamedBody, active: ActiveRequest },
+    Events { stream: Box<EventStream> },
+    Fallback { body: FallbackBody, _active: ActiveRequest },
 }
 
 /// Bytes on their way to a client. The last chunk of a body holds the memory of the whole body.
@@ -234,7 +232,7 @@ fn event_text(event: &Outgoing) -> Bytes {
     out.freeze()
 }
 
-impl<B> ResponseBody<B> {
+impl ResponseBody {
     pub(crate) const fn empty() -> Self {
         Self::whole(Bytes::new())
     }
@@ -245,11 +243,7 @@ impl<B> ResponseBody<B> {
     }
 }
 
-impl<B> Body for ResponseBody<B>
-where
-    B: Body<Data = Bytes>,
-    B::Error: Into<BoxError>,
-{
+impl Body for ResponseBody {
     type Data = Chunk;
     type Error = BoxError;
 
@@ -257,21 +251,21 @@ where
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Chunk>, BoxError>>> {
-        let chunk = match self.project() {
-            Parts::Whole { bytes, .. } if bytes.is_empty() => None,
-            Parts::Whole { bytes, held } => Some(Chunk::new(std::mem::take(bytes), held.take())),
-            Parts::Spliced { chunks, held } => next_chunk(chunks, held),
-            Parts::Streamed { body, active } => match ready!(body.as_mut().poll_next(cx)) {
+        let chunk = match self.get_mut() {
+            Self::Whole { bytes, .. } if bytes.is_empty() => None,
+            Self::Whole { bytes, held } => Some(Chunk::new(std::mem::take(bytes), held.take())),
+            Self::Spliced { chunks, held } => next_chunk(chunks, held),
+            Self::Streamed { body, active } => match ready!(body.as_mut().poll_next(cx)) {
                 // The piece reports write progress; the pieces are already charged to the budget.
                 Some(Ok(piece)) => Some(Chunk::new(piece, Some(Hold::none(active.duplicate())))),
                 Some(Err(error)) => return Poll::Ready(Some(Err(error.into()))),
                 None => None,
             },
-            Parts::Events { stream } => ready!(stream.poll(cx)),
-            Parts::Fallback { body, .. } => {
-                return Poll::Ready(match ready!(body.poll_frame(cx)) {
+            Self::Events { stream } => ready!(stream.poll(cx)),
+            Self::Fallback { body, .. } => {
+                return Poll::Ready(match ready!(Pin::new(body).poll_frame(cx)) {
                     Some(Ok(frame)) => Some(Ok(frame.map_data(|bytes| Chunk::new(bytes, None)))),
-                    Some(Err(error)) => Some(Err(error.into())),
+                    Some(Err(error)) => Some(Err(error)),
                     None => None,
                 });
             }
@@ -302,12 +296,12 @@ where
 
 /// Converts a reply to an HTTP response with `headers` and its own. `held` is the memory of its
 /// body.
-pub(crate) fn build_response<B>(
+pub(crate) fn build_response(
     mut headers: HeaderMap,
     mut reply: Reply,
     keep_alive: Duration,
     held: Hold<ActiveRequest>,
-) -> Response<ResponseBody<B>> {
+) -> Response<ResponseBody> {
     headers.extend(reply.take_headers());
     if matches!(reply.body, ReplyBody::Message(_) | ReplyBody::Streamed(_)) {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -347,18 +341,18 @@ pub(crate) fn plain(mut reply: Reply) -> Response<Bytes> {
     response
 }
 
-pub(crate) fn stream<B>(mut headers: HeaderMap, stream: EventStream) -> Response<ResponseBody<B>> {
+pub(crate) fn stream(mut headers: HeaderMap, stream: EventStream) -> Response<ResponseBody> {
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(BUFFERING, HeaderValue::from_static("no"));
     assemble_response(StatusCode::OK, headers, ResponseBody::Events { stream: Box::new(stream) })
 }
 
-pub(crate) fn assemble_response<B>(
+pub(crate) fn assemble_response(
     status: StatusCode,
     headers: HeaderMap,
-    body: ResponseBody<B>,
-) -> Response<ResponseBody<B>> {
+    body: ResponseBody,
+) -> Response<ResponseBody> {
     let mut response = Response::new(body);
     *response.status_mut() = status;
     *response.headers_mut() = headers;
@@ -366,10 +360,10 @@ pub(crate) fn assemble_response<B>(
 }
 
 /// Answers OPTIONS with the allowed methods, for pages (CORS) and other clients.
-pub(crate) fn answer_preflight<B>(
+pub(crate) fn answer_preflight(
     request: &HeaderMap,
     methods: &'static str,
-) -> Response<ResponseBody<B>> {
+) -> Response<ResponseBody> {
     let mut headers = HeaderMap::new();
     headers.insert(ALLOW, HeaderValue::from_static(methods));
     if request.contains_key(http::header::ORIGIN) {

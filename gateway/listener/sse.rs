@@ -23,7 +23,6 @@ use crate::connection::ActiveRequest;
 use crate::context::{ConnectionContext, Routed};
 use crate::error::ListenerError;
 use crate::exchange_handler::Handler;
-use crate::fallback::Fallback;
 use crate::incoming_body::IncomingBody;
 use crate::request_headers::check_post;
 use crate::response_body::{EventStream, answer_preflight, stream};
@@ -36,12 +35,12 @@ const STREAM_METHODS: &str = "GET, OPTIONS";
 const MESSAGE_METHODS: &str = "POST, OPTIONS";
 
 /// Opens the stream of `GET /sse` or `GET /servers/{slug}/sse`, and sends the URL for messages.
-pub(crate) async fn open_stream<H: Handler, F: Fallback>(
-    context: &ConnectionContext<H, F>,
+pub(crate) async fn open_stream<H: Handler>(
+    context: &ConnectionContext<H>,
     endpoint: Endpoint,
     head: &mut Parts,
     active: ActiveRequest,
-) -> Result<Routed<F>, ListenerError> {
+) -> Result<Routed, ListenerError> {
     match head.method {
         Method::GET => {}
         Method::OPTIONS => return Ok(answer_preflight(&head.headers, STREAM_METHODS).into()),
@@ -77,11 +76,11 @@ pub(crate) async fn open_stream<H: Handler, F: Fallback>(
 }
 
 /// Handles `POST /messages?session=…`: requests are answered on the stream, others at once.
-pub(crate) async fn answer_message<H: Handler, F: Fallback>(
-    context: &ConnectionContext<H, F>,
+pub(crate) async fn answer_message<H: Handler>(
+    context: &ConnectionContext<H>,
     head: &mut Parts,
     body: IncomingBody,
-) -> Result<Routed<F>, ListenerError> {
+) -> Result<Routed, ListenerError> {
     match head.method {
         Method::POST => {}
         Method::OPTIONS => return Ok(answer_preflight(&head.headers, MESSAGE_METHODS).into()),

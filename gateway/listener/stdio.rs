@@ -57,7 +57,7 @@ pub struct Stdio {
 ///
 /// # Errors
 /// Reading from or writing to the client failed.
-pub async fn serve_stdio<I, W, H>(
+pub(crate) async fn serve_stdio<I, W, H>(
     stdin: I,
     stdout: W,
     handler: Arc<H>,

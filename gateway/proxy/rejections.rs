@@ -25,6 +25,11 @@ impl Gateway {
         self.refused(why, words, None, None);
     }
 
+    /// Records the status of an outgoing HTTP response.
+    pub fn record_response(&self, status: StatusCode) {
+        self.metrics.responded(status.as_u16());
+    }
+
     /// Records a forbidden request outside of MCP at `path`.
     pub fn record_forbidden(&self, words: &str, who: Option<&Principal>, path: &str) {
         self.refused_at(Rejection::Forbidden, words, who, path, None);

@@ -95,7 +95,7 @@ async fn admit(app: &App, sessions: &Sessions, request: Request, next: Next) -> 
     let Some(visitor) = find_visitor(app, sessions, &remote, &mut parts.headers).await else {
         return next.run(Request::from_parts(parts, Body::empty())).await;
     };
-    let (body, held) = match remote.read_body(app, body, &visitor.principal).await {
+    let (body, held) = match remote.read_body(&*app.handler, body, &visitor.principal).await {
         Ok(read) => read,
         Err(answer) => return answer.map(Body::from),
     };
@@ -128,7 +128,7 @@ async fn sign_in(
     let Some(mut headers) = form.credential() else {
         return ask_for_key(server, &parts.uri, refused);
     };
-    let Ok(principal) = remote.admit(app, &mut headers).await else {
+    let Ok(principal) = remote.admit(&*app.handler, &mut headers).await else {
         return ask_for_key(server, &parts.uri, refused);
     };
     let Some(record) = SessionRecord::reserve(&app.gateway) else {

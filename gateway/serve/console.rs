@@ -66,7 +66,7 @@ async fn admit(
     let Some(visitor) = find_visitor(app, sessions, &remote, &mut parts.headers).await else {
         return sign_in_redirect(&parts);
     };
-    let (body, held) = match remote.read_body(app, body, &visitor.principal).await {
+    let (body, held) = match remote.read_body(&*app.handler, body, &visitor.principal).await {
         Ok(read) => read,
         Err(answer) => return answer.map(Body::from),
     };
@@ -100,7 +100,7 @@ pub(super) async fn find_visitor(
         }
         sessions.end(&visitor);
     }
-    let admitted = remote.admit(app, headers).await;
+    let admitted = remote.admit(&*app.handler, headers).await;
     admitted.ok().map(Visitor::of_connection)
 }
 
@@ -131,7 +131,9 @@ async fn begin(
 ) -> Result<Response, String> {
     let refused = "This key is unknown, expired or revoked.";
     let Some(mut headers) = form.credential() else { return Err(refused.into()) };
-    let Ok(principal) = remote.admit(app, &mut headers).await else { return Err(refused.into()) };
+    let Ok(principal) = remote.admit(&*app.handler, &mut headers).await else {
+        return Err(refused.into());
+    };
     let Some(record) = SessionRecord::reserve(&app.gateway) else {
         return Err("The audit trail cannot record the sign-in. Retry later.".into());
     };

@@ -105,7 +105,7 @@ async fn admit_reader(app: &App, mut request: Request) -> Result<Option<Principa
     let Some(remote) = request.extensions().get::<Remote>().cloned() else {
         return Err(StatusCode::UNAUTHORIZED.into_response());
     };
-    match remote.admit(app, request.headers_mut()).await {
+    match remote.admit(&*app.handler, request.headers_mut()).await {
         Ok(caller) => Ok(Some(caller)),
         Err(_) if registry == Registry::Public => Ok(None),
         Err(answer) => Err(answer.map(Body::from)),
@@ -140,7 +140,7 @@ async fn admit(app: &App, mut request: Request, next: Next) -> Response {
     let Some(remote) = request.extensions().get::<Remote>().cloned() else {
         return StatusCode::UNAUTHORIZED.into_response();
     };
-    match remote.admit(app, request.headers_mut()).await {
+    match remote.admit(&*app.handler, request.headers_mut()).await {
         Ok(principal) => {
             let access = Arc::clone(&app.api.lock().access);
             let role = access.role_holders.role_of(&principal);
@@ -171,11 +171,11 @@ async fn admit_to_api(app: &App, request: Request, next: Next) -> Response {
             r#"{"error":{"message":"the API is answered over TLS: use https://"}}"#.into();
         return answer_refusal(&parts, &refusal);
     }
-    let principal = match remote.admit(app, &mut parts.headers).await {
+    let principal = match remote.admit(&*app.handler, &mut parts.headers).await {
         Ok(principal) => principal,
         Err(answer) => return answer_refusal(&parts, &answer),
     };
-    let (body, held) = match remote.read_body(app, body, &principal).await {
+    let (body, held) = match remote.read_body(&*app.handler, body, &principal).await {
         Ok(read) => read,
         Err(answer) => return answer_refusal(&parts, &answer),
     };

@@ -20,13 +20,13 @@ const MIN_BUFFER: usize = 8 * 1024;
 /// Read buffer space beyond the headers lets a body arrive in few reads.
 const MAX_BUFFER: usize = 256 * 1024;
 
-pub(super) struct LoopState<H, F: Fallback> {
+pub(super) struct LoopState<H> {
     pub(super) listener: Arc<ListenerState>,
     pub(super) handler: Arc<H>,
-    pub(super) fallback: F,
+    pub(super) fallback: Fallback,
     pub(super) identity: Option<Arc<ServerCertificate>>,
     pub(super) http: Http,
-    pub(super) futures: Arc<FuturePool<Arrival<H, F>, Answer<F>>>,
+    pub(super) futures: Arc<FuturePool<Arrival<H>, Answer>>,
 }
 
 pub(super) struct Http {
@@ -51,12 +51,12 @@ impl Http {
     }
 }
 
-impl<H: Handler, F: Fallback> LoopState<H, F> {
+impl<H: Handler> LoopState<H> {
     pub(super) fn new(
         listener: Arc<ListenerState>,
         identity: Option<Arc<ServerCertificate>>,
         handler: Arc<H>,
-        fallback: F,
+        fallback: Fallback,
     ) -> Self {
         let http = Http::new(&listener.config.limits);
         let futures = FuturePool::new(answer_request);

@@ -21,15 +21,14 @@ use crate::config::Audience;
 use crate::connection::{self, CloseReason, ConnectionState, HttpIo, MeteredSocket, Registration};
 use crate::context::ConnectionContext;
 use crate::exchange_handler::Handler;
-use crate::fallback::Fallback;
 use crate::slots::Slot;
 use crate::tls;
 
 /// The type of the first TLS record (RFC 8446, 5.1). No HTTP method starts with this byte.
 const TLS_HANDSHAKE: u8 = 22;
 
-pub(super) async fn serve_connection<H: Handler, F: Fallback>(
-    app: Arc<LoopState<H, F>>,
+pub(super) async fn serve_connection<H: Handler>(
+    app: Arc<LoopState<H>>,
     entry: Registration,
     stream: TcpStream,
     remote: SocketAddr,
@@ -59,8 +58,8 @@ pub(super) async fn serve_connection<H: Handler, F: Fallback>(
 
 /// Detects the protocol and serves it. Each branch is boxed separately, so that a connection
 /// allocates memory only for its own protocol.
-async fn detect_protocol<H: Handler, F: Fallback>(
-    app: Arc<LoopState<H, F>>,
+async fn detect_protocol<H: Handler>(
+    app: Arc<LoopState<H>>,
     state: Arc<ConnectionState>,
     stream: TcpStream,
     remote: SocketAddr,
@@ -93,10 +92,10 @@ async fn detect_protocol<H: Handler, F: Fallback>(
     }
 }
 
-async fn serve_tls<H: Handler, F: Fallback>(
-    app: &LoopState<H, F>,
+async fn serve_tls<H: Handler>(
+    app: &LoopState<H>,
     acceptor: TlsAcceptor,
-    mut context: ConnectionContext<H, F>,
+    mut context: ConnectionContext<H>,
     stream: MeteredSocket<TcpStream>,
 ) {
     let stream = match Box::pin(acceptor.accept(stream)).await {
@@ -136,15 +135,14 @@ async fn detect_http2(stream: &TcpStream) -> io::Result<bool> {
     }
 }
 
-fn serve_http<H, F, T>(
-    app: &LoopState<H, F>,
-    context: ConnectionContext<H, F>,
+fn serve_http<H, T>(
+    app: &LoopState<H>,
+    context: ConnectionContext<H>,
     stream: T,
     two: bool,
 ) -> BoxFuture<'static, ()>
 where
     H: Handler,
-    F: Fallback,
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let state = Arc::clone(&context.state);

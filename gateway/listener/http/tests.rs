@@ -236,8 +236,9 @@ fn several_loops_share_an_address_and_the_limits() {
             threads.spawn(move || {
                 let runtime =
                     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-                let other =
-                    tower::service_fn(|_| async { Ok(Response::new(Full::new(Bytes::new()))) });
+                let other = crate::fallback(tower::service_fn(|_| async {
+                    Ok(Response::new(Full::new(Bytes::new())))
+                }));
                 let cut = runtime.block_on(server.run(
                     echo(),
                     other,

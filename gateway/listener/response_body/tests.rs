@@ -5,14 +5,14 @@
 use std::sync::Arc;
 
 use futures_util::{FutureExt, StreamExt};
-use http_body_util::{BodyExt, Empty};
+use http_body_util::BodyExt;
 use lockgate_admission::budget::MAX_SMALL_MESSAGE;
 use tokio::sync::mpsc;
 
 use super::*;
 use crate::connection::ConnectionState;
 
-type Flow = ResponseBody<Empty<Bytes>>;
+type Flow = ResponseBody;
 
 fn events(interval: Duration) -> (mpsc::UnboundedSender<Outgoing>, Flow) {
     let (send, mut handler) = mpsc::unbounded_channel();

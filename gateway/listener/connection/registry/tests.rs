@@ -6,7 +6,6 @@ use std::task::Context;
 
 use bytes::{Buf, Bytes};
 use http_body::Body;
-use http_body_util::Full;
 use lockgate_admission::budget::Hold;
 
 use super::*;
@@ -135,7 +134,7 @@ fn every_part_of_an_answer_shows_whether_it_is_read() {
     entry.state.set_protocol(true);
     let chunks = Box::new(["ab", "cd", "ef"].map(Bytes::from));
     let held = Some(Hold::none(entry.state.begin_request()));
-    let mut body = Box::pin(ResponseBody::<Full<Bytes>>::Spliced { chunks, held });
+    let mut body = Box::pin(ResponseBody::Spliced { chunks, held });
     let mut cx = Context::from_waker(Waker::noop());
     for _ in 0..3 {
         let Poll::Ready(Some(Ok(frame))) = body.as_mut().poll_frame(&mut cx) else {

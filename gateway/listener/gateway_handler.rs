@@ -1,0 +1,126 @@
+//! The handler that passes exchanges to the gateway, and the threads that serve with it.
+//!
+//! Generic code is compiled where its types are known: here, in a crate optimised for speed, and
+//! not in the program, which is optimised for size.
+
+use std::borrow::Cow;
+use std::io;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use http::request::Parts;
+use http::{Response, StatusCode};
+use lockgate_admission::budget::Budget;
+use lockgate_authn::{Credentials, Principal};
+use lockgate_proxy::transport::{Endpoint, Exchange, Reply};
+use lockgate_proxy::{Gateway, OpenStream, TooManyStreams};
+use lockgate_telemetry::Rejection;
+use tokio::io::{Stdin, Stdout};
+
+use crate::exchange_handler::Handler;
+use crate::fallback::Fallback;
+use crate::http::Server;
+use crate::stdio::{self, Stdio};
+
+/// Adapts the response to a request that is rejected before routing to the format of its path.
+pub type DescribeRejection =
+    for<'a> fn(&'a Parts, Response<Bytes>) -> BoxFuture<'a, Response<Bytes>>;
+
+/// Passes exchanges to a gateway.
+pub struct GatewayHandler {
+    gateway: Arc<Gateway>,
+    describe_rejection: DescribeRejection,
+}
+
+impl GatewayHandler {
+    #[must_use]
+    pub fn new(gateway: Arc<Gateway>, describe_rejection: DescribeRejection) -> Arc<Self> {
+        Arc::new(Self { gateway, describe_rejection })
+    }
+}
+
+impl Handler for GatewayHandler {
+    type Place = OpenStream;
+
+    fn identify(
+        &self,
+        endpoint: &Endpoint,
+        credentials: &Credentials,
+    ) -> impl Future<Output = Result<Principal, Reply>> + Send {
+        self.gateway.identify(endpoint, credentials)
+    }
+
+    fn stream(&self, caller: &Principal) -> Result<OpenStream, TooManyStreams> {
+        self.gateway.stream(caller)
+    }
+
+    fn metadata(&self, path: &str) -> Option<String> {
+        self.gateway.metadata(path)
+    }
+
+    fn record_rejection(&self, why: Rejection, words: Cow<'static, str>) {
+        self.gateway.record_rejection(why, words);
+    }
+
+    fn describe_rejection(
+        &self,
+        parts: &Parts,
+        answer: Response<Bytes>,
+    ) -> impl Future<Output = Response<Bytes>> + Send {
+        (self.describe_rejection)(parts, answer)
+    }
+
+    fn record_response(&self, status: StatusCode) {
+        self.gateway.record_response(status);
+    }
+
+    fn budget(&self) -> &Arc<Budget> {
+        self.gateway.budget()
+    }
+
+    fn handle(&self, exchange: &Exchange) -> impl Future<Output = Reply> + Send {
+        self.gateway.receive(exchange)
+    }
+}
+
+impl Server {
+    /// Starts a thread that runs the server until `shutdown` is ready, and then for `grace`. The
+    /// thread returns the number of aborted connections.
+    ///
+    /// # Errors
+    /// The thread or its runtime cannot be started.
+    pub fn start_worker(
+        self,
+        handler: Arc<GatewayHandler>,
+        fallback: Fallback,
+        shutdown: BoxFuture<'static, ()>,
+        grace: Duration,
+    ) -> io::Result<JoinHandle<usize>> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        std::thread::Builder::new().name("worker".into()).spawn(move || {
+            let ended = runtime.block_on(self.run(handler, fallback, shutdown, grace));
+            ended.unwrap_or_else(|error| {
+                tracing::error!(%error, "a worker has ended");
+                0
+            })
+        })
+    }
+}
+
+/// Serves the client at the process's standard streams, as [`stdio::serve_stdio`] does.
+///
+/// # Errors
+/// Reading from or writing to the client failed.
+#[must_use]
+pub fn serve_stdio(
+    stdin: Stdin,
+    stdout: Stdout,
+    handler: Arc<GatewayHandler>,
+    limits: Stdio,
+    shutdown: BoxFuture<'static, ()>,
+) -> BoxFuture<'static, io::Result<usize>> {
+    Box::pin(stdio::serve_stdio(stdin, stdout, handler, limits, shutdown))
+}
