@@ -6,6 +6,7 @@ use std::fmt;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -127,16 +128,23 @@ impl Connector {
 
     /// Opens a connection, directly or through the operator's proxy. Lookup, connect and handshake
     /// share `connect_timeout`.
-    pub async fn connect(&self, target: &Target, policy: Policy) -> Result<Stream, ConnectError> {
-        let deadline = Instant::now() + self.timeout;
-        let reach = async {
-            match self.proxy_for(target) {
-                Some(proxy) => self.tunnel(proxy, target, policy, deadline).await,
-                None => self.dial(target, policy, deadline).await,
-            }
-        };
-        let tcp = timeout_at(deadline, reach).await??;
-        self.secure(tcp, target, deadline).await
+    #[inline(never)]
+    pub fn connect<'a>(
+        &'a self,
+        target: &'a Target,
+        policy: Policy,
+    ) -> Pin<Box<dyn Future<Output = Result<Stream, ConnectError>> + Send + 'a>> {
+        Box::pin(async move {
+            let deadline = Instant::now() + self.timeout;
+            let reach = async {
+                match self.proxy_for(target) {
+                    Some(proxy) => self.tunnel(proxy, target, policy, deadline).await,
+                    None => self.dial(target, policy, deadline).await,
+                }
+            };
+            let tcp = timeout_at(deadline, reach).await??;
+            self.secure(tcp, target, deadline).await
+        })
     }
 
     pub(crate) fn proxy_for(&self, target: &Target) -> Option<&Proxy> {

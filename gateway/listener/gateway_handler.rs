@@ -92,6 +92,7 @@ impl Server {
     ///
     /// # Errors
     /// The thread or its runtime cannot be started.
+    #[inline(never)]
     pub fn start_worker(
         self,
         handler: Arc<GatewayHandler>,
@@ -115,6 +116,7 @@ impl Server {
 /// # Errors
 /// Reading from or writing to the client failed.
 #[must_use]
+#[inline(never)]
 pub fn serve_stdio(
     stdin: Stdin,
     stdout: Stdout,

@@ -29,6 +29,7 @@ pub enum OperatorsError {
 ///
 /// # Errors
 /// [`OperatorsError`].
+#[inline(never)]
 pub fn start_operators(
     address: SocketAddr,
     clients: &Config,

@@ -126,6 +126,13 @@ impl Gateway {
         .await
     }
 
+    /// Does the same as [`Self::receive`], for callers other than the listener: boxed here, so that
+    /// the path of a call is not compiled in their crates too.
+    #[inline(never)]
+    pub fn receive_boxed<'a>(self: &'a Arc<Self>, exchange: &'a Exchange) -> BoxFuture<'a, Reply> {
+        Box::pin(self.receive(exchange))
+    }
+
     /// Selects the era of a message (protocol: versioning) and passes the message to that era's
     /// module.
     pub(crate) async fn message(

@@ -1,11 +1,16 @@
 //! A connection to either engine. Parameters are `$1`, `$2`, … in both.
 
+use std::pin::Pin;
+
 use crate::config::StorePlace;
 use crate::error::StoreError;
 use crate::file::Access;
 use crate::postgres::PostgresConnection;
 use crate::sqlite::SqliteConnection;
 use crate::value::{FromValue, Outcome, Row, Value};
+
+/// A future that is compiled in this crate alone.
+pub(crate) type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Settings of SQLite connections for writing. With `synchronous = FULL` an acknowledged commit
 /// survives a power cut.
@@ -42,11 +47,14 @@ impl Connection {
     }
 
     /// Runs statements without parameters and rows, separated by semicolons.
-    pub(crate) async fn run(&mut self, sql: &str) -> Result<(), StoreError> {
-        match self {
-            Self::Sqlite(sqlite) => sqlite.run(sql).await,
-            Self::Postgres(postgres) => postgres.run(sql).await,
-        }
+    #[inline(never)]
+    pub(crate) fn run<'a>(&'a mut self, sql: &'a str) -> Boxed<'a, Result<(), StoreError>> {
+        Box::pin(async move {
+            match self {
+                Self::Sqlite(sqlite) => sqlite.run(sql).await,
+                Self::Postgres(postgres) => postgres.run(sql).await,
+            }
+        })
     }
 
     /// Runs a statement, and returns the number of changed rows.
@@ -96,11 +104,18 @@ impl Connection {
         }
     }
 
-    async fn query(&mut self, sql: &str, values: &[Value]) -> Result<Outcome, StoreError> {
-        match self {
-            Self::Sqlite(sqlite) => sqlite.query(sql, values).await,
-            Self::Postgres(postgres) => postgres.query(sql, values).await,
-        }
+    #[inline(never)]
+    fn query<'a>(
+        &'a mut self,
+        sql: &'a str,
+        values: &'a [Value],
+    ) -> Boxed<'a, Result<Outcome, StoreError>> {
+        Box::pin(async move {
+            match self {
+                Self::Sqlite(sqlite) => sqlite.query(sql, values).await,
+                Self::Postgres(postgres) => postgres.query(sql, values).await,
+            }
+        })
     }
 
     /// Returns whether the database still answers.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
 
 use crate::config::StorePlace;
-use crate::connection::Connection;
+use crate::connection::{Boxed, Connection};
 use crate::error::StoreError;
 use crate::file::{self, Access, FileState, Identity};
 use crate::pool::Pool;
@@ -102,17 +102,20 @@ impl Store {
 
     /// Returns the connections for changes. Creates and migrates the database as necessary, and
     /// opens new connections if the file was replaced.
-    pub(crate) async fn pool(&self) -> Result<Arc<Pool>, StoreError> {
-        let mut opened = self.opened.lock().await;
-        let identity = self.identify()?;
-        if let Some(known) = &*opened
-            && known.identity == identity
-        {
-            return Ok(Arc::clone(&known.pool));
-        }
-        let pool = self.open_in_time().await?;
-        *opened = Some(Opened { pool: Arc::clone(&pool), identity: self.identify()? });
-        Ok(pool)
+    #[inline(never)]
+    pub(crate) fn pool(&self) -> Boxed<'_, Result<Arc<Pool>, StoreError>> {
+        Box::pin(async move {
+            let mut opened = self.opened.lock().await;
+            let identity = self.identify()?;
+            if let Some(known) = &*opened
+                && known.identity == identity
+            {
+                return Ok(Arc::clone(&known.pool));
+            }
+            let pool = self.open_in_time().await?;
+            *opened = Some(Opened { pool: Arc::clone(&pool), identity: self.identify()? });
+            Ok(pool)
+        })
     }
 
     /// Returns the identity of the SQLite file. A file that has disappeared is an error: a new file
@@ -133,19 +136,22 @@ impl Store {
 
     /// Opens a read-only connection outside the pool, and returns the schema version too. Returns
     /// `None` if nothing has been stored yet.
-    pub(crate) async fn look(&self) -> Result<Option<(Connection, i64)>, StoreError> {
-        if let Some(file) = self.file()
-            && file::judge(file)? == FileState::Empty
-        {
-            return Ok(None);
-        }
-        within(async {
-            let mut connection = self.connect(Access::Read).await?;
-            let found = schema::read_version(&mut connection, self.dialect).await?;
-            schema::refuse_newer(found)?;
-            if found > 0 { Ok(Some((connection, found))) } else { Ok(None) }
+    #[inline(never)]
+    pub(crate) fn look(&self) -> Boxed<'_, Result<Option<(Connection, i64)>, StoreError>> {
+        Box::pin(async move {
+            if let Some(file) = self.file()
+                && file::judge(file)? == FileState::Empty
+            {
+                return Ok(None);
+            }
+            within(async {
+                let mut connection = self.connect(Access::Read).await?;
+                let found = schema::read_version(&mut connection, self.dialect).await?;
+                schema::refuse_newer(found)?;
+                if found > 0 { Ok(Some((connection, found))) } else { Ok(None) }
+            })
+            .await
         })
-        .await
     }
 
     /// Opens a connection outside the pool.

@@ -226,6 +226,7 @@ impl Upstream for Server {
         &self.calls
     }
 
+    #[inline(never)]
     fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Answer, UpstreamError>> {
         Box::pin(async move {
             let limit = call.timeout.unwrap_or(DEFAULT_TIMEOUT).min(MAX_TIMEOUT);
@@ -262,6 +263,7 @@ impl Upstream for Server {
         })
     }
 
+    #[inline(never)]
     fn subscribe<'a>(
         &'a self,
         uri: &'a str,
@@ -292,6 +294,7 @@ impl Upstream for Server {
         })
     }
 
+    #[inline(never)]
     fn unsubscribe<'a>(&'a self, uri: &'a str, _given: Subscription) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             let mut all = self.subscriptions.lock();

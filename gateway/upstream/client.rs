@@ -323,6 +323,8 @@ fn declared_for<'a>(call: &'a Call<'_>, modern: bool) -> Cow<'a, [u8]> {
     capabilities::with_tasks(own)
 }
 
+// Functions that box a future are not inlined, so that their futures are compiled in this crate
+// alone, optimised for speed, and not again in each crate that calls them.
 impl Upstream for Client {
     fn slug(&self) -> &str {
         &self.shared.id.slug
@@ -368,10 +370,12 @@ impl Upstream for Client {
         Some(self)
     }
 
+    #[inline(never)]
     fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Answer, UpstreamError>> {
         Box::pin(async move { self.run_call(&call).await })
     }
 
+    #[inline(never)]
     fn subscribe<'a>(
         &'a self,
         uri: &'a str,
@@ -380,10 +384,12 @@ impl Upstream for Client {
         Box::pin(self.shared.subscribe(uri, caller))
     }
 
+    #[inline(never)]
     fn unsubscribe<'a>(&'a self, uri: &'a str, given: Subscription) -> BoxFuture<'a, ()> {
         Box::pin(self.shared.unsubscribe(uri, given))
     }
 
+    #[inline(never)]
     fn watch_task<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<(), UpstreamError>> {
         Box::pin(self.shared.watch_task(id))
     }
@@ -393,6 +399,7 @@ impl Upstream for Client {
         Box::pin(std::future::ready(()))
     }
 
+    #[inline(never)]
     fn wait_for_interactive(&self, era: Era) -> BoxFuture<'_, ()> {
         Box::pin(self.shared.wait_for_interactive(era))
     }
@@ -429,6 +436,7 @@ impl Upstream for Client {
         self.shared.sessions.find(session)?.own_lists().lists()
     }
 
+    #[inline(never)]
     fn wait_for_own_lists(&self, session: u64) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             if let Some(connection) = self.shared.sessions.find(session) {
@@ -442,6 +450,7 @@ impl Upstream for Client {
         self.shared.sessions.forget(session);
     }
 
+    #[inline(never)]
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             self.shared.closing.cancel();

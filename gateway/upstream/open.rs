@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -63,32 +64,37 @@ fn bridged() -> Value {
 }
 
 /// Opens a connection. Errors on the way to a remote server name its address.
-pub(crate) async fn open(
+#[inline(never)]
+pub(crate) fn open(
     shared: &Shared,
     role: Role,
-) -> Result<(Connection, Over), HandshakeError> {
-    let opened = open_authorized(shared, role).await;
-    opened.map_err(|mut refused| {
-        let config = shared.config.load();
-        let (Transport::Http { url, .. } | Transport::Sse { url, .. }) = &config.transport else {
-            return refused;
-        };
-        let trouble = &mut refused.trouble;
-        if let (Stage::Connect, Some(host), Some(port)) =
-            (trouble.stage, url.host_str(), url.port_or_known_default())
-        {
-            let words = trouble.words.strip_prefix("connect failed: ").unwrap_or(&trouble.words);
-            // The error of a failed proxy already names the proxy and the server.
-            if !words.starts_with("proxy ") {
-                trouble.words = format!("{host}:{port}: {words}");
-            }
-            if trouble.words.contains("DNS lookup failed")
-                && let Some(hint) = network::explain_unused_proxy(&shared.around.egress)
+) -> BoxFuture<'_, Result<(Connection, Over), HandshakeError>> {
+    Box::pin(async move {
+        let opened = open_authorized(shared, role).await;
+        opened.map_err(|mut refused| {
+            let config = shared.config.load();
+            let (Transport::Http { url, .. } | Transport::Sse { url, .. }) = &config.transport
+            else {
+                return refused;
+            };
+            let trouble = &mut refused.trouble;
+            if let (Stage::Connect, Some(host), Some(port)) =
+                (trouble.stage, url.host_str(), url.port_or_known_default())
             {
-                trouble.words = format!("{}; {hint}", trouble.words);
+                let words =
+                    trouble.words.strip_prefix("connect failed: ").unwrap_or(&trouble.words);
+                // The error of a failed proxy already names the proxy and the server.
+                if !words.starts_with("proxy ") {
+                    trouble.words = format!("{host}:{port}: {words}");
+                }
+                if trouble.words.contains("DNS lookup failed")
+                    && let Some(hint) = network::explain_unused_proxy(&shared.around.egress)
+                {
+                    trouble.words = format!("{}; {hint}", trouble.words);
+                }
             }
-        }
-        refused
+            refused
+        })
     })
 }
 

@@ -145,7 +145,7 @@ pub(crate) async fn send(
         headers,
         takes_streamed_body: false,
     };
-    let reply = state.gateway.receive(&exchange).await;
+    let reply = state.gateway.receive_boxed(&exchange).await;
     let challenge = reply.header(&WWW_AUTHENTICATE).cloned();
     let status = reply.status;
     let text = match reply.body {

@@ -38,12 +38,14 @@ pub struct Member {
 impl Member {
     /// Returns whether the key, unescaped, is `name`.
     #[must_use]
+    #[inline]
     pub fn is(&self, text: &[u8], name: &str) -> bool {
         if self.escaped {
-            unescape(self.key.of(text)) == name
-        } else {
-            self.key.of(text) == name.as_bytes()
+            return unescape(self.key.of(text)) == name;
         }
+        // Most keys have another length.
+        (self.key.end - self.key.start) as usize == name.len()
+            && self.key.of(text) == name.as_bytes()
     }
 
     /// Returns the unescaped key as bytes; most comparisons do not need text.

@@ -56,9 +56,7 @@ impl Shared {
         if !wants_own {
             return Ok(None);
         }
-        // Boxed without its type, which would be part of the types of all futures of calls.
-        let own: BoxFuture<'_, _> = Box::pin(self.own_connection(session, caller));
-        own.await.map(Some)
+        self.own_connection(session, caller).await.map(Some)
     }
 
     /// Reports whether the shared connection already serves this caller alone.
@@ -105,41 +103,44 @@ impl Shared {
         lists.is_some_and(|lists| lists.added(kind).iter().any(|item| *item.key == *about.1))
     }
 
-    async fn own_connection(
-        self: &Arc<Self>,
-        session: &Arc<dyn ClientSession>,
-        caller: &Caller,
-    ) -> Result<Route<'_>, UpstreamError> {
-        let key = session.key();
-        let is_modern = caller.era == Era::Modern;
-        let owner = Owner { key, principal: caller.id.principal(), is_modern };
-        loop {
-            let config = self.config.load_full();
-            let limits = SlotLimits {
-                connections: config.limits.client_connections,
-                waiting: config.limits.queue,
-                wait: config.stall_timeout,
-            };
-            let Some(used) = self.sessions.slot(owner, limits).await else {
-                return Err(self.no_client_connection(limits, is_modern));
-            };
-            let opened = used.slot.get_or_try_init(|| self.open_for(session, caller)).await?;
-            let connection = Arc::clone(opened);
-            if !self.sessions.holds(key, &used) {
-                // The client ended its session while the connection was being opened.
+    #[inline(never)]
+    fn own_connection<'a: 'b, 'b>(
+        self: &'a Arc<Self>,
+        session: &'b Arc<dyn ClientSession>,
+        caller: &'b Caller,
+    ) -> BoxFuture<'b, Result<Route<'a>, UpstreamError>> {
+        Box::pin(async move {
+            let key = session.key();
+            let is_modern = caller.era == Era::Modern;
+            let owner = Owner { key, principal: caller.id.principal(), is_modern };
+            loop {
+                let config = self.config.load_full();
+                let limits = SlotLimits {
+                    connections: config.limits.client_connections,
+                    waiting: config.limits.queue,
+                    wait: config.stall_timeout,
+                };
+                let Some(used) = self.sessions.slot(owner, limits).await else {
+                    return Err(self.no_client_connection(limits, is_modern));
+                };
+                let opened = used.slot.get_or_try_init(|| self.open_for(session, caller)).await?;
+                let connection = Arc::clone(opened);
+                if !self.sessions.holds(key, &used) {
+                    // The client ended its session while the connection was being opened.
+                    tokio::spawn(async move { connection.close(CLOSE_GRACE_PERIOD).await });
+                    return Err(UpstreamError::new(
+                        UpstreamErrorKind::Lost,
+                        "the client's session has ended",
+                    ));
+                }
+                if connection.is_open() {
+                    return Ok(Route { connection, _used: Some(used) });
+                }
+                // It ended while it was idle. No byte of this request was sent on it.
+                self.sessions.remove(key, &connection);
                 tokio::spawn(async move { connection.close(CLOSE_GRACE_PERIOD).await });
-                return Err(UpstreamError::new(
-                    UpstreamErrorKind::Lost,
-                    "the client's session has ended",
-                ));
             }
-            if connection.is_open() {
-                return Ok(Route { connection, _used: Some(used) });
-            }
-            // It ended while it was idle. No byte of this request was sent on it.
-            self.sessions.remove(key, &connection);
-            tokio::spawn(async move { connection.close(CLOSE_GRACE_PERIOD).await });
-        }
+        })
     }
 
     fn no_client_connection(&self, limits: SlotLimits, is_modern: bool) -> UpstreamError {
